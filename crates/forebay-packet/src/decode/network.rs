@@ -1,0 +1,163 @@
+//! IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200), fragments included.
+
+use super::{Datagram, FragmentKey, FragmentRole, Header, Outcome, Walk};
+use crate::flow::AddressKind;
+
+const IPV6_HOP_BY_HOP: u8 = 0;
+const IPV6_ROUTING: u8 = 43;
+const IPV6_FRAGMENT: u8 = 44;
+pub(super) const AUTHENTICATION: u8 = 51;
+const IPV6_NO_NEXT_HEADER: u8 = 59;
+const IPV6_DESTINATION: u8 = 60;
+const MOBILITY: u8 = 135;
+const HOST_IDENTITY: u8 = 139;
+const SHIM6: u8 = 140;
+
+/// The most extension headers that are followed; more are an attack.
+const MAX_EXTENSIONS: usize = 32;
+
+type Next = Option<(Header, usize)>;
+
+impl Walk<'_> {
+    /// An IP header; its own version field says which.
+    pub(super) fn ip(&mut self, at: usize) -> Next {
+        match self.bytes.u8(at)? >> 4 {
+            4 => self.ipv4(at),
+            6 => self.ipv6(at),
+            _ => None,
+        }
+    }
+
+    fn ipv4(&mut self, at: usize) -> Next {
+        let header_len = usize::from(self.bytes.u8(at)? & 0x0f) * 4;
+        let total_len = usize::from(self.bytes.u16(at + 2)?);
+        let fragment = self.bytes.u16(at + 6)?;
+        let datagram = Datagram {
+            kind: AddressKind::Ipv4,
+            protocol: self.bytes.u8(at + 9)?,
+            source: u128::from(self.bytes.u32(at + 12)?),
+            destination: u128::from(self.bytes.u32(at + 16)?),
+        };
+        if header_len < 20 {
+            return None;
+        }
+        // Zero is left in by hosts that let the network card cut the segment.
+        if total_len != 0 {
+            self.bytes = self.bytes.until(at + total_len.max(header_len));
+        }
+        let (offset, more) = (fragment & 0x1fff, fragment & 0x2000 != 0);
+        if offset != 0 || more {
+            let key = FragmentKey {
+                source: datagram.source,
+                destination: datagram.destination,
+                scope: self.scope,
+                id: u32::from(self.bytes.u16(at + 4)?),
+                protocol: datagram.protocol,
+                ipv6: false,
+            };
+            if offset != 0 {
+                return self.later_fragment(datagram, key);
+            }
+            self.note_fragment(FragmentRole::First, key);
+        }
+        Some((Header::Transport(datagram), at + header_len))
+    }
+
+    fn ipv6(&mut self, at: usize) -> Next {
+        let payload_len = usize::from(self.bytes.u16(at + 4)?);
+        let mut datagram = Datagram {
+            kind: AddressKind::Ipv6,
+            protocol: self.bytes.u8(at + 6)?,
+            source: self.bytes.u128(at + 8)?,
+            destination: self.bytes.u128(at + 24)?,
+        };
+        // Zero: a jumbogram (RFC 2675), or left in for the network card.
+        if payload_len != 0 {
+            self.bytes = self.bytes.until(at + 40 + payload_len);
+        }
+        self.extensions(&mut datagram, at + 40)
+    }
+
+    /// Follows extension headers to the transport header.
+    fn extensions(&mut self, datagram: &mut Datagram, mut at: usize) -> Next {
+        for _ in 0..MAX_EXTENSIONS {
+            let len = match datagram.protocol {
+                // Usually nothing follows these, and the packet is then one of theirs.
+                MOBILITY | HOST_IDENTITY | SHIM6
+                    if self.bytes.u8(at) == Some(IPV6_NO_NEXT_HEADER) =>
+                {
+                    return Some((Header::Transport(*datagram), at));
+                }
+                IPV6_HOP_BY_HOP | IPV6_ROUTING | IPV6_DESTINATION | MOBILITY | HOST_IDENTITY
+                | SHIM6 => self.bytes.u8(at + 1).map(|units| usize::from(units) * 8 + 8),
+                AUTHENTICATION => self.authentication_len(at),
+                IPV6_FRAGMENT => match self.ipv6_fragment(datagram, at) {
+                    Fragment::Cut => None,
+                    Fragment::Later => return None,
+                    Fragment::FirstOrWhole => Some(8),
+                },
+                _ => return Some((Header::Transport(*datagram), at)),
+            };
+            let (Some(len), Some(next)) = (len, self.bytes.u8(at)) else {
+                break;
+            };
+            datagram.protocol = next;
+            at += len;
+        }
+        self.cut(*datagram);
+        None
+    }
+
+    /// Authentication header (RFC 4302): the payload is in the clear behind it.
+    pub(super) fn authentication_len(&self, at: usize) -> Option<usize> {
+        self.bytes.u8(at + 1).map(|units| usize::from(units) * 4 + 8)
+    }
+
+    fn ipv6_fragment(&mut self, datagram: &Datagram, at: usize) -> Fragment {
+        let fields = (self.bytes.u8(at), self.bytes.u16(at + 2), self.bytes.u32(at + 4));
+        let (Some(protocol), Some(place), Some(id)) = fields else { return Fragment::Cut };
+        let (offset, more) = (place >> 3, place & 1 == 1);
+        if offset == 0 && !more {
+            // An atomic fragment is a whole datagram (RFC 6946).
+            return Fragment::FirstOrWhole;
+        }
+        let key = FragmentKey {
+            source: datagram.source,
+            destination: datagram.destination,
+            scope: self.scope,
+            id,
+            protocol: 0,
+            ipv6: true,
+        };
+        if offset == 0 {
+            self.note_fragment(FragmentRole::First, key);
+            return Fragment::FirstOrWhole;
+        }
+        let _: Next = self.later_fragment(Datagram { protocol, ..*datagram }, key);
+        Fragment::Later
+    }
+
+    /// A later fragment has no transport header; its address pair stands in
+    /// until the first is known.
+    fn later_fragment(&mut self, datagram: Datagram, key: FragmentKey) -> Next {
+        self.note_fragment(FragmentRole::Later, key);
+        self.addresses(datagram, Outcome::LaterFragment);
+        None
+    }
+
+    /// The transport header, or one before it, is not in the packet.
+    pub(super) fn cut(&mut self, datagram: Datagram) {
+        self.addresses(datagram, Outcome::Cut);
+    }
+
+    pub(super) fn addresses(&mut self, datagram: Datagram, outcome: Outcome) {
+        let Datagram { kind, protocol, source, destination } = datagram;
+        self.found_pair(kind, protocol, (source, 0), (destination, 0), outcome);
+    }
+}
+
+enum Fragment {
+    FirstOrWhole,
+    Later,
+    Cut,
+}

@@ -1,0 +1,117 @@
+//! Transport headers: ports, and what ICMP says.
+
+use super::network::AUTHENTICATION;
+use super::tunnel::UDP_HEADER;
+use super::{Datagram, Header, Outcome, Walk};
+use crate::flow::{AddressKind, FlowKey};
+
+pub(crate) const ICMP: u8 = 1;
+pub(super) const IP_IN_IP: u8 = 4;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+const DCCP: u8 = 33;
+pub(super) const IPV6_IN_IP: u8 = 41;
+pub(super) const GRE: u8 = 47;
+pub(crate) const ICMPV6: u8 = 58;
+pub(crate) const SCTP: u8 = 132;
+const UDP_LITE: u8 = 136;
+
+type Next = Option<(Header, usize)>;
+
+impl Walk<'_> {
+    pub(super) fn transport(&mut self, datagram: Datagram, at: usize) -> Next {
+        match datagram.protocol {
+            TCP | SCTP | DCCP | UDP_LITE => self.ports(datagram, at).and(None),
+            UDP => {
+                let (_, destination) = self.ports(datagram, at)?;
+                self.udp_tunnel(destination, at + UDP_HEADER)
+            }
+            ICMP if datagram.kind == AddressKind::Ipv4 => self.icmp(datagram, at),
+            ICMPV6 if datagram.kind == AddressKind::Ipv6 => self.icmp(datagram, at),
+            GRE => {
+                self.addresses(datagram, Outcome::Ip);
+                self.gre(at)
+            }
+            IP_IN_IP | IPV6_IN_IP => {
+                self.addresses(datagram, Outcome::Ip);
+                self.ip_in_ip(datagram.protocol, at)
+            }
+            AUTHENTICATION => self.authentication(datagram, at),
+            _ => {
+                self.addresses(datagram, Outcome::Ip);
+                None
+            }
+        }
+    }
+
+    /// Notes the five-tuple; the ports, unless they are cut off.
+    fn ports(&mut self, datagram: Datagram, at: usize) -> Option<(u16, u16)> {
+        let (Some(from), Some(to)) = (self.bytes.u16(at), self.bytes.u16(at + 2)) else {
+            self.cut(datagram);
+            return None;
+        };
+        let Datagram { kind, protocol, source, destination } = datagram;
+        let (key, reversed) = FlowKey::two_way(kind, protocol, (source, from), (destination, to));
+        let key = FlowKey { has_ports: true, ..key };
+        self.found(key, reversed, key, Outcome::Ip);
+        Some((from, to))
+    }
+
+    /// An authentication header of IPv4; IPv6 has it among its extension headers.
+    fn authentication(&mut self, datagram: Datagram, at: usize) -> Next {
+        let (Some(protocol), Some(len)) = (self.bytes.u8(at), self.authentication_len(at)) else {
+            self.cut(datagram);
+            return None;
+        };
+        Some((Header::Transport(Datagram { protocol, ..datagram }), at + len))
+    }
+
+    fn icmp(&mut self, datagram: Datagram, at: usize) -> Next {
+        let (Some(kind), Some(code)) = (self.bytes.u8(at), self.bytes.u8(at + 1)) else {
+            self.cut(datagram);
+            return None;
+        };
+        let v6 = datagram.protocol == ICMPV6;
+        let source = (datagram.source, u16::from(kind));
+        let (key, reversed) = match counterpart(v6, kind) {
+            Some(answer) => {
+                let destination = (datagram.destination, u16::from(answer));
+                FlowKey::two_way(datagram.kind, datagram.protocol, source, destination)
+            }
+            None => {
+                let destination = (datagram.destination, u16::from(code));
+                let protocol = datagram.protocol;
+                (FlowKey::one_way(datagram.kind, protocol, source, destination), false)
+            }
+        };
+        let key = FlowKey { has_ports: true, ..key };
+        self.found(key, reversed, key.without_ports(), Outcome::Ip);
+        if self.quoted || !is_error(v6, kind) {
+            return None;
+        }
+        self.quoted = true;
+        Some((Header::Ip, at + 8))
+    }
+}
+
+/// Whether a message quotes the packet it speaks of: destination unreachable, source
+/// quench, redirect, time exceeded, parameter problem (RFC 792); every ICMPv6 type below
+/// 128, known or not (RFC 4443 section 2.1). ICMPv6's redirect (RFC 4861) quotes in an
+/// option, which is not looked for.
+fn is_error(v6: bool, kind: u8) -> bool {
+    if v6 { kind < 128 } else { matches!(kind, 3 | 4 | 5 | 11 | 12) }
+}
+
+/// The type that answers a type or is answered by it, as Community ID version 1
+/// pairs them.
+fn counterpart(v6: bool, kind: u8) -> Option<u8> {
+    const V4: &[(u8, u8)] = &[(8, 0), (13, 14), (15, 16), (10, 9), (17, 18)];
+    const V6: &[(u8, u8)] =
+        &[(128, 129), (133, 134), (135, 136), (130, 131), (139, 140), (144, 145)];
+    let pairs = if v6 { V6 } else { V4 };
+    pairs.iter().find_map(|&(asks, answers)| match kind {
+        _ if kind == asks => Some(answers),
+        _ if kind == answers => Some(asks),
+        _ => None,
+    })
+}

@@ -1,0 +1,31 @@
+//! Packets in memory, and what their headers say.
+//!
+//! The crate has no input or output of its own and knows no file format. It
+//! defines the values every other crate passes around:
+//!
+//! * [`Region`] and [`Arena`]: memory that packets lie in;
+//! * [`Batch`]: up to [`BATCH`] packets of one region, as a structure of arrays;
+//! * [`Interface`], [`LinkType`] and [`Clock`]: where a packet was captured;
+//! * [`FlowKey`], [`HashKey`]: the two-way key of a flow and its keyed hash;
+//! * [`decode`]: header views that never read past the captured length.
+#![deny(unsafe_code)]
+
+mod arena;
+mod batch;
+mod clock;
+mod community_id;
+pub mod decode;
+pub mod flow;
+mod hash;
+mod link;
+mod region;
+
+pub use arena::Arena;
+pub use batch::{BATCH, Batch, Full, Layout, LiveMask, PacketMeta};
+pub use clock::{Clock, Resolution};
+pub use community_id::community_id;
+pub use decode::{Affinity, DecodeOptions, Decoded, Decoder};
+pub use flow::FlowKey;
+pub use hash::{HashKey, siphash13};
+pub use link::{Interface, LinkType};
+pub use region::{Region, TAIL_GUARD};

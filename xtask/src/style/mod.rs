@@ -1,0 +1,127 @@
+//! House rules on source text that neither rustfmt nor clippy knows.
+//!
+//! A rule is here because breaking it has a cost that a reviewer would have to
+//! catch by eye: an `unsafe` block outside the few audited files, a crate that
+//! begins to use one it must not know, a file that no longer fits a head. Each
+//! finding says where it is and what to do instead.
+//!
+//! The tables the rules work from are in [`policy`]; the checks are:
+//!
+//! | rule | says |
+//! |---|---|
+//! | `parse` | every Rust file parses |
+//! | `module-docs` | every Rust file opens with `//!` |
+//! | `file-length`, `function-length` | limits of [`policy::FILE_LINES`] and [`policy::FUNCTION_LINES`] |
+//! | `unsafe-place`, `unsafe-reason`, `unsafe-lint` | `unsafe` only in listed files, each with its SAFETY comment, and crates that refuse the rest |
+//! | `banned` | no unfinished code, debugging aids, stray printing or unexplained `unwrap` |
+//! | `work-mark` | no marks of unfinished work in comments |
+//! | `allow-reason`, `ignored-test` | lints are silenced with a reason, tests never |
+//! | `layers`, `confined` | crates depend only on those they may know |
+//! | `promise` | each promise in SPECIFICATION.md names a test that exists |
+//! | `machine-path` | no path of one machine in any text file |
+//!
+//! Rust is read by `proc-macro2` and `syn`, not by patterns: strings and
+//! comments that mention a banned name are not findings, and code inside a
+//! macro call is still seen, because the rules on names run over tokens.
+
+mod layers;
+pub mod policy;
+mod promises;
+mod rules;
+mod source;
+mod tree;
+mod unsafety;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use source::SourceFile;
+
+/// One breach of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file, relative to the workspace, with `/` between its parts.
+    pub path: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What is wrong and what to do instead.
+    pub advice: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.path, self.line, self.rule, self.advice)
+    }
+}
+
+/// The check could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder could not be read.
+    #[error("{path}: {source}", path = path.display())]
+    Read {
+        /// What could not be read.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The folder holds nothing to check, so a pass would mean nothing.
+    #[error("{path}: no Rust file below this folder: not the workspace", path = .0.display())]
+    Nothing(PathBuf),
+}
+
+/// Checks every file of the workspace at `root`; findings are sorted by place.
+///
+/// # Errors
+/// [`Error`] when something could not be read, or there is nothing to check.
+pub fn check(root: &Path) -> Result<Vec<Finding>, Error> {
+    let texts = tree::read(root)?;
+    let mut findings = Vec::new();
+    let mut sources = Vec::new();
+    for (path, text) in &texts {
+        tree::check_paths(path, text, &mut findings);
+        if path.ends_with(".rs") {
+            match SourceFile::parse(path, text) {
+                Ok(source) => sources.push(source),
+                Err(finding) => findings.push(finding),
+            }
+        } else if path.ends_with("Cargo.toml") {
+            layers::check(path, text, &mut findings);
+        }
+    }
+    if sources.is_empty() {
+        return Err(Error::Nothing(root.to_path_buf()));
+    }
+    let test_files: BTreeSet<String> =
+        sources.iter().flat_map(SourceFile::test_module_files).collect();
+    for source in &mut sources {
+        source.note_test_files(&test_files);
+        check_source(source, &mut findings);
+    }
+    if let Some((path, text)) = texts.iter().find(|(path, _)| path == promises::FILE) {
+        promises::check(path, text, &sources, &mut findings);
+    }
+    findings.sort();
+    findings.dedup();
+    Ok(findings)
+}
+
+fn check_source(source: &SourceFile, findings: &mut Vec<Finding>) {
+    rules::check(source, findings);
+    unsafety::check(source, findings);
+}
+
+/// The findings of the per-file rules on one snippet, for the rules' own tests.
+#[cfg(test)]
+fn check_snippet(path: &str, text: &str) -> Vec<(&'static str, usize)> {
+    let mut findings = Vec::new();
+    match SourceFile::parse(path, text) {
+        Ok(source) => check_source(&source, &mut findings),
+        Err(finding) => findings.push(finding),
+    }
+    findings.sort_by_key(|finding| finding.line);
+    findings.into_iter().map(|finding| (finding.rule, finding.line)).collect()
+}

@@ -1,0 +1,108 @@
+//! The tables of the house rules: change a rule's extent here and nowhere else.
+
+/// Most lines of a Rust file.
+pub const FILE_LINES: usize = 800;
+
+/// Most lines of a function, from `fn` to its closing brace.
+pub const FUNCTION_LINES: usize = 80;
+
+/// A file, or a folder where the path ends in `/`, that may hold `unsafe`.
+pub struct UnsafePlace {
+    /// Path relative to the workspace.
+    pub path: &'static str,
+    /// Why safe code cannot do it.
+    pub reason: &'static str,
+}
+
+/// Where `unsafe` may be, besides the `tests/` folders of crates.
+pub const UNSAFE_PLACES: &[UnsafePlace] = &[
+    UnsafePlace {
+        path: "crates/forebay-packet/src/region.rs",
+        reason: "owns an anonymous mapping and hands out slices of it",
+    },
+    UnsafePlace {
+        path: "crates/forebay-bench/src/peers/",
+        reason: "binds C functions of the programs that the benchmarks run against",
+    },
+];
+
+/// What a crate of the workspace may use, all of it listed.
+pub struct Layer {
+    /// The crate, also the name of its folder under `crates/`.
+    pub name: &'static str,
+    /// Crates of the workspace that its product code may use.
+    pub uses: &'static [&'static str],
+}
+
+/// The crates from the bottom up. A crate's tests may use every crate above
+/// it in this list; its product code only those named.
+pub const LAYERS: &[Layer] = &[
+    Layer { name: "forebay-packet", uses: &[] },
+    Layer { name: "forebay-filter", uses: &["forebay-packet"] },
+    Layer { name: "forebay-io", uses: &["forebay-packet"] },
+    Layer { name: "forebay-gen", uses: &["forebay-packet"] },
+    Layer { name: "forebay-balance", uses: &["forebay-packet"] },
+    Layer {
+        name: "forebay-pipeline",
+        uses: &["forebay-packet", "forebay-filter", "forebay-balance"],
+    },
+    Layer {
+        name: "forebay",
+        uses: &[
+            "forebay-packet",
+            "forebay-filter",
+            "forebay-io",
+            "forebay-gen",
+            "forebay-balance",
+            "forebay-pipeline",
+        ],
+    },
+    Layer {
+        name: "forebay-bench",
+        uses: &[
+            "forebay-packet",
+            "forebay-filter",
+            "forebay-io",
+            "forebay-gen",
+            "forebay-balance",
+            "forebay-pipeline",
+            "forebay",
+        ],
+    },
+];
+
+/// An outside crate that only some crates may use.
+pub struct Confined {
+    /// The outside crate.
+    pub name: &'static str,
+    /// The crates of the workspace that may use it.
+    pub within: &'static [&'static str],
+    /// Why the others may not.
+    pub reason: &'static str,
+}
+
+/// Outside crates that must not spread.
+pub const CONFINED: &[Confined] = &[
+    Confined {
+        name: "pcap",
+        within: &["forebay-filter", "forebay-bench"],
+        reason: "libpcap is the expression compiler and a peer to measure, nothing else",
+    },
+    Confined {
+        name: "clap",
+        within: &["forebay", "forebay-bench"],
+        reason: "libraries know nothing of the command line",
+    },
+    Confined {
+        name: "indicatif",
+        within: &["forebay"],
+        reason: "libraries do not draw on a terminal",
+    },
+];
+
+/// Crates that own a terminal, and so may print.
+pub const PRINTING: &[&str] = &["crates/forebay/", "crates/forebay-bench/", "xtask/", "fuzz/"];
+
+/// Folders that hold one machine's files; a path that starts with one of them
+/// means nothing anywhere else.
+pub const MACHINE_FOLDERS: &[&str] = &["home", "root", "work", "Users"];
