@@ -1,0 +1,94 @@
+//! Verified classic BPF programs.
+//!
+//! A [`Program`] can only be had through the verifier, so whoever holds one
+//! knows: every code is known, every jump lands inside, every memory cell
+//! exists, no constant divides by zero, and the last instruction returns. It
+//! is immutable and cheap to clone; workers share one.
+
+pub mod instruction;
+pub mod text;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use crate::interp::Code;
+use crate::verify::{Profile, VerifyError, verify};
+use instruction::Instruction;
+use text::TextError;
+
+/// A verified program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    instructions: Arc<[Instruction]>,
+    pub(crate) code: Arc<Code>,
+    profile: Profile,
+}
+
+/// Text that is no verified program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// The text does not read.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// The text reads, but the program breaks a rule.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+}
+
+impl Program {
+    /// The program of these instructions, if `profile` allows it.
+    ///
+    /// # Errors
+    /// The first rule that is broken, and by which instruction.
+    pub fn verify(instructions: &[Instruction], profile: Profile) -> Result<Self, VerifyError> {
+        verify(instructions, profile)?;
+        let code = Arc::new(Code::new(instructions));
+        Ok(Self { instructions: instructions.into(), code, profile })
+    }
+
+    /// The program of a `tcpdump -ddd` text, if `profile` allows it.
+    ///
+    /// # Errors
+    /// The line that does not read, or the instruction that breaks a rule.
+    pub fn from_text(text: &str, profile: Profile) -> Result<Self, ProgramError> {
+        Ok(Self::verify(&text::parse(text)?, profile)?)
+    }
+
+    /// The instructions.
+    #[must_use]
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// The rules the program was verified by.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// The program as `tcpdump -ddd` prints it.
+    #[must_use]
+    pub fn ddd(&self) -> String {
+        text::print(&self.instructions)
+    }
+
+    /// The program as `tcpdump -d` prints it, an instruction a line.
+    #[must_use]
+    pub fn listing(&self) -> String {
+        let mut listing = String::new();
+        for (index, instruction) in self.instructions.iter().enumerate() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(listing, "{}", instruction.listing(index));
+        }
+        listing
+    }
+}
+
+impl PartialEq for Program {
+    /// Programs are equal when their instructions are.
+    fn eq(&self, other: &Self) -> bool {
+        self.instructions == other.instructions
+    }
+}
+
+impl Eq for Program {}

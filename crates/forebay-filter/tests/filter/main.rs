@@ -1,0 +1,13 @@
+//! The crate against libpcap and the kernel.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod compile;
+mod expressions;
+mod filter_set;
+mod profiles;
+mod random;
+mod refused;
+mod text;
+mod traps;
