@@ -1,0 +1,122 @@
+//! What can go wrong with a capture file. Each error names the file, and the
+//! byte of the (decompressed) capture where that means something.
+
+use std::io;
+
+use crate::source::Compression;
+
+/// A capture that cannot be read or written, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The input does not begin as a capture does.
+    #[error(
+        "{file} {what}; expected a pcap or pcapng capture, plain or compressed by gzip or zstd"
+    )]
+    NotACapture {
+        /// The input.
+        file: String,
+        /// What it is instead.
+        what: String,
+    },
+    /// The input ends within a record.
+    #[error("{file} is cut off: the record at byte {offset} is not whole: {what}")]
+    CutOff {
+        /// The input.
+        file: String,
+        /// Where the cut record begins, in bytes of the decompressed capture.
+        offset: u64,
+        /// What is there and what was expected.
+        what: String,
+    },
+    /// A header, record or block says what cannot be.
+    #[error("{file} is damaged at byte {offset}: {what}")]
+    BadRecord {
+        /// The input.
+        file: String,
+        /// Where the record begins, in bytes of the decompressed capture.
+        offset: u64,
+        /// What it says and what was expected.
+        what: String,
+    },
+    /// A pcapng packet names an interface that its section does not describe.
+    #[error(
+        "{file} is damaged at byte {offset}: a packet of interface {id}, \
+         but the section describes {described} interface(s) up to there"
+    )]
+    UndefinedInterface {
+        /// The input.
+        file: String,
+        /// Where the packet's block begins.
+        offset: u64,
+        /// The interface as the block numbers it.
+        id: u32,
+        /// Interfaces of the section so far.
+        described: usize,
+    },
+    /// A pcapng capture describes more interfaces than a batch can number.
+    #[error("{file} describes more than {limit} interfaces at byte {offset}")]
+    TooManyInterfaces {
+        /// The input.
+        file: String,
+        /// Where the block of the first interface too many begins.
+        offset: u64,
+        /// The most that are possible.
+        limit: usize,
+    },
+    /// The compressed data are damaged.
+    #[error(
+        "{file}: the {compression} data are damaged after {offset} decompressed bytes: {source}"
+    )]
+    Decompress {
+        /// The input.
+        file: String,
+        /// Decompressed bytes before the damage.
+        offset: u64,
+        /// How the input is compressed.
+        compression: Compression,
+        /// What the decompressor says.
+        source: io::Error,
+    },
+    /// The input cannot be opened.
+    #[error("cannot open {file}: {source}")]
+    Open {
+        /// The input.
+        file: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The input cannot be read.
+    #[error("cannot read {file} after byte {offset}: {source}")]
+    Read {
+        /// The input.
+        file: String,
+        /// Bytes of the decompressed capture before the failure.
+        offset: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The output cannot be created.
+    #[error("cannot create {file}: {source}")]
+    Create {
+        /// The output.
+        file: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The output cannot be written: a full disk, a closed pipe.
+    #[error("cannot write {file}: {source}")]
+    Write {
+        /// The output.
+        file: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// What is to be written does not fit the format of the output.
+    #[error("{file} cannot hold this: {what}")]
+    DoesNotFit {
+        /// The output.
+        file: String,
+        /// What does not fit, and into what.
+        what: String,
+    },
+}

@@ -1,0 +1,425 @@
+//! Reads pcapng: any number of sections of either byte order, each with its
+//! own interfaces, which are numbered through over the sections.
+//!
+//! Packets come from Enhanced, Simple and the obsolete Packet Blocks; other
+//! blocks are skipped. A Simple Packet Block has no time stamp: its ticks are
+//! zero. What a block says is believed only as far as it agrees with the
+//! block's length, and a block's length only up to a limit that any packet of
+//! its link types fits into. As in libpcap, a length that is no multiple of
+//! four or differs from the one repeated behind the block is damage.
+
+use std::sync::Arc;
+
+use forebay_packet::{Batch, Clock, Interface, LinkType, PacketMeta, Resolution};
+
+use super::{
+    BLOCK_HEAD, BLOCK_TAIL, BYTE_ORDER, IF_DESCRIPTION, IF_NAME, IF_TSOFFSET, IF_TSRESOL,
+    INTERFACE, OLD_PACKET, OPT_END, PACKET, SECTION_HEADER, SIMPLE_PACKET,
+};
+use crate::error::Error;
+use crate::snap_len;
+use crate::source::ReadAhead;
+
+/// The longest block, unless an interface's packets may be longer.
+const BLOCK_LIMIT: usize = 16 << 20;
+
+/// Room in a block for what is not the packet: fixed fields and options.
+const BLOCK_MARGIN: usize = 128 << 10;
+
+/// Interfaces that a packet's 16-bit index can tell apart.
+const MAX_INTERFACES: usize = 1 << 16;
+
+/// Where in a capture the parser is: the section and its interfaces.
+pub(crate) struct Parser {
+    interfaces: Arc<Vec<Interface>>,
+    /// Index of the section's first interface.
+    section: usize,
+    big_endian: bool,
+    block_limit: usize,
+    clamp: bool,
+}
+
+/// What is wrong with a block.
+enum Fault {
+    Bad(String),
+    UndefinedInterface(u32),
+    TooManyInterfaces,
+}
+
+/// Why a run of packet blocks ended.
+enum Stop {
+    /// The batch is full.
+    Full,
+    /// The next block needs this many bytes.
+    Need(usize),
+    /// The next block, of this length, describes a section or an interface.
+    Describes(usize),
+    Fault(Fault),
+}
+
+impl Parser {
+    /// Whether `head` starts a pcapng file.
+    pub(crate) fn recognises(head: [u8; 4]) -> bool {
+        u32::from_le_bytes(head) == SECTION_HEADER
+    }
+
+    /// Reads the first section header.
+    pub(crate) fn open(input: &mut ReadAhead, clamp_to_snap_len: bool) -> Result<Self, Error> {
+        let mut parser = Self {
+            interfaces: Arc::new(Vec::new()),
+            section: 0,
+            big_endian: false,
+            block_limit: BLOCK_LIMIT,
+            clamp: clamp_to_snap_len,
+        };
+        loop {
+            match parser.block(input.unread()) {
+                Ok(block) => {
+                    parser.describe(input, block.len)?;
+                    return Ok(parser);
+                }
+                Err(Stop::Need(need)) => {
+                    if !input.fill(need)? {
+                        return Err(input.cut_off(need));
+                    }
+                }
+                Err(Stop::Fault(fault)) => return Err(parser.error(input, fault)),
+                Err(Stop::Full | Stop::Describes(_)) => {}
+            }
+        }
+    }
+
+    pub(crate) fn interfaces(&self) -> &Arc<Vec<Interface>> {
+        &self.interfaces
+    }
+
+    /// The next packets, or nothing where the file ends between two blocks.
+    pub(crate) fn next_batch(&mut self, input: &mut ReadAhead) -> Result<Option<Batch>, Error> {
+        loop {
+            let mut batch = Batch::new(Arc::clone(input.region()), Arc::clone(&self.interfaces));
+            let base = input.window_start();
+            let (at, stop) = self.packets(input.unread(), base, &mut batch);
+            input.consume(at);
+            if !batch.is_empty() {
+                return Ok(Some(batch));
+            }
+            match stop {
+                Stop::Full => {}
+                Stop::Describes(len) => {
+                    // Held on to, the interfaces could not be added to in place.
+                    drop(batch);
+                    self.describe(input, len)?;
+                }
+                Stop::Need(need) => {
+                    drop(batch);
+                    if !input.fill(need)? {
+                        let between = input.unread().is_empty();
+                        return if between { Ok(None) } else { Err(input.cut_off(need)) };
+                    }
+                }
+                Stop::Fault(fault) => return Err(self.error(input, fault)),
+            }
+        }
+    }
+
+    fn error(&self, input: &ReadAhead, fault: Fault) -> Error {
+        let (file, offset) = (input.name().to_owned(), input.offset());
+        match fault {
+            Fault::Bad(what) => Error::BadRecord { file, offset, what },
+            Fault::UndefinedInterface(id) => Error::UndefinedInterface {
+                file,
+                offset,
+                id,
+                described: self.interfaces.len() - self.section,
+            },
+            Fault::TooManyInterfaces => {
+                Error::TooManyInterfaces { file, offset, limit: MAX_INTERFACES }
+            }
+        }
+    }
+
+    /// Parses blocks up to one that is not there whole or changes the
+    /// interfaces. Returns how many bytes of `bytes` they take.
+    fn packets(&self, bytes: &[u8], base: usize, batch: &mut Batch) -> (usize, Stop) {
+        let mut at = 0;
+        loop {
+            let block = match self.block(&bytes[at..]) {
+                Ok(block) => block,
+                Err(stop) => return (at, stop),
+            };
+            let meta = match block.kind {
+                SECTION_HEADER | INTERFACE => return (at, Stop::Describes(block.len)),
+                PACKET => self.packet(block.body),
+                OLD_PACKET => self.old_packet(block.body),
+                SIMPLE_PACKET => self.simple_packet(block.body),
+                _ => {
+                    at += block.len;
+                    continue;
+                }
+            };
+            match meta {
+                Ok(mut meta) => {
+                    meta.offset += (base + at + BLOCK_HEAD) as u32;
+                    if batch.push(meta).is_err() {
+                        return (at, Stop::Full);
+                    }
+                }
+                Err(fault) => return (at, Stop::Fault(fault)),
+            }
+            at += block.len;
+        }
+    }
+
+    /// The block at the start of `bytes`, checked to be whole.
+    fn block<'a>(&self, bytes: &'a [u8]) -> Result<Block<'a>, Stop> {
+        let Some(head) = bytes.first_chunk::<BLOCK_HEAD>() else {
+            return Err(Stop::Need(BLOCK_HEAD));
+        };
+        let kind = self.number(head, 0);
+        let mut big_endian = self.big_endian;
+        if kind == SECTION_HEADER {
+            let Some(order) = bytes.get(BLOCK_HEAD..BLOCK_HEAD + 4) else {
+                return Err(Stop::Need(BLOCK_HEAD + 4));
+            };
+            big_endian = byte_order(order).map_err(Stop::Fault)?;
+        }
+        let len = number(head, 4, big_endian);
+        let fault = |what| Err(Stop::Fault(Fault::Bad(what)));
+        let fixed = fixed_len(kind);
+        let min = BLOCK_HEAD + fixed + BLOCK_TAIL;
+        if (len as usize) < min || !len.is_multiple_of(4) || len as usize > self.block_limit {
+            return fault(format!(
+                "a block of type {kind} and length {len}; expected a multiple of 4 \
+                 from {min} to {}",
+                self.block_limit
+            ));
+        }
+        let len = len as usize;
+        let Some(block) = bytes.get(..len) else { return Err(Stop::Need(len)) };
+        let again = number(block, len - BLOCK_TAIL, big_endian) as usize;
+        if again != len {
+            return fault(format!("a block whose length is {len} before and {again} behind it"));
+        }
+        Ok(Block { kind, len, body: &block[BLOCK_HEAD..len - BLOCK_TAIL] })
+    }
+
+    /// Takes in the section header or interface description of length `len`
+    /// at the window, and moves past it.
+    fn describe(&mut self, input: &mut ReadAhead, len: usize) -> Result<(), Error> {
+        let block = &input.unread()[..len];
+        let body = &block[BLOCK_HEAD..len - BLOCK_TAIL];
+        let described = if self.number(block, 0) == SECTION_HEADER {
+            self.describe_section(body)
+        } else {
+            self.describe_interface(body)
+        };
+        described.map_err(|fault| self.error(input, fault))?;
+        input.consume(len);
+        Ok(())
+    }
+
+    fn describe_section(&mut self, body: &[u8]) -> Result<(), Fault> {
+        self.big_endian = byte_order(body)?;
+        let major = self.short(body, 4);
+        if major != 1 {
+            return Err(Fault::Bad(format!("pcapng version {major}; expected 1")));
+        }
+        self.section = self.interfaces.len();
+        Ok(())
+    }
+
+    fn describe_interface(&mut self, body: &[u8]) -> Result<(), Fault> {
+        if self.interfaces.len() == MAX_INTERFACES {
+            return Err(Fault::TooManyInterfaces);
+        }
+        let mut interface = Interface {
+            link: LinkType(u32::from(self.short(body, 0))),
+            snap_len: self.number(body, 4),
+            ..Interface::default()
+        };
+        let mut options = &body[fixed_len(INTERFACE)..];
+        while let Some(option) = self.option(options)? {
+            describe_option(&mut interface, &option, self.big_endian)?;
+            options = option.rest;
+        }
+        let packet = snap_len::limit(interface.link) as usize;
+        self.block_limit = self.block_limit.max(packet + BLOCK_MARGIN);
+        Arc::make_mut(&mut self.interfaces).push(interface);
+        Ok(())
+    }
+
+    /// The first of `options`, and those after it (section 3.5).
+    fn option<'a>(&self, options: &'a [u8]) -> Result<Option<OptionField<'a>>, Fault> {
+        if options.len() < 4 {
+            return Ok(None);
+        }
+        let (code, len) = (self.short(options, 0), usize::from(self.short(options, 2)));
+        if code == OPT_END {
+            return Ok(None);
+        }
+        let Some(value) = options.get(4..4 + len) else {
+            return Err(Fault::Bad(format!(
+                "an interface's option {code} of {len} bytes; its block has {} left",
+                options.len() - 4
+            )));
+        };
+        let rest = options.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+        Ok(Some(OptionField { code, value, rest }))
+    }
+
+    /// An Enhanced Packet Block.
+    fn packet(&self, body: &[u8]) -> Result<PacketMeta, Fault> {
+        let id = self.number(body, 0);
+        let ticks = u64::from(self.number(body, 4)) << 32 | u64::from(self.number(body, 8));
+        let lengths = (self.number(body, 12), self.number(body, 16));
+        self.meta(id, ticks, lengths, fixed_len(PACKET), body)
+    }
+
+    /// A Packet Block: as an Enhanced one, but for a 16-bit interface and a
+    /// count of drops.
+    fn old_packet(&self, body: &[u8]) -> Result<PacketMeta, Fault> {
+        let id = u32::from(self.short(body, 0));
+        let ticks = u64::from(self.number(body, 4)) << 32 | u64::from(self.number(body, 8));
+        let lengths = (self.number(body, 12), self.number(body, 16));
+        self.meta(id, ticks, lengths, fixed_len(OLD_PACKET), body)
+    }
+
+    /// A Simple Packet Block: of the section's first interface, captured up to
+    /// that interface's snap length.
+    fn simple_packet(&self, body: &[u8]) -> Result<PacketMeta, Fault> {
+        let interface = self.interfaces.get(self.section).ok_or(Fault::UndefinedInterface(0))?;
+        let wire_len = self.number(body, 0);
+        let cap_len = wire_len.min(snap_len::effective(interface.link, interface.snap_len));
+        self.meta(0, 0, (cap_len, wire_len), fixed_len(SIMPLE_PACKET), body)
+    }
+
+    /// What a packet block says, its offset counted from the block's body.
+    fn meta(
+        &self,
+        id: u32,
+        ticks: u64,
+        (cap_len, wire_len): (u32, u32),
+        fixed: usize,
+        body: &[u8],
+    ) -> Result<PacketMeta, Fault> {
+        let index = self.section + id as usize;
+        let interface = self.interfaces.get(index).ok_or(Fault::UndefinedInterface(id))?;
+        let link = interface.link;
+        let stored = body.len() - fixed;
+        let most = stored.min(snap_len::limit(link) as usize);
+        if cap_len as usize > most {
+            return Err(Fault::Bad(format!(
+                "a captured length of {cap_len} bytes; at most {most} are possible in a block \
+                 with {stored} bytes behind its fixed fields and link type {link}"
+            )));
+        }
+        let clamp = self.clamp.then(|| snap_len::effective(link, interface.snap_len));
+        Ok(PacketMeta {
+            offset: fixed as u32,
+            cap_len: cap_len.min(clamp.unwrap_or(u32::MAX)),
+            wire_len,
+            ticks,
+            // `describe_interface` keeps the number of interfaces below 2^16.
+            interface: index as u16,
+        })
+    }
+
+    fn number(&self, bytes: &[u8], at: usize) -> u32 {
+        number(bytes, at, self.big_endian)
+    }
+
+    fn short(&self, bytes: &[u8], at: usize) -> u16 {
+        short(bytes, at, self.big_endian)
+    }
+}
+
+/// A whole block.
+struct Block<'a> {
+    kind: u32,
+    /// Length of all of it.
+    len: usize,
+    body: &'a [u8],
+}
+
+/// An option, and the options behind it.
+struct OptionField<'a> {
+    code: u16,
+    value: &'a [u8],
+    rest: &'a [u8],
+}
+
+/// Length of the fixed fields at the start of a block's body.
+fn fixed_len(kind: u32) -> usize {
+    match kind {
+        SECTION_HEADER => 16,
+        INTERFACE => 8,
+        PACKET | OLD_PACKET => 20,
+        SIMPLE_PACKET => 4,
+        _ => 0,
+    }
+}
+
+/// Whether a section whose header has this body is big-endian.
+fn byte_order(body: &[u8]) -> Result<bool, Fault> {
+    match (number(body, 0, false), number(body, 0, true)) {
+        (BYTE_ORDER, _) => Ok(false),
+        (_, BYTE_ORDER) => Ok(true),
+        (_, found) => Err(Fault::Bad(format!(
+            "a section whose byte-order number is {found:08x}; expected {BYTE_ORDER:08x} or {:08x}",
+            BYTE_ORDER.swap_bytes()
+        ))),
+    }
+}
+
+fn describe_option(
+    interface: &mut Interface,
+    &OptionField { code, value, .. }: &OptionField<'_>,
+    big_endian: bool,
+) -> Result<(), Fault> {
+    let length = |expected: usize| {
+        let found = value.len();
+        Fault::Bad(format!("an interface's option {code} of {found} bytes; expected {expected}"))
+    };
+    match code {
+        IF_NAME => interface.name = Some(text(value)),
+        IF_DESCRIPTION => interface.description = Some(text(value)),
+        IF_TSRESOL => {
+            let &[exponent] = value else { return Err(length(1)) };
+            interface.clock.resolution = match exponent {
+                0x80.. => Resolution::Binary(exponent & 0x7f),
+                _ => Resolution::Decimal(exponent),
+            };
+        }
+        IF_TSOFFSET => {
+            let bytes: [u8; 8] = value.try_into().map_err(|_| length(8))?;
+            interface.clock.offset_seconds =
+                if big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) };
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// An option's text. It should not end in zeros; some writers' does.
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
+}
+
+/// Four bytes as a number; zero past the end, which callers exclude.
+fn number(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
+    let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+    if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+}
+
+/// Two bytes as a number; zero past the end, which callers exclude.
+fn short(bytes: &[u8], at: usize, big_endian: bool) -> u16 {
+    let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+    if big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
+}
+
+const _: () = assert!(MAX_INTERFACES - 1 <= u16::MAX as usize);
+const _: () = {
+    let Clock { resolution, offset_seconds } = Clock::MICROS;
+    // What an interface without the options has (section 4.2).
+    assert!(matches!(resolution, Resolution::Decimal(6)) && offset_seconds == 0);
+};

@@ -1,0 +1,131 @@
+//! Writes pcapng: one little-endian section, an Interface Description Block
+//! for each interface, Enhanced Packet Blocks with the ticks as they are.
+
+use forebay_packet::{Clock, Interface, Resolution};
+
+use super::{
+    BLOCK_HEAD, BLOCK_TAIL, BYTE_ORDER, IF_DESCRIPTION, IF_NAME, IF_TSOFFSET, IF_TSRESOL,
+    INTERFACE, OPT_END, PACKET, SECTION_HEADER,
+};
+
+/// Fixed fields of an Enhanced Packet Block.
+const PACKET_FIXED: usize = 20;
+
+/// An interface's link type or clock has no place in pcapng.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InterfaceDoesNotFit {
+    /// Link types have 16 bits.
+    Link,
+    /// Exponents of resolutions have 7 bits.
+    Resolution,
+}
+
+/// The block that opens a section of unknown length.
+pub(crate) fn section_header() -> Vec<u8> {
+    let mut block = open(SECTION_HEADER);
+    block.extend(BYTE_ORDER.to_le_bytes());
+    block.extend(1_u16.to_le_bytes());
+    block.extend(0_u16.to_le_bytes());
+    block.extend((-1_i64).to_le_bytes());
+    close(block)
+}
+
+/// The block that describes an interface. `cut` is what captured lengths are
+/// cut to.
+pub(crate) fn interface_block(
+    interface: &Interface,
+    cut: Option<u32>,
+) -> Result<Vec<u8>, InterfaceDoesNotFit> {
+    let link = u16::try_from(interface.link.0).map_err(|_| InterfaceDoesNotFit::Link)?;
+    let snap_len = match (interface.snap_len, cut) {
+        (0, cut) => cut.unwrap_or(0),
+        (snap_len, cut) => snap_len.min(cut.unwrap_or(u32::MAX)),
+    };
+    let mut block = open(INTERFACE);
+    block.extend(link.to_le_bytes());
+    block.extend(0_u16.to_le_bytes());
+    block.extend(snap_len.to_le_bytes());
+    let fixed = block.len();
+    if let Some(name) = &interface.name {
+        option(&mut block, IF_NAME, option_text(name));
+    }
+    if let Some(description) = &interface.description {
+        option(&mut block, IF_DESCRIPTION, option_text(description));
+    }
+    if interface.clock.resolution != Clock::MICROS.resolution {
+        let exponent = match interface.clock.resolution {
+            Resolution::Decimal(n) if n < 0x80 => n,
+            Resolution::Binary(n) if n < 0x80 => n | 0x80,
+            _ => return Err(InterfaceDoesNotFit::Resolution),
+        };
+        option(&mut block, IF_TSRESOL, &[exponent]);
+    }
+    if interface.clock.offset_seconds != 0 {
+        option(&mut block, IF_TSOFFSET, &interface.clock.offset_seconds.to_le_bytes());
+    }
+    if block.len() > fixed {
+        option(&mut block, OPT_END, &[]);
+    }
+    Ok(close(block))
+}
+
+/// Appends the block of a packet.
+pub(crate) fn packet_block(
+    out: &mut Vec<u8>,
+    interface: u16,
+    ticks: u64,
+    packet: &[u8],
+    wire_len: u32,
+) {
+    // A packet's length fits 31 bits: regions are limited to 32, and the
+    // longest packet of any link type to 27.
+    let padded = packet.len().next_multiple_of(4);
+    let len = (BLOCK_HEAD + PACKET_FIXED + padded + BLOCK_TAIL) as u32;
+    let mut head = [0; BLOCK_HEAD + PACKET_FIXED];
+    let fields = [
+        PACKET,
+        len,
+        u32::from(interface),
+        (ticks >> 32) as u32,
+        ticks as u32,
+        packet.len() as u32,
+        wire_len,
+    ];
+    for (bytes, field) in head.chunks_exact_mut(4).zip(fields) {
+        bytes.copy_from_slice(&field.to_le_bytes());
+    }
+    out.extend_from_slice(&head);
+    out.extend_from_slice(packet);
+    out.extend_from_slice(&[0; 3][..padded - packet.len()]);
+    out.extend_from_slice(&len.to_le_bytes());
+}
+
+fn open(kind: u32) -> Vec<u8> {
+    let mut block = kind.to_le_bytes().to_vec();
+    block.extend([0; 4]);
+    block
+}
+
+/// Sets the length before and after.
+fn close(mut block: Vec<u8>) -> Vec<u8> {
+    let len = (block.len() + BLOCK_TAIL) as u32;
+    block[4..BLOCK_HEAD].copy_from_slice(&len.to_le_bytes());
+    block.extend(len.to_le_bytes());
+    block
+}
+
+fn option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
+    block.extend(code.to_le_bytes());
+    block.extend((value.len() as u16).to_le_bytes());
+    block.extend(value);
+    block.resize(block.len().next_multiple_of(4), 0);
+}
+
+/// As much of a text as an option holds.
+fn option_text(text: &str) -> &[u8] {
+    let mut len = text.len().min(usize::from(u16::MAX));
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    &text.as_bytes()[..len]
+}

@@ -1,0 +1,169 @@
+//! Reads captures of any format.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use forebay_packet::{Batch, Interface};
+
+use crate::error::Error;
+use crate::port::Rx;
+use crate::source::{ReadAhead, Source};
+use crate::writer::Format;
+use crate::{pcap, pcapng};
+
+/// Bytes read at a time unless told otherwise. Blocks in flight should fit the
+/// cache that the reading thread and the parser share, and still hold a few
+/// hundred packets, so that batches are full.
+pub const DEFAULT_BLOCK_LEN: usize = 256 << 10;
+
+/// How to read a capture.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// Bytes read at a time, from 64 to 256 MiB: values outside are moved in.
+    pub block_len: usize,
+    /// Cut packets to the capture's snap length, as libpcap does. Without it
+    /// a packet that was stored longer is kept whole.
+    pub clamp_to_snap_len: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { block_len: DEFAULT_BLOCK_LEN, clamp_to_snap_len: false }
+    }
+}
+
+/// A capture being read.
+///
+/// Batches come in file order, hold up to 256 packets of one region, and keep
+/// that region alive. A reader's memory does not depend on the length of the
+/// capture, only on the block length and on how many batches are held on to.
+pub struct Reader {
+    input: ReadAhead,
+    parser: Parser,
+    /// What was parsed before it was asked for.
+    ahead: Option<Result<Option<Batch>, Error>>,
+    ended: bool,
+}
+
+enum Parser {
+    Pcap(pcap::Parser),
+    Pcapng(pcapng::Parser),
+}
+
+impl Parser {
+    fn next_batch(&mut self, input: &mut ReadAhead) -> Result<Option<Batch>, Error> {
+        match self {
+            Self::Pcap(parser) => parser.next_batch(input),
+            Self::Pcapng(parser) => parser.next_batch(input),
+        }
+    }
+}
+
+impl Reader {
+    /// Opens a capture file; `-` is standard input.
+    ///
+    /// A pcapng capture is read up to its first packets, so that
+    /// [`Reader::interfaces`] tells of the interfaces described before them.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or does not begin as a capture does.
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
+        Self::new(Source::open(path)?, options)
+    }
+
+    /// Reads a capture from `input`, which messages call `name`.
+    ///
+    /// A thread reads `input`. If the reader is dropped while that thread
+    /// waits for input, the thread ends as soon as the wait does.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn from_read(
+        input: Box<dyn Read + Send>,
+        name: String,
+        options: &ReadOptions,
+    ) -> Result<Self, Error> {
+        Self::new(Source::from_read(input, name)?, options)
+    }
+
+    fn new(source: Source, options: &ReadOptions) -> Result<Self, Error> {
+        let mut input = ReadAhead::new(source, options.block_len)?;
+        input.fill(4)?;
+        let clamp = options.clamp_to_snap_len;
+        let mut ahead = None;
+        let parser = match input.unread().first_chunk() {
+            Some(head) if pcap::Parser::recognises(*head) => {
+                Parser::Pcap(pcap::Parser::open(&mut input, clamp)?)
+            }
+            Some(head) if pcapng::Parser::recognises(*head) => {
+                let mut parser = pcapng::Parser::open(&mut input, clamp)?;
+                ahead = Some(parser.next_batch(&mut input));
+                Parser::Pcapng(parser)
+            }
+            _ => return Err(not_a_capture(&mut input)),
+        };
+        Ok(Self { input, parser, ahead, ended: false })
+    }
+
+    /// The interfaces described so far: the only one of a pcap capture, those
+    /// before the last packets given out (and the first ones) of pcapng.
+    #[must_use]
+    pub fn interfaces(&self) -> &Arc<Vec<Interface>> {
+        match &self.parser {
+            Parser::Pcap(parser) => parser.interfaces(),
+            Parser::Pcapng(parser) => parser.interfaces(),
+        }
+    }
+
+    /// The format of the capture, never [`Format::Auto`].
+    #[must_use]
+    pub fn format(&self) -> Format {
+        match &self.parser {
+            Parser::Pcap(_) => Format::Pcap,
+            Parser::Pcapng(_) => Format::Pcapng,
+        }
+    }
+
+    /// Bytes of the input that were read so far, as they are stored: of a
+    /// compressed capture, compressed bytes.
+    #[must_use]
+    pub fn position(&self) -> Arc<AtomicU64> {
+        self.input.position()
+    }
+
+    /// What [`Reader::position`] will be at the end, where that is known.
+    #[must_use]
+    pub fn total_len(&self) -> Option<u64> {
+        self.input.total_len()
+    }
+}
+
+impl Rx for Reader {
+    fn receive(&mut self) -> Result<Option<Batch>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        let result = match self.ahead.take() {
+            Some(result) => result,
+            None => self.parser.next_batch(&mut self.input),
+        };
+        self.ended = !matches!(result, Ok(Some(_)));
+        result
+    }
+}
+
+/// Says what the input is instead of a capture.
+fn not_a_capture(input: &mut ReadAhead) -> Error {
+    // Only for the message: whatever follows changes nothing.
+    let _ = input.fill(8);
+    let head = &input.unread()[..input.unread().len().min(8)];
+    let what = if head.is_empty() {
+        "is empty".to_owned()
+    } else {
+        let hex: Vec<String> = head.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("is no capture: it begins with the bytes {}", hex.join(" "))
+    };
+    Error::NotACapture { file: input.name().to_owned(), what }
+}

@@ -1,0 +1,354 @@
+//! Reads ahead in a thread, into blocks that packets are then parsed in.
+//!
+//! A block is a [`Region`]: headroom, then up to `block_len` bytes of input.
+//! A record that straddles two blocks is made whole by copying its beginning
+//! into the headroom right before the second block's data, so that parsing
+//! always sees a record in one piece. One that is too long for the headroom
+//! gets a region of its own, which grows only as its bytes really arrive: a
+//! record that claims a length the input does not hold costs nothing.
+//!
+//! Regions go round: the thread fills one, the parser puts it into batches,
+//! and when the last batch is gone the region is filled again. The parser
+//! keeps [`IN_FLIGHT`] of them with the thread, with new ones if the old are
+//! still held by batches, so it never waits for the consumer and memory is
+//! bounded by `IN_FLIGHT` blocks, as many spare, and what the batches hold.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use forebay_packet::Region;
+
+use super::{Compression, Ending, Source};
+use crate::error::Error;
+
+/// Blocks with the reading thread: being filled, or waiting for the parser.
+const IN_FLIGHT: usize = 4;
+
+/// The longest beginning of a record that is carried over in place: the
+/// largest ordinary packet (262,144 bytes) with room for its headers, a whole
+/// number of pages so that input lands page-aligned.
+const HEADROOM: usize = 272 << 10;
+
+/// Limits of a block's length: offsets in a region are 32 bits wide.
+const BLOCK_LEN: std::ops::RangeInclusive<usize> = 64..=256 << 20;
+
+/// A region and where its bytes lie in it.
+struct Piece {
+    region: Region,
+    start: usize,
+    end: usize,
+}
+
+/// What the thread has to say.
+enum Filled {
+    Piece(Piece),
+    End,
+    Failed(io::Error),
+}
+
+/// The input as the parser sees it: a window of bytes, moved forward.
+pub(crate) struct ReadAhead {
+    name: String,
+    compression: Option<Compression>,
+    position: Arc<AtomicU64>,
+    total_len: Option<u64>,
+    filled: Option<Receiver<Filled>>,
+    empty: Option<Sender<Region>>,
+    thread: Option<JoinHandle<()>>,
+    ending: Ending,
+    region_len: usize,
+    in_flight: usize,
+    region: Arc<Region>,
+    start: usize,
+    end: usize,
+    /// Input after the window, left over when a long record got its own region.
+    pending: Option<Piece>,
+    retired: Vec<Arc<Region>>,
+    offset: u64,
+    ended: bool,
+}
+
+impl ReadAhead {
+    pub(crate) fn new(source: Source, block_len: usize) -> Result<Self, Error> {
+        let block_len = block_len.clamp(*BLOCK_LEN.start(), *BLOCK_LEN.end());
+        let headroom = HEADROOM.min(block_len);
+        let Source { name, input, compression, eager, position, total_len, ending } = source;
+        let failed = |source| Error::Open { file: name.clone(), source };
+        let (to_parser, filled) = sync_channel(IN_FLIGHT + 1);
+        let (empty, from_parser) = channel();
+        let thread = std::thread::Builder::new()
+            .name("forebay-read".to_owned())
+            .spawn(move || fill_regions(input, eager, headroom, &from_parser, &to_parser))
+            .map_err(failed)?;
+        let region = Arc::new(Region::new(0).map_err(failed)?);
+        Ok(Self {
+            name,
+            compression,
+            position,
+            total_len,
+            filled: Some(filled),
+            empty: Some(empty),
+            thread: Some(thread),
+            ending,
+            region_len: headroom + block_len,
+            in_flight: 0,
+            region,
+            start: 0,
+            end: 0,
+            pending: None,
+            retired: Vec::new(),
+            offset: 0,
+            ended: false,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of the input, before decompression, that were read so far.
+    pub(crate) fn position(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.position)
+    }
+
+    pub(crate) fn total_len(&self) -> Option<u64> {
+        self.total_len
+    }
+
+    /// The bytes not yet consumed. What is not a whole record needs
+    /// [`ReadAhead::fill`].
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.region.bytes()[self.start..self.end]
+    }
+
+    /// The region of the unread bytes.
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Where in the region the unread bytes start.
+    pub(crate) fn window_start(&self) -> usize {
+        self.start
+    }
+
+    /// Offset in the decompressed input of the first unread byte.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Moves past `n` bytes, at most as many as are unread.
+    pub(crate) fn consume(&mut self, n: usize) {
+        self.start += n;
+        self.offset += n as u64;
+    }
+
+    /// Reads on until `need` bytes are unread, in one region. False when the
+    /// input ends before.
+    pub(crate) fn fill(&mut self, need: usize) -> Result<bool, Error> {
+        while self.end - self.start < need {
+            let Some(piece) = self.next_piece()? else { return Ok(false) };
+            if self.end - self.start <= piece.start {
+                self.carry_into(piece);
+            } else {
+                self.append(piece, need)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is known of an input that ends before the record at the window.
+    pub(crate) fn cut_off(&self, need: usize) -> Error {
+        let have = self.end - self.start;
+        let what = format!("{have} bytes are left of {need} expected");
+        Error::CutOff { file: self.name.clone(), offset: self.offset, what }
+    }
+
+    /// Makes `piece` the window, the unread bytes in front of it.
+    fn carry_into(&mut self, mut piece: Piece) {
+        let carry = &self.region.bytes()[self.start..self.end];
+        let start = piece.start - carry.len();
+        piece.region.bytes_mut()[start..piece.start].copy_from_slice(carry);
+        let old = std::mem::replace(&mut self.region, Arc::new(piece.region));
+        (self.start, self.end) = (start, piece.end);
+        if old.len() == self.region_len {
+            self.retired.push(old);
+        }
+    }
+
+    /// Adds the bytes of `piece` that the record of `need` bytes lacks to a
+    /// window in a region of its own.
+    fn append(&mut self, mut piece: Piece, need: usize) -> Result<(), Error> {
+        let have = self.end - self.start;
+        let take = (need - have).min(piece.end - piece.start);
+        let room_behind = self.region.len() - self.end;
+        let in_place = self.region.len() != self.region_len && room_behind >= take;
+        if !in_place || Arc::get_mut(&mut self.region).is_none() {
+            let mut own = Region::new(need.min(2 * (have + take)))
+                .map_err(|source| self.read_failed(source))?;
+            own.bytes_mut()[..have].copy_from_slice(self.unread());
+            let old = std::mem::replace(&mut self.region, Arc::new(own));
+            (self.start, self.end) = (0, have);
+            if old.len() == self.region_len {
+                self.retired.push(old);
+            }
+        }
+        let taken = &piece.region.bytes()[piece.start..piece.start + take];
+        if let Some(own) = Arc::get_mut(&mut self.region) {
+            own.bytes_mut()[self.end..self.end + take].copy_from_slice(taken);
+        }
+        self.end += take;
+        piece.start += take;
+        if piece.start < piece.end {
+            self.pending = Some(piece);
+        } else {
+            self.retired.push(Arc::new(piece.region));
+        }
+        Ok(())
+    }
+
+    fn next_piece(&mut self) -> Result<Option<Piece>, Error> {
+        if let Some(piece) = self.pending.take() {
+            return Ok(Some(piece));
+        }
+        if self.ended {
+            return Ok(None);
+        }
+        self.hand_out_regions()?;
+        let filled = self.filled.as_ref().and_then(|filled| filled.recv().ok());
+        match filled {
+            Some(Filled::Piece(piece)) => {
+                self.in_flight -= 1;
+                Ok(Some(piece))
+            }
+            Some(Filled::End) => {
+                self.ended = true;
+                Ok(None)
+            }
+            Some(Filled::Failed(source)) => {
+                self.ended = true;
+                Err(self.read_failed(source))
+            }
+            None => {
+                self.ended = true;
+                Err(self.read_failed(io::Error::other("the reading thread stopped")))
+            }
+        }
+    }
+
+    /// Tops up what the thread may fill, with used regions where no batch
+    /// holds them any more.
+    fn hand_out_regions(&mut self) -> Result<(), Error> {
+        let mut spare = 0;
+        let (mut i, mut handed) = (0, Vec::new());
+        while i < self.retired.len() {
+            if Arc::strong_count(&self.retired[i]) > 1 {
+                i += 1;
+                continue;
+            }
+            if self.in_flight + handed.len() < IN_FLIGHT {
+                handed.extend(Arc::try_unwrap(self.retired.swap_remove(i)).ok());
+            } else if spare < IN_FLIGHT {
+                spare += 1;
+                i += 1;
+            } else {
+                self.retired.swap_remove(i);
+            }
+        }
+        while self.in_flight + handed.len() < IN_FLIGHT {
+            handed.push(Region::new(self.region_len).map_err(|e| self.read_failed(e))?);
+        }
+        for region in handed {
+            // A thread that has ended takes no more regions, and needs none.
+            if let Some(empty) = &self.empty {
+                let _ = empty.send(region);
+            }
+            self.in_flight += 1;
+        }
+        Ok(())
+    }
+
+    /// Names a failure to read by what it means.
+    fn read_failed(&self, source: io::Error) -> Error {
+        let file = self.name.clone();
+        let offset = self.offset + (self.end - self.start) as u64;
+        if source.kind() == io::ErrorKind::UnexpectedEof {
+            let what = match self.compression {
+                Some(compression) => {
+                    format!("the {compression} data end after {offset} decompressed bytes")
+                }
+                None => source.to_string(),
+            };
+            return Error::CutOff { file, offset: self.offset, what };
+        }
+        match self.compression {
+            Some(compression) if source.raw_os_error().is_none() => {
+                Error::Decompress { file, offset, compression, source }
+            }
+            _ => Error::Read { file, offset, source },
+        }
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.filled = None;
+        self.empty = None;
+        let ends = match std::mem::replace(&mut self.ending, Ending::Soon) {
+            Ending::Soon => true,
+            Ending::Stop(pipe) => {
+                drop(pipe);
+                true
+            }
+            Ending::Unknown => false,
+        };
+        if let Some(thread) = self.thread.take().filter(|_| ends) {
+            // A panic there was reported as a failed read.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread: fills regions until the input or the parser ends.
+fn fill_regions(
+    mut input: Box<dyn Read + Send>,
+    eager: bool,
+    headroom: usize,
+    empty: &Receiver<Region>,
+    filled: &SyncSender<Filled>,
+) {
+    while let Ok(mut region) = empty.recv() {
+        let (len, last) = fill_block(&mut input, &mut region.bytes_mut()[headroom..], eager);
+        if len > 0 {
+            let piece = Piece { region, start: headroom, end: headroom + len };
+            if filled.send(Filled::Piece(piece)).is_err() {
+                return;
+            }
+        }
+        if let Some(last) = last {
+            // A parser that is gone does not care how the input ended.
+            let _ = filled.send(last);
+            return;
+        }
+    }
+}
+
+/// Bytes read, and how the input ended if it did.
+fn fill_block(
+    input: &mut Box<dyn Read + Send>,
+    block: &mut [u8],
+    eager: bool,
+) -> (usize, Option<Filled>) {
+    let mut len = 0;
+    while len < block.len() && !(eager && len > 0) {
+        match input.read(&mut block[len..]) {
+            Ok(0) => return (len, Some(Filled::End)),
+            Ok(n) => len += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (len, Some(Filled::Failed(error))),
+        }
+    }
+    (len, None)
+}
