@@ -1,0 +1,261 @@
+//! What is asked of the generator, and which requests cannot be met.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The most packets of one capture: packet counts of a flow are kept in 32 bits.
+pub const MAX_PACKETS: u64 = u32::MAX as u64;
+
+/// The most flows of one capture: the address plan has 23 bits of hosts.
+pub const MAX_FLOWS: u64 = 1 << 23;
+
+/// The highest mean rate: one packet a nanosecond, the tick of the clock.
+pub const MAX_RATE: u64 = 1_000_000_000;
+
+/// Bytes of the frame check sequence, which a capture does not hold.
+pub(crate) const FCS: u16 = 4;
+
+/// What kind of traffic is generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Profile {
+    /// Realistic traffic: Zipf flows, TCP sessions, UDP, ICMP, IPv6, VLAN tags,
+    /// tunnels, fragments and application payloads.
+    #[default]
+    Mix,
+    /// UDP frames of one size over IPv4, each of a uniformly random flow.
+    Uniform,
+    /// Small frames of which 13 filters match the shares that table 1 of
+    /// Yamashita and Tsuru, "Software Pipelining for Packet Filters" (HPCC
+    /// 2007), gives.
+    Paper,
+}
+
+impl Profile {
+    /// Every profile, the default first.
+    pub const ALL: [Self; 3] = [Self::Mix, Self::Uniform, Self::Paper];
+
+    /// The name that [`FromStr`] takes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mix => "mix",
+            Self::Uniform => "uniform",
+            Self::Paper => "paper",
+        }
+    }
+
+    /// The value of [`Config::size`] where none is given.
+    #[must_use]
+    pub fn default_size(self) -> u16 {
+        match self {
+            Self::Mix => 1514,
+            Self::Uniform | Self::Paper => 64,
+        }
+    }
+
+    /// The sizes that can be asked for, both ends included.
+    ///
+    /// The lower end of `mix` is the datagram that every IPv4 host must accept
+    /// (RFC 791 section 3.1): no header stack of the profile comes near it.
+    #[must_use]
+    pub fn sizes(self) -> (u16, u16) {
+        match self {
+            Self::Mix => (576, 9014),
+            Self::Uniform | Self::Paper => (64, 9018),
+        }
+    }
+
+    /// The fewest flows of a capture that is not empty.
+    #[must_use]
+    pub fn min_flows(self) -> u64 {
+        match self {
+            Self::Mix | Self::Uniform => 1,
+            // One of each combination of protocol, network and port.
+            Self::Paper => crate::profile::paper::CLASSES as u64,
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The text names no [`Profile`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no traffic profile is called `{0}`; there are mix, uniform and paper")]
+pub struct UnknownProfile(pub String);
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(text: &str) -> Result<Self, UnknownProfile> {
+        Self::ALL
+            .into_iter()
+            .find(|profile| profile.name() == text)
+            .ok_or_else(|| UnknownProfile(text.to_owned()))
+    }
+}
+
+/// A request to the generator. Equal requests give equal bytes on every machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Packets to generate, exactly. 0 is an empty capture and needs 0 flows.
+    pub packets: u64,
+    /// Two-way flows to generate, exactly: each gets at least one packet.
+    pub flows: u64,
+    /// Selects one of 2^64 different captures.
+    pub seed: u64,
+    /// What kind of traffic.
+    pub profile: Profile,
+    /// `mix`: the longest captured frame in bytes, tags and tunnels included.
+    /// `uniform` and `paper`: the length of every frame on the wire, frame
+    /// check sequence included, so that 64 gives 60 captured bytes.
+    /// Where nothing is given, [`Profile::default_size`].
+    pub size: Option<u16>,
+    /// Mean packets a second of the time stamps.
+    pub rate_pps: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            packets: 100_000,
+            flows: 10_000,
+            seed: 1,
+            profile: Profile::Mix,
+            size: None,
+            rate_pps: 100_000,
+        }
+    }
+}
+
+/// A request that cannot be met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Each flow needs a packet of its own.
+    #[error("{flows} flows need at least {flows} packets, and {packets} were asked for")]
+    FlowsExceedPackets {
+        /// Flows asked for.
+        flows: u64,
+        /// Packets asked for.
+        packets: u64,
+    },
+    /// Packets must belong to flows, and a profile may need several kinds.
+    #[error("the {profile} profile needs at least {min} flows, and {flows} were asked for")]
+    TooFewFlows {
+        /// The profile asked for.
+        profile: Profile,
+        /// Flows asked for.
+        flows: u64,
+        /// The fewest it takes.
+        min: u64,
+    },
+    /// More than [`MAX_FLOWS`].
+    #[error("{0} flows were asked for; the most is {MAX_FLOWS}")]
+    TooManyFlows(u64),
+    /// More than [`MAX_PACKETS`].
+    #[error("{0} packets were asked for; the most is {MAX_PACKETS}")]
+    TooManyPackets(u64),
+    /// Outside of [`Profile::sizes`].
+    #[error("the {profile} profile takes sizes of {min} to {max} bytes, not {size}")]
+    Size {
+        /// The profile asked for.
+        profile: Profile,
+        /// The size asked for, in bytes.
+        size: u16,
+        /// The smallest it takes.
+        min: u16,
+        /// The largest it takes.
+        max: u16,
+    },
+    /// Outside of 1 to [`MAX_RATE`].
+    #[error("a rate of {0} packets a second; it must be 1 to {MAX_RATE}")]
+    Rate(u64),
+}
+
+impl Config {
+    /// The size asked for, or the profile's default.
+    #[must_use]
+    pub fn size_or_default(&self) -> u16 {
+        self.size.unwrap_or(self.profile.default_size())
+    }
+
+    /// Whether the request can be met.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let Self { packets, flows, profile, rate_pps, .. } = *self;
+        if packets > MAX_PACKETS {
+            return Err(ConfigError::TooManyPackets(packets));
+        }
+        if flows > MAX_FLOWS {
+            return Err(ConfigError::TooManyFlows(flows));
+        }
+        if flows > packets {
+            return Err(ConfigError::FlowsExceedPackets { flows, packets });
+        }
+        let min = profile.min_flows();
+        if packets > 0 && flows < min {
+            return Err(ConfigError::TooFewFlows { profile, flows, min });
+        }
+        if rate_pps == 0 || rate_pps > MAX_RATE {
+            return Err(ConfigError::Rate(rate_pps));
+        }
+        let (size, (min, max)) = (self.size_or_default(), profile.sizes());
+        if size < min || size > max {
+            return Err(ConfigError::Size { profile, size, min, max });
+        }
+        Ok(())
+    }
+
+    /// The time that the packets take at the mean rate, in nanoseconds.
+    pub(crate) fn duration(&self) -> u64 {
+        // At most 2^32 * 10^9: no overflow.
+        self.packets * 1_000_000_000 / self.rate_pps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_print_and_parse() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+        }
+        let error = "blend".parse::<Profile>().unwrap_err();
+        assert!(error.to_string().contains("`blend`"));
+        for profile in Profile::ALL {
+            assert!(error.to_string().contains(profile.name()), "{error}");
+        }
+    }
+
+    #[test]
+    fn impossible_requests_are_refused() {
+        let check = |config: Config| config.check().unwrap_err();
+        let base = Config { packets: 100, flows: 10, ..Config::default() };
+        assert_eq!(base.check(), Ok(()));
+        assert_eq!(Config { packets: 0, flows: 0, ..base }.check(), Ok(()));
+        assert_eq!(
+            check(Config { flows: 101, ..base }),
+            ConfigError::FlowsExceedPackets { flows: 101, packets: 100 }
+        );
+        let paper = Config { profile: Profile::Paper, flows: 3, ..base };
+        assert!(matches!(check(paper), ConfigError::TooFewFlows { flows: 3, .. }));
+        assert!(matches!(check(Config { flows: 0, ..base }), ConfigError::TooFewFlows { .. }));
+        let many = Config { packets: MAX_PACKETS, flows: MAX_FLOWS + 1, ..base };
+        assert_eq!(check(many), ConfigError::TooManyFlows(MAX_FLOWS + 1));
+        let many = Config { packets: MAX_PACKETS + 1, ..base };
+        assert_eq!(check(many), ConfigError::TooManyPackets(MAX_PACKETS + 1));
+        assert_eq!(check(Config { rate_pps: 0, ..base }), ConfigError::Rate(0));
+        assert!(matches!(check(Config { rate_pps: MAX_RATE + 1, ..base }), ConfigError::Rate(_)));
+        let small = Config { size: Some(575), ..base };
+        assert!(matches!(check(small), ConfigError::Size { size: 575, min: 576, .. }));
+        let uniform = Config { profile: Profile::Uniform, size: Some(63), ..base };
+        assert!(matches!(check(uniform), ConfigError::Size { size: 63, min: 64, .. }));
+    }
+}

@@ -1,0 +1,18 @@
+//! The kinds of traffic: each makes one packet after another in a frame.
+
+pub mod mix;
+pub mod paper;
+pub mod uniform;
+
+use crate::headers::Frame;
+
+/// Makes packets in the order of time.
+pub trait Source: std::fmt::Debug + Send {
+    /// Builds the next packet in `frame` and returns its time in nanoseconds
+    /// since the epoch, not before that of the packet before it; nothing when
+    /// all packets were made.
+    fn next(&mut self, frame: &mut Frame) -> Option<u64>;
+}
+
+/// When captures begin: 1 July 2024, 00:00 UTC, in nanoseconds.
+pub const EPOCH: u64 = 1_719_792_000 * 1_000_000_000;
