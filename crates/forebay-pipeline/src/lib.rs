@@ -1,0 +1,24 @@
+//! Stages over batches, an account of every packet, and workers that keep order.
+//!
+//! A [`Stage`] takes a batch and passes its packets on, drops some under a name,
+//! holds some back, copies or injects some. A [`Chain`] runs stages one after
+//! another and counts what goes in and out of each, so that the [`Ledger`] does not
+//! rest on the stages' own word. [`run`] drives chains: the stages that look at one
+//! packet at a time on several workers, the stages that need all packets in order
+//! behind them.
+//!
+//! The crate does not know files, devices or command lines.
+#![forbid(unsafe_code)]
+
+mod chain;
+mod flows;
+mod ledger;
+mod run;
+mod stage;
+pub mod stages;
+
+pub use chain::Chain;
+pub use flows::{FlowRecord, FlowTable};
+pub use ledger::{DropCount, Ledger, LedgerRow};
+pub use run::{Run, RunError, run};
+pub use stage::{Outbox, Promises, Settings, Stage, StageError};

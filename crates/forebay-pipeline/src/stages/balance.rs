@@ -1,0 +1,42 @@
+//! Gives every packet its output, by the bucket its hash falls in.
+
+use forebay_balance::Assignment;
+use forebay_packet::Batch;
+
+use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+
+/// Sets each packet's output.
+pub struct Balance {
+    assignment: Assignment,
+}
+
+impl Balance {
+    /// Outputs are the sensors of `assignment`, by index.
+    #[must_use]
+    pub fn new(assignment: Assignment) -> Self {
+        Self { assignment }
+    }
+}
+
+impl Stage for Balance {
+    fn name(&self) -> &'static str {
+        "balance"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
+    }
+
+    fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        batch.output.clear();
+        batch.output.extend(batch.hash.iter().map(|&hash| self.assignment.sensor_of(hash)));
+        out.emit(batch);
+        Ok(())
+    }
+
+    fn reload(&mut self, settings: &Settings) {
+        if let Some(assignment) = &settings.assignment {
+            self.assignment = assignment.clone();
+        }
+    }
+}

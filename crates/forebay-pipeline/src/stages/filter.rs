@@ -1,0 +1,61 @@
+//! Keeps the packets that the filter accepts.
+
+use forebay_filter::FilterSet;
+use forebay_packet::Batch;
+
+use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+
+/// Sets each packet's verdict, and drops those with verdict 0.
+pub struct Filter {
+    programs: FilterSet,
+    drops: bool,
+}
+
+impl Filter {
+    /// Drops what `programs` do not accept.
+    #[must_use]
+    pub fn new(programs: FilterSet) -> Self {
+        Self { programs, drops: true }
+    }
+
+    /// Sets verdicts only.
+    #[must_use]
+    pub fn judge_only(programs: FilterSet) -> Self {
+        Self { programs, drops: false }
+    }
+}
+
+impl Stage for Filter {
+    fn name(&self) -> &'static str {
+        "filter"
+    }
+
+    fn drop_names(&self) -> &'static [&'static str] {
+        &["no_match"]
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
+    }
+
+    fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        self.programs.run_batch(&mut batch)?;
+        if self.drops {
+            let before = batch.live().count();
+            for i in batch.live().iter() {
+                if batch.verdict[i] == 0 {
+                    batch.drop_packet(i);
+                }
+            }
+            out.dropped(0, (before - batch.live().count()) as u64);
+        }
+        out.emit(batch);
+        Ok(())
+    }
+
+    fn reload(&mut self, settings: &Settings) {
+        if let Some(programs) = &settings.filter {
+            self.programs = programs.clone();
+        }
+    }
+}

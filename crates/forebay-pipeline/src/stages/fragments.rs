@@ -1,0 +1,337 @@
+//! Sends every fragment of a datagram where its first fragment goes.
+//!
+//! Only the first fragment has the transport header (RFC 791 section 3.2, RFC 8200
+//! section 4.5), so the others are looked up by address pair, protocol and
+//! identification. A fragment that comes before its first is held, and everything
+//! after it too, so that the output keeps the order of the input. The wait is
+//! bounded in packets, bytes and capture time, and on a live link in time. A
+//! fragment whose first does not come within these bounds goes by its address pair,
+//! with what follows of its datagram, and is counted: it is exempt from the promise
+//! of whole flows.
+//!
+//! Work is per batch unless a batch holds fragments. Memory is bounded by the
+//! window and by a table of [`MAX_DATAGRAMS`] datagrams, the oldest out first.
+
+use std::collections::{HashMap, VecDeque};
+
+use forebay_packet::decode::{FragmentKey, FragmentNote, FragmentRole};
+use forebay_packet::{Batch, FlowKey};
+
+use crate::stage::{Outbox, Promises, Stage, StageError};
+
+/// Datagrams that are remembered.
+pub const MAX_DATAGRAMS: usize = 1 << 16;
+
+/// How long a datagram's identification is good for, in nanoseconds of capture
+/// time: RFC 791 recommends to give up reassembly after 15 s, RFC 8200 after 60 s.
+const REASSEMBLY: i64 = 30_000_000_000;
+
+/// How far to look ahead for the first fragment of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The most packets that are held.
+    pub packets: u64,
+    /// The most bytes of packets that are held.
+    pub bytes: u64,
+    /// The longest that is waited, in nanoseconds of capture time.
+    pub capture_nanos: i64,
+    /// The longest that is waited on the monotonic clock, in nanoseconds, where
+    /// packets must not be late.
+    pub live_nanos: Option<u64>,
+}
+
+impl Window {
+    /// For captures: they can wait as long as the memory is small.
+    pub const OFFLINE: Self =
+        Self { packets: 65_536, bytes: 64 << 20, capture_nanos: REASSEMBLY, live_nanos: None };
+}
+
+/// What is known of a datagram.
+#[derive(Clone, Copy)]
+struct Datagram {
+    hash: u64,
+    key: FlowKey,
+    reversed: bool,
+    seen: i64,
+    /// Tells this entry from an earlier one under the same identification.
+    serial: u64,
+    /// The first fragment never came: `hash` is that of the address pair.
+    orphaned: bool,
+}
+
+/// A batch in the queue.
+struct Waiting {
+    batch: Batch,
+    /// Notes that wait for a first fragment: indexes into the batch's fragments.
+    open: Vec<usize>,
+    since: Option<u64>,
+    bytes: u64,
+    packets: u64,
+}
+
+/// Reunites the fragments of datagrams.
+pub struct Fragments {
+    window: Window,
+    datagrams: HashMap<FragmentKey, Datagram>,
+    /// Datagrams in the order of their entry, with their serial numbers.
+    order: VecDeque<(FragmentKey, u64)>,
+    serial: u64,
+    queue: VecDeque<Waiting>,
+    /// Number of the queue's front batch, counted from the first ever queued.
+    front: u64,
+    /// Who waits for which datagram: batch number and index of the note.
+    waiting: HashMap<FragmentKey, Vec<(u64, usize)>>,
+    held_packets: u64,
+    held_bytes: u64,
+    now: Option<u64>,
+    joined: u64,
+    orphaned: u64,
+}
+
+impl Fragments {
+    /// Looks ahead as far as `window` says.
+    #[must_use]
+    pub fn new(window: Window) -> Self {
+        Self {
+            window,
+            datagrams: HashMap::new(),
+            order: VecDeque::new(),
+            serial: 0,
+            queue: VecDeque::new(),
+            front: 0,
+            waiting: HashMap::new(),
+            held_packets: 0,
+            held_bytes: 0,
+            now: None,
+            joined: 0,
+            orphaned: 0,
+        }
+    }
+
+    fn known(&self, key: &FragmentKey, nanos: i64) -> Option<Datagram> {
+        let datagram = self.datagrams.get(key)?;
+        (nanos.abs_diff(datagram.seen) <= REASSEMBLY as u64).then_some(*datagram)
+    }
+
+    /// Remembers a datagram, forgetting the oldest where there are too many.
+    fn remember(&mut self, key: FragmentKey, datagram: Datagram) {
+        self.serial += 1;
+        self.datagrams.insert(key, Datagram { serial: self.serial, ..datagram });
+        self.order.push_back((key, self.serial));
+        while self.order.len() > MAX_DATAGRAMS {
+            let Some((oldest, serial)) = self.order.pop_front() else { break };
+            if self.datagrams.get(&oldest).is_some_and(|known| known.serial == serial) {
+                self.datagrams.remove(&oldest);
+            }
+        }
+    }
+
+    /// Whether a fragment of the batch will have to wait for a later batch.
+    fn must_wait(&self, batch: &Batch) -> bool {
+        let notes = &batch.fragments;
+        notes.iter().any(|note| {
+            note.role != FragmentRole::First
+                && self.known(&note.key, batch.nanos(usize::from(note.packet))).is_none()
+                && !notes.iter().any(|n| n.role == FragmentRole::First && n.key == note.key)
+        })
+    }
+
+    /// Works through the notes of the queue's last batch.
+    fn read_notes(&mut self) {
+        let number = self.front + self.queue.len() as u64 - 1;
+        let Some(last) = self.queue.back() else { return };
+        let notes = last.batch.fragments.clone();
+        for (i, note) in notes.iter().enumerate() {
+            if note.role == FragmentRole::First {
+                // Where the packet also carries a later fragment, its hash is not
+                // final yet: it is announced when that is settled.
+                if last_note_of(&notes, note.packet).role == FragmentRole::First {
+                    self.announce(note.key, self.datagram_of(number, note.packet, false));
+                }
+                continue;
+            }
+            let nanos = self.batch(number).nanos(usize::from(note.packet));
+            match self.known(&note.key, nanos) {
+                Some(datagram) => {
+                    let firsts = self.settle(number, i, &datagram);
+                    firsts.into_iter().for_each(|(key, datagram)| self.announce(key, datagram));
+                }
+                None => {
+                    self.waiting.entry(note.key).or_default().push((number, i));
+                    self.waiting_batch(number).open.push(i);
+                }
+            }
+        }
+    }
+
+    fn batch(&self, number: u64) -> &Batch {
+        &self.queue[(number - self.front) as usize].batch
+    }
+
+    fn waiting_batch(&mut self, number: u64) -> &mut Waiting {
+        &mut self.queue[(number - self.front) as usize]
+    }
+
+    /// What fragments of a datagram inherit from one of its packets.
+    fn datagram_of(&self, number: u64, packet: u16, orphaned: bool) -> Datagram {
+        let batch = self.batch(number);
+        let i = usize::from(packet);
+        Datagram {
+            hash: batch.hash[i],
+            key: batch.key[i],
+            reversed: batch.reversed[i],
+            seen: batch.nanos(i),
+            serial: 0,
+            orphaned,
+        }
+    }
+
+    /// Remembers a datagram and settles those who waited for it, and those who
+    /// waited for these: a list, not a recursion, because packets can be made to
+    /// wait for one another in long chains.
+    fn announce(&mut self, key: FragmentKey, datagram: Datagram) {
+        let mut news = vec![(key, datagram)];
+        while let Some((key, datagram)) = news.pop() {
+            self.remember(key, datagram);
+            for (number, i) in self.waiting.remove(&key).unwrap_or_default() {
+                news.append(&mut self.settle(number, i, &datagram));
+            }
+        }
+    }
+
+    /// Note `i` of a batch has found its datagram. Returns the datagrams that the
+    /// packet is the first fragment of, on outer levels.
+    fn settle(
+        &mut self,
+        number: u64,
+        i: usize,
+        datagram: &Datagram,
+    ) -> Vec<(FragmentKey, Datagram)> {
+        let waiting = self.waiting_batch(number);
+        waiting.open.retain(|&open| open != i);
+        let batch = &mut waiting.batch;
+        let FragmentNote { packet, role, .. } = batch.fragments[i];
+        let at = usize::from(packet);
+        batch.hash[at] = datagram.hash;
+        if role == FragmentRole::Later && !datagram.orphaned {
+            batch.key[at] = datagram.key;
+            batch.reversed[at] = datagram.reversed;
+        }
+        *(if datagram.orphaned { &mut self.orphaned } else { &mut self.joined }) += 1;
+        let notes = &self.batch(number).fragments;
+        let firsts = notes.iter().filter(|n| n.packet == packet && n.role == FragmentRole::First);
+        firsts.map(|n| (n.key, self.datagram_of(number, packet, datagram.orphaned))).collect()
+    }
+
+    /// Lets go of the front of the queue as far as nothing in it waits.
+    fn release(&mut self, out: &mut Outbox) {
+        while self.queue.front().is_some_and(|waiting| waiting.open.is_empty()) {
+            let Some(waiting) = self.queue.pop_front() else { break };
+            self.front += 1;
+            self.held_packets -= waiting.packets;
+            self.held_bytes -= waiting.bytes;
+            out.emit(waiting.batch);
+        }
+    }
+
+    /// Gives up on the first fragments that the front batch waits for.
+    fn give_up_on_front(&mut self) {
+        while let Some(&i) = self.queue.front().and_then(|waiting| waiting.open.first()) {
+            let note = self.batch(self.front).fragments[i];
+            let stand_in = self.datagram_of(self.front, note.packet, true);
+            // Settles this note among others, so the loop comes to an end.
+            self.announce(note.key, stand_in);
+        }
+    }
+
+    /// Whether the front of the queue has waited long enough.
+    fn is_overdue(&self, capture_now: Option<i64>) -> bool {
+        let Some(front) = self.queue.front() else { return false };
+        let oldest = front.batch.live().iter().next().map(|i| front.batch.nanos(i));
+        let waited = match (capture_now, oldest) {
+            (Some(now), Some(oldest)) => now.saturating_sub(oldest),
+            _ => 0,
+        };
+        let waited_live = match (self.window.live_nanos, self.now, front.since) {
+            (Some(limit), Some(now), Some(since)) => now.saturating_sub(since) > limit,
+            _ => false,
+        };
+        self.held_packets > self.window.packets
+            || self.held_bytes > self.window.bytes
+            || waited > self.window.capture_nanos
+            || waited_live
+    }
+
+    fn let_go(&mut self, capture_now: Option<i64>, out: &mut Outbox) {
+        self.release(out);
+        while self.is_overdue(capture_now) {
+            self.give_up_on_front();
+            self.release(out);
+        }
+    }
+}
+
+/// The last note of a packet: the only one that may have to be settled.
+fn last_note_of(notes: &[FragmentNote], packet: u16) -> FragmentNote {
+    let end = notes.partition_point(|note| note.packet <= packet);
+    notes[end - 1]
+}
+
+impl Stage for Fragments {
+    fn name(&self) -> &'static str {
+        "fragments"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: false }
+    }
+
+    fn process(&mut self, batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        if self.queue.is_empty() && batch.fragments.is_empty() {
+            out.emit(batch);
+            return Ok(());
+        }
+        let batch = if !self.queue.is_empty() || self.must_wait(&batch) {
+            let no_memory = |source| StageError::Memory { stage: "fragments", source };
+            batch.compact().map_err(no_memory)?
+        } else {
+            batch
+        };
+        let live = batch.live();
+        let capture_now = live.iter().last().map(|i| batch.nanos(i));
+        let packets = live.count() as u64;
+        let bytes = batch.live_bytes();
+        self.held_packets += packets;
+        self.held_bytes += bytes;
+        self.queue.push_back(Waiting { batch, open: Vec::new(), since: self.now, bytes, packets });
+        self.read_notes();
+        self.let_go(capture_now, out);
+        Ok(())
+    }
+
+    fn tick(&mut self, now: u64, out: &mut Outbox) -> Result<(), StageError> {
+        self.now = Some(now);
+        self.let_go(None, out);
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut Outbox) -> Result<(), StageError> {
+        while !self.queue.is_empty() {
+            self.give_up_on_front();
+            self.release(out);
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> u64 {
+        self.held_packets
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    fn remarks(&self) -> Vec<(&'static str, u64)> {
+        vec![("fragments_joined", self.joined), ("fragments_without_first", self.orphaned)]
+    }
+}

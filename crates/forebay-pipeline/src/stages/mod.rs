@@ -1,0 +1,13 @@
+//! The stages there are. A new one is a file here and a line below.
+
+mod balance;
+mod classify;
+mod filter;
+mod fragments;
+mod limit;
+
+pub use balance::Balance;
+pub use classify::Classify;
+pub use filter::Filter;
+pub use fragments::{Fragments, Window};
+pub use limit::Limit;

@@ -1,0 +1,134 @@
+//! Every stage keeps its promises, and every account closes.
+
+mod support;
+
+use forebay_balance::Assignment;
+use forebay_filter::FilterSet;
+use forebay_packet::Batch;
+use forebay_pipeline::stages::{Balance, Filter, Fragments, Limit, Window};
+use forebay_pipeline::{Chain, Settings, Stage};
+use support::*;
+
+fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
+    let assignment = Assignment::of_weights(&[1, 2]).unwrap();
+    vec![
+        Box::new(|| Box::new(Filter::new(FilterSet::new("udp src port 1")))),
+        Box::new(|| Box::new(Filter::judge_only(FilterSet::new("udp src port 1")))),
+        Box::new(|| Box::new(classify())),
+        Box::new(|| Box::new(Fragments::new(Window::OFFLINE))),
+        Box::new(move || Box::new(Balance::new(assignment.clone()))),
+        Box::new(|| Box::new(Limit::new(700))),
+    ]
+}
+
+/// Runs one stage, by hand, over classified batches.
+fn run_stage(make: &dyn Fn() -> Box<dyn Stage>, input: Vec<Batch>) -> (Vec<Batch>, bool, Chain) {
+    struct Boxed(Box<dyn Stage>, std::sync::Arc<std::sync::atomic::AtomicBool>);
+    impl Stage for Boxed {
+        fn name(&self) -> &'static str {
+            self.0.name()
+        }
+        fn drop_names(&self) -> &'static [&'static str] {
+            self.0.drop_names()
+        }
+        fn promises(&self) -> forebay_pipeline::Promises {
+            self.0.promises()
+        }
+        fn process(
+            &mut self,
+            batch: Batch,
+            out: &mut forebay_pipeline::Outbox,
+        ) -> Result<(), forebay_pipeline::StageError> {
+            self.0.process(batch, out)?;
+            if self.0.held() > 0 {
+                self.1.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            Ok(())
+        }
+        fn drain(
+            &mut self,
+            out: &mut forebay_pipeline::Outbox,
+        ) -> Result<(), forebay_pipeline::StageError> {
+            self.0.drain(out)
+        }
+        fn held(&self) -> u64 {
+            self.0.held()
+        }
+    }
+    let ever_held = std::sync::Arc::default();
+    let mut chain = Chain::new().with(Boxed(make(), std::sync::Arc::clone(&ever_held)));
+    let out = through(&mut chain, input);
+    (out, ever_held.load(std::sync::atomic::Ordering::Relaxed), chain)
+}
+
+#[test]
+fn stages_do_what_they_promise() {
+    let input = traffic(3_000);
+    for make in stages() {
+        let classified = through(&mut Chain::new().with(classify()), batches(&input, 100));
+        let (out, ever_held, chain) = run_stage(&*make, classified);
+        let stage = make();
+        let (name, promises) = (stage.name(), stage.promises());
+        let row = &chain.rows()[0];
+        assert!(row.closes() && row.held == 0, "{name}: {row:?}");
+        assert_eq!(row.input, 3_000, "{name}");
+        let mut passed = packets(&out);
+        assert_eq!(passed.len() as u64, row.output, "{name}");
+        if promises.holds_nothing {
+            assert!(!ever_held, "{name} held packets");
+        }
+        if !promises.order_kept {
+            passed.sort();
+        }
+        if promises.packets_unchanged {
+            // What went out is what came in, with gaps where packets were dropped.
+            let mut rest = input.iter();
+            for packet in &passed {
+                assert!(rest.any(|other| other == packet), "{name} changed or moved a packet");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_filter_drops_what_does_not_match_and_says_so() {
+    let input = traffic(1_000);
+    let mut chain = Chain::new().with(Filter::new(FilterSet::new("udp src port 1")));
+    let out = through(&mut chain, batches(&input, 256));
+    let expected: Vec<_> = input
+        .iter()
+        .filter(|(_, packet)| packet[20..22] != [0, 1] && packet[34..36] == [0, 1])
+        .cloned()
+        .collect();
+    assert_eq!(packets(&out), expected);
+    let row = &chain.rows()[0];
+    assert_eq!(row.drops[0].name, "no_match");
+    assert_eq!(row.drops[0].packets, 1_000 - expected.len() as u64);
+}
+
+#[test]
+fn settings_take_effect_between_batches_and_lose_nothing() {
+    let mut chain = Chain::new()
+        .with(Filter::new(FilterSet::new("udp src port 1")))
+        .with(classify())
+        .with(Balance::new(Assignment::of_weights(&[1]).unwrap()));
+    let input = traffic(512);
+    let before = through(&mut chain, batches(&input, 256));
+    assert!(before.iter().all(|batch| batch.output.iter().all(|&output| output == 0)));
+    chain.reload(&Settings {
+        filter: Some(FilterSet::new("udp")),
+        assignment: Some(Assignment::of_weights(&[1, 1]).unwrap()),
+    });
+    let after = through(&mut chain, batches(&input, 256));
+    assert_eq!(packets(&after).len(), 512);
+    assert!(after.iter().any(|batch| batch.output.contains(&1)));
+    assert!(chain.rows().iter().all(|row| row.closes()));
+}
+
+#[test]
+fn a_filter_that_does_not_compile_names_the_interface() {
+    let mut chain = Chain::new().with(Filter::new(FilterSet::new("port nonsense")));
+    let batch = batches(&traffic(1), 1).remove(0);
+    let error = chain.push(batch, &mut |_| Ok::<(), forebay_pipeline::StageError>(())).unwrap_err();
+    assert!(error.to_string().contains("interface 0 (EN10MB)"), "{error}");
+}
