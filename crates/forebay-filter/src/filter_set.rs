@@ -121,10 +121,18 @@ impl FilterSet {
         let mut verdict = std::mem::take(&mut batch.verdict);
         verdict.clear();
         verdict.resize(batch.len(), 0);
+        // Looked up again only where the interface changes; clones are cheap.
+        let mut current: Option<(u16, Program)> = None;
         for i in batch.live().iter() {
-            let interface = usize::from(batch.interface_id(i));
-            let program = self.program_of(interface, batch.interface(i))?;
-            verdict[i] = program.run(batch.packet(i), batch.wire_len(i));
+            let id = batch.interface_id(i);
+            let program = match current.take() {
+                Some(known) if known.0 == id => current.insert(known),
+                _ => {
+                    let program = self.program_of(usize::from(id), batch.interface(i))?;
+                    current.insert((id, program.clone()))
+                }
+            };
+            verdict[i] = program.1.run(batch.packet(i), batch.wire_len(i));
         }
         batch.verdict = verdict;
         Ok(())

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod lanes;
 mod pcap;
 mod pcapng;
 mod port;
@@ -20,6 +21,7 @@ mod whole_file;
 mod writer;
 
 pub use error::Error;
+pub use lanes::{Lane, Lanes};
 pub use port::{Rx, Tx};
 pub use reader::{DEFAULT_BLOCK_LEN, ReadOptions, Reader};
 pub use source::Compression;

@@ -3,13 +3,13 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use forebay_packet::{Batch, Interface};
 
 use crate::error::Error;
 use crate::port::Rx;
-use crate::source::{ReadAhead, Source};
+use crate::source::{Filled, ReadAhead, Source};
 use crate::writer::Format;
 use crate::{pcap, pcapng};
 
@@ -26,11 +26,14 @@ pub struct ReadOptions {
     /// Cut packets to the capture's snap length, as libpcap does. Without it
     /// a packet that was stored longer is kept whole.
     pub clamp_to_snap_len: bool,
+    /// Set by whoever wants reading to end: a pipe or terminal that has nothing to
+    /// give is then no longer waited for, and reading fails.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { block_len: DEFAULT_BLOCK_LEN, clamp_to_snap_len: false }
+        Self { block_len: DEFAULT_BLOCK_LEN, clamp_to_snap_len: false, stop: None }
     }
 }
 
@@ -70,7 +73,7 @@ impl Reader {
     /// # Errors
     /// When the file cannot be opened or does not begin as a capture does.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
-        Self::new(Source::open(path)?, options)
+        Self::new(Source::open(path, options.stop.clone())?, options)
     }
 
     /// Reads a capture from `input`, which messages call `name`.
@@ -137,6 +140,62 @@ impl Reader {
     #[must_use]
     pub fn total_len(&self) -> Option<u64> {
         self.input.total_len()
+    }
+}
+
+impl Reader {
+    /// Takes a piece of the input over and parses all that is whole. The error, if
+    /// any, comes after the batches.
+    pub(crate) fn parse(&mut self, filled: Option<Filled>) -> (Vec<Batch>, Option<Error>) {
+        if let Some(filled) = filled {
+            self.input.supply(filled);
+        }
+        let mut batches = Vec::new();
+        loop {
+            let result = match self.ahead.take() {
+                Some(result) => result,
+                None => self.parser.next_batch(&mut self.input),
+            };
+            if self.input.take_starved() {
+                return (batches, None);
+            }
+            match result {
+                Ok(Some(batch)) => batches.push(batch),
+                Ok(None) => break,
+                Err(error) => {
+                    self.ended = true;
+                    return (batches, Some(error));
+                }
+            }
+        }
+        self.ended = true;
+        (batches, None)
+    }
+
+    /// The next batches of an input that a thread reads. One where more may be long
+    /// in coming.
+    pub(crate) fn parse_some(&mut self) -> (Vec<Batch>, Option<Error>) {
+        /// About as many as a block holds.
+        const BATCHES: usize = 16;
+        let most = if self.input.is_eager() { 1 } else { BATCHES };
+        let mut batches = Vec::with_capacity(most);
+        while batches.len() < most {
+            match self.receive() {
+                Ok(Some(batch)) => batches.push(batch),
+                Ok(None) => break,
+                Err(error) => return (batches, Some(error)),
+            }
+        }
+        (batches, None)
+    }
+
+    /// Whether nothing more will come.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(crate) fn input(&mut self) -> &mut ReadAhead {
+        &mut self.input
     }
 }
 

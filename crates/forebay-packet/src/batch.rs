@@ -292,6 +292,12 @@ impl Batch {
         self.live.iter().map(|i| u64::from(self.cap_len[i])).sum()
     }
 
+    /// Bytes that the live packets had on the wire.
+    #[must_use]
+    pub fn wire_bytes(&self) -> u64 {
+        self.live.iter().map(|i| u64::from(self.wire_len[i])).sum()
+    }
+
     /// Copies the live packets into a region of their own, just large enough,
     /// so that holding on to them does not hold the region they came in.
     /// Everything known of them comes along; dropped packets do not.

@@ -20,5 +20,5 @@ pub mod stages;
 pub use chain::Chain;
 pub use flows::{FlowRecord, FlowTable};
 pub use ledger::{DropCount, Ledger, LedgerRow};
-pub use run::{Run, RunError, run};
+pub use run::{Run, RunError, Worker, run};
 pub use stage::{Outbox, Promises, Settings, Stage, StageError};

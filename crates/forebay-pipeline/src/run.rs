@@ -1,17 +1,19 @@
-//! Drives chains: one thread receives, workers share the stages that look at one
-//! packet at a time, and the caller's thread runs the rest and delivers.
+//! Drives chains: workers receive, each its own part of the input, and share the
+//! stages that look at one packet at a time; the stages that need all packets in
+//! order, and the output, go from worker to worker.
 //!
-//! Batches are dealt to the workers in turn and collected in the same turn, so the
-//! order of the input is kept without sequence numbers or sorting. The queues
-//! between threads are short: memory does not grow with the input, and a slow end
-//! slows the beginning down.
+//! The input is dealt to the workers in turn, and they take the same turns at the
+//! serial part, so the order of the input is kept without sequence numbers, sorting or
+//! queues. A worker carries its packets from input to output, while its cache has
+//! them; there is no thread in between to be woken. Memory does not grow with the
+//! input: a worker has one answer of its lane at a time.
 //!
 //! When delivery fails, or a stage, everything still under way is counted as
 //! dropped for that reason and the ledger closes all the same.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use forebay_packet::Batch;
@@ -20,11 +22,8 @@ use crate::chain::Chain;
 use crate::ledger::{DropCount, Ledger, LedgerRow};
 use crate::stage::StageError;
 
-/// Batches that wait for a worker, and that wait behind it.
-const QUEUE: usize = 16;
-
-/// Batches between two ticks of the stages.
-const BATCHES_A_TICK: u64 = 64;
+/// Turns between two ticks of the stages.
+const TURNS_A_TICK: u64 = 16;
 
 /// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
@@ -51,158 +50,243 @@ pub struct Run<R, D> {
     pub error: Option<RunError<R, D>>,
 }
 
-/// What happens in the caller's thread.
-enum Failure<D> {
+/// What ends a run.
+enum Failure<R, D> {
+    Receive(R),
     Stage(StageError),
     Deliver(D),
 }
 
-impl<D> From<StageError> for Failure<D> {
+impl<R, D> From<StageError> for Failure<R, D> {
     fn from(error: StageError) -> Self {
         Self::Stage(error)
     }
 }
 
-type Sent = Result<Vec<Batch>, StageError>;
+/// A worker: where its part of the input comes from, and what it does with it.
+pub struct Worker<L> {
+    /// The next batches of its part, perhaps none; nothing at the end. Asking the
+    /// workers in turn gives the input in order.
+    pub lane: L,
+    /// The stages.
+    pub chain: Chain,
+}
 
-/// Receives batches until there are none, sends them through one of `parallel` and
-/// then through `serial`, and delivers what comes out, in the order it came in.
+/// What a worker makes of one answer of its lane.
+enum Answer<R> {
+    Batches(Vec<Batch>),
+    Receive(R),
+    Stage(StageError),
+}
+
+/// Receives batches until there are none, sends them through the chain of the worker
+/// that received them and then through `serial`, and delivers what comes out, in the
+/// order of the input.
 ///
 /// # Panics
-/// When `parallel` is empty or one of its chains may hold packets back: both are
+/// When there is no worker or one whose chain may hold packets back: both are
 /// mistakes of the caller.
-pub fn run<R, D>(
-    mut receive: impl FnMut() -> Result<Option<Batch>, R> + Send,
-    mut parallel: Vec<Chain>,
-    mut serial: Chain,
-    mut deliver: impl FnMut(&Batch) -> Result<(), D>,
+pub fn run<L, R, D>(
+    workers: Vec<Worker<L>>,
+    serial: Chain,
+    deliver: impl FnMut(&Batch) -> Result<(), D> + Send,
 ) -> Run<R, D>
 where
+    L: FnMut() -> Result<Option<Vec<Batch>>, R> + Send,
     R: Send,
+    D: Send,
 {
-    assert!(!parallel.is_empty() && parallel.iter().all(Chain::is_parallel));
+    assert!(!workers.is_empty() && workers.iter().all(|worker| worker.chain.is_parallel()));
+    let tail = Tail {
+        serial,
+        deliver,
+        written: 0,
+        failed: None,
+        turn: 0,
+        gone: vec![false; workers.len()],
+        started: Instant::now(),
+        turns: 0,
+    };
+    let turns = Turns { tail: Mutex::new(tail), next: Condvar::new() };
     let stop = AtomicBool::new(false);
-    let mut tail = Tail { serial: &mut serial, written: 0, failed: None };
-    let (received, receive_error) = thread::scope(|scope| {
-        let mut feeds = Vec::new();
-        let mut results = Vec::new();
-        for chain in &mut parallel {
-            let (feed, work) = sync_channel(QUEUE);
-            let (done, result) = sync_channel(QUEUE);
-            scope.spawn(move || work_through(chain, &work, &done));
-            feeds.push(feed);
-            results.push(result);
+    let mut done = Vec::new();
+    thread::scope(|scope| {
+        let start = |(i, worker)| {
+            let (turns, stop) = (&turns, &stop);
+            scope.spawn(move || work(i, worker, turns, stop))
+        };
+        let threads: Vec<_> = workers.into_iter().enumerate().map(start).collect();
+        for thread in threads {
+            done.push(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        let stop = &stop;
-        let source = scope.spawn(move || deal(&mut receive, &feeds, stop));
-        tail.collect(&results, stop, &mut deliver);
-        finish(source)
     });
-    let Tail { written, failed, .. } = tail;
-    finished(received, receive_error, written, failed, &parallel, &serial)
+    let mut tail = turns.tail.into_inner().unwrap_or_else(PoisonError::into_inner);
+    tail.drain();
+    finished(&done, tail.written, tail.failed, &tail.serial)
 }
 
-/// Deals batches to the workers in turn. Returns packets received and the error
-/// that ended it.
-fn deal<R>(
-    receive: &mut impl FnMut() -> Result<Option<Batch>, R>,
-    feeds: &[SyncSender<Batch>],
+/// The serial part, and whose turn it is.
+struct Turns<R, D, F> {
+    tail: Mutex<Tail<R, D, F>>,
+    next: Condvar,
+}
+
+impl<R, D, F: FnMut(&Batch) -> Result<(), D>> Turns<R, D, F> {
+    fn lock(&self) -> MutexGuard<'_, Tail<R, D, F>> {
+        // A panic of another worker goes on when its thread is joined.
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn of worker `i`, does something, passes the turn on.
+    fn take(&self, i: usize, act: impl FnOnce(&mut Tail<R, D, F>)) {
+        let mut tail = self.lock();
+        while tail.turn != i {
+            tail = self.next.wait(tail).unwrap_or_else(PoisonError::into_inner);
+        }
+        act(&mut tail);
+        tail.pass_turn();
+        drop(tail);
+        self.next.notify_all();
+    }
+
+    /// Worker `i` takes no more turns.
+    fn leave(&self, i: usize) {
+        let mut tail = self.lock();
+        tail.gone[i] = true;
+        if tail.turn == i {
+            tail.pass_turn();
+        }
+        drop(tail);
+        self.next.notify_all();
+    }
+}
+
+/// A worker's place in the turns; given up also by a panic.
+struct Place<'a, R, D, F: FnMut(&Batch) -> Result<(), D>> {
+    turns: &'a Turns<R, D, F>,
+    i: usize,
+}
+
+impl<R, D, F: FnMut(&Batch) -> Result<(), D>> Drop for Place<'_, R, D, F> {
+    fn drop(&mut self) {
+        self.turns.leave(self.i);
+    }
+}
+
+/// A worker's thread. Returns packets received and the chain, for its account.
+fn work<L, R, D, F>(
+    i: usize,
+    worker: Worker<L>,
+    turns: &Turns<R, D, F>,
     stop: &AtomicBool,
-) -> (u64, Option<R>) {
+) -> (u64, Chain)
+where
+    L: FnMut() -> Result<Option<Vec<Batch>>, R>,
+    F: FnMut(&Batch) -> Result<(), D>,
+{
+    let Worker { mut lane, mut chain } = worker;
+    let _place = Place { turns, i };
     let mut received = 0;
-    for feed in feeds.iter().cycle() {
-        if stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
+        let answer = match lane() {
+            Ok(None) => break,
+            Err(error) => Answer::Receive(error),
+            Ok(Some(batches)) => {
+                received += batches.iter().map(|batch| batch.live().count() as u64).sum::<u64>();
+                pass_through(&mut chain, batches)
+            }
+        };
+        let last = !matches!(answer, Answer::Batches(_));
+        turns.take(i, |tail| {
+            tail.take(answer);
+            if tail.failed.is_some() || tail.serial.wants_no_more() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+        if last {
             break;
         }
-        match receive() {
-            Ok(Some(batch)) => {
-                let packets = batch.live().count() as u64;
-                // A worker is gone only after it failed: what it is owed no longer
-                // counts as received.
-                if feed.send(batch).is_err() {
-                    break;
-                }
-                received += packets;
-            }
-            Ok(None) => break,
-            Err(error) => return (received, Some(error)),
-        }
     }
-    (received, None)
+    (received, chain)
 }
 
-/// A worker: one message out for each batch in.
-fn work_through(chain: &mut Chain, work: &Receiver<Batch>, done: &SyncSender<Sent>) {
-    for batch in work {
-        let mut passed = Vec::with_capacity(1);
+fn pass_through<R>(chain: &mut Chain, batches: Vec<Batch>) -> Answer<R> {
+    let mut passed = Vec::with_capacity(batches.len());
+    for batch in batches {
         let outcome = chain.push(batch, &mut |batch| {
             passed.push(batch);
             Ok::<(), StageError>(())
         });
-        if done.send(outcome.map(|()| passed)).is_err() {
-            return;
+        if let Err(error) = outcome {
+            return Answer::Stage(error);
         }
     }
+    Answer::Batches(passed)
 }
 
-/// The part in the caller's thread.
-struct Tail<'a, D> {
-    serial: &'a mut Chain,
+/// What workers take turns at.
+struct Tail<R, D, F> {
+    serial: Chain,
+    deliver: F,
     written: u64,
-    failed: Option<Failure<D>>,
+    failed: Option<Failure<R, D>>,
+    /// The worker whose turn it is.
+    turn: usize,
+    /// Workers that take no more turns.
+    gone: Vec<bool>,
+    started: Instant,
+    turns: u64,
 }
 
-impl<D> Tail<'_, D> {
-    /// Takes the workers' results in turn until one has no more to come: the dealing
-    /// is in turn, so then none has.
-    fn collect(
-        &mut self,
-        results: &[Receiver<Sent>],
-        stop: &AtomicBool,
-        deliver: &mut impl FnMut(&Batch) -> Result<(), D>,
-    ) {
-        let started = Instant::now();
-        for (turn, result) in (1_u64..).zip(results.iter().cycle()) {
-            let Ok(sent) = result.recv() else { break };
-            match sent {
-                // After a failure the rest is only taken, so that workers end.
-                Ok(_) if self.failed.is_some() => {}
-                Ok(batches) => self.pass(batches, deliver),
-                Err(error) => self.fail(Failure::Stage(error)),
+impl<R, D, F: FnMut(&Batch) -> Result<(), D>> Tail<R, D, F> {
+    fn take(&mut self, answer: Answer<R>) {
+        match answer {
+            Answer::Batches(batches) => {
+                for batch in batches {
+                    self.guard(|serial, deliver| serial.push(batch, deliver));
+                }
             }
-            if turn % BATCHES_A_TICK == 0 && self.failed.is_none() {
-                let now = started.elapsed().as_nanos() as u64;
-                self.guard(deliver, |serial, deliver| serial.tick(now, deliver));
-            }
-            if self.failed.is_some() || self.serial.wants_no_more() {
-                stop.store(true, Ordering::Relaxed);
-            }
+            Answer::Receive(error) => self.fail(Failure::Receive(error)),
+            Answer::Stage(error) => self.fail(Failure::Stage(error)),
         }
-        if self.failed.is_none() {
-            self.guard(deliver, |serial, deliver| serial.drain(deliver));
+        self.turns += 1;
+        if self.turns.is_multiple_of(TURNS_A_TICK) {
+            let now = self.started.elapsed().as_nanos() as u64;
+            self.guard(|serial, deliver| serial.tick(now, deliver));
         }
     }
 
-    fn pass(&mut self, batches: Vec<Batch>, deliver: &mut impl FnMut(&Batch) -> Result<(), D>) {
-        for batch in batches {
-            self.guard(deliver, |serial, deliver| serial.push(batch, deliver));
-            if self.failed.is_some() {
-                break;
-            }
-        }
+    fn drain(&mut self) {
+        self.guard(Chain::drain);
     }
 
-    /// Runs something that delivers, and keeps its failure.
+    /// On to the next worker that still takes turns.
+    fn pass_turn(&mut self) {
+        let n = self.gone.len();
+        let next = (1..=n).map(|step| (self.turn + step) % n).find(|&i| !self.gone[i]);
+        self.turn = next.unwrap_or(self.turn);
+    }
+
+    /// Whether packets can go no further. A failed input is no such failure: what
+    /// precedes it is delivered.
+    fn is_broken(&self) -> bool {
+        matches!(self.failed, Some(Failure::Stage(_) | Failure::Deliver(_)))
+    }
+
+    /// Runs something that delivers, unless that is of no use any more, and keeps its
+    /// failure.
     fn guard(
         &mut self,
-        deliver: &mut impl FnMut(&Batch) -> Result<(), D>,
         work: impl FnOnce(
             &mut Chain,
-            &mut dyn FnMut(Batch) -> Result<(), Failure<D>>,
-        ) -> Result<(), Failure<D>>,
+            &mut dyn FnMut(Batch) -> Result<(), Failure<R, D>>,
+        ) -> Result<(), Failure<R, D>>,
     ) {
-        let written = &mut self.written;
-        let outcome = work(self.serial, &mut |batch| {
+        if self.is_broken() {
+            return;
+        }
+        let Self { serial, deliver, written, .. } = self;
+        let outcome = work(serial, &mut |batch| {
             deliver(&batch).map_err(Failure::Deliver)?;
             *written += batch.live().count() as u64;
             Ok(())
@@ -212,50 +296,51 @@ impl<D> Tail<'_, D> {
         }
     }
 
-    fn fail(&mut self, failure: Failure<D>) {
-        self.failed.get_or_insert(failure);
+    /// The first failure stands, but one that breaks the run outweighs a failed
+    /// input.
+    fn fail(&mut self, failure: Failure<R, D>) {
+        if !self.is_broken() {
+            self.failed = Some(failure);
+        }
     }
-}
-
-fn finish<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Draws the account up.
 fn finished<R, D>(
-    received: u64,
-    receive_error: Option<R>,
+    workers: &[(u64, Chain)],
     written: u64,
-    failed: Option<Failure<D>>,
-    parallel: &[Chain],
+    failed: Option<Failure<R, D>>,
     serial: &Chain,
 ) -> Run<R, D> {
-    let mut workers = parallel[0].rows();
-    for chain in &parallel[1..] {
-        for (row, other) in workers.iter_mut().zip(&chain.rows()) {
-            row.add(other);
+    let mut rows = vec![LedgerRow::passed("read", workers.iter().map(|(n, _)| n).sum())];
+    let mut shared: Vec<LedgerRow> = Vec::new();
+    for (_, chain) in workers {
+        for (i, row) in chain.rows().into_iter().enumerate() {
+            match shared.get_mut(i) {
+                Some(sum) => sum.add(&row),
+                None => shared.push(row),
+            }
         }
     }
-    let mut rows = vec![LedgerRow::passed("read", received)];
-    rows.append(&mut workers);
+    rows.append(&mut shared);
     rows.append(&mut serial.rows());
     rows.push(LedgerRow::passed("write", written));
     let mut remarks: Vec<(&'static str, u64)> = Vec::new();
-    for (name, packets) in parallel.iter().chain([serial]).flat_map(Chain::remarks) {
+    let chains = workers.iter().map(|(_, chain)| chain).chain([serial]);
+    for (name, packets) in chains.flat_map(Chain::remarks) {
         match remarks.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => *sum += packets,
             None => remarks.push((name, packets)),
         }
     }
-    let error = match (failed, receive_error) {
-        (Some(Failure::Stage(error)), _) => Some(RunError::Stage(error)),
-        (Some(Failure::Deliver(error)), _) => Some(RunError::Deliver(error)),
-        (None, Some(error)) => Some(RunError::Receive(error)),
-        (None, None) => None,
-    };
-    if matches!(error, Some(RunError::Stage(_) | RunError::Deliver(_))) {
+    if matches!(failed, Some(Failure::Stage(_) | Failure::Deliver(_))) {
         settle(&mut rows);
     }
+    let error = failed.map(|failure| match failure {
+        Failure::Receive(error) => RunError::Receive(error),
+        Failure::Stage(error) => RunError::Stage(error),
+        Failure::Deliver(error) => RunError::Deliver(error),
+    });
     Run { ledger: Ledger { rows }, remarks, error }
 }
 

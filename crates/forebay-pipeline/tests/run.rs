@@ -2,14 +2,16 @@
 
 mod support;
 
+use std::collections::VecDeque;
+
 use forebay_balance::Assignment;
 use forebay_filter::FilterSet;
 use forebay_packet::Batch;
 use forebay_pipeline::stages::{Balance, Filter, Fragments, Limit, Window};
-use forebay_pipeline::{Chain, FlowTable, Run, RunError, run};
+use forebay_pipeline::{Chain, FlowTable, Run, RunError, Worker, run};
 use support::*;
 
-fn workers(n: usize, expression: &str) -> Vec<Chain> {
+fn chains(n: usize, expression: &str) -> Vec<Chain> {
     let filter = || Filter::new(FilterSet::new(expression));
     (0..n).map(|_| Chain::new().with(filter()).with(classify())).collect()
 }
@@ -19,13 +21,26 @@ fn serial() -> Chain {
     Chain::new().with(Fragments::new(Window::OFFLINE)).with(Balance::new(assignment))
 }
 
-fn source(input: &[(u64, Vec<u8>)], fails: bool) -> impl FnMut() -> Result<Option<Batch>, String> {
-    let mut left = batches(input, 37).into_iter();
-    move || match left.next() {
-        Some(batch) => Ok(Some(batch)),
-        None if fails => Err("cut off".to_owned()),
-        None => Ok(None),
+type Lane = Box<dyn FnMut() -> Result<Option<Vec<Batch>>, String> + Send>;
+
+/// Deals the input to the chains in turn; after the last batch comes an error, if the
+/// input is to fail.
+fn workers_of(chains: Vec<Chain>, input: &[(u64, Vec<u8>)], fails: bool) -> Vec<Worker<Lane>> {
+    let n = chains.len();
+    let mut parts: Vec<VecDeque<Result<Vec<Batch>, String>>> = vec![VecDeque::new(); n];
+    let batches = batches(input, 37);
+    let last = batches.chunks(3).len();
+    for (i, batches) in batches.chunks(3).enumerate() {
+        parts[i % n].push_back(Ok(batches.to_vec()));
     }
+    if fails {
+        parts[last % n].push_back(Err("cut off".to_owned()));
+    }
+    let worker = |(chain, mut part): (Chain, VecDeque<Result<Vec<Batch>, String>>)| Worker {
+        lane: Box::new(move || part.pop_front().transpose()) as Lane,
+        chain,
+    };
+    chains.into_iter().zip(parts).map(worker).collect()
 }
 
 fn no_failure(_: &Batch) -> Result<(), String> {
@@ -38,7 +53,7 @@ fn order_is_kept_with_any_number_of_workers() {
     for n in [1, 2, 3, 7] {
         let mut out = Vec::new();
         let Run { ledger, error, .. } =
-            run(source(&input, false), workers(n, ""), serial(), |batch| {
+            run(workers_of(chains(n, ""), &input, false), serial(), |batch| {
                 out.push(batch.clone());
                 no_failure(batch)
             });
@@ -52,7 +67,7 @@ fn order_is_kept_with_any_number_of_workers() {
 fn what_precedes_a_damaged_end_is_delivered() {
     let input = traffic(1_000);
     let mut delivered = 0;
-    let outcome = run(source(&input, true), workers(2, "udp"), serial(), |batch| {
+    let outcome = run(workers_of(chains(2, "udp"), &input, true), serial(), |batch| {
         delivered += batch.live().count();
         no_failure(batch)
     });
@@ -65,7 +80,7 @@ fn what_precedes_a_damaged_end_is_delivered() {
 fn a_failing_output_ends_the_run_and_the_ledger_closes() {
     let input = traffic(50_000);
     let mut calls = 0;
-    let outcome = run(source(&input, false), workers(3, "udp src port 1"), serial(), |_| {
+    let outcome = run(workers_of(chains(3, "udp src port 1"), &input, false), serial(), |_| {
         calls += 1;
         if calls == 5 { Err("disk full".to_owned()) } else { Ok(()) }
     });
@@ -78,7 +93,7 @@ fn a_failing_output_ends_the_run_and_the_ledger_closes() {
 #[test]
 fn a_failing_stage_ends_the_run_and_the_ledger_closes() {
     let input = traffic(5_000);
-    let outcome = run(source(&input, false), workers(2, "no such thing"), serial(), no_failure);
+    let outcome = run(workers_of(chains(2, "no such thing"), &input, false), serial(), no_failure);
     assert!(matches!(outcome.error, Some(RunError::Stage(_))));
     assert!(outcome.ledger.closes(), "{:?}", outcome.ledger);
     assert_eq!(outcome.ledger.output(), 0);
@@ -89,7 +104,7 @@ fn a_limit_stops_reading_and_accounts_for_what_was_under_way() {
     let input = traffic(100_000);
     let mut out = Vec::new();
     let limit = Chain::new().with(Limit::new(100));
-    let outcome = run(source(&input, false), workers(2, ""), limit, |batch| {
+    let outcome = run(workers_of(chains(2, ""), &input, false), limit, |batch| {
         out.push(batch.clone());
         no_failure(batch)
     });
@@ -108,7 +123,7 @@ fn flows_are_counted_both_ways_and_fragments_in_their_flow() {
         (4_000, first(1, 2, 5, (10, 20))),
     ];
     let mut flows = FlowTable::new();
-    run(source(&input, false), workers(1, ""), serial(), |batch| {
+    run(workers_of(chains(1, ""), &input, false), serial(), |batch| {
         flows.count(batch);
         no_failure(batch)
     });

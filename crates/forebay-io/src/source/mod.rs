@@ -11,14 +11,15 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Seek};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Advice, fadvise};
 
-pub(crate) use read_ahead::ReadAhead;
+pub(crate) use read_ahead::{Filled, Piece, ReadAhead, RegionPool};
 
 use crate::error::Error;
 
@@ -34,6 +35,17 @@ pub enum Compression {
     Zstd,
 }
 
+impl Compression {
+    /// What the first four bytes of an input tell.
+    fn of(head: &[u8]) -> Option<Self> {
+        match *head {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Compression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -43,16 +55,26 @@ impl fmt::Display for Compression {
     }
 }
 
-/// An opened input, not yet read ahead.
+/// An opened input, not yet read.
 pub(crate) struct Source {
     pub(crate) name: String,
-    input: Box<dyn Read + Send>,
+    input: Input,
     compression: Option<Compression>,
-    /// Give out what each read brings: the writer at the other end may pause.
-    eager: bool,
     position: Arc<AtomicU64>,
     total_len: Option<u64>,
-    ending: Ending,
+}
+
+/// How an input is read.
+enum Input {
+    /// At any offset.
+    Plain(PlainFile),
+    /// From beginning to end.
+    Stream {
+        input: Box<dyn Read + Send>,
+        /// Give out what each read brings: the writer at the other end may pause.
+        eager: bool,
+        ending: Ending,
+    },
 }
 
 /// How a read in progress ends when the reader is dropped.
@@ -67,7 +89,9 @@ enum Ending {
 
 impl Source {
     /// Opens a file, or standard input for `-`.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    ///
+    /// Waiting for a pipe or terminal ends soon after `stop` is set.
+    pub(crate) fn open(path: &Path, stop: Option<Arc<AtomicBool>>) -> Result<Self, Error> {
         let stdin = path.as_os_str() == "-";
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
         let failed = |source| Error::Open { file: name.clone(), source };
@@ -84,14 +108,26 @@ impl Source {
         if metadata.is_file() {
             // A hint; where it is not heeded, reading is merely slower.
             let _ = fadvise(&file, 0, None, Advice::Sequential);
-            let at = file.stream_position().map_err(failed)?;
-            let left = metadata.len().saturating_sub(at);
-            let input = Box::new(RegularFile { file, opened_len: metadata.len(), left });
-            return Self::sniff(input, name, Some(left), false, Ending::Soon);
+            let start = file.stream_position().map_err(failed)?;
+            let file = PlainFile { file: Arc::new(file), start, opened_len: metadata.len() };
+            let mut head = [0; 4];
+            let (len, _) = file.read_block(&mut head, start);
+            let left = metadata.len().saturating_sub(start);
+            if Compression::of(&head[..len]).is_some() {
+                let input = Box::new(FromStart { file, offset: start });
+                return Self::sniff(input, name, Some(left), false, Ending::Soon);
+            }
+            return Ok(Self {
+                name,
+                input: Input::Plain(file),
+                compression: None,
+                position: Arc::default(),
+                total_len: Some(left),
+            });
         }
-        let (stopped, stop) = io::pipe().map_err(failed)?;
-        let input = Box::new(Interruptible { file, stopped });
-        Self::sniff(input, name, None, true, Ending::Stop(stop))
+        let (stopped, stop_end) = io::pipe().map_err(failed)?;
+        let input = Box::new(Interruptible { file, stopped, flag: stop });
+        Self::sniff(input, name, None, true, Ending::Stop(stop_end))
     }
 
     /// Takes the caller's own reader.
@@ -114,11 +150,7 @@ impl Source {
             offset: 0,
             source,
         })?;
-        let compression = match *head {
-            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Compression::Zstd),
-            _ => None,
-        };
+        let compression = Compression::of(&head);
         let whole = io::Cursor::new(head).chain(input);
         let buffered = |whole| BufReader::with_capacity(COMPRESSED_PIECE, whole);
         let input: Box<dyn Read + Send> = match compression {
@@ -131,8 +163,8 @@ impl Source {
                     .map_err(|source| Error::Open { file: name.clone(), source })?,
             ),
         };
-        let eager = eager && compression.is_none();
-        Ok(Self { name, input, compression, eager, position, total_len, ending })
+        let input = Input::Stream { input, eager: eager && compression.is_none(), ending };
+        Ok(Self { name, input, compression, position, total_len })
     }
 }
 
@@ -150,28 +182,65 @@ impl Read for Counted {
     }
 }
 
-/// A file that says so when it ends before it should.
-struct RegularFile {
-    file: File,
+/// A regular file, read at any offset, by several threads if need be. It says so
+/// when it ends before it should.
+#[derive(Clone)]
+pub(crate) struct PlainFile {
+    file: Arc<File>,
+    /// Where the capture begins: standard input may have been read from before.
+    start: u64,
     opened_len: u64,
-    /// Bytes still expected.
-    left: u64,
 }
 
-impl Read for RegularFile {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read(buf)?;
-        self.left = self.left.saturating_sub(n as u64);
-        if n == 0 && self.left > 0 && !buf.is_empty() {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!(
-                    "the file had {} bytes when it was opened and lost {} since",
-                    self.opened_len, self.left
-                ),
-            ));
+impl PlainFile {
+    /// Offset of the capture in the file.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Fills `block` with the bytes at `offset`. Returns how many there are and,
+    /// where the file ends before the block does, how it ends.
+    pub(crate) fn read_block(&self, block: &mut [u8], offset: u64) -> (usize, Option<Filled>) {
+        let mut len = 0;
+        while len < block.len() {
+            match self.file.read_at(&mut block[len..], offset + len as u64) {
+                Ok(0) => return (len, Some(self.end_at(offset + len as u64))),
+                Ok(n) => len += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (len, Some(Filled::Failed(error))),
+            }
         }
-        Ok(n)
+        (len, None)
+    }
+
+    fn end_at(&self, offset: u64) -> Filled {
+        let Some(lost) = self.opened_len.checked_sub(offset).filter(|&lost| lost > 0) else {
+            return Filled::End;
+        };
+        Filled::Failed(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!(
+                "the file had {} bytes when it was opened and lost {lost} since",
+                self.opened_len
+            ),
+        ))
+    }
+}
+
+/// A regular file read from beginning to end.
+struct FromStart {
+    file: PlainFile,
+    offset: u64,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let (len, last) = self.file.read_block(buf, self.offset);
+        self.offset += len as u64;
+        match last {
+            Some(Filled::Failed(error)) if len == 0 => Err(error),
+            _ => Ok(len),
+        }
     }
 }
 
@@ -180,19 +249,27 @@ impl Read for RegularFile {
 struct Interruptible {
     file: File,
     stopped: PipeReader,
+    /// Ends it as well, looked at every now and then: a signal handler can do no more
+    /// than set it.
+    flag: Option<Arc<AtomicBool>>,
 }
+
+/// Between two looks at the flag.
+const FLAG_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 impl Read for Interruptible {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut ready =
                 [PollFd::new(&self.file, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::IN)];
-            match poll(&mut ready, None) {
+            let interval = self.flag.as_ref().map(|_| &FLAG_INTERVAL);
+            match poll(&mut ready, interval) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(errno) => return Err(errno.into()),
             }
-            if !ready[1].revents().is_empty() {
+            let flagged = self.flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
+            if flagged || !ready[1].revents().is_empty() {
                 return Err(io::Error::other("reading was stopped"));
             }
             if !ready[0].revents().is_empty() {

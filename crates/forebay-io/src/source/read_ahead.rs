@@ -1,4 +1,4 @@
-//! Reads ahead in a thread, into blocks that packets are then parsed in.
+//! Reads into blocks that packets are then parsed in.
 //!
 //! A block is a [`Region`]: headroom, then up to `block_len` bytes of input.
 //! A record that straddles two blocks is made whole by copying its beginning
@@ -7,21 +7,27 @@
 //! gets a region of its own, which grows only as its bytes really arrive: a
 //! record that claims a length the input does not hold costs nothing.
 //!
-//! Regions go round: the thread fills one, the parser puts it into batches,
-//! and when the last batch is gone the region is filled again. The parser
-//! keeps [`IN_FLIGHT`] of them with the thread, with new ones if the old are
-//! still held by batches, so it never waits for the consumer and memory is
-//! bounded by `IN_FLIGHT` blocks, as many spare, and what the batches hold.
+//! Pipes and compressed input are read ahead by a thread. Its regions go round:
+//! the thread fills one, the parser puts it into batches, and when the last batch
+//! is gone the region is filled again. The parser keeps [`IN_FLIGHT`] of them with
+//! the thread, with new ones if the old are still held by batches, so it never
+//! waits for the consumer and memory is bounded by `IN_FLIGHT` blocks, as many
+//! spare, and what the batches hold.
+//!
+//! A plain file is read where it is parsed, so that packets are still in that
+//! processor's cache: by the parser itself, or block by block by several
+//! [lanes](crate::Lane), which hand their blocks in with [`ReadAhead::supply`].
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use forebay_packet::Region;
 
-use super::{Compression, Ending, Source};
+use super::{Compression, Ending, Input, PlainFile, Source};
 use crate::error::Error;
 
 /// Blocks with the reading thread: being filled, or waiting for the parser.
@@ -36,17 +42,54 @@ const HEADROOM: usize = 272 << 10;
 const BLOCK_LEN: std::ops::RangeInclusive<usize> = 64..=256 << 20;
 
 /// A region and where its bytes lie in it.
-struct Piece {
+pub(crate) struct Piece {
     region: Region,
     start: usize,
     end: usize,
 }
 
-/// What the thread has to say.
-enum Filled {
+impl Piece {
+    /// Fills a region from `at` on with what `file` has at `offset`.
+    pub(crate) fn read(
+        mut region: Region,
+        headroom: usize,
+        file: &PlainFile,
+        offset: u64,
+    ) -> (Self, Option<Filled>) {
+        let (len, last) = file.read_block(&mut region.bytes_mut()[headroom..], offset);
+        (Self { region, start: headroom, end: headroom + len }, last)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start
+    }
+}
+
+/// What whoever reads has to say.
+pub(crate) enum Filled {
     Piece(Piece),
     End,
     Failed(io::Error),
+}
+
+/// Where pieces come from.
+enum Feed {
+    /// A thread that reads ahead.
+    Thread(ReadingThread),
+    /// The parser reads, from this offset on.
+    File { file: PlainFile, offset: u64 },
+    /// Lanes hand pieces in, and say when there are no more.
+    Supplied(VecDeque<Filled>),
+}
+
+/// The thread that reads pipes and compressed input.
+struct ReadingThread {
+    filled: Option<Receiver<Filled>>,
+    empty: Option<Sender<Region>>,
+    thread: Option<JoinHandle<()>>,
+    ending: Ending,
+    eager: bool,
+    in_flight: usize,
 }
 
 /// The input as the parser sees it: a window of bytes, moved forward.
@@ -55,12 +98,9 @@ pub(crate) struct ReadAhead {
     compression: Option<Compression>,
     position: Arc<AtomicU64>,
     total_len: Option<u64>,
-    filled: Option<Receiver<Filled>>,
-    empty: Option<Sender<Region>>,
-    thread: Option<JoinHandle<()>>,
-    ending: Ending,
+    feed: Feed,
+    headroom: usize,
     region_len: usize,
-    in_flight: usize,
     region: Arc<Region>,
     start: usize,
     end: usize,
@@ -69,32 +109,34 @@ pub(crate) struct ReadAhead {
     retired: Vec<Arc<Region>>,
     offset: u64,
     ended: bool,
+    /// More input was needed and had not been supplied yet.
+    starved: bool,
 }
 
 impl ReadAhead {
     pub(crate) fn new(source: Source, block_len: usize) -> Result<Self, Error> {
         let block_len = block_len.clamp(*BLOCK_LEN.start(), *BLOCK_LEN.end());
         let headroom = HEADROOM.min(block_len);
-        let Source { name, input, compression, eager, position, total_len, ending } = source;
+        let Source { name, input, compression, position, total_len } = source;
         let failed = |source| Error::Open { file: name.clone(), source };
-        let (to_parser, filled) = sync_channel(IN_FLIGHT + 1);
-        let (empty, from_parser) = channel();
-        let thread = std::thread::Builder::new()
-            .name("forebay-read".to_owned())
-            .spawn(move || fill_regions(input, eager, headroom, &from_parser, &to_parser))
-            .map_err(failed)?;
+        let feed = match input {
+            Input::Plain(file) => {
+                let offset = file.start();
+                Feed::File { file, offset }
+            }
+            Input::Stream { input, eager, ending } => {
+                Feed::Thread(ReadingThread::start(input, eager, headroom, ending).map_err(failed)?)
+            }
+        };
         let region = Arc::new(Region::new(0).map_err(failed)?);
         Ok(Self {
             name,
             compression,
             position,
             total_len,
-            filled: Some(filled),
-            empty: Some(empty),
-            thread: Some(thread),
-            ending,
+            feed,
+            headroom,
             region_len: headroom + block_len,
-            in_flight: 0,
             region,
             start: 0,
             end: 0,
@@ -102,7 +144,41 @@ impl ReadAhead {
             retired: Vec::new(),
             offset: 0,
             ended: false,
+            starved: false,
         })
+    }
+
+    /// From now on pieces are supplied. Returns the file and the offset from which
+    /// on it was not read yet, for lanes to read; nothing where a thread reads.
+    pub(crate) fn supplied_by_lanes(&mut self) -> Option<(PlainFile, u64)> {
+        let Feed::File { .. } = self.feed else { return None };
+        match std::mem::replace(&mut self.feed, Feed::Supplied(VecDeque::new())) {
+            Feed::File { file, offset } => Some((file, offset)),
+            Feed::Thread(_) | Feed::Supplied(_) => None,
+        }
+    }
+
+    /// Takes a piece over, or the news that there are no more.
+    pub(crate) fn supply(&mut self, filled: Filled) {
+        if let Feed::Supplied(supply) = &mut self.feed {
+            supply.push_back(filled);
+        }
+    }
+
+    /// Whether the last call of [`ReadAhead::fill`] failed only because more has
+    /// to be supplied; asks once.
+    pub(crate) fn take_starved(&mut self) -> bool {
+        std::mem::take(&mut self.starved)
+    }
+
+    /// Whether the input gives out what it has, and the rest may be long in coming.
+    pub(crate) fn is_eager(&self) -> bool {
+        matches!(&self.feed, Feed::Thread(thread) if thread.eager)
+    }
+
+    /// Length of a region and of the headroom in it.
+    pub(crate) fn region_layout(&self) -> (usize, usize) {
+        (self.region_len, self.headroom)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -173,8 +249,14 @@ impl ReadAhead {
         piece.region.bytes_mut()[start..piece.start].copy_from_slice(carry);
         let old = std::mem::replace(&mut self.region, Arc::new(piece.region));
         (self.start, self.end) = (start, piece.end);
-        if old.len() == self.region_len {
-            self.retired.push(old);
+        self.retire(old);
+    }
+
+    /// Keeps a region to be filled again.
+    fn retire(&mut self, region: Arc<Region>) {
+        // Lanes keep those that they supplied.
+        if region.len() == self.region_len && !matches!(self.feed, Feed::Supplied(_)) {
+            self.retired.push(region);
         }
     }
 
@@ -191,9 +273,7 @@ impl ReadAhead {
             own.bytes_mut()[..have].copy_from_slice(self.unread());
             let old = std::mem::replace(&mut self.region, Arc::new(own));
             (self.start, self.end) = (0, have);
-            if old.len() == self.region_len {
-                self.retired.push(old);
-            }
+            self.retire(old);
         }
         let taken = &piece.region.bytes()[piece.start..piece.start + take];
         if let Some(own) = Arc::get_mut(&mut self.region) {
@@ -204,7 +284,7 @@ impl ReadAhead {
         if piece.start < piece.end {
             self.pending = Some(piece);
         } else {
-            self.retired.push(Arc::new(piece.region));
+            self.retire(Arc::new(piece.region));
         }
         Ok(())
     }
@@ -216,58 +296,46 @@ impl ReadAhead {
         if self.ended {
             return Ok(None);
         }
-        self.hand_out_regions()?;
-        let filled = self.filled.as_ref().and_then(|filled| filled.recv().ok());
-        match filled {
-            Some(Filled::Piece(piece)) => {
-                self.in_flight -= 1;
-                Ok(Some(piece))
+        let filled = match &mut self.feed {
+            Feed::Thread(thread) => thread
+                .hand_out(&mut self.retired, self.region_len)
+                .map(|()| thread.receive())
+                .map_err(|source| self.read_failed(source))?,
+            Feed::Supplied(supply) => match supply.pop_front() {
+                Some(filled) => filled,
+                None => {
+                    self.starved = true;
+                    return Ok(None);
+                }
+            },
+            Feed::File { file, offset } => {
+                let region = reuse(&mut self.retired, self.region_len);
+                let at = *offset;
+                let (piece, last) = match region {
+                    Ok(region) => Piece::read(region, self.headroom, file, at),
+                    Err(source) => return Err(self.read_failed(source)),
+                };
+                *offset += piece.len() as u64;
+                self.position.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                match last {
+                    // A short piece is the last; the next call says why.
+                    Some(_) if piece.len() > 0 => Filled::Piece(piece),
+                    Some(last) => last,
+                    None => Filled::Piece(piece),
+                }
             }
-            Some(Filled::End) => {
+        };
+        match filled {
+            Filled::Piece(piece) => Ok(Some(piece)),
+            Filled::End => {
                 self.ended = true;
                 Ok(None)
             }
-            Some(Filled::Failed(source)) => {
+            Filled::Failed(source) => {
                 self.ended = true;
                 Err(self.read_failed(source))
             }
-            None => {
-                self.ended = true;
-                Err(self.read_failed(io::Error::other("the reading thread stopped")))
-            }
         }
-    }
-
-    /// Tops up what the thread may fill, with used regions where no batch
-    /// holds them any more.
-    fn hand_out_regions(&mut self) -> Result<(), Error> {
-        let mut spare = 0;
-        let (mut i, mut handed) = (0, Vec::new());
-        while i < self.retired.len() {
-            if Arc::strong_count(&self.retired[i]) > 1 {
-                i += 1;
-                continue;
-            }
-            if self.in_flight + handed.len() < IN_FLIGHT {
-                handed.extend(Arc::try_unwrap(self.retired.swap_remove(i)).ok());
-            } else if spare < IN_FLIGHT {
-                spare += 1;
-                i += 1;
-            } else {
-                self.retired.swap_remove(i);
-            }
-        }
-        while self.in_flight + handed.len() < IN_FLIGHT {
-            handed.push(Region::new(self.region_len).map_err(|e| self.read_failed(e))?);
-        }
-        for region in handed {
-            // A thread that has ended takes no more regions, and needs none.
-            if let Some(empty) = &self.empty {
-                let _ = empty.send(region);
-            }
-            self.in_flight += 1;
-        }
-        Ok(())
     }
 
     /// Names a failure to read by what it means.
@@ -292,7 +360,78 @@ impl ReadAhead {
     }
 }
 
-impl Drop for ReadAhead {
+/// A region that no batch holds any more, or a new one.
+fn reuse(retired: &mut Vec<Arc<Region>>, len: usize) -> io::Result<Region> {
+    /// More than this are let go.
+    const SPARE: usize = 4;
+    let free = retired.iter().position(|region| Arc::strong_count(region) == 1);
+    let free = free.and_then(|i| Arc::try_unwrap(retired.swap_remove(i)).ok());
+    if retired.len() > SPARE {
+        retired.retain(|region| Arc::strong_count(region) > 1);
+    }
+    free.map_or_else(|| Region::new(len), Ok)
+}
+
+/// Regions that go round between a lane and the batches it makes.
+#[derive(Default)]
+pub(crate) struct RegionPool(Vec<Arc<Region>>);
+
+impl RegionPool {
+    /// A region of that length that no batch holds any more, or a new one.
+    pub(crate) fn take(&mut self, len: usize) -> io::Result<Region> {
+        reuse(&mut self.0, len)
+    }
+
+    /// Keeps a region to be used again.
+    pub(crate) fn put(&mut self, region: &Arc<Region>, len: usize) {
+        if region.len() == len && !self.0.iter().any(|known| Arc::ptr_eq(known, region)) {
+            self.0.push(Arc::clone(region));
+        }
+    }
+}
+
+impl ReadingThread {
+    fn start(
+        input: Box<dyn Read + Send>,
+        eager: bool,
+        headroom: usize,
+        ending: Ending,
+    ) -> io::Result<Self> {
+        let (to_parser, filled) = sync_channel(IN_FLIGHT + 1);
+        let (empty, from_parser) = channel();
+        let thread = std::thread::Builder::new()
+            .name("forebay-read".to_owned())
+            .spawn(move || fill_regions(input, eager, headroom, &from_parser, &to_parser))?;
+        let (filled, empty, thread) = (Some(filled), Some(empty), Some(thread));
+        Ok(Self { filled, empty, thread, ending, eager, in_flight: 0 })
+    }
+
+    fn receive(&mut self) -> Filled {
+        match self.filled.as_ref().and_then(|filled| filled.recv().ok()) {
+            Some(filled) => {
+                self.in_flight -= usize::from(matches!(filled, Filled::Piece(_)));
+                filled
+            }
+            None => Filled::Failed(io::Error::other("the reading thread stopped")),
+        }
+    }
+
+    /// Tops up what the thread may fill, with used regions where no batch
+    /// holds them any more.
+    fn hand_out(&mut self, retired: &mut Vec<Arc<Region>>, region_len: usize) -> io::Result<()> {
+        while self.in_flight < IN_FLIGHT {
+            let region = reuse(retired, region_len)?;
+            // A thread that has ended takes no more regions, and needs none.
+            if let Some(empty) = &self.empty {
+                let _ = empty.send(region);
+            }
+            self.in_flight += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ReadingThread {
     fn drop(&mut self) {
         self.filled = None;
         self.empty = None;
