@@ -78,8 +78,7 @@ impl Reader {
 
     /// Reads a capture from `input`, which messages call `name`.
     ///
-    /// A thread reads `input`. If the reader is dropped while that thread
-    /// waits for input, the thread ends as soon as the wait does.
+    /// It is read where it is parsed, without a thread.
     ///
     /// # Errors
     /// As [`Reader::open`].

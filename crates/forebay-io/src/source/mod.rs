@@ -73,19 +73,14 @@ enum Input {
         input: Box<dyn Read + Send>,
         /// Give out what each read brings: the writer at the other end may pause.
         eager: bool,
-        ending: Ending,
+        /// How a pending read ends; nothing where no thread is to read.
+        ending: Option<Ending>,
     },
 }
 
-/// How a read in progress ends when the reader is dropped.
-enum Ending {
-    /// By itself, soon: regular files.
-    Soon,
-    /// By closing this pipe.
-    Stop(PipeWriter),
-    /// Nobody knows: the caller's own reader is left to its fate.
-    Unknown,
-}
+/// How a read in progress ends when the reader is dropped: by closing this pipe, or
+/// soon by itself, as reads of regular files do.
+struct Ending(Option<PipeWriter>);
 
 impl Source {
     /// Opens a file, or standard input for `-`.
@@ -115,7 +110,7 @@ impl Source {
             let left = metadata.len().saturating_sub(start);
             if Compression::of(&head[..len]).is_some() {
                 let input = Box::new(FromStart { file, offset: start });
-                return Self::sniff(input, name, Some(left), false, Ending::Soon);
+                return Self::sniff(input, name, Some(left), false, Some(Ending(None)));
             }
             return Ok(Self {
                 name,
@@ -127,12 +122,12 @@ impl Source {
         }
         let (stopped, stop_end) = io::pipe().map_err(failed)?;
         let input = Box::new(Interruptible { file, stopped, flag: stop });
-        Self::sniff(input, name, None, true, Ending::Stop(stop_end))
+        Self::sniff(input, name, None, true, Some(Ending(Some(stop_end))))
     }
 
-    /// Takes the caller's own reader.
+    /// Takes the caller's own reader. No thread reads it: nobody could end its wait.
     pub(crate) fn from_read(input: Box<dyn Read + Send>, name: String) -> Result<Self, Error> {
-        Self::sniff(input, name, None, true, Ending::Unknown)
+        Self::sniff(input, name, None, true, None)
     }
 
     fn sniff(
@@ -140,7 +135,7 @@ impl Source {
         name: String,
         total_len: Option<u64>,
         eager: bool,
-        ending: Ending,
+        ending: Option<Ending>,
     ) -> Result<Self, Error> {
         let position = Arc::new(AtomicU64::new(0));
         let mut input = Counted { input, position: Arc::clone(&position) };

@@ -76,10 +76,20 @@ pub(crate) enum Filled {
 enum Feed {
     /// A thread that reads ahead.
     Thread(ReadingThread),
-    /// The parser reads, from this offset on.
+    /// The parser reads a file, from this offset on.
     File { file: PlainFile, offset: u64 },
+    /// The parser reads what the caller gave.
+    Caller(CallersInput),
     /// Lanes hand pieces in, and say when there are no more.
     Supplied(VecDeque<Filled>),
+}
+
+/// An input that the parser reads in order.
+struct CallersInput {
+    input: Box<dyn Read + Send>,
+    eager: bool,
+    /// How it ended, if that is still to be told.
+    last: Option<Filled>,
 }
 
 /// The thread that reads pipes and compressed input.
@@ -124,7 +134,10 @@ impl ReadAhead {
                 let offset = file.start();
                 Feed::File { file, offset }
             }
-            Input::Stream { input, eager, ending } => {
+            Input::Stream { input, eager, ending: None } => {
+                Feed::Caller(CallersInput { input, eager, last: None })
+            }
+            Input::Stream { input, eager, ending: Some(ending) } => {
                 Feed::Thread(ReadingThread::start(input, eager, headroom, ending).map_err(failed)?)
             }
         };
@@ -154,7 +167,7 @@ impl ReadAhead {
         let Feed::File { .. } = self.feed else { return None };
         match std::mem::replace(&mut self.feed, Feed::Supplied(VecDeque::new())) {
             Feed::File { file, offset } => Some((file, offset)),
-            Feed::Thread(_) | Feed::Supplied(_) => None,
+            Feed::Thread(_) | Feed::Caller(_) | Feed::Supplied(_) => None,
         }
     }
 
@@ -173,7 +186,11 @@ impl ReadAhead {
 
     /// Whether the input gives out what it has, and the rest may be long in coming.
     pub(crate) fn is_eager(&self) -> bool {
-        matches!(&self.feed, Feed::Thread(thread) if thread.eager)
+        match &self.feed {
+            Feed::Thread(thread) => thread.eager,
+            Feed::Caller(caller) => caller.eager,
+            Feed::File { .. } | Feed::Supplied(_) => false,
+        }
     }
 
     /// Length of a region and of the headroom in it.
@@ -297,10 +314,10 @@ impl ReadAhead {
             return Ok(None);
         }
         let filled = match &mut self.feed {
-            Feed::Thread(thread) => thread
-                .hand_out(&mut self.retired, self.region_len)
-                .map(|()| thread.receive())
-                .map_err(|source| self.read_failed(source))?,
+            Feed::Thread(thread) => match thread.hand_out(&mut self.retired, self.region_len) {
+                Ok(()) => thread.receive(),
+                Err(error) => Filled::Failed(error),
+            },
             Feed::Supplied(supply) => match supply.pop_front() {
                 Some(filled) => filled,
                 None => {
@@ -308,22 +325,20 @@ impl ReadAhead {
                     return Ok(None);
                 }
             },
-            Feed::File { file, offset } => {
-                let region = reuse(&mut self.retired, self.region_len);
-                let at = *offset;
-                let (piece, last) = match region {
-                    Ok(region) => Piece::read(region, self.headroom, file, at),
-                    Err(source) => return Err(self.read_failed(source)),
-                };
-                *offset += piece.len() as u64;
-                self.position.fetch_add(piece.len() as u64, Ordering::Relaxed);
-                match last {
-                    // A short piece is the last; the next call says why.
-                    Some(_) if piece.len() > 0 => Filled::Piece(piece),
-                    Some(last) => last,
-                    None => Filled::Piece(piece),
+            Feed::Caller(caller) => match reuse(&mut self.retired, self.region_len) {
+                Ok(region) => caller.read(region, self.headroom),
+                Err(error) => Filled::Failed(error),
+            },
+            Feed::File { file, offset } => match reuse(&mut self.retired, self.region_len) {
+                Ok(region) => {
+                    let (piece, last) = Piece::read(region, self.headroom, file, *offset);
+                    *offset += piece.len() as u64;
+                    self.position.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                    // A short piece is the last; the next call says how the file ends.
+                    last.filter(|_| piece.len() == 0).unwrap_or(Filled::Piece(piece))
                 }
-            }
+                Err(error) => Filled::Failed(error),
+            },
         };
         match filled {
             Filled::Piece(piece) => Ok(Some(piece)),
@@ -390,6 +405,23 @@ impl RegionPool {
     }
 }
 
+impl CallersInput {
+    fn read(&mut self, mut region: Region, headroom: usize) -> Filled {
+        if let Some(last) = self.last.take() {
+            return last;
+        }
+        let block = &mut region.bytes_mut()[headroom..];
+        let (len, last) = fill_block(&mut self.input, block, self.eager);
+        match last {
+            Some(last) if len == 0 => last,
+            last => {
+                self.last = last;
+                Filled::Piece(Piece { region, start: headroom, end: headroom + len })
+            }
+        }
+    }
+}
+
 impl ReadingThread {
     fn start(
         input: Box<dyn Read + Send>,
@@ -435,15 +467,8 @@ impl Drop for ReadingThread {
     fn drop(&mut self) {
         self.filled = None;
         self.empty = None;
-        let ends = match std::mem::replace(&mut self.ending, Ending::Soon) {
-            Ending::Soon => true,
-            Ending::Stop(pipe) => {
-                drop(pipe);
-                true
-            }
-            Ending::Unknown => false,
-        };
-        if let Some(thread) = self.thread.take().filter(|_| ends) {
+        drop(self.ending.0.take());
+        if let Some(thread) = self.thread.take() {
             // A panic there was reported as a failed read.
             let _ = thread.join();
         }
