@@ -1,0 +1,308 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A packet broker: filters captures, finds their flows, and splits them over
+/// sensors so that each gets whole flows.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 done, 1 failed, 2 used wrongly.")]
+pub struct Cli {
+    /// Write results to standard output as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Show no progress and no remarks
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Tell more on standard error; twice for still more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Keep the packets of a capture that a pcap expression selects
+    Filter(FilterArgs),
+    /// Show what a pcap expression is compiled to
+    Compile(CompileArgs),
+    /// Split a capture over sensors, whole flows to each
+    Split(SplitArgs),
+    /// List the flows of a capture
+    Flows(FlowsArgs),
+    /// Make a capture of synthetic traffic
+    Gen(GenArgs),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(ManArgs),
+    /// Print completions for a shell
+    Completions(CompletionArgs),
+}
+
+/// How packets are selected.
+#[derive(Debug, Args)]
+pub struct Selection {
+    /// Read the expression from a file
+    #[arg(short = 'F', value_name = "FILE", conflicts_with_all = ["program", "expression"])]
+    pub expression_file: Option<PathBuf>,
+    /// Run a classic BPF program, in the form that `tcpdump -ddd` prints
+    #[arg(long, value_name = "FILE", conflicts_with = "expression")]
+    pub program: Option<PathBuf>,
+    /// What runs the program
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// The pcap expression; several words are joined by blanks, none keep every packet
+    #[arg(value_name = "EXPR", trailing_var_arg = true)]
+    pub expression: Vec<String>,
+}
+
+/// Back ends for filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// The best there is: the interpreter
+    Auto,
+    /// The reference interpreter
+    Interp,
+}
+
+/// `forebay filter`.
+#[derive(Debug, Args)]
+pub struct FilterArgs {
+    /// The capture; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub read: PathBuf,
+    /// Write the packets to a capture; `-` is standard output
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["count", "verdicts"])]
+    pub write: Option<PathBuf>,
+    /// Print only how many packets were selected
+    #[arg(long, conflicts_with = "verdicts")]
+    pub count: bool,
+    /// Print what the program returned for each packet, a number a line
+    #[arg(long)]
+    pub verdicts: bool,
+    /// Stop after that many packets
+    #[arg(short = 'c', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Keep at most that many bytes of each packet; 0 keeps all
+    #[arg(short = 's', long = "snapshot-length", value_name = "BYTES")]
+    pub snap_len: Option<u32>,
+    /// Write every packet out as soon as it was selected
+    #[arg(short = 'U', long, requires = "write")]
+    pub packet_buffered: bool,
+    /// Begin a new file when one exceeds that many millions of bytes
+    #[arg(short = 'C', value_name = "MB", requires = "write", value_parser = clap::value_parser!(u64).range(1..))]
+    pub file_size: Option<u64>,
+    /// Begin a new file after that many seconds; the name may hold %Y %m %d %H %M %S %s
+    #[arg(short = 'G', value_name = "SECONDS", requires = "write", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rotate_seconds: Option<u64>,
+    /// With -C: use that many files in turn
+    #[arg(short = 'W', value_name = "N", requires = "file_size", value_parser = clap::value_parser!(u64).range(1..))]
+    pub file_count: Option<u64>,
+    /// What is kept
+    #[command(flatten)]
+    pub selection: Selection,
+}
+
+/// `forebay compile`.
+#[derive(Debug, Args)]
+pub struct CompileArgs {
+    /// Link type the packets will have: a LINKTYPE_ name or number
+    #[arg(long, value_name = "LINK", default_value = "EN10MB")]
+    pub linktype: String,
+    /// What to show
+    #[arg(long, value_enum, default_value_t = Emit::Cbpf)]
+    pub emit: Emit,
+    /// Which rules the program must satisfy
+    #[arg(long, value_enum, default_value_t = RuleSet::Libpcap)]
+    pub rules: RuleSet,
+    /// The expression
+    #[command(flatten)]
+    pub selection: Selection,
+}
+
+/// Forms of a compiled expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Emit {
+    /// Classic BPF, one instruction a line, for people
+    Cbpf,
+    /// Classic BPF in decimal, for --program
+    Ddd,
+}
+
+/// Who has to accept a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RuleSet {
+    /// libpcap in user space
+    Libpcap,
+    /// The Linux kernel's socket filters
+    Kernel,
+}
+
+/// What a flow is.
+#[derive(Debug, Args)]
+pub struct KeyArgs {
+    /// VLAN identifiers tell flows apart
+    #[arg(long)]
+    pub vlan_in_key: bool,
+    /// Tunnel identifiers (VNI, TEID, GRE key, session, label) tell flows apart
+    #[arg(long)]
+    pub tunnel_in_key: bool,
+    /// How many tunnels to look into; 0 takes the outermost addresses
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub tunnel_depth: u8,
+}
+
+/// `forebay split`.
+#[derive(Debug, Args)]
+pub struct SplitArgs {
+    /// The capture; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub read: PathBuf,
+    /// Number of sensors
+    #[arg(short = 'n', long, value_name = "N", required_unless_present = "weights")]
+    pub sensors: Option<usize>,
+    /// Folder for sensor-0.pcap, sensor-1.pcap …; made if it does not exist
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Each sensor's share of the load, in whole numbers
+    #[arg(long, value_name = "W,W,…", value_delimiter = ',')]
+    pub weights: Option<Vec<u32>>,
+    /// Split only what this pcap expression selects
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// What must stay together
+    #[arg(long, value_enum, default_value_t = SplitKey::FiveTuple)]
+    pub key: SplitKey,
+    /// What a flow is
+    #[command(flatten)]
+    pub flow: KeyArgs,
+    /// Secret key of the hash, 32 hexadecimal digits; the same key splits the same way
+    #[arg(long, value_name = "HEX", value_parser = parse_hash_key)]
+    pub hash_key: Option<forebay_packet::HashKey>,
+    /// Write a page with the load of each sensor, the largest flows and the ledger
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Replace the sensors' files of an earlier run in the folder
+    #[arg(long)]
+    pub force: bool,
+    /// Worker threads; as many as there are processors if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
+}
+
+/// What packets of a split must stay together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitKey {
+    /// Those of one transport connection
+    #[value(name = "5tuple")]
+    FiveTuple,
+    /// All between two addresses
+    IpPair,
+}
+
+/// `forebay flows`.
+#[derive(Debug, Args)]
+pub struct FlowsArgs {
+    /// The capture; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub read: PathBuf,
+    /// How to print the flows
+    #[arg(long, value_enum, default_value_t = FlowFormat::Table)]
+    pub format: FlowFormat,
+    /// List only the N flows of most bytes
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Seed of the Community IDs
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub seed: u16,
+    /// What a flow is
+    #[command(flatten)]
+    pub flow: KeyArgs,
+}
+
+/// How flows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlowFormat {
+    /// For people
+    Table,
+    /// Comma-separated values with a header line (RFC 4180)
+    Csv,
+    /// As with the global --json
+    Json,
+}
+
+/// `forebay gen`.
+#[derive(Debug, Args)]
+pub struct GenArgs {
+    /// The capture to make; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub write: PathBuf,
+    /// Number of flows
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub flows: u64,
+    /// Number of packets
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub packets: u64,
+    /// The same seed makes the same traffic
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// What traffic: mix, uniform, paper
+    #[arg(long, value_name = "NAME", default_value = "mix")]
+    pub profile: String,
+    /// Size of the packets, or of the largest, on the wire without checksum
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<u32>,
+    /// Mean rate in packets a second, for the time stamps
+    #[arg(long, value_name = "PPS", default_value_t = 100_000)]
+    pub rate: u64,
+}
+
+/// `forebay man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Folder for the pages
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// `forebay completions`.
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+fn parse_hash_key(text: &str) -> Result<forebay_packet::HashKey, String> {
+    let expected = "expected 32 hexadecimal digits";
+    if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(expected.to_owned());
+    }
+    let half = |part: &str| u64::from_str_radix(part, 16).map_err(|_| expected.to_owned());
+    Ok(forebay_packet::HashKey([half(&text[..16])?, half(&text[16..])?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_hash_key_has_32_digits() {
+        let key = parse_hash_key("000000000000000100000000000000ff");
+        assert_eq!(key, Ok(forebay_packet::HashKey([1, 255])));
+        for bad in ["", "1", "+00000000000000100000000000000ff", "gggggggggggggggggggggggggggggggg"]
+        {
+            assert!(parse_hash_key(bad).is_err());
+        }
+    }
+}

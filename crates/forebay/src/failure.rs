@@ -1,0 +1,123 @@
+//! Why a verb failed, and the exit status that tells it.
+
+use std::io;
+use std::process::ExitCode;
+
+use forebay_balance::AssignmentError;
+use forebay_filter::{CompileError, FilterError};
+use forebay_gen::ConfigError;
+use forebay_pipeline::{RunError, StageError};
+
+/// A verb's failure.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The command line asks for what cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// The filter expression does not compile.
+    #[error("{0}")]
+    Expression(#[from] CompileError),
+    /// The filter expression does not compile for one of the interfaces.
+    #[error("{0}")]
+    Filter(#[from] FilterError),
+    /// Sensors that cannot be assigned to.
+    #[error("{0}")]
+    Sensors(#[from] AssignmentError),
+    /// Traffic that cannot be made.
+    #[error("{0}")]
+    Traffic(#[from] ConfigError),
+    /// A capture cannot be read or written.
+    #[error("{0}")]
+    Capture(#[from] forebay_io::Error),
+    /// A stage of the pipeline failed.
+    #[error("{0}")]
+    Stage(StageError),
+    /// Another file cannot be read or written.
+    #[error("cannot {doing} {file}: {source}")]
+    File {
+        /// What was tried: "read", "write", "create".
+        doing: &'static str,
+        /// The file.
+        file: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Standard output cannot be written.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(io::Error),
+    /// Handlers for signals cannot be set.
+    #[error("cannot watch for signals: {0}")]
+    Signals(io::Error),
+    /// A signal asked to stop.
+    #[error("interrupted; no output was written")]
+    Interrupted,
+    /// The output folder holds the sensors' files of an earlier run.
+    #[error("{folder} already holds {file}: choose another folder, or replace it with --force")]
+    Occupied {
+        /// The folder.
+        folder: String,
+        /// The first such file.
+        file: String,
+    },
+    /// Packets are unaccounted for: a defect of this program.
+    #[error("the ledger does not close; this is a defect, please report it with the ledger above")]
+    Ledger,
+}
+
+impl Failure {
+    /// 2 where the command line is at fault, 1 for everything else.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_)
+            | Self::Expression(_)
+            | Self::Filter(_)
+            | Self::Sensors(_)
+            | Self::Traffic(_) => ExitCode::from(2),
+            // The reader of our output has had enough, which is its right.
+            Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            _ => ExitCode::from(1),
+        }
+    }
+
+    /// Whether the input is damaged, so that everything before the damage stands.
+    #[must_use]
+    pub fn is_damaged_input(&self) -> bool {
+        use forebay_io::Error;
+        matches!(
+            self,
+            Self::Capture(
+                Error::CutOff { .. }
+                    | Error::BadRecord { .. }
+                    | Error::UndefinedInterface { .. }
+                    | Error::TooManyInterfaces { .. }
+                    | Error::Decompress { .. }
+                    | Error::Read { .. }
+            )
+        )
+    }
+
+    /// Whether there is nothing to say about it.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<StageError> for Failure {
+    fn from(error: StageError) -> Self {
+        match error {
+            StageError::Filter(error) => Self::Filter(error),
+            error => Self::Stage(error),
+        }
+    }
+}
+
+impl From<RunError<Self, Self>> for Failure {
+    fn from(error: RunError<Self, Self>) -> Self {
+        match error {
+            RunError::Receive(failure) | RunError::Deliver(failure) => failure,
+            RunError::Stage(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! How flows are written: addresses, ports and protocols as people know them.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use forebay_packet::FlowKey;
+use forebay_packet::flow::AddressKind;
+
+/// Protocol numbers that have a name here; the rest are shown by number.
+const PROTOCOLS: &[(u8, &str)] = &[
+    (1, "icmp"),
+    (2, "igmp"),
+    (4, "ipip"),
+    (6, "tcp"),
+    (17, "udp"),
+    (33, "dccp"),
+    (41, "ipv6"),
+    (46, "rsvp"),
+    (47, "gre"),
+    (50, "esp"),
+    (51, "ah"),
+    (58, "icmp6"),
+    (88, "eigrp"),
+    (89, "ospf"),
+    (103, "pim"),
+    (112, "vrrp"),
+    (132, "sctp"),
+    (136, "udplite"),
+];
+
+/// What a flow speaks.
+#[must_use]
+pub fn protocol(key: &FlowKey) -> String {
+    match key.kind {
+        AddressKind::Ipv4 | AddressKind::Ipv6 => {
+            match PROTOCOLS.iter().find(|(number, _)| *number == key.protocol) {
+                Some((_, name)) => (*name).to_owned(),
+                None => key.protocol.to_string(),
+            }
+        }
+        AddressKind::Arp => "arp".to_owned(),
+        AddressKind::Mac => format!("ether-0x{:04x}", key.port_low),
+        AddressKind::Opaque => "other".to_owned(),
+    }
+}
+
+/// An address as it is usually written; nothing for packets without one.
+fn address(kind: AddressKind, address: u128) -> String {
+    match kind {
+        AddressKind::Ipv4 | AddressKind::Arp => Ipv4Addr::from_bits(address as u32).to_string(),
+        AddressKind::Ipv6 => Ipv6Addr::from_bits(address).to_string(),
+        AddressKind::Mac => {
+            let bytes = (address as u64).to_be_bytes();
+            bytes[2..].iter().fold(String::new(), |mut text, byte| {
+                let colon = if text.is_empty() { "" } else { ":" };
+                let _ = write!(text, "{colon}{byte:02x}");
+                text
+            })
+        }
+        AddressKind::Opaque => String::new(),
+    }
+}
+
+/// The ends of a flow, first the one that `a_is_high` says, with ports where there
+/// are ports: `10.0.0.1:80`, `[2001:db8::1]:80`.
+#[must_use]
+pub fn ends(key: &FlowKey, a_is_high: bool) -> (String, String) {
+    let low = end(key, key.low, key.port_low);
+    let high = end(key, key.high, key.port_high);
+    if a_is_high { (high, low) } else { (low, high) }
+}
+
+fn end(key: &FlowKey, at: u128, port: u16) -> String {
+    let address = address(key.kind, at);
+    // ICMP types are no ports.
+    if !key.has_ports || matches!(key.protocol, 1 | 58) {
+        return address;
+    }
+    match key.kind {
+        AddressKind::Ipv6 => format!("[{address}]:{port}"),
+        _ => format!("{address}:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_read_as_people_write_them() {
+        let v4 = |text: &str| u128::from(text.parse::<Ipv4Addr>().unwrap().to_bits());
+        let (key, _) =
+            FlowKey::two_way(AddressKind::Ipv4, 6, (v4("10.0.0.2"), 80), (v4("10.0.0.1"), 4000));
+        let key = FlowKey { has_ports: true, ..key };
+        assert_eq!(ends(&key, true), ("10.0.0.2:80".into(), "10.0.0.1:4000".into()));
+        assert_eq!(protocol(&key), "tcp");
+        let v6 = FlowKey { kind: AddressKind::Ipv6, low: 1, high: 2, port_high: 9, ..key };
+        assert_eq!(ends(&v6, false).1, "[::2]:9");
+        let mac = FlowKey { kind: AddressKind::Mac, low: 0x0102_0304_0506, ..FlowKey::default() };
+        assert_eq!(ends(&mac, false).0, "01:02:03:04:05:06");
+        assert_eq!(protocol(&FlowKey { protocol: 99, ..key }), "99");
+    }
+}

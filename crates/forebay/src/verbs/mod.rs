@@ -1,0 +1,27 @@
+//! The verbs. Each file reads its options, runs a pipeline, and shows the result.
+
+mod compile;
+mod filter;
+mod flows;
+mod gen_traffic;
+mod manual;
+mod split;
+
+use crate::cli::{Cli, Verb};
+use crate::failure::Failure;
+
+/// Does what the command line says.
+///
+/// # Errors
+/// Why it could not be done.
+pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
+    match &cli.verb {
+        Verb::Filter(args) => filter::run(cli, args),
+        Verb::Compile(args) => compile::run(cli, args),
+        Verb::Split(args) => split::run(cli, args),
+        Verb::Flows(args) => flows::run(cli, args),
+        Verb::Gen(args) => gen_traffic::run(cli, args),
+        Verb::Man(args) => manual::write_pages(&args.out),
+        Verb::Completions(args) => manual::print_completions(args.shell),
+    }
+}

@@ -1,0 +1,302 @@
+//! What a split came to, as text, JSON and a page.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::Path;
+
+use forebay_balance::{Assignment, max_over_mean, random_imbalance};
+use forebay_io::{Summary, WholeFile};
+use forebay_packet::{FlowKey, community_id};
+use forebay_pipeline::{FlowRecord, FlowTable, Ledger};
+use serde_json::{Value, json};
+
+use crate::cli::{SplitArgs, SplitKey};
+use crate::failure::Failure;
+use crate::input::{file_failure, ledger_table};
+use crate::naming;
+use crate::report::{
+    self, Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow, Totals,
+};
+use crate::series::Series;
+use crate::show::{Colour, Column, Table, human};
+
+/// Flows on the page.
+const TOP_FLOWS: usize = 20;
+
+/// Random assignments that the imbalance is compared to: as many as fit this many
+/// flows in all, within bounds.
+const FLOWS_ASSIGNED: usize = 4_000_000;
+
+/// Everything that is known after a split.
+pub struct Outcome<'a> {
+    pub args: &'a SplitArgs,
+    pub assignment: &'a Assignment,
+    pub files: &'a [Summary],
+    pub ledger: &'a Ledger,
+    pub remarks: &'a [(&'static str, u64)],
+    pub flows: &'a FlowTable,
+    pub series: &'a Series,
+    pub bytes_in: u64,
+    pub error: Option<String>,
+}
+
+impl Outcome<'_> {
+    /// Draws the account up.
+    pub fn evaluate(&self) -> SplitReport {
+        let sensors = self.sensors();
+        let input = self.args.read.display().to_string();
+        SplitReport {
+            title: format!("{input} over {} sensors", sensors.len()),
+            inputs: vec![input],
+            options: self.options(),
+            generator: format!("forebay {}", env!("CARGO_PKG_VERSION")),
+            start_ns: self.series.start(),
+            end_ns: self.series.end(),
+            totals: Totals {
+                packets_in: self.ledger.input(),
+                packets_out: self.ledger.output(),
+                bytes_in: self.bytes_in,
+                bytes_out: sensors.iter().map(|sensor| sensor.bytes).sum(),
+                flows: self.flows.records().len() as u64,
+            },
+            imbalance: self.imbalance(&sensors),
+            sensors,
+            series: TimeSeries {
+                width_ns: self.series.width(),
+                packets: self.series.packets(),
+                bytes: self.series.bytes(),
+            },
+            top_flows: self.top_flows(),
+            ledger: self.ledger.rows.iter().map(ledger_row).collect(),
+            notes: self.notes(),
+            error: self.error.clone(),
+        }
+    }
+
+    fn options(&self) -> Vec<(String, String)> {
+        let args = self.args;
+        let mut options = Vec::new();
+        let mut add = |name: &str, value: String| options.push((name.to_owned(), value));
+        if let Some(filter) = &args.filter {
+            add("filter", filter.clone());
+        }
+        let key = match args.key {
+            SplitKey::FiveTuple => "5tuple",
+            SplitKey::IpPair => "ip-pair",
+        };
+        add("key", key.to_owned());
+        add("tunnel depth", args.flow.tunnel_depth.to_string());
+        if args.flow.vlan_in_key {
+            add("VLANs in key", "yes".to_owned());
+        }
+        if args.flow.tunnel_in_key {
+            add("tunnels in key", "yes".to_owned());
+        }
+        options
+    }
+
+    fn sensors(&self) -> Vec<SensorLoad> {
+        let mut flows = vec![0; self.files.len()];
+        for record in self.flows.records() {
+            flows[usize::from(record.output)] += 1;
+        }
+        let weights = self.weights();
+        let total: f64 = weights.iter().map(|&weight| f64::from(weight)).sum();
+        let bytes = self.series.bytes();
+        let each = self.files.iter().zip(&weights).zip(&flows).zip(&bytes);
+        (0..)
+            .zip(each)
+            .map(|(i, (((file, &weight), &flows), bytes))| SensorLoad {
+                name: format!("sensor {i}"),
+                file: file.path.display().to_string(),
+                weight: f64::from(weight),
+                packets: file.packets,
+                bytes: bytes.iter().sum(),
+                flows,
+                share_target: f64::from(weight) / total,
+            })
+            .collect()
+    }
+
+    fn weights(&self) -> Vec<u32> {
+        self.assignment.sensors().iter().map(|sensor| sensor.weight).collect()
+    }
+
+    /// How uneven the split is, and how uneven random assignments of the same
+    /// flows are.
+    fn imbalance(&self, sensors: &[SensorLoad]) -> Imbalance {
+        let groups = self.groups();
+        let trials = (FLOWS_ASSIGNED / groups.len().max(1)).clamp(5, 101) as u64;
+        let weights = self.weights();
+        let spread = |measured: fn(&SensorLoad) -> u64, unit: usize| {
+            let loads: Vec<u64> = sensors.iter().map(measured).collect();
+            let units: Vec<u64> = groups.iter().map(|group| group[unit]).collect();
+            let random = random_imbalance(&units, self.assignment, trials);
+            let sum: f64 = random.iter().sum();
+            Spread {
+                measured: max_over_mean(&loads, &weights),
+                expected: (!random.is_empty()).then(|| sum / random.len() as f64),
+                expected_p95: random.get(random.len() * 95 / 100).copied(),
+            }
+        };
+        Imbalance {
+            packets: spread(|sensor| sensor.packets, 0),
+            bytes: spread(|sensor| sensor.bytes, 1),
+            flows: spread(|sensor| sensor.flows, 2),
+        }
+    }
+
+    /// Packets, bytes and flows of all that must stay together.
+    fn groups(&self) -> Vec<[u64; 3]> {
+        let mut groups: HashMap<FlowKey, [u64; 3]> = HashMap::new();
+        for record in self.flows.records() {
+            let key = match self.args.key {
+                SplitKey::FiveTuple => record.key,
+                SplitKey::IpPair => record.key.address_pair(),
+            };
+            let group = groups.entry(key).or_default();
+            group[0] += record.total_packets();
+            group[1] += record.total_bytes();
+            group[2] += 1;
+        }
+        let mut groups: Vec<[u64; 3]> = groups.into_values().collect();
+        // Maps have no order; the random assignments must not depend on that.
+        groups.sort_unstable();
+        groups
+    }
+
+    fn top_flows(&self) -> Vec<TopFlow> {
+        let mut records: Vec<&FlowRecord> = self.flows.records().iter().collect();
+        records.sort_by_key(|record| Reverse((record.total_bytes(), record.key)));
+        let shown = |record: &&FlowRecord| {
+            let (a, b) = naming::ends(&record.key, record.a_is_high);
+            TopFlow {
+                community_id: community_id(&record.key, 0),
+                protocol: naming::protocol(&record.key),
+                a,
+                b,
+                packets: record.total_packets(),
+                bytes: record.total_bytes(),
+                sensor: usize::from(record.output),
+                first_ns: record.first,
+                last_ns: record.last,
+            }
+        };
+        records.iter().take(TOP_FLOWS).map(shown).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.remarks
+            .iter()
+            .filter(|(_, packets)| *packets > 0)
+            .filter_map(|(name, packets)| {
+                let packets = human::count(*packets);
+                Some(match *name {
+                    "unknown_link_type" => format!(
+                        "{packets} packets of link types that are not decoded; \
+                         they went by a hash of their leading bytes"
+                    ),
+                    "not_ip" => {
+                        format!("{packets} packets without IP; they went by their MAC addresses")
+                    }
+                    "headers_cut" => format!(
+                        "{packets} packets whose ports were not captured; \
+                         they went by their IP addresses and protocol"
+                    ),
+                    "fragments_without_first" => format!(
+                        "{packets} fragments whose first fragment is not in the capture; \
+                         they went by their IP addresses and are exempt from whole flows"
+                    ),
+                    _ => return None,
+                })
+            })
+            .collect()
+    }
+
+    /// The outcome for people.
+    pub fn as_text(&self, shown: &SplitReport, colour: Colour, width: Option<usize>) -> String {
+        let mut table = Table::new(vec![
+            Column::left("sensor"),
+            Column::right("packets"),
+            Column::right("share"),
+            Column::right("fair"),
+            Column::right("bytes"),
+            Column::right("flows"),
+            Column::left("file"),
+        ]);
+        let total = shown.totals.packets_out.max(1) as f64;
+        for sensor in &shown.sensors {
+            table.row([
+                sensor.name.clone(),
+                human::count(sensor.packets),
+                human::percent(sensor.packets as f64 / total),
+                human::percent(sensor.share_target),
+                human::bytes(sensor.bytes),
+                human::count(sensor.flows),
+                sensor.file.clone(),
+            ]);
+        }
+        let mut text = table.render(width, colour);
+        text.push('\n');
+        for (name, spread) in [
+            ("packets", shown.imbalance.packets),
+            ("bytes", shown.imbalance.bytes),
+            ("flows", shown.imbalance.flows),
+        ] {
+            if let Spread { measured: Some(measured), expected: Some(expected), .. } = spread {
+                text.push_str(&format!(
+                    "{name:>8}: max/mean {}, random assignment of these flows {}\n",
+                    human::ratio(measured),
+                    human::ratio(expected),
+                ));
+            }
+        }
+        text.push('\n');
+        for note in &shown.notes {
+            text.push_str(&format!("note: {note}\n"));
+        }
+        text.push_str(&ledger_table(self.ledger, colour, width));
+        text
+    }
+}
+
+fn ledger_row(row: &forebay_pipeline::LedgerRow) -> LedgerRow {
+    LedgerRow {
+        stage: row.stage.to_owned(),
+        in_: row.input,
+        copies: row.copies,
+        injected: row.injected,
+        out: row.output,
+        drops: row.drops.iter().map(|drop| (drop.name.to_owned(), drop.packets)).collect(),
+        held: row.held,
+        closes: row.closes(),
+    }
+}
+
+/// The outcome for programs: the page's data without its series, with the ledger
+/// under its documented name.
+pub fn as_json(shown: &SplitReport) -> Value {
+    json!({
+        "input": shown.inputs,
+        "totals": shown.totals,
+        "sensors": shown.sensors,
+        "imbalance": shown.imbalance,
+        "top_flows": shown.top_flows,
+        "notes": shown.notes,
+        "ledger": shown.ledger,
+        "error": shown.error,
+    })
+}
+
+/// Writes the page; it has its name only when whole.
+pub fn write_report(path: &Path, shown: &SplitReport) -> Result<(), Failure> {
+    let write = || {
+        let mut page = Vec::new();
+        report::write_html(shown, &mut page)?;
+        let mut file = WholeFile::create(path, false)?;
+        file.write_all(&page)?;
+        file.finish(path)
+    };
+    write().map_err(|source| file_failure("write", path, source))
+}

@@ -1,0 +1,147 @@
+//! One capture a sensor. All of them get their names together, at the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forebay_io::{Format, OutputName, Summary, Tx as _, WriteOptions, Writer};
+use forebay_packet::{Batch, Interface, LiveMask};
+
+use crate::failure::Failure;
+use crate::input::file_failure;
+
+/// The sensors' captures.
+pub struct Outputs {
+    folder: PathBuf,
+    /// The folder was made for this run.
+    made_folder: bool,
+    sensors: usize,
+    /// Captures of an earlier run, to be removed.
+    stale: Vec<PathBuf>,
+    /// None before the first batch, when the interfaces are not known.
+    writers: Vec<Writer>,
+    interfaces: usize,
+    masks: Vec<LiveMask>,
+    finished: bool,
+}
+
+impl Outputs {
+    /// Prepares a folder for that many captures.
+    pub fn in_folder(folder: &Path, sensors: usize, force: bool) -> Result<Self, Failure> {
+        let made_folder = !folder.exists();
+        if made_folder {
+            fs::create_dir_all(folder).map_err(|source| file_failure("create", folder, source))?;
+        }
+        let stale = earlier_captures(folder)?;
+        if let (Some(first), false) = (stale.first(), force) {
+            return Err(Failure::Occupied {
+                folder: folder.display().to_string(),
+                file: first.file_name().map_or_else(String::new, |n| n.to_string_lossy().into()),
+            });
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            made_folder,
+            sensors,
+            stale,
+            writers: Vec::new(),
+            interfaces: 0,
+            masks: vec![LiveMask::default(); sensors],
+            finished: false,
+        })
+    }
+
+    fn open(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Failure> {
+        for i in 0..self.sensors {
+            let name = OutputName::Stem(self.folder.join(format!("sensor-{i}")));
+            let options = WriteOptions::default();
+            self.writers.push(Writer::create(name, Format::Auto, interfaces, &options)?);
+        }
+        self.interfaces = interfaces.len();
+        Ok(())
+    }
+
+    /// Writes the live packets of a batch, each to its sensor.
+    pub fn send(&mut self, batch: &Batch) -> Result<(), Failure> {
+        let interfaces = batch.interfaces();
+        if self.writers.is_empty() {
+            self.open(interfaces)?;
+        }
+        if interfaces.len() > self.interfaces {
+            // All captures of a split have one format.
+            for writer in &mut self.writers {
+                writer.require_pcapng(interfaces)?;
+            }
+            self.interfaces = interfaces.len();
+        }
+        let mut touched: Vec<usize> = Vec::new();
+        for i in batch.live().iter() {
+            let sensor = usize::from(batch.output[i]);
+            if self.masks[sensor].count() == 0 {
+                touched.push(sensor);
+            }
+            self.masks[sensor].insert(i);
+        }
+        for sensor in touched {
+            let mask = std::mem::take(&mut self.masks[sensor]);
+            self.writers[sensor].send(batch, &mask)?;
+        }
+        Ok(())
+    }
+
+    /// Gives every capture its name. `interfaces` are those of a capture without
+    /// packets.
+    pub fn finish(mut self, interfaces: &[Interface]) -> Result<Vec<Summary>, Failure> {
+        if self.writers.is_empty() {
+            let interfaces = match interfaces {
+                [] => vec![Interface::default()],
+                some => some.to_vec(),
+            };
+            self.open(&Arc::new(interfaces))?;
+        }
+        // First everything is written out: a full disk shows before any name is given.
+        for writer in &mut self.writers {
+            writer.flush()?;
+        }
+        let mut files = Vec::with_capacity(self.sensors);
+        for writer in std::mem::take(&mut self.writers) {
+            files.push(writer.finish()?);
+        }
+        self.finished = true;
+        for stale in &self.stale {
+            if files.iter().all(|file| file.path != *stale) {
+                fs::remove_file(stale).map_err(|source| file_failure("remove", stale, source))?;
+            }
+        }
+        Ok(files)
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        if self.made_folder && !self.finished {
+            self.writers.clear();
+            // Not empty: something of someone else's is in it, and it stays.
+            let _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+/// `sensor-N.pcap` and `sensor-N.pcapng` in a folder.
+fn earlier_captures(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let fail = |source| file_failure("list", folder, source);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let number = name.as_deref().and_then(|name| {
+            let stem = name.strip_suffix(".pcap").or_else(|| name.strip_suffix(".pcapng"))?;
+            stem.strip_prefix("sensor-")
+        });
+        if number.is_some_and(|digits| digits.parse::<u32>().is_ok()) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}

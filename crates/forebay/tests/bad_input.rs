@@ -1,0 +1,418 @@
+//! What goes wrong ends in one clear message and the right exit status, and leaves no
+//! half-written file: damaged captures, contradictory options, full disks, signals.
+
+mod support {
+    pub mod capture;
+    pub mod command;
+    pub mod data;
+    pub mod make;
+}
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use support::command::{self, Ran, command, files, run, run_with_input};
+use support::make::{self, ETHERNET, Pcap, RAW};
+use support::{capture, data};
+use tempfile::TempDir;
+
+/// A folder with a good capture of 40 packets in it.
+struct Scratch {
+    folder: TempDir,
+    good: String,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let good = folder.path().join("good.pcap");
+        fs::write(&good, Pcap::of(ETHERNET).file(&make::datagrams(40))).unwrap();
+        Self { good: good.to_str().unwrap().to_owned(), folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> String {
+        fs::write(self.path(name), bytes).unwrap();
+        self.text(name)
+    }
+}
+
+fn split(input: &str, folder: &str, options: &[&str]) -> Ran {
+    let mut arguments = vec!["split", "-r", input, "-o", folder];
+    arguments.extend(options);
+    run(arguments)
+}
+
+#[test]
+fn what_is_no_capture_is_refused_by_name() {
+    let scratch = Scratch::new();
+    let noise: Vec<u8> =
+        (0..4_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let inputs = [
+        scratch.file("empty", b""),
+        scratch.file("three", &[0xd4, 0xc3, 0xb2]),
+        scratch.file("noise", &noise),
+        scratch.file("text", b"#!/bin/sh\necho hello\n"),
+        scratch.file("gzip", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3, 4]),
+        scratch.folder.path().to_str().unwrap().to_owned(),
+        scratch.text("missing.pcap"),
+    ];
+    for input in &inputs {
+        let out = scratch.text("out");
+        split(input, &out, &["-n", "2"]).exits(1).says(&[input]);
+        assert!(!Path::new(&out).exists(), "{input}");
+        let copy = scratch.text("copy.pcap");
+        run(["filter", "-r", input, "-w", &copy]).exits(1).says(&[input]);
+        assert!(!Path::new(&copy).exists(), "{input}");
+        run(["filter", "-r", input, "--count"]).exits(1).says(&[input]);
+        run(["flows", "-r", input]).exits(1).says(&[input]);
+    }
+}
+
+#[test]
+fn a_refused_expression_leaves_nothing_behind() {
+    let Some(data) = data::folder() else { return };
+    let scratch = Scratch::new();
+    let out = scratch.text("out");
+    let copy = scratch.text("copy.pcap");
+    for (expression, _) in data::refused(&data) {
+        let option = format!("--filter={expression}");
+        split(&scratch.good, &out, &["-n", "2", &option]).exits(2).says(&[]);
+        assert!(!Path::new(&out).exists(), "{expression}");
+        run(["filter", "-r", &scratch.good, "-w", &copy, "--", &expression]).exits(2).says(&[]);
+        assert!(!Path::new(&copy).exists(), "{expression}");
+        // A direction is refused of saved captures only.
+        if !expression.ends_with("bound") {
+            run(["compile", "--", &expression]).exits(2).says(&[]);
+        }
+    }
+}
+
+#[test]
+fn contradictory_sensors_are_wrong_use() {
+    let scratch = Scratch::new();
+    let out = scratch.text("out");
+    let wrong: [&[&str]; 8] = [
+        &["-n", "0"],
+        &["-n", "5000"],
+        &["-n", "2", "--weights", "1,2,3"],
+        &["--weights", "1,0"],
+        &["--weights", "1,x"],
+        &["--weights", "-1,2"],
+        &["-n", "two"],
+        &[],
+    ];
+    for options in wrong {
+        let ran = split(&scratch.good, &out, options).exits(2);
+        assert!(ran.stderr.contains("error:") && ran.stdout.is_empty(), "{}", ran.stderr);
+        assert!(!Path::new(&out).exists());
+    }
+    split(&scratch.good, &out, &["-n", "0"]).says(&["sensor"]);
+    split(&scratch.good, &out, &["-n", "2", "--weights", "1,2,3"]).says(&["-n 2", "--weights"]);
+}
+
+#[test]
+fn earlier_captures_are_replaced_only_when_asked() {
+    let scratch = Scratch::new();
+    let (folder, out) = (scratch.path("out"), scratch.text("out"));
+    fs::create_dir(&folder).unwrap();
+    split(&scratch.good, &out, &["-n", "4"]).exits(0);
+    assert_eq!(command::sensor_files(&folder).len(), 4);
+
+    let content = || files(&folder).into_iter().map(|path| (fs::read(&path).unwrap(), path));
+    fs::write(folder.join("notes.txt"), "kept").unwrap();
+    let before: Vec<_> = content().collect();
+    split(&scratch.good, &out, &["-n", "2"]).exits(1).says(&["sensor-0.pcap", "--force"]);
+    assert!(content().eq(before), "something was touched");
+
+    split(&scratch.good, &out, &["-n", "2", "--force"]).exits(0);
+    let names: Vec<_> =
+        files(&folder).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["notes.txt", "sensor-0.pcap", "sensor-1.pcap"]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_or_written_fails() {
+    let scratch = Scratch::new();
+    for below in ["good.pcap/out", "good.pcap"] {
+        let out = scratch.text(below);
+        split(&scratch.good, &out, &["-n", "2"]).exits(1).says(&[&out]);
+    }
+    assert_eq!(files(scratch.folder.path()).len(), 1);
+    let copy = scratch.text("no/such/folder/copy.pcap");
+    run(["filter", "-r", &scratch.good, "-w", &copy]).exits(1).says(&[&copy]);
+}
+
+/// Whether a file system can be mounted that no other process sees.
+fn can_mount() -> bool {
+    let tried =
+        Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    let can = tried.is_ok_and(|output| output.status.success());
+    if !can {
+        data::skipped("mounting a small file system needs root and unshare");
+    }
+    can
+}
+
+/// Runs the command with a file system of 256 KiB mounted at `disk`, and lists what is in
+/// it afterwards.
+fn run_on_small_disk(disk: &Path, arguments: &[&str]) -> (Ran, String) {
+    let listing = disk.with_extension("listing");
+    let script = "mount -t tmpfs -o size=256k none \"$1\" || exit 99; disk=$1; listing=$2; shift 2
+        \"$@\"; status=$?; ls -AR \"$disk\" > \"$listing\"; exit $status";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(disk).arg(&listing);
+    command.arg(env!("CARGO_BIN_EXE_forebay")).args(arguments).env("NO_COLOR", "1");
+    let output = command.output().unwrap();
+    (command::ran(&command, output), fs::read_to_string(listing).unwrap())
+}
+
+#[test]
+fn a_full_disk_fails_and_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let large: Vec<Vec<u8>> = make::datagrams(8_000);
+    let input = scratch.file("large.pcap", &Pcap::of(ETHERNET).file(&large));
+    let disk = scratch.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let on_disk = |name: &str| disk.join(name).to_str().unwrap().to_owned();
+
+    let out = on_disk("out");
+    let arguments = ["split", "-r", &input, "-n", "3", "-o", &out];
+    let (ran, left) = run_on_small_disk(&disk, &arguments);
+    ran.exits(1).says(&["sensor-", "space"]);
+    assert!(!left.contains("sensor-") && !left.contains("part"), "{left}");
+
+    let copy = on_disk("copy.pcap");
+    let (ran, left) = run_on_small_disk(&disk, &["filter", "-r", &input, "-w", &copy]);
+    ran.exits(1).says(&["copy.pcap", "space"]);
+    assert!(!left.contains("copy") && !left.contains("part"), "{left}");
+
+    let (ran, left) = run_on_small_disk(&disk, &["gen", "-w", &copy, "--packets", "20000"]);
+    ran.exits(1).says(&["copy.pcap", "space"]);
+    assert!(!left.contains("copy") && !left.contains("part"), "{left}");
+}
+
+#[test]
+fn a_device_that_takes_nothing_fails() {
+    let scratch = Scratch::new();
+    run(["filter", "-r", &scratch.good, "-w", "/dev/full"]).exits(1).says(&["/dev/full"]);
+    for arguments in
+        [&["filter", "-r", &scratch.good][..], &["flows", "-r", &scratch.good, "--json"]]
+    {
+        let mut command = command(arguments);
+        command.stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let output = command.stderr(Stdio::piped()).output().unwrap();
+        command::ran(&command, output).exits(1).says(&["standard output"]);
+    }
+}
+
+#[test]
+fn a_link_type_nobody_knows_is_carried_and_counted_but_not_filtered() {
+    let scratch = Scratch::new();
+    let packets = make::datagrams(60);
+    let input = scratch.file("strange.pcap", &Pcap::of(12_345).file(&packets));
+    let folder = scratch.path("out");
+    let ran = split(&input, folder.to_str().unwrap(), &["-n", "3", "--json"]).exits(0);
+    let outcome = ran.json();
+    let notes = outcome["notes"].to_string();
+    assert!(notes.contains("60 packets") && notes.contains("link type"), "{notes}");
+    let sensors = command::sensor_files(&folder).into_iter().map(capture::read);
+    let loads: Vec<usize> = sensors
+        .map(|sensor| {
+            assert!(sensor.packets.iter().all(|packet| packet.link == 12_345));
+            sensor.packets.len()
+        })
+        .collect();
+    assert_eq!(loads.iter().sum::<usize>(), 60, "{loads:?}");
+    // An equal share of these would be 20: leading bytes that differ spread.
+    assert!(loads.iter().all(|&load| load > 3), "{loads:?}");
+    run(["filter", "-r", &input, "--count", "tcp"]).exits(2).says(&["link type", "12345"]);
+    assert_eq!(run(["filter", "-r", &input, "--count"]).exits(0).text(), "60 packets\n");
+}
+
+#[test]
+fn what_precedes_a_cut_is_used_and_the_cut_is_told() {
+    let scratch = Scratch::new();
+    let whole = fs::read(&scratch.good).unwrap();
+    let input = scratch.file("cut.pcap", &whole[..whole.len() - 7]);
+    let ran = run(["filter", "-r", &input, "--count"]).exits(1);
+    let last = make::datagrams(40).pop().unwrap().len() + 16;
+    let offset = format!("byte {}", whole.len() - last);
+    let ran = ran.says(&[&input, &offset, "every packet is accounted for"]);
+    assert_eq!(ran.text(), "39 packets\n");
+
+    let copy = scratch.path("copy.pcap");
+    run(["filter", "-r", &input, "-w", copy.to_str().unwrap()]).exits(1).says(&[&offset]);
+    let kept = capture::read(&copy);
+    assert!(kept.packets == capture::read(&input).packets && !kept.cut);
+    let ran = run(["flows", "-r", &input, "--json"]).exits(1).says(&[&offset]);
+    assert_eq!(ran.json()["flows"].as_array().unwrap().len(), 39);
+    let ran = split(&input, &scratch.text("out"), &["-n", "2"]).exits(1).says(&[&offset]);
+    assert!(ran.text().contains("every packet is accounted for"));
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    let scratch = Scratch::new();
+    let input = scratch.file("long.pcap", &Pcap::of(ETHERNET).file(&make::datagrams(30_000)));
+    for verb in [
+        &["filter", "-r", &input, "--verdicts"][..],
+        &["filter", "-r", &input],
+        &["flows", "-r", &input],
+    ] {
+        let mut child =
+            command(verb).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(!line.is_empty());
+        let output = child.wait_with_output().unwrap();
+        let ran = command::ran(&command(verb), output);
+        assert!(ran.exits(0).stderr.is_empty());
+    }
+}
+
+/// Starts the command on a pipe that delivers `head` and then stalls, sends SIGINT, and
+/// waits for the end.
+fn interrupt(arguments: &[&str], head: &[u8]) -> (Output, Duration) {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stalled = child.stdin.take().unwrap();
+    stalled.write_all(head).unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(child.try_wait().unwrap().is_none(), "it did not wait for more");
+    let sent = Instant::now();
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let ended = loop {
+        if child.try_wait().unwrap().is_some() {
+            break sent.elapsed();
+        }
+        if sent.elapsed() > Duration::from_secs(10) {
+            child.kill().unwrap();
+            panic!("{arguments:?}: still running 10 s after SIGINT");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    drop(stalled);
+    (child.wait_with_output().unwrap(), ended)
+}
+
+#[test]
+fn an_interrupt_ends_a_stalled_read_and_leaves_nothing() {
+    let scratch = Scratch::new();
+    let head = fs::read(&scratch.good).unwrap();
+    let (out, copy) = (scratch.text("out"), scratch.text("copy.pcap"));
+    let runs: [&[&str]; 4] = [
+        &["split", "-r", "-", "-n", "2", "-o", &out],
+        &["filter", "-r", "-", "-w", &copy],
+        &["filter", "-r", "-", "--count"],
+        &["flows", "-r", "-"],
+    ];
+    for arguments in runs {
+        let (output, ended) = interrupt(arguments, &head);
+        assert!(ended < Duration::from_secs(3), "{arguments:?}: {ended:?}");
+        command::ran(&command(arguments), output).exits(1).says(&["interrupted"]);
+        assert_eq!(files(scratch.folder.path()).len(), 1, "{arguments:?}");
+    }
+}
+
+#[test]
+fn standard_input_is_a_capture_too() {
+    let scratch = Scratch::new();
+    let bytes = fs::read(&scratch.good).unwrap();
+    let ran = run_with_input(["filter", "-r", "-", "--count"], &bytes).exits(0);
+    assert_eq!(ran.text(), "40 packets\n");
+    let folder = scratch.path("out");
+    let out = folder.to_str().unwrap();
+    run_with_input(["split", "-r", "-", "-n", "2", "-o", out], &bytes).exits(0);
+    let sensors =
+        command::sensor_files(&folder).into_iter().map(|file| capture::read(file).packets.len());
+    assert_eq!(sensors.sum::<usize>(), 40);
+    run_with_input(["filter", "-r", "-", "--count"], b"").exits(1).says(&["standard input"]);
+    run_with_input(["filter", "-r", "-", "--count"], &bytes[..500])
+        .exits(1)
+        .says(&["standard input", "byte"]);
+}
+
+#[test]
+fn a_bad_line_of_a_program_is_named() {
+    let scratch = Scratch::new();
+    for (text, line) in [
+        ("2\n40 0 0 12\n6 0 0 x\n", "line 3"),
+        ("2\n40 0 0\n6 0 0 1\n", "line 2"),
+        ("many\n6 0 0 1\n", "line 1"),
+        ("1\n5 0 0 7\n", ""),
+        ("0\n", ""),
+        ("", ""),
+    ] {
+        let program = scratch.file("program", text.as_bytes());
+        let ran = run(["filter", "-r", &scratch.good, "--count", "--program", &program]);
+        ran.exits(2).says(&[&program, line]);
+    }
+    let missing = scratch.text("missing");
+    run(["filter", "-r", &scratch.good, "--count", "--program", &missing])
+        .exits(1)
+        .says(&[&missing]);
+    run(["filter", "-r", &scratch.good, "--count", "-F", &missing]).exits(1).says(&[&missing]);
+}
+
+#[test]
+fn an_interface_for_which_the_filter_does_not_compile_is_named() {
+    let scratch = Scratch::new();
+    let frames = make::datagrams(4);
+    // An IP link has no Ethernet addresses: `ether host` compiles for the first only.
+    let mut late = [make::section(), make::interface(ETHERNET, 6)].concat();
+    late.extend(make::enhanced(0, 1_000_000, &frames[0]));
+    late.extend(make::interface(RAW, 6));
+    late.extend(make::enhanced(1, 2_000_000, &make::without_ethernet(&frames[1])));
+    let input = scratch.file("two.pcapng", &late);
+    let expression = "ether host 02:00:00:00:00:01";
+    let copy = scratch.text("copy.pcapng");
+    let ran = run(["filter", "-r", &input, "-w", &copy, expression]);
+    ran.exits(2).says(&["interface 1"]);
+    assert!(!Path::new(&copy).exists());
+    let out = scratch.text("out");
+    split(&input, &out, &["-n", "2", "--filter", expression]).exits(2).says(&["interface 1"]);
+    assert!(!Path::new(&out).exists());
+    assert_eq!(run(["filter", "-r", &input, "--count", "udp"]).exits(0).text(), "2 packets\n");
+}
+
+#[test]
+fn a_file_truncated_while_it_is_read_is_cut_off() {
+    let scratch = Scratch::new();
+    let long = Pcap::of(ETHERNET).file(&make::datagrams(60_000));
+    let repeated = [&long[..], &long[24..], &long[24..], &long[24..]].concat();
+    let input = scratch.file("shrinks.pcap", &repeated);
+    // Nobody reads its output until the file has lost its end.
+    let arguments = ["filter", "-r", input.as_str(), "-w", "-"];
+    let mut child =
+        command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut head = [0; 24];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut head).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    fs::OpenOptions::new().write(true).open(&input).unwrap().set_len(100).unwrap();
+    let mut rest = Vec::new();
+    stdout.read_to_end(&mut rest).unwrap();
+    let ran = command::ran(&command(arguments), child.wait_with_output().unwrap());
+    ran.exits(1).says(&[&input, "cut off", "byte"]);
+    let written = capture::parse(&[&head[..], &rest].concat());
+    assert!(!written.cut && !written.packets.is_empty());
+}
