@@ -1,0 +1,37 @@
+//! What a record says of the machine it was made on.
+
+use std::fs;
+
+use serde::Serialize;
+
+/// The machine.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    /// Name of the processor.
+    pub cpu: String,
+    /// Processors this process may use.
+    pub cores: usize,
+    /// Vector extensions.
+    pub features: Vec<String>,
+    /// Version of the kernel.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn here() -> Self {
+        let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let field = |name: &str| {
+            let line = info.lines().find(|line| line.starts_with(name));
+            line.and_then(|line| line.split_once(':')).map_or("", |(_, value)| value.trim())
+        };
+        let features = field("flags").split(' ');
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self {
+            cpu: field("model name").to_owned(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            features: features.filter(|name| name.starts_with("avx")).map(str::to_owned).collect(),
+            kernel: kernel.trim().to_owned(),
+        }
+    }
+}

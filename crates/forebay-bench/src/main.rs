@@ -1,0 +1,81 @@
+//! `forebay-bench SUITE`: measures this program beside what one would otherwise use.
+//!
+//! Every suite asserts the answers it times and runs its peers in the same run, in
+//! alternation. A ratio is the median over pairs of neighbouring runs, so that slow
+//! drift of the machine falls out. See METHOD.md in `bench/`.
+#![deny(unsafe_code)]
+
+mod clock;
+mod machine;
+mod peers;
+mod record;
+mod stats;
+mod suites;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+/// Measures forebay beside its peers.
+#[derive(Debug, Parser)]
+#[command(name = "forebay-bench", version)]
+struct Options {
+    /// What to measure
+    #[arg(value_enum)]
+    suite: Suite,
+    /// Write the rows to a file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// End within two minutes: smaller input, fewer runs
+    #[arg(long)]
+    quick: bool,
+    /// The forebay command to measure; the one beside this program if not given
+    #[arg(long, value_name = "FILE")]
+    forebay: Option<PathBuf>,
+    /// Folder for captures, best in memory
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    folder: PathBuf,
+}
+
+/// The suites there are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Suite {
+    /// `forebay filter` beside tcpdump, and `forebay split`, on a capture
+    Split,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let outcome = match options.suite {
+        Suite::Split => suites::split::run(&options),
+    };
+    match outcome.and_then(|record| record.publish(options.json.as_deref())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why a benchmark could not be run, or is not valid.
+#[derive(Debug, thiserror::Error)]
+enum BenchError {
+    #[error("{doing}: {source}")]
+    Io { doing: String, source: std::io::Error },
+    #[error("{0}")]
+    Capture(#[from] forebay_io::Error),
+    #[error("{0}")]
+    Traffic(#[from] forebay_gen::ConfigError),
+    #[error("{command} failed: {message}")]
+    Command { command: String, message: String },
+    #[error("wrong answer: {0}")]
+    WrongAnswer(String),
+}
+
+/// Adds what was being done to an input or output error.
+fn io_error(doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError {
+    let doing = doing.into();
+    |source| BenchError::Io { doing, source }
+}

@@ -1,0 +1,3 @@
+//! The programs and libraries that forebay is measured beside.
+
+pub mod process;

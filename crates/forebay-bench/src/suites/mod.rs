@@ -1,0 +1,3 @@
+//! The suites, one file each.
+
+pub mod split;
