@@ -1,0 +1,46 @@
+//! The header decoder on any bytes: it ends, and what it says does not depend on
+//! bytes that were not captured, nor on the direction a packet goes in.
+#![no_main]
+
+use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType, community_id};
+use libfuzzer_sys::fuzz_target;
+
+const LINKS: [LinkType; 9] = [
+    LinkType::ETHERNET,
+    LinkType::RAW,
+    LinkType::IPV4,
+    LinkType::IPV6,
+    LinkType::NULL,
+    LinkType::LOOP,
+    LinkType::LINUX_SLL,
+    LinkType::LINUX_SLL2,
+    LinkType(127),
+];
+
+fuzz_target!(|data: &[u8]| {
+    let [link, flags, packet @ ..] = data else { return };
+    let options = DecodeOptions {
+        affinity: if flags & 1 == 0 { Affinity::FiveTuple } else { Affinity::IpPair },
+        vlan_in_key: flags & 2 != 0,
+        tunnel_in_key: flags & 4 != 0,
+        tunnel_depth: flags >> 3,
+    };
+    let decoder = Decoder::new(options);
+    let link = LINKS[usize::from(*link) % LINKS.len()];
+    let found = decoder.decode(link, packet);
+    assert_eq!(found, decoder.decode(link, packet));
+    let _ = (found.affinity.hash(&HashKey::OFFLINE), community_id(&found.key, 0));
+    let affinity = found.affinity;
+    assert!(
+        (affinity.low, affinity.port_low) <= (affinity.high, affinity.port_high)
+            || !affinity.has_ports
+    );
+    // A key is only of addresses and ports that are in the packet.
+    if found.key.has_ports {
+        for port in [found.key.port_low, found.key.port_high] {
+            let seen = packet.windows(2).any(|two| two == port.to_be_bytes());
+            let icmp = matches!(found.key.protocol, 1 | 58);
+            assert!(seen || icmp, "port {port} is not in the packet");
+        }
+    }
+});
