@@ -1,0 +1,53 @@
+# Every target sets up what it needs first; run `make` for the list.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# A toolchain that scripts/setup.sh has just installed is not in PATH yet.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+SHELL_SCRIPTS := .ci/run $(wildcard scripts/*.sh)
+FUZZ_SECONDS ?= 600
+BENCH_ARGS ?=
+
+.PHONY: help demo test bench lint docs fuzz setup-build setup-test setup-lint
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup-build ## Make traffic, split it over four sensors, show the balance
+	cargo build --release --locked -p forebay
+	scripts/demo.sh $(TARGET_DIR)/release/forebay
+
+test: setup-test ## Run all tests (data from FOREBAY_DATA, default ../shared/data)
+	cargo test --workspace --locked
+
+bench: setup-test ## Measure against tcpdump (BENCH_ARGS="--json FILE --quick")
+	cargo build --release --locked -p forebay -p forebay-bench
+	$(TARGET_DIR)/release/forebay-bench split $(BENCH_ARGS)
+
+lint: setup-lint ## Formatting, clippy, house rules, shell scripts, dependencies
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo xtask style
+	shellcheck $(SHELL_SCRIPTS)
+	scripts/deny.sh
+
+docs: setup-build ## API pages, man pages and shell completions, below target/
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	mkdir -p $(TARGET_DIR)/man $(TARGET_DIR)/completions
+	cargo run --quiet --locked -p forebay -- man --out $(TARGET_DIR)/man
+	for shell in bash zsh fish; do \
+	    cargo run --quiet --locked -p forebay -- completions $$shell \
+	        > $(TARGET_DIR)/completions/forebay.$$shell; \
+	done
+	@echo "see $(TARGET_DIR)/doc/forebay/index.html, $(TARGET_DIR)/man, $(TARGET_DIR)/completions"
+
+fuzz: setup-build ## Run each fuzz target for FUZZ_SECONDS (600)
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+setup-build setup-test setup-lint: setup-%:
+	@scripts/setup.sh $*
