@@ -129,16 +129,27 @@ impl Batch {
     /// An empty batch over `region`.
     #[must_use]
     pub fn new(region: Arc<Region>, interfaces: Arc<Vec<Interface>>) -> Self {
+        Self::with_capacity(region, interfaces, BATCH)
+    }
+
+    /// An empty batch over `region` that has room for `packets` at once.
+    #[must_use]
+    pub fn with_capacity(
+        region: Arc<Region>,
+        interfaces: Arc<Vec<Interface>>,
+        packets: usize,
+    ) -> Self {
+        let packets = packets.min(BATCH);
         Self {
             region,
             interfaces,
             layout: Layout::Scattered,
             live: LiveMask::default(),
-            offset: Vec::with_capacity(BATCH),
-            cap_len: Vec::with_capacity(BATCH),
-            wire_len: Vec::with_capacity(BATCH),
-            ticks: Vec::with_capacity(BATCH),
-            interface: Vec::with_capacity(BATCH),
+            offset: Vec::with_capacity(packets),
+            cap_len: Vec::with_capacity(packets),
+            wire_len: Vec::with_capacity(packets),
+            ticks: Vec::with_capacity(packets),
+            interface: Vec::with_capacity(packets),
             verdict: Vec::new(),
             hash: Vec::new(),
             key: Vec::new(),
@@ -298,6 +309,19 @@ impl Batch {
         self.live.iter().map(|i| u64::from(self.wire_len[i])).sum()
     }
 
+    /// Memory that a compacted batch takes, in bytes: its packets in whole pages, and
+    /// what is known of them.
+    #[must_use]
+    pub fn footprint(&self) -> u64 {
+        const PAGE: u64 = 4096;
+        const A_BATCH: u64 = 512;
+        let a_packet = 24 + size_of::<FlowKey>() + 4 + 8 + 1 + 2;
+        let notes = self.fragments.len() * size_of::<FragmentNote>();
+        let bytes = self.region.len() as u64 + crate::region::TAIL_GUARD as u64;
+        let known = (self.len() * a_packet + notes) as u64;
+        bytes.next_multiple_of(PAGE) + known + A_BATCH
+    }
+
     /// Copies the live packets into a region of their own, just large enough,
     /// so that holding on to them does not hold the region they came in.
     /// Everything known of them comes along; dropped packets do not.
@@ -312,7 +336,9 @@ impl Batch {
             region.bytes_mut()[at..at + packet.len()].copy_from_slice(packet);
             at += packet.len();
         }
-        let mut copy = Self::new(Arc::new(region), Arc::clone(&self.interfaces));
+        let packets = self.live.count();
+        let interfaces = Arc::clone(&self.interfaces);
+        let mut copy = Self::with_capacity(Arc::new(region), interfaces, packets);
         let mut at = 0;
         for i in self.live.iter() {
             let mut meta = self.meta(i);

@@ -58,7 +58,10 @@ fn wrong_flows(name: &str, capture: &Capture) -> Vec<String> {
 
 /// Says of one capture which later fragments do not lead to a first of the same flow.
 fn lost_fragments(name: &str, capture: &Capture) -> (usize, Vec<String>) {
-    let notes = |packet| decode(packet).fragments.into_iter().flatten().collect::<Vec<_>>();
+    let notes = |packet| {
+        let found = decode(packet).fragments.into_iter().flatten();
+        found.map(|one| (one.role, one.key)).collect::<Vec<_>>()
+    };
     let flows = independent::identities(capture);
     let mut firsts: HashMap<FragmentKey, HashSet<Identity>> = HashMap::new();
     for (packet, flow) in capture.packets.iter().zip(&flows) {

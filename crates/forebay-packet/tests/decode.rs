@@ -20,7 +20,7 @@ fn with(change: impl FnOnce(&mut DecodeOptions)) -> Decoder {
 }
 
 fn notes(found: &Decoded) -> Vec<(FragmentRole, FragmentKey)> {
-    found.fragments.iter().flatten().copied().collect()
+    found.fragments.iter().flatten().map(|one| (one.role, one.key)).collect()
 }
 
 #[test]

@@ -62,11 +62,44 @@ fn an_identification_is_good_for_half_a_minute() {
 }
 
 #[test]
+fn a_name_used_again_is_a_new_datagram_even_if_its_end_comes_first() {
+    let datagram = |start: u64, ports, reversed: bool| {
+        let parts = [first(1, 2, 7, ports), last(1, 2, 7)];
+        let order: [usize; 2] = if reversed { [1, 0] } else { [0, 1] };
+        order.map(|i| (start + i as u64, parts[i].clone())).to_vec()
+    };
+    let mut input = datagram(0, (1, 1), false);
+    // A copy of a fragment of a whole datagram is still of that datagram.
+    input.push((SECOND / 2, last(1, 2, 7)));
+    input.extend(datagram(9 * SECOND, (2, 2), true));
+    for size in [1, 2, 5] {
+        let mut chain = chain(Window::OFFLINE);
+        let hash = hashes(&through(&mut chain, batches(&input, size)));
+        assert_eq!([hash[1], hash[2]], [hash[0]; 2], "batches of {size}");
+        assert_eq!(hash[3], hash[4], "batches of {size}");
+        assert_ne!(hash[3], hash[0]);
+        assert_eq!(remark(&chain, "fragments_without_first"), 0);
+    }
+}
+
+#[test]
+fn on_a_slow_link_the_wait_is_that_of_the_fragment_not_of_its_batch() {
+    let mut input: Vec<(u64, Vec<u8>)> =
+        (0..255).map(|i| (i * SECOND, whole(3, 4, (5, 6)))).collect();
+    input.push((255 * SECOND, later(1, 2, 7)));
+    input.push((255 * SECOND + 10, first(1, 2, 7, (8, 9))));
+    let mut chain = chain(Window::OFFLINE);
+    let hash = hashes(&through(&mut chain, batches(&input, 256)));
+    assert_eq!(hash[255], hash[256]);
+    assert_eq!(remark(&chain, "fragments_without_first"), 0);
+}
+
+#[test]
 fn the_wait_is_bounded_in_packets_bytes_and_capture_time() {
     let wide = Window::OFFLINE;
     let windows = [
         Window { packets: 10, ..wide },
-        Window { bytes: 500, ..wide },
+        Window { bytes: 30_000, ..wide },
         Window { capture_nanos: 10_000_000, ..wide },
     ];
     for window in windows {

@@ -123,7 +123,8 @@ impl Walk<'_> {
                 self.tagged(inner, at + 4)
             }
             0x893f => {
-                let id = self.bytes.u32(at + 2)? >> 8 & 0x3f_ffff;
+                let base = u32::from(self.bytes.u16(at + 2)? & 0x3fff);
+                let id = base << 8 | u32::from(self.bytes.u8(at + 5)?);
                 let inner = self.bytes.u16(at + 6)?;
                 self.enter(E_TAG, id, self.options.vlan_in_key);
                 self.tagged(inner, at + 8)
@@ -166,6 +167,8 @@ impl Walk<'_> {
         match self.bytes.u8(after)? >> 4 {
             4 | 6 => Some((Header::Ip, after)),
             0 => Some((Header::Ethernet, after + 4)),
+            // The associated channel of a pseudowire (RFC 5586): no user's packet.
+            1 => None,
             _ => Some((Header::Ethernet, after)),
         }
     }

@@ -63,6 +63,28 @@ pub enum FragmentRole {
     Quoted,
 }
 
+/// The part of a datagram that a fragment holds, as its IP header declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentSpan {
+    /// Where it starts, in units of 8 bytes.
+    pub start: u16,
+    /// Where it ends, in units of 8 bytes, rounded up.
+    pub end: u16,
+    /// Nothing follows it.
+    pub last: bool,
+}
+
+/// A fragment that a packet is or carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fragment {
+    /// What it means for its datagram.
+    pub role: FragmentRole,
+    /// The datagram.
+    pub key: FragmentKey,
+    /// The part.
+    pub span: FragmentSpan,
+}
+
 /// What the classifier says of a fragment in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentNote {
@@ -72,6 +94,8 @@ pub struct FragmentNote {
     pub role: FragmentRole,
     /// The datagram.
     pub key: FragmentKey,
+    /// The part of it.
+    pub span: FragmentSpan,
 }
 
 /// Which packets belong together.
@@ -140,7 +164,7 @@ pub struct Decoded {
     /// How much was understood.
     pub outcome: Outcome,
     /// Fragments that the packet is or carries, outermost first.
-    pub fragments: [Option<(FragmentRole, FragmentKey)>; MAX_FRAGMENT_NOTES],
+    pub fragments: [Option<Fragment>; MAX_FRAGMENT_NOTES],
 }
 
 /// Decodes packets after one set of options.
@@ -285,7 +309,7 @@ impl Walk<'_> {
         true
     }
 
-    fn note_fragment(&mut self, role: FragmentRole, key: FragmentKey) {
+    fn note_fragment(&mut self, role: FragmentRole, key: FragmentKey, span: FragmentSpan) {
         let role = match (role, self.quoted) {
             (role, false) => role,
             (FragmentRole::Later, true) => FragmentRole::Quoted,
@@ -299,7 +323,7 @@ impl Walk<'_> {
             return;
         }
         if let Some(free) = self.found.fragments.iter_mut().find(|slot| slot.is_none()) {
-            *free = Some((role, key));
+            *free = Some(Fragment { role, key, span });
         }
     }
 }

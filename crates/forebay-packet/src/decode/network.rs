@@ -1,6 +1,6 @@
 //! IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200), fragments included.
 
-use super::{Datagram, FragmentKey, FragmentRole, Header, Outcome, Walk};
+use super::{Datagram, FragmentKey, FragmentRole, FragmentSpan, Header, Outcome, Walk};
 use crate::flow::AddressKind;
 
 const IPV6_HOP_BY_HOP: u8 = 0;
@@ -47,6 +47,7 @@ impl Walk<'_> {
         }
         let (offset, more) = (fragment & 0x1fff, fragment & 0x2000 != 0);
         if offset != 0 || more {
+            let span = span(offset, total_len.saturating_sub(header_len), !more);
             let key = FragmentKey {
                 source: datagram.source,
                 destination: datagram.destination,
@@ -56,9 +57,9 @@ impl Walk<'_> {
                 ipv6: false,
             };
             if offset != 0 {
-                return self.later_fragment(datagram, key);
+                return self.later_fragment(datagram, key, span);
             }
-            self.note_fragment(FragmentRole::First, key);
+            self.note_fragment(FragmentRole::First, key, span);
         }
         Some((Header::Transport(datagram), at + header_len))
     }
@@ -75,11 +76,11 @@ impl Walk<'_> {
         if payload_len != 0 {
             self.bytes = self.bytes.until(at + 40 + payload_len);
         }
-        self.extensions(&mut datagram, at + 40)
+        self.extensions(&mut datagram, at + 40, at + 40 + payload_len)
     }
 
     /// Follows extension headers to the transport header.
-    fn extensions(&mut self, datagram: &mut Datagram, mut at: usize) -> Next {
+    fn extensions(&mut self, datagram: &mut Datagram, mut at: usize, end: usize) -> Next {
         for _ in 0..MAX_EXTENSIONS {
             let len = match datagram.protocol {
                 // Usually nothing follows these, and the packet is then one of theirs.
@@ -91,10 +92,10 @@ impl Walk<'_> {
                 IPV6_HOP_BY_HOP | IPV6_ROUTING | IPV6_DESTINATION | MOBILITY | HOST_IDENTITY
                 | SHIM6 => self.bytes.u8(at + 1).map(|units| usize::from(units) * 8 + 8),
                 AUTHENTICATION => self.authentication_len(at),
-                IPV6_FRAGMENT => match self.ipv6_fragment(datagram, at) {
-                    Fragment::Cut => None,
-                    Fragment::Later => return None,
-                    Fragment::FirstOrWhole => Some(8),
+                IPV6_FRAGMENT => match self.ipv6_fragment(datagram, at, end) {
+                    Ipv6Fragment::Cut => None,
+                    Ipv6Fragment::Later => return None,
+                    Ipv6Fragment::FirstOrWhole => Some(8),
                 },
                 _ => return Some((Header::Transport(*datagram), at)),
             };
@@ -113,13 +114,13 @@ impl Walk<'_> {
         self.bytes.u8(at + 1).map(|units| usize::from(units) * 4 + 8)
     }
 
-    fn ipv6_fragment(&mut self, datagram: &Datagram, at: usize) -> Fragment {
+    fn ipv6_fragment(&mut self, datagram: &Datagram, at: usize, end: usize) -> Ipv6Fragment {
         let fields = (self.bytes.u8(at), self.bytes.u16(at + 2), self.bytes.u32(at + 4));
-        let (Some(protocol), Some(place), Some(id)) = fields else { return Fragment::Cut };
+        let (Some(protocol), Some(place), Some(id)) = fields else { return Ipv6Fragment::Cut };
         let (offset, more) = (place >> 3, place & 1 == 1);
         if offset == 0 && !more {
             // An atomic fragment is a whole datagram (RFC 6946).
-            return Fragment::FirstOrWhole;
+            return Ipv6Fragment::FirstOrWhole;
         }
         let key = FragmentKey {
             source: datagram.source,
@@ -129,18 +130,19 @@ impl Walk<'_> {
             protocol: 0,
             ipv6: true,
         };
+        let span = span(offset, end.saturating_sub(at + 8), !more);
         if offset == 0 {
-            self.note_fragment(FragmentRole::First, key);
-            return Fragment::FirstOrWhole;
+            self.note_fragment(FragmentRole::First, key, span);
+            return Ipv6Fragment::FirstOrWhole;
         }
-        let _: Next = self.later_fragment(Datagram { protocol, ..*datagram }, key);
-        Fragment::Later
+        let _: Next = self.later_fragment(Datagram { protocol, ..*datagram }, key, span);
+        Ipv6Fragment::Later
     }
 
     /// A later fragment has no transport header; its address pair stands in
     /// until the first is known.
-    fn later_fragment(&mut self, datagram: Datagram, key: FragmentKey) -> Next {
-        self.note_fragment(FragmentRole::Later, key);
+    fn later_fragment(&mut self, datagram: Datagram, key: FragmentKey, span: FragmentSpan) -> Next {
+        self.note_fragment(FragmentRole::Later, key, span);
         self.addresses(datagram, Outcome::LaterFragment);
         None
     }
@@ -156,7 +158,13 @@ impl Walk<'_> {
     }
 }
 
-enum Fragment {
+/// The part of a datagram from `start`, in units of 8 bytes, of `len` bytes.
+fn span(start: u16, len: usize, last: bool) -> FragmentSpan {
+    let end = usize::from(start) + len.div_ceil(8);
+    FragmentSpan { start, end: u16::try_from(end).unwrap_or(u16::MAX), last }
+}
+
+enum Ipv6Fragment {
     FirstOrWhole,
     Later,
     Cut,

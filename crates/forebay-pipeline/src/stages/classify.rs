@@ -1,6 +1,6 @@
 //! Finds each packet's flow.
 
-use forebay_packet::decode::{FragmentNote, Outcome};
+use forebay_packet::decode::{Fragment, FragmentNote, Outcome};
 use forebay_packet::{Batch, Decoder, FlowKey, HashKey};
 
 use crate::stage::{Outbox, Promises, Stage, StageError};
@@ -51,8 +51,8 @@ impl Stage for Classify {
             batch.key[i] = decoded.key;
             batch.reversed[i] = decoded.reversed;
             batch.hash[i] = decoded.affinity.hash(&self.hash_key);
-            for (role, key) in decoded.fragments.into_iter().flatten() {
-                batch.fragments.push(FragmentNote { packet: i as u16, role, key });
+            for Fragment { role, key, span } in decoded.fragments.into_iter().flatten() {
+                batch.fragments.push(FragmentNote { packet: i as u16, role, key, span });
             }
         }
         out.emit(batch);

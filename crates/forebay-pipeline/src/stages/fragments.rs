@@ -9,12 +9,16 @@
 //! with what follows of its datagram, and is counted: it is exempt from the promise
 //! of whole flows.
 //!
+//! A datagram that is whole is soon forgotten: identifications are used again, within
+//! seconds on a fast link, and a fragment of the next datagram of that name may come
+//! before its first.
+//!
 //! Work is per batch unless a batch holds fragments. Memory is bounded by the
 //! window and by a table of [`MAX_DATAGRAMS`] datagrams, the oldest out first.
 
 use std::collections::{HashMap, VecDeque};
 
-use forebay_packet::decode::{FragmentKey, FragmentNote, FragmentRole};
+use forebay_packet::decode::{FragmentKey, FragmentNote, FragmentRole, FragmentSpan};
 use forebay_packet::{Batch, FlowKey};
 
 use crate::stage::{Outbox, Promises, Stage, StageError};
@@ -26,12 +30,21 @@ pub const MAX_DATAGRAMS: usize = 1 << 16;
 /// time: RFC 791 recommends to give up reassembly after 15 s, RFC 8200 after 60 s.
 const REASSEMBLY: i64 = 30_000_000_000;
 
+/// How long a whole datagram is remembered, in nanoseconds of capture time, for copies
+/// of its fragments.
+const COPIES: i64 = 1_000_000_000;
+
+/// The most fragments of a datagram whose places are kept: more than 65,535 bytes need
+/// on any link that IPv6 allows. Of a datagram with more it is never known that it is
+/// whole.
+const MAX_SPANS: usize = 64;
+
 /// How far to look ahead for the first fragment of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The most packets that are held.
     pub packets: u64,
-    /// The most bytes of packets that are held.
+    /// The most bytes of memory that held packets take.
     pub bytes: u64,
     /// The longest that is waited, in nanoseconds of capture time.
     pub capture_nanos: i64,
@@ -53,10 +66,42 @@ struct Datagram {
     key: FlowKey,
     reversed: bool,
     seen: i64,
-    /// Tells this entry from an earlier one under the same identification.
-    serial: u64,
     /// The first fragment never came: `hash` is that of the address pair.
     orphaned: bool,
+}
+
+/// A datagram that is remembered.
+struct Known {
+    datagram: Datagram,
+    /// Tells this entry from an earlier one under the same identification.
+    serial: u64,
+    /// Parts that have come.
+    spans: Vec<FragmentSpan>,
+    /// When the last missing part came.
+    whole_since: Option<i64>,
+}
+
+impl Known {
+    /// Takes note of a part. A copy of one that has come changes nothing.
+    fn add(&mut self, span: FragmentSpan, nanos: i64) {
+        let copy = self.spans.iter().any(|known| known.start == span.start);
+        if copy || self.spans.len() == MAX_SPANS {
+            return;
+        }
+        self.spans.push(span);
+        let end = self.spans.iter().find(|span| span.last).map(|span| u32::from(span.end));
+        let come: u32 = self.spans.iter().map(|s| u32::from(s.end.saturating_sub(s.start))).sum();
+        if end.is_some_and(|end| come >= end) {
+            self.whole_since = Some(nanos);
+        }
+    }
+
+    /// Whether a fragment at that time may still be one of this datagram.
+    fn is_current(&self, nanos: i64) -> bool {
+        let within = |since: i64, limit: i64| nanos.abs_diff(since) <= limit.unsigned_abs();
+        within(self.datagram.seen, REASSEMBLY)
+            && self.whole_since.is_none_or(|since| within(since, COPIES))
+    }
 }
 
 /// A batch in the queue.
@@ -72,7 +117,7 @@ struct Waiting {
 /// Reunites the fragments of datagrams.
 pub struct Fragments {
     window: Window,
-    datagrams: HashMap<FragmentKey, Datagram>,
+    datagrams: HashMap<FragmentKey, Known>,
     /// Datagrams in the order of their entry, with their serial numbers.
     order: VecDeque<(FragmentKey, u64)>,
     serial: u64,
@@ -109,14 +154,15 @@ impl Fragments {
     }
 
     fn known(&self, key: &FragmentKey, nanos: i64) -> Option<Datagram> {
-        let datagram = self.datagrams.get(key)?;
-        (nanos.abs_diff(datagram.seen) <= REASSEMBLY as u64).then_some(*datagram)
+        let known = self.datagrams.get(key).filter(|known| known.is_current(nanos));
+        known.map(|known| known.datagram)
     }
 
     /// Remembers a datagram, forgetting the oldest where there are too many.
     fn remember(&mut self, key: FragmentKey, datagram: Datagram) {
         self.serial += 1;
-        self.datagrams.insert(key, Datagram { serial: self.serial, ..datagram });
+        let known = Known { datagram, serial: self.serial, spans: Vec::new(), whole_since: None };
+        self.datagrams.insert(key, known);
         self.order.push_back((key, self.serial));
         while self.order.len() > MAX_DATAGRAMS {
             let Some((oldest, serial)) = self.order.pop_front() else { break };
@@ -146,7 +192,7 @@ impl Fragments {
                 // Where the packet also carries a later fragment, its hash is not
                 // final yet: it is announced when that is settled.
                 if last_note_of(&notes, note.packet).role == FragmentRole::First {
-                    self.announce(note.key, self.datagram_of(number, note.packet, false));
+                    self.announce(note, self.datagram_of(number, note.packet, false));
                 }
                 continue;
             }
@@ -154,7 +200,7 @@ impl Fragments {
             match self.known(&note.key, nanos) {
                 Some(datagram) => {
                     let firsts = self.settle(number, i, &datagram);
-                    firsts.into_iter().for_each(|(key, datagram)| self.announce(key, datagram));
+                    firsts.into_iter().for_each(|(note, datagram)| self.announce(&note, datagram));
                 }
                 None => {
                     self.waiting.entry(note.key).or_default().push((number, i));
@@ -181,7 +227,6 @@ impl Fragments {
             key: batch.key[i],
             reversed: batch.reversed[i],
             seen: batch.nanos(i),
-            serial: 0,
             orphaned,
         }
     }
@@ -189,13 +234,22 @@ impl Fragments {
     /// Remembers a datagram and settles those who waited for it, and those who
     /// waited for these: a list, not a recursion, because packets can be made to
     /// wait for one another in long chains.
-    fn announce(&mut self, key: FragmentKey, datagram: Datagram) {
-        let mut news = vec![(key, datagram)];
-        while let Some((key, datagram)) = news.pop() {
-            self.remember(key, datagram);
-            for (number, i) in self.waiting.remove(&key).unwrap_or_default() {
+    fn announce(&mut self, note: &FragmentNote, datagram: Datagram) {
+        let mut news = vec![(*note, datagram)];
+        while let Some((note, datagram)) = news.pop() {
+            self.remember(note.key, datagram);
+            if note.role == FragmentRole::First {
+                self.add_span(&note, datagram.seen);
+            }
+            for (number, i) in self.waiting.remove(&note.key).unwrap_or_default() {
                 news.append(&mut self.settle(number, i, &datagram));
             }
+        }
+    }
+
+    fn add_span(&mut self, note: &FragmentNote, nanos: i64) {
+        if let Some(known) = self.datagrams.get_mut(&note.key) {
+            known.add(note.span, nanos);
         }
     }
 
@@ -206,21 +260,26 @@ impl Fragments {
         number: u64,
         i: usize,
         datagram: &Datagram,
-    ) -> Vec<(FragmentKey, Datagram)> {
+    ) -> Vec<(FragmentNote, Datagram)> {
         let waiting = self.waiting_batch(number);
         waiting.open.retain(|&open| open != i);
         let batch = &mut waiting.batch;
-        let FragmentNote { packet, role, .. } = batch.fragments[i];
+        let note = batch.fragments[i];
+        let FragmentNote { packet, role, .. } = note;
         let at = usize::from(packet);
         batch.hash[at] = datagram.hash;
         if role == FragmentRole::Later && !datagram.orphaned {
             batch.key[at] = datagram.key;
             batch.reversed[at] = datagram.reversed;
         }
+        if role == FragmentRole::Later {
+            let nanos = batch.nanos(at);
+            self.add_span(&note, nanos);
+        }
         *(if datagram.orphaned { &mut self.orphaned } else { &mut self.joined }) += 1;
         let notes = &self.batch(number).fragments;
         let firsts = notes.iter().filter(|n| n.packet == packet && n.role == FragmentRole::First);
-        firsts.map(|n| (n.key, self.datagram_of(number, packet, datagram.orphaned))).collect()
+        firsts.map(|n| (*n, self.datagram_of(number, packet, datagram.orphaned))).collect()
     }
 
     /// Lets go of the front of the queue as far as nothing in it waits.
@@ -234,20 +293,26 @@ impl Fragments {
         }
     }
 
-    /// Gives up on the first fragments that the front batch waits for.
+    /// Gives up on the first fragments that the front batch waits for. A datagram of
+    /// that name that was whole before is a better guess than the address pair.
     fn give_up_on_front(&mut self) {
         while let Some(&i) = self.queue.front().and_then(|waiting| waiting.open.first()) {
             let note = self.batch(self.front).fragments[i];
-            let stand_in = self.datagram_of(self.front, note.packet, true);
+            let nanos = self.batch(self.front).nanos(usize::from(note.packet));
+            let earlier = self.datagrams.get(&note.key).map(|known| known.datagram);
+            let stand_in = earlier
+                .filter(|earlier| nanos.abs_diff(earlier.seen) <= REASSEMBLY.unsigned_abs())
+                .unwrap_or_else(|| self.datagram_of(self.front, note.packet, true));
             // Settles this note among others, so the loop comes to an end.
-            self.announce(note.key, stand_in);
+            self.announce(&note, stand_in);
         }
     }
 
     /// Whether the front of the queue has waited long enough.
     fn is_overdue(&self, capture_now: Option<i64>) -> bool {
         let Some(front) = self.queue.front() else { return false };
-        let oldest = front.batch.live().iter().next().map(|i| front.batch.nanos(i));
+        let packet_of = |&i: &usize| usize::from(front.batch.fragments[i].packet);
+        let oldest = front.open.first().map(packet_of).map(|i| front.batch.nanos(i));
         let waited = match (capture_now, oldest) {
             (Some(now), Some(oldest)) => now.saturating_sub(oldest),
             _ => 0,
@@ -300,7 +365,7 @@ impl Stage for Fragments {
         let live = batch.live();
         let capture_now = live.iter().last().map(|i| batch.nanos(i));
         let packets = live.count() as u64;
-        let bytes = batch.live_bytes();
+        let bytes = batch.footprint();
         self.held_packets += packets;
         self.held_bytes += bytes;
         self.queue.push_back(Waiting { batch, open: Vec::new(), since: self.now, bytes, packets });

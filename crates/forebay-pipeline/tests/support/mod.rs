@@ -43,8 +43,13 @@ pub fn first(from: u8, to: u8, id: u16, ports: (u16, u16)) -> Vec<u8> {
     ipv4(from, to, 17, id, MORE, &udp(ports.0, ports.1))
 }
 
-/// A later fragment of it.
+/// A later fragment of it, in the middle.
 pub fn later(from: u8, to: u8, id: u16) -> Vec<u8> {
+    ipv4(from, to, 17, id, MORE | 1, &[9; 24])
+}
+
+/// The last fragment of it.
+pub fn last(from: u8, to: u8, id: u16) -> Vec<u8> {
     ipv4(from, to, 17, id, 1, &[9; 24])
 }
 
