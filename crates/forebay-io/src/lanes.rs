@@ -11,7 +11,7 @@
 //! thread in any case; there the lanes share only what follows.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use forebay_packet::{Batch, Interface, Region};
@@ -48,6 +48,8 @@ pub struct Lane {
 struct Shared {
     state: Mutex<State>,
     next: Condvar,
+    /// Set when a lane is given up: ends a wait for a pipe that has nothing to give.
+    given_up: Arc<AtomicBool>,
 }
 
 struct State {
@@ -63,10 +65,11 @@ impl Lanes {
     #[must_use]
     pub fn new(mut reader: Reader) -> Self {
         let position = reader.position();
+        let given_up = reader.given_up();
         let (region_len, headroom) = reader.input().region_layout();
         let file = reader.input().supplied_by_lanes();
         let state = State { reader, turn: 0, ended: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), next: Condvar::new() });
+        let shared = Arc::new(Shared { state: Mutex::new(state), next: Condvar::new(), given_up });
         Self { shared, file, position, region_len, headroom }
     }
 
@@ -139,7 +142,8 @@ impl Lane {
         self.block += self.lanes;
         drop(state);
         shared.next.notify_all();
-        self.error = error;
+        // A wait that was ended because nobody wants more did not fail.
+        self.error = error.filter(|_| !shared.given_up.load(Ordering::Relaxed));
         Ok(Some(batches))
     }
 
@@ -163,6 +167,7 @@ impl Lane {
 impl Drop for Lane {
     /// A lane that is given up ends the reading: the others would wait for it.
     fn drop(&mut self) {
+        self.shared.given_up.store(true, Ordering::Relaxed);
         self.shared.lock().ended = true;
         self.shared.next.notify_all();
     }

@@ -48,6 +48,7 @@ pub struct Reader {
     /// What was parsed before it was asked for.
     ahead: Option<Result<Option<Batch>, Error>>,
     ended: bool,
+    given_up: Arc<AtomicBool>,
 }
 
 enum Parser {
@@ -67,13 +68,15 @@ impl Parser {
 impl Reader {
     /// Opens a capture file; `-` is standard input.
     ///
-    /// A pcapng capture is read up to its first packets, so that
+    /// A pcapng capture is read up to its first batch of packets, so that
     /// [`Reader::interfaces`] tells of the interfaces described before them.
     ///
     /// # Errors
     /// When the file cannot be opened or does not begin as a capture does.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
-        Self::new(Source::open(path, options.stop.clone())?, options)
+        let given_up = Arc::new(AtomicBool::new(false));
+        let flags = options.stop.iter().chain([&given_up]).map(Arc::clone).collect();
+        Self::new(Source::open(path, flags)?, options, given_up)
     }
 
     /// Reads a capture from `input`, which messages call `name`.
@@ -87,10 +90,14 @@ impl Reader {
         name: String,
         options: &ReadOptions,
     ) -> Result<Self, Error> {
-        Self::new(Source::from_read(input, name)?, options)
+        Self::new(Source::from_read(input, name)?, options, Arc::default())
     }
 
-    fn new(source: Source, options: &ReadOptions) -> Result<Self, Error> {
+    fn new(
+        source: Source,
+        options: &ReadOptions,
+        given_up: Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
         let mut input = ReadAhead::new(source, options.block_len)?;
         input.fill(4)?;
         let clamp = options.clamp_to_snap_len;
@@ -106,11 +113,11 @@ impl Reader {
             }
             _ => return Err(not_a_capture(&mut input)),
         };
-        Ok(Self { input, parser, ahead, ended: false })
+        Ok(Self { input, parser, ahead, ended: false, given_up })
     }
 
-    /// The interfaces described so far: the only one of a pcap capture, those
-    /// before the last packets given out (and the first ones) of pcapng.
+    /// The interfaces described so far: the only one of a pcap capture; of pcapng
+    /// those before the end of the last batch given out, or of the first one.
     #[must_use]
     pub fn interfaces(&self) -> &Arc<Vec<Interface>> {
         match &self.parser {
@@ -186,6 +193,11 @@ impl Reader {
             }
         }
         (batches, None)
+    }
+
+    /// A flag that ends waits for a pipe or terminal.
+    pub(crate) fn given_up(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.given_up)
     }
 
     /// Whether nothing more will come.

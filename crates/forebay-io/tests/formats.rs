@@ -139,10 +139,11 @@ fn pcapng_sections_number_their_interfaces_through() {
     old.extend([0, 5, 4, 4].iter().flat_map(|n| word(*n, true)));
     old.extend(b"four");
     bytes.extend(block(2, &old, true));
-    for block_len in [64, 1 << 20] {
+    // Those described before the end of the first batch, which never spans two blocks.
+    for (block_len, described) in [(64, 1), (1 << 20, 2)] {
         let reader = reader(&bytes, &blocks(block_len)).unwrap();
         assert_eq!(reader.format(), Format::Pcapng);
-        assert_eq!(reader.interfaces().len(), 1, "described before the first packet");
+        assert_eq!(reader.interfaces().len(), described);
         let (packets, interfaces, error) = drain(reader);
         assert!(error.is_none(), "{error:?}");
         let in_second = |packet| Packet { interface: 1, ..packet };
@@ -265,4 +266,23 @@ proptest! {
         let words = [error, error_again].map(|error| error.map(|error| error.to_string()));
         prop_assert_eq!(&words[0], &words[1]);
     }
+}
+
+/// Descriptions between packets must not cost a list of all interfaces each: 20,000 of
+/// them had taken gigabytes.
+#[test]
+fn many_interfaces_between_packets_share_their_lists() {
+    let mut bytes = section(false);
+    for i in 0..3_000 {
+        bytes.extend(interface(1, 0, &[(2, format!("if{i}").as_bytes())], false));
+        bytes.extend(packet(i, 7, b"packet", 6, false));
+    }
+    let mut reader = reader(&bytes, &blocks(1 << 20)).unwrap();
+    let (mut packets, mut batches) = (0, 0);
+    while let Some(batch) = reader.receive().unwrap() {
+        packets += batch.len();
+        batches += 1;
+    }
+    assert_eq!(packets, 3_000);
+    assert!(batches <= 3_000_usize.div_ceil(256), "{batches} batches");
 }

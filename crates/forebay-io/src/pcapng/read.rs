@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use forebay_packet::{Batch, Clock, Interface, LinkType, PacketMeta, Resolution};
+use forebay_packet::{BATCH, Batch, Clock, Interface, LinkType, PacketMeta, Resolution};
 
 use super::{
     BLOCK_HEAD, BLOCK_TAIL, BYTE_ORDER, IF_DESCRIPTION, IF_NAME, IF_TSOFFSET, IF_TSRESOL,
@@ -37,6 +37,8 @@ pub(crate) struct Parser {
     big_endian: bool,
     block_limit: usize,
     clamp: bool,
+    /// Packets of the batch being made.
+    metas: Vec<PacketMeta>,
 }
 
 /// What is wrong with a block.
@@ -71,6 +73,7 @@ impl Parser {
             big_endian: false,
             block_limit: BLOCK_LIMIT,
             clamp: clamp_to_snap_len,
+            metas: Vec::with_capacity(BATCH),
         };
         loop {
             match parser.block(input.unread()) {
@@ -95,26 +98,43 @@ impl Parser {
 
     /// The next packets, or nothing where the file ends between two blocks.
     pub(crate) fn next_batch(&mut self, input: &mut ReadAhead) -> Result<Option<Batch>, Error> {
-        loop {
-            let mut batch = Batch::new(Arc::clone(input.region()), Arc::clone(&self.interfaces));
-            let base = input.window_start();
-            let (at, stop) = self.packets(input.unread(), base, &mut batch);
-            input.consume(at);
-            if !batch.is_empty() {
-                return Ok(Some(batch));
+        let mut metas = std::mem::take(&mut self.metas);
+        metas.clear();
+        let outcome = self.collect(input, &mut metas);
+        let batch = (!metas.is_empty()).then(|| {
+            // Made last, so that descriptions between the packets cost one list of
+            // interfaces a batch and not one each.
+            let region = Arc::clone(input.region());
+            let interfaces = Arc::clone(&self.interfaces);
+            let mut batch = Batch::with_capacity(region, interfaces, metas.len());
+            for meta in &metas {
+                // No more than a batch holds are collected.
+                let _ = batch.push(*meta);
             }
+            batch
+        });
+        self.metas = metas;
+        // Where packets precede a fault, it is met again by the next call.
+        match batch {
+            Some(batch) => Ok(Some(batch)),
+            None => outcome.map(|()| None),
+        }
+    }
+
+    /// Collects packets of one region, up to a batch full of them.
+    fn collect(&mut self, input: &mut ReadAhead, metas: &mut Vec<PacketMeta>) -> Result<(), Error> {
+        loop {
+            let base = input.window_start();
+            let (at, stop) = self.packets(input.unread(), base, metas);
+            input.consume(at);
             match stop {
-                Stop::Full => {}
-                Stop::Describes(len) => {
-                    // Held on to, the interfaces could not be added to in place.
-                    drop(batch);
-                    self.describe(input, len)?;
-                }
+                Stop::Full => return Ok(()),
+                Stop::Describes(len) => self.describe(input, len)?,
+                Stop::Need(_) if !metas.is_empty() => return Ok(()),
                 Stop::Need(need) => {
-                    drop(batch);
                     if !input.fill(need)? {
                         let between = input.unread().is_empty();
-                        return if between { Ok(None) } else { Err(input.cut_off(need)) };
+                        return if between { Ok(()) } else { Err(input.cut_off(need)) };
                     }
                 }
                 Stop::Fault(fault) => return Err(self.error(input, fault)),
@@ -140,7 +160,7 @@ impl Parser {
 
     /// Parses blocks up to one that is not there whole or changes the
     /// interfaces. Returns how many bytes of `bytes` they take.
-    fn packets(&self, bytes: &[u8], base: usize, batch: &mut Batch) -> (usize, Stop) {
+    fn packets(&self, bytes: &[u8], base: usize, metas: &mut Vec<PacketMeta>) -> (usize, Stop) {
         let mut at = 0;
         loop {
             let block = match self.block(&bytes[at..]) {
@@ -160,9 +180,10 @@ impl Parser {
             match meta {
                 Ok(mut meta) => {
                     meta.offset += (base + at + BLOCK_HEAD) as u32;
-                    if batch.push(meta).is_err() {
+                    if metas.len() == BATCH {
                         return (at, Stop::Full);
                     }
+                    metas.push(meta);
                 }
                 Err(fault) => return (at, Stop::Fault(fault)),
             }

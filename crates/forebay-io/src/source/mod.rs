@@ -85,8 +85,8 @@ struct Ending(Option<PipeWriter>);
 impl Source {
     /// Opens a file, or standard input for `-`.
     ///
-    /// Waiting for a pipe or terminal ends soon after `stop` is set.
-    pub(crate) fn open(path: &Path, stop: Option<Arc<AtomicBool>>) -> Result<Self, Error> {
+    /// Waiting for a pipe or terminal ends soon after one of `flags` is set.
+    pub(crate) fn open(path: &Path, flags: Vec<Arc<AtomicBool>>) -> Result<Self, Error> {
         let stdin = path.as_os_str() == "-";
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
         let failed = |source| Error::Open { file: name.clone(), source };
@@ -121,7 +121,7 @@ impl Source {
             });
         }
         let (stopped, stop_end) = io::pipe().map_err(failed)?;
-        let input = Box::new(Interruptible { file, stopped, flag: stop });
+        let input = Box::new(Interruptible { file, stopped, flags });
         Self::sniff(input, name, None, true, Some(Ending(Some(stop_end))))
     }
 
@@ -244,9 +244,9 @@ impl Read for FromStart {
 struct Interruptible {
     file: File,
     stopped: PipeReader,
-    /// Ends it as well, looked at every now and then: a signal handler can do no more
-    /// than set it.
-    flag: Option<Arc<AtomicBool>>,
+    /// End it as well, looked at every now and then: a signal handler can do no more
+    /// than set one.
+    flags: Vec<Arc<AtomicBool>>,
 }
 
 /// Between two looks at the flag.
@@ -257,13 +257,12 @@ impl Read for Interruptible {
         loop {
             let mut ready =
                 [PollFd::new(&self.file, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::IN)];
-            let interval = self.flag.as_ref().map(|_| &FLAG_INTERVAL);
-            match poll(&mut ready, interval) {
+            match poll(&mut ready, Some(&FLAG_INTERVAL)) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(errno) => return Err(errno.into()),
             }
-            let flagged = self.flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
+            let flagged = self.flags.iter().any(|flag| flag.load(Ordering::Relaxed));
             if flagged || !ready[1].revents().is_empty() {
                 return Err(io::Error::other("reading was stopped"));
             }
