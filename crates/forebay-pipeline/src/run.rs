@@ -37,6 +37,9 @@ pub enum RunError<R, D> {
     /// The output failed.
     #[error(transparent)]
     Deliver(D),
+    /// A worker's thread could not be started; what others had done by then stands.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
 }
 
 /// How a run ended.
@@ -55,6 +58,7 @@ enum Failure<R, D> {
     Receive(R),
     Stage(StageError),
     Deliver(D),
+    Thread(std::io::Error),
 }
 
 impl<R, D> From<StageError> for Failure<R, D> {
@@ -111,11 +115,20 @@ where
     let stop = AtomicBool::new(false);
     let mut done = Vec::new();
     thread::scope(|scope| {
-        let start = |(i, worker)| {
+        let mut threads = Vec::new();
+        for (i, worker) in workers.into_iter().enumerate() {
             let (turns, stop) = (&turns, &stop);
-            scope.spawn(move || work(i, worker, turns, stop))
-        };
-        let threads: Vec<_> = workers.into_iter().enumerate().map(start).collect();
+            let name = format!("forebay-work-{i}");
+            let work = move || work(i, worker, turns, stop);
+            match thread::Builder::new().name(name).spawn_scoped(scope, work) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    // Its lane is gone with it, and with that the input has ended.
+                    turns.lock().fail(Failure::Thread(error));
+                    turns.leave(i);
+                }
+            }
+        }
         for thread in threads {
             done.push(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
@@ -246,6 +259,8 @@ impl<R, D, F: FnMut(&Batch) -> Result<(), D>> Tail<R, D, F> {
                     self.guard(|serial, deliver| serial.push(batch, deliver));
                 }
             }
+            // What goes wrong behind the last packet that is wanted is of no concern.
+            Answer::Receive(_) | Answer::Stage(_) if self.serial.wants_no_more() => {}
             Answer::Receive(error) => self.fail(Failure::Receive(error)),
             Answer::Stage(error) => self.fail(Failure::Stage(error)),
         }
@@ -299,7 +314,8 @@ impl<R, D, F: FnMut(&Batch) -> Result<(), D>> Tail<R, D, F> {
     /// The first failure stands, but one that breaks the run outweighs a failed
     /// input.
     fn fail(&mut self, failure: Failure<R, D>) {
-        if !self.is_broken() {
+        let outweighs = !matches!(failure, Failure::Receive(_));
+        if self.failed.is_none() || (outweighs && !self.is_broken()) {
             self.failed = Some(failure);
         }
     }
@@ -340,6 +356,7 @@ fn finished<R, D>(
         Failure::Receive(error) => RunError::Receive(error),
         Failure::Stage(error) => RunError::Stage(error),
         Failure::Deliver(error) => RunError::Deliver(error),
+        Failure::Thread(error) => RunError::Thread(error),
     });
     Run { ledger: Ledger { rows }, remarks, error }
 }

@@ -109,7 +109,7 @@ pub trait Stage: Send {
     fn process(&mut self, batch: Batch, out: &mut Outbox) -> Result<(), StageError>;
 
     /// Time passes: `now` is a monotonic clock in nanoseconds. Called every now and
-    /// then, also while no packets come.
+    /// then on the stages that see all packets.
     ///
     /// # Errors
     /// As [`Stage::process`].
