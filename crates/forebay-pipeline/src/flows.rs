@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use forebay_packet::flow::AddressKind;
 use forebay_packet::{Batch, FlowKey};
 
 /// One flow.
@@ -38,11 +39,20 @@ impl FlowRecord {
     }
 }
 
-/// All flows seen, in the order of their first packets.
-#[derive(Debug, Default)]
+/// The flows seen, in the order of their first packets. Packets in which no address
+/// was found are one record, its `low` 0: what they have in common is just that.
+#[derive(Debug)]
 pub struct FlowTable {
     index: HashMap<FlowKey, u32>,
     records: Vec<FlowRecord>,
+    limit: usize,
+    unrecorded: u64,
+}
+
+impl Default for FlowTable {
+    fn default() -> Self {
+        Self::with_limit(usize::MAX)
+    }
 }
 
 impl FlowTable {
@@ -52,15 +62,32 @@ impl FlowTable {
         Self::default()
     }
 
+    /// An empty table that records at most the first `flows` flows; of all others it
+    /// counts only the packets, together.
+    #[must_use]
+    pub fn with_limit(flows: usize) -> Self {
+        // Records are numbered by u32.
+        let limit = flows.min(u32::MAX as usize);
+        Self { index: HashMap::new(), records: Vec::new(), limit, unrecorded: 0 }
+    }
+
     /// Counts the live packets of a classified batch.
     pub fn count(&mut self, batch: &Batch) {
         for i in batch.live().iter() {
             let (Some(&key), Some(&reversed)) = (batch.key.get(i), batch.reversed.get(i)) else {
                 continue;
             };
+            let key = match key.kind {
+                AddressKind::Opaque => FlowKey { low: 0, ..key },
+                _ => key,
+            };
             let nanos = batch.nanos(i);
             let at = match self.index.entry(key) {
                 Entry::Occupied(slot) => *slot.get() as usize,
+                Entry::Vacant(_) if self.records.len() >= self.limit => {
+                    self.unrecorded += 1;
+                    continue;
+                }
                 Entry::Vacant(slot) => {
                     slot.insert(self.records.len() as u32);
                     self.records.push(FlowRecord {
@@ -84,9 +111,61 @@ impl FlowTable {
         }
     }
 
+    /// Packets of flows beyond the limit.
+    #[must_use]
+    pub fn unrecorded_packets(&self) -> u64 {
+        self.unrecorded
+    }
+
     /// The flows.
     #[must_use]
     pub fn records(&self) -> &[FlowRecord] {
         &self.records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forebay_packet::{Interface, PacketMeta, Region};
+
+    use super::*;
+
+    fn batch(keys: &[FlowKey]) -> Batch {
+        let region = Arc::new(Region::new(64).unwrap());
+        let mut batch = Batch::new(region, Arc::new(vec![Interface::default()]));
+        for _ in keys {
+            let meta = PacketMeta { offset: 0, cap_len: 10, wire_len: 60, ticks: 7, interface: 0 };
+            batch.push(meta).unwrap();
+        }
+        batch.key.extend_from_slice(keys);
+        batch.reversed.resize(keys.len(), false);
+        batch
+    }
+
+    fn udp(low: u128) -> FlowKey {
+        FlowKey { low, high: 9, protocol: 17, kind: AddressKind::Ipv4, ..FlowKey::default() }
+    }
+
+    #[test]
+    fn packets_without_addresses_are_one_record() {
+        let opaque = |low| FlowKey { low, ..FlowKey::default() };
+        let mut flows = FlowTable::new();
+        flows.count(&batch(&[opaque(1), udp(1), opaque(2), udp(2), opaque(3)]));
+        let counted: Vec<_> =
+            flows.records().iter().map(|record| (record.key, record.total_packets())).collect();
+        assert_eq!(counted, [(opaque(0), 3), (udp(1), 1), (udp(2), 1)]);
+    }
+
+    #[test]
+    fn beyond_the_limit_only_packets_are_counted() {
+        let mut flows = FlowTable::with_limit(2);
+        flows.count(&batch(&[udp(1), udp(2), udp(3), udp(1), udp(4), udp(3)]));
+        let packets: Vec<_> = flows.records().iter().map(FlowRecord::total_packets).collect();
+        assert_eq!((packets, flows.unrecorded_packets()), (vec![2, 1], 3));
+        let mut all = FlowTable::new();
+        all.count(&batch(&[udp(1), udp(2), udp(3)]));
+        assert_eq!((all.records().len(), all.unrecorded_packets()), (3, 0));
     }
 }

@@ -102,16 +102,32 @@ impl Ledger {
             && self.rows.windows(2).all(|pair| pair[0].output == pair[1].input)
     }
 
-    /// Packets that came into the pipeline.
+    /// Packets that came into the pipeline, or that its first stage made.
     #[must_use]
     pub fn input(&self) -> u64 {
-        self.rows.first().map_or(0, |row| row.input)
+        self.rows.first().map_or(0, |row| row.input + row.injected)
     }
 
     /// Packets that came out of it.
     #[must_use]
     pub fn output(&self) -> u64 {
         self.rows.last().map_or(0, |row| row.output)
+    }
+
+    /// The output was thrown away: what the last stage let out is dropped instead, as
+    /// "discarded".
+    pub fn discard_output(&mut self) {
+        self.discard_output_after(0);
+    }
+
+    /// As [`Self::discard_output`], except for the first `kept` packets.
+    pub fn discard_output_after(&mut self, kept: u64) {
+        let Some(row) = self.rows.last_mut() else { return };
+        let packets = row.output.saturating_sub(kept);
+        if packets > 0 {
+            row.output -= packets;
+            row.drops.push(DropCount { name: "discarded", packets });
+        }
     }
 
     /// Packets dropped by any stage.
@@ -145,6 +161,22 @@ mod tests {
         let mut lost_between = ledger.clone();
         lost_between.rows[2] = LedgerRow::passed("write", 6);
         assert!(!lost_between.closes());
+    }
+
+    #[test]
+    fn discarded_output_is_dropped_and_the_ledger_still_closes() {
+        let rows = vec![LedgerRow::passed("read", 10), LedgerRow::passed("write", 10)];
+        let mut ledger = Ledger { rows };
+        ledger.discard_output_after(4);
+        assert!(ledger.closes());
+        assert_eq!((ledger.input(), ledger.output(), ledger.dropped()), (10, 4, 6));
+        assert_eq!(ledger.rows[1].drops, [DropCount { name: "discarded", packets: 6 }]);
+        let mut nothing = Ledger { rows: vec![LedgerRow::passed("write", 0)] };
+        nothing.discard_output();
+        assert!(nothing.closes() && nothing.rows[0].drops.is_empty());
+        ledger.discard_output();
+        assert!(ledger.closes());
+        assert_eq!(ledger.output(), 0);
     }
 
     #[test]

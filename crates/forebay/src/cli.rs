@@ -57,7 +57,7 @@ pub struct Selection {
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
     /// The pcap expression; several words are joined by blanks, none keep every packet
-    #[arg(value_name = "EXPR", trailing_var_arg = true)]
+    #[arg(value_name = "EXPR")]
     pub expression: Vec<String>,
 }
 

@@ -48,8 +48,11 @@ pub enum Failure {
     /// Handlers for signals cannot be set.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
+    /// The system has no thread for a worker.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// A signal asked to stop.
-    #[error("interrupted; no output was written")]
+    #[error("interrupted")]
     Interrupted,
     /// The output folder holds the sensors' files of an earlier run.
     #[error("{folder} already holds {file}: choose another folder, or replace it with --force")]
@@ -57,6 +60,12 @@ pub enum Failure {
         /// The folder.
         folder: String,
         /// The first such file.
+        file: String,
+    },
+    /// An output would replace the capture that is read.
+    #[error("{file} is the input, and would be replaced: choose another folder")]
+    ReplacesInput {
+        /// The sensor's file that is the input.
         file: String,
     },
     /// Packets are unaccounted for: a defect of this program.
@@ -74,8 +83,7 @@ impl Failure {
             | Self::Filter(_)
             | Self::Sensors(_)
             | Self::Traffic(_) => ExitCode::from(2),
-            // The reader of our output has had enough, which is its right.
-            Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            _ if self.is_silent() => ExitCode::SUCCESS,
             _ => ExitCode::from(1),
         }
     }
@@ -97,10 +105,15 @@ impl Failure {
         )
     }
 
-    /// Whether there is nothing to say about it.
+    /// Whether there is nothing to say about it: the reader of our output has had
+    /// enough, which is its right.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        matches!(
+            self,
+            Self::Stdout(source) | Self::Capture(forebay_io::Error::Write { source, .. })
+                if source.kind() == io::ErrorKind::BrokenPipe
+        )
     }
 }
 
@@ -118,6 +131,7 @@ impl From<RunError<Self, Self>> for Failure {
         match error {
             RunError::Receive(failure) | RunError::Deliver(failure) => failure,
             RunError::Stage(error) => error.into(),
+            RunError::Thread(error) => Self::Thread(error),
         }
     }
 }

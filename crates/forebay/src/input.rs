@@ -1,4 +1,5 @@
-//! What several verbs do with their input: open it, filter it, stop when asked.
+//! What several verbs do with their input: open it, filter it, stop when asked; and
+//! how they print.
 
 use std::fs;
 use std::io::{self, Read as _, Write};
@@ -8,17 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::available_parallelism;
 
 use forebay_filter::{FilterSet, Profile, Program};
-use forebay_io::{Lane, Lanes, ReadOptions, Reader};
+use forebay_io::{Format, Lane, Lanes, ReadOptions, Reader};
 use forebay_packet::{Affinity, Batch, DecodeOptions, Interface};
-use forebay_pipeline::{Chain, Ledger, Worker};
+use forebay_pipeline::{Chain, Worker};
 
-use crate::cli::{Cli, KeyArgs, Selection};
+use crate::cli::{KeyArgs, Selection};
 use crate::failure::Failure;
-use crate::show::{Colour, Column, Progress, Style, Table, human, terminal_columns};
-
-/// Signals that ask the program to end.
-const ENDING: [i32; 3] =
-    [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+use crate::show::Progress;
+use crate::signals;
 
 /// What a worker receives: some batches, perhaps none; nothing at the end.
 pub type Receive = Box<dyn FnMut() -> Result<Option<Vec<Batch>>, Failure> + Send>;
@@ -26,6 +24,7 @@ pub type Receive = Box<dyn FnMut() -> Result<Option<Vec<Batch>>, Failure> + Send
 /// A capture that is being read.
 pub struct Input {
     lanes: Lanes,
+    format: Format,
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     /// Shown until the input is dropped.
@@ -33,18 +32,34 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens a capture and shows progress, on a terminal.
+    /// Opens a capture, and shows progress on a terminal unless told to be `quiet`.
     ///
     /// # Errors
     /// When it cannot be opened or is no capture.
-    pub fn open(path: &Path, options: &ReadOptions, cli: &Cli) -> Result<Self, Failure> {
-        let stop = stop_flag()?;
+    pub fn open(path: &Path, options: &ReadOptions, quiet: bool) -> Result<Self, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
         let options = ReadOptions { stop: Some(Arc::clone(&stop)), ..options.clone() };
         let reader = Reader::open(path, &options).map_err(|error| unless_stopped(&stop, error))?;
         let label = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
-        let quiet = cli.quiet;
         let progress = Progress::bytes(&label, reader.position(), reader.total_len(), quiet);
-        Ok(Self { lanes: Lanes::new(reader), stop, bytes: Arc::default(), _progress: progress })
+        let format = reader.format();
+        let lanes = Lanes::new(reader);
+        Ok(Self { lanes, format, stop, bytes: Arc::default(), _progress: progress })
+    }
+
+    /// From now on a signal to end stops the run instead of the process. To be called
+    /// when all that can be wrong with the command line is known not to be.
+    ///
+    /// # Errors
+    /// When the system takes no handlers.
+    pub fn watch_signals(&self) -> Result<(), Failure> {
+        signals::watch(&self.stop)
+    }
+
+    /// The format of the capture.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// The interfaces known so far.
@@ -80,18 +95,6 @@ impl Input {
     }
 }
 
-/// A flag that a signal to end sets, so that no unfinished output is left behind.
-///
-/// # Errors
-/// When the system takes no handlers.
-pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in ENDING {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::Signals)?;
-    }
-    Ok(stop)
-}
-
 /// What a signal did to the input is no fault of the input.
 fn unless_stopped(stop: &AtomicBool, error: forebay_io::Error) -> Failure {
     if stop.load(Ordering::Relaxed) { Failure::Interrupted } else { error.into() }
@@ -102,14 +105,22 @@ fn unless_stopped(stop: &AtomicBool, error: forebay_io::Error) -> Failure {
 /// # Errors
 /// When a file cannot be read, or holds no valid program.
 pub fn filter_of(selection: &Selection) -> Result<Option<FilterSet>, Failure> {
-    if let Some(path) = &selection.program {
-        let text = read_text(path)?;
-        let program = Program::from_text(&text, Profile::Libpcap)
-            .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    if let Some(program) = program_of(selection)? {
         return Ok(Some(FilterSet::of_program(program)));
     }
     let expression = expression_of(selection)?;
     Ok((!expression.trim().is_empty()).then(|| FilterSet::new(expression)))
+}
+
+/// The program that `--program` names, if it is given.
+///
+/// # Errors
+/// When the file cannot be read, or holds no valid program.
+pub fn program_of(selection: &Selection) -> Result<Option<Program>, Failure> {
+    let Some(path) = &selection.program else { return Ok(None) };
+    Program::from_text(&read_text(path)?, Profile::Libpcap)
+        .map(Some)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
 /// The expression that the options give, from a file or the command line.
@@ -118,9 +129,20 @@ pub fn filter_of(selection: &Selection) -> Result<Option<FilterSet>, Failure> {
 /// When the file cannot be read.
 pub fn expression_of(selection: &Selection) -> Result<String, Failure> {
     match &selection.expression_file {
-        Some(path) => read_text(path),
+        Some(path) => Ok(without_comments(&read_text(path)?)),
         None => Ok(selection.expression.join(" ")),
     }
+}
+
+/// `text` with blanks for everything from a `#` to the end of its line, as tcpdump
+/// reads files of expressions; what an error says of columns stays true.
+fn without_comments(text: &str) -> String {
+    let mut in_comment = false;
+    let shown = |c: char| {
+        in_comment = c != '\n' && (in_comment || c == '#');
+        if in_comment { ' ' } else { c }
+    };
+    text.chars().map(shown).collect()
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {
@@ -181,60 +203,14 @@ pub fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
     })
 }
 
-/// The ledger as a table for people.
-#[must_use]
-pub fn ledger_table(ledger: &Ledger, colour: Colour, width: Option<usize>) -> String {
-    let mut table = Table::new(vec![
-        Column::left("stage"),
-        Column::right("in"),
-        Column::right("out"),
-        Column::right("held"),
-        Column::wrapped("dropped"),
-    ]);
-    for row in &ledger.rows {
-        let drops: Vec<String> = row
-            .drops
-            .iter()
-            .filter(|drop| drop.packets > 0)
-            .map(|drop| format!("{} {}", human::count(drop.packets), drop.name))
-            .collect();
-        table.row([
-            row.stage.to_owned(),
-            human::count(row.input + row.copies + row.injected),
-            human::count(row.output),
-            human::count(row.held),
-            drops.join(", "),
-        ]);
-    }
-    let (text, style) = if ledger.closes() {
-        ("every packet is accounted for", Style::Good)
-    } else {
-        ("THE LEDGER DOES NOT CLOSE", Style::Bad)
-    };
-    let verdict = colour.paint(style, text);
-    format!(
-        "{}{verdict}: {} in = {} out + {} dropped\n",
-        table.render(width, colour),
-        human::count(ledger.input()),
-        human::count(ledger.output()),
-        human::count(ledger.dropped()),
-    )
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Says on standard error how a run went: the remarks and the ledger, where they
-/// were asked for or something went wrong.
-pub fn tell_ledger(ledger: &Ledger, cli: &Cli, failed: bool) {
-    let asked = cli.verbose > 0 || failed || !ledger.closes();
-    if asked && !cli.quiet {
-        let width = terminal_columns(io::stderr());
-        eprint!("{}", ledger_table(ledger, Colour::stderr(), width));
+    #[test]
+    fn comments_end_with_their_line() {
+        let text = "# web # and\nport 80 # é\nor port 443#";
+        let expected = "           \nport 80    \nor port 443 ";
+        assert_eq!(without_comments(text), expected);
     }
-}
-
-/// Fails where packets are unaccounted for.
-///
-/// # Errors
-/// [`Failure::Ledger`].
-pub fn check_ledger(ledger: &Ledger) -> Result<(), Failure> {
-    if ledger.closes() { Ok(()) } else { Err(Failure::Ledger) }
 }

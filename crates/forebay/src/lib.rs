@@ -3,22 +3,26 @@
 //! * [`cli`]: the command line, from which man pages and completions are made too;
 //! * [`verbs`]: one file a verb;
 //! * [`show`]: tables, numbers and progress on a terminal;
-//! * [`report`]: the HTML page of a split.
+//! * [`report`]: the HTML page of a split;
+//! * [`ending`]: what a run says when it is over.
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod ending;
 pub mod failure;
 pub mod input;
 pub mod naming;
 pub mod report;
 pub mod series;
 pub mod show;
+pub mod signals;
 pub mod verbs;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use show::{Colour, Style};
+use show::{Colour, Style, text};
 
 /// Runs the command with the process's arguments.
 #[must_use]
@@ -29,7 +33,9 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             if !failure.is_silent() {
                 let label = Colour::stderr().paint(Style::Bad, "error:");
-                eprintln!("{label} {failure}");
+                let message = text::visible_lines(&failure.to_string());
+                // Nobody is there to be told of a standard error that takes nothing.
+                let _ = writeln!(io::stderr(), "{label} {message}");
             }
             failure.exit_code()
         }

@@ -1,4 +1,4 @@
-//! Memory does not grow with the capture.
+//! Memory does not grow with the length of a capture; with its flows it may.
 //!
 //! Peak memory is what the kernel says of the process (VmHWM of proc(5)), read when its
 //! work is done and it has yet to end: its last act is to print, and the pipe it prints to

@@ -37,6 +37,12 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// `text` with its line breaks, but no other character that acts.
+#[must_use]
+pub fn visible_lines(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+}
+
 /// Columns that `c` takes on a terminal.
 #[must_use]
 pub fn char_columns(c: char) -> usize {
@@ -134,6 +140,7 @@ mod tests {
         assert_eq!(visible("\u{1b}[2Jx\n"), "\\u{1b}[2Jx\\n");
         assert_eq!(visible("evil\u{202e}pacp.exe"), "evil\\u{202e}pacp.exe");
         assert_eq!(visible("\0\u{9b}"), "\\u{0}\\u{9b}");
+        assert_eq!(visible_lines("a\u{1b}\n ^\r\n"), "a\\u{1b}\n ^\\r\n");
     }
 
     #[test]

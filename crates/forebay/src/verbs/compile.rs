@@ -6,17 +6,12 @@ use serde_json::json;
 
 use crate::cli::{Cli, CompileArgs, Emit, RuleSet};
 use crate::failure::Failure;
-use crate::input::{expression_of, print, print_json};
+use crate::input::{expression_of, print, print_json, program_of};
 
 pub fn run(cli: &Cli, args: &CompileArgs) -> Result<(), Failure> {
     let link = link_type(&args.linktype)?;
-    let program = match &args.selection.program {
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|source| crate::input::file_failure("read", path, source))?;
-            Program::from_text(&text, Profile::Libpcap)
-                .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?
-        }
+    let program = match program_of(&args.selection)? {
+        Some(program) => program,
         None => compile(&expression_of(&args.selection)?, link)?,
     };
     if args.rules == RuleSet::Kernel {

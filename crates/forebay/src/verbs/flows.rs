@@ -10,10 +10,9 @@ use forebay_pipeline::{Chain, FlowRecord, FlowTable, Ledger};
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, FlowFormat, FlowsArgs};
+use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{
-    Input, check_ledger, decode_options, print, print_json, processors, tell_ledger,
-};
+use crate::input::{Input, decode_options, print, print_json, processors};
 use crate::naming;
 use crate::show::time::{iso8601, readable};
 use crate::show::{Colour, Column, Table, human, terminal_columns};
@@ -31,7 +30,8 @@ struct Row {
 }
 
 pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
-    let mut input = Input::open(&args.read, &ReadOptions::default(), cli)?;
+    let mut input = Input::open(&args.read, &ReadOptions::default(), cli.quiet)?;
+    input.watch_signals()?;
     let decoder = Decoder::new(decode_options(&args.flow, Affinity::FiveTuple));
     let chain = || Chain::new().with(Classify::new(decoder, HashKey::OFFLINE));
     let workers = input.workers((0..processors()).map(|_| chain()).collect());
@@ -44,22 +44,18 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
     drop(input);
     let rows = rows(&flows, args);
     let failure = run.error.map(Failure::from);
-    match (cli.json, args.format) {
+    let shown = match (cli.json, args.format) {
         (true, _) | (_, FlowFormat::Json) => {
-            print_json(&as_json(&rows, &run.ledger, failure.as_ref()))?;
+            print_json(&as_json(&rows, &run.ledger, failure.as_ref()))
         }
-        (_, FlowFormat::Csv) => print(|out| write_csv(out, &rows))?,
+        (_, FlowFormat::Csv) => print(|out| write_csv(out, &rows)),
         (_, FlowFormat::Table) => {
             let width = terminal_columns(io::stdout());
             let text = table(&rows, width).render(width, Colour::stdout());
-            print(|out| out.write_all(text.as_bytes()))?;
+            print(|out| out.write_all(text.as_bytes()))
         }
-    }
-    tell_ledger(&run.ledger, cli, failure.is_some());
-    match failure {
-        Some(failure) => Err(failure),
-        None => check_ledger(&run.ledger),
-    }
+    };
+    conclude(&run.ledger, cli, failure, shown)
 }
 
 /// The flows in the order of their first packets, or the largest first where only

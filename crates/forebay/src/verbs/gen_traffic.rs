@@ -1,15 +1,20 @@
 //! `forebay gen`: a capture of synthetic traffic.
 
-use std::sync::atomic::Ordering;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_gen::{Config, Generator};
-use forebay_io::{Format, OutputName, Tx as _, WriteOptions, Writer};
+use forebay_io::{Format, OutputName, Summary, Tx as _, WriteOptions, Writer};
+use forebay_pipeline::{DropCount, Ledger, LedgerRow};
 use serde_json::json;
 
 use crate::cli::{Cli, GenArgs};
+use crate::ending::{conclude, is_stream};
 use crate::failure::Failure;
-use crate::input::{print_json, stop_flag};
+use crate::input::print_json;
 use crate::show::human;
+use crate::signals;
 
 pub fn run(cli: &Cli, args: &GenArgs) -> Result<(), Failure> {
     let profile = args.profile.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
@@ -26,23 +31,60 @@ pub fn run(cli: &Cli, args: &GenArgs) -> Result<(), Failure> {
         rate_pps: args.rate,
     };
     let mut generator = Generator::new(config)?;
+    let (mut made, mut written) = (0, 0);
+    let stop = Arc::new(AtomicBool::new(false));
+    signals::watch(&stop)?;
+    let outcome = write(args, &mut generator, &stop, &mut made, &mut written);
+    let mut ledger = ledger(made, written);
+    if outcome.is_err() && !is_stream(&args.write) {
+        ledger.discard_output();
+    }
+    match outcome {
+        Ok(summary) => conclude(&ledger, cli, None, show(cli, args, &summary, &ledger)),
+        Err(failure) => conclude(&ledger, cli, Some(failure), Ok(())),
+    }
+}
+
+/// Writes the traffic; counts packets made, and those of them that the writer took.
+fn write(
+    args: &GenArgs,
+    generator: &mut Generator,
+    stop: &AtomicBool,
+    made: &mut u64,
+    written: &mut u64,
+) -> Result<Summary, Failure> {
     let name = OutputName::Exact(args.write.clone());
     let options = WriteOptions::default();
     let mut writer = Writer::create(name, Format::Pcap, generator.interfaces(), &options)?;
-    let stop = stop_flag()?;
     loop {
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted);
         }
-        let made = generator.next_batch().map_err(|source| Failure::File {
+        let batch = generator.next_batch().map_err(|source| Failure::File {
             doing: "hold packets for",
             file: args.write.display().to_string(),
             source,
         })?;
-        let Some(batch) = made else { break };
-        writer.send(&batch, &batch.live())?;
+        let Some(batch) = batch else { break };
+        let live = batch.live();
+        *made += live.count() as u64;
+        writer.send(&batch, &live)?;
+        *written += live.count() as u64;
     }
-    let summary = writer.finish()?;
+    Ok(writer.finish()?)
+}
+
+fn ledger(made: u64, written: u64) -> Ledger {
+    let generate =
+        LedgerRow { stage: "generate", injected: made, output: made, ..LedgerRow::default() };
+    let mut write = LedgerRow { input: made, ..LedgerRow::passed("write", written) };
+    if made > written {
+        write.drops.push(DropCount { name: "aborted", packets: made - written });
+    }
+    Ledger { rows: vec![generate, write] }
+}
+
+fn show(cli: &Cli, args: &GenArgs, summary: &Summary, ledger: &Ledger) -> Result<(), Failure> {
     if cli.json && args.write.as_os_str() != "-" {
         return print_json(&json!({
             "file": summary.path.display().to_string(),
@@ -51,15 +93,14 @@ pub fn run(cli: &Cli, args: &GenArgs) -> Result<(), Failure> {
             "flows": args.flows,
             "seed": args.seed,
             "profile": args.profile,
+            "ledger": ledger,
         }));
     }
     if !cli.quiet {
-        eprintln!(
-            "{} packets of {} flows, {}",
-            human::count(summary.packets),
-            human::count(args.flows),
-            human::bytes(summary.bytes),
-        );
+        let (packets, flows) = (human::count(summary.packets), human::count(args.flows));
+        let bytes = human::bytes(summary.bytes);
+        // Nobody is there to be told of a standard error that takes nothing.
+        let _ = writeln!(io::stderr(), "{packets} packets of {flows} flows, {bytes}");
     }
     Ok(())
 }

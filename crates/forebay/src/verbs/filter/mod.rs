@@ -7,14 +7,15 @@ use std::io::{self, BufWriter, Write};
 
 use forebay_filter::FilterSet;
 use forebay_io::ReadOptions;
-use forebay_packet::Batch;
+use forebay_packet::{Batch, Interface};
 use forebay_pipeline::stages::{Filter, Limit};
 use forebay_pipeline::{Chain, Ledger};
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, FilterArgs};
+use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{Input, check_ledger, filter_of, print, print_json, processors, tell_ledger};
+use crate::input::{Input, filter_of, print, print_json, processors};
 use rotate::Files;
 use summary::Summarizer;
 
@@ -31,27 +32,34 @@ pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
     // count.
     let options = ReadOptions { clamp_to_snap_len: true, ..ReadOptions::default() };
     let mut programs = filter_of(&args.selection)?;
-    let mut input = Input::open(&args.read, &options, cli)?;
+    let streams = args.write.is_none() && !args.count && !cli.json;
+    // A bar would be drawn between the lines of the results.
+    let mut input = Input::open(&args.read, &options, cli.quiet || streams)?;
     if let Some(programs) = &mut programs {
         programs.prepare(&input.interfaces())?;
     }
-    let mut sink = Sink::of(cli, args)?;
+    let mut sink = Sink::of(cli, args, &input)?;
+    input.watch_signals()?;
     let serial = match args.limit {
         Some(limit) => Chain::new().with(Limit::new(limit)),
         None => Chain::new(),
     };
     let workers = input.workers(chains(args, programs.as_ref()));
     let run = forebay_pipeline::run(workers, serial, |batch| sink.take(batch));
+    let mut ledger = run.ledger;
     let failure = run.error.map(Failure::from);
-    if failure.as_ref().is_none_or(Failure::is_damaged_input) {
-        sink.finish(cli, &input, &run.ledger, failure.as_ref())?;
-    }
+    // What precedes a cut is whole; after any other failure an unfinished file is not kept.
+    let stands = failure.as_ref().is_none_or(Failure::is_damaged_input);
+    let interfaces = input.interfaces();
     drop(input);
-    tell_ledger(&run.ledger, cli, failure.as_ref().is_some_and(|failure| !failure.is_silent()));
-    match failure {
-        Some(failure) => Err(failure),
-        None => check_ledger(&run.ledger),
-    }
+    let closed = if stands { sink.close(&interfaces) } else { Ok(()) };
+    let shown = if stands && closed.is_ok() {
+        sink.show(cli, &ledger, failure.as_ref())
+    } else {
+        sink.discard(&mut ledger);
+        closed
+    };
+    conclude(&ledger, cli, failure, shown)
 }
 
 fn chains(args: &FilterArgs, programs: Option<&FilterSet>) -> Vec<Chain> {
@@ -70,10 +78,10 @@ fn chains(args: &FilterArgs, programs: Option<&FilterSet>) -> Vec<Chain> {
 }
 
 impl Sink {
-    fn of(cli: &Cli, args: &FilterArgs) -> Result<Self, Failure> {
+    fn of(cli: &Cli, args: &FilterArgs, input: &Input) -> Result<Self, Failure> {
         let out = || BufWriter::with_capacity(1 << 16, io::stdout());
         if args.write.is_some() {
-            return Ok(Self::Files(Box::new(Files::new(args)?)));
+            return Ok(Self::Files(Box::new(Files::new(args, input.format())?)));
         }
         Ok(match (args.count, args.verdicts) {
             (true, _) => Self::Count,
@@ -112,13 +120,24 @@ impl Sink {
     }
 
     /// The input has ended, perhaps by damage: what was selected stands.
-    fn finish(
-        self,
-        cli: &Cli,
-        input: &Input,
-        ledger: &Ledger,
-        failure: Option<&Failure>,
-    ) -> Result<(), Failure> {
+    fn close(&mut self, interfaces: &[Interface]) -> Result<(), Failure> {
+        match self {
+            Self::Files(files) => files.finish(interfaces),
+            Self::Count | Self::Verdicts { .. } | Self::Summaries { .. } => Ok(()),
+        }
+    }
+
+    /// Takes packets whose file is not kept out of the account of what was written.
+    fn discard(&self, ledger: &mut Ledger) {
+        if let Self::Files(files) = self
+            && !files.is_stream()
+        {
+            ledger.discard_output_after(files.packets());
+        }
+    }
+
+    /// Shows the result.
+    fn show(self, cli: &Cli, ledger: &Ledger, failure: Option<&Failure>) -> Result<(), Failure> {
         let matched = ledger.output();
         let mut result = json!({
             "packets": ledger.input(),
@@ -128,10 +147,8 @@ impl Sink {
         });
         match self {
             Self::Files(files) => {
-                let to_stdout = files.is_stdout();
-                let names = files.finish(&input.interfaces())?;
-                result["files"] = json!(names);
-                if cli.json && !to_stdout {
+                result["files"] = json!(files.names());
+                if cli.json && !files.is_stdout() {
                     return print_json(&result);
                 }
                 Ok(())

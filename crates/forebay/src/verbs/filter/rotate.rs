@@ -12,17 +12,22 @@ use forebay_io::{Format, OutputName, Tx as _, WriteOptions, Writer};
 use forebay_packet::{Batch, Interface, LiveMask};
 
 use crate::cli::FilterArgs;
+use crate::ending::is_stream;
 use crate::failure::Failure;
 use crate::show::time::date;
 
 /// The files that selected packets are written to, one after another.
 pub struct Files {
     pattern: PathBuf,
+    /// The format of the input.
+    input: Format,
     options: WriteOptions,
     limits: Limits,
     writer: Option<Writer>,
     /// Files finished so far.
     names: Vec<String>,
+    /// Packets in them.
+    packets: u64,
     /// Number of the current file in its time slice.
     number: u64,
     /// When the current time slice began, in seconds since the epoch.
@@ -38,7 +43,7 @@ struct Limits {
 
 impl Files {
     /// Files as the options say. None is opened before its first packet comes.
-    pub fn new(args: &FilterArgs) -> Result<Self, Failure> {
+    pub fn new(args: &FilterArgs, input: Format) -> Result<Self, Failure> {
         let pattern = args.write.clone().unwrap_or_default();
         let limits = Limits {
             bytes: args.file_size.map(|millions| millions.saturating_mul(1_000_000)),
@@ -61,10 +66,12 @@ impl Files {
         };
         Ok(Self {
             pattern,
+            input,
             options,
             limits,
             writer: None,
             names: Vec::new(),
+            packets: 0,
             number: 0,
             slice_start: now(),
         })
@@ -73,6 +80,22 @@ impl Files {
     /// Whether packets go to standard output.
     pub fn is_stdout(&self) -> bool {
         self.pattern.as_os_str() == "-"
+    }
+
+    /// Whether what was written cannot be taken back.
+    pub fn is_stream(&self) -> bool {
+        self.name().is_ok_and(|name| is_stream(&name))
+    }
+
+    /// The files finished so far.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Packets written to files that are finished, also where a later file has taken
+    /// the place of one.
+    pub fn packets(&self) -> u64 {
+        self.packets
     }
 
     /// Writes the live packets of a batch.
@@ -124,14 +147,22 @@ impl Files {
     }
 
     fn open(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Failure> {
-        let name = OutputName::Exact(self.name()?);
-        self.writer = Some(Writer::create(name, Format::Auto, interfaces, &self.options)?);
+        let name = self.name()?;
+        // A stream cannot be begun anew as pcapng when a second interface comes.
+        let format = match self.input {
+            Format::Pcapng if is_stream(&name) => Format::Pcapng,
+            _ => Format::Auto,
+        };
+        let name = OutputName::Exact(name);
+        self.writer = Some(Writer::create(name, format, interfaces, &self.options)?);
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), Failure> {
         if let Some(writer) = self.writer.take() {
-            let name = writer.finish()?.path.display().to_string();
+            let summary = writer.finish()?;
+            self.packets += summary.packets;
+            let name = summary.path.display().to_string();
             if !self.names.contains(&name) {
                 self.names.push(name);
             }
@@ -150,7 +181,7 @@ impl Files {
 
     /// Gives the last file its name. A run that selected nothing leaves a capture
     /// without packets.
-    pub fn finish(mut self, interfaces: &[Interface]) -> Result<Vec<String>, Failure> {
+    pub fn finish(&mut self, interfaces: &[Interface]) -> Result<(), Failure> {
         if self.writer.is_none() {
             let interfaces = match interfaces {
                 [] => vec![Interface::default()],
@@ -158,8 +189,7 @@ impl Files {
             };
             self.open(&Arc::new(interfaces))?;
         }
-        self.close()?;
-        Ok(self.names)
+        self.close()
     }
 }
 

@@ -1,7 +1,8 @@
 //! `forebay split`: the broker on a capture.
 //!
-//! Workers filter and classify; one thread reunites fragments, looks buckets up and
-//! writes, so that each sensor's packets keep the order of the input.
+//! Workers filter and classify; they take turns, in the order of the input, at
+//! reuniting fragments, looking buckets up and writing, so that each sensor's packets
+//! keep that order.
 
 mod outcome;
 mod outputs;
@@ -16,26 +17,32 @@ use forebay_pipeline::stages::{Balance, Classify, Filter, Fragments, Window};
 use forebay_pipeline::{Chain, FlowTable, Run};
 
 use crate::cli::{Cli, SplitArgs, SplitKey};
+use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{Input, check_ledger, decode_options, print_json, processors};
+use crate::input::{Input, decode_options, print, print_json, processors};
 use crate::series::Series;
 use crate::show::{Colour, terminal_columns};
 use outcome::Outcome;
 use outputs::Outputs;
 
+/// Flows that are recorded one by one, so that a capture of any length takes bounded
+/// memory: some 400 MB.
+const RECORDED_FLOWS: usize = 1_000_000;
+
 pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let weights = weights(args)?;
     let assignment = Assignment::of_weights(&weights)?;
-    let mut input = Input::open(&args.read, &ReadOptions::default(), cli)?;
+    let mut input = Input::open(&args.read, &ReadOptions::default(), cli.quiet)?;
     let mut programs = args.filter.as_ref().map(FilterSet::new);
     if let Some(programs) = &mut programs {
         programs.prepare(&input.interfaces())?;
     }
-    let mut outputs = Outputs::in_folder(&args.output, weights.len(), args.force)?;
+    input.watch_signals()?;
+    let mut outputs = Outputs::in_folder(&args.output, weights.len(), &args.read, args.force)?;
     let workers = input.workers(chains(args, programs.as_ref()));
     let serial =
         Chain::new().with(Fragments::new(Window::OFFLINE)).with(Balance::new(assignment.clone()));
-    let mut flows = FlowTable::new();
+    let mut flows = FlowTable::with_limit(RECORDED_FLOWS);
     let mut series = Series::new(weights.len());
     let run = forebay_pipeline::run(workers, serial, |batch| {
         flows.count(batch);
@@ -45,15 +52,24 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
         }
         outputs.send(batch)
     });
-    let Run { ledger, remarks, error } = run;
+    let Run { mut ledger, remarks, error } = run;
     let failure = error.map(Failure::from);
-    // What precedes a cut is whole; after any other failure nothing is kept.
-    let files = match failure {
-        Some(failure) if !failure.is_damaged_input() => return Err(failure),
-        _ => outputs.finish(&input.interfaces())?,
-    };
-    let bytes_in = input.wire_bytes();
+    let (interfaces, bytes_in) = (input.interfaces(), input.wire_bytes());
     drop(input);
+    // What precedes a cut is whole; after any other failure nothing is kept.
+    let files = if failure.as_ref().is_none_or(Failure::is_damaged_input) {
+        outputs.finish(&interfaces).map(Some)
+    } else {
+        Ok(None)
+    };
+    let files = match files {
+        Ok(Some(files)) => files,
+        not_kept => {
+            ledger.discard_output();
+            return conclude(&ledger, cli, failure, not_kept.map(drop));
+        }
+    };
+    let replaced = outputs.remove_stale(&files);
     let outcome = Outcome {
         args,
         assignment: &assignment,
@@ -65,20 +81,24 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
         bytes_in,
         error: failure.as_ref().map(ToString::to_string),
     };
+    let shown = replaced.and_then(|()| show(cli, &outcome));
+    conclude(&ledger, cli, failure, shown)
+}
+
+/// Writes the report and prints the outcome.
+fn show(cli: &Cli, outcome: &Outcome<'_>) -> Result<(), Failure> {
     let shown = outcome.evaluate();
-    if let Some(path) = &args.report {
+    if let Some(path) = &outcome.args.report {
         outcome::write_report(path, &shown)?;
     }
     if cli.json {
-        print_json(&outcome::as_json(&shown))?;
-    } else if !cli.quiet {
+        print_json(&outcome::as_json(&shown))
+    } else if cli.quiet {
+        Ok(())
+    } else {
         let width = terminal_columns(io::stdout());
         let text = outcome.as_text(&shown, Colour::stdout(), width);
-        crate::input::print(|out| out.write_all(text.as_bytes()))?;
-    }
-    match failure {
-        Some(failure) => Err(failure),
-        None => check_ledger(&ledger),
+        print(|out| out.write_all(text.as_bytes()))
     }
 }
 

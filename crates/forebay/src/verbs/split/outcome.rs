@@ -7,19 +7,21 @@ use std::path::Path;
 
 use forebay_balance::{Assignment, max_over_mean, random_imbalance};
 use forebay_io::{Summary, WholeFile};
+use forebay_packet::flow::AddressKind;
 use forebay_packet::{FlowKey, community_id};
 use forebay_pipeline::{FlowRecord, FlowTable, Ledger};
 use serde_json::{Value, json};
 
 use crate::cli::{SplitArgs, SplitKey};
+use crate::ending::ledger_table;
 use crate::failure::Failure;
-use crate::input::{file_failure, ledger_table};
+use crate::input::file_failure;
 use crate::naming;
 use crate::report::{
     self, Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow, Totals,
 };
 use crate::series::Series;
-use crate::show::{Colour, Column, Table, human};
+use crate::show::{Colour, Column, Table, human, text};
 
 /// Flows on the page.
 const TOP_FLOWS: usize = 20;
@@ -150,8 +152,10 @@ impl Outcome<'_> {
     /// Packets, bytes and flows of all that must stay together.
     fn groups(&self) -> Vec<[u64; 3]> {
         let mut groups: HashMap<FlowKey, [u64; 3]> = HashMap::new();
-        for record in self.flows.records() {
+        for record in self.addressed() {
             let key = match self.args.key {
+                // ICMP goes by its addresses, whatever its type.
+                SplitKey::FiveTuple if is_icmp(&record.key) => record.key.without_ports(),
                 SplitKey::FiveTuple => record.key,
                 SplitKey::IpPair => record.key.address_pair(),
             };
@@ -166,8 +170,14 @@ impl Outcome<'_> {
         groups
     }
 
+    /// The flows with addresses. The one record of packets without any is no flow: they
+    /// need not stay together.
+    fn addressed(&self) -> impl Iterator<Item = &FlowRecord> {
+        self.flows.records().iter().filter(|record| record.key.kind != AddressKind::Opaque)
+    }
+
     fn top_flows(&self) -> Vec<TopFlow> {
-        let mut records: Vec<&FlowRecord> = self.flows.records().iter().collect();
+        let mut records: Vec<&FlowRecord> = self.addressed().collect();
         records.sort_by_key(|record| Reverse((record.total_bytes(), record.key)));
         let shown = |record: &&FlowRecord| {
             let (a, b) = naming::ends(&record.key, record.a_is_high);
@@ -187,19 +197,27 @@ impl Outcome<'_> {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.remarks
-            .iter()
-            .filter(|(_, packets)| *packets > 0)
-            .filter_map(|(name, packets)| {
+        let unrecorded = match self.flows.unrecorded_packets() {
+            0 => None,
+            packets => Some(format!(
+                "{} packets of flows beyond the first {}; they were split like all others, but \
+                 are not in what is said of flows",
+                human::count(packets),
+                human::count(self.flows.records().len() as u64),
+            )),
+        };
+        let remarks = self.remarks.iter().filter(|(_, packets)| *packets > 0).filter_map(
+            |(name, packets)| {
                 let packets = human::count(*packets);
                 Some(match *name {
                     "unknown_link_type" => format!(
                         "{packets} packets of link types that are not decoded; \
                          they went by a hash of their leading bytes"
                     ),
-                    "not_ip" => {
-                        format!("{packets} packets without IP; they went by their MAC addresses")
-                    }
+                    "not_ip" => format!(
+                        "{packets} packets without IP; they went by their MAC addresses or, \
+                         where there are none, by a hash of their leading bytes"
+                    ),
                     "headers_cut" => format!(
                         "{packets} packets whose ports were not captured; \
                          they went by their IP addresses and protocol"
@@ -210,8 +228,9 @@ impl Outcome<'_> {
                     ),
                     _ => return None,
                 })
-            })
-            .collect()
+            },
+        );
+        remarks.chain(unrecorded).collect()
     }
 
     /// The outcome for people.
@@ -254,11 +273,15 @@ impl Outcome<'_> {
         }
         text.push('\n');
         for note in &shown.notes {
-            text.push_str(&format!("note: {note}\n"));
+            text.push_str(&format!("note: {}\n", text::visible(note)));
         }
         text.push_str(&ledger_table(self.ledger, colour, width));
         text
     }
+}
+
+fn is_icmp(key: &FlowKey) -> bool {
+    matches!((key.kind, key.protocol), (AddressKind::Ipv4 | AddressKind::Ipv6, 1 | 58))
 }
 
 fn ledger_row(row: &forebay_pipeline::LedgerRow) -> LedgerRow {

@@ -1,11 +1,15 @@
 //! One capture a sensor. All of them get their names together, at the end.
 
 use std::fs;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forebay_io::{Format, OutputName, Summary, Tx as _, WriteOptions, Writer};
 use forebay_packet::{Batch, Interface, LiveMask};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
 use crate::input::file_failure;
@@ -27,7 +31,12 @@ pub struct Outputs {
 
 impl Outputs {
     /// Prepares a folder for that many captures.
-    pub fn in_folder(folder: &Path, sensors: usize, force: bool) -> Result<Self, Failure> {
+    pub fn in_folder(
+        folder: &Path,
+        sensors: usize,
+        input: &Path,
+        force: bool,
+    ) -> Result<Self, Failure> {
         let made_folder = !folder.exists();
         if made_folder {
             fs::create_dir_all(folder).map_err(|source| file_failure("create", folder, source))?;
@@ -39,6 +48,10 @@ impl Outputs {
                 file: first.file_name().map_or_else(String::new, |n| n.to_string_lossy().into()),
             });
         }
+        if let Some(file) = stale.iter().find(|file| is_input(file, input)) {
+            return Err(Failure::ReplacesInput { file: file.display().to_string() });
+        }
+        allow_open_files(sensors);
         Ok(Self {
             folder: folder.to_owned(),
             made_folder,
@@ -68,7 +81,8 @@ impl Outputs {
             self.open(interfaces)?;
         }
         if interfaces.len() > self.interfaces {
-            // All captures of a split have one format.
+            // Interfaces change the format of all captures, whichever sees their packets.
+            // Time stamps that pcap cannot hold change only the capture they are in.
             for writer in &mut self.writers {
                 writer.require_pcapng(interfaces)?;
             }
@@ -91,7 +105,7 @@ impl Outputs {
 
     /// Gives every capture its name. `interfaces` are those of a capture without
     /// packets.
-    pub fn finish(mut self, interfaces: &[Interface]) -> Result<Vec<Summary>, Failure> {
+    pub fn finish(&mut self, interfaces: &[Interface]) -> Result<Vec<Summary>, Failure> {
         if self.writers.is_empty() {
             let interfaces = match interfaces {
                 [] => vec![Interface::default()],
@@ -108,12 +122,17 @@ impl Outputs {
             files.push(writer.finish()?);
         }
         self.finished = true;
+        Ok(files)
+    }
+
+    /// Removes captures of an earlier run that no capture of this run has replaced.
+    pub fn remove_stale(&self, files: &[Summary]) -> Result<(), Failure> {
         for stale in &self.stale {
             if files.iter().all(|file| file.path != *stale) {
                 fs::remove_file(stale).map_err(|source| file_failure("remove", stale, source))?;
             }
         }
-        Ok(files)
+        Ok(())
     }
 }
 
@@ -124,6 +143,35 @@ impl Drop for Outputs {
             // Not empty: something of someone else's is in it, and it stays.
             let _ = fs::remove_dir(&self.folder);
         }
+    }
+}
+
+/// Whether a capture is the very file that is read, by whatever name.
+fn is_input(capture: &Path, input: &Path) -> bool {
+    let input = if input == Path::new("-") {
+        io::stdin().as_fd().try_clone_to_owned().and_then(|fd| fs::File::from(fd).metadata())
+    } else {
+        fs::metadata(input)
+    };
+    match (fs::metadata(capture), input) {
+        (Ok(capture), Ok(input)) => (capture.dev(), capture.ino()) == (input.dev(), input.ino()),
+        _ => false,
+    }
+}
+
+/// Lets the process have a file open for each of many sensors, as far as it may.
+fn allow_open_files(sensors: usize) {
+    /// Sensors for which the usual limit of 1024 files is ample.
+    const FEW: usize = 256;
+    if sensors <= FEW {
+        return;
+    }
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = 2 * sensors as u64 + FEW as u64;
+    let raised = limit.maximum.map_or(wanted, |most| wanted.min(most));
+    if limit.current.is_some_and(|current| current < raised) {
+        // If this fails, so does opening a capture, with a message that says why.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
     }
 }
 
@@ -138,10 +186,26 @@ fn earlier_captures(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             let stem = name.strip_suffix(".pcap").or_else(|| name.strip_suffix(".pcapng"))?;
             stem.strip_prefix("sensor-")
         });
-        if number.is_some_and(|digits| digits.parse::<u32>().is_ok()) {
+        if number.is_some_and(is_number) {
             found.push(path);
         }
     }
     found.sort();
     Ok(found)
+}
+
+/// Whether that is how this program writes a sensor's number.
+fn is_number(digits: &str) -> bool {
+    digits.parse::<u32>().is_ok_and(|number| number.to_string() == digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_split_gives_are_sensors() {
+        assert!(["0", "7", "1023"].into_iter().all(is_number));
+        assert!(!["", "+1", "007", "-0", "1x", "4294967296"].into_iter().any(is_number));
+    }
 }

@@ -1,0 +1,120 @@
+//! How a run ends: the ledger is told, and of several failures the one that matters
+//! most is reported.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use forebay_pipeline::Ledger;
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+use crate::show::{Colour, Column, Style, Table, human, terminal_columns};
+
+/// Whether what is written there is gone at once and cannot be taken back: standard
+/// output, a FIFO, a device.
+#[must_use]
+pub fn is_stream(output: &Path) -> bool {
+    output.as_os_str() == "-" || fs::metadata(output).is_ok_and(|found| !found.is_file())
+}
+
+/// Tells the ledger and gives the failure of a run: what failed while packets moved
+/// (`run`), else what failed when the results were shown (`shown`), else a ledger that
+/// does not close. A reader of our output that has had enough hides none of the others.
+///
+/// # Errors
+/// That failure.
+pub fn conclude(
+    ledger: &Ledger,
+    cli: &Cli,
+    run: Option<Failure>,
+    shown: Result<(), Failure>,
+) -> Result<(), Failure> {
+    let failures = [run, shown.err(), (!ledger.closes()).then_some(Failure::Ledger)];
+    let (silent, loud): (Vec<_>, Vec<_>) =
+        failures.into_iter().flatten().partition(Failure::is_silent);
+    tell_ledger(ledger, cli, !loud.is_empty());
+    loud.into_iter().chain(silent).next().map_or(Ok(()), Err)
+}
+
+/// Says on standard error where the packets went, where that was asked for or
+/// something went wrong.
+fn tell_ledger(ledger: &Ledger, cli: &Cli, failed: bool) {
+    if (cli.verbose > 0 || failed) && !cli.quiet {
+        let width = terminal_columns(io::stderr());
+        let text = ledger_table(ledger, Colour::stderr(), width);
+        // Nobody is there to be told of a standard error that takes nothing.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+}
+
+/// The ledger as a table for people.
+#[must_use]
+pub fn ledger_table(ledger: &Ledger, colour: Colour, width: Option<usize>) -> String {
+    let mut table = Table::new(vec![
+        Column::left("stage"),
+        Column::right("in"),
+        Column::right("out"),
+        Column::right("held"),
+        Column::wrapped("dropped"),
+    ]);
+    for row in &ledger.rows {
+        let drops: Vec<String> = row
+            .drops
+            .iter()
+            .filter(|drop| drop.packets > 0)
+            .map(|drop| format!("{} {}", human::count(drop.packets), drop.name))
+            .collect();
+        table.row([
+            row.stage.to_owned(),
+            human::count(row.input + row.copies + row.injected),
+            human::count(row.output),
+            human::count(row.held),
+            drops.join(", "),
+        ]);
+    }
+    let (text, style) = if ledger.closes() {
+        ("every packet is accounted for", Style::Good)
+    } else {
+        ("THE LEDGER DOES NOT CLOSE", Style::Bad)
+    };
+    let verdict = colour.paint(style, text);
+    format!(
+        "{}{verdict}: {} in = {} out + {} dropped\n",
+        table.render(width, colour),
+        human::count(ledger.input()),
+        human::count(ledger.output()),
+        human::count(ledger.dropped()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+    use forebay_pipeline::LedgerRow;
+
+    fn had_enough() -> Failure {
+        Failure::Stdout(io::ErrorKind::BrokenPipe.into())
+    }
+
+    #[test]
+    fn a_reader_that_has_had_enough_hides_no_other_failure() {
+        let cli = Cli::parse_from(["forebay", "-q", "flows", "-r", "x"]);
+        let end = |rows: Vec<LedgerRow>, run, shown| conclude(&Ledger { rows }, &cli, run, shown);
+        let good = || vec![LedgerRow::passed("read", 1)];
+        let bad = vec![LedgerRow { input: 1, ..LedgerRow::default() }];
+        assert!(end(good(), None, Ok(())).is_ok());
+        let both = end(good(), Some(Failure::Interrupted), Err(had_enough()));
+        assert!(matches!(both, Err(Failure::Interrupted)));
+        assert!(matches!(end(bad, None, Err(had_enough())), Err(Failure::Ledger)));
+        assert!(matches!(end(good(), None, Err(had_enough())), Err(Failure::Stdout(_))));
+    }
+
+    #[test]
+    fn streams_are_told_from_files() {
+        assert!(is_stream(Path::new("-")) && is_stream(Path::new("/dev/null")));
+        assert!(!is_stream(Path::new("/no/such/file")));
+        assert!(!is_stream(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path()));
+    }
+}

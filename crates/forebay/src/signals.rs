@@ -1,0 +1,62 @@
+//! Signals that ask the program to end.
+//!
+//! The first one sets a flag, at which a run stops and removes what it has not
+//! finished; the second ends the process at once. A signal that the program was
+//! started to ignore, as nohup(1) arranges for SIGHUP, stays ignored.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::failure::Failure;
+
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// Exit status after a second signal: what a shell reports of SIGINT.
+const ENDED_AT_ONCE: i32 = 130;
+
+/// From now on the first signal to end sets `stop` and the second ends the process.
+/// To be called just before there is something to clean up: until then the signals'
+/// own action is the right one.
+///
+/// # Errors
+/// When the system takes no handlers.
+pub fn watch(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    // Where the list cannot be read, every signal to end is taken to mean it.
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored_signals(&status);
+    for signal in ENDING {
+        if ignored >> (signal - 1) & 1 == 1 {
+            continue;
+        }
+        // In this order: the flag that the second handler sets is not yet set when
+        // the first handler looks at it for the first time.
+        flag::register_conditional_shutdown(signal, ENDED_AT_ONCE, Arc::clone(stop))
+            .map_err(Failure::Signals)?;
+        flag::register(signal, Arc::clone(stop)).map_err(Failure::Signals)?;
+    }
+    Ok(())
+}
+
+/// The mask of ignored signals in the text of /proc/PID/status (proc_pid_status(5)),
+/// signal 1 at bit 0.
+fn ignored_signals(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_found() {
+        let status = "Name:\tx\nSigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\n";
+        assert_eq!(ignored_signals(status), 0x1001);
+        assert_eq!(ignored_signals("Name:\tx\n"), 0);
+        assert_eq!(ignored_signals("SigIgn:\tnone\n"), 0);
+    }
+}
