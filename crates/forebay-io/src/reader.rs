@@ -126,6 +126,16 @@ impl Reader {
         }
     }
 
+    /// Those of the interfaces that were described before the first packet: all that
+    /// is known of a capture without looking at its packets.
+    #[must_use]
+    pub fn first_interfaces(&self) -> &[Interface] {
+        match &self.parser {
+            Parser::Pcap(parser) => parser.interfaces(),
+            Parser::Pcapng(parser) => parser.first_interfaces(),
+        }
+    }
+
     /// The format of the capture, never [`Format::Auto`].
     #[must_use]
     pub fn format(&self) -> Format {

@@ -106,6 +106,7 @@ where
         deliver,
         written: 0,
         failed: None,
+        abandoned: false,
         turn: 0,
         gone: vec![false; workers.len()],
         started: Instant::now(),
@@ -135,7 +136,8 @@ where
     });
     let mut tail = turns.tail.into_inner().unwrap_or_else(PoisonError::into_inner);
     tail.drain();
-    finished(&done, tail.written, tail.failed, &tail.serial)
+    let broken = tail.abandoned || tail.is_broken();
+    finished(&done, tail.written, tail.failed, broken, &tail.serial)
 }
 
 /// The serial part, and whose turn it is.
@@ -243,6 +245,8 @@ struct Tail<R, D, F> {
     deliver: F,
     written: u64,
     failed: Option<Failure<R, D>>,
+    /// A stage failed when no more was wanted.
+    abandoned: bool,
     /// The worker whose turn it is.
     turn: usize,
     /// Workers that take no more turns.
@@ -259,8 +263,10 @@ impl<R, D, F: FnMut(&Batch) -> Result<(), D>> Tail<R, D, F> {
                     self.guard(|serial, deliver| serial.push(batch, deliver));
                 }
             }
-            // What goes wrong behind the last packet that is wanted is of no concern.
-            Answer::Receive(_) | Answer::Stage(_) if self.serial.wants_no_more() => {}
+            // What goes wrong behind the last packet that is wanted is of no concern,
+            // but packets may have been lost in the stage.
+            Answer::Receive(_) if self.serial.wants_no_more() => {}
+            Answer::Stage(_) if self.serial.wants_no_more() => self.abandoned = true,
             Answer::Receive(error) => self.fail(Failure::Receive(error)),
             Answer::Stage(error) => self.fail(Failure::Stage(error)),
         }
@@ -326,6 +332,7 @@ fn finished<R, D>(
     workers: &[(u64, Chain)],
     written: u64,
     failed: Option<Failure<R, D>>,
+    broken: bool,
     serial: &Chain,
 ) -> Run<R, D> {
     let mut rows = vec![LedgerRow::passed("read", workers.iter().map(|(n, _)| n).sum())];
@@ -349,7 +356,7 @@ fn finished<R, D>(
             None => remarks.push((name, packets)),
         }
     }
-    if matches!(failed, Some(Failure::Stage(_) | Failure::Deliver(_))) {
+    if broken {
         settle(&mut rows);
     }
     let error = failed.map(|failure| match failure {

@@ -83,6 +83,20 @@ fn a_name_used_again_is_a_new_datagram_even_if_its_end_comes_first() {
 }
 
 #[test]
+fn a_guess_at_an_earlier_datagram_is_counted_as_a_guess() {
+    let mut input = vec![(0, first(1, 2, 7, (1, 1))), (1, last(1, 2, 7))];
+    // Copies of either fragment belong to the datagram, and do not renew its name.
+    input.push((2, first(1, 2, 7, (1, 1))));
+    input.push((SECOND / 2, last(1, 2, 7)));
+    input.push((5 * SECOND, later(1, 2, 7)));
+    let mut chain = chain(Window::OFFLINE);
+    let hash = hashes(&through(&mut chain, batches(&input, 1)));
+    assert_eq!(hash[1..4], [hash[0]; 3]);
+    assert_eq!(remark(&chain, "fragments_joined"), 2);
+    assert_eq!(remark(&chain, "fragments_without_first"), 1);
+}
+
+#[test]
 fn on_a_slow_link_the_wait_is_that_of_the_fragment_not_of_its_batch() {
     let mut input: Vec<(u64, Vec<u8>)> =
         (0..255).map(|i| (i * SECOND, whole(3, 4, (5, 6)))).collect();

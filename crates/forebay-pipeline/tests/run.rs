@@ -115,6 +115,20 @@ fn a_limit_stops_reading_and_accounts_for_what_was_under_way() {
 }
 
 #[test]
+fn what_fails_behind_the_limit_is_no_failure_and_the_ledger_closes() {
+    let input = traffic(1_000);
+    for _ in 0..20 {
+        let chain = |expression| Chain::new().with(Filter::new(FilterSet::new(expression)));
+        let chains = vec![chain("udp"), chain("no such thing")];
+        let limit = Chain::new().with(Limit::new(5));
+        let outcome = run(workers_of(chains, &input, false), limit, no_failure);
+        assert!(outcome.error.is_none());
+        assert_eq!(outcome.ledger.output(), 5);
+        assert!(outcome.ledger.closes(), "{:?}", outcome.ledger);
+    }
+}
+
+#[test]
 fn flows_are_counted_both_ways_and_fragments_in_their_flow() {
     let input = vec![
         (1_000, whole(1, 2, (10, 20))),

@@ -25,6 +25,7 @@ pub type Receive = Box<dyn FnMut() -> Result<Option<Vec<Batch>>, Failure> + Send
 pub struct Input {
     lanes: Lanes,
     format: Format,
+    first_interfaces: Vec<Interface>,
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     /// Shown until the input is dropped.
@@ -43,8 +44,10 @@ impl Input {
         let label = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
         let progress = Progress::bytes(&label, reader.position(), reader.total_len(), quiet);
         let format = reader.format();
+        let first_interfaces = reader.first_interfaces().to_vec();
         let lanes = Lanes::new(reader);
-        Ok(Self { lanes, format, stop, bytes: Arc::default(), _progress: progress })
+        let bytes = Arc::default();
+        Ok(Self { lanes, format, first_interfaces, stop, bytes, _progress: progress })
     }
 
     /// From now on a signal to end stops the run instead of the process. To be called
@@ -60,6 +63,13 @@ impl Input {
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// The interfaces described before the first packet: a filter must compile for
+    /// them, for others only when they have packets.
+    #[must_use]
+    pub fn first_interfaces(&self) -> &[Interface] {
+        &self.first_interfaces
     }
 
     /// The interfaces known so far.

@@ -392,6 +392,12 @@ fn an_interface_for_which_the_filter_does_not_compile_is_named() {
     split(&input, &out, &["-n", "2", "--filter", expression]).exits(2).says(&["interface 1"]);
     assert!(!Path::new(&out).exists());
     assert_eq!(run(["filter", "-r", &input, "--count", "udp"]).exits(0).text(), "2 packets\n");
+    // An interface without packets, described late, asks nothing of the filter.
+    let mut unused = [make::section(), make::interface(ETHERNET, 6)].concat();
+    unused.extend(make::enhanced(0, 1_000_000, &frames[0]));
+    unused.extend(make::interface(RAW, 6));
+    let input = scratch.file("unused.pcapng", &unused);
+    run(["filter", "-r", &input, "--count", expression]).exits(0);
 }
 
 #[test]

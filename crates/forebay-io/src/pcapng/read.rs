@@ -39,6 +39,8 @@ pub(crate) struct Parser {
     clamp: bool,
     /// Packets of the batch being made.
     metas: Vec<PacketMeta>,
+    /// Interfaces that were described before the first packet.
+    before_packets: Option<usize>,
 }
 
 /// What is wrong with a block.
@@ -74,6 +76,7 @@ impl Parser {
             block_limit: BLOCK_LIMIT,
             clamp: clamp_to_snap_len,
             metas: Vec::with_capacity(BATCH),
+            before_packets: None,
         };
         loop {
             match parser.block(input.unread()) {
@@ -94,6 +97,12 @@ impl Parser {
 
     pub(crate) fn interfaces(&self) -> &Arc<Vec<Interface>> {
         &self.interfaces
+    }
+
+    /// Those of the interfaces that were described before the first packet.
+    pub(crate) fn first_interfaces(&self) -> &[Interface] {
+        let n = self.before_packets.unwrap_or(self.interfaces.len());
+        self.interfaces.get(..n).unwrap_or_default()
     }
 
     /// The next packets, or nothing where the file ends between two blocks.
@@ -127,6 +136,9 @@ impl Parser {
             let base = input.window_start();
             let (at, stop) = self.packets(input.unread(), base, metas);
             input.consume(at);
+            if !metas.is_empty() {
+                self.before_packets.get_or_insert(self.interfaces.len());
+            }
             match stop {
                 Stop::Full => return Ok(()),
                 Stop::Describes(len) => self.describe(input, len)?,

@@ -92,8 +92,16 @@ impl Known {
         let end = self.spans.iter().find(|span| span.last).map(|span| u32::from(span.end));
         let come: u32 = self.spans.iter().map(|s| u32::from(s.end.saturating_sub(s.start))).sum();
         if end.is_some_and(|end| come >= end) {
-            self.whole_since = Some(nanos);
+            // Parts that waited for the first are older than it.
+            self.whole_since = Some(nanos.max(self.datagram.seen));
         }
+    }
+
+    /// Whether that is the same datagram: a copy of its first fragment has come.
+    fn is_copied_by(&self, other: &Datagram) -> bool {
+        let same =
+            |a: &Datagram, b: &Datagram| (a.hash, a.key, a.orphaned) == (b.hash, b.key, b.orphaned);
+        self.whole_since.is_some() && self.is_current(other.seen) && same(&self.datagram, other)
     }
 
     /// Whether a fragment at that time may still be one of this datagram.
@@ -160,6 +168,11 @@ impl Fragments {
 
     /// Remembers a datagram, forgetting the oldest where there are too many.
     fn remember(&mut self, key: FragmentKey, datagram: Datagram) {
+        if let Some(known) = self.datagrams.get(&key)
+            && known.is_copied_by(&datagram)
+        {
+            return;
+        }
         self.serial += 1;
         let known = Known { datagram, serial: self.serial, spans: Vec::new(), whole_since: None };
         self.datagrams.insert(key, known);
@@ -293,8 +306,9 @@ impl Fragments {
         }
     }
 
-    /// Gives up on the first fragments that the front batch waits for. A datagram of
-    /// that name that was whole before is a better guess than the address pair.
+    /// Gives up on the first fragments that the front batch waits for. They go by
+    /// their address pair or, a better guess, where a datagram of that name went
+    /// shortly before.
     fn give_up_on_front(&mut self) {
         while let Some(&i) = self.queue.front().and_then(|waiting| waiting.open.first()) {
             let note = self.batch(self.front).fragments[i];
@@ -302,6 +316,7 @@ impl Fragments {
             let earlier = self.datagrams.get(&note.key).map(|known| known.datagram);
             let stand_in = earlier
                 .filter(|earlier| nanos.abs_diff(earlier.seen) <= REASSEMBLY.unsigned_abs())
+                .map(|earlier| Datagram { orphaned: true, ..earlier })
                 .unwrap_or_else(|| self.datagram_of(self.front, note.packet, true));
             // Settles this note among others, so the loop comes to an end.
             self.announce(&note, stand_in);

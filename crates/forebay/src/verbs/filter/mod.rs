@@ -36,7 +36,7 @@ pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
     // A bar would be drawn between the lines of the results.
     let mut input = Input::open(&args.read, &options, cli.quiet || streams)?;
     if let Some(programs) = &mut programs {
-        programs.prepare(&input.interfaces())?;
+        programs.prepare(input.first_interfaces())?;
     }
     let mut sink = Sink::of(cli, args, &input)?;
     input.watch_signals()?;

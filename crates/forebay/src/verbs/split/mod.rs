@@ -35,7 +35,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let mut input = Input::open(&args.read, &ReadOptions::default(), cli.quiet)?;
     let mut programs = args.filter.as_ref().map(FilterSet::new);
     if let Some(programs) = &mut programs {
-        programs.prepare(&input.interfaces())?;
+        programs.prepare(input.first_interfaces())?;
     }
     input.watch_signals()?;
     let mut outputs = Outputs::in_folder(&args.output, weights.len(), &args.read, args.force)?;

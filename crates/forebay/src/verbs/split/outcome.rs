@@ -223,8 +223,9 @@ impl Outcome<'_> {
                          they went by their IP addresses and protocol"
                     ),
                     "fragments_without_first" => format!(
-                        "{packets} fragments whose first fragment is not in the capture; \
-                         they went by their IP addresses and are exempt from whole flows"
+                        "{packets} fragments whose first fragment did not come in time; they went \
+                         by their IP addresses or after an earlier datagram of their name, \
+                         and are exempt from whole flows"
                     ),
                     _ => return None,
                 })
