@@ -5,7 +5,7 @@
 //! by exactly one `Region`. A load of up to [`TAIL_GUARD`] bytes that starts at
 //! any byte of a packet therefore never leaves mapped memory. Fresh pages are
 //! zero; a reused region holds what it held before.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "maps memory and hands out slices of it")]
 
 use std::ptr::NonNull;
 use std::{fmt, io, slice};

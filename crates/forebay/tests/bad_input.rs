@@ -6,46 +6,19 @@ mod support {
     pub mod command;
     pub mod data;
     pub mod make;
+    pub mod scratch;
 }
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use support::command::{self, Ran, command, files, run, run_with_input};
 use support::make::{self, ETHERNET, Pcap, RAW};
+use support::scratch::Scratch;
 use support::{capture, data};
-use tempfile::TempDir;
-
-/// A folder with a good capture of 40 packets in it.
-struct Scratch {
-    folder: TempDir,
-    good: String,
-}
-
-impl Scratch {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let good = folder.path().join("good.pcap");
-        fs::write(&good, Pcap::of(ETHERNET).file(&make::datagrams(40))).unwrap();
-        Self { good: good.to_str().unwrap().to_owned(), folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) -> String {
-        fs::write(self.path(name), bytes).unwrap();
-        self.text(name)
-    }
-}
 
 fn split(input: &str, folder: &str, options: &[&str]) -> Ran {
     let mut arguments = vec!["split", "-r", input, "-o", folder];
@@ -55,7 +28,7 @@ fn split(input: &str, folder: &str, options: &[&str]) -> Ran {
 
 #[test]
 fn what_is_no_capture_is_refused_by_name() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let noise: Vec<u8> =
         (0..4_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let inputs = [
@@ -82,14 +55,14 @@ fn what_is_no_capture_is_refused_by_name() {
 #[test]
 fn a_refused_expression_leaves_nothing_behind() {
     let Some(data) = data::folder() else { return };
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let out = scratch.text("out");
     let copy = scratch.text("copy.pcap");
     for (expression, _) in data::refused(&data) {
         let option = format!("--filter={expression}");
-        split(&scratch.good, &out, &["-n", "2", &option]).exits(2).says(&[]);
+        split(&scratch.input, &out, &["-n", "2", &option]).exits(2).says(&[]);
         assert!(!Path::new(&out).exists(), "{expression}");
-        run(["filter", "-r", &scratch.good, "-w", &copy, "--", &expression]).exits(2).says(&[]);
+        run(["filter", "-r", &scratch.input, "-w", &copy, "--", &expression]).exits(2).says(&[]);
         assert!(!Path::new(&copy).exists(), "{expression}");
         // A direction is refused of saved captures only.
         if !expression.ends_with("bound") {
@@ -100,7 +73,7 @@ fn a_refused_expression_leaves_nothing_behind() {
 
 #[test]
 fn contradictory_sensors_are_wrong_use() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let out = scratch.text("out");
     let wrong: [&[&str]; 8] = [
         &["-n", "0"],
@@ -113,29 +86,29 @@ fn contradictory_sensors_are_wrong_use() {
         &[],
     ];
     for options in wrong {
-        let ran = split(&scratch.good, &out, options).exits(2);
+        let ran = split(&scratch.input, &out, options).exits(2);
         assert!(ran.stderr.contains("error:") && ran.stdout.is_empty(), "{}", ran.stderr);
         assert!(!Path::new(&out).exists());
     }
-    split(&scratch.good, &out, &["-n", "0"]).says(&["sensor"]);
-    split(&scratch.good, &out, &["-n", "2", "--weights", "1,2,3"]).says(&["-n 2", "--weights"]);
+    split(&scratch.input, &out, &["-n", "0"]).says(&["sensor"]);
+    split(&scratch.input, &out, &["-n", "2", "--weights", "1,2,3"]).says(&["-n 2", "--weights"]);
 }
 
 #[test]
 fn earlier_captures_are_replaced_only_when_asked() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let (folder, out) = (scratch.path("out"), scratch.text("out"));
     fs::create_dir(&folder).unwrap();
-    split(&scratch.good, &out, &["-n", "4"]).exits(0);
+    split(&scratch.input, &out, &["-n", "4"]).exits(0);
     assert_eq!(command::sensor_files(&folder).len(), 4);
 
     let content = || files(&folder).into_iter().map(|path| (fs::read(&path).unwrap(), path));
     fs::write(folder.join("notes.txt"), "kept").unwrap();
     let before: Vec<_> = content().collect();
-    split(&scratch.good, &out, &["-n", "2"]).exits(1).says(&["sensor-0.pcap", "--force"]);
+    split(&scratch.input, &out, &["-n", "2"]).exits(1).says(&["sensor-0.pcap", "--force"]);
     assert!(content().eq(before), "something was touched");
 
-    split(&scratch.good, &out, &["-n", "2", "--force"]).exits(0);
+    split(&scratch.input, &out, &["-n", "2", "--force"]).exits(0);
     let names: Vec<_> =
         files(&folder).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
     assert_eq!(names, ["notes.txt", "sensor-0.pcap", "sensor-1.pcap"]);
@@ -143,14 +116,14 @@ fn earlier_captures_are_replaced_only_when_asked() {
 
 #[test]
 fn a_folder_that_cannot_be_made_or_written_fails() {
-    let scratch = Scratch::new();
-    for below in ["good.pcap/out", "good.pcap"] {
+    let scratch = Scratch::with_packets(40);
+    for below in ["in.pcap/out", "in.pcap"] {
         let out = scratch.text(below);
-        split(&scratch.good, &out, &["-n", "2"]).exits(1).says(&[&out]);
+        split(&scratch.input, &out, &["-n", "2"]).exits(1).says(&[&out]);
     }
     assert_eq!(files(scratch.folder.path()).len(), 1);
     let copy = scratch.text("no/such/folder/copy.pcap");
-    run(["filter", "-r", &scratch.good, "-w", &copy]).exits(1).says(&[&copy]);
+    run(["filter", "-r", &scratch.input, "-w", &copy]).exits(1).says(&[&copy]);
 }
 
 /// Whether a file system can be mounted that no other process sees.
@@ -182,7 +155,7 @@ fn a_full_disk_fails_and_leaves_nothing() {
     if !can_mount() {
         return;
     }
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let large: Vec<Vec<u8>> = make::datagrams(8_000);
     let input = scratch.file("large.pcap", &Pcap::of(ETHERNET).file(&large));
     let disk = scratch.path("disk");
@@ -207,10 +180,10 @@ fn a_full_disk_fails_and_leaves_nothing() {
 
 #[test]
 fn a_device_that_takes_nothing_fails() {
-    let scratch = Scratch::new();
-    run(["filter", "-r", &scratch.good, "-w", "/dev/full"]).exits(1).says(&["/dev/full"]);
+    let scratch = Scratch::with_packets(40);
+    run(["filter", "-r", &scratch.input, "-w", "/dev/full"]).exits(1).says(&["/dev/full"]);
     for arguments in
-        [&["filter", "-r", &scratch.good][..], &["flows", "-r", &scratch.good, "--json"]]
+        [&["filter", "-r", &scratch.input][..], &["flows", "-r", &scratch.input, "--json"]]
     {
         let mut command = command(arguments);
         command.stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
@@ -221,7 +194,7 @@ fn a_device_that_takes_nothing_fails() {
 
 #[test]
 fn a_link_type_nobody_knows_is_carried_and_counted_but_not_filtered() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let packets = make::datagrams(60);
     let input = scratch.file("strange.pcap", &Pcap::of(12_345).file(&packets));
     let folder = scratch.path("out");
@@ -245,8 +218,8 @@ fn a_link_type_nobody_knows_is_carried_and_counted_but_not_filtered() {
 
 #[test]
 fn what_precedes_a_cut_is_used_and_the_cut_is_told() {
-    let scratch = Scratch::new();
-    let whole = fs::read(&scratch.good).unwrap();
+    let scratch = Scratch::with_packets(40);
+    let whole = fs::read(&scratch.input).unwrap();
     let input = scratch.file("cut.pcap", &whole[..whole.len() - 7]);
     let ran = run(["filter", "-r", &input, "--count"]).exits(1);
     let last = make::datagrams(40).pop().unwrap().len() + 16;
@@ -266,7 +239,7 @@ fn what_precedes_a_cut_is_used_and_the_cut_is_told() {
 
 #[test]
 fn a_reader_that_has_had_enough_is_no_error() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let input = scratch.file("long.pcap", &Pcap::of(ETHERNET).file(&make::datagrams(30_000)));
     for verb in [
         &["filter", "-r", &input, "--verdicts"][..],
@@ -316,8 +289,8 @@ fn interrupt(arguments: &[&str], head: &[u8]) -> (Output, Duration) {
 
 #[test]
 fn an_interrupt_ends_a_stalled_read_and_leaves_nothing() {
-    let scratch = Scratch::new();
-    let head = fs::read(&scratch.good).unwrap();
+    let scratch = Scratch::with_packets(40);
+    let head = fs::read(&scratch.input).unwrap();
     let (out, copy) = (scratch.text("out"), scratch.text("copy.pcap"));
     let runs: [&[&str]; 4] = [
         &["split", "-r", "-", "-n", "2", "-o", &out],
@@ -335,8 +308,8 @@ fn an_interrupt_ends_a_stalled_read_and_leaves_nothing() {
 
 #[test]
 fn standard_input_is_a_capture_too() {
-    let scratch = Scratch::new();
-    let bytes = fs::read(&scratch.good).unwrap();
+    let scratch = Scratch::with_packets(40);
+    let bytes = fs::read(&scratch.input).unwrap();
     let ran = run_with_input(["filter", "-r", "-", "--count"], &bytes).exits(0);
     assert_eq!(ran.text(), "40 packets\n");
     let folder = scratch.path("out");
@@ -353,7 +326,7 @@ fn standard_input_is_a_capture_too() {
 
 #[test]
 fn a_bad_line_of_a_program_is_named() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     for (text, line) in [
         ("2\n40 0 0 12\n6 0 0 x\n", "line 3"),
         ("2\n40 0 0\n6 0 0 1\n", "line 2"),
@@ -363,19 +336,19 @@ fn a_bad_line_of_a_program_is_named() {
         ("", ""),
     ] {
         let program = scratch.file("program", text.as_bytes());
-        let ran = run(["filter", "-r", &scratch.good, "--count", "--program", &program]);
+        let ran = run(["filter", "-r", &scratch.input, "--count", "--program", &program]);
         ran.exits(2).says(&[&program, line]);
     }
     let missing = scratch.text("missing");
-    run(["filter", "-r", &scratch.good, "--count", "--program", &missing])
+    run(["filter", "-r", &scratch.input, "--count", "--program", &missing])
         .exits(1)
         .says(&[&missing]);
-    run(["filter", "-r", &scratch.good, "--count", "-F", &missing]).exits(1).says(&[&missing]);
+    run(["filter", "-r", &scratch.input, "--count", "-F", &missing]).exits(1).says(&[&missing]);
 }
 
 #[test]
 fn an_interface_for_which_the_filter_does_not_compile_is_named() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let frames = make::datagrams(4);
     // An IP link has no Ethernet addresses: `ether host` compiles for the first only.
     let mut late = [make::section(), make::interface(ETHERNET, 6)].concat();
@@ -402,7 +375,7 @@ fn an_interface_for_which_the_filter_does_not_compile_is_named() {
 
 #[test]
 fn a_file_truncated_while_it_is_read_is_cut_off() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(40);
     let long = Pcap::of(ETHERNET).file(&make::datagrams(60_000));
     let repeated = [&long[..], &long[24..], &long[24..], &long[24..]].concat();
     let input = scratch.file("shrinks.pcap", &repeated);

@@ -5,46 +5,18 @@ mod support {
     pub mod capture;
     pub mod command;
     pub mod make;
+    pub mod scratch;
 }
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::capture;
 use support::command::{self, Ran, command, run};
 use support::make::{self, ETHERNET, Pcap, RAW};
-use tempfile::TempDir;
-
-/// A folder with a capture of 30,000 packets in it, more than pipes and buffers hold.
-struct Scratch {
-    folder: TempDir,
-    input: String,
-}
-
-impl Scratch {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let input = folder.path().join("in.pcap");
-        fs::write(&input, Pcap::of(ETHERNET).file(&make::datagrams(30_000))).unwrap();
-        Self { input: input.to_str().unwrap().to_owned(), folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) -> String {
-        fs::write(self.path(name), bytes).unwrap();
-        self.text(name)
-    }
-}
+use support::scratch::Scratch;
 
 /// Runs the command with a standard output that nobody reads.
 fn run_unread(arguments: &[&str]) -> Ran {
@@ -76,7 +48,7 @@ fn status_of(child: &mut Child) -> Option<i32> {
 
 #[test]
 fn a_closed_output_does_not_hide_a_damaged_input() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let whole = Pcap::of(ETHERNET).file(&make::datagrams(40));
     let cut = scratch.file("cut.pcap", &whole[..whole.len() - 7]);
     let good = scratch.file("good.pcap", &whole);
@@ -98,7 +70,7 @@ fn a_closed_output_does_not_hide_a_damaged_input() {
 
 #[test]
 fn a_capture_that_nobody_reads_to_its_end_is_no_error() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let ran = run_unread(&["filter", "-r", &scratch.input, "-w", "-"]);
     assert!(ran.exits(0).stderr.is_empty());
     let ran = run_unread(&["gen", "-w", "-", "--packets", "5000"]);
@@ -107,7 +79,7 @@ fn a_capture_that_nobody_reads_to_its_end_is_no_error() {
 
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     // Nobody reads what it writes, so it never comes to look whether a signal came.
     let mut child = command(["filter", "-r", &scratch.input, "-w", "-"])
         .stdout(Stdio::piped())
@@ -126,7 +98,7 @@ fn a_second_signal_ends_the_process_at_once() {
 
 #[test]
 fn an_ignored_signal_stays_ignored() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let bytes = fs::read(&scratch.input).unwrap();
     let mut child = Command::new("sh")
         .args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_forebay")])
@@ -149,7 +121,7 @@ fn an_ignored_signal_stays_ignored() {
 
 #[test]
 fn what_is_thrown_away_is_not_called_written() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let head = fs::read(&scratch.input).unwrap();
     let (out, copy) = (scratch.text("out"), scratch.text("copy.pcap"));
     let runs: [&[&str]; 2] =
@@ -172,7 +144,7 @@ fn what_is_thrown_away_is_not_called_written() {
 
 #[test]
 fn control_characters_do_not_reach_the_terminal() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let ran = run(["flows", "-r", &scratch.text("x\u{1b}]0;title\u{7}\ny")]).exits(1);
     let ran = ran.says(&["x\\u{1b}]0;title\\u{7}"]);
     assert!(!ran.stderr.contains(['\u{1b}', '\u{7}']));
@@ -182,7 +154,7 @@ fn control_characters_do_not_reach_the_terminal() {
 
 #[test]
 fn a_stream_takes_a_second_interface() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let frames = make::datagrams(2);
     let mut bytes = [make::section(), make::interface(ETHERNET, 6)].concat();
     bytes.extend(make::enhanced(0, 1_000_000, &frames[0]));
@@ -197,7 +169,7 @@ fn a_stream_takes_a_second_interface() {
 
 #[test]
 fn a_split_never_removes_its_input() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let folder = scratch.path("out");
     let out = folder.to_str().unwrap();
     run(["split", "-r", &scratch.input, "-n", "4", "-o", out]).exits(0);
@@ -219,7 +191,7 @@ fn a_split_never_removes_its_input() {
 
 #[test]
 fn only_names_of_sensors_are_taken_for_earlier_captures() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let folder = scratch.path("out");
     fs::create_dir(&folder).unwrap();
     for name in ["sensor-007.pcap", "sensor-+1.pcap"] {
@@ -233,7 +205,7 @@ fn only_names_of_sensors_are_taken_for_earlier_captures() {
 
 #[test]
 fn files_of_expressions_may_hold_comments() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let text = "# what is kept: (\nudp src port 1024 # the first\nor udp src port 1025\n";
     let file = scratch.file("expression", text.as_bytes());
     let ran = run(["filter", "-r", &scratch.input, "--count", "-F", &file]).exits(0);
@@ -249,14 +221,14 @@ fn files_of_expressions_may_hold_comments() {
 
 #[test]
 fn options_may_follow_the_expression() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let ran = run(["filter", "-r", &scratch.input, "udp", "src", "port", "1024", "--count"]);
     assert_eq!(ran.exits(0).text(), "1 packet\n");
 }
 
 #[test]
 fn generated_packets_have_a_ledger_too() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let ran =
         run(["gen", "-w", &scratch.text("made.pcap"), "--packets", "7000", "--json"]).exits(0);
     let ledger = &ran.json()["ledger"];
@@ -266,7 +238,7 @@ fn generated_packets_have_a_ledger_too() {
 
 #[test]
 fn many_sensors_fit_a_low_limit_of_open_files() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let folder = scratch.path("out");
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -S -n 128; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_forebay")]);
@@ -278,7 +250,7 @@ fn many_sensors_fit_a_low_limit_of_open_files() {
 
 #[test]
 fn packets_without_addresses_are_no_flows_of_their_own() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(30_000);
     let input = scratch.file("strange.pcap", &Pcap::of(12_345).file(&make::datagrams(60)));
     let ran = run(["flows", "-r", &input, "--json"]).exits(0);
     let flows = ran.json()["flows"].clone();

@@ -5,6 +5,7 @@ mod support {
     pub mod command;
     pub mod data;
     pub mod make;
+    pub mod scratch;
 }
 
 use std::fs;
@@ -13,27 +14,10 @@ use std::process::Command;
 
 use support::command::{self, run};
 use support::make::{self, ETHERNET, Pcap};
+use support::scratch::Scratch;
 use support::{capture, data};
-use tempfile::TempDir;
-
-/// A folder with a capture of 4,000 datagrams, 800 kB, in it.
-struct Scratch {
-    folder: TempDir,
-    input: String,
-}
 
 impl Scratch {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let input = folder.path().join("in.pcap");
-        fs::write(&input, Pcap::of(ETHERNET).file(&make::datagrams(4_000))).unwrap();
-        Self { input: input.to_str().unwrap().to_owned(), folder }
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.folder.path().join(name).to_str().unwrap().to_owned()
-    }
-
     /// Filters into a file and reads it.
     fn filtered(&self, options: &[&str]) -> capture::Capture {
         let copy = self.text("copy.pcap");
@@ -48,7 +32,7 @@ impl Scratch {
 
 #[test]
 fn a_limit_counts_selected_packets() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(4_000);
     let all = capture::read(&scratch.input).packets;
     let selected: Vec<_> = all.iter().filter(|one| one.wire_len > 200).take(17).cloned().collect();
     let found = scratch.filtered(&["-c", "17", "greater 201"]);
@@ -61,7 +45,7 @@ fn a_limit_counts_selected_packets() {
 
 #[test]
 fn a_snapshot_length_cuts_what_is_written() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(4_000);
     let all = capture::read(&scratch.input).packets;
     let found = scratch.filtered(&["-s", "60"]).packets;
     assert_eq!(found.len(), all.len());
@@ -74,7 +58,7 @@ fn a_snapshot_length_cuts_what_is_written() {
 
 #[test]
 fn expressions_come_from_words_files_and_programs() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(4_000);
     let expression = "udp src port 1024 or less 46";
     let expected = scratch.count(&[expression]);
     assert!(expected != "0 packets\n" && expected != "4000 packets\n");
@@ -97,7 +81,7 @@ fn expressions_come_from_words_files_and_programs() {
 
 #[test]
 fn verdicts_are_one_number_a_packet() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(4_000);
     let text = run(["filter", "-r", &scratch.input, "--verdicts", "less 100"]).exits(0).text();
     let all = capture::read(&scratch.input).packets;
     let expected = all.iter().map(|one| if one.wire_len <= 100 { "262144" } else { "0" });
@@ -108,7 +92,7 @@ fn verdicts_are_one_number_a_packet() {
 
 #[test]
 fn a_summary_is_a_line_a_packet() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(4_000);
     let text = run(["filter", "-r", &scratch.input, "-c", "3"]).exits(0).text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3);
@@ -126,7 +110,7 @@ fn a_summary_is_a_line_a_packet() {
 
 #[test]
 fn json_of_every_form_has_a_ledger_that_closes() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(4_000);
     let copy = scratch.text("copy.pcap");
     for options in [&["--count"][..], &["--verdicts"], &["-w", &copy], &["-c", "5"]] {
         let common = ["filter", "-r", &scratch.input, "--json"];
@@ -178,7 +162,7 @@ fn files_are_rotated_as_tcpdump_rotates_them() {
 
 #[test]
 fn names_by_time_take_known_conversions_only() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(4_000);
     for pattern in ["x-%Q.pcap", "x-%", "x-%é.pcap"] {
         let name = scratch.text(pattern);
         let ran = run(["filter", "-r", &scratch.input, "-w", &name, "-G", "60"]);
@@ -200,7 +184,7 @@ fn listings_equal_tcpdumps() {
     if !data::has_program("tcpdump") {
         return;
     }
-    let scratch = Scratch::new();
+    let scratch = Scratch::with_packets(4_000);
     let mut compared = 0;
     for expression in data::expressions(&folder) {
         let theirs = Command::new("tcpdump")
