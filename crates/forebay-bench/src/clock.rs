@@ -42,6 +42,16 @@ impl Clock {
         }
     }
 
+    /// Adds the windows of another.
+    pub fn absorb(&mut self, other: Self) {
+        self.windows.extend(other.windows);
+    }
+
+    /// How many windows there were.
+    pub fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
     /// Cycles a nanosecond (GHz).
     pub fn gigahertz(&self) -> f64 {
         self.windows.iter().copied().fold(f64::NAN, f64::max)

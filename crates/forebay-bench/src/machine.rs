@@ -35,3 +35,12 @@ impl Machine {
         }
     }
 }
+
+/// The size of the last level of the first processor's cache, as the kernel writes it.
+pub fn last_level_cache() -> Option<String> {
+    let size = |level: usize| {
+        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
+        fs::read_to_string(path).ok()
+    };
+    (0..8).rev().find_map(size).map(|size| size.trim().to_owned())
+}

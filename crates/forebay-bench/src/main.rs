@@ -36,21 +36,33 @@ struct Options {
     /// Folder for captures, best in memory
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     folder: PathBuf,
+    #[command(flatten)]
+    filters: suites::filters::FilterOptions,
 }
 
 /// The suites there are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Suite {
+    /// Compiled filters beside libpcap, other compilers, and compiled C
+    Filters,
     /// `forebay filter` beside tcpdump, and `forebay split`, on a capture
     Split,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if let Some(hosts) = options.filters.compile_hosts {
+        return ending(suites::filters::probe(hosts));
+    }
     let outcome = match options.suite {
+        Suite::Filters => suites::filters::run(&options),
         Suite::Split => suites::split::run(&options),
     };
-    match outcome.and_then(|record| record.publish(options.json.as_deref())) {
+    ending(outcome.and_then(|record| record.publish(options.json.as_deref())))
+}
+
+fn ending(outcome: Result<(), BenchError>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -68,6 +80,8 @@ enum BenchError {
     Capture(#[from] forebay_io::Error),
     #[error("{0}")]
     Traffic(#[from] forebay_gen::ConfigError),
+    #[error("{0}")]
+    Expression(#[from] forebay_filter::CompileError),
     #[error("{command} failed: {message}")]
     Command { command: String, message: String },
     #[error("wrong answer: {0}")]

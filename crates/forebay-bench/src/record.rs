@@ -46,8 +46,14 @@ pub struct Record {
     pub machine: Machine,
     /// What one must know to read the rows.
     pub notes: Vec<String>,
+    /// What they come down to, where a suite says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Value>,
     /// The measurements.
     pub rows: Vec<Row>,
+    /// What is printed where the rows are too many to be.
+    #[serde(skip)]
+    pub shown: Option<String>,
 }
 
 impl Record {
@@ -55,11 +61,29 @@ impl Record {
     pub fn new(suite: &'static str, notes: Vec<String>, rows: Vec<Row>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let date = iso8601(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
-        Self { suite, date, machine: Machine::here(), notes, rows }
+        Self { suite, date, machine: Machine::here(), notes, summary: None, rows, shown: None }
     }
 
     /// Prints the rows, and writes them to a file where one is named.
     pub fn publish(&self, json: Option<&Path>) -> Result<(), BenchError> {
+        match &self.shown {
+            Some(shown) => print!("{shown}"),
+            None => print!("{}", self.table()),
+        }
+        for note in &self.notes {
+            println!("{note}");
+        }
+        println!("{} cores of {}", self.machine.cores, self.machine.cpu);
+        let Some(path) = json else { return Ok(()) };
+        let failed = || io_error(format!("writing {}", path.display()));
+        let mut text =
+            serde_json::to_string_pretty(self).map_err(io::Error::from).map_err(failed())?;
+        text.push('\n');
+        fs::write(path, text).map_err(failed())
+    }
+
+    /// The rows for a terminal.
+    fn table(&self) -> String {
         let mut table = Table::new(vec![
             Column::left("case"),
             Column::left("set"),
@@ -75,17 +99,7 @@ impl Record {
         for row in &self.rows {
             table.row(row.cells());
         }
-        print!("{}", table.render(terminal_columns(io::stdout()), Colour::stdout()));
-        for note in &self.notes {
-            println!("{note}");
-        }
-        println!("{} cores of {}", self.machine.cores, self.machine.cpu);
-        let Some(path) = json else { return Ok(()) };
-        let failed = || io_error(format!("writing {}", path.display()));
-        let mut text =
-            serde_json::to_string_pretty(self).map_err(io::Error::from).map_err(failed())?;
-        text.push('\n');
-        fs::write(path, text).map_err(failed())
+        table.render(terminal_columns(io::stdout()), Colour::stdout())
     }
 }
 

@@ -30,6 +30,21 @@ impl Sample {
     }
 }
 
+/// The mean of ratios: the root of their product; NaN without values.
+pub fn geometric_mean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
+}
+
+/// Slope and intercept of the line of least squares; nothing without two different x.
+pub fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    let slope = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>() / spread;
+    slope.is_finite().then_some((slope, y - slope * x))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +56,20 @@ mod tests {
         assert_eq!(sample.quantile(0.0), 1.0);
         assert_eq!(sample.quantile(1.0), 4.0);
         assert!(Sample::new(Vec::new()).median().is_nan());
+    }
+
+    #[test]
+    fn a_geometric_mean_does_not_care_which_is_in_the_numerator() {
+        assert!((geometric_mean(&[2.0, 8.0]) - 4.0).abs() < 1e-12);
+        assert!((geometric_mean(&[0.5, 0.125]) - 0.25).abs() < 1e-12);
+        assert!(geometric_mean(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_line_is_found_again_and_a_point_is_no_line() {
+        let (slope, start) = least_squares(&[(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]).unwrap();
+        assert!((slope - 2.0).abs() < 1e-12 && (start - 3.0).abs() < 1e-12);
+        assert_eq!(least_squares(&[(1.0, 5.0), (1.0, 6.0)]), None);
+        assert_eq!(least_squares(&[]), None);
     }
 }

@@ -13,7 +13,8 @@
 //! optimiser recurses over the expression's tests, so that a list of a few
 //! thousand hosts needs more stack than threads usually have: libpcap runs on
 //! a thread of its own with a deep one. Its time grows with the square of their
-//! number and more; that is as with tcpdump.
+//! number and more; that is as with tcpdump. [`crate::lists`] spares lists of
+//! hosts, networks and ports that.
 
 use std::fmt;
 use std::fs::File;
@@ -39,7 +40,9 @@ use crate::verify::{Profile, VerifyError};
 /// packet they keep.
 pub const SNAP_LEN: u32 = 262_144;
 
-/// The longest expression, in bytes.
+/// The longest expression that libpcap is given, in bytes. It takes seconds for
+/// an expression of this length in the cases that it is quick at, and minutes
+/// for a list of hosts.
 pub const MAX_EXPRESSION: usize = 64 << 10;
 
 /// Bytes of stack that libpcap is given: a thousand for each byte of the
@@ -133,26 +136,45 @@ pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError
     if let Some(position) = expression.find('\0') {
         return Err(CompileError::Nul { position });
     }
+    with_libpcap(link, |libpcap| libpcap.compile(expression))
+}
+
+/// Calls `work` with libpcap's compiler for a link type, on a stack that is
+/// deep enough for it.
+pub(crate) fn with_libpcap<T: Send>(
+    link: LinkType,
+    work: impl FnOnce(&Libpcap) -> Result<T, CompileError> + Send,
+) -> Result<T, CompileError> {
+    let on_deep_stack = || {
+        // Nothing is left half-done by a panic in another thread.
+        let _guard = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&Libpcap { capture: empty_capture(link)?, link })
+    };
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("libpcap".to_owned()).stack_size(STACK);
         let running = thread
-            .spawn_scoped(scope, || compile_here(expression, link))
+            .spawn_scoped(scope, on_deep_stack)
             .map_err(|error| CompileError::Thread(error.to_string()))?;
         running.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
-/// Compiles on this thread's stack.
-fn compile_here(expression: &str, link: LinkType) -> Result<Program, CompileError> {
-    // Nothing is left half-done by a panic in another thread.
-    let _guard = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
-    let capture = empty_capture(link)?;
-    match capture.compile(expression, true) {
-        Ok(program) => {
-            let instructions = instructions(&program)?;
-            Ok(Program::verify(&instructions, Profile::Libpcap)?)
+/// libpcap's compiler for one link type.
+pub(crate) struct Libpcap {
+    capture: Capture<Offline>,
+    link: LinkType,
+}
+
+impl Libpcap {
+    /// The program of an expression without zero bytes.
+    pub fn compile(&self, expression: &str) -> Result<Program, CompileError> {
+        match self.capture.compile(expression, true) {
+            Ok(program) => {
+                let instructions = instructions(&program)?;
+                Ok(Program::verify(&instructions, Profile::Libpcap)?)
+            }
+            Err(error) => Err(refusal(&self.capture, expression, self.link, message(error))),
         }
-        Err(error) => Err(refusal(&capture, expression, link, message(error))),
     }
 }
 

@@ -15,12 +15,15 @@ mod caret;
 pub mod compile;
 mod filter_set;
 mod interp;
+pub mod ir;
+pub mod lists;
 mod locate;
 pub mod program;
 pub mod verify;
 
 pub use compile::{CompileError, ExpressionError, compile};
 pub use filter_set::{FilterError, FilterSet};
+pub use lists::compile_function;
 pub use program::instruction::Instruction;
 pub use program::{Program, ProgramError};
 pub use verify::{Profile, Rule, VerifyError};

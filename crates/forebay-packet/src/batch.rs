@@ -243,6 +243,26 @@ impl Batch {
         &self.region.bytes()[start..start + self.cap_len[i] as usize]
     }
 
+    /// Where each packet starts in the region, in bytes. Each offset plus the
+    /// captured length beside it in [`Batch::cap_lens`] is at most the region's
+    /// length.
+    #[must_use]
+    pub fn offsets(&self) -> &[u32] {
+        &self.offset
+    }
+
+    /// Captured length of each packet in bytes.
+    #[must_use]
+    pub fn cap_lens(&self) -> &[u32] {
+        &self.cap_len
+    }
+
+    /// Length of each packet on the wire in bytes.
+    #[must_use]
+    pub fn wire_lens(&self) -> &[u32] {
+        &self.wire_len
+    }
+
     /// Where packet `i` starts in the region, in bytes.
     #[must_use]
     pub fn offset(&self, i: usize) -> u32 {

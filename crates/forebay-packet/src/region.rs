@@ -14,7 +14,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Bytes past the end of a region that may be read, though they mean nothing:
 /// one AVX-512 load.
-pub const TAIL_GUARD: usize = 64;
+pub const TAIL_GUARD: usize = 128;
 
 /// The mapping size from which huge pages are asked for: two of x86-64's.
 const HUGE_FROM: usize = 4 << 20;

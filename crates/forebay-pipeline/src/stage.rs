@@ -1,7 +1,7 @@
 //! The one contract of all stages.
 
 use forebay_balance::Assignment;
-use forebay_filter::{FilterError, FilterSet};
+use forebay_jit::{FilterError, FilterSet};
 use forebay_packet::Batch;
 
 /// What a stage never does to packets. The tests of this crate hold every stage to

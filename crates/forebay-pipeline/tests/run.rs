@@ -5,14 +5,13 @@ mod support;
 use std::collections::VecDeque;
 
 use forebay_balance::Assignment;
-use forebay_filter::FilterSet;
 use forebay_packet::Batch;
 use forebay_pipeline::stages::{Balance, Filter, Fragments, Limit, Window};
 use forebay_pipeline::{Chain, FlowTable, Run, RunError, Worker, run};
 use support::*;
 
 fn chains(n: usize, expression: &str) -> Vec<Chain> {
-    let filter = || Filter::new(FilterSet::new(expression));
+    let filter = || Filter::new(filter_set(expression));
     (0..n).map(|_| Chain::new().with(filter()).with(classify())).collect()
 }
 
@@ -118,7 +117,7 @@ fn a_limit_stops_reading_and_accounts_for_what_was_under_way() {
 fn what_fails_behind_the_limit_is_no_failure_and_the_ledger_closes() {
     let input = traffic(1_000);
     for _ in 0..20 {
-        let chain = |expression| Chain::new().with(Filter::new(FilterSet::new(expression)));
+        let chain = |expression| Chain::new().with(Filter::new(filter_set(expression)));
         let chains = vec![chain("udp"), chain("no such thing")];
         let limit = Chain::new().with(Limit::new(5));
         let outcome = run(workers_of(chains, &input, false), limit, no_failure);

@@ -3,7 +3,6 @@
 mod support;
 
 use forebay_balance::Assignment;
-use forebay_filter::FilterSet;
 use forebay_packet::Batch;
 use forebay_pipeline::stages::{Balance, Filter, Fragments, Limit, Window};
 use forebay_pipeline::{Chain, Settings, Stage};
@@ -12,8 +11,8 @@ use support::*;
 fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
     let assignment = Assignment::of_weights(&[1, 2]).unwrap();
     vec![
-        Box::new(|| Box::new(Filter::new(FilterSet::new("udp src port 1")))),
-        Box::new(|| Box::new(Filter::judge_only(FilterSet::new("udp src port 1")))),
+        Box::new(|| Box::new(Filter::new(filter_set("udp src port 1")))),
+        Box::new(|| Box::new(Filter::judge_only(filter_set("udp src port 1")))),
         Box::new(|| Box::new(classify())),
         Box::new(|| Box::new(Fragments::new(Window::OFFLINE))),
         Box::new(move || Box::new(Balance::new(assignment.clone()))),
@@ -93,7 +92,7 @@ fn stages_do_what_they_promise() {
 #[test]
 fn the_filter_drops_what_does_not_match_and_says_so() {
     let input = traffic(1_000);
-    let mut chain = Chain::new().with(Filter::new(FilterSet::new("udp src port 1")));
+    let mut chain = Chain::new().with(Filter::new(filter_set("udp src port 1")));
     let out = through(&mut chain, batches(&input, 256));
     let expected: Vec<_> = input
         .iter()
@@ -109,14 +108,14 @@ fn the_filter_drops_what_does_not_match_and_says_so() {
 #[test]
 fn settings_take_effect_between_batches_and_lose_nothing() {
     let mut chain = Chain::new()
-        .with(Filter::new(FilterSet::new("udp src port 1")))
+        .with(Filter::new(filter_set("udp src port 1")))
         .with(classify())
         .with(Balance::new(Assignment::of_weights(&[1]).unwrap()));
     let input = traffic(512);
     let before = through(&mut chain, batches(&input, 256));
     assert!(before.iter().all(|batch| batch.output.iter().all(|&output| output == 0)));
     chain.reload(&Settings {
-        filter: Some(FilterSet::new("udp")),
+        filter: Some(filter_set("udp")),
         assignment: Some(Assignment::of_weights(&[1, 1]).unwrap()),
     });
     let after = through(&mut chain, batches(&input, 256));
@@ -127,7 +126,7 @@ fn settings_take_effect_between_batches_and_lose_nothing() {
 
 #[test]
 fn a_filter_that_does_not_compile_names_the_interface() {
-    let mut chain = Chain::new().with(Filter::new(FilterSet::new("port nonsense")));
+    let mut chain = Chain::new().with(Filter::new(filter_set("port nonsense")));
     let batch = batches(&traffic(1), 1).remove(0);
     let error = chain.push(batch, &mut |_| Ok::<(), forebay_pipeline::StageError>(())).unwrap_err();
     assert!(error.to_string().contains("interface 0 (EN10MB)"), "{error}");

@@ -19,6 +19,10 @@ pub struct Cli {
     /// Tell more on standard error; twice for still more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
+    /// Compile filters for this instruction-set level; the highest the machine has if not given.
+    /// The environment variable FOREBAY_ISA does the same
+    #[arg(long, global = true, value_enum, value_name = "LEVEL")]
+    pub isa: Option<Isa>,
     /// What to do
     #[command(subcommand)]
     pub verb: Verb,
@@ -53,7 +57,7 @@ pub struct Selection {
     /// Run a classic BPF program, in the form that `tcpdump -ddd` prints
     #[arg(long, value_name = "FILE", conflicts_with = "expression")]
     pub program: Option<PathBuf>,
-    /// What runs the program
+    /// What runs the filter
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
     /// The pcap expression; several words are joined by blanks, none keep every packet
@@ -64,10 +68,52 @@ pub struct Selection {
 /// Back ends for filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
-    /// The best there is: the interpreter
+    /// What a cost model takes for the fastest
     Auto,
     /// The reference interpreter
     Interp,
+    /// Machine code for a packet after another
+    List,
+    /// Machine code without branches, software-pipelined over the packets of a batch
+    Pe,
+    /// Machine code with branches, software-pipelined: enhanced modulo scheduling
+    Ems,
+}
+
+impl From<Backend> for forebay_jit::Backend {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Auto => Self::Auto,
+            Backend::Interp => Self::Interp,
+            Backend::List => Self::List,
+            Backend::Pe => Self::Pe,
+            Backend::Ems => Self::Ems,
+        }
+    }
+}
+
+/// Instruction-set levels, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Isa {
+    /// Plain x86-64
+    Scalar,
+    /// AVX2
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL
+    Avx512bw,
+    /// The same and AVX-512 VBMI
+    Avx512vbmi,
+}
+
+impl From<Isa> for forebay_jit::Isa {
+    fn from(isa: Isa) -> Self {
+        match isa {
+            Isa::Scalar => Self::Scalar,
+            Isa::Avx2 => Self::Avx2,
+            Isa::Avx512bw => Self::Avx512Bw,
+            Isa::Avx512vbmi => Self::Avx512Vbmi,
+        }
+    }
 }
 
 /// `forebay filter`.
@@ -132,6 +178,16 @@ pub enum Emit {
     Cbpf,
     /// Classic BPF in decimal, for --program
     Ddd,
+    /// The compiler's intermediate representation
+    Ir,
+    /// A C program with a label for each block
+    C,
+    /// A C program of nested ifs
+    CStructured,
+    /// The schedules of the back end's loops
+    Schedule,
+    /// The machine code, disassembled
+    Asm,
 }
 
 /// Who has to accept a program.
@@ -175,6 +231,9 @@ pub struct SplitArgs {
     /// Split only what this pcap expression selects
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,
+    /// What runs the filter
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
     /// What must stay together
     #[arg(long, value_enum, default_value_t = SplitKey::FiveTuple)]
     pub key: SplitKey,

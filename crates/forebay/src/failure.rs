@@ -4,8 +4,9 @@ use std::io;
 use std::process::ExitCode;
 
 use forebay_balance::AssignmentError;
-use forebay_filter::{CompileError, FilterError};
+use forebay_filter::CompileError;
 use forebay_gen::ConfigError;
+use forebay_jit::{FilterError, JitError};
 use forebay_pipeline::{RunError, StageError};
 
 /// A verb's failure.
@@ -20,6 +21,9 @@ pub enum Failure {
     /// The filter expression does not compile for one of the interfaces.
     #[error("{0}")]
     Filter(#[from] FilterError),
+    /// The filter has no machine code.
+    #[error("{0}")]
+    Code(#[from] JitError),
     /// Sensors that cannot be assigned to.
     #[error("{0}")]
     Sensors(#[from] AssignmentError),

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::available_parallelism;
 
-use forebay_filter::{FilterSet, Profile, Program};
+use forebay_filter::{Profile, Program};
 use forebay_io::{Format, Lane, Lanes, ReadOptions, Reader};
+use forebay_jit::{FilterSet, Options};
 use forebay_packet::{Affinity, Batch, DecodeOptions, Interface};
 use forebay_pipeline::{Chain, Worker};
 
-use crate::cli::{KeyArgs, Selection};
+use crate::cli::{Backend, Cli, KeyArgs, Selection};
 use crate::failure::Failure;
 use crate::show::Progress;
 use crate::signals;
@@ -114,12 +115,22 @@ fn unless_stopped(stop: &AtomicBool, error: forebay_io::Error) -> Failure {
 ///
 /// # Errors
 /// When a file cannot be read, or holds no valid program.
-pub fn filter_of(selection: &Selection) -> Result<Option<FilterSet>, Failure> {
+pub fn filter_of(cli: &Cli, selection: &Selection) -> Result<Option<FilterSet>, Failure> {
+    let options = compiler_options(cli, selection.backend)?;
     if let Some(program) = program_of(selection)? {
-        return Ok(Some(FilterSet::of_program(program)));
+        return Ok(Some(FilterSet::of_program(program, options)));
     }
     let expression = expression_of(selection)?;
-    Ok((!expression.trim().is_empty()).then(|| FilterSet::new(expression)))
+    Ok((!expression.trim().is_empty()).then(|| FilterSet::new(expression, options)))
+}
+
+/// How filters are to be compiled.
+///
+/// # Errors
+/// An instruction-set level that this machine lacks.
+pub fn compiler_options(cli: &Cli, backend: Backend) -> Result<Options, Failure> {
+    Options::new(backend.into(), cli.isa.map(Into::into))
+        .map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// The program that `--program` names, if it is given.

@@ -21,6 +21,14 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "owns an anonymous mapping and hands out slices of it",
     },
     UnsafePlace {
+        path: "crates/forebay-jit/src/memory.rs",
+        reason: "maps memory, writes machine code to it, and makes it executable",
+    },
+    UnsafePlace {
+        path: "crates/forebay-jit/src/call.rs",
+        reason: "calls machine code that was made at run time",
+    },
+    UnsafePlace {
         path: "crates/forebay-bench/src/peers/",
         reason: "binds C functions of the programs that the benchmarks run against",
     },
@@ -39,18 +47,26 @@ pub struct Layer {
 pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-packet", uses: &[] },
     Layer { name: "forebay-filter", uses: &["forebay-packet"] },
+    Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
+    Layer {
+        name: "forebay-jit",
+        uses: &["forebay-packet", "forebay-filter", "forebay-codegen"],
+    },
+    Layer { name: "forebay-capi", uses: &["forebay-packet", "forebay-filter", "forebay-jit"] },
     Layer { name: "forebay-io", uses: &["forebay-packet"] },
     Layer { name: "forebay-gen", uses: &["forebay-packet"] },
     Layer { name: "forebay-balance", uses: &["forebay-packet"] },
     Layer {
         name: "forebay-pipeline",
-        uses: &["forebay-packet", "forebay-filter", "forebay-balance"],
+        uses: &["forebay-packet", "forebay-jit", "forebay-balance"],
     },
     Layer {
         name: "forebay",
         uses: &[
             "forebay-packet",
             "forebay-filter",
+            "forebay-codegen",
+            "forebay-jit",
             "forebay-io",
             "forebay-gen",
             "forebay-balance",
@@ -62,6 +78,8 @@ pub const LAYERS: &[Layer] = &[
         uses: &[
             "forebay-packet",
             "forebay-filter",
+            "forebay-codegen",
+            "forebay-jit",
             "forebay-io",
             "forebay-gen",
             "forebay-balance",

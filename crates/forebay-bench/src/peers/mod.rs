@@ -1,3 +1,10 @@
-//! The programs and libraries that forebay is measured beside.
+//! The programs and libraries that forebay is measured beside, and the clock that
+//! times them: what takes `unsafe` in this crate is here.
 
+pub mod bpfjit;
+pub mod c_code;
+pub mod libpcap;
 pub mod process;
+pub mod rte_bpf;
+pub mod stopwatch;
+pub mod touch;

@@ -36,15 +36,36 @@ impl CommandLine {
     pub fn time(&self) -> Result<(Duration, String), BenchError> {
         let started = Instant::now();
         let child = self.spawn()?;
-        let output = child.wait_with_output().map_err(io_error("waiting"))?;
-        let took = started.elapsed();
-        if !output.status.success() {
-            return Err(BenchError::Command {
-                command: format!("{} {}", self.program.display(), self.arguments.join(" ")),
-                message: String::from_utf8_lossy(&output.stderr).into_owned(),
-            });
+        let answer = self.answer_of(child)?;
+        Ok((started.elapsed(), answer))
+    }
+
+    /// Runs it for at most `limit`. Returns what it wrote to standard output, which must
+    /// be little; nothing if it was ended before it was done.
+    pub fn answer_within(&self, limit: Duration) -> Result<Option<String>, BenchError> {
+        let mut child = self.spawn()?;
+        let started = Instant::now();
+        while child.try_wait().map_err(io_error("waiting"))?.is_none() {
+            if started.elapsed() > limit {
+                child.kill().map_err(io_error("ending a process"))?;
+                child.wait().map_err(io_error("waiting"))?;
+                return Ok(None);
+            }
+            thread::sleep(Duration::from_millis(2));
         }
-        Ok((took, String::from_utf8_lossy(&output.stdout).into_owned()))
+        self.answer_of(child).map(Some)
+    }
+
+    /// What a process that ends well wrote to standard output.
+    fn answer_of(&self, child: Child) -> Result<String, BenchError> {
+        let output = child.wait_with_output().map_err(io_error("waiting"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(BenchError::Command {
+            command: format!("{} {}", self.program.display(), self.arguments.join(" ")),
+            message: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
     }
 
     /// Runs it, not timed, and returns the most memory it had resident, in bytes.
@@ -58,6 +79,11 @@ impl CommandLine {
         }
         Ok(peak)
     }
+}
+
+/// The most memory that this process has had resident, in bytes.
+pub fn own_high_water() -> Option<u64> {
+    high_water(Path::new("/proc/self/status"))
 }
 
 /// The kernel's own high-water mark, so that looking now and then is enough.

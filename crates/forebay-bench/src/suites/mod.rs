@@ -1,3 +1,4 @@
 //! The suites, one file each.
 
+pub mod filters;
 pub mod split;

@@ -6,6 +6,7 @@ mod support;
 mod compile;
 mod expressions;
 mod filter_set;
+mod ir;
 mod profiles;
 mod random;
 mod refused;

@@ -45,7 +45,7 @@ fn instruction() -> impl Strategy<Value = Instruction> {
 
 /// Programs that store to every cell first, as older libpcap does not clear
 /// them, and end with returns that take up the last jumps.
-fn program() -> impl Strategy<Value = Vec<Instruction>> {
+pub fn program() -> impl Strategy<Value = Vec<Instruction>> {
     prop::collection::vec(instruction(), 1..40).prop_map(|body| {
         let stores = (0..16).map(|cell| i(0x02, 0, 0, cell));
         let returns = (0..8).map(|n| i(if n % 2 == 0 { 0x16 } else { 0x06 }, 0, 0, n));
@@ -53,8 +53,22 @@ fn program() -> impl Strategy<Value = Vec<Instruction>> {
     })
 }
 
+/// Programs whose unconditional jumps may lead back.
+pub fn looping_program() -> impl Strategy<Value = Vec<Instruction>> {
+    let back = (0_usize..40, 0_usize..40);
+    (program(), prop::collection::vec(back, 1..4)).prop_map(|(mut program, jumps)| {
+        for (at, target) in jumps {
+            // The last instructions stay returns.
+            let (at, target) = (at % (program.len() - 8), target % (program.len() - 8));
+            let distance = (target as u32).wrapping_sub(at as u32 + 1);
+            program[at] = i(0x05, 0, 0, distance);
+        }
+        program
+    })
+}
+
 /// Bytes among which comparisons succeed now and then.
-fn packet() -> impl Strategy<Value = Vec<u8>> {
+pub fn packet() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![0_u8..4, 0_u8..48, any::<u8>()], 0..64)
 }
 

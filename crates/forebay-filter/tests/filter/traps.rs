@@ -1,9 +1,11 @@
-//! The traps of classic BPF, each by a program of its own, against libpcap.
+//! The traps of classic BPF, each by a program of its own, against libpcap; and
+//! the functions made of the programs against the programs.
 
 use forebay_filter::program::instruction::ANCILLARY;
 use forebay_filter::{Instruction, Profile, Program, compile};
 use forebay_packet::LinkType;
 
+use crate::ir::functions;
 use crate::support::instruction as i;
 use crate::support::libpcap::Oracle;
 
@@ -21,9 +23,18 @@ fn program(instructions: &[Instruction]) -> Program {
     Program::verify(instructions, Profile::Libpcap).unwrap()
 }
 
+/// What a program returns, after its functions were found to return the same.
+fn run(program: &Program, packet: &[u8], wire_len: u32) -> u32 {
+    let verdict = program.run(packet, wire_len);
+    for function in functions(program) {
+        assert_eq!(function.run(packet, wire_len), verdict, "{}\n{function}", program.listing());
+    }
+    verdict
+}
+
 /// Our verdict, after libpcap's was found to be the same.
 fn verdict(instructions: &[Instruction], packet: &[u8], wire_len: u32) -> u32 {
-    let verdict = program(instructions).run(packet, wire_len);
+    let verdict = run(&program(instructions), packet, wire_len);
     assert_eq!(verdict, Oracle::new(instructions).run(packet, wire_len), "{instructions:?}");
     verdict
 }
@@ -46,7 +57,7 @@ fn a_load_out_of_bounds_ends_with_0_whatever_surrounds_it() {
         packet[12..14].copy_from_slice(&ip);
         let length = if expression.contains("ip") { 14 } else { 20 };
         assert_eq!(oracle.run(&packet[..length], 9000), expected, "{expression}");
-        assert_eq!(program.run(&packet[..length], 9000), expected, "{expression}");
+        assert_eq!(run(&program, &packet[..length], 9000), expected, "{expression}");
     }
 }
 
@@ -106,8 +117,8 @@ fn shifts_by_32_or_more_give_0() {
         assert_eq!(verdict(&by_x(0x7c), &[], 0), right);
         // libpcap leaves constant counts of 32 or more undefined.
         let by_k = |code| program(&[load_a(0x8000_0001), i(code, 0, 0, count), RETURN_A]);
-        assert_eq!(by_k(0x64).run(&[], 0), left);
-        assert_eq!(by_k(0x74).run(&[], 0), right);
+        assert_eq!(run(&by_k(0x64), &[], 0), left);
+        assert_eq!(run(&by_k(0x74), &[], 0), right);
     }
 }
 
@@ -144,7 +155,7 @@ fn memory_starts_at_0_in_every_run() {
             i(0x87, 0, 0, 0),
             RETURN_A,
         ]);
-        assert_eq!((load.run(&[1], 1), load.run(&[1], 1)), (0, 0));
+        assert_eq!((run(&load, &[1], 1), run(&load, &[1], 1)), (0, 0));
     }
 }
 
@@ -171,7 +182,7 @@ fn length_is_the_wire_length_and_bounds_are_the_captured_length() {
     assert_eq!(verdict(&length, &[0; 4], 1500), 3000);
     assert_eq!(verdict(&[i(0x30, 0, 0, 4), i(0x06, 0, 0, 1)], &[0; 4], 1500), 0);
     let greater = compile("greater 1000", LinkType::ETHERNET).unwrap();
-    assert_eq!((greater.run(&[0; 4], 1000), greater.run(&[0; 4], 999)), (262_144, 0));
+    assert_eq!((run(&greater, &[0; 4], 1000), run(&greater, &[0; 4], 999)), (262_144, 0));
 }
 
 #[test]
@@ -201,18 +212,18 @@ fn protochain_loops_run_to_the_end_of_the_chain() {
     for headers in [0, 1, 2, 9, 1000, 30_000] {
         let packet = extension_headers(headers);
         let wire_len = u32::try_from(packet.len()).unwrap();
-        assert_eq!(chain.run(&packet, wire_len), 262_144, "{headers}");
+        assert_eq!(run(&chain, &packet, wire_len), 262_144, "{headers}");
         assert_eq!(oracle.run(&packet, wire_len), 262_144, "{headers}");
         // The end of the chain is missing.
         let cut = &packet[..packet.len() - 1 - 4 * headers.min(1)];
-        assert_eq!(chain.run(cut, wire_len), oracle.run(cut, wire_len), "{headers}");
+        assert_eq!(run(&chain, cut, wire_len), oracle.run(cut, wire_len), "{headers}");
     }
 }
 
 #[test]
 fn a_loop_without_end_is_ended() {
     let forever = program(&[i(0x05, 0, 0, u32::MAX), i(0x06, 0, 0, 1)]);
-    assert_eq!(forever.run(&[0; 1500], 1500), 0);
+    assert_eq!(run(&forever, &[0; 1500], 1500), 0);
 }
 
 /// Counts A down from `turns`.
@@ -230,5 +241,5 @@ fn counting_loop(turns: u32) -> Vec<Instruction> {
 fn loops_may_turn_once_a_byte_and_4096_times_more() {
     assert_eq!(verdict(&counting_loop(4097), &[], 0), 1);
     assert_eq!(verdict(&counting_loop(4197), &[0; 100], 100), 1);
-    assert_eq!(program(&counting_loop(4198)).run(&[0; 100], 100), 0);
+    assert_eq!(run(&program(&counting_loop(4198)), &[0; 100], 100), 0);
 }

@@ -1,6 +1,6 @@
 //! Keeps the packets that the filter accepts.
 
-use forebay_filter::FilterSet;
+use forebay_jit::FilterSet;
 use forebay_packet::Batch;
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};

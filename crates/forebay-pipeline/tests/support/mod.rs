@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use forebay_jit::{Backend, FilterSet, Options};
 use forebay_packet::{Arena, Batch, Clock, DecodeOptions, Decoder, HashKey, Interface};
 use forebay_pipeline::stages::Classify;
 use forebay_pipeline::{Chain, StageError};
@@ -122,4 +123,9 @@ pub fn traffic(n: usize) -> Vec<(u64, Vec<u8>)> {
             (i * 1_000_000, packet)
         })
         .collect()
+}
+
+/// A filter as it is used by default.
+pub fn filter_set(expression: &str) -> FilterSet {
+    FilterSet::new(expression, Options::new(Backend::Auto, None).unwrap())
 }

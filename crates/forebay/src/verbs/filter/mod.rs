@@ -5,8 +5,8 @@ mod summary;
 
 use std::io::{self, BufWriter, Write};
 
-use forebay_filter::FilterSet;
 use forebay_io::ReadOptions;
+use forebay_jit::FilterSet;
 use forebay_packet::{Batch, Interface};
 use forebay_pipeline::stages::{Filter, Limit};
 use forebay_pipeline::{Chain, Ledger};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::cli::{Cli, FilterArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{Input, filter_of, print, print_json, processors};
+use crate::input::{Input, compiler_options, filter_of, print, print_json, processors};
 use rotate::Files;
 use summary::Summarizer;
 
@@ -31,7 +31,7 @@ pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
     // As libpcap, whose verdicts these are: bytes past the snapshot length do not
     // count.
     let options = ReadOptions { clamp_to_snap_len: true, ..ReadOptions::default() };
-    let mut programs = filter_of(&args.selection)?;
+    let mut programs = filter_of(cli, &args.selection)?;
     let streams = args.write.is_none() && !args.count && !cli.json;
     // A bar would be drawn between the lines of the results.
     let mut input = Input::open(&args.read, &options, cli.quiet || streams)?;
@@ -44,6 +44,10 @@ pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
         Some(limit) => Chain::new().with(Limit::new(limit)),
         None => Chain::new(),
     };
+    // Without an expression there are verdicts all the same.
+    if args.verdicts && programs.is_none() {
+        programs = Some(FilterSet::new("", compiler_options(cli, args.selection.backend)?));
+    }
     let workers = input.workers(chains(args, programs.as_ref()));
     let run = forebay_pipeline::run(workers, serial, |batch| sink.take(batch));
     let mut ledger = run.ledger;
@@ -63,13 +67,7 @@ pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
 }
 
 fn chains(args: &FilterArgs, programs: Option<&FilterSet>) -> Vec<Chain> {
-    let programs = match (programs, args.verdicts) {
-        (Some(programs), _) => Some(programs.clone()),
-        // Without an expression there are verdicts all the same.
-        (None, true) => Some(FilterSet::new("")),
-        (None, false) => None,
-    };
-    let chain = || match &programs {
+    let chain = || match programs {
         Some(programs) if args.verdicts => Chain::new().with(Filter::judge_only(programs.clone())),
         Some(programs) => Chain::new().with(Filter::new(programs.clone())),
         None => Chain::new(),

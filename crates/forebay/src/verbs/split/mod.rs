@@ -10,8 +10,8 @@ mod outputs;
 use std::io;
 
 use forebay_balance::{Assignment, MAX_SENSORS};
-use forebay_filter::FilterSet;
 use forebay_io::ReadOptions;
+use forebay_jit::FilterSet;
 use forebay_packet::{Affinity, Decoder, HashKey};
 use forebay_pipeline::stages::{Balance, Classify, Filter, Fragments, Window};
 use forebay_pipeline::{Chain, FlowTable, Run};
@@ -19,7 +19,7 @@ use forebay_pipeline::{Chain, FlowTable, Run};
 use crate::cli::{Cli, SplitArgs, SplitKey};
 use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{Input, decode_options, print, print_json, processors};
+use crate::input::{Input, compiler_options, decode_options, print, print_json, processors};
 use crate::series::Series;
 use crate::show::{Colour, terminal_columns};
 use outcome::Outcome;
@@ -33,7 +33,8 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let weights = weights(args)?;
     let assignment = Assignment::of_weights(&weights)?;
     let mut input = Input::open(&args.read, &ReadOptions::default(), cli.quiet)?;
-    let mut programs = args.filter.as_ref().map(FilterSet::new);
+    let options = compiler_options(cli, args.backend)?;
+    let mut programs = args.filter.as_ref().map(|filter| FilterSet::new(filter, options));
     if let Some(programs) = &mut programs {
         programs.prepare(input.first_interfaces())?;
     }

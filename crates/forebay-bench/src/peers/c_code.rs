@@ -1,0 +1,114 @@
+//! The C forms of a filter, compiled by the system's compilers and loaded.
+//!
+//! Both compilers get the same text and the flags `-O3 -march=native`; the function
+//! takes a batch, as ours does.
+#![allow(unsafe_code, reason = "loads compiled C and calls it")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use libloading::{Library, Symbol};
+
+use crate::suites::filters::packets::{Engine, Packets};
+
+/// How the text is compiled.
+pub const FLAGS: [&str; 5] = ["-O3", "-march=native", "-std=c11", "-shared", "-fPIC"];
+
+/// `void filter(const uint8_t *base, const uint32_t *offset, const uint32_t *cap_len,
+/// const uint32_t *wire_len, uint32_t *verdict, size_t n)`.
+type Filter = unsafe extern "C" fn(
+    base: *const u8,
+    offset: *const u32,
+    cap_len: *const u32,
+    wire_len: *const u32,
+    verdict: *mut u32,
+    count: usize,
+);
+
+/// A loaded filter.
+#[derive(Debug)]
+pub struct CCode {
+    filter: Filter,
+    /// Holds the code.
+    _library: Library,
+}
+
+impl CCode {
+    /// Compiles `text`, which defines the function `filter`, with `compiler`; files
+    /// called `name` are left in `folder`.
+    pub fn compile(compiler: &Path, text: &str, folder: &Path, name: &str) -> Result<Self, String> {
+        let source = folder.join(format!("{name}.c"));
+        let object = folder.join(format!("{name}.so"));
+        let failed = |error: std::io::Error| format!("{}: {error}", source.display());
+        fs::write(&source, text).map_err(failed)?;
+        let output = Command::new(compiler)
+            .args(FLAGS)
+            .args([OsStr::new("-o"), object.as_os_str(), source.as_os_str()])
+            .output()
+            .map_err(|error| format!("{}: {error}", compiler.display()))?;
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{} refuses the text: {message}", compiler.display()));
+        }
+        // SAFETY: what our own C form was compiled to, which runs nothing when it is
+        // loaded and defines `filter` with this type.
+        unsafe {
+            let library = Library::new(&object).map_err(|error| error.to_string())?;
+            let filter: Symbol<'_, Filter> =
+                library.get(b"filter\0").map_err(|error| error.to_string())?;
+            Ok(Self { filter: *filter, _library: library })
+        }
+    }
+}
+
+impl Engine for CCode {
+    fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
+        assert_eq!(packets.len(), verdict.len());
+        // SAFETY: the code is loaded; the columns and the verdicts have as many places
+        // as `count` says, and the packets lie inside their memory, beyond whose end
+        // the code, which checks every captured length, does not read.
+        unsafe {
+            (self.filter)(
+                packets.memory().as_ptr(),
+                packets.offset().as_ptr(),
+                packets.cap_len().as_ptr(),
+                packets.wire_len().as_ptr(),
+                verdict.as_mut_ptr(),
+                packets.len(),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_packet::Region;
+
+    use super::*;
+    use crate::peers::process::find;
+    use crate::suites::filters::packets::Descriptors;
+
+    #[test]
+    fn text_becomes_a_filter_or_an_error() {
+        let compiler = find("cc").expect("a C compiler builds this crate's dependencies");
+        let folder = tempfile::tempdir().unwrap();
+        let text = "#include <stddef.h>\n#include <stdint.h>\n\
+            void filter(const uint8_t *base, const uint32_t *offset, const uint32_t *cap_len,\n\
+            const uint32_t *wire_len, uint32_t *verdict, size_t n) {\n\
+            for (size_t i = 0; i < n; i++)\n\
+            verdict[i] = base[offset[i]] + 10 * cap_len[i] + 100 * wire_len[i]; }\n";
+        let mut code = CCode::compile(&compiler, text, folder.path(), "sum").unwrap();
+        let mut memory = Region::new(10).unwrap();
+        memory.bytes_mut()[7] = 5;
+        let mut descriptors = Descriptors::default();
+        descriptors.push(7, 2, 3);
+        descriptors.push(0, 1, 1);
+        let mut verdict = [0; 2];
+        code.run(&Packets::new(&memory, &descriptors), &mut verdict);
+        assert_eq!(verdict, [325, 110]);
+        let error = CCode::compile(&compiler, "no C", folder.path(), "broken").unwrap_err();
+        assert!(error.contains("refuses"), "{error}");
+    }
+}

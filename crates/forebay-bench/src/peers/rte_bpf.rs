@@ -1,0 +1,248 @@
+//! DPDK's compiler of BPF, `librte_bpf`, where it is installed.
+//!
+//! The library is loaded at run time. Its converter of classic BPF takes memory from
+//! DPDK's heap, so that DPDK's environment must be started first: once a process, on a
+//! thread of its own, as starting pins the thread it runs on to a processor.
+//!
+//! Compiled code takes a message buffer for each packet. A receive queue would have
+//! filled them in, so they are prepared outside of what is timed, one after another in
+//! the order of the packets. The buffers' packet length is the captured length: code
+//! that loads beyond the first segment would follow a chain of segments that is not
+//! there.
+#![allow(unsafe_code, reason = "loads DPDK, and calls it and the code it makes")]
+
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+use std::thread;
+
+use forebay_filter::{Instruction, Program};
+use libloading::Library;
+
+use super::libpcap::{BpfInsn, instructions};
+use crate::suites::filters::packets::{Engine, Packets};
+
+/// Versions of DPDK's binary interface whose `struct rte_mbuf` is the one below: 22.11,
+/// 23.11 and 24.11.
+const ABI: [u32; 3] = [23, 24, 25];
+
+/// As little of DPDK as will start: no devices, no huge pages, no other process.
+const START: [&str; 9] = [
+    "forebay-bench",
+    "--no-shconf",
+    "--no-huge",
+    "--no-pci",
+    "--no-telemetry",
+    "--log-level=lib.*:error",
+    "-m",
+    "64",
+    "-l",
+];
+
+/// `struct bpf_program` of `<pcap/bpf.h>`.
+#[repr(C)]
+struct BpfProgram {
+    length: c_uint,
+    instructions: *const BpfInsn,
+}
+
+/// `struct rte_bpf_jit` of `<rte_bpf.h>`.
+#[repr(C)]
+struct Jit {
+    code: Option<Code>,
+    size: usize,
+}
+
+/// `struct rte_mbuf` of `<rte_mbuf_core.h>`: two lines, of which code for packets in
+/// one segment reads these fields.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Mbuf {
+    buf_addr: *const u8,
+    buf_iova: u64,
+    data_off: u16,
+    refcnt: u16,
+    nb_segs: u16,
+    port: u16,
+    ol_flags: u64,
+    packet_type: u32,
+    pkt_len: u32,
+    data_len: u16,
+    rest: [u8; 86],
+}
+
+const _: () = assert!(size_of::<Mbuf>() == 128 && std::mem::offset_of!(Mbuf, data_len) == 40);
+
+type Code = unsafe extern "C" fn(context: *mut c_void) -> u64;
+
+/// The functions used.
+#[derive(Debug)]
+struct Dpdk {
+    convert: unsafe extern "C" fn(program: *const BpfProgram) -> *mut c_void,
+    load: unsafe extern "C" fn(parameters: *const c_void) -> *mut c_void,
+    get_jit: unsafe extern "C" fn(bpf: *const c_void, jit: *mut Jit) -> c_int,
+    destroy: unsafe extern "C" fn(bpf: *mut c_void),
+    free: unsafe extern "C" fn(memory: *mut c_void),
+}
+
+impl Dpdk {
+    /// Loads and starts DPDK, once.
+    fn get() -> Result<&'static Self, String> {
+        static DPDK: OnceLock<Result<Dpdk, String>> = OnceLock::new();
+        DPDK.get_or_init(Self::start).as_ref().map_err(String::clone)
+    }
+
+    fn start() -> Result<Self, String> {
+        let (eal, bpf) = ABI
+            .into_iter()
+            .find_map(|abi| Some((library("eal", abi)?, library("bpf", abi)?)))
+            .ok_or("librte_bpf is not installed")?;
+        thread::spawn(move || {
+            // SAFETY: symbols and types are those of DPDK's headers; both libraries
+            // stay loaded for ever.
+            unsafe {
+                start_environment(eal)?;
+                Ok(Self {
+                    convert: symbol(bpf, c"rte_bpf_convert")?,
+                    load: symbol(bpf, c"rte_bpf_load")?,
+                    get_jit: symbol(bpf, c"rte_bpf_get_jit")?,
+                    destroy: symbol(bpf, c"rte_bpf_destroy")?,
+                    free: symbol(eal, c"rte_free")?,
+                })
+            }
+        })
+        .join()
+        .unwrap_or_else(|_| Err("starting DPDK failed".to_owned()))
+    }
+}
+
+/// A DPDK library, loaded for the rest of the process.
+fn library(name: &str, abi: u32) -> Option<&'static Library> {
+    // SAFETY: DPDK's libraries register drivers when they are loaded and have no other
+    // effect; they are never unloaded.
+    let library = unsafe { Library::new(format!("librte_{name}.so.{abi}")) }.ok()?;
+    Some(Box::leak(Box::new(library)))
+}
+
+/// A function of `library`.
+///
+/// # Safety
+/// `T` must be the function's type.
+unsafe fn symbol<T: Copy>(library: &Library, name: &std::ffi::CStr) -> Result<T, String> {
+    // SAFETY: as the caller promises.
+    let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
+    found.map(|symbol| *symbol).map_err(|error| error.to_string())
+}
+
+/// Starts DPDK's environment on a processor that this thread may use.
+///
+/// # Safety
+/// `eal` must be `librte_eal`, and not started yet.
+unsafe fn start_environment(eal: &Library) -> Result<(), String> {
+    type Init = unsafe extern "C" fn(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    let processor = rustix::thread::sched_getcpu().to_string();
+    let words = START.into_iter().chain([processor.as_str()]);
+    let words: Vec<CString> = words.filter_map(|word| CString::new(word).ok()).collect();
+    // DPDK keeps and reorders the pointers.
+    let words: &'static [CString] = Vec::leak(words);
+    let pointers: Vec<*mut c_char> = words.iter().map(|word| word.as_ptr().cast_mut()).collect();
+    let pointers = Vec::leak(pointers);
+    // SAFETY: as the caller promises, and the arguments live as long as the process.
+    let outcome = unsafe {
+        let init: Init = symbol(eal, c"rte_eal_init")?;
+        init(pointers.len() as c_int, pointers.as_mut_ptr())
+    };
+    if outcome < 0 { Err("DPDK's environment does not start".to_owned()) } else { Ok(()) }
+}
+
+/// Whether the instruction is `jset` with a constant of one byte. `emit_tst_imm` of
+/// DPDK's `lib/bpf/bpf_jit_x86.c` gives `test` a constant of one byte then, where the
+/// processor takes four: running into the code behind it crashes. (Seen with 22.11.11.)
+fn breaks_the_compiler(instruction: &Instruction) -> bool {
+    const JSET_K: u16 = 0x45;
+    instruction.code == JSET_K && i8::try_from(instruction.k.cast_signed()).is_ok()
+}
+
+/// A compiled program, and message buffers for the packets it is given.
+#[derive(Debug)]
+pub struct RteBpf {
+    dpdk: &'static Dpdk,
+    bpf: *mut c_void,
+    code: Code,
+    buffers: Vec<Mbuf>,
+}
+
+impl RteBpf {
+    /// Compiles, if DPDK is there and can.
+    pub fn new(program: &Program) -> Result<Self, String> {
+        let dpdk = Dpdk::get()?;
+        if program.instructions().iter().any(breaks_the_compiler) {
+            return Err("librte_bpf encodes a test of bits below 128 wrongly".to_owned());
+        }
+        let instructions = instructions(program);
+        let length = c_uint::try_from(instructions.len()).map_err(|error| error.to_string())?;
+        let classic = BpfProgram { length, instructions: instructions.as_ptr() };
+        // SAFETY: the program is there while it is converted, its parameters while
+        // they are loaded; nothing refers to either later.
+        unsafe {
+            let parameters = (dpdk.convert)(&classic);
+            if parameters.is_null() {
+                return Err("rte_bpf_convert refuses the program".to_owned());
+            }
+            let bpf = (dpdk.load)(parameters);
+            (dpdk.free)(parameters);
+            if bpf.is_null() {
+                return Err("rte_bpf_load refuses the program".to_owned());
+            }
+            let mut jit = Jit { code: None, size: 0 };
+            let outcome = (dpdk.get_jit)(bpf, &mut jit);
+            match jit.code {
+                Some(code) if outcome == 0 => Ok(Self { dpdk, bpf, code, buffers: Vec::new() }),
+                _ => {
+                    (dpdk.destroy)(bpf);
+                    Err("rte_bpf does not compile the program".to_owned())
+                }
+            }
+        }
+    }
+}
+
+impl Engine for RteBpf {
+    fn prepare(&mut self, packets: &Packets<'_>) {
+        let buffer = |i: usize| {
+            let bytes = packets.bytes(i);
+            Mbuf {
+                buf_addr: bytes.as_ptr(),
+                buf_iova: 0,
+                data_off: 0,
+                refcnt: 1,
+                nb_segs: 1,
+                port: 0,
+                ol_flags: 0,
+                packet_type: 0,
+                pkt_len: bytes.len() as u32,
+                data_len: bytes.len().min(usize::from(u16::MAX)) as u16,
+                rest: [0; 86],
+            }
+        };
+        self.buffers.clear();
+        self.buffers.extend((0..packets.len()).map(buffer));
+    }
+
+    fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
+        let buffers = &mut self.buffers[packets.first()..packets.first() + packets.len()];
+        for (buffer, verdict) in buffers.iter_mut().zip(verdict) {
+            let buffer: *mut Mbuf = buffer;
+            // SAFETY: the code is alive and was checked by DPDK to read the buffer and
+            // its packet only; `prepare` has just described the packet, whose memory
+            // the caller holds.
+            *verdict = unsafe { (self.code)(buffer.cast()) } as u32;
+        }
+    }
+}
+
+impl Drop for RteBpf {
+    fn drop(&mut self) {
+        // SAFETY: `new` loaded it, and nothing else destroys it.
+        unsafe { (self.dpdk.destroy)(self.bpf) };
+    }
+}

@@ -1,0 +1,268 @@
+//! Rounds: in each, every engine filters the same packets in the same order, an order
+//! that no engine has seen before.
+//!
+//! The engine that goes first rotates. Before each timed run, untimed: where packets
+//! stay where they are, the loop of `touch` runs over all of them, so that each engine
+//! finds the caches as the others do, whatever the one before left in them; then the
+//! engine runs over other packets for a while ([`WARM_UP`]). In `hot`, the packets of
+//! each batch are copied into the receive buffer.
+
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use forebay_packet::BATCH;
+
+use super::engines::{Contender, Role};
+use super::packets::{Descriptors, Engine, Packets};
+use super::sets::{CACHED, COPIED, Lots, Set, Slots};
+use super::traffic::Traffic;
+use crate::BenchError;
+use crate::clock::Clock;
+use crate::peers::stopwatch::Stopwatch;
+use crate::peers::touch::Touch;
+
+/// Rounds for each window of the clock.
+const ROUNDS_A_WINDOW: usize = 6;
+
+/// How long an engine runs over other packets before it is timed. Its code comes into
+/// the cache, and the processor sees what instructions it uses: where 512-bit ones have
+/// not been used for about a millisecond, their units sleep, and waking them stops the
+/// core for some 20 µs, as much as a thousand packets take.
+const WARM_UP: Duration = Duration::from_micros(100);
+
+/// What all filters are measured with.
+#[derive(Debug)]
+pub struct Bench {
+    stopwatch: Stopwatch,
+    traffic: Traffic,
+    captured: Option<Traffic>,
+    /// What packets are received from, and a receive buffer of one batch.
+    network: Slots,
+    buffer: Slots,
+    /// Slots whose heads fit into the second-level cache.
+    heads: Slots,
+    /// Slots for whole packets, if they are wanted.
+    memory: Option<Slots>,
+    /// Room for the verdicts of a run.
+    verdicts: Vec<u32>,
+    /// Rounds so far: no two have the same order.
+    rounds: u64,
+}
+
+/// libpcap's verdicts for one filter.
+#[derive(Debug)]
+pub struct Expected {
+    /// On the generated packets.
+    pub traffic: Vec<u32>,
+    /// On the captured ones.
+    pub captured: Vec<u32>,
+}
+
+/// What the engines are given in a round.
+struct Round {
+    /// Those that stay where they are; in `hot` they are on the network.
+    packets: Descriptors,
+    expected: Vec<u32>,
+}
+
+/// Nanoseconds a packet in each round, of each contender; nothing for one that has no
+/// part.
+pub type Times = Vec<Option<Vec<f64>>>;
+
+impl Bench {
+    /// Lays the packets out; those of the set `memory` only if `in_memory` is not 0.
+    pub fn new(
+        traffic: Traffic,
+        captured: Option<Traffic>,
+        in_memory: usize,
+    ) -> Result<Self, BenchError> {
+        let memory = match in_memory {
+            0 => None,
+            count => {
+                let mut slots = Slots::of_packets(count)?;
+                let all = traffic.packets();
+                let each: Vec<u32> = (0..count).map(|i| (i % all.len()) as u32).collect();
+                slots.fill(&all, &each);
+                Some(slots)
+            }
+        };
+        let mut buffer = Slots::of_heads(BATCH)?;
+        let first: Vec<u32> = (0..BATCH as u32).collect();
+        buffer.fill(&traffic.packets(), &first);
+        Ok(Self {
+            stopwatch: Stopwatch::calibrate(),
+            traffic,
+            captured,
+            network: Slots::network(COPIED)?,
+            buffer,
+            heads: Slots::of_heads(CACHED)?,
+            memory,
+            verdicts: Vec::new(),
+            rounds: 0,
+        })
+    }
+
+    /// The generated packets.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// The captured packets, if they are there.
+    pub fn captured(&self) -> Option<&Traffic> {
+        self.captured.as_ref()
+    }
+
+    /// What is subtracted from each time, in nanoseconds.
+    pub fn reading_cost(&self) -> f64 {
+        self.stopwatch.cost()
+    }
+
+    /// Whether there are packets for `set`.
+    pub fn has(&self, set: Set) -> bool {
+        match set {
+            Set::Capture => self.captured.is_some(),
+            Set::Memory => self.memory.is_some(),
+            _ => true,
+        }
+    }
+
+    /// Measures every contender on `set`.
+    pub fn measure(
+        &mut self,
+        set: Set,
+        contenders: &mut [Contender],
+        expected: &Expected,
+        rounds: usize,
+        clock: &mut Clock,
+    ) -> Result<Times, BenchError> {
+        let mut times: Times =
+            contenders.iter().map(|one| one.engine.is_some().then(Vec::new)).collect();
+        for number in 0..rounds {
+            let round = self.round(set, expected);
+            for turn in 0..contenders.len() {
+                let index = (number + turn) % contenders.len();
+                let contender = &mut contenders[index];
+                let Some(so_far) = &mut times[index] else { continue };
+                let nanos = match set {
+                    Set::Hot => self.copied(contender, &round),
+                    _ => self.in_place(set, contender, &round),
+                };
+                match nanos {
+                    Ok(nanos) => so_far.push(nanos),
+                    Err(complaint) if contender.role == Role::Peer => {
+                        contender.notes.push(format!("{}, {set}: {complaint}", contender.name));
+                        times[index] = None;
+                    }
+                    Err(complaint) => {
+                        let complaint = format!("{}, {set}: {complaint}", contender.name);
+                        return Err(BenchError::WrongAnswer(complaint));
+                    }
+                }
+            }
+            if number % ROUNDS_A_WINDOW == 0 {
+                clock.sample(1);
+            }
+        }
+        Ok(times)
+    }
+
+    /// The packets of a round, in a new order.
+    fn round(&mut self, set: Set, expected: &Expected) -> Round {
+        self.rounds += 1;
+        let mut lots = Lots::new(self.rounds);
+        let all = self.traffic.descriptors.len();
+        let verdicts_of = |chosen: &[u32], verdicts: &[u32]| {
+            chosen.iter().map(|&i| verdicts[i as usize % verdicts.len()]).collect()
+        };
+        match set {
+            Set::Hot => {
+                let chosen = lots.draw(COPIED, all);
+                self.network.fill(&self.traffic.packets(), &chosen);
+                let expected = verdicts_of(&chosen, &expected.traffic);
+                Round { packets: Descriptors::default(), expected }
+            }
+            Set::Cache | Set::Batch(_) => {
+                let chosen = lots.draw(CACHED, all);
+                self.heads.fill(&self.traffic.packets(), &chosen);
+                Round {
+                    packets: self.heads.descriptors().clone(),
+                    expected: verdicts_of(&chosen, &expected.traffic),
+                }
+            }
+            Set::Memory | Set::Capture => {
+                let (of_set, verdicts) = match (set, &self.memory, &self.captured) {
+                    (Set::Memory, Some(slots), _) => (slots.descriptors(), &expected.traffic),
+                    (_, _, Some(captured)) => (&captured.descriptors, &expected.captured),
+                    _ => (&Descriptors::default(), &expected.traffic),
+                };
+                let order = lots.draw(of_set.len(), of_set.len());
+                Round { packets: of_set.pick(&order), expected: verdicts_of(&order, verdicts) }
+            }
+        }
+    }
+
+    /// Runs over packets that stay where they are. Returns nanoseconds a packet.
+    fn in_place(
+        &mut self,
+        set: Set,
+        contender: &mut Contender,
+        round: &Round,
+    ) -> Result<f64, String> {
+        let Some(engine) = &mut contender.engine else { return Err("is not there".to_owned()) };
+        let memory = match (set, &self.memory, &self.captured) {
+            (Set::Memory, Some(slots), _) => slots.memory(),
+            (Set::Capture, _, Some(captured)) => &captured.memory,
+            _ => self.heads.memory(),
+        };
+        let packets = Packets::new(memory, &round.packets);
+        let verdicts = &mut self.verdicts;
+        verdicts.clear();
+        verdicts.resize(packets.len(), u32::MAX);
+        Touch.run(&packets, verdicts);
+        warm_up(engine.as_mut(), &self.buffer.packets());
+        engine.prepare(&packets);
+        let batch = set.batch();
+        let ticks = self.stopwatch.ticks(|| {
+            for (number, verdicts) in verdicts.chunks_mut(batch).enumerate() {
+                let start = number * batch;
+                engine.run(&packets.slice(start..start + verdicts.len()), verdicts);
+            }
+        });
+        contender.role.check(verdicts, &round.expected)?;
+        Ok(self.stopwatch.nanos(ticks) / packets.len() as f64)
+    }
+
+    /// Copies each batch into the receive buffer and runs over it there. Returns
+    /// nanoseconds a packet.
+    fn copied(&mut self, contender: &mut Contender, round: &Round) -> Result<f64, String> {
+        let Some(engine) = &mut contender.engine else { return Err("is not there".to_owned()) };
+        warm_up(engine.as_mut(), &self.buffer.packets());
+        let mut ticks = 0;
+        let mut verdicts = [u32::MAX; BATCH];
+        for (number, expected) in round.expected.chunks(BATCH).enumerate() {
+            let first = number * BATCH;
+            self.buffer.receive(&self.network, first..first + expected.len());
+            let packets = self.buffer.packets();
+            engine.prepare(&packets);
+            let verdicts = &mut verdicts[..expected.len()];
+            // The copy ends when its stores have left the store buffer, not before.
+            fence(Ordering::SeqCst);
+            ticks += self.stopwatch.ticks(|| engine.run(&packets, verdicts));
+            contender.role.check(verdicts, expected)?;
+        }
+        Ok(self.stopwatch.nanos(ticks) / round.expected.len() as f64)
+    }
+}
+
+/// Runs over these packets for a while.
+fn warm_up(engine: &mut dyn Engine, packets: &Packets<'_>) {
+    let mut verdicts = [0; BATCH];
+    engine.prepare(packets);
+    let started = Instant::now();
+    loop {
+        engine.run(packets, &mut verdicts[..packets.len()]);
+        if started.elapsed() >= WARM_UP {
+            return;
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Where packets lie while they are filtered, and in what order they come.
+//!
+//! Slots follow what the arena of the packet crate promises: a stride that is no power
+//! of two, and packets placed so that the EtherType starts a 64-byte line.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use forebay_packet::{BATCH, Region};
+
+use super::packets::{Descriptors, Packets};
+use crate::peers::touch::ETHER_TYPE;
+use crate::{BenchError, io_error};
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// Where the packet starts in its slot.
+const HEADROOM: usize = LINE - ETHER_TYPE;
+
+/// Bytes from slot to slot in the sets of heads: three lines spread the heads over all
+/// sets of the cache, which two or four would not.
+const HEAD_STRIDE: usize = 3 * LINE;
+
+/// Bytes from slot to slot where packets come from: the longest one generated, and no
+/// line is shared.
+const NETWORK_STRIDE: usize = LINE;
+
+/// Bytes from slot to slot in the set of whole packets: 2 KiB and a line.
+const PACKET_STRIDE: usize = 2048 + LINE;
+
+/// Heads that lie in the second-level cache.
+pub const CACHED: usize = 4_096;
+
+/// Packets that are copied and filtered, a batch at a time, in a round of `hot`.
+pub const COPIED: usize = 16_384;
+
+/// Packets in slots for whole packets.
+pub const IN_MEMORY: usize = 204_800;
+
+/// What a row was measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Set {
+    /// Each batch copied into one receive buffer just before.
+    Hot,
+    /// Heads in the second-level cache.
+    Cache,
+    /// Packets in slots of 2 KB.
+    Memory,
+    /// A capture as its file is.
+    Capture,
+    /// As `cache`, so many packets a call.
+    Batch(usize),
+}
+
+impl Set {
+    /// All sets.
+    pub const ALL: [Self; 9] = [
+        Self::Hot,
+        Self::Cache,
+        Self::Memory,
+        Self::Capture,
+        Self::Batch(1),
+        Self::Batch(8),
+        Self::Batch(32),
+        Self::Batch(64),
+        Self::Batch(256),
+    ];
+
+    /// Packets a call.
+    pub fn batch(self) -> usize {
+        match self {
+            Self::Batch(packets) => packets,
+            _ => BATCH,
+        }
+    }
+}
+
+impl fmt::Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hot => f.write_str("hot"),
+            Self::Cache => f.write_str("cache"),
+            Self::Memory => f.write_str("memory"),
+            Self::Capture => f.write_str("capture"),
+            Self::Batch(packets) => write!(f, "batch-{packets}"),
+        }
+    }
+}
+
+impl FromStr for Set {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.map(|set| set.to_string());
+        let found = Self::ALL.into_iter().find(|set| set.to_string() == text);
+        found.ok_or_else(|| format!("no set is called `{text}`; there are {}", known.join(", ")))
+    }
+}
+
+/// Random numbers that need not be good: a Weyl sequence, mixed (Steele et al., "Fast
+/// splittable pseudorandom number generators", 2014).
+#[derive(Debug)]
+pub struct Lots(u64);
+
+impl Lots {
+    /// Starts a sequence.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        ((u128::from(mixed) * limit as u128) >> 64) as usize
+    }
+
+    /// `count` of the numbers below `limit`, in any order, none twice.
+    pub fn draw(&mut self, count: usize, limit: usize) -> Vec<u32> {
+        let mut numbers: Vec<u32> = (0..limit as u32).collect();
+        let count = count.min(limit);
+        for i in 0..count {
+            let other = i + self.below(limit - i);
+            numbers.swap(i, other);
+        }
+        numbers.truncate(count);
+        numbers
+    }
+}
+
+/// Slots of equal size that packets are copied into.
+#[derive(Debug)]
+pub struct Slots {
+    memory: Region,
+    stride: usize,
+    /// Where a packet starts in its slot.
+    headroom: usize,
+    /// One a filled slot.
+    descriptors: Descriptors,
+}
+
+impl Slots {
+    /// `count` slots for heads.
+    pub fn of_heads(count: usize) -> Result<Self, BenchError> {
+        Self::new(count, HEAD_STRIDE, HEADROOM)
+    }
+
+    /// `count` slots for whole packets.
+    pub fn of_packets(count: usize) -> Result<Self, BenchError> {
+        Self::new(count, PACKET_STRIDE, HEADROOM)
+    }
+
+    /// `count` slots without room between short packets: what they are received from.
+    pub fn network(count: usize) -> Result<Self, BenchError> {
+        Self::new(count, NETWORK_STRIDE, 0)
+    }
+
+    fn new(count: usize, stride: usize, headroom: usize) -> Result<Self, BenchError> {
+        let memory = Region::new(count * stride).map_err(io_error("making room for packets"))?;
+        Ok(Self { memory, stride, headroom, descriptors: Descriptors::default() })
+    }
+
+    /// Copies the packets of `from` that `chosen` names, one a slot. What does not fit
+    /// into a slot stays behind, as by a shorter snap length.
+    pub fn fill(&mut self, from: &Packets<'_>, chosen: &[u32]) {
+        self.descriptors.clear();
+        for (slot, &packet) in chosen.iter().enumerate() {
+            let bytes = from.bytes(packet as usize);
+            let bytes = &bytes[..bytes.len().min(self.stride - self.headroom)];
+            let start = slot * self.stride + self.headroom;
+            self.memory.bytes_mut()[start..start + bytes.len()].copy_from_slice(bytes);
+            let wire_len = from.wire_len()[packet as usize];
+            self.descriptors.push(start as u32, bytes.len() as u32, wire_len);
+        }
+    }
+
+    /// Copies the packets of these slots of `network`, and does little else: what is
+    /// timed comes right after.
+    pub fn receive(&mut self, network: &Self, slots: Range<usize>) {
+        let Descriptors { offset, cap_len, wire_len } = &mut self.descriptors;
+        let starts = (0..slots.len()).map(|slot| (slot * self.stride + self.headroom) as u32);
+        offset.clear();
+        offset.extend(starts);
+        cap_len.clear();
+        cap_len.extend_from_slice(&network.descriptors.cap_len[slots.clone()]);
+        wire_len.clear();
+        wire_len.extend_from_slice(&network.descriptors.wire_len[slots.clone()]);
+        let from =
+            &network.memory.bytes()[slots.start * NETWORK_STRIDE..slots.end * NETWORK_STRIDE];
+        let to = self.memory.bytes_mut().chunks_exact_mut(self.stride);
+        for (from, to) in from.chunks_exact(NETWORK_STRIDE).zip(to) {
+            to[self.headroom..self.headroom + NETWORK_STRIDE].copy_from_slice(from);
+        }
+    }
+
+    /// The memory that the slots are cut from.
+    pub fn memory(&self) -> &Region {
+        &self.memory
+    }
+
+    /// The packets in the order of the slots.
+    pub fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
+    }
+
+    /// The packets, in their memory.
+    pub fn packets(&self) -> Packets<'_> {
+        Packets::new(&self.memory, &self.descriptors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::traffic::Traffic;
+    use super::*;
+
+    #[test]
+    fn lots_are_drawn_once_each() {
+        let mut drawn = Lots::new(1).draw(100, 100);
+        assert_ne!(drawn[..10], (0..10).collect::<Vec<u32>>());
+        drawn.sort_unstable();
+        assert_eq!(drawn, (0..100).collect::<Vec<u32>>());
+        assert_eq!(Lots::new(2).draw(5, 3).len(), 3);
+    }
+
+    #[test]
+    fn the_ether_type_starts_a_line() {
+        let traffic = Traffic::generate(1_000).unwrap();
+        let mut slots = Slots::of_heads(8).unwrap();
+        slots.fill(&traffic.packets(), &[7, 3, 999]);
+        let packets = slots.packets();
+        assert_eq!(packets.len(), 3);
+        assert_eq!(packets.bytes(1), traffic.packets().bytes(3));
+        let ether_type = packets.bytes(2)[ETHER_TYPE..].as_ptr();
+        assert_eq!(ether_type.align_offset(LINE), 0);
+    }
+
+    #[test]
+    fn received_packets_are_those_of_the_network() {
+        let traffic = Traffic::generate(1_000).unwrap();
+        let mut network = Slots::network(10).unwrap();
+        network.fill(&traffic.packets(), &[9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+        let mut buffer = Slots::of_heads(4).unwrap();
+        buffer.receive(&network, 2..6);
+        let (received, all) = (buffer.packets(), traffic.packets());
+        assert_eq!(received.len(), 4);
+        for (i, from) in [7, 6, 5, 4].into_iter().enumerate() {
+            assert_eq!(received.bytes(i), all.bytes(from));
+            assert_eq!(received.wire_len()[i], all.wire_len()[from]);
+        }
+    }
+
+    #[test]
+    fn sets_have_the_names_that_scripts_look_for() {
+        for set in Set::ALL {
+            assert_eq!(set.to_string().parse(), Ok(set));
+        }
+        assert_eq!("batch-64".parse(), Ok(Set::Batch(64)));
+        assert!("warm".parse::<Set>().unwrap_err().contains("batch-256"));
+    }
+}

@@ -1,0 +1,169 @@
+//! The packets: generated ones on which the paper's filters match the paper's shares,
+//! and a capture of real ones.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use forebay_filter::compile;
+use forebay_gen::{Config, Generator, Profile};
+use forebay_packet::{LinkType, Region};
+
+use super::expressions::PAPER;
+use super::packets::{Descriptors, Engine as _, Packets};
+use super::paper::MATCHED;
+use crate::peers::libpcap::Libpcap;
+use crate::{BenchError, io_error};
+
+const SEED: u64 = 20_070_926;
+
+/// Shares may differ from the paper's by this much, in percent of all packets.
+const TOLERANCE: f64 = 1.0;
+
+/// The capture of real packets, in the folder of the data.
+pub const CAPTURE: &str = "mix/dev-mix.pcap";
+
+/// Bytes of a pcap file's header, and of a record's.
+const FILE_HEADER: usize = 24;
+const RECORD_HEADER: usize = 16;
+
+/// Packets in a memory of their own, in the order they came.
+#[derive(Debug)]
+pub struct Traffic {
+    /// Where they lie.
+    pub memory: Region,
+    /// What they are.
+    pub descriptors: Descriptors,
+}
+
+impl Traffic {
+    /// Generates packets, all of them different.
+    pub fn generate(packets: u64) -> Result<Self, BenchError> {
+        let config = Config {
+            packets,
+            flows: packets / 20,
+            seed: SEED,
+            profile: Profile::Paper,
+            ..Config::default()
+        };
+        let longest = usize::from(config.size_or_default());
+        let out_of_memory = || io_error("making room for the packets");
+        let mut memory = Region::new(packets as usize * longest).map_err(out_of_memory())?;
+        let mut descriptors = Descriptors::default();
+        let mut generator = Generator::new(config)?;
+        let mut end = 0;
+        while let Some(batch) = generator.next_batch().map_err(io_error("generating"))? {
+            for i in 0..batch.len() {
+                let packet = batch.packet(i);
+                memory.bytes_mut()[end..end + packet.len()].copy_from_slice(packet);
+                descriptors.push(end as u32, packet.len() as u32, batch.wire_len(i));
+                end += packet.len();
+            }
+        }
+        let traffic = Self { memory, descriptors };
+        let all = traffic.packets();
+        let different: HashSet<&[u8]> = (0..all.len()).map(|i| all.bytes(i)).collect();
+        if different.len() != all.len() {
+            return Err(BenchError::WrongAnswer("generated packets repeat".to_owned()));
+        }
+        Ok(traffic)
+    }
+
+    /// All packets.
+    pub fn packets(&self) -> Packets<'_> {
+        Packets::new(&self.memory, &self.descriptors)
+    }
+
+    /// What libpcap says of every packet.
+    pub fn verdicts(&self, judge: &mut Libpcap) -> Vec<u32> {
+        let mut verdicts = vec![0; self.descriptors.len()];
+        judge.run(&self.packets(), &mut verdicts);
+        verdicts
+    }
+
+    /// The percentage of the packets that each of the paper's filters matches, after
+    /// comparing it with the paper's.
+    pub fn paper_shares(&self) -> Result<Vec<f64>, BenchError> {
+        let share = |(expression, wanted): (&str, f64)| {
+            let program = compile(expression, LinkType::ETHERNET)?;
+            let mut judge = Libpcap::new(&program).map_err(BenchError::WrongAnswer)?;
+            let verdicts = self.verdicts(&mut judge);
+            let matched = verdicts.iter().filter(|&&verdict| verdict != 0).count();
+            let share = 100.0 * matched as f64 / verdicts.len() as f64;
+            if (share - wanted).abs() <= TOLERANCE {
+                return Ok(share);
+            }
+            let complaint = format!("`{expression}` matches {share:.1}% instead of {wanted}%");
+            Err(BenchError::WrongAnswer(complaint))
+        };
+        PAPER.into_iter().zip(MATCHED).map(share).collect()
+    }
+
+    /// Reads the capture of real packets, as its file is; nothing where there is none.
+    pub fn captured() -> Result<Option<Self>, BenchError> {
+        let path = capture_path();
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let doing = || io_error(format!("reading {}", path.display()));
+        let file = std::fs::read(&path).map_err(doing())?;
+        let descriptors = records(&file)
+            .ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidData))
+            .map_err(doing())?;
+        let mut memory = Region::new(file.len()).map_err(doing())?;
+        memory.bytes_mut().copy_from_slice(&file);
+        Ok(Some(Self { memory, descriptors }))
+    }
+}
+
+/// Where the capture of real packets is looked for.
+fn capture_path() -> PathBuf {
+    let data = std::env::var_os("FOREBAY_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    data.join(CAPTURE)
+}
+
+/// The packets of a little-endian pcap file of Ethernet packets.
+fn records(file: &[u8]) -> Option<Descriptors> {
+    let word = |at: usize| Some(u32::from_le_bytes(file.get(at..at + 4)?.try_into().ok()?));
+    let known = word(0)? == 0xa1b2_c3d4 && word(20)? == LinkType::ETHERNET.0;
+    if !known {
+        return None;
+    }
+    let mut descriptors = Descriptors::default();
+    let mut at = FILE_HEADER;
+    while at < file.len() {
+        let (cap_len, wire_len) = (word(at + 8)?, word(at + 12)?);
+        let start = at + RECORD_HEADER;
+        at = start + cap_len as usize;
+        file.get(start..at)?;
+        descriptors.push(start as u32, cap_len, wire_len);
+    }
+    Some(descriptors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_packets_match_the_shares_of_the_paper() {
+        let traffic = Traffic::generate(8_192).unwrap();
+        assert_eq!(traffic.descriptors.len(), 8_192);
+        assert_eq!(traffic.paper_shares().unwrap().len(), 13);
+    }
+
+    #[test]
+    fn records_are_found_and_broken_files_refused() {
+        let mut file = Vec::new();
+        for word in [0xa1b2_c3d4_u32, 0, 0, 0, 65_535, 1, 7, 8, 3, 60] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend([1, 2, 3]);
+        let found = records(&file).unwrap();
+        assert_eq!((found.offset, found.cap_len, found.wire_len), (vec![40], vec![3], vec![60]));
+        assert!(records(&file[..42]).is_none());
+        assert!(records(&file[1..]).is_none());
+    }
+}

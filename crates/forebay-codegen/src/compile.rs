@@ -1,0 +1,169 @@
+//! From a filter to code: back ends in the order they are tried.
+//!
+//! Every filter has `list` code, which takes any packet. A back end for batches
+//! comes on top. What a back end turns down, the next takes: `ems` falls back to
+//! `pe`, and `pe` to `list`; [`Code::remark`] says why. `auto` asks the cost
+//! model, [`crate::cost`].
+
+use std::fmt::Write as _;
+
+use forebay_filter::ir::Function;
+
+use crate::code::{Backend, BatchEntry, Code, Options};
+use crate::cost;
+use crate::emit::assembler::{Assembler, EncodeError, Label};
+use crate::emit::loops::emit_batch_function;
+use crate::regalloc::RegisterPressure;
+use crate::sched::report::report;
+use crate::sched::{ScheduledLoop, schedule_loop};
+use crate::{ems, list, pe};
+
+/// Why a filter has no code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// Interpretation was asked for.
+    #[error("back end 'interp' makes no code")]
+    NoCode,
+    /// An instruction could not be encoded.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+/// Why a filter has no predicated code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NoPe {
+    #[error(transparent)]
+    Unsuited(#[from] pe::Unsuited),
+    #[error(transparent)]
+    Pressure(#[from] RegisterPressure),
+}
+
+/// Code for batches, not encoded yet or encoded already.
+struct Batch {
+    backend: Backend,
+    entry: Label,
+    lanes: usize,
+    least: usize,
+    reach: usize,
+    last_offset: usize,
+    scratch: usize,
+    leaves: bool,
+}
+
+/// Compiles `function` as `options` say.
+///
+/// # Errors
+/// When there is no code to be made, or an instruction cannot be encoded.
+pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileError> {
+    let mut assembler = Assembler::new(options.explain);
+    let mut schedule = String::new();
+    let mut remark = None;
+    let batch = match options.backend {
+        Backend::Interp => return Err(CompileError::NoCode),
+        Backend::List => None,
+        Backend::Pe | Backend::Auto => {
+            predicated(function, options, &mut assembler, &mut schedule, &mut remark)?
+        }
+        Backend::Ems => match ems::compile(function, options, &mut assembler) {
+            Ok(made) => {
+                schedule.push_str(&made.report);
+                let lanes = 1;
+                let (reach, scratch, leaves) = (made.reach, 0, false);
+                let (backend, entry) = (Backend::Ems, made.entry);
+                let last_offset = u32::MAX as usize;
+                let least = lanes;
+                Some(Batch { backend, entry, lanes, least, reach, last_offset, scratch, leaves })
+            }
+            Err(ems::EmsError::Encode(error)) => return Err(error.into()),
+            Err(error) => {
+                remark = Some(format!("not ems: {error}"));
+                predicated(function, options, &mut assembler, &mut schedule, &mut remark)?
+            }
+        },
+    };
+    assembler.align(64)?;
+    let each = list::compile(function, options, &mut assembler)?;
+    let assembled = assembler.finish()?;
+    let entry = |label| assembled.offset(label).unwrap_or(assembled.constants_at);
+    if schedule.is_empty() {
+        let _ = writeln!(schedule, "list: one packet after another, no loop is pipelined");
+    }
+    Ok(Code {
+        each: entry(each),
+        batch: batch.as_ref().map(|batch| BatchEntry {
+            entry: entry(batch.entry),
+            lanes: batch.lanes,
+            least: batch.least,
+            reach: batch.reach,
+            last_offset: batch.last_offset,
+            scratch: batch.scratch,
+            leaves: batch.leaves,
+        }),
+        backend: batch.map_or(Backend::List, |batch| batch.backend),
+        constants_at: assembled.constants_at,
+        notes: assembled.notes,
+        bytes: assembled.bytes,
+        schedule,
+        remark,
+    })
+}
+
+/// Appends predicated code, unless the filter has none or, for `auto`, `list`
+/// would do better.
+fn predicated(
+    function: &Function,
+    options: &Options,
+    assembler: &mut Assembler,
+    schedule: &mut String,
+    remark: &mut Option<String>,
+) -> Result<Option<Batch>, CompileError> {
+    let mut refuse = |reason: String| {
+        let before = remark.take().map(|before| before + "; ").unwrap_or_default();
+        *remark = Some(before + &reason);
+    };
+    let scheduled = match schedule_predicated(function, options, assembler) {
+        Ok(scheduled) => scheduled,
+        Err(error) => {
+            refuse(format!("not pe: {error}"));
+            return Ok(None);
+        }
+    };
+    let (loops, bodies) = scheduled;
+    if options.backend == Backend::Auto && !cost::pe_pays(function, &bodies) {
+        refuse("not pe: list takes fewer cycles".to_owned());
+        return Ok(None);
+    }
+    let least = match options.backend {
+        Backend::Auto => cost::least_packets(function, &bodies).max(loops.lanes),
+        _ => loops.lanes,
+    };
+    for body in bodies.iter().filter(|_| options.explain) {
+        schedule.push_str(&report(body));
+        schedule.push('\n');
+    }
+    let entry = emit_batch_function(assembler, &bodies)?;
+    Ok(Some(Batch {
+        backend: Backend::Pe,
+        entry,
+        lanes: loops.lanes,
+        least,
+        reach: loops.reach,
+        last_offset: loops.last_offset,
+        scratch: loops.scratch,
+        leaves: loops.leaves,
+    }))
+}
+
+fn schedule_predicated(
+    function: &Function,
+    options: &Options,
+    assembler: &mut Assembler,
+) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
+    let loops = pe::select(function, options, &mut assembler.pool)?;
+    let bodies = loops
+        .bodies
+        .iter()
+        .map(|body| schedule_loop(body, &options.into(), options.isa))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok((loops, bodies))
+}

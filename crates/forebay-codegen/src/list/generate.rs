@@ -1,0 +1,451 @@
+//! The code of a filter, node after node.
+
+use forebay_filter::ir::{Arithmetic, Function, Value, ValueId, Width};
+use iced_x86::{Code, MemoryOperand, Register};
+
+use super::allocate::{Contents, Registers};
+use super::block::{Op, Work, schedule};
+use super::fuse::fuse;
+use super::graph::{End, Graph, NodeId, Place};
+use super::output::{Output, Position};
+use super::registers::{ARGUMENTS, CAP_LEN, Gpr, NUMBER, OFFSET, PACKET, VERDICT};
+use super::select::{Condition, Key, Meaning, Test, select};
+use crate::code::{Isa, Options};
+use crate::convention::argument;
+use crate::emit::assembler::{Assembler, EncodeError, Label};
+use crate::explain::predicate::describe;
+
+/// Backward edges that a run may take beyond its captured length, and one.
+const BACKWARD_EDGES: u32 = 4097;
+
+/// Keys that are followed at a node to learn how often they are used; more
+/// than this a hand-written filter hardly has, and the rest are merely used
+/// less well.
+const FOLLOWED: usize = 256;
+
+/// Everything that generating code for one function needs.
+pub(crate) struct Generator<'f> {
+    pub function: &'f Function,
+    graph: Graph<'f>,
+    pub isa: Isa,
+    load_latency: u8,
+    pub output: Output,
+    pub assembler: &'f mut Assembler,
+    pub registers: Registers,
+    /// For each key the last node that planned it, plus one.
+    planned: Vec<u32>,
+    /// The comparison of each node, [`Test::Constant`] for those without.
+    tests: Vec<Test>,
+    /// The slot of each parameter that code was made for.
+    pub parameters: Vec<Option<MemoryOperand>>,
+    /// Slots for arguments until all parameters may be replaced.
+    pub staging: Vec<MemoryOperand>,
+    /// The number of backward edges left to the packet.
+    pub counter: Option<MemoryOperand>,
+    labels: Vec<Label>,
+    next_packet: Label,
+}
+
+/// The code of `function` at the end of `assembler`.
+///
+/// # Errors
+/// When an instruction cannot be encoded.
+pub(crate) fn generate(
+    function: &Function,
+    options: &Options,
+    assembler: &mut Assembler,
+) -> Result<Label, EncodeError> {
+    let mut graph = Graph::new(function);
+    let labels: Vec<Label> = graph.nodes.iter().map(|_| assembler.label()).collect();
+    let next_packet = assembler.label();
+    let keys = Key::count(function);
+    let mut tests = tests(function, &graph);
+    fuse(&mut graph, &mut tests);
+    let generator = Generator {
+        function,
+        isa: options.isa,
+        load_latency: options.load_latency,
+        output: Output::default(),
+        registers: Registers::new(keys, &reserved(function)),
+        planned: vec![0; keys],
+        tests,
+        parameters: vec![None; function.values().len()],
+        staging: Vec::new(),
+        counter: None,
+        labels,
+        next_packet,
+        graph,
+        assembler,
+    };
+    let output = generator.run();
+    output.write(assembler)
+}
+
+/// Registers that instructions of `function` name on their own.
+fn reserved(function: &Function) -> Vec<Gpr> {
+    let mut reserved = Vec::new();
+    for value in function.values() {
+        let Value::Binary { op, right, .. } = *value else { continue };
+        match op {
+            Arithmetic::Div | Arithmetic::Mod => reserved.extend([Gpr::RAX, Gpr::RDX]),
+            Arithmetic::Lsh | Arithmetic::Rsh if function.as_constant(right).is_none() => {
+                reserved.push(Gpr::RCX);
+            }
+            _ => {}
+        }
+        if reserved.len() > 8 {
+            reserved.sort_by_key(|gpr| gpr.0);
+            reserved.dedup();
+        }
+    }
+    reserved
+}
+
+/// The comparison of each node.
+fn tests(function: &Function, graph: &Graph<'_>) -> Vec<Test> {
+    let test = |end: &End<'_>| match *end {
+        End::Test { predicate, .. } => select(function, predicate),
+        End::Jump { .. } | End::Return(_) => Test::Constant(true),
+    };
+    graph.nodes.iter().map(|node| test(&node.end)).collect()
+}
+
+impl Generator<'_> {
+    fn run(mut self) -> Output {
+        self.enter();
+        let entered = (0, self.output.position());
+        let mut ranges: Vec<(Position, Position)> = vec![(0, 0); self.graph.nodes.len()];
+        let mut inherited: Vec<Contents> = vec![Contents::default(); self.graph.nodes.len()];
+        let next = self.next_in_layout();
+        let (trees, places) = self.graph.trees();
+        for (at, &id) in trees.iter().enumerate() {
+            let parent = self.graph.node(id).parent;
+            if parent.is_none() {
+                self.begin_tree(places[id as usize], &trees[at..], &places);
+            }
+            let contents = match (parent, self.graph.node(id).block) {
+                (Some(parent), _) => inherited[parent as usize],
+                (None, Some(block)) => self.arrivals(block),
+                (None, None) => Contents::default(),
+            };
+            self.registers.begin_node(places[id as usize], contents);
+            let start = self.output.position();
+            self.output.bind(self.labels[id as usize]);
+            self.output.note(self.title(id));
+            for &id in self.graph.fused.get(&id).map_or(&[][..], Vec::as_slice) {
+                self.output.note(self.title(id));
+            }
+            if let (None, Some(block)) = (parent, self.graph.node(id).block) {
+                self.keep_arrivals(block);
+            }
+            self.node(id, next[id as usize]);
+            ranges[id as usize] = (start, self.output.position());
+            inherited[id as usize] = self.registers.contents();
+        }
+        let order: Vec<(Position, Position)> = std::iter::once(entered)
+            .chain(self.graph.layout.iter().map(|&id| ranges[id as usize]))
+            .collect();
+        self.output.arrange(&order);
+        self.output
+    }
+
+    /// The node whose code follows each node's.
+    fn next_in_layout(&self) -> Vec<Option<NodeId>> {
+        let mut next = vec![None; self.graph.nodes.len()];
+        for pair in self.graph.layout.windows(2) {
+            next[pair[0] as usize] = Some(pair[1]);
+        }
+        next
+    }
+
+    /// Learns what the tree at the front of `nodes`, whose root is at `root`,
+    /// uses and how often.
+    fn begin_tree(&mut self, root: Place, nodes: &[NodeId], places: &[Place]) {
+        self.registers.begin_tree();
+        let mut pending = Vec::new();
+        for &id in nodes {
+            let position = places[id as usize].position;
+            if !root.has(position) {
+                break;
+            }
+            pending.clear();
+            self.each_key_of(id, |key| pending.push(key));
+            let mut followed = 0;
+            while let Some(key) = pending.pop() {
+                let before = self.registers.add_use(key, position);
+                let is_at_hand = before.is_some_and(|before| {
+                    before.into_iter().any(|at| places[nodes_at(nodes, root, at)].has(position))
+                });
+                followed += 1;
+                if !is_at_hand && followed < FOLLOWED {
+                    let work = self.work(key);
+                    pending.extend(self.sources(key, work).into_iter().flatten());
+                }
+            }
+        }
+    }
+
+    /// What node `id` reads.
+    fn each_key_of(&self, id: NodeId, mut each: impl FnMut(Key)) {
+        match self.graph.node(id).end {
+            End::Test { .. } => self.tests[id as usize].keys().for_each(each),
+            End::Jump { edge, .. } => {
+                let values = edge.arguments.iter().copied();
+                let values = values.filter(|&value| self.function.as_constant(value).is_none());
+                values.for_each(|value| each(Key::full(self.function, value)));
+            }
+            End::Return(value) if self.function.as_constant(value).is_none() => {
+                each(Key::full(self.function, value));
+            }
+            End::Return(_) => {}
+        }
+    }
+
+    /// What every call does first, and what every packet does first.
+    fn enter(&mut self) {
+        let argument = |offset| MemoryOperand::with_base_displ(ARGUMENTS.r64(), offset);
+        let load = Code::Mov_r64_rm64;
+        let loads = self.function.values().iter().any(|value| matches!(value, Value::Load { .. }));
+        if loads {
+            self.output.rm(load, OFFSET.r64(), argument(argument::OFFSET));
+        }
+        self.output.rm(load, CAP_LEN.r64(), argument(argument::CAP_LEN));
+        self.output.rm(load, VERDICT.r64(), argument(argument::VERDICT));
+        self.output.rr(Code::Xor_r32_rm32, NUMBER.r32(), NUMBER.r32());
+        self.output.note("each packet".to_owned());
+        self.output.bind(self.next_packet);
+        if loads {
+            self.output.rm(Code::Mov_r32_rm32, PACKET.r32(), element(OFFSET.r64()));
+            self.output.rm(Code::Add_r64_rm64, PACKET.r64(), argument(argument::BASE));
+        }
+        if self.graph.has_backward_edges {
+            self.set_counter();
+        }
+        if self.graph.layout.is_empty() {
+            self.give_constant(0);
+        }
+    }
+
+    /// Starts the count of backward edges.
+    fn set_counter(&mut self) {
+        let counter = self.output.slot(8);
+        self.counter = Some(counter);
+        let gpr = self.registers.take(&[], &mut self.output);
+        self.output.rm(Code::Mov_r32_rm32, gpr.r32(), element(CAP_LEN.r64()));
+        self.output.ri(Code::Add_rm64_imm32, gpr.r64(), BACKWARD_EDGES);
+        self.output.mr(Code::Mov_rm64_r64, counter, gpr.r64());
+    }
+
+    /// What the code of a node is for.
+    fn title(&self, id: NodeId) -> String {
+        let node = self.graph.node(id);
+        match (node.block, node.end) {
+            (Some(block), End::Test { predicate, .. }) => {
+                format!("b{}: {}", block.0, describe(self.function, predicate))
+            }
+            (Some(block), End::Return(_)) => format!("b{}: verdict", block.0),
+            (Some(block), End::Jump { edge, .. }) => {
+                format!("b{}: on to b{}", block.0, edge.target.0)
+            }
+            (None, End::Jump { edge, .. }) => format!("edge to b{}", edge.target.0),
+            (None, _) => String::new(),
+        }
+    }
+
+    fn node(&mut self, id: NodeId, next: Option<NodeId>) {
+        match self.graph.node(id).end {
+            End::Test { then, otherwise, .. } => {
+                let alias = |id: NodeId| self.graph.alias[id as usize];
+                let (then, otherwise) = (alias(then), alias(otherwise));
+                self.test(id, then, otherwise, next);
+            }
+            End::Jump { target, edge, backward } => {
+                self.pass(edge.target, &edge.arguments);
+                if backward {
+                    self.count_backward_edge();
+                }
+                self.go(self.graph.alias[target as usize], next);
+            }
+            End::Return(value) => self.give(value),
+        }
+    }
+
+    /// Goes to `target`, unless that is what follows.
+    fn go(&mut self, target: NodeId, next: Option<NodeId>) {
+        if next != Some(target) {
+            self.output.jump(Code::Jmp_rel32_64, self.labels[target as usize]);
+        }
+    }
+
+    fn test(&mut self, id: NodeId, then: NodeId, otherwise: NodeId, next: Option<NodeId>) {
+        let test = self.tests[id as usize];
+        if let Test::Constant(holds) = test {
+            return self.go(if holds { then } else { otherwise }, next);
+        }
+        let condition = self.flags(test);
+        let constants = (
+            self.graph.returned_constant(self.function, then),
+            self.graph.returned_constant(self.function, otherwise),
+        );
+        if let (Some(holds), Some(fails)) = constants
+            && then != otherwise
+        {
+            return self.give_either(condition, holds, fails);
+        }
+        if next == Some(then) {
+            self.branch(condition.negated(), otherwise);
+        } else {
+            self.branch(condition, then);
+            self.go(otherwise, next);
+        }
+    }
+
+    fn branch(&mut self, condition: Condition, target: NodeId) {
+        let code = match condition {
+            Condition::Equal => Code::Je_rel32_64,
+            Condition::NotEqual => Code::Jne_rel32_64,
+            Condition::Above => Code::Ja_rel32_64,
+            Condition::AboveOrEqual => Code::Jae_rel32_64,
+            Condition::Below => Code::Jb_rel32_64,
+            Condition::BelowOrEqual => Code::Jbe_rel32_64,
+        };
+        self.output.jump(code, self.labels[target as usize]);
+    }
+
+    /// Ends the packet with `holds` if the flags say `condition`, else with
+    /// `fails`: without a branch, as nothing waits for the verdict.
+    fn give_either(&mut self, condition: Condition, holds: u32, fails: u32) {
+        let verdict = self.registers.take(&[], &mut self.output);
+        let other = self.registers.take(&[verdict], &mut self.output);
+        self.output.ri(Code::Mov_r32_imm32, verdict.r32(), fails);
+        self.output.ri(Code::Mov_r32_imm32, other.r32(), holds);
+        let code = match condition {
+            Condition::Equal => Code::Cmove_r32_rm32,
+            Condition::NotEqual => Code::Cmovne_r32_rm32,
+            Condition::Above => Code::Cmova_r32_rm32,
+            Condition::AboveOrEqual => Code::Cmovae_r32_rm32,
+            Condition::Below => Code::Cmovb_r32_rm32,
+            Condition::BelowOrEqual => Code::Cmovbe_r32_rm32,
+        };
+        self.output.rr(code, verdict.r32(), other.r32());
+        self.output.mr(Code::Mov_rm32_r32, element(VERDICT.r64()), verdict.r32());
+        self.end_packet();
+    }
+
+    /// Ends the packet with `value`.
+    fn give(&mut self, value: ValueId) {
+        if let Some(constant) = self.function.as_constant(value) {
+            return self.give_constant(constant);
+        }
+        let key = Key::full(self.function, value);
+        self.compute(&[key]);
+        let gpr = self.registers.read(key, &[], &mut self.output);
+        self.registers.consumed(key);
+        self.output.mr(Code::Mov_rm32_r32, element(VERDICT.r64()), gpr.r32());
+        self.end_packet();
+    }
+
+    /// Ends the packet with a constant.
+    pub(super) fn give_constant(&mut self, verdict: u32) {
+        self.output.mi(Code::Mov_rm32_imm32, element(VERDICT.r64()), verdict as i32);
+        self.end_packet();
+    }
+
+    fn end_packet(&mut self) {
+        let count = MemoryOperand::with_base_displ(ARGUMENTS.r64(), argument::COUNT);
+        self.output.r(Code::Inc_rm64, NUMBER.r64());
+        self.output.rm(Code::Cmp_r64_rm64, NUMBER.r64(), count);
+        self.output.jump(Code::Jb_rel32_64, self.next_packet);
+        self.output.leave();
+    }
+
+    /// Computes `keys` and announces one reader of each.
+    pub(crate) fn compute(&mut self, keys: &[Key]) {
+        let mut ops = Vec::new();
+        keys.iter().for_each(|&key| self.require(key, &mut ops));
+        for key in
+            keys.iter().copied().chain(ops.iter().flat_map(|op| op.sources.into_iter().flatten()))
+        {
+            self.registers.expect(key);
+        }
+        schedule(&mut ops, self.load_latency);
+        ops.iter().for_each(|op| self.operation(op));
+    }
+
+    /// Appends to `ops` what must be computed for `key`, operands first.
+    fn require(&mut self, key: Key, ops: &mut Vec<Op>) {
+        let mut pending = vec![key];
+        while let Some(&key) = pending.last() {
+            if self.is_at_hand(key, ops) {
+                pending.pop();
+                continue;
+            }
+            let work = self.work(key);
+            let sources = self.sources(key, work);
+            let before = pending.len();
+            for source in sources.into_iter().flatten() {
+                if !self.is_at_hand(source, ops) {
+                    pending.push(source);
+                }
+            }
+            if pending.len() == before {
+                pending.pop();
+                self.planned[key.index()] = ops.len() as u32 + 1;
+                ops.push(Op { key, work, sources });
+            }
+        }
+    }
+
+    /// Whether `key` is in a register or among `ops`.
+    fn is_at_hand(&self, key: Key, ops: &[Op]) -> bool {
+        let planned = self.planned[key.index()] as usize;
+        planned > 0 && ops.get(planned - 1).is_some_and(|op| op.key == key)
+            || self.registers.find(key).is_some()
+    }
+
+    /// How `key` is computed if it is not at hand.
+    fn work(&self, key: Key) -> Work {
+        let value = match key.meaning() {
+            Meaning::Length => return Work::Length,
+            Meaning::Raw(_) => return Work::Load,
+            Meaning::Full(value) => value,
+        };
+        match self.function.get(value) {
+            Value::Constant(_) => Work::Constant,
+            Value::WireLength => Work::WireLength,
+            Value::Parameter { .. } => Work::Slot,
+            Value::Load { width: Width::Word, .. }
+                if self.isa >= Isa::Avx2 && self.registers.find(Key::raw(value)).is_none() =>
+            {
+                Work::LoadReversed
+            }
+            Value::Load { .. } => Work::Reverse,
+            Value::Binary { .. } => Work::Binary,
+        }
+    }
+
+    /// What computing `key` that way reads from registers.
+    fn sources(&self, key: Key, work: Work) -> [Option<Key>; 2] {
+        let (Meaning::Raw(value) | Meaning::Full(value)) = key.meaning() else {
+            return [None, None];
+        };
+        let index =
+            |index: Option<ValueId>| [index.map(|index| Key::full(self.function, index)), None];
+        match (work, self.function.get(value)) {
+            (Work::Load | Work::LoadReversed, Value::Load { index: by, .. }) => index(by),
+            (Work::Reverse, _) => [Some(Key::raw(value)), None],
+            (Work::Binary, Value::Binary { op, left, right }) => self.operands(op, left, right),
+            _ => [None, None],
+        }
+    }
+}
+
+/// The node at `position` in the tree at the front of `nodes`.
+fn nodes_at(nodes: &[NodeId], root: Place, position: u32) -> usize {
+    nodes[(position - root.position) as usize] as usize
+}
+
+/// The packet's element of a table.
+pub(crate) fn element(table: Register) -> MemoryOperand {
+    MemoryOperand::with_base_index_scale(table, NUMBER.r64(), 4)
+}

@@ -1,0 +1,291 @@
+//! The blocks as they are laid out, and what is known about them.
+//!
+//! A [`Node`] is a block, or an edge with work of its own: one that passes
+//! arguments or leads backwards and comes from a test. Nodes form *extended
+//! basic blocks*: trees in which every node but the root is entered from one
+//! place only, its parent, forwards. What a node has in registers, its
+//! children inherit; a root starts with none.
+
+use std::collections::HashMap;
+
+use forebay_filter::ir::{BlockId, Edge, Function, Predicate, Terminator, ValueId};
+
+/// Index of a [`Node`].
+pub(crate) type NodeId = u32;
+
+/// How a node ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End<'f> {
+    Test { predicate: Predicate, then: NodeId, otherwise: NodeId },
+    Jump { target: NodeId, edge: &'f Edge, backward: bool },
+    Return(ValueId),
+}
+
+/// A place in the layout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'f> {
+    /// The block it is, unless it is an edge.
+    pub block: Option<BlockId>,
+    pub end: End<'f>,
+    /// What it inherits registers from.
+    pub parent: Option<NodeId>,
+}
+
+/// Where a node stands among all nodes, when every node is followed by those
+/// that descend from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub position: u32,
+    /// Itself and all that descend from it.
+    size: u32,
+}
+
+impl Place {
+    /// Whether the node at `position` descends from this one, or is it.
+    pub(crate) fn has(self, position: u32) -> bool {
+        (self.position..self.position + self.size).contains(&position)
+    }
+}
+
+/// All nodes that the entry reaches.
+pub(crate) struct Graph<'f> {
+    pub nodes: Vec<Node<'f>>,
+    /// Nodes in the order of their code.
+    pub layout: Vec<NodeId>,
+    /// The node whose code each node shares: itself, but for equal returns.
+    pub alias: Vec<NodeId>,
+    /// How many edges enter each node that is a block.
+    pub entered: Vec<u32>,
+    /// Nodes whose tests are part of another's.
+    pub fused: HashMap<NodeId, Vec<NodeId>>,
+    pub has_backward_edges: bool,
+}
+
+/// How edges enter a block.
+#[derive(Clone, Copy, Default)]
+struct Entries {
+    count: u32,
+    backward: bool,
+}
+
+impl<'f> Graph<'f> {
+    /// The graph of `function`, whose blocks all have a place in it that are
+    /// reached.
+    pub(crate) fn new(function: &'f Function) -> Self {
+        let entries = entries(function);
+        let mut builder = Builder::new(function, &entries);
+        builder.add_blocks();
+        builder.finish()
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> &Node<'f> {
+        &self.nodes[id as usize]
+    }
+
+    /// The nodes that have code, each followed by those that descend from it,
+    /// and where each stands.
+    pub(crate) fn trees(&self) -> (Vec<NodeId>, Vec<Place>) {
+        let mut places = vec![Place::default(); self.nodes.len()];
+        let mut in_layout = self.layout.clone();
+        // A parent has a lower number than its children.
+        in_layout.sort_unstable();
+        for &id in in_layout.iter().rev() {
+            places[id as usize].size += 1;
+            if let Some(parent) = self.node(id).parent {
+                places[parent as usize].size += places[id as usize].size;
+            }
+        }
+        let mut free = vec![0; self.nodes.len()];
+        let mut next_root = 0;
+        let mut trees = vec![0; in_layout.len()];
+        for &id in &in_layout {
+            let size = places[id as usize].size;
+            let next = match self.node(id).parent {
+                Some(parent) => &mut free[parent as usize],
+                None => &mut next_root,
+            };
+            let position = *next;
+            *next += size;
+            free[id as usize] = position + 1;
+            places[id as usize].position = position;
+            trees[position as usize] = id;
+        }
+        (trees, places)
+    }
+
+    /// The constant that `id` does nothing but return, if that is so.
+    pub(crate) fn returned_constant(&self, function: &Function, id: NodeId) -> Option<u32> {
+        match self.node(id).end {
+            End::Return(value) => function.as_constant(value),
+            _ => None,
+        }
+    }
+}
+
+/// For each block how it is entered from blocks that are reached; those with
+/// count 0 are not, save for the entry.
+fn entries(function: &Function) -> Vec<Entries> {
+    let count = function.blocks.len();
+    let mut entries = vec![Entries::default(); count];
+    let mut reached = vec![false; count];
+    let mut pending = vec![0_usize];
+    if let Some(first) = reached.first_mut() {
+        *first = true;
+    }
+    while let Some(index) = pending.pop() {
+        let Some(block) = function.blocks.get(index) else { continue };
+        for edge in block.end.edges() {
+            let target = edge.target.0 as usize;
+            let entry = &mut entries[target];
+            entry.count += 1;
+            entry.backward |= target <= index;
+            if !reached[target] {
+                reached[target] = true;
+                pending.push(target);
+            }
+        }
+    }
+    entries
+}
+
+struct Builder<'f, 'e> {
+    function: &'f Function,
+    entries: &'e [Entries],
+    /// The node of each block that is reached.
+    nodes_of: Vec<Option<NodeId>>,
+    nodes: Vec<Node<'f>>,
+    layout: Vec<NodeId>,
+    /// Edge nodes whose code comes after all blocks.
+    aside: Vec<NodeId>,
+    has_backward_edges: bool,
+}
+
+impl<'f, 'e> Builder<'f, 'e> {
+    fn new(function: &'f Function, entries: &'e [Entries]) -> Self {
+        let mut next = 0;
+        let nodes_of = entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| {
+                (index == 0 || entry.count > 0).then(|| {
+                    next += 1;
+                    next - 1
+                })
+            })
+            .collect();
+        Self {
+            function,
+            entries,
+            nodes_of,
+            nodes: Vec::with_capacity(next as usize + 8),
+            layout: Vec::with_capacity(next as usize + 8),
+            aside: Vec::new(),
+            has_backward_edges: entries.iter().any(|entry| entry.backward && entry.count > 0),
+        }
+    }
+
+    fn add_blocks(&mut self) {
+        let function = self.function;
+        for (index, block) in function.blocks.iter().enumerate() {
+            if self.nodes_of[index].is_none() {
+                continue;
+            }
+            let end = match &block.end {
+                Terminator::Return(value) => End::Return(*value),
+                Terminator::Jump(edge) => self.jump(index, edge),
+                // Filled in below: edge nodes are numbered after all blocks.
+                Terminator::Test { then, .. } => self.jump(index, then),
+            };
+            let block = Some(BlockId(index as u32));
+            self.nodes.push(Node { block, end, parent: None });
+        }
+        for (index, block) in function.blocks.iter().enumerate() {
+            let Some(id) = self.nodes_of[index] else { continue };
+            self.layout.push(id);
+            if let Terminator::Test { predicate, then, otherwise } = &block.end {
+                let then = self.target(index, id, then, true);
+                let otherwise = self.target(index, id, otherwise, false);
+                self.nodes[id as usize].end = End::Test { predicate: *predicate, then, otherwise };
+            } else if let Terminator::Jump(edge) = &block.end {
+                self.adopt(edge, id, index);
+            }
+        }
+    }
+
+    fn jump(&self, from: usize, edge: &'f Edge) -> End<'f> {
+        End::Jump {
+            target: self.node_of(edge.target),
+            edge,
+            backward: edge.target.0 as usize <= from,
+        }
+    }
+
+    /// The node of a block that is reached.
+    fn node_of(&self, block: BlockId) -> NodeId {
+        self.nodes_of[block.0 as usize].unwrap_or(0)
+    }
+
+    /// Where a test of block `from` goes by `edge`: to its target or to a node
+    /// for the edge.
+    fn target(&mut self, from: usize, parent: NodeId, edge: &'f Edge, is_then: bool) -> NodeId {
+        let backward = edge.target.0 as usize <= from;
+        if !backward && edge.arguments.is_empty() {
+            self.adopt(edge, parent, from);
+            return self.node_of(edge.target);
+        }
+        let id = self.nodes.len() as NodeId;
+        let end = self.jump(from, edge);
+        self.nodes.push(Node { block: None, end, parent: Some(parent) });
+        if is_then {
+            self.aside.push(id);
+        } else {
+            self.layout.push(id);
+        }
+        id
+    }
+
+    /// Makes the target of an edge a child of `parent` if it is entered here
+    /// only.
+    fn adopt(&mut self, edge: &Edge, parent: NodeId, from: usize) {
+        let target = edge.target.0 as usize;
+        let entry = self.entries[target];
+        if target > from && target != 0 && entry.count == 1 && edge.arguments.is_empty() {
+            let child = self.node_of(edge.target);
+            self.nodes[child as usize].parent = Some(parent);
+        }
+    }
+
+    fn finish(mut self) -> Graph<'f> {
+        self.layout.append(&mut self.aside);
+        let alias = self.share_returns();
+        let reached = self.nodes_of.iter().zip(self.entries).filter(|(node, _)| node.is_some());
+        let entered = reached.map(|(_, entries)| entries.count).collect();
+        Graph {
+            nodes: self.nodes,
+            layout: self.layout,
+            alias,
+            entered,
+            fused: HashMap::new(),
+            has_backward_edges: self.has_backward_edges,
+        }
+    }
+
+    /// Lets returns of the same constant share the code of the first, and
+    /// takes the others out of the layout.
+    fn share_returns(&mut self) -> Vec<NodeId> {
+        let mut alias: Vec<NodeId> = (0..self.nodes.len() as NodeId).collect();
+        let mut first = HashMap::new();
+        let (function, nodes) = (self.function, &self.nodes);
+        self.layout.retain(|&id| {
+            let End::Return(value) = nodes[id as usize].end else { return true };
+            let Some(constant) = function.as_constant(value) else { return true };
+            let shared = *first.entry(constant).or_insert(id);
+            alias[id as usize] = shared;
+            shared == id
+        });
+        for &shared in first.values() {
+            self.nodes[shared as usize].parent = None;
+        }
+        alias
+    }
+}

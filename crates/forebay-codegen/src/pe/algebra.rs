@@ -1,0 +1,284 @@
+//! The decision function as operations on masks of packets.
+//!
+//! Nodes are evaluated from the ends to the entry, so that each is evaluated
+//! once, whatever the number of paths to it: the mask of a node has a bit for
+//! each packet that would be accepted from there. Mostly one of a node's
+//! successors is an end, and then the node is one instruction: a test under the
+//! mask of the other successor,
+//!
+//! * `if p then N else reject` is `p` under the mask of `N`;
+//! * `if p then accept else N` is, of the packets *not* accepted, `not p` under
+//!   the complement's mask of `N`.
+//!
+//! So a mask is kept either as it is or complemented, whichever suits the nodes
+//! that lead to it. Where both successors are nodes, two tests and an `or` make
+//! the mask.
+
+use super::atom::Atom;
+use super::decision::{Decision, Node, Target};
+use super::layout::Layout;
+use crate::mir::Reg;
+
+/// What an instruction, or a few, can test for all packets of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// The signature agrees in all bits that count.
+    Signature {
+        /// The plane.
+        plane: usize,
+        /// Bits that count.
+        care: u32,
+    },
+    /// The looked-up field was found.
+    Found {
+        /// The plane.
+        plane: usize,
+    },
+    /// Captured bytes are at least so many.
+    Captured(u32),
+    /// Bytes on the wire are at least so many.
+    WireAtLeast(u32),
+    /// Bytes on the wire are so many.
+    WireEqual(u32),
+    /// An atom as it is, where there are no signatures.
+    Lanes(Atom),
+}
+
+/// A mask of packets, or its complement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mask {
+    /// The register.
+    pub reg: Reg,
+    /// Whether it holds the complement.
+    pub inverted: bool,
+}
+
+impl Mask {
+    /// A mask that is in `reg` as it is.
+    #[must_use]
+    pub fn plain(reg: Reg) -> Self {
+        Self { reg, inverted: false }
+    }
+}
+
+/// What a node, or the whole function, comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The same for all packets.
+    Always(bool),
+    /// As the mask says.
+    Packets(Mask),
+}
+
+/// The operations on masks that an instruction set offers.
+pub trait Masks {
+    /// The packets for which `test` holds, or does not, among those of `under`.
+    fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask;
+    /// Both.
+    fn and(&mut self, a: Reg, b: Reg) -> Reg;
+    /// The second and not the first.
+    fn and_not(&mut self, a: Reg, b: Reg) -> Reg;
+    /// Either.
+    fn or(&mut self, a: Reg, b: Reg) -> Reg;
+    /// The complement.
+    fn not(&mut self, a: Reg) -> Reg;
+    /// Says what the next operations are for.
+    fn note(&mut self, text: &str);
+}
+
+/// A test that must hold, or must not.
+pub type Literal = (Test, bool);
+
+/// The tests that a conjunction of atoms and negated atoms comes to.
+#[must_use]
+pub fn literals(literals: &[(Atom, bool)], layout: &Layout) -> Vec<Literal> {
+    let held: Vec<Atom> = literals.iter().filter(|(_, holds)| *holds).map(|l| l.0).collect();
+    let mut all: Vec<Literal> = tests(&held, layout).into_iter().map(|t| (t, true)).collect();
+    for (atom, _) in literals.iter().filter(|(_, holds)| !holds) {
+        // One test each, for an atom lies in one plane: the negation of several
+        // tests would be no conjunction.
+        all.extend(tests(&[*atom], layout).into_iter().map(|test| (test, false)));
+    }
+    all
+}
+
+/// The tests that a conjunction of atoms comes to.
+#[must_use]
+pub fn tests(atoms: &[Atom], layout: &Layout) -> Vec<Test> {
+    let mut tests: Vec<Test> = Vec::new();
+    for atom in atoms {
+        match *atom {
+            Atom::Captured(bytes) => match find(&mut tests, |t| matches!(t, Test::Captured(_))) {
+                Some(Test::Captured(most)) => *most = bytes.max(*most),
+                _ => tests.push(Test::Captured(bytes)),
+            },
+            Atom::WireAtLeast(bytes) => tests.push(Test::WireAtLeast(bytes)),
+            Atom::WireEqual(bytes) => tests.push(Test::WireEqual(bytes)),
+            Atom::Equal(..) | Atom::AtLeast(..) => {
+                if let Some(place) = layout.place(atom) {
+                    let same = |t: &Test| matches!(t, Test::Signature { plane, .. } if *plane == place.plane);
+                    match find(&mut tests, same) {
+                        Some(Test::Signature { care, .. }) => *care |= place.care,
+                        _ => {
+                            let (plane, care) = (place.plane, place.care);
+                            tests.push(Test::Signature { plane, care });
+                        }
+                    }
+                }
+            }
+            Atom::Computed(..) => tests.push(Test::Lanes(*atom)),
+            Atom::Member(..) => {
+                let found = layout.place(atom);
+                tests.extend(found.map(|place| Test::Found { plane: place.plane }));
+            }
+        }
+    }
+    tests
+}
+
+fn find(tests: &mut [Test], which: impl Fn(&Test) -> bool) -> Option<&mut Test> {
+    tests.iter_mut().find(|test| which(test))
+}
+
+/// What the decision function comes to; `group` gives the tests of a node.
+pub fn evaluate(
+    decision: &Decision,
+    group: impl Fn(&Node) -> Vec<Literal>,
+    masks: &mut impl Masks,
+) -> Outcome {
+    let inverted = wanted_inverted(decision);
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(decision.nodes.len());
+    let outcome = |target: Target, outcomes: &[Outcome]| match target {
+        Target::End(accepted) => Outcome::Always(accepted),
+        Target::Node(index) => outcomes[index],
+    };
+    for (index, node) in decision.nodes.iter().enumerate() {
+        let then = outcome(node.then, &outcomes);
+        let otherwise = outcome(node.otherwise, &outcomes);
+        masks.note(&node.text);
+        let result = choose(&group(node), then, otherwise, inverted[index], masks);
+        outcomes.push(result);
+    }
+    outcome(decision.entry, &outcomes)
+}
+
+/// For each node, whether most of the nodes that lead to it want its
+/// complement.
+fn wanted_inverted(decision: &Decision) -> Vec<bool> {
+    let mut votes = vec![0_i32; decision.nodes.len()];
+    for index in (0..decision.nodes.len()).rev() {
+        let node = &decision.nodes[index];
+        let own = if votes[index] > 0 { 1 } else { -1 };
+        match (node.then, node.otherwise) {
+            (Target::End(accepted), Target::Node(next)) => {
+                votes[next] += if accepted { 1 } else { -1 };
+            }
+            (Target::Node(next), Target::End(accepted)) => {
+                votes[next] += if accepted { 1 } else { -1 };
+            }
+            (Target::Node(a), Target::Node(b)) => {
+                votes[a] += own;
+                votes[b] += own;
+            }
+            (Target::End(_), Target::End(_)) => {}
+        }
+    }
+    votes.into_iter().map(|votes| votes > 0).collect()
+}
+
+/// `then` where all tests are as they must, `otherwise` elsewhere.
+fn choose(
+    tests: &[Literal],
+    then: Outcome,
+    otherwise: Outcome,
+    inverted: bool,
+    masks: &mut impl Masks,
+) -> Outcome {
+    use Outcome::{Always, Packets};
+    let mask = match (then, otherwise) {
+        (Always(a), Always(b)) if a == b => return Always(a),
+        (Always(accepted), Always(_)) => {
+            // Of one test, either form costs the same.
+            let all = accepted != inverted || tests.len() > 1;
+            // Plain if what was computed is what is accepted.
+            flip(so(tests, all, None, masks), all != accepted)
+        }
+        (Packets(mask), Always(false)) => so_among(tests, mask, masks),
+        // Accepted unless the tests are so and `then` does not accept.
+        (Packets(mask), Always(true)) => flip(so_among(tests, flip(mask, true), masks), true),
+        (Always(false), Packets(mask)) => not_so_among(tests, mask, masks),
+        (Always(true), Packets(mask)) => flip(not_so_among(tests, flip(mask, true), masks), true),
+        (Packets(then), Packets(otherwise)) => either(tests, then, otherwise, masks),
+    };
+    Packets(mask)
+}
+
+fn flip(mask: Mask, really: bool) -> Mask {
+    Mask { inverted: mask.inverted != really, ..mask }
+}
+
+/// The packets of `under` for which all tests are as they must; or, for `all`
+/// false and without `under`, those for which one is not.
+fn so(tests: &[Literal], all: bool, under: Option<Reg>, masks: &mut impl Masks) -> Mask {
+    if let ([(test, holds)], false) = (tests, all) {
+        return masks.test(*test, !holds, under);
+    }
+    let mut among = under.map(Mask::plain);
+    for (test, holds) in tests {
+        let reg = among.map(|mask| plain(mask, masks));
+        among = Some(masks.test(*test, *holds, reg));
+    }
+    // There is at least one test.
+    let mask = among.unwrap_or(Mask { reg: Reg(0), inverted: false });
+    flip(mask, !all)
+}
+
+fn plain(mask: Mask, masks: &mut impl Masks) -> Reg {
+    if mask.inverted { masks.not(mask.reg) } else { mask.reg }
+}
+
+/// Those of `mask` for which all tests are as they must.
+fn so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
+    if !mask.inverted {
+        return so(tests, true, Some(mask.reg), masks);
+    }
+    let held = so(tests, true, None, masks);
+    if held.inverted {
+        return flip(Mask::plain(masks.or(held.reg, mask.reg)), true);
+    }
+    Mask::plain(masks.and_not(mask.reg, held.reg))
+}
+
+/// Those of `mask` for which some test is not as it must.
+fn not_so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
+    if let ([(test, holds)], false) = (tests, mask.inverted) {
+        return masks.test(*test, !holds, Some(mask.reg));
+    }
+    let held = so(tests, true, None, masks);
+    match (held.inverted, mask.inverted) {
+        (false, false) => Mask::plain(masks.and_not(held.reg, mask.reg)),
+        (false, true) => flip(Mask::plain(masks.or(held.reg, mask.reg)), true),
+        (true, false) => Mask::plain(masks.and(held.reg, mask.reg)),
+        (true, true) => Mask::plain(masks.and_not(mask.reg, held.reg)),
+    }
+}
+
+/// `then` among the packets for which all tests are as they must, `otherwise`
+/// among the others.
+fn either(tests: &[Literal], then: Mask, otherwise: Mask, masks: &mut impl Masks) -> Mask {
+    let otherwise =
+        if otherwise.inverted == then.inverted { otherwise.reg } else { masks.not(otherwise.reg) };
+    let (a, b) = if let [(test, holds)] = tests {
+        let a = masks.test(*test, *holds, Some(then.reg));
+        let b = masks.test(*test, !holds, Some(otherwise));
+        (plain(a, masks), plain(b, masks))
+    } else {
+        let held = so(tests, true, None, masks);
+        if held.inverted {
+            (masks.and_not(held.reg, then.reg), masks.and(held.reg, otherwise))
+        } else {
+            (masks.and(held.reg, then.reg), masks.and_not(held.reg, otherwise))
+        }
+    };
+    Mask { reg: masks.or(a, b), inverted: then.inverted }
+}

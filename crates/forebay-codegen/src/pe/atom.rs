@@ -1,0 +1,321 @@
+//! Which predicates a lane can hold.
+//!
+//! A lane holds up to four bytes of the packet at a fixed offset, under a
+//! mask, and compares them with a constant. Shifts and masks of the IR are
+//! folded into that form: `(half[20] & 0x1fff) != 0`, `byte[0] >> 4 == 4` and
+//! `(byte[14] & 15) << 2 >= 24` are all one masked comparison.
+//!
+//! An index that depends on the packet is *assumed* to have its usual value:
+//! four times a nibble of a byte is taken for the length of an IP header, 20.
+//! Whoever uses an atom with assumptions must leave out the packets for which
+//! one of them is wrong.
+
+use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, SetId, Value, ValueId, Width};
+
+/// Bytes of the packet under a mask; the number they give is big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Field {
+    /// Where the bytes start, from the packet's start.
+    pub offset: u32,
+    /// How many: 1, 2 or 4.
+    pub bytes: u32,
+    /// Bits that count; no bit above the field's bytes.
+    pub mask: u32,
+}
+
+/// A predicate that lanes can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Atom {
+    /// The field equals the constant, which has no bit outside the mask.
+    Equal(Field, u32),
+    /// The field is at least the constant.
+    AtLeast(Field, u32),
+    /// At least so many bytes were captured.
+    Captured(u32),
+    /// The length on the wire is at least this.
+    WireAtLeast(u32),
+    /// The length on the wire is this.
+    WireEqual(u32),
+    /// The field is in the set.
+    Member(Field, SetId),
+    /// A comparison of what is computed from the packet: for lanes that hold
+    /// whole values, packet by packet, not for signatures.
+    Computed(Relation, ValueId, ValueId),
+}
+
+/// An atom or its negation, or something that is always so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Literal {
+    /// The atom holds.
+    Is(Atom),
+    /// The atom does not hold.
+    Not(Atom),
+    /// Known beforehand.
+    Always(bool),
+}
+
+impl Literal {
+    fn negated(self) -> Self {
+        match self {
+            Self::Is(atom) => Self::Not(atom),
+            Self::Not(atom) => Self::Is(atom),
+            Self::Always(holds) => Self::Always(!holds),
+        }
+    }
+}
+
+/// An assumption about the packet: this field has this value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Assumption {
+    /// The field.
+    pub field: Field,
+    /// What it is taken to be.
+    pub value: u32,
+}
+
+/// What the header length in words of an IP header without options is.
+const USUAL_HEADER_WORDS: u32 = 5;
+
+/// What is known of a value.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Number(u32),
+    WireLength,
+    /// The field times 2 to the power of `left`, or divided by that of −`left`.
+    Field {
+        field: Field,
+        left: i32,
+    },
+}
+
+/// Reads a function's predicates as literals, and collects assumptions.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    function: &'a Function,
+    /// What has been assumed so far.
+    pub assumptions: Vec<Assumption>,
+    /// Which of them the predicate read last relies on, a bit each.
+    relied_on: u32,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `function`.
+    #[must_use]
+    pub fn new(function: &'a Function) -> Self {
+        Self { function, assumptions: Vec::new(), relied_on: 0 }
+    }
+
+    /// The literal that `predicate` is, and the assumptions it relies on as
+    /// bits; nothing if no lane can hold it.
+    pub fn literal(&mut self, predicate: &Predicate) -> Option<(Literal, u32)> {
+        self.relied_on = 0;
+        let literal = match *predicate {
+            Predicate::Captured { index, bytes } => {
+                let index = match index {
+                    Some(index) => self.assumed(index)?,
+                    None => 0,
+                };
+                Literal::Is(Atom::Captured(index.checked_add(bytes)?))
+            }
+            Predicate::Compare { relation, left, right } => {
+                match self.of_shape(relation, left, right) {
+                    Some(literal) => literal,
+                    None => {
+                        self.relied_on = 0;
+                        self.computable(left).then_some(())?;
+                        self.computable(right).then_some(())?;
+                        Literal::Is(Atom::Computed(relation, left, right))
+                    }
+                }
+            }
+            Predicate::Member { value, set } => match self.shape(value)? {
+                Shape::Field { field, left: 0 } => Literal::Is(Atom::Member(field, set)),
+                _ => return None,
+            },
+        };
+        Some((literal, self.relied_on))
+    }
+
+    fn of_shape(&mut self, relation: Relation, left: ValueId, right: ValueId) -> Option<Literal> {
+        let constant = self.function.as_constant(right)?;
+        compare(self.shape(left)?, relation, constant)
+    }
+
+    /// Whether lanes of 32 bits can compute `value`; notes what it assumes.
+    fn computable(&mut self, value: ValueId) -> bool {
+        match self.function.get(value) {
+            Value::Constant(_) | Value::WireLength => true,
+            Value::Load { index: None, .. } => true,
+            Value::Load { index: Some(index), .. } => self.assumed(index).is_some(),
+            Value::Binary { op: Arithmetic::Div | Arithmetic::Mod, .. } => false,
+            Value::Binary { left, right, .. } => self.computable(left) && self.computable(right),
+            Value::Parameter { .. } => false,
+        }
+    }
+
+    /// Where a load starts, under the assumptions made before.
+    pub(super) fn offset(&mut self, index: Option<ValueId>, displacement: u32) -> Option<u32> {
+        let index = match index {
+            Some(index) => self.assumed(index)?,
+            None => 0,
+        };
+        index.checked_add(displacement)
+    }
+
+    fn shape(&mut self, value: ValueId) -> Option<Shape> {
+        match self.function.get(value) {
+            Value::Constant(number) => Some(Shape::Number(number)),
+            Value::WireLength => Some(Shape::WireLength),
+            Value::Load { width, index, displacement } => {
+                let offset = self.offset(index, displacement)?;
+                let field = Field { offset, bytes: width.bytes(), mask: width.max() };
+                Some(Shape::Field { field, left: 0 })
+            }
+            Value::Binary { op, left, right } => {
+                let constant = self.function.as_constant(right)?;
+                shifted(self.shape(left)?, op, constant)
+            }
+            Value::Parameter { .. } => None,
+        }
+    }
+
+    /// What an index is, or is taken to be.
+    fn assumed(&mut self, value: ValueId) -> Option<u32> {
+        if let Some(number) = self.function.as_constant(value) {
+            return Some(number);
+        }
+        if let Some(Shape::Field { field, left: 2 }) = self.shape(value)
+            && field.bytes == 1
+            && field.mask == 0x0f
+        {
+            self.assume(Assumption { field, value: USUAL_HEADER_WORDS })?;
+            return Some(USUAL_HEADER_WORDS << 2);
+        }
+        let Value::Binary { op: Arithmetic::Add, left, right } = self.function.get(value) else {
+            return None;
+        };
+        self.assumed(left)?.checked_add(self.assumed(right)?)
+    }
+
+    fn assume(&mut self, assumption: Assumption) -> Option<()> {
+        let known = self.assumptions.iter().position(|known| *known == assumption);
+        let index = known.unwrap_or_else(|| {
+            self.assumptions.push(assumption);
+            self.assumptions.len() - 1
+        });
+        self.relied_on |= 1u32.checked_shl(index as u32)?;
+        Some(())
+    }
+}
+
+/// `shape` after an operation with a constant, if it keeps a shape.
+fn shifted(shape: Shape, op: Arithmetic, constant: u32) -> Option<Shape> {
+    let Shape::Field { field, left } = shape else { return None };
+    let distance = i32::try_from(constant).ok();
+    match op {
+        Arithmetic::And => {
+            let mask = field.mask & move_bits(constant, -left);
+            Some(Shape::Field { field: Field { mask, ..field }, left })
+        }
+        Arithmetic::Mul if constant.is_power_of_two() => {
+            move_left(field, left, constant.trailing_zeros() as i32)
+        }
+        Arithmetic::Lsh => move_left(field, left, distance.filter(|&d| d < 32)?),
+        Arithmetic::Div if constant.is_power_of_two() => {
+            move_right(field, left, constant.trailing_zeros() as i32)
+        }
+        Arithmetic::Rsh => move_right(field, left, distance.filter(|&d| d < 32)?),
+        _ => None,
+    }
+}
+
+/// The bits of `number` moved left, or right if `left` is negative.
+fn move_bits(number: u32, left: i32) -> u32 {
+    if left >= 0 {
+        number.checked_shl(left.unsigned_abs()).unwrap_or(0)
+    } else {
+        number.checked_shr(left.unsigned_abs()).unwrap_or(0)
+    }
+}
+
+/// A shift to the left that loses no bit.
+fn move_left(field: Field, left: i32, by: i32) -> Option<Shape> {
+    let left = left + by;
+    let lossless = left < 0 || u64::from(field.mask) << left.min(32) <= u64::from(u32::MAX);
+    lossless.then_some(Shape::Field { field, left })
+}
+
+/// A shift to the right; the bits it loses no longer count.
+fn move_right(field: Field, left: i32, by: i32) -> Option<Shape> {
+    let left = left - by;
+    let kept = if left < 0 { move_bits(u32::MAX, -left) } else { u32::MAX };
+    Some(Shape::Field { field: Field { mask: field.mask & kept, ..field }, left })
+}
+
+fn compare(shape: Shape, relation: Relation, constant: u32) -> Option<Literal> {
+    match shape {
+        Shape::Number(number) => Some(Literal::Always(holds(relation, number, constant))),
+        Shape::WireLength => match relation {
+            Relation::Equal => Some(Literal::Is(Atom::WireEqual(constant))),
+            Relation::GreaterOrEqual => Some(Literal::Is(Atom::WireAtLeast(constant))),
+            Relation::Greater => Some(match constant.checked_add(1) {
+                Some(least) => Literal::Is(Atom::WireAtLeast(least)),
+                None => Literal::Always(false),
+            }),
+            Relation::AnyBit => None,
+        },
+        Shape::Field { field, left } => Some(match relation {
+            Relation::Equal => equal(field, left, constant),
+            Relation::AnyBit => {
+                let mask = field.mask & move_bits(constant, -left);
+                equal(Field { mask, ..field }, 0, 0).negated()
+            }
+            Relation::GreaterOrEqual => at_least(field, left, u64::from(constant)),
+            Relation::Greater => at_least(field, left, u64::from(constant) + 1),
+        }),
+    }
+}
+
+fn holds(relation: Relation, left: u32, right: u32) -> bool {
+    match relation {
+        Relation::Equal => left == right,
+        Relation::Greater => left > right,
+        Relation::GreaterOrEqual => left >= right,
+        Relation::AnyBit => left & right != 0,
+    }
+}
+
+fn equal(field: Field, left: i32, constant: u32) -> Literal {
+    let unshifted = move_bits(constant, -left);
+    if move_bits(unshifted, left) != constant || unshifted & !field.mask != 0 {
+        return Literal::Always(false);
+    }
+    if field.mask == 0 {
+        return Literal::Always(true);
+    }
+    Literal::Is(Atom::Equal(field, unshifted))
+}
+
+/// Whether the shifted field is at least `constant`, of up to 33 bits.
+fn at_least(field: Field, left: i32, constant: u64) -> Literal {
+    let unshifted = if left >= 0 {
+        constant.div_ceil(1 << left)
+    } else {
+        constant << left.unsigned_abs().min(31)
+    };
+    match u32::try_from(unshifted) {
+        Ok(0) => Literal::Always(true),
+        Ok(least) if least <= field.mask => Literal::Is(Atom::AtLeast(field, least)),
+        _ => Literal::Always(false),
+    }
+}
+
+/// The width that loads a field.
+#[must_use]
+pub fn width(field: Field) -> Width {
+    match field.bytes {
+        1 => Width::Byte,
+        2 => Width::Half,
+        _ => Width::Word,
+    }
+}

@@ -1,0 +1,133 @@
+//! Vectors of constants that the loops read.
+
+use super::layout::{Element, Layout, Plane};
+use crate::emit::pool::Pool;
+use crate::mir::{Address, Base, Index, InvariantSource, LoopBody, Operand, PoolId, Reg, RegClass};
+use iced_x86::Code;
+
+/// Hands out constants, the first few in registers that stay set.
+pub(super) struct Constants {
+    load: Code,
+    left: usize,
+    known: Vec<(PoolId, Reg)>,
+}
+
+impl Constants {
+    /// `load` is the instruction that loads a whole vector; `most` constants are
+    /// kept in registers, and the rest are read from memory each time.
+    pub(super) fn new(load: Code, most: usize) -> Self {
+        Self { load, left: most, known: Vec::new() }
+    }
+
+    /// The constant as an operand: a register, or memory when there are many.
+    pub(super) fn operand(&mut self, body: &mut LoopBody, id: PoolId) -> Operand {
+        if let Some((_, reg)) = self.known.iter().find(|(known, _)| *known == id) {
+            return Operand::Reg(*reg);
+        }
+        if self.left == 0 {
+            return Operand::Memory(in_pool(id));
+        }
+        Operand::Reg(self.register(body, id))
+    }
+
+    /// The constant in a register, for operands that cannot be memory.
+    pub(super) fn register(&mut self, body: &mut LoopBody, id: PoolId) -> Reg {
+        if let Some((_, reg)) = self.known.iter().find(|(known, _)| *known == id) {
+            return *reg;
+        }
+        self.left = self.left.saturating_sub(1);
+        let reg = body.reg(RegClass::Vector);
+        let source = InvariantSource::Vector(self.load, id);
+        body.invariants.push(crate::mir::Invariant { reg, source });
+        self.known.push((id, reg));
+        reg
+    }
+}
+
+/// A whole constant of the pool as a memory operand.
+pub(super) fn in_pool(id: PoolId) -> Address {
+    Address { base: Base::Pool(id), index: Index::None, displacement: 0, broadcast: false }
+}
+
+/// A vector that repeats `element`.
+pub(super) fn repeated(pool: &mut Pool, element: &[u8], vector: usize) -> PoolId {
+    pool.add(&element.repeat(vector / element.len()), vector)
+}
+
+/// For each byte of a plane's vector, the byte of its source to take.
+pub(super) fn shuffle(layout: &Layout, plane: &Plane, pool: &mut Pool) -> PoolId {
+    let share = (layout.vector / layout.packets) as usize;
+    let chunks = &layout.sources[plane.source].chunks;
+    let mut bytes = vec![0x80; layout.vector as usize];
+    for element in &plane.elements {
+        let start = element.lane * plane.lane_bytes as usize;
+        for (position, wanted) in element.bytes.iter().enumerate() {
+            let Some(wanted) = *wanted else { continue };
+            let own_chunk = (start + position) / 16;
+            let holds = |chunk: usize| {
+                chunks.get(chunk).is_some_and(|&at| wanted >= at && wanted < at + 16)
+            };
+            let chunk = if holds(own_chunk) {
+                own_chunk
+            } else {
+                (0..chunks.len()).find(|&chunk| holds(chunk)).unwrap_or(own_chunk)
+            };
+            let within = wanted.wrapping_sub(chunks[chunk]) as usize;
+            for packet in 0..layout.packets as usize {
+                let from = packet * share + chunk * 16 + within;
+                // A shuffle within chunks of 16 wants the position in its own.
+                let index = if layout.any_byte { from } else { from % 16 };
+                bytes[packet * share + start + position] = index as u8;
+            }
+        }
+    }
+    pool.add(&bytes, layout.vector as usize)
+}
+
+/// A vector with a number of each element in its lane, 0 elsewhere.
+pub(super) fn lanes(
+    layout: &Layout,
+    plane: &Plane,
+    pool: &mut Pool,
+    number: impl Fn(&Element) -> u32,
+) -> PoolId {
+    let share = (layout.vector / layout.packets) as usize;
+    let width = plane.lane_bytes as usize;
+    let mut bytes = vec![0; layout.vector as usize];
+    for element in &plane.elements {
+        for packet in 0..layout.packets as usize {
+            let start = packet * share + element.lane * width;
+            let number = number(element).to_le_bytes();
+            bytes[start..start + width].copy_from_slice(&number[..width]);
+        }
+    }
+    pool.add(&bytes, layout.vector as usize)
+}
+
+/// A bit for each byte of the vector that a plane's shuffle fills.
+pub(super) fn filled(layout: &Layout, plane: &Plane) -> u64 {
+    let share = (layout.vector / layout.packets) as usize;
+    let mut filled = 0;
+    for element in &plane.elements {
+        for (position, byte) in element.bytes.iter().enumerate() {
+            if byte.is_some() {
+                let at = element.lane * plane.lane_bytes as usize + position;
+                filled |= (0..layout.packets as usize)
+                    .map(|packet| 1u64 << (packet * share + at))
+                    .sum::<u64>();
+            }
+        }
+    }
+    filled
+}
+
+/// Whether every byte that is filled counts with all its bits, and no other
+/// does.
+pub(super) fn whole_bytes(plane: &Plane) -> bool {
+    plane.elements.iter().all(|element| {
+        element.bytes.iter().enumerate().all(|(position, byte)| {
+            let mask = element.mask >> (8 * position) & 0xff;
+            if byte.is_some() { mask == 0xff } else { mask == 0 }
+        })
+    })
+}

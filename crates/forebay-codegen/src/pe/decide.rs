@@ -1,0 +1,203 @@
+//! The decision loop with AVX-512: from the signatures of 32 packets to their
+//! verdicts.
+//!
+//! Signatures have a bit set where a predicate does not hold, so that a
+//! conjunction holds where no bit of it is set: `vptestnmw`, and `vptestmw` for
+//! its negation. Both take an opmask and so are tests under a mask at no cost.
+//! Lengths are brought to 16 bits, with saturation, to be compared in the same
+//! 32 lanes.
+
+use iced_x86::Code;
+
+use super::algebra::{Mask, Masks, Test, evaluate, literals, tests};
+use super::atom::Atom;
+use super::decision::Decision;
+use super::layout::Layout;
+use super::wide::{Wide, entry};
+use crate::convention::Table;
+use crate::emit::pool::Pool;
+use crate::machine::{Units, latency};
+use crate::mir::{Address, Base, Index, LoopBody, Operand, Reg, RegClass};
+
+/// Packets of a group.
+const LANES: u32 = 32;
+
+/// Kinds of comparison of `vpcmpuw`.
+const EQUAL: i32 = 0;
+const LESS: i32 = 1;
+const NOT_EQUAL: i32 = 4;
+const NOT_LESS: i32 = 5;
+
+struct Builder<'a> {
+    wide: Wide<'a>,
+    layout: &'a Layout,
+    planes: Vec<Option<Reg>>,
+    captured: Option<Reg>,
+    wire: Option<Reg>,
+}
+
+/// The decision loop.
+pub(super) fn body(decision: &Decision, layout: &Layout, pool: &mut Pool) -> LoopBody {
+    let mut builder = Builder {
+        wide: Wide::new("decision", LANES, pool),
+        layout,
+        planes: vec![None; layout.planes.len() + layout.lookups.len()],
+        captured: None,
+        wire: None,
+    };
+    let outcome = evaluate(decision, |node| literals(&node.literals, layout), &mut builder);
+    builder.wide.verdicts(outcome, decision.accept, LANES);
+    builder.leaves(decision);
+    builder.wide.body
+}
+
+impl Builder<'_> {
+    /// The signatures of `plane`, loaded when they are first asked for.
+    fn plane(&mut self, plane: usize) -> Reg {
+        if let Some(reg) = self.planes[plane] {
+            return reg;
+        }
+        let address = Address {
+            base: Base::Table(Table::Scratch),
+            index: Index::Packet(2),
+            displacement: (plane * self.layout.plane_bytes()) as i32,
+            broadcast: false,
+        };
+        let reg = self.wide.load(address);
+        self.planes[plane] = Some(reg);
+        reg
+    }
+
+    /// 32 lengths of `table` as 16-bit lanes.
+    fn lengths(&mut self, table: Table) -> Reg {
+        const ORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
+        let wide = &mut self.wide;
+        let most = super::constants::repeated(wide.pool, &0xffff_u32.to_le_bytes(), 64);
+        let most = wide.constants.register(&mut wide.body, most);
+        let mut halves = [most; 2];
+        for (half, displacement) in halves.iter_mut().zip([0, 64]) {
+            let operands = vec![Operand::Reg(most), Operand::Memory(entry(table, displacement))];
+            let code = Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32;
+            let cost = (Units::LOGIC_512.with_load(true), latency::SIMPLE);
+            *half = wide.op(code, RegClass::Vector, operands, cost, None);
+        }
+        let packed = wide.op(
+            Code::EVEX_Vpackusdw_zmm_k1z_zmm_zmmm512b32,
+            RegClass::Vector,
+            halves.map(Operand::Reg).to_vec(),
+            (Units::PORT_5, latency::SIMPLE),
+            None,
+        );
+        // Packing goes by pairs of 128-bit lanes.
+        let order: Vec<u8> = ORDER.iter().flat_map(|index| index.to_le_bytes()).collect();
+        let order = wide.pool.add(&order, 64);
+        let order = wide.constants.register(&mut wide.body, order);
+        wide.op(
+            Code::EVEX_Vpermq_zmm_k1z_zmm_zmmm512b64,
+            RegClass::Vector,
+            vec![Operand::Reg(order), Operand::Reg(packed)],
+            (Units::PORT_5, latency::CROSSING),
+            None,
+        )
+    }
+
+    fn captured(&mut self) -> Reg {
+        let reg = self.captured.unwrap_or_else(|| self.lengths(Table::CapLen));
+        *self.captured.insert(reg)
+    }
+
+    fn wire(&mut self) -> Reg {
+        let reg = self.wire.unwrap_or_else(|| self.lengths(Table::WireLen));
+        *self.wire.insert(reg)
+    }
+
+    fn compare(&mut self, lengths: Reg, kind: i32, bytes: u32, under: Option<Reg>) -> Reg {
+        let constant = self.wide.repeated(&(bytes as u16).to_le_bytes());
+        let code = Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8;
+        self.wide.compare(code, (lengths, constant), Some(kind), under)
+    }
+
+    /// Notes the packets for which an assumption was wrong.
+    fn leaves(&mut self, decision: &Decision) {
+        let mut all: Option<Reg> = None;
+        for leave in &decision.leaves {
+            self.wide.note("left to list");
+            let mut under = None;
+            for test in leave.guard.iter().flat_map(|guard| tests(&[*guard], self.layout)) {
+                under = Some(self.test(test, true, under).reg);
+            }
+            let assumed = Atom::Equal(leave.assumption.field, leave.assumption.value);
+            for test in tests(&[assumed], self.layout) {
+                let wrong = self.test(test, false, under).reg;
+                all = Some(match all {
+                    Some(others) => self.or(others, wrong),
+                    None => wrong,
+                });
+            }
+        }
+        if let Some(reg) = all {
+            self.wide.leave(reg, LANES);
+        }
+    }
+}
+
+impl Masks for Builder<'_> {
+    fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
+        let reg = match test {
+            Test::Signature { plane, care } => {
+                let code = if holds {
+                    Code::EVEX_Vptestnmw_kr_k1_zmm_zmmm512
+                } else {
+                    Code::EVEX_Vptestmw_kr_k1_zmm_zmmm512
+                };
+                let signatures = self.plane(plane);
+                let care = self.wide.repeated(&(care as u16).to_le_bytes());
+                self.wide.compare(code, (signatures, care), None, under)
+            }
+            Test::Found { plane } => {
+                let code = if holds {
+                    Code::EVEX_Vptestmw_kr_k1_zmm_zmmm512
+                } else {
+                    Code::EVEX_Vptestnmw_kr_k1_zmm_zmmm512
+                };
+                let found = self.plane(plane);
+                self.wide.compare(code, (found, Operand::Reg(found)), None, under)
+            }
+            // Layouts hold no such atom.
+            Test::Lanes(_) => self.plane(0),
+            Test::Captured(bytes) => {
+                let lengths = self.captured();
+                self.compare(lengths, if holds { NOT_LESS } else { LESS }, bytes, under)
+            }
+            Test::WireAtLeast(bytes) => {
+                let lengths = self.wire();
+                self.compare(lengths, if holds { NOT_LESS } else { LESS }, bytes, under)
+            }
+            Test::WireEqual(bytes) => {
+                let lengths = self.wire();
+                self.compare(lengths, if holds { EQUAL } else { NOT_EQUAL }, bytes, under)
+            }
+        };
+        Mask::plain(reg)
+    }
+
+    fn and(&mut self, a: Reg, b: Reg) -> Reg {
+        self.wide.logic(Code::VEX_Kandd_kr_kr_kr, a, b)
+    }
+
+    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
+        self.wide.logic(Code::VEX_Kandnd_kr_kr_kr, a, b)
+    }
+
+    fn or(&mut self, a: Reg, b: Reg) -> Reg {
+        self.wide.logic(Code::VEX_Kord_kr_kr_kr, a, b)
+    }
+
+    fn not(&mut self, a: Reg) -> Reg {
+        self.wide.not(a)
+    }
+
+    fn note(&mut self, text: &str) {
+        self.wide.note(text);
+    }
+}

@@ -1,0 +1,387 @@
+//! A filter's control flow as a Boolean decision function.
+//!
+//! A node tests a conjunction of atoms and negated atoms and leads to two
+//! others. The blocks of an acyclic function without parameters become nodes one
+//! for one, last block first, except that a block whose test only matters after
+//! another's, and that shares a way out with it, joins that other's conjunction:
+//! `if a then (if b then N else E) else E` tests `a and b`, and `if a then N else
+//! (if b then N else E)` tests `not a and not b`, the ways out exchanged. Lanes
+//! test a conjunction of atoms as fast as one, and each negated one with one
+//! instruction more.
+
+use forebay_filter::ir::{BlockId, Function, Terminator};
+
+use super::Unsuited;
+use super::atom::{Assumption, Atom, Literal, Reader};
+use crate::explain::predicate::describe;
+
+/// Where a node leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// To the end, one way or the other.
+    End(bool),
+    /// To another node, one with a lower number.
+    Node(usize),
+}
+
+/// A test of atoms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Atoms that must hold, with `true`, or must not, with `false`; never empty.
+    pub literals: Vec<(Atom, bool)>,
+    /// If all is so.
+    pub then: Target,
+    /// If one is not.
+    pub otherwise: Target,
+    /// What is tested, in words.
+    pub text: String,
+}
+
+/// A condition under which a packet is left to `list`: the guard, if there is
+/// one, holds, and the assumption does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leave {
+    /// What holds for all packets that come to rely on the assumption.
+    pub guard: Option<Atom>,
+    /// What they rely on.
+    pub assumption: Assumption,
+}
+
+/// A decision function.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The nodes, each after those it leads to.
+    pub nodes: Vec<Node>,
+    /// Where it starts.
+    pub entry: Target,
+    /// What is returned for packets that are kept.
+    pub accept: u32,
+    /// Which packets it is wrong for.
+    pub leaves: Vec<Leave>,
+}
+
+/// A block as its literal, before conjunctions are formed.
+struct Test {
+    literal: Literal,
+    relied_on: u32,
+}
+
+impl Decision {
+    /// The decision function of `function`; its nodes have texts if `explain`.
+    ///
+    /// # Errors
+    /// Why it has none that lanes can evaluate.
+    pub fn new(function: &Function, explain: bool) -> Result<Self, Unsuited> {
+        let accept = accept_value(function)?;
+        let mut reader = Reader::new(function);
+        let tests = read_tests(function, &mut reader)?;
+        // Whether one edge at most leads to what a block has become.
+        let mut alone: Vec<bool> = edges_into(function)?.iter().map(|&edges| edges <= 1).collect();
+        let mut targets = vec![Target::End(false); function.blocks.len()];
+        let mut nodes = Vec::new();
+        for index in (0..function.blocks.len()).rev() {
+            targets[index] = match &function.blocks[index].end {
+                Terminator::Return(value) => {
+                    Target::End(function.as_constant(*value).is_some_and(|kept| kept != 0))
+                }
+                Terminator::Jump(edge) => {
+                    alone[index] &= alone[edge.target.0 as usize];
+                    targets[edge.target.0 as usize]
+                }
+                Terminator::Test { predicate, then, otherwise } => {
+                    let (then, otherwise) = (then.target.0 as usize, otherwise.target.0 as usize);
+                    let test = tests[index].as_ref().ok_or(Unsuited::ControlFlow)?;
+                    let text = if explain { describe(function, *predicate) } else { String::new() };
+                    let (atom, then, otherwise, text) = match test.literal {
+                        Literal::Always(holds) => {
+                            let next = if holds { then } else { otherwise };
+                            alone[index] &= alone[next];
+                            targets[index] = targets[next];
+                            continue;
+                        }
+                        Literal::Is(atom) => (atom, then, otherwise, text),
+                        Literal::Not(atom) => (atom, otherwise, then, negated(&text)),
+                    };
+                    let way = |block: usize| (targets[block], alone[block]);
+                    join(&mut nodes, atom, text, way(then), way(otherwise))
+                }
+            };
+        }
+        let leaves = leaves(function, &tests, &reader.assumptions);
+        let entry = without_implied_lengths(&mut nodes, targets[0]);
+        let (nodes, entry) = reachable(nodes, entry);
+        Ok(Self { nodes, entry, accept, leaves })
+    }
+
+    /// Whether no length is compared with more than `most`.
+    pub(super) fn lengths_fit(&self, most: u32) -> Result<(), Unsuited> {
+        for node in &self.nodes {
+            for (atom, _) in &node.literals {
+                if let Atom::Captured(n) | Atom::WireAtLeast(n) | Atom::WireEqual(n) = *atom
+                    && n > most
+                {
+                    return Err(Unsuited::Predicate(node.text.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All atoms that are evaluated, those of [`Decision::leaves`] included.
+    pub fn atoms(&self) -> impl Iterator<Item = Atom> + '_ {
+        let of_leaves = self.leaves.iter().flat_map(|leave| {
+            [leave.guard, Some(Atom::Equal(leave.assumption.field, leave.assumption.value))]
+        });
+        let literals = self.nodes.iter().flat_map(|node| &node.literals);
+        literals.map(|(atom, _)| *atom).chain(of_leaves.flatten())
+    }
+}
+
+/// A way out of a block that is being added, and whether only that block leads
+/// there: such a test may join its own.
+type Way = (Target, bool);
+
+/// Adds the node that tests `atom`, and gives its number.
+fn join(nodes: &mut Vec<Node>, atom: Atom, text: String, then: Way, otherwise: Way) -> Target {
+    if then.0 == otherwise.0 {
+        return then.0;
+    }
+    for (next, other, holds) in [(then, otherwise, true), (otherwise, then, false)] {
+        let (Target::Node(index), true) = next else { continue };
+        let node = &mut nodes[index];
+        if node.literals.len() == 1 && node.then == other.0 {
+            node.turn();
+        }
+        if node.otherwise == other.0 {
+            node.literals.push((atom, holds));
+            if !text.is_empty() {
+                let text = if holds { text } else { negated(&text) };
+                node.text = format!("{text} and {}", node.text);
+            }
+            return next.0;
+        }
+    }
+    let literals = vec![(atom, true)];
+    nodes.push(Node { literals, then: then.0, otherwise: otherwise.0, text });
+    Target::Node(nodes.len() - 1)
+}
+
+impl Node {
+    /// Exchanges the ways out of a node of one literal.
+    fn turn(&mut self) {
+        for (_, holds) in &mut self.literals {
+            *holds = !*holds;
+        }
+        std::mem::swap(&mut self.then, &mut self.otherwise);
+        self.text = negated(&self.text);
+    }
+}
+
+/// The negation in words of what is no conjunction.
+fn negated(text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    text.strip_prefix("not ").map_or_else(|| format!("not {text}"), str::to_owned)
+}
+
+/// Takes out tests of the captured length that later ones imply: where a packet
+/// that is too short would be rejected there, and every way to acceptance asks
+/// for as much or more, it is rejected all the same. Gives the new entry.
+fn without_implied_lengths(nodes: &mut [Node], entry: Target) -> Target {
+    // What each node has become, and the least length that is accepted from it.
+    let mut known: Vec<(Target, u32)> = Vec::with_capacity(nodes.len());
+    let look = |target: Target, known: &[(Target, u32)]| match target {
+        Target::End(true) => (target, 0),
+        Target::End(false) => (target, u32::MAX),
+        Target::Node(index) => known[index],
+    };
+    for index in 0..nodes.len() {
+        let node = &mut nodes[index];
+        let (then, then_least) = look(node.then, &known);
+        let (otherwise, otherwise_least) = look(node.otherwise, &known);
+        (node.then, node.otherwise) = (then, otherwise);
+        if otherwise == Target::End(false) {
+            node.literals.retain(
+                |literal| !matches!(literal, (Atom::Captured(bytes), true) if *bytes <= then_least),
+            );
+        }
+        let asked = node.literals.iter().map(|literal| match literal {
+            (Atom::Captured(bytes), true) => *bytes,
+            _ => 0,
+        });
+        let least = then_least.max(asked.max().unwrap_or(0)).min(otherwise_least);
+        let empty = node.literals.is_empty();
+        known.push((if empty { then } else { Target::Node(index) }, least));
+    }
+    look(entry, &known).0
+}
+
+/// The nodes that the entry leads to, in the same order, and the entry.
+fn reachable(nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target) {
+    let mut reached = vec![false; nodes.len()];
+    if let Target::Node(index) = entry {
+        reached[index] = true;
+    }
+    for index in (0..nodes.len()).rev() {
+        for target in [nodes[index].then, nodes[index].otherwise] {
+            if let (true, Target::Node(next)) = (reached[index], target) {
+                reached[next] = true;
+            }
+        }
+    }
+    let mut numbers = vec![0; nodes.len()];
+    let mut kept: Vec<Node> = Vec::with_capacity(nodes.len());
+    let renumbered = |target: Target, numbers: &[usize]| match target {
+        Target::Node(index) => Target::Node(numbers[index]),
+        end => end,
+    };
+    for (index, mut node) in nodes.into_iter().enumerate().filter(|(index, _)| reached[*index]) {
+        node.then = renumbered(node.then, &numbers);
+        node.otherwise = renumbered(node.otherwise, &numbers);
+        numbers[index] = kept.len();
+        kept.push(node);
+    }
+    (kept, renumbered(entry, &numbers))
+}
+
+/// The one number besides 0 that the function returns.
+fn accept_value(function: &Function) -> Result<u32, Unsuited> {
+    let mut accept = None;
+    for block in &function.blocks {
+        if let Terminator::Return(value) = block.end {
+            match function.as_constant(value) {
+                Some(0) => {}
+                Some(kept) if accept.is_none_or(|known| known == kept) => accept = Some(kept),
+                _ => return Err(Unsuited::Returns),
+            }
+        }
+    }
+    Ok(accept.unwrap_or(0))
+}
+
+fn read_tests(function: &Function, reader: &mut Reader) -> Result<Vec<Option<Test>>, Unsuited> {
+    function
+        .blocks
+        .iter()
+        .map(|block| {
+            let Terminator::Test { predicate, .. } = &block.end else { return Ok(None) };
+            let (literal, relied_on) = reader
+                .literal(predicate)
+                .ok_or_else(|| Unsuited::Predicate(describe(function, *predicate)))?;
+            Ok(Some(Test { literal, relied_on }))
+        })
+        .collect()
+}
+
+/// The number of edges into each block, of a function that only goes forward
+/// and passes nothing along.
+fn edges_into(function: &Function) -> Result<Vec<u32>, Unsuited> {
+    let mut into = vec![0; function.blocks.len()];
+    for (index, block) in function.blocks.iter().enumerate() {
+        for edge in block.end.edges() {
+            let target = edge.target.0 as usize;
+            if target <= index || !edge.arguments.is_empty() {
+                return Err(Unsuited::ControlFlow);
+            }
+            into[target] += 1;
+        }
+    }
+    Ok(into)
+}
+
+/// For each assumption, when to leave packets to `list`.
+fn leaves(function: &Function, tests: &[Option<Test>], assumptions: &[Assumption]) -> Vec<Leave> {
+    if assumptions.is_empty() {
+        return Vec::new();
+    }
+    let dominators = Dominators::new(function);
+    assumptions
+        .iter()
+        .enumerate()
+        .map(|(bit, &assumption)| {
+            let users = tests.iter().enumerate().filter(|(_, test)| {
+                test.as_ref().is_some_and(|test| test.relied_on >> bit & 1 == 1)
+            });
+            let common = users
+                .map(|(index, _)| index)
+                .reduce(|a, b| dominators.common(a, b))
+                .unwrap_or_default();
+            let guard = dominators.guards(function, common).find_map(|(index, held)| {
+                let literal = tests[index].as_ref()?.literal;
+                match (literal, held) {
+                    (Literal::Is(atom @ Atom::Equal(..)), true)
+                    | (Literal::Not(atom @ Atom::Equal(..)), false) => Some(atom),
+                    _ => None,
+                }
+            });
+            Leave { guard, assumption }
+        })
+        .collect()
+}
+
+/// Immediate dominators of a function that only goes forward (Cooper, Harvey
+/// and Kennedy, "A Simple, Fast Dominance Algorithm", 2001; one pass is enough
+/// here).
+struct Dominators {
+    /// Of each block; the entry's is itself.
+    above: Vec<usize>,
+    /// The only edge into each block, as the block it leaves and whether it is
+    /// the one taken when the test holds; nothing where there are more.
+    only_edge: Vec<Option<(usize, bool)>>,
+}
+
+impl Dominators {
+    fn new(function: &Function) -> Self {
+        let count = function.blocks.len();
+        let mut this = Self { above: vec![0; count], only_edge: vec![None; count] };
+        let mut seen = vec![false; count];
+        for (index, block) in function.blocks.iter().enumerate() {
+            for (side, edge) in block.end.edges().enumerate() {
+                let BlockId(target) = edge.target;
+                let target = target as usize;
+                if seen[target] {
+                    this.above[target] = this.common(this.above[target], index);
+                    this.only_edge[target] = None;
+                } else {
+                    seen[target] = true;
+                    this.above[target] = index;
+                    this.only_edge[target] = Some((index, side == 0));
+                }
+            }
+        }
+        this
+    }
+
+    /// The lowest block that dominates both.
+    fn common(&self, mut a: usize, mut b: usize) -> usize {
+        while a != b {
+            if a > b {
+                a = self.above[a];
+            } else {
+                b = self.above[b];
+            }
+        }
+        a
+    }
+
+    /// The tests whose outcome is certain in `block`, from the entry down: the
+    /// block that makes each, and whether its predicate holds.
+    fn guards(
+        &self,
+        function: &Function,
+        block: usize,
+    ) -> impl Iterator<Item = (usize, bool)> + use<> {
+        let mut guards = Vec::new();
+        let mut at = block;
+        while at != 0 {
+            if let Some((from, held)) = self.only_edge[at]
+                && matches!(function.blocks[from].end, Terminator::Test { .. })
+            {
+                guards.push((from, held));
+            }
+            at = self.above[at];
+        }
+        guards.into_iter().rev()
+    }
+}

@@ -1,0 +1,455 @@
+//! The extraction loop with AVX-512: from headers to signatures.
+//!
+//! For each vector: the packets' offsets, their headers, then for each plane a
+//! shuffle that brings every predicate's bytes into a lane of their own, a mask
+//! where predicates look at part of a byte, a comparison into an opmask
+//! register, and its store. `vpermb` takes bytes from anywhere in the vector
+//! and leaves out what its opmask does not name; `vpshufb`, for machines
+//! without VBMI, stays within 16 bytes and fills with 0 by the index.
+
+use forebay_filter::ir::Function;
+use iced_x86::Code;
+
+use super::Unsuited;
+use super::constants::{Constants, filled, lanes, shuffle, whole_bytes};
+use super::layout::{Comparison, Layout, Lookup, Plane};
+use crate::code::Options;
+use crate::convention::Table;
+use crate::emit::pool::Pool;
+use crate::machine::{Units, latency};
+use crate::mir::{
+    Address, Base, Index, Invariant, InvariantSource, LoopBody, Op, Operand, PoolId, Reg, RegClass,
+};
+use crate::tables::SetTable;
+
+/// Slots of a bucket of a set: one comparison of 512 bits.
+const BUCKET: usize = 16;
+
+/// A load of consecutive chunks: the first chunk, and how many there are.
+pub(super) fn pieces(chunks: &[u32]) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let at = next;
+        let follows = |i: usize| {
+            chunks.get(i).is_some_and(|&start| start == chunks[at] + 16 * (i - at) as u32)
+        };
+        chunks.get(at)?;
+        let count = [4, 2, 1]
+            .into_iter()
+            .find(|&count| at.is_multiple_of(count) && (at..at + count).all(follows))?;
+        next = at + count;
+        Some((at, count))
+    })
+}
+
+/// Builds a body; what both the AVX-512 and the AVX2 loop need.
+pub(super) struct Builder<'a> {
+    pub(super) body: LoopBody,
+    pub(super) constants: Constants,
+    pub(super) layout: &'a Layout,
+    /// The offset of each packet of the iteration.
+    pub(super) offsets: Vec<Reg>,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(layout: &'a Layout, load: Code, options: &Options) -> Self {
+        let mut body = LoopBody::new("extraction", layout.packets);
+        body.lookahead = u32::from(options.prefetch);
+        let mut this = Self {
+            body,
+            constants: Constants::new(load, if layout.vector == 64 { 16 } else { 5 }),
+            layout,
+            offsets: Vec::new(),
+        };
+        let note = this.body.note("where the packet starts");
+        for packet in 0..layout.packets as i32 {
+            let offset = this.load_offset(4 * packet, note, false);
+            this.offsets.push(offset);
+        }
+        if options.prefetch > 0 {
+            this.prefetches(i32::from(options.prefetch));
+        }
+        this
+    }
+
+    fn load_offset(&mut self, displacement: i32, note: u32, ahead: bool) -> Reg {
+        let address = Address {
+            base: Base::Table(Table::Offset),
+            index: Index::Packet(4),
+            displacement,
+            broadcast: false,
+        };
+        let dest = self.body.reg(RegClass::General);
+        self.body.push(Op {
+            code: Code::Mov_r32_rm32,
+            dest: Some(dest),
+            tied: false,
+            operands: vec![Operand::Memory(address)],
+            mask: None,
+            latency: 0,
+            units: Units::LOAD,
+            note,
+            ahead,
+        });
+        dest
+    }
+
+    fn prefetches(&mut self, distance: i32) {
+        let note = self.body.note(format!("prefetch, {distance} packets ahead"));
+        for packet in 0..self.layout.packets as i32 {
+            let offset = self.load_offset(4 * (packet + distance), note, true);
+            let address = self.header(offset, self.layout.first_byte());
+            self.body.push(Op {
+                code: Code::Prefetcht0_m8,
+                dest: None,
+                tied: false,
+                operands: vec![Operand::Memory(address)],
+                mask: None,
+                latency: 0,
+                units: Units::LOAD,
+                note,
+                ahead: true,
+            });
+        }
+    }
+
+    /// Byte `at` of the packet at `offset`.
+    pub(super) fn header(&self, offset: Reg, at: u32) -> Address {
+        Address {
+            base: Base::Table(Table::Base),
+            index: Index::Reg(offset, 1),
+            displacement: at as i32,
+            broadcast: false,
+        }
+    }
+
+    /// Where signatures of `plane` are stored, `packet` packets on.
+    pub(super) fn signature(&self, plane: usize, packet: usize) -> Address {
+        let bytes = self.layout.bits as usize / 8;
+        Address {
+            base: Base::Table(Table::Scratch),
+            index: Index::Packet(bytes as u8),
+            displacement: (plane * self.layout.plane_bytes() + packet * bytes) as i32,
+            broadcast: false,
+        }
+    }
+
+    /// Appends an instruction with a result, and gives the register.
+    pub(super) fn op(
+        &mut self,
+        code: Code,
+        class: RegClass,
+        operands: Vec<Operand>,
+        (units, latency): (Units, u8),
+        note: u32,
+    ) -> Reg {
+        let dest = self.body.reg(class);
+        self.body.push(Op {
+            code,
+            dest: Some(dest),
+            tied: false,
+            operands,
+            mask: None,
+            latency,
+            units,
+            note,
+            ahead: false,
+        });
+        dest
+    }
+
+    /// Appends a store of `reg`.
+    pub(super) fn store(&mut self, code: Code, address: Address, reg: Reg, note: u32) {
+        self.body.push(Op {
+            code,
+            dest: None,
+            tied: false,
+            operands: vec![Operand::Memory(address), Operand::Reg(reg)],
+            mask: None,
+            latency: 0,
+            units: Units::STORE,
+            note,
+            ahead: false,
+        });
+    }
+
+    /// The bucket of a set that a packet's field would be in: the field's raw
+    /// bytes, and the bucket's address. Tables hold raw bytes too, so that
+    /// nothing is swapped here.
+    pub(super) fn bucket(
+        &mut self,
+        lookup: &Lookup,
+        (table, start): &(SetTable, i32),
+        tables: PoolId,
+        offset: Reg,
+        note: u32,
+    ) -> (Reg, Address) {
+        let field = lookup.field;
+        let load = match field.bytes {
+            1 => Code::Movzx_r32_rm8,
+            2 => Code::Movzx_r32_rm16,
+            _ => Code::Mov_r32_rm32,
+        };
+        let at = Operand::Memory(self.header(offset, field.offset));
+        let mut raw = self.op(load, RegClass::General, vec![at], (Units::LOAD, 0), note);
+        let mask = swapped(field.mask, field.bytes);
+        if field.mask != u32::MAX >> (32 - 8 * field.bytes) {
+            let operands = vec![Operand::Reg(raw), Operand::Immediate(mask as i32)];
+            raw = self.tied(Code::And_rm32_imm32, operands, Units::ALU, note);
+        }
+        if table.buckets() == 1 {
+            return (raw, Address { displacement: *start, ..super::constants::in_pool(tables) });
+        }
+        let product = self.op(
+            Code::Imul_r32_rm32_imm32,
+            RegClass::General,
+            vec![Operand::Reg(raw), Operand::Immediate(table.multiplier as i32)],
+            (Units::MULTIPLY, latency::CROSSING),
+            note,
+        );
+        let shift = vec![Operand::Reg(product), Operand::Immediate(table.shift as i32)];
+        let bucket = self.tied(Code::Shr_rm32_imm8, shift, Units::SHIFT, note);
+        let scale = (table.bucket * 4).trailing_zeros() as i32;
+        let shift = vec![Operand::Reg(bucket), Operand::Immediate(scale)];
+        let bucket = self.tied(Code::Shl_rm32_imm8, shift, Units::SHIFT, note);
+        let address = Address {
+            base: Base::PoolIn(self.address_of(tables)),
+            index: Index::Reg(bucket, 1),
+            displacement: *start,
+            broadcast: false,
+        };
+        (raw, address)
+    }
+
+    /// A register that holds the address of a constant.
+    fn address_of(&mut self, id: PoolId) -> Reg {
+        let source = InvariantSource::Address(id);
+        let known = self.body.invariants.iter().find(|known| known.source == source);
+        known.map(|known| known.reg).unwrap_or_else(|| {
+            let reg = self.body.reg(RegClass::General);
+            self.body.invariants.push(Invariant { reg, source });
+            reg
+        })
+    }
+
+    /// Appends an instruction whose first operand is its destination.
+    pub(super) fn tied(
+        &mut self,
+        code: Code,
+        operands: Vec<Operand>,
+        units: Units,
+        note: u32,
+    ) -> Reg {
+        let dest = self.op(code, RegClass::General, operands, (units, latency::SIMPLE), note);
+        if let Some(op) = self.body.ops.last_mut() {
+            op.tied = true;
+        }
+        dest
+    }
+}
+
+/// The bytes of a number of `bytes` bytes in the other order.
+pub(super) fn swapped(number: u32, bytes: u32) -> u32 {
+    number.swap_bytes() >> (32 - 8 * bytes)
+}
+
+/// The sets of a layout's look-ups as raw bytes of the packet, in buckets of
+/// `bucket`: one constant for all, which takes one register, and where in it
+/// each begins.
+///
+/// # Errors
+/// A set that no table was found for.
+pub(super) fn raw_tables(
+    function: &Function,
+    layout: &Layout,
+    bucket: usize,
+    pool: &mut Pool,
+) -> Result<(PoolId, Vec<(SetTable, i32)>), Unsuited> {
+    let mut bytes = Vec::new();
+    let mut tables = Vec::new();
+    for lookup in &layout.lookups {
+        let set = &function.sets[lookup.set.0 as usize];
+        let raw: Vec<u32> =
+            set.iter().map(|&constant| swapped(constant, lookup.field.bytes)).collect();
+        let table = SetTable::build(&raw, bucket).ok_or(Unsuited::Set(raw.len()))?;
+        let start = i32::try_from(bytes.len()).map_err(|_| Unsuited::Set(raw.len()))?;
+        bytes.extend_from_slice(&table.bytes());
+        tables.push((table, start));
+    }
+    Ok((pool.add(&bytes, 64), tables))
+}
+
+/// The extraction loop.
+///
+/// # Errors
+/// A set that no table was found for.
+pub(super) fn body(
+    function: &Function,
+    layout: &Layout,
+    options: &Options,
+    pool: &mut Pool,
+) -> Result<LoopBody, Unsuited> {
+    let mut builder = Builder::new(layout, Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, options);
+    let mut vectors: Vec<Option<Reg>> = vec![None; layout.sources.len()];
+    for (index, plane) in layout.planes.iter().enumerate() {
+        let source = match vectors[plane.source] {
+            Some(reg) => Operand::Reg(reg),
+            None => {
+                let shared = layout.planes.iter().filter(|p| p.source == plane.source).count() > 1;
+                let source = builder.load(plane.source, !shared && layout.any_byte);
+                if let Operand::Reg(reg) = source {
+                    vectors[plane.source] = Some(reg);
+                }
+                source
+            }
+        };
+        builder.plane(index, plane, source, pool);
+    }
+    let (id, tables) = raw_tables(function, layout, BUCKET, pool)?;
+    for (index, (lookup, table)) in layout.lookups.iter().zip(&tables).enumerate() {
+        builder.lookup(layout.planes.len() + index, lookup, table, id);
+    }
+    Ok(builder.body)
+}
+
+impl Builder<'_> {
+    /// Loads a source; as memory of the one instruction that uses it, if that
+    /// is possible and `fold` allows it.
+    fn load(&mut self, source: usize, fold: bool) -> Operand {
+        let chunks = self.layout.sources[source].chunks.clone();
+        let share = (self.layout.vector / self.layout.packets / 16) as usize;
+        let note = self.body.note(format!("header bytes from {}", listed(&chunks)));
+        let mut vector: Option<Reg> = None;
+        for packet in 0..self.layout.packets as usize {
+            for (chunk, count) in pieces(&chunks) {
+                let memory = Operand::Memory(self.header(self.offsets[packet], chunks[chunk]));
+                let position = packet * share + chunk;
+                let Some(rest) = vector else {
+                    if fold && count == 4 {
+                        return memory;
+                    }
+                    let (code, units) = match count {
+                        4 => (Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, Units::LOAD_512),
+                        2 => (Code::EVEX_Vmovdqu64_ymm_k1z_ymmm256, Units::LOAD),
+                        _ => (Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128, Units::LOAD),
+                    };
+                    vector = Some(self.op(code, RegClass::Vector, vec![memory], (units, 0), note));
+                    continue;
+                };
+                let (code, number) = match count {
+                    2 => (Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, position / 2),
+                    _ => (Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8, position),
+                };
+                let operands = vec![Operand::Reg(rest), memory, Operand::Immediate(number as i32)];
+                let units = (Units::LOGIC_512.with_load(false), latency::SIMPLE);
+                vector = Some(self.op(code, RegClass::Vector, operands, units, note));
+            }
+        }
+        // A source has a chunk at least, and a vector a packet.
+        vector.map_or(Operand::Immediate(0), Operand::Reg)
+    }
+
+    fn plane(&mut self, index: usize, plane: &Plane, source: Operand, pool: &mut Pool) {
+        let layout = self.layout;
+        let note = self.body.note(format!("plane {index}: {} lanes", plane.elements.len()));
+        let wide_load = matches!(source, Operand::Memory(_));
+        let units = if wide_load { Units::PORT_5.with_load(true) } else { Units::PORT_5 };
+        let indices = shuffle(layout, plane, pool);
+        let exact = whole_bytes(plane);
+        let mut vector = if layout.any_byte {
+            let by = Operand::Reg(self.constants.register(&mut self.body, indices));
+            let code = Code::EVEX_Vpermb_zmm_k1z_zmm_zmmm512;
+            let permuted =
+                self.op(code, RegClass::Vector, vec![by, source], (units, latency::CROSSING), note);
+            let filled = filled(layout, plane);
+            if exact && filled != u64::MAX {
+                let mask = self.body.reg(RegClass::Mask);
+                let source = InvariantSource::Mask(Code::VEX_Kmovq_kr_r64, filled);
+                self.body.invariants.push(Invariant { reg: mask, source });
+                if let Some(op) = self.body.ops.last_mut() {
+                    op.mask = Some(mask);
+                }
+            }
+            permuted
+        } else {
+            let by = self.constants.operand(&mut self.body, indices);
+            let code = Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
+            self.op(code, RegClass::Vector, vec![source, by], (units, latency::SIMPLE), note)
+        };
+        if !exact {
+            let mask = lanes(layout, plane, pool, |element| element.mask);
+            let mask = self.constants.operand(&mut self.body, mask);
+            let code = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
+            let operands = vec![Operand::Reg(vector), mask];
+            vector = self.op(
+                code,
+                RegClass::Vector,
+                operands,
+                (Units::LOGIC_512, latency::SIMPLE),
+                note,
+            );
+        }
+        let constant = lanes(layout, plane, pool, |element| element.constant);
+        let constant = self.constants.operand(&mut self.body, constant);
+        let (code, kind) = comparison(plane);
+        let operands = vec![Operand::Reg(vector), constant, Operand::Immediate(kind)];
+        let differs =
+            self.op(code, RegClass::Mask, operands, (Units::PORT_5, latency::CROSSING), note);
+        let store = match layout.packets {
+            1 => Code::VEX_Kmovw_m16_kr,
+            2 => Code::VEX_Kmovd_m32_kr,
+            _ => Code::VEX_Kmovq_m64_kr,
+        };
+        let address = self.signature(index, 0);
+        self.store(store, address, differs, note);
+    }
+
+    /// A look-up for each packet: its signature has a bit set if the field is
+    /// in the set.
+    fn lookup(&mut self, plane: usize, lookup: &Lookup, table: &(SetTable, i32), id: PoolId) {
+        let note = self.body.note(format!("byte {} in set {}", lookup.field.offset, lookup.set.0));
+        for packet in 0..self.layout.packets as usize {
+            let (raw, bucket) = self.bucket(lookup, table, id, self.offsets[packet], note);
+            let spread = self.op(
+                Code::EVEX_Vpbroadcastd_zmm_k1z_r32,
+                RegClass::Vector,
+                vec![Operand::Reg(raw)],
+                (Units::PORT_5, latency::CROSSING),
+                note,
+            );
+            let operands =
+                vec![Operand::Reg(spread), Operand::Memory(bucket), Operand::Immediate(0)];
+            let found = self.op(
+                Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8,
+                RegClass::Mask,
+                operands,
+                (Units::PORT_5.with_load(true), latency::CROSSING),
+                note,
+            );
+            let address = self.signature(plane, packet);
+            self.store(Code::VEX_Kmovw_m16_kr, address, found, note);
+        }
+    }
+}
+
+/// The instruction that sets a bit where a lane does not agree, and its kind
+/// of comparison: "not equal", or "less than" without sign.
+fn comparison(plane: &Plane) -> (Code, i32) {
+    const NOT_EQUAL: i32 = 4;
+    const LESS: i32 = 1;
+    let kind = match plane.comparison {
+        Comparison::Equal => NOT_EQUAL,
+        Comparison::AtLeast => LESS,
+    };
+    let code = match plane.lane_bytes {
+        1 => Code::EVEX_Vpcmpub_kr_k1_zmm_zmmm512_imm8,
+        2 => Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8,
+        _ => Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8,
+    };
+    (code, kind)
+}
+
+/// Offsets in words.
+pub(super) fn listed(chunks: &[u32]) -> String {
+    chunks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}

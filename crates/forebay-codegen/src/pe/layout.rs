@@ -1,0 +1,437 @@
+//! Where in a packet's signature each predicate lies.
+//!
+//! The extraction loop fills vectors with bytes of one, two or four packets.
+//! The bytes a predicate needs become an *element*: one lane of the vector
+//! after the shuffle. With more packets a vector there is less room for each:
+//!
+//! | packets | AVX-512: bytes of each, lanes | AVX2: bytes of each, lanes |
+//! |---|---|---|
+//! | 4 | 16, bytes | |
+//! | 2 | 32, 16 bits | 16, bytes |
+//! | 1 | 64, 32 bits | 32, bytes |
+//!
+//! so that there are always 16 lanes a packet, but for one packet under AVX2,
+//! where there are 32. A predicate wider than a lane takes several. One
+//! shuffle and comparison of a vector makes a *plane*: the signature bits of
+//! its lanes, 1 where a lane differs from its constant (AVX-512), or 1 where it
+//! does not (AVX2, which compares for equality only).
+//!
+//! The shape with the least work a packet is taken.
+
+use std::collections::HashMap;
+
+use forebay_filter::ir::Function;
+
+use super::Unsuited;
+use super::atom::{Atom, Field};
+use super::decision::Decision;
+use crate::code::{Isa, Options};
+
+/// Most planes of a filter: what scratch memory has room for.
+pub const MAX_PLANES: usize = 12;
+
+/// Most look-ups of an iteration of more than one packet.
+const MAX_LOOKUPS: u32 = 4;
+
+/// Bytes that a plane takes at most: 256 signatures of 32 bits.
+const PLANE_BYTES: usize = 1024;
+
+/// Bytes of a 128-bit lane, which byte shuffles below VBMI do not leave.
+const CHUNK: u32 = 16;
+
+/// How lanes are compared with their constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// Whether they are equal.
+    Equal,
+    /// Whether they are at least the constant.
+    AtLeast,
+}
+
+/// What a lane holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// The packet bytes of the lane, its lowest byte first; nothing for 0.
+    pub bytes: Vec<Option<u32>>,
+    /// The bits that count.
+    pub mask: u32,
+    /// What it is compared with.
+    pub constant: u32,
+    /// Which lane of the packet's part of the vector it is.
+    pub lane: usize,
+}
+
+/// A vector of packet bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Where each 16 bytes of a packet's part start in the packet.
+    pub chunks: Vec<u32>,
+}
+
+/// One comparison of all lanes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plane {
+    /// Which [`Source`] it shuffles.
+    pub source: usize,
+    /// Bytes of a lane.
+    pub lane_bytes: u32,
+    /// How lanes are compared.
+    pub comparison: Comparison,
+    /// Its lanes.
+    pub elements: Vec<Element>,
+}
+
+/// A look-up in a set: a plane of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// What is looked up.
+    pub field: Field,
+    /// In which set.
+    pub set: forebay_filter::ir::SetId,
+}
+
+/// Where a predicate's outcome is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The plane; look-ups come behind [`Layout::planes`].
+    pub plane: usize,
+    /// Bits of the signature.
+    pub care: u32,
+}
+
+/// The signature of a filter.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Packets a vector.
+    pub packets: u32,
+    /// Bytes of a vector: 64 or 32.
+    pub vector: u32,
+    /// Whether shuffles take any byte of the vector.
+    pub any_byte: bool,
+    /// Bits of a packet's signature in a plane: 16 or 32.
+    pub bits: u32,
+    /// What is loaded.
+    pub sources: Vec<Source>,
+    /// What is compared.
+    pub planes: Vec<Plane>,
+    /// What is looked up.
+    pub lookups: Vec<Lookup>,
+    places: HashMap<Atom, Place>,
+}
+
+impl Layout {
+    /// The layout with the least work for the atoms of `decision`.
+    ///
+    /// # Errors
+    /// When they fit no layout.
+    pub fn choose(
+        function: &Function,
+        decision: &Decision,
+        options: &Options,
+    ) -> Result<Self, Unsuited> {
+        let wide = options.isa >= Isa::Avx512Bw;
+        let shapes: &[u32] = if wide { &[4, 2, 1] } else { &[2, 1] };
+        let mut best: Option<(u32, Self)> = None;
+        let mut planes = usize::MAX;
+        for &packets in shapes {
+            let Some(layout) = Self::of_shape(function, decision, options.isa, packets) else {
+                continue;
+            };
+            // Look-ups of several packets would take more registers than there are.
+            let lookups = layout.lookups.len() as u32 * packets;
+            if lookups > MAX_LOOKUPS && packets > 1 {
+                continue;
+            }
+            planes = planes.min(layout.planes.len() + layout.lookups.len());
+            if layout.planes.len() + layout.lookups.len() > MAX_PLANES {
+                continue;
+            }
+            let work = layout.work(options);
+            if best.as_ref().is_none_or(|(least, _)| work < *least) {
+                best = Some((work, layout));
+            }
+        }
+        match best {
+            Some((_, layout)) => Ok(layout),
+            None if planes == usize::MAX => {
+                Err(Unsuited::Predicate("one that takes arithmetic, or too wide".to_owned()))
+            }
+            None => Err(Unsuited::TooLarge(planes)),
+        }
+    }
+
+    /// Where `atom` is: all in one plane. Nothing for what signatures do not
+    /// hold.
+    #[must_use]
+    pub fn place(&self, atom: &Atom) -> Option<Place> {
+        self.places.get(atom).copied()
+    }
+
+    /// Bytes of a packet that must be readable.
+    #[must_use]
+    pub fn reach(&self) -> usize {
+        let chunks = self.sources.iter().flat_map(|source| &source.chunks);
+        let lookups = self.lookups.iter().map(|lookup| lookup.field.offset + 4);
+        chunks.map(|start| start + CHUNK).chain(lookups).max().unwrap_or(0) as usize
+    }
+
+    /// Bytes of scratch memory.
+    #[must_use]
+    pub fn scratch(&self) -> usize {
+        (self.planes.len() + self.lookups.len()) * self.plane_bytes()
+    }
+
+    /// Bytes from one plane to the next in scratch memory.
+    #[must_use]
+    pub fn plane_bytes(&self) -> usize {
+        PLANE_BYTES * self.bits as usize / 32
+    }
+
+    /// The first byte of a packet that is looked at: what a prefetch asks for.
+    #[must_use]
+    pub fn first_byte(&self) -> u32 {
+        let chunks = self.sources.iter().flat_map(|source| source.chunks.iter().copied());
+        chunks.chain(self.lookups.iter().map(|lookup| lookup.field.offset)).min().unwrap_or(0)
+    }
+
+    fn of_shape(function: &Function, decision: &Decision, isa: Isa, packets: u32) -> Option<Self> {
+        let wide = isa >= Isa::Avx512Bw;
+        let vector = if wide { 64 } else { 32 };
+        let mut layout = Self {
+            packets,
+            vector,
+            any_byte: isa >= Isa::Avx512Vbmi,
+            bits: if wide { 16 } else { 32 / packets },
+            sources: Vec::new(),
+            planes: Vec::new(),
+            lookups: Vec::new(),
+            places: HashMap::new(),
+        };
+        let mut parts: Vec<(Atom, Comparison, Vec<Element>)> = Vec::new();
+        let mut members = Vec::new();
+        for atom in decision.atoms() {
+            match atom {
+                Atom::Equal(field, constant) => {
+                    let lane = layout.lane_bytes(Comparison::Equal, 4);
+                    let elements = equal_elements(field, constant, lane);
+                    parts.push((atom, Comparison::Equal, elements));
+                }
+                Atom::AtLeast(field, constant) => {
+                    let lane = layout.lane_bytes(Comparison::AtLeast, field.bytes);
+                    let element = order_element(field, constant, lane)?;
+                    parts.push((atom, Comparison::AtLeast, vec![element]));
+                }
+                Atom::Member(field, set) => members.push((atom, Lookup { field, set })),
+                Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
+                Atom::Computed(..) => return None,
+            }
+        }
+        layout.cover(parts.iter().map(|(_, _, elements)| elements.as_slice()));
+        for (atom, comparison, elements) in parts {
+            if !layout.places.contains_key(&atom) {
+                let place = layout.put(comparison, elements)?;
+                layout.places.insert(atom, place);
+            }
+        }
+        for (atom, lookup) in members {
+            if !layout.places.contains_key(&atom) {
+                debug_assert!(function.sets.len() > lookup.set.0 as usize);
+                let plane = layout.planes.len() + layout.lookups.len();
+                layout.lookups.push(lookup);
+                layout.places.insert(atom, Place { plane, care: u32::MAX });
+            }
+        }
+        Some(layout)
+    }
+
+    /// Bytes of a lane that compares `bytes` of a field.
+    fn lane_bytes(&self, comparison: Comparison, bytes: u32) -> u32 {
+        match (self.vector, comparison) {
+            (64, _) => 4 / self.packets,
+            (_, Comparison::Equal) => 1,
+            // The next size that AVX2 compares; a byte would do for a byte.
+            (_, Comparison::AtLeast) => bytes,
+        }
+    }
+
+    /// Bytes of the vector that belong to a packet.
+    fn share(&self) -> u32 {
+        self.vector / self.packets
+    }
+
+    /// Chooses sources such that the bytes of each atom, given by its elements,
+    /// lie in one chunk.
+    fn cover<'e>(&mut self, atoms: impl Iterator<Item = &'e [Element]>) {
+        let mut spans: Vec<(u32, u32)> = atoms
+            .filter_map(|elements| {
+                let bytes = elements.iter().flat_map(|element| &element.bytes).flatten();
+                Some((*bytes.clone().min()?, *bytes.max()?))
+            })
+            .collect();
+        spans.sort_unstable();
+        let Some(&(first, _)) = spans.first() else { return };
+        let end = spans.iter().map(|span| span.1).max().unwrap_or(first) + 1;
+        let share = self.share();
+        if self.any_byte && end - first <= share {
+            let chunks = (first..first + share).step_by(CHUNK as usize).collect();
+            self.sources.push(Source { chunks });
+            return;
+        }
+        let mut chunks: Vec<u32> = Vec::new();
+        for (low, high) in spans {
+            if chunks.last().is_none_or(|start| high >= start + CHUNK) {
+                chunks.push(low);
+            }
+        }
+        for group in chunks.chunks((share / CHUNK) as usize) {
+            self.sources.push(Source { chunks: group.to_vec() });
+        }
+    }
+
+    /// Gives `elements` lanes of one plane: one that has enough free, or that
+    /// holds the same already, or a new one.
+    fn put(&mut self, comparison: Comparison, elements: Vec<Element>) -> Option<Place> {
+        let lane_bytes = elements.first()?.bytes.len() as u32;
+        let found = elements.into_iter().map(|element| {
+            let (source, chunk) = self.find_source(&element)?;
+            Some((source, chunk, element))
+        });
+        let elements: Vec<(usize, usize, Element)> = found.collect::<Option<_>>()?;
+        let source = elements[0].0;
+        if elements.iter().any(|(other, _, _)| *other != source) {
+            return None;
+        }
+        let new = Plane { source, lane_bytes, comparison, elements: Vec::new() };
+        for index in 0..self.planes.len() {
+            let plane = &self.planes[index];
+            let alike = plane.source == source
+                && plane.comparison == comparison
+                && plane.lane_bytes == lane_bytes;
+            if alike && let Some((plane, care)) = self.with(plane.clone(), &elements) {
+                self.planes[index] = plane;
+                return Some(Place { plane: index, care });
+            }
+        }
+        let (plane, care) = self.with(new, &elements)?;
+        self.planes.push(plane);
+        Some(Place { plane: self.planes.len() - 1, care })
+    }
+
+    /// `plane` with `elements`, each with the number of the chunk it must stay
+    /// in, and their signature bits; nothing if there are too few lanes.
+    fn with(&self, mut plane: Plane, elements: &[(usize, usize, Element)]) -> Option<(Plane, u32)> {
+        let mut care = 0;
+        for (_, chunk, element) in elements {
+            let same = |other: &&Element| {
+                other.bytes == element.bytes
+                    && other.mask == element.mask
+                    && other.constant == element.constant
+            };
+            let lane = match plane.elements.iter().find(same) {
+                Some(other) => other.lane,
+                None => {
+                    let lane = self.free_lane(&plane, *chunk)?;
+                    plane.elements.push(Element { lane, ..element.clone() });
+                    lane
+                }
+            };
+            care |= self.care(&plane, lane);
+        }
+        Some((plane, care))
+    }
+
+    fn free_lane(&self, plane: &Plane, chunk: usize) -> Option<usize> {
+        let mut lanes = if self.any_byte {
+            0..(self.share() / plane.lane_bytes) as usize
+        } else {
+            let per_chunk = (CHUNK / plane.lane_bytes) as usize;
+            chunk * per_chunk..(chunk + 1) * per_chunk
+        };
+        lanes.find(|&lane| plane.elements.iter().all(|other| other.lane != lane))
+    }
+
+    /// The source that has all bytes of `element`, and the number of its chunk
+    /// that has them, where shuffles stay within chunks.
+    fn find_source(&self, element: &Element) -> Option<(usize, usize)> {
+        let bytes = || element.bytes.iter().flatten();
+        self.sources.iter().enumerate().find_map(|(index, source)| {
+            let within = |byte: u32, start: u32| byte >= start && byte < start + CHUNK;
+            let whole =
+                source.chunks.iter().position(|&start| bytes().all(|&byte| within(byte, start)));
+            let somewhere = self.any_byte
+                && bytes().all(|&byte| source.chunks.iter().any(|&start| within(byte, start)));
+            whole.or(somewhere.then_some(0)).map(|chunk| (index, chunk))
+        })
+    }
+
+    /// The signature bits of a lane.
+    fn care(&self, plane: &Plane, lane: usize) -> u32 {
+        if self.vector == 64 {
+            return 1 << lane;
+        }
+        // AVX2's mask of bytes has a bit for each byte of the lane.
+        let bits = (1u32 << plane.lane_bytes) - 1;
+        bits << (lane as u32 * plane.lane_bytes)
+    }
+
+    /// An estimate of the work a packet, in 1/64 of a cycle: instructions six
+    /// a cycle, shuffles and comparisons one a cycle, loads of vectors two.
+    pub(super) fn work(&self, options: &Options) -> u32 {
+        let packets = self.packets;
+        let loads: u32 = self.sources.iter().map(|source| packets * runs(&source.chunks)).sum();
+        let planes = self.planes.len() as u32;
+        let lookups = self.lookups.len() as u32;
+        let ahead = if options.prefetch > 0 { 2 * packets } else { 0 };
+        let instructions = packets + ahead + loads + planes * 4 + lookups * packets * 7;
+        let inserts = loads - self.sources.len() as u32;
+        let shuffles = planes * 2 + inserts / 2 + lookups * packets;
+        let cycles = (64 * instructions / 6).max(64 * shuffles) / packets;
+        // Reading a plane back and testing it in the decision loop.
+        cycles + planes * 4 + lookups * 4
+    }
+}
+
+/// Loads that fill a packet's share of a vector: runs of chunks that follow one
+/// another in the packet too, as long as they are as aligned as they are long.
+fn runs(chunks: &[u32]) -> u32 {
+    super::extract::pieces(chunks).count() as u32
+}
+
+/// The bytes of a field that have bits in its mask, most significant first:
+/// offset, mask, and the constant's bits.
+fn significant(field: Field, constant: u32) -> impl Iterator<Item = (u32, u32, u32)> {
+    (0..field.bytes).filter_map(move |index| {
+        let shift = 8 * (field.bytes - 1 - index);
+        let mask = field.mask >> shift & 0xff;
+        (mask != 0).then_some((field.offset + index, mask, constant >> shift & 0xff))
+    })
+}
+
+/// The lanes of `lane` bytes that compare `field` for equality.
+fn equal_elements(field: Field, constant: u32, lane: u32) -> Vec<Element> {
+    let bytes: Vec<_> = significant(field, constant).collect();
+    bytes
+        .chunks(lane as usize)
+        .map(|group| {
+            let mut element =
+                Element { bytes: vec![None; lane as usize], mask: 0, constant: 0, lane: 0 };
+            for (position, &(offset, mask, constant)) in group.iter().enumerate() {
+                element.bytes[position] = Some(offset);
+                element.mask |= mask << (8 * position);
+                element.constant |= constant << (8 * position);
+            }
+            element
+        })
+        .collect()
+}
+
+/// The lane that compares `field` for order; nothing if it is too wide.
+fn order_element(field: Field, constant: u32, lane: u32) -> Option<Element> {
+    let used = (32 - field.mask.leading_zeros()).div_ceil(8).max(1);
+    if used > lane {
+        return None;
+    }
+    let last = field.offset + field.bytes - 1;
+    let bytes = (0..lane).map(|position| (position < used).then(|| last - position)).collect();
+    Some(Element { bytes, mask: field.mask, constant, lane: 0 })
+}

@@ -1,0 +1,183 @@
+//! Back end `pe`: predicated execution over the packets of a batch.
+//!
+//! The paper (Yamashita and Tsuru, "Software Pipelining for Packet Filters",
+//! section 4) if-converts the filter, so that the loop over the packets has no
+//! branches left, and software-pipelines that loop. Itanium has 64 predicate
+//! registers of one bit; an AVX-512 machine has seven of 64. So the loop is
+//! split in two, and each half has bits of many packets in a register:
+//!
+//! 1. The **extraction** loop loads the headers of one, two or four packets
+//!    into a vector, shuffles the bytes that predicates look at into a lane for
+//!    each, and compares all lanes with their constants at once. What comes out
+//!    is the packet's *signature*: a bit for each predicate, set where it does
+//!    not hold.
+//! 2. The **decision** loop takes the signatures of 32 packets as the lanes of
+//!    a vector. Each test of the decision function is one test of a vector
+//!    against a constant, itself under the opmask of what comes after it: a
+//!    predicated instruction that sets a predicate, as `(p6) cmp.eq` does.
+//!
+//! A filter's loads at offsets that depend on the packet are made at the usual
+//! offset, that of an IP header without options. The decision loop notes the
+//! packets for which this was wrong, and `list` code gives these their verdict.
+//!
+//! | module | does |
+//! |---|---|
+//! | `straighten` | block parameters away, by copies |
+//! | [`atom`] | which predicates of the IR are fit for it |
+//! | [`decision`] | the decision function over them |
+//! | [`layout`] | where in the signature each lies |
+//! | `extract`, `extract_avx2` | the extraction loop |
+//! | [`algebra`] | the decision function as operations on masks |
+//! | `decide`, `decide_avx2` | the decision loop |
+//! | `gather` | both in one loop, 16 packets an iteration, for few bytes or arithmetic |
+//! | `scalar` | both in one loop, a packet an iteration, in plain registers |
+
+pub mod algebra;
+pub mod atom;
+mod constants;
+mod decide;
+mod decide_avx2;
+pub mod decision;
+mod extract;
+mod extract_avx2;
+mod gather;
+pub mod layout;
+mod scalar;
+mod straighten;
+mod wide;
+
+use forebay_filter::ir::Function;
+
+use crate::code::{Isa, Options};
+use crate::emit::pool::Pool;
+use crate::mir::LoopBody;
+use decision::Decision;
+use gather::Columns;
+use layout::Layout;
+use straighten::straighten;
+
+/// The greatest length that lanes of 16 bits tell from greater ones.
+const MAX_LENGTH: u32 = 0xfffe;
+
+/// Why a filter has no predicated form; `list` takes it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsuited {
+    /// It has loops or block parameters.
+    #[error("control flow that does not end in a Boolean function")]
+    ControlFlow,
+    /// It has more than one way to accept, or returns what it computed.
+    #[error("it returns more than one number besides 0")]
+    Returns,
+    /// A predicate is none that a lane can hold.
+    #[error("predicate '{0}' does not fit a lane")]
+    Predicate(String),
+    /// A set of so many constants that no hash function was found for.
+    #[error("no hash table was found for its set of {0} constants")]
+    Set(usize),
+    /// More predicates than signatures have room for.
+    #[error("its predicates take {0} signatures of 16 bits, and at most {max} fit", max = layout::MAX_PLANES)]
+    TooLarge(usize),
+}
+
+/// The loops of a filter, and what they ask of their caller.
+#[derive(Clone, Debug)]
+pub struct Loops {
+    /// One after another.
+    pub bodies: Vec<LoopBody>,
+    /// Packets a group.
+    pub lanes: usize,
+    /// Bytes from a packet's start that are read, whatever was captured.
+    pub reach: usize,
+    /// The greatest packet offset that is taken for what it is.
+    pub last_offset: usize,
+    /// Bytes of scratch memory.
+    pub scratch: usize,
+    /// Whether packets may be left to `list`.
+    pub leaves: bool,
+}
+
+/// The predicated loops of `function` at the level of `options`.
+///
+/// # Errors
+/// Why it has none.
+pub fn select(function: &Function, options: &Options, pool: &mut Pool) -> Result<Loops, Unsuited> {
+    let straight = straighten(function);
+    let function = straight.as_ref().unwrap_or(function);
+    let decision = Decision::new(function, options.explain)?;
+    if options.isa == Isa::Scalar {
+        return scalar::select(function, &decision, options);
+    }
+    if options.isa == Isa::Avx2 {
+        return signatures(
+            function,
+            &decision,
+            &choose(function, &decision, options)?,
+            options,
+            pool,
+        );
+    }
+    let layout = choose(function, &decision, options);
+    let columns = Columns::choose(function, &decision);
+    match (layout, columns) {
+        (Ok(layout), Some(columns))
+            if layout.work(options) + decision_work(&decision) <= columns.estimate(options) =>
+        {
+            signatures(function, &decision, &layout, options, pool)
+        }
+        (_, Some(columns)) => {
+            let body = gather::body(function, &decision, &columns, options, pool)?;
+            let lanes = body.step as usize;
+            Ok(Loops {
+                bodies: vec![body],
+                lanes,
+                reach: columns.reach(),
+                // Gathers take offsets for signed numbers.
+                last_offset: i32::MAX as usize,
+                scratch: 0,
+                leaves: !decision.leaves.is_empty(),
+            })
+        }
+        (Ok(layout), None) => signatures(function, &decision, &layout, options, pool),
+        (Err(unsuited), None) => Err(unsuited),
+    }
+}
+
+fn choose(function: &Function, decision: &Decision, options: &Options) -> Result<Layout, Unsuited> {
+    decision.lengths_fit(MAX_LENGTH)?;
+    Layout::choose(function, decision, options)
+}
+
+/// An estimate of the decision loop's work a packet, in 1/64 of a cycle: two
+/// instructions for each test and a dozen besides, for 32 packets; and what it
+/// costs to begin another loop.
+fn decision_work(decision: &Decision) -> u32 {
+    let tests: usize = decision.nodes.iter().map(|node| node.literals.len()).sum();
+    2 * tests as u32 + 48
+}
+
+/// The two loops that go by signatures.
+fn signatures(
+    function: &Function,
+    decision: &Decision,
+    layout: &Layout,
+    options: &Options,
+    pool: &mut Pool,
+) -> Result<Loops, Unsuited> {
+    let (extraction, decide) = if options.isa >= Isa::Avx512Bw {
+        (extract::body(function, layout, options, pool)?, decide::body(decision, layout, pool))
+    } else {
+        (
+            extract_avx2::body(function, layout, options, pool)?,
+            decide_avx2::body(decision, layout, pool),
+        )
+    };
+    let lanes = decide.step as usize;
+    Ok(Loops {
+        bodies: vec![extraction, decide],
+        lanes,
+        reach: layout.reach(),
+        last_offset: u32::MAX as usize,
+        scratch: layout.scratch(),
+        leaves: !decision.leaves.is_empty(),
+    })
+}

@@ -1,0 +1,297 @@
+//! Iterative modulo scheduling (Rau, "Iterative modulo scheduling", 1996).
+//!
+//! Iterations start each II cycles; an op at time `t` takes its units in row
+//! `t mod II` of the reservation table, in all iterations at once. Ops are
+//! placed by [`Priority`], each in the first of the II rows after its operands
+//! that has room. One that finds none is placed all the same, and what
+//! is in its way, for units or by a dependence, is taken out to be placed
+//! again. After a number of placements the II is given up.
+
+use super::Schedule;
+use super::ddg::Ddg;
+use super::list::by_height;
+use super::resources::{ReservationTable, Resources};
+
+/// Placements an op, on average, before an II is given up. Rau finds twice the
+/// number of ops enough for nearly all loops that can be scheduled.
+const BUDGET: usize = 4;
+
+/// Which ops are placed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Those with the longest way to the end, as Rau has it: the schedule is
+    /// short.
+    Height,
+    /// Those first in the program. Selection finishes one thing before it
+    /// starts another, and so does the schedule: fewer values are alive.
+    Program,
+    /// The same, and each no earlier than its share of II: next to no ops of
+    /// different iterations overlap, and no more values are alive than in the
+    /// program.
+    Spread,
+}
+
+/// Schedules one iteration at an II of `ii` cycles, which must be at least
+/// RecMII; `None` if that fails.
+#[must_use]
+pub fn modulo_schedule(
+    ddg: &Ddg,
+    resources: &Resources,
+    ops: usize,
+    ii: u32,
+    priority: Priority,
+) -> Option<Schedule> {
+    let mut state = Placing::new(ddg, resources, ii, priority);
+    let mut budget = BUDGET * ddg.nodes() + 8;
+    while let Some(node) = state.next() {
+        budget = budget.checked_sub(1)?;
+        let earliest = state.earliest(node);
+        let free = (earliest..earliest + i64::from(ii)).find(|&time| state.fits(node, time));
+        let time = free.unwrap_or_else(|| state.least_bad(node, earliest));
+        state.place(node, time);
+    }
+    let first = state.times[..ops].iter().copied().min().unwrap_or(0);
+    let times = state.times[..ops].iter().map(|&time| (time - first) as u32).collect();
+    Some(Schedule { ii, times })
+}
+
+/// Moves nodes that occupy units for several cycles to the front of `order`,
+/// with all they wait for: what is placed before them leaves no gap so long.
+fn long_first(ddg: &Ddg, resources: &Resources, order: &mut [u32]) {
+    let mut first: Vec<bool> = (0..ddg.nodes()).map(|node| resources.cycles(node) > 1).collect();
+    let mut stack: Vec<usize> = (0..ddg.nodes()).filter(|&node| first[node]).collect();
+    if stack.is_empty() {
+        return;
+    }
+    while let Some(node) = stack.pop() {
+        for edge in ddg.into(node) {
+            if !std::mem::replace(&mut first[edge.from as usize], true) {
+                stack.push(edge.from as usize);
+            }
+        }
+    }
+    order.sort_by_key(|&node| !first[node as usize]);
+}
+
+/// A partial schedule.
+struct Placing<'a> {
+    ddg: &'a Ddg,
+    table: ReservationTable<'a>,
+    ii: u32,
+    priority: Priority,
+    /// Nodes by priority.
+    order: Vec<u32>,
+    /// Place of each node in `order`.
+    rank: Vec<u32>,
+    /// By place in `order`: whether it is still to be placed.
+    waiting: Vec<u64>,
+    placed: Vec<bool>,
+    /// Of each node, when it starts, or started before it was taken out.
+    times: Vec<i64>,
+    tried: Vec<bool>,
+}
+
+impl<'a> Placing<'a> {
+    fn new(ddg: &'a Ddg, resources: &'a Resources, ii: u32, priority: Priority) -> Self {
+        let nodes = ddg.nodes();
+        let mut order = match priority {
+            Priority::Height => by_height(&ddg.heights(ii)),
+            Priority::Program | Priority::Spread => (0..nodes as u32).collect(),
+        };
+        long_first(ddg, resources, &mut order);
+        let mut rank = vec![0; nodes];
+        for (place, &node) in order.iter().enumerate() {
+            rank[node as usize] = place as u32;
+        }
+        let mut waiting = vec![u64::MAX; nodes.div_ceil(64)];
+        if !nodes.is_multiple_of(64)
+            && let Some(last) = waiting.last_mut()
+        {
+            *last = (1 << (nodes % 64)) - 1;
+        }
+        Self {
+            ddg,
+            table: ReservationTable::new(resources, ii),
+            ii,
+            priority,
+            order,
+            rank,
+            waiting,
+            placed: vec![false; nodes],
+            times: vec![0; nodes],
+            tried: vec![false; nodes],
+        }
+    }
+
+    /// The first node still to be placed.
+    fn next(&self) -> Option<usize> {
+        let (word, bits) = self.waiting.iter().enumerate().find(|(_, bits)| **bits != 0)?;
+        Some(self.order[word * 64 + bits.trailing_zeros() as usize] as usize)
+    }
+
+    fn row(&self, time: i64) -> usize {
+        time.rem_euclid(i64::from(self.ii)) as usize
+    }
+
+    fn fits(&self, node: usize, time: i64) -> bool {
+        self.table.fits(node, self.row(time))
+    }
+
+    /// The first cycle that `node` may have, whatever it waits for.
+    fn share(&self, node: usize) -> i64 {
+        match self.priority {
+            Priority::Height | Priority::Program => 0,
+            Priority::Spread => (node * self.ii as usize / self.times.len()) as i64,
+        }
+    }
+
+    /// When the placed nodes that `node` waits for let it start.
+    fn earliest(&self, node: usize) -> i64 {
+        self.ddg
+            .into(node)
+            .iter()
+            .filter(|edge| self.placed[edge.from as usize])
+            .map(|edge| self.times[edge.from as usize] + edge.delay(self.ii))
+            .fold(self.share(node), i64::max)
+    }
+
+    /// Where to force a node that finds no room: later than the last time, so
+    /// that two nodes do not turn each other out for ever.
+    fn least_bad(&self, node: usize, earliest: i64) -> i64 {
+        if self.tried[node] { earliest.max(self.times[node] + 1) } else { earliest }
+    }
+
+    /// Places `node` and takes out what is in its way.
+    fn place(&mut self, node: usize, time: i64) {
+        let row = self.row(time);
+        while !self.table.fits(node, row) {
+            let competing = (0..self.times.len()).filter(|&other| {
+                self.placed[other]
+                    && self.table.competes(node, row, other, self.row(self.times[other]))
+            });
+            let Some(other) = competing.max_by_key(|&other| self.rank[other]) else { break };
+            self.take_out(other);
+        }
+        self.table.take(node, row);
+        self.times[node] = time;
+        self.placed[node] = true;
+        self.tried[node] = true;
+        let place = self.rank[node] as usize;
+        self.waiting[place / 64] &= !(1 << (place % 64));
+        let ddg = self.ddg;
+        for edge in ddg.out(node) {
+            let other = edge.to as usize;
+            let too_early = self.times[other] < time + edge.delay(self.ii);
+            if other != node && self.placed[other] && too_early {
+                self.take_out(other);
+            }
+        }
+    }
+
+    fn take_out(&mut self, node: usize) {
+        let row = self.row(self.times[node]);
+        self.table.release(node, row);
+        self.placed[node] = false;
+        let place = self.rank[node] as usize;
+        self.waiting[place / 64] |= 1 << (place % 64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::Code;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::machine::Units;
+    use crate::mir::{LoopBody, Op};
+    use crate::sched::ddg::Edge;
+
+    /// A loop of ops that occupy `units` and depend on nothing.
+    fn body(units: &[Units]) -> LoopBody {
+        let mut body = LoopBody::new("test", 1);
+        for &units in units {
+            body.push(Op {
+                code: Code::Nopd,
+                dest: None,
+                tied: false,
+                operands: Vec::new(),
+                mask: None,
+                latency: 1,
+                units,
+                note: 0,
+                ahead: false,
+            });
+        }
+        body
+    }
+
+    /// Whether a schedule keeps all dependences and no row has more than `most`
+    /// asks for units.
+    fn holds(schedule: &Schedule, ddg: &Ddg, body: &LoopBody, most: usize) -> bool {
+        let kept = ddg.edges().iter().all(|edge| {
+            let [from, to] = [edge.from, edge.to].map(|node| schedule.times[node as usize]);
+            i64::from(to) >= i64::from(from) + edge.delay(schedule.ii)
+        });
+        let mut taken = vec![0; schedule.ii as usize];
+        for (op, &time) in body.ops.iter().zip(&schedule.times) {
+            for cycle in 0..op.units.cycles() {
+                let choices = op.units.0.iter().filter(|&&choice| choice != 0).count();
+                taken[((time + cycle) % schedule.ii) as usize] += choices;
+            }
+        }
+        kept && taken.iter().all(|&taken| taken <= most)
+    }
+
+    const TWO: Units = Units::LOAD_512;
+
+    #[test]
+    fn a_recurrence_over_two_iterations_sets_the_pace() {
+        let edge = |from, to, latency, distance| Edge { from, to, latency, distance };
+        let edges = vec![edge(0, 1, 4, 0), edge(1, 2, 4, 0), edge(2, 0, 3, 2)];
+        let (ddg, body) = (Ddg::new(3, edges), body(&[TWO; 3]));
+        let resources = Resources::of_loop(&body, 3);
+        assert_eq!((ddg.rec_mii(), resources.res_mii().0), (6, 2));
+        for priority in [Priority::Height, Priority::Program, Priority::Spread] {
+            let schedule = modulo_schedule(&ddg, &resources, 3, 6, priority);
+            assert!(schedule.is_some_and(|schedule| holds(&schedule, &ddg, &body, 2)));
+        }
+    }
+
+    #[test]
+    fn gathers_are_placed_without_overlap_at_the_least_ii() {
+        let mut units = vec![TWO; 8];
+        units.extend([Units::GATHER_512; 3]);
+        let body = body(&units);
+        let ddg = Ddg::new(11, Vec::new());
+        let resources = Resources::of_loop(&body, 11);
+        assert_eq!(resources.res_mii().0, 24, "a gather takes two units of three");
+        let schedule = modulo_schedule(&ddg, &resources, 11, 24, Priority::Height)
+            .expect("24 rows hold gathers, and loads beside them");
+        assert!(holds(&schedule, &ddg, &body, 3));
+    }
+
+    proptest! {
+        #[test]
+        fn random_graphs_with_recurrences_are_scheduled_right(
+            nodes in 1usize..20,
+            edges in prop::collection::vec((0u32..20, 0u32..20, 0u32..6, 0u32..4), 0..40),
+            priority in prop::sample::select(vec![
+                Priority::Height, Priority::Program, Priority::Spread,
+            ]),
+        ) {
+            let edges = edges.into_iter().filter_map(|(from, to, latency, distance)| {
+                let (from, to) = (from % nodes as u32, to % nodes as u32);
+                (distance > 0 || from < to).then_some(Edge { from, to, latency, distance })
+            });
+            let ddg = Ddg::new(nodes, edges.collect());
+            let body = body(&vec![TWO; nodes]);
+            let resources = Resources::of_loop(&body, nodes);
+            let mii = ddg.rec_mii().max(resources.res_mii().0).max(1);
+            let found = (mii..mii + 100)
+                .find_map(|ii| modulo_schedule(&ddg, &resources, nodes, ii, priority));
+            let schedule = found.expect("there is a schedule at some II");
+            prop_assert!(holds(&schedule, &ddg, &body, 2));
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What ops occupy: the bound it puts on a loop's pace, and reservation tables.
+//!
+//! An op asks for an issue slot and for one unit out of each of its choices.
+//! The asks of a cycle can all be met exactly if, for every set of units, no
+//! more asks fall wholly into the set than it has units (Hall, 1935). Only sets
+//! that are unions of choices matter, and of those only the ones that cannot be
+//! split in two without cutting a choice. A loop has a dozen or two, so that a
+//! row of the reservation table is a few counters: how much is left of each set
+//! for asks that fall into it. The issue slots are one more such set. Counters
+//! are bytes, eight to a word, taken and compared a word at a time.
+//!
+//! An op that occupies its units for several cycles asks again in each.
+//!
+//! The same sets give ResMII: II cycles have II times as many units.
+
+use crate::machine::{ISSUE_WIDTH, Units};
+use crate::mir::LoopBody;
+
+/// A set of units that may run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bottleneck {
+    /// The units, as in [`crate::machine::unit`]; 0 stands for issue slots.
+    pub units: u16,
+    /// How many there are a cycle.
+    pub capacity: u8,
+}
+
+/// One bit in each byte of a word, beyond all counts.
+const BEYOND: u64 = 0x8080_8080_8080_8080;
+
+/// The units that a loop's ops ask for.
+#[derive(Clone, Debug)]
+pub struct Resources {
+    bottlenecks: Vec<Bottleneck>,
+    /// Words of eight counts, a byte for each bottleneck.
+    words: usize,
+    /// How many units each bottleneck has.
+    capacities: Vec<u64>,
+    /// For each node its kind: nodes of a kind ask for the same.
+    kinds: Vec<u8>,
+    /// For each kind the cycles it asks for.
+    cycles: Vec<u32>,
+    /// Asks of each kind that fall into each bottleneck, kind by kind: in the
+    /// first cycle.
+    first: Vec<u64>,
+    /// In each further cycle, in which no slot is issued.
+    further: Vec<u64>,
+}
+
+impl Resources {
+    /// The units of each op of `body`, and none for further nodes up to
+    /// `nodes`.
+    #[must_use]
+    pub fn of_loop(body: &LoopBody, nodes: usize) -> Self {
+        let mut distinct: Vec<Option<Units>> = Vec::new();
+        let mut kinds = Vec::with_capacity(nodes);
+        let units = body.ops.iter().map(|op| Some(op.units));
+        for units in units.chain(std::iter::repeat(None)).take(nodes) {
+            let kind = distinct.iter().position(|&known| known == units).unwrap_or_else(|| {
+                distinct.push(units);
+                distinct.len() - 1
+            });
+            kinds.push(kind as u8);
+        }
+        let mut bottlenecks = vec![Bottleneck { units: 0, capacity: ISSUE_WIDTH as u8 }];
+        bottlenecks.extend(
+            connected_unions(&distinct)
+                .into_iter()
+                .map(|units| Bottleneck { units, capacity: units.count_ones() as u8 }),
+        );
+        let words = bottlenecks.len().div_ceil(8);
+        let mut capacities = vec![0; words];
+        let mut first = vec![0; distinct.len() * words];
+        let mut further = first.clone();
+        for (place, bottleneck) in bottlenecks.iter().enumerate() {
+            let at = 8 * (place % 8);
+            capacities[place / 8] |= u64::from(bottleneck.capacity) << at;
+            for (kind, &units) in distinct.iter().enumerate() {
+                // An op that asks for more than there is must still fit
+                // somewhere.
+                let count = asks_within(units, bottleneck.units).min(bottleneck.capacity);
+                first[kind * words + place / 8] |= u64::from(count) << at;
+                if bottleneck.units != 0 {
+                    further[kind * words + place / 8] |= u64::from(count) << at;
+                }
+            }
+        }
+        let cycles = distinct.iter().map(|units| units.map_or(1, Units::cycles)).collect();
+        Self { bottlenecks, words, capacities, kinds, cycles, first, further }
+    }
+
+    /// The least II whose units suffice, and what binds it.
+    #[must_use]
+    pub fn res_mii(&self) -> (u32, Bottleneck) {
+        let mut binding = (0, self.bottlenecks[0]);
+        for (place, &bottleneck) in self.bottlenecks.iter().enumerate() {
+            let capacity = u32::from(bottleneck.capacity);
+            // Asks of all ops, and cycles of those that ask for so much that
+            // no two fit into a row.
+            let (mut total, mut alone) = (0, 0);
+            for node in 0..self.kinds.len() {
+                let asks =
+                    |cycle| u32::from(self.asks(node, cycle)[place / 8].to_le_bytes()[place % 8]);
+                total += asks(0) + (self.cycles(node) - 1) * asks(1);
+                if 2 * asks(0) > capacity {
+                    alone += self.cycles(node);
+                }
+            }
+            let cycles = total.div_ceil(capacity).max(alone);
+            if cycles > binding.0 {
+                binding = (cycles, bottleneck);
+            }
+        }
+        // No op overlaps itself.
+        let longest = (0..self.kinds.len()).map(|node| self.cycles(node)).max().unwrap_or(0);
+        (binding.0.max(if longest > 1 { longest } else { 0 }), binding.1)
+    }
+
+    /// Cycles in which `node` occupies units.
+    #[must_use]
+    pub fn cycles(&self, node: usize) -> u32 {
+        self.cycles[usize::from(self.kinds[node])]
+    }
+
+    /// Asks of `node`, `cycle` cycles after its issue, that fall into each
+    /// bottleneck.
+    fn asks(&self, node: usize, cycle: u32) -> &[u64] {
+        let kind = usize::from(self.kinds[node]);
+        let asks = if cycle == 0 { &self.first } else { &self.further };
+        &asks[kind * self.words..(kind + 1) * self.words]
+    }
+}
+
+/// Which cycles' units are taken, modulo the number of rows.
+#[derive(Clone, Debug)]
+pub struct ReservationTable<'a> {
+    resources: &'a Resources,
+    rows: usize,
+    /// What is left of each bottleneck, row by row.
+    left: Vec<u64>,
+}
+
+impl<'a> ReservationTable<'a> {
+    /// An empty table of `rows` cycles, no fewer than any op's own.
+    #[must_use]
+    pub fn new(resources: &'a Resources, rows: u32) -> Self {
+        let rows = rows as usize;
+        Self { resources, rows, left: resources.capacities.repeat(rows) }
+    }
+
+    /// Whether `node` fits if it is issued in `row`.
+    #[must_use]
+    pub fn fits(&self, node: usize, row: usize) -> bool {
+        (0..self.resources.cycles(node)).all(|cycle| {
+            let asks = self.resources.asks(node, cycle).iter();
+            let left = &self.left[self.words(row, cycle)];
+            // A byte keeps its highest bit if it holds no less than is asked.
+            asks.zip(left).all(|(&asks, &left)| ((left | BEYOND) - asks) & BEYOND == BEYOND)
+        })
+    }
+
+    /// Whether taking out `other`, issued in `its_row`, could help `node` to
+    /// fit in `row`.
+    #[must_use]
+    pub fn competes(&self, node: usize, row: usize, other: usize, its_row: usize) -> bool {
+        (0..self.resources.cycles(node)).any(|cycle| {
+            let at = (row + cycle as usize) % self.rows;
+            let its_cycle = ((at + self.rows - its_row) % self.rows) as u32;
+            its_cycle < self.resources.cycles(other)
+                && self
+                    .resources
+                    .asks(node, cycle)
+                    .iter()
+                    .zip(self.resources.asks(other, its_cycle))
+                    .zip(&self.left[self.words(at, 0)])
+                    .any(|((&mine, &its), &left)| {
+                        let short = !((left | BEYOND) - mine) & BEYOND;
+                        // A byte other than 0 carries into its highest bit.
+                        short & (its + (BEYOND - BEYOND / 0x80)) != 0
+                    })
+        })
+    }
+
+    /// Takes what `node` asks for when issued in `row`, where it must fit.
+    pub fn take(&mut self, node: usize, row: usize) {
+        for cycle in 0..self.resources.cycles(node) {
+            let words = self.words(row, cycle);
+            let asks = self.resources.asks(node, cycle);
+            self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left -= asks);
+        }
+    }
+
+    /// Gives back what `node` took when issued in `row`.
+    pub fn release(&mut self, node: usize, row: usize) {
+        for cycle in 0..self.resources.cycles(node) {
+            let words = self.words(row, cycle);
+            let asks = self.resources.asks(node, cycle);
+            self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left += asks);
+        }
+    }
+
+    /// Adds empty rows so that `node` may be issued in `row` and does not
+    /// reach beyond the last.
+    pub fn grow_for(&mut self, node: usize, row: usize) {
+        let rows = row + self.resources.cycles(node) as usize;
+        while self.rows < rows {
+            self.left.extend_from_slice(&self.resources.capacities);
+            self.rows += 1;
+        }
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The counts of the row `cycle` rows after `row`.
+    fn words(&self, row: usize, cycle: u32) -> std::ops::Range<usize> {
+        let mut row = row + cycle as usize;
+        if row >= self.rows {
+            row %= self.rows;
+        }
+        row * self.resources.words..(row + 1) * self.resources.words
+    }
+}
+
+/// Asks of an op that fall wholly into `units`; issue slots for 0.
+fn asks_within(asked: Option<Units>, units: u16) -> u8 {
+    match asked {
+        None => 0,
+        Some(_) if units == 0 => 1,
+        Some(Units(choices)) => {
+            choices.iter().filter(|&&choice| choice != 0 && choice & !units == 0).count() as u8
+        }
+    }
+}
+
+/// All unions of choices that overlap in a chain, ascending.
+fn connected_unions(asked: &[Option<Units>]) -> Vec<u16> {
+    let mut unions: Vec<u16> = Vec::new();
+    for choice in asked.iter().flatten().flat_map(|units| units.0) {
+        if choice == 0 || unions.contains(&choice) {
+            continue;
+        }
+        // What was there is closed under union: only the new choice, and what
+        // comes of it, is left to combine.
+        let mut next = unions.len();
+        unions.push(choice);
+        while next < unions.len() {
+            for other in 0..next {
+                let union = unions[next] | unions[other];
+                if unions[next] & unions[other] != 0 && !unions.contains(&union) {
+                    unions.push(union);
+                }
+            }
+            next += 1;
+        }
+    }
+    unions.sort_unstable();
+    unions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::unit::{PORT_0, PORT_1, PORT_5};
+    use crate::mir::Op;
+
+    fn loop_of(units: &[Units]) -> LoopBody {
+        let mut body = LoopBody::new("test", 1);
+        for &units in units {
+            body.push(Op {
+                code: iced_x86::Code::Nopd,
+                dest: None,
+                tied: false,
+                operands: Vec::new(),
+                mask: None,
+                latency: 1,
+                units,
+                note: 0,
+                ahead: false,
+            });
+        }
+        body
+    }
+
+    #[test]
+    fn res_mii_counts_ops_that_share_some_of_their_units() {
+        let body = loop_of(&[Units::PORT_5, Units::LOGIC_512, Units::LOGIC_512, Units::PORT_0]);
+        let (cycles, binding) = Resources::of_loop(&body, 4).res_mii();
+        assert_eq!((cycles, binding.units), (2, PORT_0 | PORT_5));
+        let body = loop_of(&[Units::PORT_5; 3]);
+        assert_eq!(Resources::of_loop(&body, 3).res_mii().0, 3);
+        let body = loop_of(&[Units::NONE; 13]);
+        let (cycles, binding) = Resources::of_loop(&body, 13).res_mii();
+        assert_eq!((cycles, binding.units), (3, 0), "issue slots");
+    }
+
+    #[test]
+    fn a_row_takes_what_can_be_assigned_and_no_more() {
+        let body = loop_of(&[Units::LOGIC_512, Units::SHUFFLE, Units::PORT_0, Units::LOGIC]);
+        let resources = Resources::of_loop(&body, 4);
+        let mut table = ReservationTable::new(&resources, 1);
+        for node in 0..3 {
+            assert!(table.fits(node, 0), "p5, p1, p0: node {node}");
+            table.take(node, 0);
+        }
+        assert!(!table.fits(3, 0), "p0, p1 and p5 are taken");
+        assert!(table.competes(3, 0, 1, 0));
+        table.release(1, 0);
+        assert!(table.fits(3, 0));
+    }
+
+    #[test]
+    fn unions_leave_out_sets_that_split() {
+        let asked = [Units([PORT_0, 0]), Units([PORT_5, 0]), Units([PORT_0 | PORT_1, 0])];
+        let unions = connected_unions(&asked.map(Some));
+        assert_eq!(unions, [PORT_0, PORT_0 | PORT_1, PORT_5]);
+    }
+}

@@ -1,0 +1,128 @@
+//! The search for a schedule whose registers suffice.
+//!
+//! All tries but the last are at the least II: first with the latencies asked
+//! for and Rau's order, then with shorter latencies and in program order, which
+//! both make values live shorter. A processor that issues out of order loses
+//! less by operands that are not there yet than by a longer interval. Last,
+//! without latencies, II grows until registers suffice.
+
+use super::ddg::Ddg;
+use super::expand::expand;
+use super::modulo::{Priority, modulo_schedule};
+use super::resources::Resources;
+use super::values::Values;
+use super::{Bounds, Latencies, LinearOrder, Pipelined, Placed, Schedule};
+use super::{list, shorten};
+use crate::code::{Isa, Scheduling};
+use crate::convention::MAX_COUNT;
+use crate::mir::LoopBody;
+use crate::regalloc::{Limits, RegisterFile, RegisterPressure, allocate};
+
+/// The most names for a register.
+const MAX_UNROLL: u32 = 8;
+
+/// The most ops in an unrolled kernel, about 6 KiB of code.
+const MAX_KERNEL_OPS: u32 = 768;
+
+/// One loop, and what all its schedules have in common.
+pub(super) struct Search<'a> {
+    body: &'a LoopBody,
+    latencies: Latencies,
+    values: Values,
+    ddg: Ddg,
+    resources: Resources,
+    file: RegisterFile,
+    pub(super) bounds: Bounds,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(body: &'a LoopBody, latencies: Latencies, isa: Isa) -> Self {
+        let values = Values::of_loop(body);
+        let ddg = Ddg::of_loop(body, &values, latencies);
+        let resources = Resources::of_loop(body, ddg.nodes());
+        let (res_mii, binding) = resources.res_mii();
+        let bounds = Bounds { res_mii, binding, rec_mii: ddg.rec_mii() };
+        let file = RegisterFile::of_loop(body, isa);
+        Self { body, latencies, values, ddg, resources, file, bounds }
+    }
+
+    /// One iteration by itself: list-scheduled if registers suffice, or in
+    /// program order.
+    pub(super) fn single(&self, scheduling: Scheduling) -> Result<Placed, RegisterPressure> {
+        let ops = self.body.ops.len();
+        let limits = Limits { unroll: 1, kernel: ops as u32 };
+        let in_order = || list::program_order(&self.ddg, &self.resources, ops);
+        if scheduling == Scheduling::None {
+            return self.place(in_order(), limits);
+        }
+        let mut schedule = list::list_schedule(&self.ddg, &self.resources, ops);
+        shorten::shorten(self.body, &self.values, &self.ddg, &self.resources, &mut schedule);
+        self.place(schedule, limits).or_else(|_| self.place(in_order(), limits))
+    }
+
+    /// A pipelined form, if registers suffice for any.
+    pub(super) fn pipeline(&self, one_by_one: u32) -> Option<Pipelined> {
+        if self.body.ops.is_empty() {
+            return None;
+        }
+        let mii = self.bounds.mii();
+        let found = self.pipeline_at(&self.ddg, self.latencies, Priority::Height, mii);
+        if found.is_some() {
+            return found;
+        }
+        for latencies in self.latencies.shorter() {
+            let ddg = Ddg::of_loop(self.body, &self.values, latencies);
+            let found = self.pipeline_at(&ddg, latencies, Priority::Program, mii);
+            if found.is_some() {
+                return found;
+            }
+        }
+        let latencies = Latencies { load: 0, work: 0 };
+        let ddg = Ddg::of_loop(self.body, &self.values, latencies);
+        // At `one_by_one` cycles iterations no longer overlap.
+        let mut ii = mii;
+        while ii < one_by_one {
+            let found = self.pipeline_at(&ddg, latencies, Priority::Spread, ii);
+            if found.is_some() {
+                return found;
+            }
+            ii += 1 + ii / 16;
+        }
+        None
+    }
+
+    /// A pipelined form at an II of `ii`, if there is a schedule and registers
+    /// suffice.
+    fn pipeline_at(
+        &self,
+        ddg: &Ddg,
+        latencies: Latencies,
+        priority: Priority,
+        ii: u32,
+    ) -> Option<Pipelined> {
+        let ops = self.body.ops.len();
+        let mut schedule = modulo_schedule(ddg, &self.resources, ops, ii, priority)?;
+        shorten::shorten(self.body, &self.values, ddg, &self.resources, &mut schedule);
+        let packets = MAX_COUNT.saturating_sub(self.body.lookahead);
+        let iterations = packets / self.body.step.max(1);
+        let drained = schedule.stages() - 1;
+        if drained >= iterations {
+            return None;
+        }
+        let limits =
+            Limits { unroll: MAX_UNROLL.min(iterations - drained), kernel: MAX_KERNEL_OPS };
+        let placed = self.place(schedule, limits).ok()?;
+        Some(self.pipelined(placed, latencies))
+    }
+
+    pub(super) fn pipelined(&self, placed: Placed, latencies: Latencies) -> Pipelined {
+        let expansion = expand(&placed.schedule, &placed.order, placed.allocation.unroll);
+        Pipelined { placed, expansion, latencies }
+    }
+
+    fn place(&self, schedule: Schedule, limits: Limits) -> Result<Placed, RegisterPressure> {
+        let order = LinearOrder::of(&schedule);
+        let allocation = allocate(self.body, &self.values, &order, &self.file, limits)?;
+        Ok(Placed { schedule, order, allocation })
+    }
+}

@@ -1,0 +1,167 @@
+//! Shorter lifetimes in a finished schedule.
+//!
+//! List and modulo schedulers start each op as soon as they can, and a value
+//! made long before it is wanted keeps a register for nothing; with seven
+//! opmask registers that decides whether a loop can be pipelined at all. An op
+//! may start anywhere between the last of its operands and the first of its
+//! readers. Moving it later makes its result live shorter and the operands it
+//! is the last to read live longer, or the other way round. The sum is a convex
+//! function of the op's time, so that each step towards its least is for the
+//! better. Ops are moved there, as far as units are free, until nothing gets
+//! better (in the manner of Eichenberger and Davidson, "Stage scheduling", 1995,
+//! who move by whole stages only).
+
+use super::Schedule;
+use super::ddg::{Ddg, Edge};
+use super::resources::{ReservationTable, Resources};
+use super::values::Values;
+use crate::mir::{LoopBody, Reg, RegClass};
+
+/// Passes over all ops, backwards and forwards in turn; what changes after
+/// these is little.
+const PASSES: usize = 6;
+
+/// Moves ops of a modulo schedule so that fewer registers are alive.
+pub fn shorten(
+    body: &LoopBody,
+    values: &Values,
+    ddg: &Ddg,
+    resources: &Resources,
+    schedule: &mut Schedule,
+) {
+    let mut mover = Mover::new(body, values, ddg, resources, schedule);
+    let ops = body.ops.len();
+    for pass in 0..PASSES {
+        let mut moved = false;
+        for place in 0..ops {
+            moved |= mover.improve(if pass % 2 == 0 { ops - 1 - place } else { place });
+        }
+        if !moved {
+            break;
+        }
+    }
+    let first = mover.times.iter().copied().min().unwrap_or(0);
+    schedule.times = mover.times.iter().map(|&time| (time - first) as u32).collect();
+}
+
+/// What a cycle of a register's life costs: the inverse of how many there are.
+fn weight(class: RegClass) -> i64 {
+    match class {
+        RegClass::Vector => 1,
+        RegClass::General | RegClass::Mask => 4,
+    }
+}
+
+struct Mover<'a> {
+    values: &'a Values,
+    ddg: &'a Ddg,
+    ii: u32,
+    table: ReservationTable<'a>,
+    times: Vec<i64>,
+    /// What each op makes.
+    made: Vec<Option<Reg>>,
+    /// By register.
+    weights: Vec<i64>,
+    /// Of each node, whether something around it moved since it was last
+    /// looked at.
+    stale: Vec<bool>,
+}
+
+impl<'a> Mover<'a> {
+    fn new(
+        body: &LoopBody,
+        values: &'a Values,
+        ddg: &'a Ddg,
+        resources: &'a Resources,
+        schedule: &Schedule,
+    ) -> Self {
+        let mut table = ReservationTable::new(resources, schedule.ii);
+        for (node, &time) in schedule.times.iter().enumerate() {
+            table.take(node, (time % schedule.ii) as usize);
+        }
+        Self {
+            values,
+            ddg,
+            ii: schedule.ii,
+            table,
+            times: schedule.times.iter().map(|&time| i64::from(time)).collect(),
+            made: body.ops.iter().map(|op| op.dest).collect(),
+            weights: body.classes.iter().map(|&class| weight(class)).collect(),
+            stale: vec![true; ddg.nodes()],
+        }
+    }
+
+    /// Moves `node` to where the registers it touches live shorter; whether it
+    /// moved.
+    fn improve(&mut self, node: usize) -> bool {
+        if !std::mem::replace(&mut self.stale[node], false) {
+            return false;
+        }
+        let now = self.times[node];
+        let (low, high) = self.window(node);
+        let best = self.best(node, now).clamp(low, high);
+        let ii = i64::from(self.ii);
+        let row = |time: i64| time.rem_euclid(ii) as usize;
+        if best == now {
+            return false;
+        }
+        self.table.release(node, row(now));
+        let fits = |&time: &i64| self.table.fits(node, row(time));
+        // Every step towards the best place is for the better.
+        let place = if best > now {
+            (now + 1..=best).rev().take(self.ii as usize).find(fits)
+        } else {
+            (best..now).take(self.ii as usize).find(fits)
+        };
+        self.times[node] = place.unwrap_or(now);
+        self.table.take(node, row(self.times[node]));
+        if place.is_some() {
+            for edge in self.ddg.into(node).iter().chain(self.ddg.out(node)) {
+                self.stale[edge.from as usize] = true;
+                self.stale[edge.to as usize] = true;
+            }
+        }
+        place.is_some()
+    }
+
+    /// The first and the last cycle in which other ops let `node` start. An op
+    /// that waits for nothing, or that nothing waits for, stays where it is on
+    /// that side.
+    fn window(&self, node: usize) -> (i64, i64) {
+        let now = self.times[node];
+        let others = |edge: &&Edge| edge.from != edge.to;
+        let after = |edge: &Edge| self.times[edge.from as usize] + edge.delay(self.ii);
+        let before = |edge: &Edge| self.times[edge.to as usize] - edge.delay(self.ii);
+        let low = self.ddg.into(node).iter().filter(others).map(after).max();
+        let high = self.ddg.out(node).iter().filter(others).map(before).min();
+        (low.unwrap_or(now).min(now), high.unwrap_or(now).max(now))
+    }
+
+    /// Where the registers that `node` touches live shortest; `now` if that is
+    /// as good. A cycle later its result lives a cycle shorter, and operands
+    /// that no other op reads so late live a cycle longer.
+    fn best(&self, node: usize, now: i64) -> i64 {
+        let gain = self.made[node]
+            .filter(|&reg| !self.values.readers(reg).is_empty())
+            .map_or(0, |reg| self.weights[reg.0 as usize]);
+        let last_of_others = |reg: Reg| {
+            let others = self.values.readers(reg).iter().filter(|&&reader| reader as usize != node);
+            others.map(|&reader| self.times[reader as usize]).max().unwrap_or(i64::MIN)
+        };
+        let operands = || self.values.reads(node).map(|reg| (last_of_others(reg), reg));
+        let loss = |time: i64| -> i64 {
+            let longer = operands().filter(|&(others, _)| others <= time);
+            longer.map(|(_, reg)| self.weights[reg.0 as usize]).sum()
+        };
+        if loss(now) < gain {
+            // Later, until losses make up for the gain.
+            let stops = operands().map(|(others, _)| others).filter(|&others| others > now);
+            stops.filter(|&time| loss(time) >= gain).min().unwrap_or(i64::MAX)
+        } else if loss(now - 1) > gain {
+            let stops = operands().map(|(others, _)| others).filter(|&others| others < now);
+            stops.filter(|&time| loss(time) >= gain).min().unwrap_or(i64::MIN)
+        } else {
+            now
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Hash tables of 32-bit constants, for tests of membership in generated code.
+//!
+//! Buckets are as wide as one vector comparison. Which bucket a number belongs
+//! in, the high bits of its product with an odd multiplier say (multiplicative
+//! hashing: Knuth, "The Art of Computer Programming", section 6.4), so that a
+//! lookup is a multiplication, a shift and one comparison of a whole bucket,
+//! without probing. The multiplier is searched for: one under which no bucket
+//! overflows. Such a family of functions is almost universal (Dietzfelbinger
+//! et al., "A reliable randomized algorithm for the closest-pair problem"), so
+//! a few tries suffice, and more buckets where they do not.
+//!
+//! No bit says that a slot is free. A free slot repeats a constant of its own
+//! bucket, or, in a bucket without any, holds a constant that belongs in
+//! another: no lookup that comes there has that number.
+
+/// Multipliers tried before the number of buckets is doubled.
+const TRIES: u32 = 24;
+
+/// The most slots that a table may have for each constant.
+const MAX_SLOTS_PER_CONSTANT: usize = 1024;
+
+/// A set of 32-bit constants, laid out for lookup by generated code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetTable {
+    /// What a number is multiplied with, modulo 2³².
+    pub multiplier: u32,
+    /// How far the product is shifted right to give the number of a bucket;
+    /// 32 when there is but one bucket, for which nothing need be computed.
+    pub shift: u32,
+    /// Slots a bucket, each of four bytes.
+    pub bucket: usize,
+    /// The slots, one bucket after another.
+    pub slots: Vec<u32>,
+}
+
+impl SetTable {
+    /// The table of `constants` with `bucket` slots a bucket. The same
+    /// constants give the same table.
+    ///
+    /// Gives `None` when there are no constants, and when no multiplier that
+    /// was tried spreads them over at most a thousand times as many slots: a
+    /// set made with the multipliers in mind.
+    #[must_use]
+    pub fn build(constants: &[u32], bucket: usize) -> Option<Self> {
+        if constants.is_empty() || bucket == 0 {
+            return None;
+        }
+        if constants.len() <= bucket {
+            let mut slots = constants.to_vec();
+            slots.resize(bucket, constants[0]);
+            return Some(Self { multiplier: 1, shift: 32, bucket, slots });
+        }
+        let most = constants.len().saturating_mul(MAX_SLOTS_PER_CONSTANT) / bucket;
+        let mut sequence = Multipliers::new(constants);
+        let mut bits = first_bits(constants.len(), bucket);
+        let mut counts = Vec::new();
+        while bits < 32 && 1_usize << bits <= most {
+            for _ in 0..TRIES {
+                let multiplier = sequence.next();
+                if fits(constants, multiplier, bits, bucket, &mut counts) {
+                    return Some(fill(constants, multiplier, 32 - bits, bucket, &mut counts));
+                }
+            }
+            bits += 1;
+        }
+        None
+    }
+
+    /// The number of buckets, a power of two.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.slots.len() / self.bucket
+    }
+
+    /// The bucket that `number` is looked up in.
+    #[must_use]
+    pub fn bucket_of(&self, number: u32) -> usize {
+        number.wrapping_mul(self.multiplier).checked_shr(self.shift).unwrap_or(0) as usize
+    }
+
+    /// Whether `number` is in the set, found as generated code does.
+    #[must_use]
+    pub fn contains(&self, number: u32) -> bool {
+        let start = self.bucket_of(number) * self.bucket;
+        self.slots[start..start + self.bucket].contains(&number)
+    }
+
+    /// The slots as they lie in memory. They should be aligned to the size of
+    /// a bucket.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect()
+    }
+}
+
+/// Logarithm of the number of buckets to begin with: one for which a good part
+/// of all multipliers fit. Wide buckets may be filled closer than narrow ones.
+fn first_bits(constants: usize, bucket: usize) -> u32 {
+    let mean = match bucket {
+        0..=4 => 1,
+        5..=8 => 2,
+        _ => bucket / 2,
+    };
+    constants.div_ceil(mean).next_power_of_two().trailing_zeros().max(1)
+}
+
+/// Whether no bucket of 2^`bits` overflows under `multiplier`; `counts` is left
+/// with how full each is.
+fn fits(
+    constants: &[u32],
+    multiplier: u32,
+    bits: u32,
+    bucket: usize,
+    counts: &mut Vec<u32>,
+) -> bool {
+    counts.clear();
+    counts.resize(1 << bits, 0);
+    constants.iter().all(|constant| {
+        let count = &mut counts[(constant.wrapping_mul(multiplier) >> (32 - bits)) as usize];
+        *count += 1;
+        *count as usize <= bucket
+    })
+}
+
+/// The table under a multiplier that fits.
+fn fill(
+    constants: &[u32],
+    multiplier: u32,
+    shift: u32,
+    bucket: usize,
+    counts: &mut [u32],
+) -> SetTable {
+    let hash = |constant: u32| (constant.wrapping_mul(multiplier) >> shift) as usize;
+    let mut slots = vec![constants[0]; counts.len() * bucket];
+    counts.fill(0);
+    for &constant in constants {
+        let index = hash(constant);
+        let row = &mut slots[index * bucket..(index + 1) * bucket];
+        if counts[index] == 0 {
+            row.fill(constant);
+        } else {
+            row[counts[index] as usize] = constant;
+        }
+        counts[index] += 1;
+    }
+    SetTable { multiplier, shift, bucket, slots }
+}
+
+/// Odd multipliers in an order that depends on the constants.
+struct Multipliers(u64);
+
+impl Multipliers {
+    /// Mixes the constants into the start of the sequence.
+    fn new(constants: &[u32]) -> Self {
+        let seed = constants.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |seed, &constant| {
+            (seed ^ u64::from(constant)).wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(29)
+        });
+        Self(seed)
+    }
+
+    /// The next one, by SplitMix64.
+    fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed >> 32) as u32 | 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sets of the kinds that filters have: spread, consecutive, and equal in
+    /// their low or high bits.
+    fn sets(size: u32) -> [Vec<u32>; 4] {
+        let mut sequence = Multipliers(u64::from(size));
+        let mut spread: Vec<u32> = (0..size).map(|_| sequence.next()).collect();
+        spread.sort_unstable();
+        spread.dedup();
+        [
+            spread,
+            (0..size).map(|i| 0x0a00_0000 + i).collect(),
+            (0..size).map(|i| i << 16).collect(),
+            (0..size).map(|i| 0xc0a8_0001 + (i << 8)).collect(),
+        ]
+    }
+
+    #[test]
+    fn holds_what_it_was_built_of_and_nothing_else() {
+        for size in [1, 2, 4, 5, 8, 9, 16, 17, 100, 1000, 3000, 20_000] {
+            for set in sets(size) {
+                for bucket in [4, 8, 16] {
+                    let table = SetTable::build(&set, bucket).expect("it can be spread");
+                    assert_eq!(table.slots.len(), table.buckets() * bucket);
+                    assert!(table.buckets().is_power_of_two());
+                    let mut sorted = set.clone();
+                    sorted.sort_unstable();
+                    for &constant in &set {
+                        assert!(table.contains(constant));
+                        for near in [constant.wrapping_add(1), !constant, constant.swap_bytes()] {
+                            assert_eq!(table.contains(near), sorted.binary_search(&near).is_ok());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_set_that_fits_one_bucket_needs_no_hash() {
+        let table = SetTable::build(&[7, 9], 8).expect("two constants");
+        assert_eq!((table.buckets(), table.shift), (1, 32));
+        assert_eq!(table.slots, [7, 9, 7, 7, 7, 7, 7, 7]);
+        assert!(SetTable::build(&[], 8).is_none());
+    }
+
+    #[test]
+    fn tables_stay_small() {
+        for set in sets(3000) {
+            for (bucket, most) in [(4, 16 * 4096 * 4), (8, 4096 * 32), (16, 1024 * 64)] {
+                let table = SetTable::build(&set, bucket).expect("it can be spread");
+                assert!(table.bytes().len() <= most, "{} bytes", table.bytes().len());
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The compiler's intermediate representation of a filter.
+//!
+//! A [`Function`] is a control-flow graph in static single assignment form
+//! with block parameters in place of φ functions (Appel, "Modern Compiler
+//! Implementation", section 19.1). Every block only decides: it tests one
+//! *atomic predicate* and goes on, or returns. What is tested are *values*:
+//! pure expressions over the packet, shared by structure, that belong to no
+//! block and so may be computed anywhere. A filter of forward jumps is thus a
+//! Boolean decision function over predicates, and a back end may evaluate the
+//! predicates in any order, or all at once.
+//!
+//! What makes that sound is that nothing is implicit. Classic BPF ends a
+//! program inside a load that leaves the captured bytes, and inside a division
+//! by zero. Here both are tests of their own, [`Predicate::Captured`] and a
+//! comparison with zero, and `verify` insists that each load
+//! and each division is reached only behind its test. The value itself may
+//! then be computed early: a load that its test would have forbidden gives
+//! bytes that mean nothing, and nothing depends on them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`build`](build::build) | classic BPF → `Function` |
+//! | [`simplify`] | the simplifications before code |
+//! | `verify` | the rules of a well-formed `Function` |
+//! | `interp` | what a `Function` returns for a packet: its meaning |
+//! | `text` | printed and parsed form |
+//! | `union` | the disjunction of filters, for long lists |
+
+mod arithmetic;
+mod bounds;
+pub mod build;
+mod facts;
+mod interp;
+pub mod simplify;
+pub mod text;
+pub mod union;
+pub mod verify;
+
+use std::collections::HashMap;
+
+/// Names a value of its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub u32);
+
+/// Names a block of its function; block 0 is the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockId(pub u32);
+
+/// Names a set of constants of its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SetId(pub u32);
+
+/// Bytes that a load takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// One byte.
+    Byte,
+    /// Two bytes, big-endian.
+    Half,
+    /// Four bytes, big-endian.
+    Word,
+}
+
+impl Width {
+    /// The number of bytes.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Byte => 1,
+            Self::Half => 2,
+            Self::Word => 4,
+        }
+    }
+
+    /// The greatest number that a load of this width gives.
+    #[must_use]
+    pub fn max(self) -> u32 {
+        u32::MAX >> (32 - 8 * self.bytes())
+    }
+}
+
+/// Arithmetic on 32-bit values, modulo 2³².
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
+    /// Sum.
+    Add,
+    /// Difference.
+    Sub,
+    /// Product.
+    Mul,
+    /// Unsigned quotient; the divisor is not 0 where the value is used.
+    Div,
+    /// Unsigned remainder; likewise.
+    Mod,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+    /// Shift towards the high bits; 0 for distances of 32 and more.
+    Lsh,
+    /// Shift towards the low bits, zeros coming in; 0 for distances of 32 and
+    /// more.
+    Rsh,
+}
+
+/// A pure expression of 32 bits. Its operands come before it in the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// A number.
+    Constant(u32),
+    /// The length on the wire.
+    WireLength,
+    /// The packet's bytes at `index` + `displacement`, a sum of 33 bits;
+    /// big-endian, zeros above. Without `index`, at `displacement`.
+    Load {
+        /// Bytes taken.
+        width: Width,
+        /// What is added to the displacement.
+        index: Option<ValueId>,
+        /// Bytes from the packet's start, or from the index.
+        displacement: u32,
+    },
+    /// `left` op `right`.
+    Binary {
+        /// The operation.
+        op: Arithmetic,
+        /// Left operand.
+        left: ValueId,
+        /// Right operand.
+        right: ValueId,
+    },
+    /// Parameter number `position` of `block`: what the edge taken into the
+    /// block passed.
+    Parameter {
+        /// The block.
+        block: BlockId,
+        /// From 0.
+        position: u32,
+    },
+}
+
+impl Value {
+    /// The values it is computed from: none, one or two.
+    pub fn operands(self) -> impl Iterator<Item = ValueId> {
+        let (first, second) = match self {
+            Self::Load { index, .. } => (index, None),
+            Self::Binary { left, right, .. } => (Some(left), Some(right)),
+            Self::Constant(_) | Self::WireLength | Self::Parameter { .. } => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The same expression of what `new` gives for its operands.
+    #[must_use]
+    pub fn with_operands(self, mut new: impl FnMut(ValueId) -> ValueId) -> Self {
+        match self {
+            Self::Load { width, index, displacement } => {
+                Self::Load { width, index: index.map(new), displacement }
+            }
+            Self::Binary { op, left, right } => {
+                Self::Binary { op, left: new(left), right: new(right) }
+            }
+            Self::Constant(_) | Self::WireLength | Self::Parameter { .. } => self,
+        }
+    }
+}
+
+/// How two values compare, unsigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Relation {
+    /// Equal.
+    Equal,
+    /// Greater.
+    Greater,
+    /// Greater or equal.
+    GreaterOrEqual,
+    /// Some bit in common.
+    AnyBit,
+}
+
+/// What a block tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Predicate {
+    /// At least `index` + `bytes` bytes of the packet were captured; the sum
+    /// has 33 bits.
+    Captured {
+        /// Added to the constant, if there.
+        index: Option<ValueId>,
+        /// The constant.
+        bytes: u32,
+    },
+    /// `left` stands in `relation` to `right`.
+    Compare {
+        /// The relation.
+        relation: Relation,
+        /// Left operand.
+        left: ValueId,
+        /// Right operand.
+        right: ValueId,
+    },
+    /// `value` is one of the constants of `set`.
+    Member {
+        /// The value looked up.
+        value: ValueId,
+        /// The set.
+        set: SetId,
+    },
+}
+
+impl Predicate {
+    /// The values it looks at: none, one or two.
+    pub fn operands(self) -> impl Iterator<Item = ValueId> {
+        let (first, second) = match self {
+            Self::Captured { index, .. } => (index, None),
+            Self::Compare { left, right, .. } => (Some(left), Some(right)),
+            Self::Member { value, .. } => (Some(value), None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The same test of what `new` gives for its operands.
+    #[must_use]
+    pub fn with_operands(self, mut new: impl FnMut(ValueId) -> ValueId) -> Self {
+        match self {
+            Self::Captured { index, bytes } => Self::Captured { index: index.map(new), bytes },
+            Self::Compare { relation, left, right } => {
+                Self::Compare { relation, left: new(left), right: new(right) }
+            }
+            Self::Member { value, set } => Self::Member { value: new(value), set },
+        }
+    }
+}
+
+/// Where control goes, with what the target's parameters become.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Edge {
+    /// The block entered.
+    pub target: BlockId,
+    /// A value for each of its parameters.
+    pub arguments: Vec<ValueId>,
+}
+
+impl Edge {
+    /// An edge into a block without parameters.
+    #[must_use]
+    pub fn to(target: BlockId) -> Self {
+        Self { target, arguments: Vec::new() }
+    }
+}
+
+/// How a block ends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Terminator {
+    /// Goes one way or the other.
+    Test {
+        /// What is tested.
+        predicate: Predicate,
+        /// Taken when it holds.
+        then: Edge,
+        /// Taken when it does not.
+        otherwise: Edge,
+    },
+    /// Goes on.
+    Jump(Edge),
+    /// Ends the filter with a value: the bytes to keep.
+    Return(ValueId),
+}
+
+impl Terminator {
+    /// The edges out of the block: none, one, or `then` before `otherwise`.
+    pub fn edges(&self) -> impl Iterator<Item = &Edge> {
+        let (first, second) = match self {
+            Self::Test { then, otherwise, .. } => (Some(then), Some(otherwise)),
+            Self::Jump(edge) => (Some(edge), None),
+            Self::Return(_) => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The edges, in the same order.
+    pub fn edges_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
+        let (first, second) = match self {
+            Self::Test { then, otherwise, .. } => (Some(then), Some(otherwise)),
+            Self::Jump(edge) => (Some(edge), None),
+            Self::Return(_) => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+/// A block: parameters and an end. There is nothing between, as values belong
+/// to no block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The block's parameters: each is a [`Value::Parameter`] of this block,
+    /// in order of position.
+    pub parameters: Vec<ValueId>,
+    /// Its end.
+    pub end: Terminator,
+}
+
+/// A filter. Blocks stand in the order of the program they came from; an edge
+/// to the same or an earlier block is a *backward edge*. A run that takes its
+/// captured length + 4,097th backward edge ends with 0 (the interpreter of
+/// programs explains why).
+#[derive(Clone, Debug, Default)]
+pub struct Function {
+    values: Vec<Value>,
+    numbers: HashMap<Value, ValueId>,
+    /// The blocks; the first is the entry and has no parameters.
+    pub blocks: Vec<Block>,
+    /// Sets of constants, each ascending, without repetition, not empty.
+    pub sets: Vec<Vec<u32>>,
+}
+
+impl PartialEq for Function {
+    /// Functions are equal when values, blocks and sets are.
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values && self.blocks == other.blocks && self.sets == other.sets
+    }
+}
+
+impl Eq for Function {}
+
+impl Function {
+    /// A function without blocks yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of `value`, which is added unless an equal one is there.
+    /// Nothing is folded: see `simplify`.
+    pub fn value(&mut self, value: Value) -> ValueId {
+        *self.numbers.entry(value).or_insert_with(|| {
+            self.values.push(value);
+            ValueId(self.values.len() as u32 - 1)
+        })
+    }
+
+    /// The number of a constant.
+    pub fn constant(&mut self, constant: u32) -> ValueId {
+        self.value(Value::Constant(constant))
+    }
+
+    /// The value with this number.
+    ///
+    /// # Panics
+    /// When it is not one of this function's.
+    #[must_use]
+    pub fn get(&self, id: ValueId) -> Value {
+        self.values[id.0 as usize]
+    }
+
+    /// The number that `id` stands for, if it is a constant.
+    #[must_use]
+    pub fn as_constant(&self, id: ValueId) -> Option<u32> {
+        match self.get(id) {
+            Value::Constant(constant) => Some(constant),
+            _ => None,
+        }
+    }
+
+    /// All values, operands before what uses them.
+    #[must_use]
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// The block with this number.
+    ///
+    /// # Panics
+    /// When it is not one of this function's.
+    #[must_use]
+    pub fn block(&self, id: BlockId) -> &Block {
+        &self.blocks[id.0 as usize]
+    }
+
+    /// Whether some edge leads to the same or an earlier block.
+    #[must_use]
+    pub fn has_backward_edges(&self) -> bool {
+        self.blocks
+            .iter()
+            .enumerate()
+            .any(|(index, block)| block.end.edges().any(|edge| edge.target.0 as usize <= index))
+    }
+}

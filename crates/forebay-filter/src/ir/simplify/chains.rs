@@ -1,0 +1,190 @@
+//! Long `or` chains become look-ups in sets.
+//!
+//! `host a or host b or …` is a chain of tests for equality, each of which goes
+//! to the same place if it holds and to the next test if not; so is `not` of
+//! that, which goes to another place. The tests are pure and all lead to one
+//! place, so that their order does not matter: those of one value are brought
+//! together, and where there are enough of them, one look-up in a set replaces
+//! them all. Masked values are values of their own, so that networks of one
+//! prefix length make one set.
+//!
+//! A test may take part if its block is entered only from the chain, and if
+//! nothing else is tested in between: behind a length test the bytes it
+//! vouches for may not be looked at earlier. A test for a divisor of 0 looks
+//! like a link of a chain and is such a guard too, so that values with
+//! division by a value take no part.
+
+use std::collections::HashMap;
+
+use crate::ir::{
+    Arithmetic, BlockId, Edge, Function, Predicate, Relation, SetId, Terminator, Value, ValueId,
+};
+
+/// Constants of one value from which on a set is looked up in place of so many
+/// comparisons. A look-up costs a back end a hash and a load, about as much as
+/// three or four comparisons.
+const MEMBERS: usize = 4;
+
+/// Turns chains of `function`, which has no backward edges, into look-ups.
+/// Blocks may be left without an edge to them.
+pub(super) fn gather(function: &mut Function) {
+    let mut entered = vec![0_u32; function.blocks.len()];
+    for edge in function.blocks.iter().flat_map(|block| block.end.edges()) {
+        entered[edge.target.0 as usize] += 1;
+    }
+    let divides = values_with_division(function);
+    let mut taken = vec![false; function.blocks.len()];
+    for index in 0..function.blocks.len() {
+        if taken[index] {
+            continue;
+        }
+        let Some(chain) = Chain::from(function, BlockId(index as u32), &entered, &divides) else {
+            continue;
+        };
+        for block in &chain.blocks {
+            taken[block.0 as usize] = true;
+        }
+        if chain.tests() < chain.blocks.len() {
+            chain.replace(function);
+        }
+    }
+}
+
+/// For each value, whether it is computed with a division by a value.
+fn values_with_division(function: &Function) -> Vec<bool> {
+    let mut divides: Vec<bool> = Vec::with_capacity(function.values().len());
+    for &value in function.values() {
+        let own = match value {
+            Value::Binary { op: Arithmetic::Div | Arithmetic::Mod, right, .. } => {
+                function.as_constant(right).is_none()
+            }
+            _ => false,
+        };
+        divides.push(own || value.operands().any(|operand| divides[operand.0 as usize]));
+    }
+    divides
+}
+
+/// A test for equality: one link.
+struct Link {
+    value: ValueId,
+    constants: Vec<u32>,
+    /// Taken when the value is one of the constants.
+    hit: Edge,
+    miss: Edge,
+}
+
+impl Link {
+    fn of(function: &mut Function, block: BlockId, divides: &[bool]) -> Option<Self> {
+        let Terminator::Test { predicate, then, otherwise } = &function.block(block).end else {
+            return None;
+        };
+        let (then, otherwise) = (then.clone(), otherwise.clone());
+        if predicate.operands().any(|value| divides[value.0 as usize]) {
+            return None;
+        }
+        match *predicate {
+            Predicate::Compare { relation: Relation::Equal, left, right } => {
+                let constants = vec![function.as_constant(right)?];
+                Some(Self { value: left, constants, hit: then, miss: otherwise })
+            }
+            Predicate::Compare { relation: Relation::AnyBit, left, right } => {
+                function.as_constant(right)?;
+                let masked = Value::Binary { op: Arithmetic::And, left, right };
+                let value = function.value(masked);
+                Some(Self { value, constants: vec![0], hit: otherwise, miss: then })
+            }
+            Predicate::Member { value, set } => {
+                let constants = function.sets[set.0 as usize].clone();
+                Some(Self { value, constants, hit: then, miss: otherwise })
+            }
+            Predicate::Compare { .. } | Predicate::Captured { .. } => None,
+        }
+    }
+}
+
+struct Chain {
+    blocks: Vec<BlockId>,
+    /// Values in order of appearance, with the constants each is compared to.
+    groups: Vec<(ValueId, Vec<u32>)>,
+    hit: Edge,
+    /// Where the last link goes on.
+    miss: Edge,
+}
+
+impl Chain {
+    /// The chain that starts at `block`.
+    fn from(
+        function: &mut Function,
+        block: BlockId,
+        entered: &[u32],
+        divides: &[bool],
+    ) -> Option<Self> {
+        let first = Link::of(function, block, divides)?;
+        let mut places = HashMap::from([(first.value, 0)]);
+        let mut chain = Self {
+            blocks: vec![block],
+            groups: vec![(first.value, first.constants)],
+            hit: first.hit,
+            miss: first.miss,
+        };
+        loop {
+            let next = chain.miss.target;
+            let alone = entered[next.0 as usize] == 1;
+            if !alone || !function.block(next).parameters.is_empty() {
+                break;
+            }
+            let Some(link) = Link::of(function, next, divides) else { break };
+            if link.hit != chain.hit {
+                break;
+            }
+            let place = *places.entry(link.value).or_insert(chain.groups.len());
+            if place == chain.groups.len() {
+                chain.groups.push((link.value, Vec::new()));
+            }
+            chain.groups[place].1.extend(link.constants);
+            chain.blocks.push(next);
+            chain.miss = link.miss;
+        }
+        for (_, constants) in &mut chain.groups {
+            constants.sort_unstable();
+            constants.dedup();
+        }
+        Some(chain)
+    }
+
+    /// How many tests are left of it.
+    fn tests(&self) -> usize {
+        self.groups.iter().map(|(_, constants)| tests(constants)).sum()
+    }
+
+    /// Writes the tests of the groups into the first blocks of the chain.
+    fn replace(self, function: &mut Function) {
+        let mut predicates = Vec::new();
+        for (value, constants) in self.groups {
+            if tests(&constants) == 1 && constants.len() > 1 {
+                let set = SetId(function.sets.len() as u32);
+                function.sets.push(constants);
+                predicates.push(Predicate::Member { value, set });
+            } else {
+                for constant in constants {
+                    let right = function.constant(constant);
+                    let relation = Relation::Equal;
+                    predicates.push(Predicate::Compare { relation, left: value, right });
+                }
+            }
+        }
+        let last = predicates.len() - 1;
+        for (index, predicate) in predicates.into_iter().enumerate() {
+            let otherwise =
+                if index == last { self.miss.clone() } else { Edge::to(self.blocks[index + 1]) };
+            function.blocks[self.blocks[index].0 as usize].end =
+                Terminator::Test { predicate, then: self.hit.clone(), otherwise };
+        }
+    }
+}
+
+/// How many tests a value and its constants take.
+fn tests(constants: &[u32]) -> usize {
+    if constants.len() < MEMBERS { constants.len() } else { 1 }
+}

@@ -1,0 +1,105 @@
+//! Tests that the way to them has already decided.
+//!
+//! Blocks are visited in order with what is known on all ways to them
+//! ([`Facts`]). A test decided by that goes the one way. An edge may know more
+//! than all edges together: it is led past every test that it decides, straight
+//! to where the test would send it. That drops length checks behind larger
+//! ones, predicates implied or contradicted by earlier ones, and the repeated
+//! beginnings of the parts of a disjunction.
+//!
+//! For functions without backward edges only. Steps past tests are bounded by
+//! a multiple of the number of blocks; what lies beyond stays as it is.
+
+use super::private::{self, private_parameters};
+use crate::ir::facts::{Facts, Subject};
+use crate::ir::{BlockId, Edge, Function, Terminator};
+
+/// Tests that edges are led past, for each block of the function.
+const STEPS_PER_BLOCK: usize = 8;
+
+/// Decides what is known in `function`, which has no backward edges. Blocks
+/// may be left without an edge to them.
+pub(super) fn decide(function: &mut Function) {
+    let old = function.clone();
+    let mut pass = Pass {
+        function: &old,
+        private: private_parameters(&old),
+        subject: Subject::new(&old),
+        known: vec![None; old.blocks.len()],
+        steps_left: STEPS_PER_BLOCK * old.blocks.len(),
+    };
+    pass.known[0] = Some(Facts::none());
+    for index in 0..old.blocks.len() {
+        // No way leads to a block of which nothing is known.
+        if let Some(facts) = pass.known[index].take() {
+            function.blocks[index].end = pass.end(BlockId(index as u32), &facts);
+        }
+    }
+}
+
+struct Pass<'a> {
+    function: &'a Function,
+    private: Vec<bool>,
+    subject: Subject<'a>,
+    /// What is known on all ways to each block so far.
+    known: Vec<Option<Facts>>,
+    steps_left: usize,
+}
+
+impl Pass<'_> {
+    fn end(&mut self, block: BlockId, facts: &Facts) -> Terminator {
+        let function = self.function;
+        match &function.block(block).end {
+            Terminator::Return(value) => Terminator::Return(*value),
+            Terminator::Jump(edge) => Terminator::Jump(self.edge(edge, facts)),
+            Terminator::Test { predicate, then, otherwise } => {
+                let mut assume = |holds| facts.assume(&mut self.subject, *predicate, holds);
+                match (assume(true), assume(false)) {
+                    (Some(true_facts), Some(false_facts)) => Terminator::Test {
+                        predicate: *predicate,
+                        then: self.edge(then, &true_facts),
+                        otherwise: self.edge(otherwise, &false_facts),
+                    },
+                    (Some(facts), None) => Terminator::Jump(self.edge(then, &facts)),
+                    (None, Some(facts)) => Terminator::Jump(self.edge(otherwise, &facts)),
+                    // No packet comes here.
+                    (None, None) => Terminator::Jump(self.edge(otherwise, facts)),
+                }
+            }
+        }
+    }
+
+    /// `edge`, on which `facts` are known, led past all that they decide.
+    fn edge(&mut self, edge: &Edge, facts: &Facts) -> Edge {
+        let mut edge = edge.clone();
+        let mut facts = facts.clone();
+        loop {
+            let target = edge.target.0 as usize;
+            let block = &self.function.blocks[target];
+            facts.pass(&self.subject, &block.parameters, &edge.arguments);
+            let next = match &block.end {
+                Terminator::Test { predicate, then, otherwise } => {
+                    let decided = facts.decide(&self.subject, *predicate);
+                    decided.map(|holds| if holds { then } else { otherwise })
+                }
+                Terminator::Jump(next) => Some(next),
+                Terminator::Return(_) => None,
+            };
+            let Some(next) = next.filter(|_| self.private[target] && self.steps_left > 0) else {
+                self.arrive(target, facts);
+                return edge;
+            };
+            self.steps_left -= 1;
+            edge = private::past(block, &edge, next);
+        }
+    }
+
+    /// Notes one more way to a block.
+    fn arrive(&mut self, target: usize, facts: Facts) {
+        let known = &mut self.known[target];
+        *known = Some(match known.take() {
+            None => facts,
+            Some(others) => others.join(&facts),
+        });
+    }
+}

@@ -1,0 +1,68 @@
+//! Blocks that do the same become one.
+//!
+//! From the last block to the first, each is replaced by the latest block with
+//! the same end, the edges of the end being replaced before. Keeping the latest
+//! keeps edges forward. What is known on every way to either block is known on
+//! every way to the one that stays, so that loads stay behind their tests.
+//!
+//! In the same walk two length tests in a row that fail to the same place
+//! become the one for more bytes.
+//!
+//! For functions without backward edges, and blocks without parameters.
+
+use std::collections::HashMap;
+
+use crate::ir::{BlockId, Edge, Function, Predicate, Terminator};
+
+/// Merges blocks of `function`, which has no backward edges. The merged ones
+/// stay, with no edge to them.
+pub(super) fn merge(function: &mut Function) {
+    let count = function.blocks.len();
+    let mut kept: Vec<BlockId> = (0..count as u32).map(BlockId).collect();
+    let mut latest: HashMap<Terminator, BlockId> = HashMap::new();
+    for index in (0..count).rev() {
+        let mut end = function.blocks[index].end.clone();
+        for edge in end.edges_mut() {
+            edge.target = kept[edge.target.0 as usize];
+        }
+        let end = longer_test(function, one_way(end));
+        function.blocks[index].end = end.clone();
+        if !function.blocks[index].parameters.is_empty() {
+            continue;
+        }
+        kept[index] = match end {
+            Terminator::Jump(Edge { target, arguments }) if arguments.is_empty() => target,
+            end => *latest.entry(end).or_insert(BlockId(index as u32)),
+        };
+    }
+}
+
+/// A jump for a test that goes to one place either way.
+fn one_way(end: Terminator) -> Terminator {
+    match end {
+        Terminator::Test { then, otherwise, .. } if then == otherwise => Terminator::Jump(then),
+        end => end,
+    }
+}
+
+/// For a length test that goes on to a longer one, and to the same place if
+/// either fails: the longer one.
+fn longer_test(function: &Function, end: Terminator) -> Terminator {
+    if let Terminator::Test {
+        predicate: Predicate::Captured { index: None, bytes },
+        then,
+        otherwise,
+    } = &end
+        && function.block(then.target).parameters.is_empty()
+        && let Terminator::Test {
+            predicate: Predicate::Captured { index: None, bytes: more },
+            otherwise: other,
+            ..
+        } = &function.block(then.target).end
+        && more >= bytes
+        && otherwise == other
+    {
+        return function.block(then.target).end.clone();
+    }
+    end
+}

@@ -1,0 +1,252 @@
+//! The rules of a well-formed [`Function`].
+//!
+//! 1. There is a block. The first, the entry, has no parameters.
+//! 2. Blocks, values and sets that are named exist.
+//! 3. The operands of a value come before it.
+//! 4. Parameter number `n` of a block is [`Value::Parameter`] of this block and
+//!    position `n`, and every such value is the parameter of its block.
+//! 5. An edge passes as many arguments as its target has parameters.
+//! 6. Some way leads from the entry to every block.
+//! 7. A parameter is used only in blocks that are entered after its own block
+//!    on every way from the entry: in its block and those that it dominates.
+//! 8. A load is used only where it is known, on every way there, that its bytes
+//!    were captured; a quotient or remainder only where it is known that the
+//!    divisor is not 0. What a test compares, what an edge passes and what a
+//!    function returns uses a value, and all values that it is computed from.
+//!    What a block tests is known on the edges out of it, not in the block.
+//! 9. A set is ascending, without repetition, not empty, and used.
+//!
+//! What is known is what follows from the tests on the way: bytes captured, up
+//! to a constant or behind an index, intervals of values (the `facts` module).
+//! A test with a larger constant vouches for a smaller one, and a test for all
+//! bytes that an index of at most 60 can reach vouches for each of them.
+//!
+//! Rules 1 to 6 and 9 take time proportional to the size of the function. For
+//! 7 and 8 each block is looked at once, and again only in loops, each use of a
+//! value in proportion to the size of its expression.
+
+mod ways;
+
+use super::{BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
+
+/// A rule that a function breaks, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IrError {
+    /// There is no block.
+    #[error("a function needs at least one block")]
+    NoBlock,
+    /// The entry has parameters.
+    #[error("b0: the entry must have no parameters")]
+    EntryParameters,
+    /// An edge leads to no block.
+    #[error("b{block}: no block b{target} to go to")]
+    NoSuchBlock {
+        /// Where the edge starts.
+        block: u32,
+        /// Where it leads.
+        target: u32,
+    },
+    /// A block names a value that is not there.
+    #[error("b{block}: no value number {value}")]
+    NoSuchValue {
+        /// The block.
+        block: u32,
+        /// The value's number.
+        value: u32,
+    },
+    /// A block names a set that is not there.
+    #[error("b{block}: no set s{set}")]
+    NoSuchSet {
+        /// The block.
+        block: u32,
+        /// The set.
+        set: u32,
+    },
+    /// An operand does not come before the value computed from it.
+    #[error("value number {value}: its operand, number {operand}, must come before it")]
+    OperandOrder {
+        /// The value's number.
+        value: u32,
+        /// The operand's number.
+        operand: u32,
+    },
+    /// A block's parameter is another value.
+    #[error("b{block}: parameter {position} must be the value that says so")]
+    Parameter {
+        /// The block.
+        block: u32,
+        /// Which parameter, from 0.
+        position: usize,
+    },
+    /// A parameter is not among those of its block.
+    #[error("value number {value}: its block, b{block}, has no parameter {position}")]
+    StrayParameter {
+        /// The value's number.
+        value: u32,
+        /// The block it names.
+        block: u32,
+        /// The position it names.
+        position: u32,
+    },
+    /// An edge passes too few or too many arguments.
+    #[error("b{block}: the edge to b{target} must pass {expected} values, not {found}")]
+    Arguments {
+        /// Where the edge starts.
+        block: u32,
+        /// Where it leads.
+        target: u32,
+        /// Parameters of the target.
+        expected: usize,
+        /// Arguments of the edge.
+        found: usize,
+    },
+    /// No way leads to a block.
+    #[error("b{block}: no way leads here")]
+    Unreached {
+        /// The block.
+        block: u32,
+    },
+    /// A parameter is used where it need not have a value.
+    #[error("b{block}: {value} has no value on some way here, which avoids b{owner}")]
+    NotDominated {
+        /// Where it is used.
+        block: u32,
+        /// The parameter's name.
+        value: String,
+        /// The parameter's block.
+        owner: u32,
+    },
+    /// A load is used where its bytes may be missing.
+    #[error("b{block}: {value}, {load}, is used without a test that its bytes were captured")]
+    Unguarded {
+        /// Where it is used.
+        block: u32,
+        /// The load's name.
+        value: String,
+        /// The load itself.
+        load: String,
+    },
+    /// A quotient or remainder is used where the divisor may be 0.
+    #[error("b{block}: {value} is used without a test that {divisor} is not 0")]
+    Divisor {
+        /// Where it is used.
+        block: u32,
+        /// The name of the quotient or remainder.
+        value: String,
+        /// The name of the divisor.
+        divisor: String,
+    },
+    /// A set is empty, unordered or repeats a constant.
+    #[error("s{set}: the constants must ascend, without repetition, and be at least one")]
+    Set {
+        /// The set.
+        set: usize,
+    },
+    /// No test looks a set up.
+    #[error("s{set}: no test uses it")]
+    UnusedSet {
+        /// The set.
+        set: usize,
+    },
+}
+
+/// Whether `function` keeps all the rules.
+///
+/// # Errors
+/// The first rule found broken, and where.
+pub fn verify(function: &Function) -> Result<(), IrError> {
+    let entry = function.blocks.first().ok_or(IrError::NoBlock)?;
+    if !entry.parameters.is_empty() {
+        return Err(IrError::EntryParameters);
+    }
+    let mut used_sets = vec![false; function.sets.len()];
+    for index in 0..function.blocks.len() {
+        names(function, BlockId(index as u32), &mut used_sets)?;
+    }
+    for (index, &value) in function.values().iter().enumerate() {
+        value_rules(function, ValueId(index as u32), value)?;
+    }
+    for index in 0..function.blocks.len() {
+        edges(function, BlockId(index as u32))?;
+    }
+    let reached = super::simplify::compact::reached(function);
+    if let Some(block) = reached.iter().position(|reached| !reached) {
+        return Err(IrError::Unreached { block: block as u32 });
+    }
+    sets(function, &used_sets)?;
+    ways::verify(function)
+}
+
+/// Rule 2, of one block, and the block's half of rule 4.
+fn names(function: &Function, id: BlockId, used_sets: &mut [bool]) -> Result<(), IrError> {
+    let block = id.0;
+    let named = |value: ValueId| match function.values().get(value.0 as usize) {
+        Some(_) => Ok(()),
+        None => Err(IrError::NoSuchValue { block, value: value.0 }),
+    };
+    for (position, &parameter) in function.block(id).parameters.iter().enumerate() {
+        named(parameter)?;
+        let expected = Value::Parameter { block: id, position: position as u32 };
+        if function.get(parameter) != expected {
+            return Err(IrError::Parameter { block, position });
+        }
+    }
+    match &function.block(id).end {
+        Terminator::Return(value) => named(*value)?,
+        Terminator::Jump(_) => {}
+        Terminator::Test { predicate, .. } => {
+            predicate.operands().try_for_each(named)?;
+            if let Predicate::Member { set, .. } = predicate {
+                let used = used_sets.get_mut(set.0 as usize);
+                *used.ok_or(IrError::NoSuchSet { block, set: set.0 })? = true;
+            }
+        }
+    }
+    for Edge { target, arguments } in function.block(id).end.edges() {
+        if target.0 as usize >= function.blocks.len() {
+            return Err(IrError::NoSuchBlock { block, target: target.0 });
+        }
+        arguments.iter().try_for_each(|&value| named(value))?;
+    }
+    Ok(())
+}
+
+/// Rule 3, and the value's half of rule 4.
+fn value_rules(function: &Function, id: ValueId, value: Value) -> Result<(), IrError> {
+    if let Some(operand) = value.operands().find(|operand| *operand >= id) {
+        return Err(IrError::OperandOrder { value: id.0, operand: operand.0 });
+    }
+    if let Value::Parameter { block, position } = value {
+        let owner = function.blocks.get(block.0 as usize);
+        let listed = owner.and_then(|owner| owner.parameters.get(position as usize));
+        if listed != Some(&id) {
+            return Err(IrError::StrayParameter { value: id.0, block: block.0, position });
+        }
+    }
+    Ok(())
+}
+
+/// Rule 5, of the edges out of one block.
+fn edges(function: &Function, id: BlockId) -> Result<(), IrError> {
+    for Edge { target, arguments } in function.block(id).end.edges() {
+        let expected = function.block(*target).parameters.len();
+        let found = arguments.len();
+        if found != expected {
+            return Err(IrError::Arguments { block: id.0, target: target.0, expected, found });
+        }
+    }
+    Ok(())
+}
+
+/// Rule 9.
+fn sets(function: &Function, used: &[bool]) -> Result<(), IrError> {
+    for (set, constants) in function.sets.iter().enumerate() {
+        if constants.is_empty() || !constants.is_sorted_by(|a, b| a < b) {
+            return Err(IrError::Set { set });
+        }
+        if !used[set] {
+            return Err(IrError::UnusedSet { set });
+        }
+    }
+    Ok(())
+}

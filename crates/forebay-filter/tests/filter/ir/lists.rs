@@ -1,0 +1,189 @@
+//! Long lists: the disjunction of their terms, for packets that hit them and
+//! packets that do not, whole and cut.
+
+use forebay_filter::compile::{CompileError, MAX_EXPRESSION};
+use forebay_filter::ir::verify::verify;
+use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_function, of_program};
+use forebay_filter::{Program, compile};
+use forebay_packet::LinkType;
+
+use crate::support::{Captured, data, ethernet_packets};
+
+/// Terms of a shape, each with its number filled in.
+fn terms(shape: &str, numbers: impl Iterator<Item = u32>) -> Vec<String> {
+    let term = |n: u32| {
+        let bytes = [n >> 8 & 0xff, n & 0xff];
+        shape
+            .replace("{address}", &format!("10.{}.{}.{}", n % 3, bytes[0], bytes[1]))
+            .replace("{net}", &format!("10.{}.{}.0/24", bytes[0], bytes[1]))
+            .replace("{wide}", &format!("{}.0.0.0/8", n % 223))
+            .replace("{port}", &format!("{n}"))
+            .replace("{range}", &format!("{}-{}", n * 2, n * 2 + 1))
+            .replace("{address6}", &format!("2001:db8::{n:x}"))
+            .replace("{net6}", &format!("2001:db8:{n:x}::/48"))
+    };
+    numbers.map(term).collect()
+}
+
+/// Packets with some of the addresses and ports of `terms` in them, IPv4, IPv6
+/// and ARP.
+fn packets() -> Vec<Captured> {
+    let mut packets = Vec::new();
+    for n in (1..700_u32).step_by(7) {
+        let [_, _, high, low] = n.to_be_bytes();
+        let address = [10, (n % 3) as u8, high, low];
+        let other = [10, high, low, 7];
+        for swap in [false, true] {
+            let (source, destination) = if swap { (other, address) } else { (address, other) };
+            let ports = [high, low, 0x77, 0x77];
+            let ports = if swap { [0x77, 0x77, high, low] } else { ports };
+            for protocol in [6, 17, 1, 132] {
+                let mut ip = vec![0; 12];
+                ip.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]);
+                ip.extend(source.iter().chain(&destination).chain(&ports));
+                packets.push(ip);
+            }
+            let mut arp = vec![0; 12];
+            arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 0, 0, 0, 0, 0, 0]);
+            arp.extend(source);
+            arp.extend([0; 6]);
+            arp.extend(destination);
+            packets.push(arp);
+            let mut ip6 = vec![0; 12];
+            ip6.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 17, 64]);
+            let address6 = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, high, low];
+            let net6 = [0x20, 0x01, 0x0d, 0xb8, high, low, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+            let pair = if swap { [net6, address6] } else { [address6, net6] };
+            ip6.extend(pair.concat());
+            ip6.extend(ports);
+            packets.push(ip6);
+        }
+    }
+    packets.into_iter().map(|bytes| Captured { bytes, wire_len: 60 }).collect()
+}
+
+/// Compares the function of a list with the programs of its terms, cut to
+/// every length for some packets, and counts the packets accepted.
+fn check(terms: &[String], packets: &[Captured]) -> usize {
+    let function = compile_function(&terms.join(" or "), LinkType::ETHERNET).unwrap();
+    assert_eq!(verify(&function), Ok(()));
+    let alone = |term: &String| compile(term, LinkType::ETHERNET).unwrap();
+    let programs: Vec<Program> = terms.iter().map(alone).collect();
+    let mut accepted = 0;
+    for (index, Captured { bytes, wire_len }) in packets.iter().enumerate() {
+        let cuts = if index % 61 == 0 { 0..bytes.len() } else { 0..0 };
+        for length in cuts.chain([bytes.len()]) {
+            let bytes = &bytes[..length];
+            let results = programs.iter().map(|program| program.run(bytes, *wire_len));
+            let expected = results.into_iter().find(|result| *result != 0).unwrap_or(0);
+            assert_eq!(function.run(bytes, *wire_len), expected, "{} … on {bytes:02x?}", terms[0]);
+            accepted += usize::from(expected != 0);
+        }
+    }
+    accepted
+}
+
+#[test]
+fn long_lists_are_the_disjunction_of_their_terms() {
+    let mut packets = packets();
+    if let Some(data) = data() {
+        packets.extend(ethernet_packets(&data.join("mix/dev-mix.pcap")).into_iter().step_by(211));
+    }
+    for shape in [
+        "host {address}",
+        "src host {address}",
+        "src or dst host {address}",
+        "src and dst host {address}",
+        "ip host {address}",
+        "arp host {address}",
+        "net {net}",
+        "dst net {net}",
+        "port {port}",
+        "tcp src port {port}",
+        "udp port {port}",
+        "portrange {range}",
+        "host {address6}",
+        "ip6 net {net6}",
+    ] {
+        let terms = terms(shape, (1..700).step_by(3));
+        assert!(terms.len() > MAX_LIBPCAP_TERMS);
+        let accepted = check(&terms, &packets);
+        assert!(accepted > 0 || shape.contains("and"), "{shape}");
+    }
+}
+
+/// Terms of many kinds, some of them compiled unlike the rest of their kind: a
+/// comparison with 0 becomes a test of bits, `/0` none at all.
+#[test]
+fn mixed_lists_are_the_disjunction_of_their_terms() {
+    let mut all = Vec::new();
+    for (shape, start) in [
+        ("host {address}", 0),
+        ("tcp port {port}", 0),
+        ("udp dst port {port}", 0),
+        ("net {wide}", 0),
+        ("src net {net}", 5),
+        ("host {address6}", 3),
+        ("sctp portrange {range}", 100),
+    ] {
+        all.extend(terms(shape, (start..700).step_by(17)));
+    }
+    all.extend(["host 0.0.0.0", "port 2048", "net 8.0.6.0/24", "host 8.6.8.6"].map(str::to_owned));
+    assert!(all.len() > MAX_LIBPCAP_TERMS);
+    assert!(check(&all, &packets()) > 0);
+    all.push("net 0.0.0.0/0".to_owned());
+    assert!(check(&all, &packets()) > 0);
+}
+
+#[test]
+fn qualifiers_are_inherited() {
+    let values = terms("{address}", 0..300);
+    let short = format!("src host {}", values.join(" or "));
+    let long: Vec<_> = values.iter().map(|value| format!("src host {value}")).collect();
+    let function = compile_function(&short, LinkType::ETHERNET).unwrap();
+    assert_eq!(function, compile_function(&long.join(" || "), LinkType::ETHERNET).unwrap());
+    assert_eq!(function.sets[0].len(), 300);
+}
+
+#[test]
+fn up_to_the_limit_a_list_is_libpcaps() {
+    let terms = terms("net {net}", 0..MAX_LIBPCAP_TERMS as u32);
+    let expression = terms.join(" or ");
+    let program = compile(&expression, LinkType::ETHERNET).unwrap();
+    let function = compile_function(&expression, LinkType::ETHERNET).unwrap();
+    assert_eq!(function, of_program(&program));
+}
+
+/// libpcap alone would take minutes.
+#[test]
+fn three_thousand_hosts_are_a_few_blocks() {
+    let terms = terms("host {address}", 0..3000);
+    let function = compile_function(&terms.join(" or "), LinkType::ETHERNET).unwrap();
+    assert!(function.blocks.len() < 20, "{function}");
+    assert_eq!(function.sets.iter().map(Vec::len).collect::<Vec<_>>(), [3000]);
+}
+
+#[test]
+fn errors_are_libpcaps() {
+    let mut terms = terms("host {address}", 0..300);
+    terms[250] = "net 10.0.0.1/8".to_owned();
+    let expression = terms.join(" or ");
+    let expected = compile(&expression, LinkType::ETHERNET).unwrap_err();
+    assert!(matches!(expected, CompileError::Expression(_)));
+    assert_eq!(compile_function(&expression, LinkType::ETHERNET), Err(expected));
+}
+
+#[test]
+fn expressions_longer_than_libpcap_is_given_are_lists_or_refused() {
+    let terms = terms("src or dst host {address}", 0..3000);
+    let mut expression = terms.join(" or ");
+    assert!(expression.len() > MAX_EXPRESSION);
+    assert!(compile_function(&expression, LinkType::ETHERNET).is_ok());
+    // libpcap's word on the term itself.
+    let error = compile_function(&format!("{expression} or net 10.0.0.1/8"), LinkType::ETHERNET);
+    assert!(error.unwrap_err().to_string().contains("non-network bits set"));
+    expression += " or icmp";
+    let length = expression.len();
+    let error = compile_function(&expression, LinkType::ETHERNET).unwrap_err();
+    assert_eq!(error, CompileError::TooLong { length });
+}

@@ -1,0 +1,405 @@
+//! Calling compiled code.
+//!
+//! The convention is that of [`forebay_codegen::convention`]: one argument, the
+//! address of a table of addresses and a count of 1 to 256 packets. A
+//! [`Kernel`] holds up its caller's half of it, whatever packets it is given:
+//!
+//! * Code for single packets (`list`) reads captured bytes only, so packets
+//!   inside their memory suffice: [`Packets`].
+//! * Code for batches reads up to `reach` bytes of each packet, captured or not.
+//!   A packet too near the end of readable memory for that, or at an offset too
+//!   great for the code, is an *edge* packet: the batch code sees the start of
+//!   the memory in its place, and `list` code gives its verdict.
+//! * Code for batches may leave packets undecided, *slow* ones: it says which,
+//!   and `list` code gives their verdicts.
+//! * Batch code takes no fewer packets than a group of it has: a smaller rest
+//!   goes to `list` code.
+//!
+//! A call allocates nothing and takes no lock; its working memory is on the
+//! stack of the caller's thread, and not even named where code needs none.
+#![allow(unsafe_code, reason = "calls machine code made at run time")]
+
+use std::mem::{self, MaybeUninit};
+use std::ops::AddAssign;
+use std::ptr::NonNull;
+
+use forebay_codegen::code::{BatchEntry, Code, Options};
+use forebay_codegen::compile;
+use forebay_filter::ir::Function as Filter;
+use forebay_packet::BATCH;
+
+use crate::cpu;
+use crate::error::JitError;
+use crate::marks::Marks;
+use crate::memory::Executable;
+use crate::packets::Packets;
+
+/// The most bytes of scratch memory that code may ask for.
+const SCRATCH: usize = 12 << 10;
+
+/// Bytes that groups write their marks of slow packets to: a group's start at
+/// its first packet's number, and are fewer than its packets.
+const SLOW: usize = BATCH;
+
+type Function = unsafe extern "sysv64" fn(*const Arguments);
+
+/// The table that code is handed. Field order and sizes are the convention.
+#[repr(C)]
+struct Arguments {
+    base: *const u8,
+    offset: *const u32,
+    cap_len: *const u32,
+    wire_len: *const u32,
+    verdict: *mut u32,
+    count: usize,
+    slow: *mut u8,
+    scratch: *mut u8,
+}
+
+/// Where batch code works; 64 bytes is a cache line and the longest vector.
+#[repr(C, align(64))]
+struct Scratch([MaybeUninit<u8>; SCRATCH]);
+
+/// How many packets took which path through compiled code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Decided by code for batches.
+    pub batch: u64,
+    /// Decided by `list` code from the start: the filter has no code for
+    /// batches, or there were too few packets for it.
+    pub list: u64,
+    /// Left by code for batches and decided by `list` code.
+    pub slow: u64,
+    /// Too near the end of memory for code for batches, or at too great an
+    /// offset, and decided by `list` code.
+    pub edge: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.batch += other.batch;
+        self.list += other.list;
+        self.slow += other.slow;
+        self.edge += other.edge;
+    }
+}
+
+/// Executable code of one filter.
+#[derive(Debug)]
+pub struct Kernel {
+    memory: Executable,
+    each: Function,
+    batch: Option<BatchCode>,
+}
+
+/// Code for batches.
+#[derive(Debug)]
+struct BatchCode {
+    function: Function,
+    entry: BatchEntry,
+}
+
+impl Kernel {
+    /// Compiles `filter`. What is known of the code comes along.
+    ///
+    /// # Errors
+    /// A level that this machine lacks, code that cannot be made, or no memory
+    /// for it.
+    pub fn compile(filter: &Filter, options: &Options) -> Result<(Self, Code), JitError> {
+        cpu::require(options.isa)?;
+        let code = compile::compile(filter, options)?;
+        // SAFETY: the code generator's code keeps the convention, and all its
+        // instructions are of the level asked for, which this machine has.
+        let kernel = unsafe { Self::new(&code) }?;
+        Ok((kernel, code))
+    }
+
+    /// Makes `code` executable.
+    ///
+    /// # Errors
+    /// No memory for it, or entries and demands that no caller can meet.
+    ///
+    /// # Safety
+    /// The code must keep its side of the convention, with instructions that
+    /// this machine has: from the arguments described in this module's head it
+    /// returns, reads no other packet bytes than it may, and writes nothing but
+    /// verdicts, marks, scratch memory and its own stack frame.
+    pub unsafe fn new(code: &Code) -> Result<Self, JitError> {
+        let memory = Executable::new(&code.bytes)?;
+        let function = |entry: usize| -> Result<Function, JitError> {
+            let inside = (entry < code.constants_at).then(|| memory.address(entry)).flatten();
+            let address: NonNull<u8> = inside.ok_or(JitError::Entry {
+                entry,
+                instructions: code.constants_at.min(code.bytes.len()),
+            })?;
+            // SAFETY: the address is one of executable memory where, as the
+            // caller promises, a function of this type starts. It is called
+            // only while `memory` lives, which `Kernel` owns.
+            Ok(unsafe { mem::transmute::<*mut u8, Function>(address.as_ptr()) })
+        };
+        let each = function(code.each)?;
+        let batch = match code.batch {
+            Some(entry) => {
+                check(&entry)?;
+                Some(BatchCode { function: function(entry.entry)?, entry })
+            }
+            None => None,
+        };
+        Ok(Self { memory, each, batch })
+    }
+
+    /// The executable memory.
+    #[must_use]
+    pub fn memory(&self) -> &Executable {
+        &self.memory
+    }
+
+    /// The verdict on one packet. Bytes past the 4 GiB that a captured length
+    /// can count are not seen.
+    #[must_use]
+    #[inline]
+    pub fn one(&self, packet: &[u8], wire_len: u32) -> u32 {
+        let cap_len = u32::try_from(packet.len()).unwrap_or(u32::MAX);
+        let mut verdict = 0;
+        let arguments = Arguments {
+            base: packet.as_ptr(),
+            offset: &0,
+            cap_len: &cap_len,
+            wire_len: &wire_len,
+            verdict: &mut verdict,
+            count: 1,
+            slow: NonNull::dangling().as_ptr(),
+            scratch: NonNull::dangling().as_ptr(),
+        };
+        // SAFETY: one packet, in memory borrowed for the call; tables of one
+        // entry each; `list` code uses neither marks nor scratch memory.
+        unsafe { (self.each)(&raw const arguments) };
+        verdict
+    }
+
+    /// The verdicts on all packets.
+    ///
+    /// # Panics
+    /// When there are not as many verdicts as packets.
+    #[inline]
+    pub fn run(&self, packets: Packets<'_>, verdict: &mut [u32]) -> Tally {
+        assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
+        if let [verdict] = verdict {
+            *verdict = self.one(packets.packet(0), packets.wire_len(0));
+            return Tally { list: 1, ..Tally::default() };
+        }
+        match &self.batch {
+            Some(code) if packets.len() >= code.entry.least => {
+                if code.entry.scratch == 0 {
+                    self.batches(code, packets, verdict, NonNull::dangling())
+                } else {
+                    self.batches_with_scratch(code, packets, verdict)
+                }
+            }
+            _ => self.list(packets, verdict),
+        }
+    }
+
+    /// All packets by `list` code.
+    fn list(&self, packets: Packets<'_>, verdict: &mut [u32]) -> Tally {
+        for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
+            self.each(packets.slice(start..start + verdict.len()), verdict);
+        }
+        Tally { list: packets.len() as u64, ..Tally::default() }
+    }
+
+    /// A function of its own, so that only those who need the scratch memory
+    /// have its stack frame.
+    #[inline(never)]
+    fn batches_with_scratch(
+        &self,
+        code: &BatchCode,
+        packets: Packets<'_>,
+        verdict: &mut [u32],
+    ) -> Tally {
+        let mut scratch = MaybeUninit::<Scratch>::uninit();
+        let start = NonNull::from(&mut scratch).cast();
+        self.batches(code, packets, verdict, start)
+    }
+
+    /// All packets by batch code, as far as it goes.
+    fn batches(
+        &self,
+        code: &BatchCode,
+        packets: Packets<'_>,
+        verdict: &mut [u32],
+        scratch: NonNull<Scratch>,
+    ) -> Tally {
+        let Some(limit) = packets.limit(code.entry.reach) else {
+            return self.edges_only(packets, verdict);
+        };
+        let limit = limit.min(code.entry.last_offset);
+        let mut tally = Tally::default();
+        for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
+            let packets = packets.slice(start..start + verdict.len());
+            if packets.len() < code.entry.least {
+                tally += self.list(packets, verdict);
+                continue;
+            }
+            let [offset, ..] = packets.tables();
+            if packets.surely_within(limit) || all_within(offset, limit) {
+                let call = BatchCall { code, packets, offset, scratch };
+                let slow = call.run(verdict);
+                let left = slow.count();
+                if left != 0 {
+                    self.redo(packets, verdict, &slow);
+                }
+                tally.slow += left;
+                tally.batch += packets.len() as u64 - left;
+            } else {
+                tally += self.edge(code, packets, verdict, scratch, limit);
+            }
+        }
+        tally
+    }
+
+    /// No packet of memory so small can go to batch code.
+    #[cold]
+    fn edges_only(&self, packets: Packets<'_>, verdict: &mut [u32]) -> Tally {
+        let Tally { list, .. } = self.list(packets, verdict);
+        Tally { edge: list, ..Tally::default() }
+    }
+
+    /// A batch in which some packet lies beyond `limit`.
+    #[cold]
+    #[inline(never)]
+    fn edge(
+        &self,
+        code: &BatchCode,
+        packets: Packets<'_>,
+        verdict: &mut [u32],
+        scratch: NonNull<Scratch>,
+        limit: usize,
+    ) -> Tally {
+        let [offset, ..] = packets.tables();
+        let mut moved = [0; BATCH];
+        let mut edge = Marks::default();
+        for (i, (&at, moved)) in offset.iter().zip(&mut moved).enumerate() {
+            if at as usize > limit {
+                // The start of memory: `reach` bytes are readable from there,
+                // as `limit` is not negative, and so are `cap_len` bytes.
+                edge.insert(i);
+            } else {
+                *moved = at;
+            }
+        }
+        let call = BatchCall { code, packets, offset: &moved[..packets.len()], scratch };
+        let mut slow = call.run(verdict);
+        slow.remove_all(&edge);
+        let tally = Tally {
+            batch: packets.len() as u64 - edge.count() - slow.count(),
+            slow: slow.count(),
+            edge: edge.count(),
+            list: 0,
+        };
+        slow.insert_all(&edge);
+        self.redo(packets, verdict, &slow);
+        tally
+    }
+
+    /// The packets marked again, by `list` code.
+    fn redo(&self, packets: Packets<'_>, verdict: &mut [u32], marks: &Marks) {
+        for run in marks.runs() {
+            self.each(packets.slice(run.clone()), &mut verdict[run]);
+        }
+    }
+
+    /// Up to 256 packets by `list` code.
+    #[inline]
+    fn each(&self, packets: Packets<'_>, verdict: &mut [u32]) {
+        assert!(packets.len() == verdict.len() && packets.len() <= BATCH, "one batch");
+        if packets.is_empty() {
+            return;
+        }
+        let [offset, cap_len, wire_len] = packets.tables();
+        let arguments = Arguments {
+            base: packets.memory().as_ptr(),
+            offset: offset.as_ptr(),
+            cap_len: cap_len.as_ptr(),
+            wire_len: wire_len.as_ptr(),
+            verdict: verdict.as_mut_ptr(),
+            count: packets.len(),
+            slow: NonNull::dangling().as_ptr(),
+            scratch: NonNull::dangling().as_ptr(),
+        };
+        // SAFETY: 1 to 256 packets, all four tables of that length, each packet
+        // inside the memory at `base` (invariants of `Packets`); `list` code
+        // uses neither marks nor scratch memory.
+        unsafe { (self.each)(&raw const arguments) };
+    }
+}
+
+/// A batch on its way into batch code.
+struct BatchCall<'a> {
+    code: &'a BatchCode,
+    packets: Packets<'a>,
+    /// Where the code shall look for each packet: its offset, or 0.
+    offset: &'a [u32],
+    scratch: NonNull<Scratch>,
+}
+
+impl BatchCall<'_> {
+    /// Runs the code; says which packets it left.
+    #[inline]
+    fn run(&self, verdict: &mut [u32]) -> Marks {
+        if !self.code.entry.leaves {
+            self.enter(verdict, NonNull::dangling());
+            return Marks::default();
+        }
+        let mut slow = [0_u8; SLOW];
+        self.enter(verdict, NonNull::from(&mut slow));
+        Marks::of_groups(&slow, self.packets.len(), self.code.entry.lanes)
+    }
+
+    /// `slow` may dangle where the code leaves no packets.
+    #[inline]
+    fn enter(&self, verdict: &mut [u32], slow: NonNull<[u8; SLOW]>) {
+        let Self { code: BatchCode { function, entry }, packets, offset, scratch } = self;
+        let count = packets.len();
+        assert!(count == offset.len() && count == verdict.len(), "a verdict for each packet");
+        assert!((entry.lanes..=BATCH).contains(&count), "one batch");
+        let [_, cap_len, wire_len] = packets.tables();
+        let arguments = Arguments {
+            base: packets.memory().as_ptr(),
+            offset: offset.as_ptr(),
+            cap_len: cap_len.as_ptr(),
+            wire_len: wire_len.as_ptr(),
+            verdict: verdict.as_mut_ptr(),
+            count,
+            slow: slow.as_ptr().cast(),
+            scratch: scratch.as_ptr().cast(),
+        };
+        // SAFETY: `count` packets, at least a group and at most 256, all four
+        // tables of that length. No offset is above `last_offset`, and `reach`
+        // bytes are readable from each (`Kernel::batches` and `Kernel::edge` saw
+        // to both), and `cap_len` bytes too (an invariant of `Packets`; 0 in place of an offset is no
+        // higher). The code asks for at most the scratch memory there is, or
+        // for none where the address dangles (`check`); marks of groups that
+        // end with packet 256 or before end with `slow` or before.
+        unsafe { function(&raw const arguments) };
+    }
+}
+
+/// Whether no offset is above `limit`. No early exit, so that the compiler
+/// takes vectors.
+fn all_within(offset: &[u32], limit: usize) -> bool {
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+    !offset.iter().fold(false, |above, &at| above | (at > limit))
+}
+
+/// Checks what batch code demands against what it can be given.
+fn check(entry: &BatchEntry) -> Result<(), JitError> {
+    let &BatchEntry { lanes, least, scratch, .. } = entry;
+    if !(1..=64).contains(&lanes) || least < lanes || (lanes > 8 && lanes % 8 != 0) {
+        return Err(JitError::Lanes { lanes });
+    }
+    if scratch > SCRATCH {
+        return Err(JitError::Scratch { wanted: scratch, most: SCRATCH });
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! What this machine's processor can do.
+//!
+//! A feature counts only if the processor has it (CPUID) and the operating
+//! system saves its registers (XCR0); the standard library's detection asks for
+//! both. The levels are `forebay-codegen`'s, and each is a set of features that
+//! its code may use:
+//!
+//! | level | features, besides those of the levels below |
+//! |---|---|
+//! | `scalar` | what every x86-64 processor has |
+//! | `avx2` | AVX2, BMI1, BMI2, LZCNT, POPCNT, MOVBE |
+//! | `avx512bw` | AVX-512 F, BW, DQ and VL |
+//! | `avx512vbmi` | AVX-512 VBMI |
+//!
+//! All processors with AVX2 have the others of its row, whole machines that is:
+//! a virtual one may be given any subset, and then gets the level below.
+
+use std::env;
+use std::ffi::OsString;
+
+use forebay_codegen::code::{Isa, UnknownName};
+
+/// The environment variable that forces a level.
+pub const ISA_VARIABLE: &str = "FOREBAY_ISA";
+
+/// A level that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CpuError {
+    /// The processor lacks part of it.
+    #[error(
+        "instruction-set level {isa} is not to be had on this machine, which lacks {}; \
+         the highest it has is {}",
+        missing.join(", "),
+        detect()
+    )]
+    Missing {
+        /// The level asked for.
+        isa: Isa,
+        /// The features that are not there.
+        missing: Vec<&'static str>,
+    },
+    /// The environment asks for a level there is not.
+    #[error("{ISA_VARIABLE}: {0}")]
+    Variable(UnknownName),
+}
+
+/// A feature's name and whether it is usable here.
+macro_rules! feature {
+    ($name:tt) => {
+        ($name, std::is_x86_feature_detected!($name))
+    };
+}
+
+/// The features that `isa` has and the level below has not.
+fn features(isa: Isa) -> Vec<(&'static str, bool)> {
+    match isa {
+        Isa::Scalar => Vec::new(),
+        Isa::Avx2 => vec![
+            feature!("avx2"),
+            feature!("bmi1"),
+            feature!("bmi2"),
+            feature!("lzcnt"),
+            feature!("popcnt"),
+            feature!("movbe"),
+        ],
+        Isa::Avx512Bw => vec![
+            feature!("avx512f"),
+            feature!("avx512bw"),
+            feature!("avx512dq"),
+            feature!("avx512vl"),
+        ],
+        Isa::Avx512Vbmi => vec![feature!("avx512vbmi")],
+    }
+}
+
+/// The features of level `isa` and those below that cannot be used here.
+#[must_use]
+pub fn missing(isa: Isa) -> Vec<&'static str> {
+    Isa::ALL
+        .into_iter()
+        .take_while(|&level| level <= isa)
+        .flat_map(features)
+        .filter_map(|(name, usable)| (!usable).then_some(name))
+        .collect()
+}
+
+/// The highest level that this machine has.
+#[must_use]
+pub fn detect() -> Isa {
+    let mut highest = Isa::Scalar;
+    for isa in Isa::ALL {
+        if features(isa).iter().any(|&(_, usable)| !usable) {
+            break;
+        }
+        highest = isa;
+    }
+    highest
+}
+
+/// Makes sure that this machine has level `isa`.
+///
+/// # Errors
+/// What it lacks.
+pub fn require(isa: Isa) -> Result<(), CpuError> {
+    match missing(isa) {
+        missing if missing.is_empty() => Ok(()),
+        missing => Err(CpuError::Missing { isa, missing }),
+    }
+}
+
+/// The level to compile for: `forced` if given, else the one that the
+/// environment variable [`ISA_VARIABLE`] names if it is set and not empty, else
+/// the highest there is.
+///
+/// # Errors
+/// A level that this machine lacks, or a variable that names none.
+pub fn choose(forced: Option<Isa>) -> Result<Isa, CpuError> {
+    select(forced, env::var_os(ISA_VARIABLE))
+}
+
+fn select(forced: Option<Isa>, variable: Option<OsString>) -> Result<Isa, CpuError> {
+    let named = variable.filter(|name| !name.is_empty());
+    let isa = match (forced, named) {
+        (Some(isa), _) => isa,
+        (None, Some(name)) => name.to_string_lossy().parse().map_err(CpuError::Variable)?,
+        (None, None) => return Ok(detect()),
+    };
+    require(isa).map(|()| isa)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_detected_and_those_below_lack_nothing() {
+        let highest = detect();
+        for isa in Isa::ALL {
+            assert_eq!(missing(isa).is_empty(), isa <= highest, "{isa}");
+            assert_eq!(require(isa).is_ok(), isa <= highest, "{isa}");
+        }
+    }
+
+    #[test]
+    fn the_processor_file_agrees() {
+        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags")).unwrap();
+        let has = |name: &str| flags.split_whitespace().any(|flag| flag == name);
+        for (name, usable) in Isa::ALL.into_iter().flat_map(features) {
+            // Linux calls LZCNT by the name of AMD's group of instructions.
+            let name = if name == "lzcnt" { "abm" } else { name };
+            assert_eq!(usable, has(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_option_goes_before_the_variable_and_both_before_detection() {
+        let variable = |name: &str| Some(OsString::from(name));
+        assert_eq!(select(None, None), Ok(detect()));
+        assert_eq!(select(None, variable("")), Ok(detect()));
+        assert_eq!(select(None, variable("scalar")), Ok(Isa::Scalar));
+        assert_eq!(select(Some(Isa::Scalar), variable("nonsense")), Ok(Isa::Scalar));
+        assert_eq!(select(Some(detect()), variable("scalar")), Ok(detect()));
+        let error = select(None, variable("sse9")).unwrap_err().to_string();
+        assert!(error.starts_with("FOREBAY_ISA: 'sse9' is no instruction-set level"), "{error}");
+    }
+
+    #[test]
+    fn errors_name_what_is_missing() {
+        let error = CpuError::Missing { isa: Isa::Avx512Vbmi, missing: vec!["avx512bw", "movbe"] };
+        let text = error.to_string();
+        assert!(text.contains("level avx512vbmi"), "{text}");
+        assert!(text.contains("lacks avx512bw, movbe;"), "{text}");
+    }
+}

@@ -1,0 +1,146 @@
+//! A filter that is ready to run.
+
+use std::sync::Arc;
+
+use forebay_codegen::code::{Backend, Code, Isa};
+use forebay_filter::ir::Function;
+use forebay_filter::{Program, lists};
+use forebay_packet::Batch;
+
+use crate::call::{Kernel, Tally};
+use crate::error::JitError;
+use crate::options::Options;
+use crate::packets::Packets;
+use crate::perf_map::{self, Symbol};
+
+/// A filter as machine code, or interpreted. Clones share the code; any number
+/// of threads may run it at once.
+#[derive(Clone, Debug)]
+pub struct Filter(Arc<Form>);
+
+#[derive(Debug)]
+enum Form {
+    Program(Program),
+    Function(Function),
+    Compiled { kernel: Kernel, backend: Backend, isa: Isa },
+}
+
+impl Filter {
+    /// Compiles a program.
+    ///
+    /// # Errors
+    /// A level that this machine lacks, no executable memory, or a map for
+    /// `perf` that cannot be written.
+    pub fn compile(program: &Program, options: &Options) -> Result<Self, JitError> {
+        if options.codegen.backend == Backend::Interp {
+            return Ok(Self(Arc::new(Form::Program(program.clone()))));
+        }
+        Self::of_function(&lists::of_program(program), options)
+    }
+
+    /// Compiles a filter in intermediate form.
+    ///
+    /// # Errors
+    /// As [`Filter::compile`].
+    pub fn of_function(function: &Function, options: &Options) -> Result<Self, JitError> {
+        if options.codegen.backend == Backend::Interp {
+            return Ok(Self(Arc::new(Form::Function(function.clone()))));
+        }
+        let (kernel, code) = Kernel::compile(function, &options.codegen)?;
+        if options.perf_map {
+            let path = perf_map::path();
+            perf_map::append(&path, &symbols(&kernel, &code, &options.name))
+                .map_err(|error| JitError::PerfMap { path, error })?;
+        }
+        Ok(Self::of_kernel(kernel, code.backend, options.codegen.isa))
+    }
+
+    /// The filter that runs `kernel`.
+    #[must_use]
+    pub fn of_kernel(kernel: Kernel, backend: Backend, isa: Isa) -> Self {
+        Self(Arc::new(Form::Compiled { kernel, backend, isa }))
+    }
+
+    /// The back end that made the code: what was asked for, or what `auto`
+    /// chose or a fall-back ended with.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        match &*self.0 {
+            Form::Program(_) | Form::Function(_) => Backend::Interp,
+            Form::Compiled { backend, .. } => *backend,
+        }
+    }
+
+    /// The level of the code; nothing if the filter is interpreted.
+    #[must_use]
+    pub fn isa(&self) -> Option<Isa> {
+        match &*self.0 {
+            Form::Program(_) | Form::Function(_) => None,
+            Form::Compiled { isa, .. } => Some(*isa),
+        }
+    }
+
+    /// The code with its constants; nothing if the filter is interpreted.
+    #[must_use]
+    pub fn code(&self) -> &[u8] {
+        match &*self.0 {
+            Form::Program(_) | Form::Function(_) => &[],
+            Form::Compiled { kernel, .. } => kernel.memory().bytes(),
+        }
+    }
+
+    /// The verdict on a packet of which `packet` was captured and which was
+    /// `wire_len` bytes long on the wire: the number of bytes to keep, 0 to
+    /// drop it.
+    #[must_use]
+    #[inline]
+    pub fn run(&self, packet: &[u8], wire_len: u32) -> u32 {
+        match &*self.0 {
+            Form::Compiled { kernel, .. } => kernel.one(packet, wire_len),
+            Form::Program(program) => program.run(packet, wire_len),
+            Form::Function(function) => function.run(packet, wire_len),
+        }
+    }
+
+    /// The verdicts on all of `packets`, any number of them.
+    ///
+    /// # Panics
+    /// When there are not as many verdicts as packets.
+    pub fn run_batch(&self, packets: Packets<'_>, verdict: &mut [u32]) -> Tally {
+        assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
+        match &*self.0 {
+            Form::Compiled { kernel, .. } => kernel.run(packets, verdict),
+            Form::Program(_) | Form::Function(_) => {
+                for (i, verdict) in verdict.iter_mut().enumerate() {
+                    *verdict = self.run(packets.packet(i), packets.wire_len(i));
+                }
+                Tally { list: packets.len() as u64, ..Tally::default() }
+            }
+        }
+    }
+
+    /// Notes the verdict on each packet of `batch` in `batch.verdict`, of those
+    /// no longer alive too. Drops none.
+    pub fn run_packets(&self, batch: &mut Batch) -> Tally {
+        let mut verdict = std::mem::take(&mut batch.verdict);
+        verdict.resize(batch.len(), 0);
+        let tally = self.run_batch(Packets::of_batch(batch), &mut verdict);
+        batch.verdict = verdict;
+        tally
+    }
+}
+
+/// The stretches of code: each from its entry to the next one, or to the
+/// constants.
+fn symbols(kernel: &Kernel, code: &Code, name: &str) -> Vec<Symbol> {
+    let start = kernel.memory().bytes().as_ptr() as usize;
+    let mut entries = vec![(code.each, Backend::List)];
+    entries.extend(code.batch.map(|batch| (batch.entry, code.backend)));
+    entries.sort_unstable_by_key(|&(entry, _)| entry);
+    let ends = entries.iter().skip(1).map(|&(entry, _)| entry).chain([code.constants_at]);
+    let symbol = |(&(entry, backend), end): (&(usize, Backend), usize)| Symbol {
+        addresses: start + entry..start + end,
+        name: format!("forebay {backend}: {name}"),
+    };
+    entries.iter().zip(ends).map(symbol).collect()
+}

@@ -1,0 +1,154 @@
+//! One bit a packet of a batch: which packets need another look.
+
+use std::ops::Range;
+
+use forebay_packet::BATCH;
+
+/// A set of packets of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks([u64; BATCH / 64]);
+
+impl Marks {
+    /// The packets that the groups of `lanes` packets marked. Groups follow
+    /// each other, but the last ends with the batch and so may overlap the one
+    /// before it. The group that starts at packet `s` has written its bits to
+    /// `bytes` from `s` on, after all groups before it: where the last group
+    /// wrote over marks of the one before, it has those packets itself.
+    pub(crate) fn of_groups(bytes: &[u8], count: usize, lanes: usize) -> Self {
+        let mut marks = Self::default();
+        if bytes.iter().fold(0, |any, byte| any | byte) == 0 {
+            return marks;
+        }
+        let last = count - lanes;
+        let mut start = 0;
+        loop {
+            // Bits of the packets that the next group has not.
+            let own = if start < last { lanes.min(last - start) } else { lanes };
+            for first in (0..own).step_by(8) {
+                let byte = bytes[start + first / 8];
+                let mask = u8::MAX >> (8 - (own - first).min(8));
+                marks.insert_byte(start + first, byte & mask);
+            }
+            if start >= last {
+                return marks;
+            }
+            start = (start + lanes).min(last);
+        }
+    }
+
+    /// Marks packet `at + j` for each bit `j` of `bits`.
+    fn insert_byte(&mut self, at: usize, bits: u8) {
+        let (word, shift) = (at / 64, at % 64);
+        self.0[word] |= u64::from(bits) << shift;
+        let past = u64::from(bits).checked_shr(64 - shift as u32).unwrap_or(0);
+        if past != 0 {
+            self.0[word + 1] |= past;
+        }
+    }
+
+    /// Marks packet `i`.
+    pub(crate) fn insert(&mut self, i: usize) {
+        self.0[i / 64] |= 1 << (i % 64);
+    }
+
+    /// Marks what `other` marks too.
+    pub(crate) fn insert_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Takes the marks of `other` away.
+    pub(crate) fn remove_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= !other);
+    }
+
+    /// Number of packets marked.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// The packets marked, as ranges, ascending.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let marks = *self;
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let start = marks.next(from, true)?;
+            let end = marks.next(start, false).unwrap_or(BATCH);
+            from = end;
+            Some(start..end)
+        })
+    }
+
+    /// The first packet from `from` on that is marked, or that is not.
+    fn next(&self, from: usize, marked: bool) -> Option<usize> {
+        let mut at = from;
+        while at < BATCH {
+            let word = if marked { self.0[at / 64] } else { !self.0[at / 64] };
+            let rest = word >> (at % 64);
+            if rest != 0 {
+                return Some(at + rest.trailing_zeros() as usize);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(packets: &[usize]) -> Marks {
+        let mut marks = Marks::default();
+        packets.iter().for_each(|&i| marks.insert(i));
+        marks
+    }
+
+    /// The bytes that groups of `lanes` write, for the packets of `marks`.
+    fn written(marks: &Marks, count: usize, lanes: usize) -> Vec<u8> {
+        let mut bytes = vec![0; BATCH];
+        let mut start = 0;
+        loop {
+            let group: Vec<bool> =
+                (start..start + lanes).map(|i| marks.0[i / 64] >> (i % 64) & 1 == 1).collect();
+            for (n, byte) in group.chunks(8).enumerate() {
+                bytes[start + n] =
+                    byte.iter().enumerate().map(|(j, &marked)| u8::from(marked) << j).sum();
+            }
+            if start + lanes >= count {
+                return bytes;
+            }
+            start = (start + lanes).min(count - lanes);
+        }
+    }
+
+    #[test]
+    fn groups_say_what_they_left() {
+        for lanes in [1, 2, 4, 8, 16, 32, 64] {
+            for count in lanes..=BATCH {
+                for step in [1, 3, 7, 31] {
+                    let marked: Vec<usize> = (0..count).rev().step_by(step).collect();
+                    let marks = of(&marked);
+                    let bytes = written(&marks, count, lanes);
+                    assert_eq!(
+                        Marks::of_groups(&bytes, count, lanes),
+                        marks,
+                        "{lanes} {count} {step}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn runs_are_maximal() {
+        let runs = |marks: Marks| marks.runs().collect::<Vec<_>>();
+        assert_eq!(runs(of(&[])), []);
+        assert_eq!(runs(of(&[0, 1, 63, 64, 65, 200])), [0..2, 63..66, 200..201]);
+        assert_eq!(runs(of(&(0..BATCH).collect::<Vec<_>>())), [0..BATCH]);
+        assert_eq!(runs(of(&[255])), [255..256]);
+        let mut marks = of(&[3, 4, 5]);
+        marks.remove_all(&of(&[4]));
+        marks.insert_all(&of(&[100]));
+        assert_eq!((runs(marks), marks.count()), (vec![3..4, 5..6, 100..101], 3));
+    }
+}

@@ -1,0 +1,36 @@
+//! How filters are to be compiled and shown.
+
+use std::env;
+
+use forebay_codegen::code::{Backend, Isa, Options as Codegen};
+
+use crate::cpu::{CpuError, choose};
+use crate::perf_map::PERF_MAP_VARIABLE;
+
+/// What the compilation may choose from, and what else comes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// For the code generator. A level that the machine lacks is an error when
+    /// a filter is compiled.
+    pub codegen: Codegen,
+    /// Whether to write a map of the code for `perf`.
+    pub perf_map: bool,
+    /// What to call the filter in that map.
+    pub name: String,
+}
+
+impl Options {
+    /// The usual choices for `backend` on this machine: the level `isa`, or
+    /// without one the level of [`choose`]; a map for `perf` if the environment
+    /// variable [`PERF_MAP_VARIABLE`] is `1`.
+    ///
+    /// # Errors
+    /// As [`choose`].
+    pub fn new(backend: Backend, isa: Option<Isa>) -> Result<Self, CpuError> {
+        Ok(Self {
+            codegen: Codegen::new(backend, choose(isa)?),
+            perf_map: env::var_os(PERF_MAP_VARIABLE).is_some_and(|value| value == "1"),
+            name: String::from("filter"),
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! Packets in memory, checked once, for code that checks nothing of the kind.
+//!
+//! Invariants of a [`Packets`]: the three tables are equally long; each packet's
+//! offset + captured length is within `memory`; `tail` bytes past the end of
+//! `memory` may be read as well, though they mean nothing; no offset is above
+//! `last`.
+
+use std::ops::Range;
+
+use forebay_packet::{Batch, Region, TAIL_GUARD};
+
+/// Packets of one memory range.
+#[derive(Clone, Copy, Debug)]
+pub struct Packets<'a> {
+    memory: &'a [u8],
+    tail: usize,
+    offset: &'a [u32],
+    cap_len: &'a [u32],
+    wire_len: &'a [u32],
+    last: usize,
+}
+
+/// Tables that describe no packets of the memory given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PacketsError {
+    /// A table has another length than the table of offsets.
+    #[error("{offsets} offsets, {cap_lens} captured lengths and {wire_lens} wire lengths")]
+    Lengths {
+        /// Offsets given.
+        offsets: usize,
+        /// Captured lengths given.
+        cap_lens: usize,
+        /// Lengths on the wire given.
+        wire_lens: usize,
+    },
+    /// A packet that leaves the memory.
+    #[error("packet {packet} ends at byte {end}, past the {memory} bytes there are")]
+    Outside {
+        /// The packet, from 0.
+        packet: usize,
+        /// Its offset plus its captured length.
+        end: u64,
+        /// Bytes of memory.
+        memory: usize,
+    },
+}
+
+impl<'a> Packets<'a> {
+    /// Packet `i` is the `cap_len[i]` bytes of `memory` from `offset[i]`, and
+    /// was `wire_len[i]` bytes long on the wire.
+    ///
+    /// # Errors
+    /// Tables of different lengths, or a packet outside `memory`.
+    pub fn new(
+        memory: &'a [u8],
+        offset: &'a [u32],
+        cap_len: &'a [u32],
+        wire_len: &'a [u32],
+    ) -> Result<Self, PacketsError> {
+        if offset.len() != cap_len.len() || offset.len() != wire_len.len() {
+            return Err(PacketsError::Lengths {
+                offsets: offset.len(),
+                cap_lens: cap_len.len(),
+                wire_lens: wire_len.len(),
+            });
+        }
+        // Maxima first, which the compiler does with vectors.
+        let ends = || offset.iter().zip(cap_len).map(|(&at, &len)| u64::from(at) + u64::from(len));
+        let limit = memory.len() as u64;
+        if ends().fold(0, u64::max) > limit {
+            let outside = ends().enumerate().find(|&(_, end)| end > limit);
+            if let Some((packet, end)) = outside {
+                return Err(PacketsError::Outside { packet, end, memory: memory.len() });
+            }
+        }
+        let last = offset.iter().fold(0, |last, &at| at.max(last)) as usize;
+        Ok(Self { memory, tail: 0, offset, cap_len, wire_len, last })
+    }
+
+    /// The same of a region, whose tail guard may be read too.
+    ///
+    /// # Errors
+    /// As [`Packets::new`].
+    pub fn in_region(
+        region: &'a Region,
+        offset: &'a [u32],
+        cap_len: &'a [u32],
+        wire_len: &'a [u32],
+    ) -> Result<Self, PacketsError> {
+        let packets = Self::new(region.bytes(), offset, cap_len, wire_len)?;
+        Ok(Self { tail: TAIL_GUARD, ..packets })
+    }
+
+    /// All packets of a batch, dropped ones too.
+    #[must_use]
+    pub fn of_batch(batch: &'a Batch) -> Self {
+        // What `new` checks is what a batch promises of its packets.
+        let memory = batch.region().bytes();
+        Self {
+            memory,
+            tail: TAIL_GUARD,
+            offset: batch.offsets(),
+            cap_len: batch.cap_lens(),
+            wire_len: batch.wire_lens(),
+            last: memory.len(),
+        }
+    }
+
+    /// Number of packets.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.offset.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offset.is_empty()
+    }
+
+    /// The packets of `range`.
+    ///
+    /// # Panics
+    /// When `range` is not within 0 to [`Packets::len`].
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        Self {
+            offset: &self.offset[range.clone()],
+            cap_len: &self.cap_len[range.clone()],
+            wire_len: &self.wire_len[range],
+            ..*self
+        }
+    }
+
+    /// The captured bytes of packet `i`.
+    ///
+    /// # Panics
+    /// When `i` is not below [`Packets::len`].
+    #[must_use]
+    pub fn packet(&self, i: usize) -> &'a [u8] {
+        let start = self.offset[i] as usize;
+        &self.memory[start..start + self.cap_len[i] as usize]
+    }
+
+    /// Length of packet `i` on the wire in bytes.
+    ///
+    /// # Panics
+    /// When `i` is not below [`Packets::len`].
+    #[must_use]
+    pub fn wire_len(&self, i: usize) -> u32 {
+        self.wire_len[i]
+    }
+
+    /// The memory that the packets lie in.
+    #[must_use]
+    pub fn memory(&self) -> &'a [u8] {
+        self.memory
+    }
+
+    /// The packets' offsets, captured lengths and lengths on the wire.
+    #[must_use]
+    pub fn tables(&self) -> [&'a [u32]; 3] {
+        [self.offset, self.cap_len, self.wire_len]
+    }
+
+    /// The highest offset from which `reach` bytes may be read; nothing if
+    /// there is none.
+    #[must_use]
+    pub fn limit(&self, reach: usize) -> Option<usize> {
+        self.memory.len().saturating_add(self.tail).checked_sub(reach)
+    }
+
+    /// Whether all offsets are known to be at most `limit`. A `false` says
+    /// nothing.
+    pub(crate) fn surely_within(&self, limit: usize) -> bool {
+        self.last <= limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_checked() {
+        let memory = [0; 10];
+        let packets = Packets::new(&memory, &[0, 10, 4], &[10, 0, 6], &[1, 2, 3]).unwrap();
+        assert_eq!((packets.len(), packets.packet(2).len(), packets.wire_len(1)), (3, 6, 2));
+        let error = Packets::new(&memory, &[0, 5, 4], &[10, 6, 7], &[1, 2, 3]).unwrap_err();
+        assert_eq!(error, PacketsError::Outside { packet: 1, end: 11, memory: 10 });
+        let wraps = Packets::new(&memory, &[u32::MAX], &[u32::MAX], &[0]).unwrap_err();
+        let end = 2 * u64::from(u32::MAX);
+        assert_eq!(wraps, PacketsError::Outside { packet: 0, end, memory: 10 });
+        let error = Packets::new(&memory, &[0, 1], &[1], &[1, 1]).unwrap_err();
+        assert_eq!(error.to_string(), "2 offsets, 1 captured lengths and 2 wire lengths");
+        assert!(Packets::new(&[], &[], &[], &[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_limit_counts_the_tail() {
+        let memory = [0; 10];
+        let packets = Packets::new(&memory, &[3], &[1], &[1]).unwrap();
+        assert_eq!(
+            (packets.limit(10), packets.limit(4), packets.limit(11)),
+            (Some(0), Some(6), None)
+        );
+        assert!(packets.surely_within(3) && !packets.surely_within(2));
+        let region = Region::new(10).unwrap();
+        let packets = Packets::in_region(&region, &[10], &[0], &[1]).unwrap();
+        assert_eq!(packets.limit(TAIL_GUARD), Some(10));
+    }
+}

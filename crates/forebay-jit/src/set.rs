@@ -1,0 +1,205 @@
+//! One filter over packets of several interfaces.
+//!
+//! The same expression means different programs on different link types, so a
+//! capture with several interfaces needs one filter for each type. A
+//! [`FilterSet`] compiles them as the types come up. Its clones share the code
+//! compiled so far.
+//!
+//! Packets of a batch that follow each other with the same link type go through
+//! their filter together: all of a batch where the capture has one link type,
+//! which is decided from the list of interfaces alone.
+
+use forebay_codegen::code::Backend;
+use forebay_filter::{CompileError, Program, compile, lists};
+use forebay_packet::{Batch, Interface, LinkType};
+
+use crate::call::Tally;
+use crate::error::JitError;
+use crate::filter::Filter;
+use crate::options::Options;
+use crate::packets::Packets;
+
+/// A filter for packets of any interface.
+#[derive(Clone, Debug)]
+pub struct FilterSet {
+    source: Source,
+    options: Options,
+    /// One entry a link type; captures have few.
+    filters: Vec<(LinkType, Filter)>,
+    tally: Tally,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Expression(String),
+    Program(Program),
+}
+
+/// Why a link type has no filter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetError {
+    /// The expression does not compile for it.
+    #[error(transparent)]
+    Expression(#[from] CompileError),
+    /// The program has no executable code.
+    #[error(transparent)]
+    Code(#[from] JitError),
+}
+
+/// A filter that cannot be had for an interface.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("filter for {}: {error}", self.place())]
+pub struct FilterError {
+    /// Number of the interface in its capture, from 0.
+    pub interface: usize,
+    /// Its name, where the capture gives one.
+    pub name: Option<String>,
+    /// Its link type.
+    pub link: LinkType,
+    /// What is wrong.
+    pub error: SetError,
+}
+
+impl FilterError {
+    fn place(&self) -> String {
+        let Self { interface, name, link, .. } = self;
+        match name {
+            Some(name) => format!("interface {interface} ({name}, {link})"),
+            None => format!("interface {interface} ({link})"),
+        }
+    }
+}
+
+impl FilterSet {
+    /// The filter of a pcap expression. Nothing is compiled yet.
+    #[must_use]
+    pub fn new(expression: impl Into<String>, options: Options) -> Self {
+        Self::of(Source::Expression(expression.into()), options)
+    }
+
+    /// The filter that runs `program` on packets of every link type. Nothing
+    /// is compiled yet.
+    #[must_use]
+    pub fn of_program(program: Program, options: Options) -> Self {
+        Self::of(Source::Program(program), options)
+    }
+
+    fn of(source: Source, options: Options) -> Self {
+        Self { source, options, filters: Vec::new(), tally: Tally::default() }
+    }
+
+    /// The filter for packets of link type `link`.
+    ///
+    /// # Errors
+    /// What keeps it from being compiled for this link type.
+    pub fn filter_for(&mut self, link: LinkType) -> Result<&Filter, SetError> {
+        let index = match self.filters.iter().position(|(known, _)| *known == link) {
+            Some(index) => index,
+            None => {
+                let filter = self.compile(link)?;
+                self.filters.push((link, filter));
+                self.filters.len() - 1
+            }
+        };
+        Ok(&self.filters[index].1)
+    }
+
+    fn compile(&self, link: LinkType) -> Result<Filter, SetError> {
+        let expression = match (&self.source, self.filters.first()) {
+            // A given program is the same for every link type.
+            (Source::Program(_), Some((_, filter))) => return Ok(filter.clone()),
+            (Source::Program(program), None) => {
+                return Ok(Filter::compile(program, &self.options)?);
+            }
+            (Source::Expression(expression), _) => expression,
+        };
+        let options = Options { name: format!("{expression} on {link}"), ..self.options.clone() };
+        Ok(match options.codegen.backend {
+            Backend::Interp => Filter::compile(&compile(expression, link)?, &options)?,
+            _ => Filter::of_function(&lists::compile_function(expression, link)?, &options)?,
+        })
+    }
+
+    /// Compiles for all of `interfaces`, so that a filter that fails for one
+    /// of them fails before the first packet.
+    ///
+    /// # Errors
+    /// The first interface whose link type has no filter.
+    pub fn prepare(&mut self, interfaces: &[Interface]) -> Result<(), FilterError> {
+        for (index, interface) in interfaces.iter().enumerate() {
+            self.filter_of(index, interface)?;
+        }
+        Ok(())
+    }
+
+    /// The filter for packets of interface number `index`.
+    ///
+    /// # Errors
+    /// As [`FilterSet::filter_for`], naming the interface.
+    pub fn filter_of(
+        &mut self,
+        index: usize,
+        interface: &Interface,
+    ) -> Result<&Filter, FilterError> {
+        let link = interface.link;
+        self.filter_for(link).map_err(|error| FilterError {
+            interface: index,
+            name: interface.name.clone(),
+            link,
+            error,
+        })
+    }
+
+    /// Runs each live packet of `batch` through the filter of its interface
+    /// and notes what it returns in `batch.verdict`, with 0 for packets no
+    /// longer alive. Drops none.
+    ///
+    /// # Errors
+    /// An interface of a live packet whose link type has no filter; the
+    /// verdicts are then of no meaning.
+    pub fn run_batch(&mut self, batch: &mut Batch) -> Result<(), FilterError> {
+        let mut verdict = std::mem::take(&mut batch.verdict);
+        verdict.clear();
+        verdict.resize(batch.len(), 0);
+        let outcome = self.judge(batch, &mut verdict);
+        batch.verdict = verdict;
+        outcome
+    }
+
+    fn judge(&mut self, batch: &Batch, verdict: &mut [u32]) -> Result<(), FilterError> {
+        let packets = Packets::of_batch(batch);
+        let live = batch.live();
+        let one_link = batch
+            .interfaces()
+            .windows(2)
+            .all(|neighbours| neighbours[0].link == neighbours[1].link);
+        let mut rest = live.iter();
+        let mut first = rest.next();
+        while let Some(start) = first {
+            let id = batch.interface_id(start);
+            let link = batch.interface(start).link;
+            // Dropped packets in between come along: they have no say in where
+            // a run of packets ends.
+            first = if one_link { None } else { rest.find(|&i| batch.interface(i).link != link) };
+            let run = start..first.unwrap_or(packets.len());
+            let filter = self.filter_of(usize::from(id), batch.interface(start))?;
+            let tally = filter.run_batch(packets.slice(run.clone()), &mut verdict[run]);
+            self.tally += tally;
+        }
+        if live.count() < batch.len() {
+            for (i, verdict) in verdict.iter_mut().enumerate() {
+                if !live.contains(i) {
+                    *verdict = 0;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many packets took which path, over all batches. Packets that were
+    /// dropped before may be among them.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+}

@@ -1,0 +1,104 @@
+//! Filters compiled in every way there is.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use forebay_filter::{Program, compile};
+use forebay_jit::{Backend, Filter, Isa, Options, Packets, Tally, cpu};
+use forebay_packet::LinkType;
+
+use crate::support::corpus::expressions;
+
+/// A way to compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    pub backend: Backend,
+    pub isa: Isa,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {}", self.backend, self.isa)
+    }
+}
+
+/// Every back end at every level that this machine has.
+pub fn ways() -> Vec<Way> {
+    let highest = cpu::detect();
+    if highest < Isa::Avx512Vbmi {
+        eprintln!("skipped: levels above {highest}, which this machine lacks");
+    }
+    let levels = || Isa::ALL.into_iter().filter(move |&isa| isa <= highest);
+    let backends = Backend::ALL.into_iter();
+    backends.flat_map(|backend| levels().map(move |isa| Way { backend, isa })).collect()
+}
+
+/// A filter to try: what it must do, and each way to do it.
+pub struct Case {
+    pub name: String,
+    pub program: Program,
+    pub filters: Vec<(Way, Filter)>,
+}
+
+impl Case {
+    pub fn new(name: &str, program: Program, ways: &[Way]) -> Self {
+        let compiled = |&way: &Way| {
+            let options = Options::new(way.backend, Some(way.isa)).unwrap();
+            let filter = Filter::compile(&program, &options);
+            (way, filter.unwrap_or_else(|error| panic!("{name} by {way}: {error}")))
+        };
+        let filters = ways.iter().map(compiled).collect();
+        Self { name: name.to_owned(), program, filters }
+    }
+
+    /// What the interpreter gives for each of `packets`.
+    pub fn truth(&self, packets: Packets<'_>) -> Vec<u32> {
+        let verdict = |i| self.program.run(packets.packet(i), packets.wire_len(i));
+        (0..packets.len()).map(verdict).collect()
+    }
+
+    /// Runs every filter over `packets` and compares with `truth`.
+    pub fn check(&self, packets: Packets<'_>, truth: &[u32]) -> Tally {
+        let mut tally = Tally::default();
+        for (way, filter) in &self.filters {
+            tally += check(&self.name, *way, filter, packets, truth);
+        }
+        tally
+    }
+}
+
+/// Runs one filter over `packets` and compares with `truth`.
+pub fn check(name: &str, way: Way, filter: &Filter, packets: Packets<'_>, truth: &[u32]) -> Tally {
+    // No filter returns this.
+    let mut verdict = vec![0xdead_beef; packets.len()];
+    let tally = filter.run_batch(packets, &mut verdict);
+    if let Some(i) = (0..truth.len()).find(|&i| verdict[i] != truth[i]) {
+        panic!(
+            "{way} gives {} where {} is right, for packet {i} of {} at {}, {} bytes on the wire: \
+             {:02x?}\n{name}",
+            verdict[i],
+            truth[i],
+            packets.len(),
+            packets.tables()[0][i],
+            packets.wire_len(i),
+            packets.packet(i)
+        );
+    }
+    tally
+}
+
+/// The expressions of the test data, compiled in every way.
+pub fn cases(data: &Path) -> &'static [Case] {
+    static CASES: OnceLock<Vec<Case>> = OnceLock::new();
+    CASES.get_or_init(|| {
+        let ways = ways();
+        let case = |expression: &String| {
+            let program = compile(expression, LinkType::ETHERNET).unwrap();
+            Case::new(expression, program, &ways)
+        };
+        let cases: Vec<_> = expressions(data).iter().map(case).collect();
+        assert!(cases.len() > 100);
+        cases
+    })
+}

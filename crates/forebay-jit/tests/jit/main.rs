@@ -1,0 +1,8 @@
+//! The wrapper around compiled code, with code assembled for the purpose.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod blobs;
+mod calls;
+mod set;
