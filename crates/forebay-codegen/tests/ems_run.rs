@@ -87,7 +87,7 @@ fn built(function: &Function, options: &Options) -> Result<Built, EmsError> {
 }
 
 fn options() -> Options {
-    Options::new(Backend::Ems, Isa::Scalar)
+    Options { prefetch: 8, ems_patterns: 512, ..Options::new(Backend::Ems, Isa::Scalar) }
 }
 
 /// Bytes that often are what filters look for.
@@ -270,10 +270,12 @@ fn the_same_filter_gives_the_same_code() {
         let function = function(expression).unwrap();
         let [first, second] = [(), ()].map(|()| {
             let mut assembler = Assembler::default();
-            let made = ems::compile(&function, &options(), &mut assembler).expect(expression);
+            let options = Options { explain: true, ..options() };
+            let made = ems::compile(&function, &options, &mut assembler).expect(expression);
             (made.report, assembler.finish().unwrap().bytes)
         });
         assert!(first == second, "{expression}");
+        assert!(first.0.starts_with("ems: II "), "{expression}");
         assert!(first.0.lines().all(|line| line.chars().count() <= 100), "{expression}");
     }
 }

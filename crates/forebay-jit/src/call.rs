@@ -41,6 +41,7 @@ const SCRATCH: usize = 12 << 10;
 /// its first packet's number, and are fewer than its packets.
 const SLOW: usize = BATCH;
 
+// SAFETY: a type; who makes a value of it answers for what it points to.
 type Function = unsafe extern "sysv64" fn(*const Arguments);
 
 /// The table that code is handed. Field order and sizes are the convention.

@@ -144,8 +144,8 @@ mod tests {
         let runs = |marks: Marks| marks.runs().collect::<Vec<_>>();
         assert_eq!(runs(of(&[])), []);
         assert_eq!(runs(of(&[0, 1, 63, 64, 65, 200])), [0..2, 63..66, 200..201]);
-        assert_eq!(runs(of(&(0..BATCH).collect::<Vec<_>>())), [0..BATCH]);
-        assert_eq!(runs(of(&[255])), [255..256]);
+        assert_eq!(runs(of(&(0..BATCH).collect::<Vec<_>>())), vec![0..BATCH; 1]);
+        assert_eq!(runs(of(&[255])), vec![255..256; 1]);
         let mut marks = of(&[3, 4, 5]);
         marks.remove_all(&of(&[4]));
         marks.insert_all(&of(&[100]));

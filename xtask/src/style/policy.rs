@@ -46,20 +46,13 @@ pub struct Layer {
 /// it in this list; its product code only those named.
 pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-packet", uses: &[] },
-    Layer { name: "forebay-filter", uses: &["forebay-packet"] },
-    Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
-    Layer {
-        name: "forebay-jit",
-        uses: &["forebay-packet", "forebay-filter", "forebay-codegen"],
-    },
-    Layer { name: "forebay-capi", uses: &["forebay-packet", "forebay-filter", "forebay-jit"] },
     Layer { name: "forebay-io", uses: &["forebay-packet"] },
     Layer { name: "forebay-gen", uses: &["forebay-packet"] },
+    Layer { name: "forebay-filter", uses: &["forebay-packet"] },
+    Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
+    Layer { name: "forebay-jit", uses: &["forebay-packet", "forebay-filter", "forebay-codegen"] },
     Layer { name: "forebay-balance", uses: &["forebay-packet"] },
-    Layer {
-        name: "forebay-pipeline",
-        uses: &["forebay-packet", "forebay-jit", "forebay-balance"],
-    },
+    Layer { name: "forebay-pipeline", uses: &["forebay-packet", "forebay-jit", "forebay-balance"] },
     Layer {
         name: "forebay",
         uses: &[

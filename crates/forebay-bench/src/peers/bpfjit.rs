@@ -32,6 +32,7 @@ struct Arguments {
     argument: *mut c_void,
 }
 
+// SAFETY: a type, that of the code that bpfjit generates.
 type Code = unsafe extern "C" fn(context: *const Context, arguments: *mut Arguments) -> c_uint;
 
 // SAFETY: the declarations are those of bpfjit's `bpfjit.h`.

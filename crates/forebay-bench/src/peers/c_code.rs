@@ -18,6 +18,7 @@ pub const FLAGS: [&str; 5] = ["-O3", "-march=native", "-std=c11", "-shared", "-f
 
 /// `void filter(const uint8_t *base, const uint32_t *offset, const uint32_t *cap_len,
 /// const uint32_t *wire_len, uint32_t *verdict, size_t n)`.
+// SAFETY: a type, that of the C function above.
 type Filter = unsafe extern "C" fn(
     base: *const u8,
     offset: *const u32,

@@ -72,15 +72,21 @@ struct Mbuf {
 
 const _: () = assert!(size_of::<Mbuf>() == 128 && std::mem::offset_of!(Mbuf, data_len) == 40);
 
+// SAFETY: a type, that of the code that DPDK generates.
 type Code = unsafe extern "C" fn(context: *mut c_void) -> u64;
 
 /// The functions used.
 #[derive(Debug)]
 struct Dpdk {
+    // SAFETY: a type, that of `rte_bpf.h`.
     convert: unsafe extern "C" fn(program: *const BpfProgram) -> *mut c_void,
+    // SAFETY: a type, that of `rte_bpf.h`.
     load: unsafe extern "C" fn(parameters: *const c_void) -> *mut c_void,
+    // SAFETY: a type, that of `rte_bpf.h`.
     get_jit: unsafe extern "C" fn(bpf: *const c_void, jit: *mut Jit) -> c_int,
+    // SAFETY: a type, that of `rte_bpf.h`.
     destroy: unsafe extern "C" fn(bpf: *mut c_void),
+    // SAFETY: a type, that of `rte_malloc.h`.
     free: unsafe extern "C" fn(memory: *mut c_void),
 }
 
@@ -138,6 +144,7 @@ unsafe fn symbol<T: Copy>(library: &Library, name: &std::ffi::CStr) -> Result<T,
 /// # Safety
 /// `eal` must be `librte_eal`, and not started yet.
 unsafe fn start_environment(eal: &Library) -> Result<(), String> {
+    // SAFETY: a type, that of `rte_eal.h`.
     type Init = unsafe extern "C" fn(count: c_int, arguments: *mut *mut c_char) -> c_int;
     let processor = rustix::thread::sched_getcpu().to_string();
     let words = START.into_iter().chain([processor.as_str()]);
@@ -168,7 +175,9 @@ pub struct RteBpf {
     dpdk: &'static Dpdk,
     bpf: *mut c_void,
     code: Code,
+    /// For the packets from number `first` on.
     buffers: Vec<Mbuf>,
+    first: usize,
 }
 
 impl RteBpf {
@@ -196,7 +205,9 @@ impl RteBpf {
             let mut jit = Jit { code: None, size: 0 };
             let outcome = (dpdk.get_jit)(bpf, &mut jit);
             match jit.code {
-                Some(code) if outcome == 0 => Ok(Self { dpdk, bpf, code, buffers: Vec::new() }),
+                Some(code) if outcome == 0 => {
+                    Ok(Self { dpdk, bpf, code, buffers: Vec::new(), first: 0 })
+                }
                 _ => {
                     (dpdk.destroy)(bpf);
                     Err("rte_bpf does not compile the program".to_owned())
@@ -224,12 +235,14 @@ impl Engine for RteBpf {
                 rest: [0; 86],
             }
         };
+        self.first = packets.first();
         self.buffers.clear();
         self.buffers.extend((0..packets.len()).map(buffer));
     }
 
     fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
-        let buffers = &mut self.buffers[packets.first()..packets.first() + packets.len()];
+        let first = packets.first() - self.first;
+        let buffers = &mut self.buffers[first..first + packets.len()];
         for (buffer, verdict) in buffers.iter_mut().zip(verdict) {
             let buffer: *mut Mbuf = buffer;
             // SAFETY: the code is alive and was checked by DPDK to read the buffer and

@@ -67,7 +67,8 @@ pub(super) struct Generator<'a> {
     prefetch: u32,
 }
 
-/// Appends the code of `plan` to `assembler`.
+/// Appends the code of `plan` to `assembler`, with the names of its patterns
+/// as notes.
 ///
 /// # Errors
 /// A set without a hash table; an instruction that cannot be encoded.
@@ -110,8 +111,10 @@ pub(super) fn generate(
         assembler,
     };
     generator.enter();
-    for (id, (pattern, name)) in plan.patterns.iter().zip(names).enumerate() {
-        generator.output.note(name.clone());
+    for (id, pattern) in plan.patterns.iter().enumerate() {
+        if let Some(name) = names.get(id) {
+            generator.output.note(name.clone());
+        }
         generator.pattern(id, pattern);
     }
     generator.output.bind(generator.end);

@@ -4,7 +4,8 @@
 //! the outcomes of its tests: `t` and `f`, as the paper's list 7 has them, `x`
 //! for a packet that has entered and was not tested yet, `-` for one that is
 //! done or not there. Where several histories lead to one test the name has the
-//! shortest, or the number of the test if that is long.
+//! shortest, or the number of the test if that is long. Patterns that differ in
+//! registers only are told apart by the set that the newest packet has.
 
 use std::fmt::Write as _;
 
@@ -143,7 +144,7 @@ impl Report<'_> {
 
     fn patterns(&self, text: &mut String) {
         for (pattern, name) in self.plan.patterns.iter().zip(self.names) {
-            let _ = writeln!(text, "\n{name}:");
+            let _ = writeln!(text, "\n{name}, set {}:", pattern.state.newest);
             for step in &pattern.steps {
                 push_line(text, &format!("    {}", self.step_text(step)));
             }

@@ -85,17 +85,20 @@ fn all_packets_alike_take_their_way() {
     }
 }
 
+/// What the documentation of this back end says of code size.
 #[test]
 fn fewer_patterns_mean_fewer_packets_in_flight() {
-    let function = function("ip and tcp");
-    let stages = |bound| {
-        let plan = Plan::new(&function, &options(bound)).expect("a plan");
-        assert!(plan.patterns.len() <= bound);
-        assert!(plan.schedule.ii >= plan.schedule.mii);
-        plan.schedule.stages
-    };
-    assert_eq!([2048, 100, 30].map(stages), [MAX_STAGES, 3, 2]);
-    assert_eq!(Plan::new(&function, &options(10)).err(), Some(EmsError::Patterns(10)));
+    for (expression, patterns) in [("ip and tcp", [200, 74, 24]), ("port 3000", [939, 244, 85])] {
+        let function = function(expression);
+        let plan = |bound| Plan::new(&function, &options(bound));
+        for (stages, most) in [MAX_STAGES, 3, 2].into_iter().zip(patterns) {
+            let plan = plan(most).expect("a plan");
+            assert_eq!((plan.schedule.stages, plan.patterns.len()), (stages, most));
+            assert!(plan.schedule.ii >= plan.schedule.mii);
+        }
+        let too_few = patterns[2] - 1;
+        assert_eq!(plan(too_few).err(), Some(EmsError::Patterns(too_few)));
+    }
 }
 
 #[test]

@@ -196,8 +196,7 @@ fn without_implied_lengths(nodes: &mut [Node], entry: Target) -> Target {
         Target::End(false) => (target, u32::MAX),
         Target::Node(index) => known[index],
     };
-    for index in 0..nodes.len() {
-        let node = &mut nodes[index];
+    for (index, node) in nodes.iter_mut().enumerate() {
         let (then, then_least) = look(node.then, &known);
         let (otherwise, otherwise_least) = look(node.otherwise, &known);
         (node.then, node.otherwise) = (then, otherwise);

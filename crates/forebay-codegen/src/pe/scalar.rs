@@ -37,6 +37,8 @@ pub(super) fn select(
     decision: &Decision,
     options: &Options,
 ) -> Result<Loops, Unsuited> {
+    // Immediate operands of 64-bit instructions have a sign.
+    decision.lengths_fit(i32::MAX as u32)?;
     let mut reach = 0;
     for atom in decision.atoms() {
         match atom {

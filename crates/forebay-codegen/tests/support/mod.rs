@@ -69,6 +69,7 @@ impl Runnable {
         // convention starts; the tables have `count` elements.
         unsafe {
             let entry = self.start.cast::<u8>().add(self.each);
+            // SAFETY: as above.
             let function: unsafe extern "sysv64" fn(*const Arguments) = std::mem::transmute(entry);
             function(&raw const arguments);
         }

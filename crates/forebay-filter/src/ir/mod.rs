@@ -12,19 +12,21 @@
 //! What makes that sound is that nothing is implicit. Classic BPF ends a
 //! program inside a load that leaves the captured bytes, and inside a division
 //! by zero. Here both are tests of their own, [`Predicate::Captured`] and a
-//! comparison with zero, and `verify` insists that each load
-//! and each division is reached only behind its test. The value itself may
+//! comparison with zero, and [`mod@verify`] insists that each load and each
+//! division is reached only behind its test. The value itself may
 //! then be computed early: a load that its test would have forbidden gives
 //! bytes that mean nothing, and nothing depends on them.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`build`](build::build) | classic BPF → `Function` |
+//! | [`build`](mod@build) | classic BPF → `Function` |
 //! | [`simplify`] | the simplifications before code |
-//! | `verify` | the rules of a well-formed `Function` |
-//! | `interp` | what a `Function` returns for a packet: its meaning |
-//! | `text` | printed and parsed form |
-//! | `union` | the disjunction of filters, for long lists |
+//! | [`verify`](mod@verify) | the rules of a well-formed `Function` |
+//! | `interp` | [`Function::run`], what a `Function` returns for a packet: its meaning |
+//! | [`text`] | printed and parsed form |
+//! | [`union`](mod@union) | the disjunction of filters, for long lists |
+//! | `facts` | what is known on the way to a block, for `simplify` and `verify` |
+//! | `bounds` | what the shape of a value says of the numbers it can take |
 
 mod arithmetic;
 mod bounds;
@@ -36,7 +38,7 @@ pub mod text;
 pub mod union;
 pub mod verify;
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Names a value of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -308,7 +310,7 @@ pub struct Block {
 #[derive(Clone, Debug, Default)]
 pub struct Function {
     values: Vec<Value>,
-    numbers: HashMap<Value, ValueId>,
+    numbers: FxHashMap<Value, ValueId>,
     /// The blocks; the first is the entry and has no parameters.
     pub blocks: Vec<Block>,
     /// Sets of constants, each ascending, without repetition, not empty.
@@ -331,8 +333,17 @@ impl Function {
         Self::default()
     }
 
+    /// A function without blocks yet, with room for so many values.
+    fn with_capacity(values: usize) -> Self {
+        Self {
+            values: Vec::with_capacity(values),
+            numbers: FxHashMap::with_capacity_and_hasher(values, Default::default()),
+            ..Self::default()
+        }
+    }
+
     /// The number of `value`, which is added unless an equal one is there.
-    /// Nothing is folded: see `simplify`.
+    /// Nothing is folded: see [`simplify`].
     pub fn value(&mut self, value: Value) -> ValueId {
         *self.numbers.entry(value).or_insert_with(|| {
             self.values.push(value);

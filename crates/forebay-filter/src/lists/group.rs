@@ -15,7 +15,7 @@
 //! look-up in its place, if not one before it, succeeds. All accept with the
 //! same number.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::ir::build::build;
 use crate::ir::{Block, Edge, Function, Predicate, Relation, SetId, Terminator, ValueId};
@@ -124,16 +124,14 @@ fn look_up(function: &mut Function, mark: u32, constants: Vec<u32>) -> Option<us
 
 /// The one number other than 0 that a function returns.
 fn accepted(function: &Function) -> Option<u32> {
-    let mut numbers = BTreeMap::new();
+    let mut numbers = BTreeSet::new();
     for Block { end, .. } in &function.blocks {
         if let Terminator::Return(value) = end {
-            let number = function.as_constant(*value)?;
-            numbers.insert(number, ());
+            numbers.insert(function.as_constant(*value)?);
         }
     }
     numbers.remove(&0);
-    let (number, ()) = numbers.pop_first()?;
-    numbers.is_empty().then_some(number)
+    numbers.first().copied().filter(|_| numbers.len() == 1)
 }
 
 fn compared_with(predicate: Predicate, mark: ValueId) -> Option<ValueId> {

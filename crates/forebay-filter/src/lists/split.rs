@@ -71,6 +71,8 @@ impl<'a> Words<'a> {
         let text = self.rest.trim_start_matches(is_space);
         let length = match text.strip_prefix("||") {
             Some(_) => 2,
+            // No word of any list, but not the end of it either.
+            None if text.starts_with('|') => 1,
             None => text.find(|c| is_space(c) || c == '|').unwrap_or(text.len()),
         };
         let (word, rest) = text.split_at(length);

@@ -5,7 +5,6 @@ mod support;
 
 mod compile;
 mod expressions;
-mod filter_set;
 mod ir;
 mod profiles;
 mod random;

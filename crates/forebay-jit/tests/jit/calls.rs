@@ -13,7 +13,7 @@ use crate::blobs::{BATCH_MARK, LANES, Shape, code, expected, filter};
 use crate::support::guarded::Guarded;
 
 const PLAIN: Shape = Shape { reach: 64, last_offset: usize::MAX, scratch: 0, leaves: 0 };
-const LEAVING: Shape = Shape { reach: 64, last_offset: usize::MAX, scratch: 32 << 10, leaves: 3 };
+const LEAVING: Shape = Shape { reach: 64, last_offset: usize::MAX, scratch: 12 << 10, leaves: 3 };
 
 /// Tables of `n` packets that overlap in `memory`, the last `room` bytes of it
 /// left free.
@@ -88,8 +88,8 @@ fn packets_near_the_end_of_memory_are_not_read_past() {
             let packets = Packets::new(memory, &offset, &cap_len, &wire_len).unwrap();
             let mut verdict = vec![0; n];
             let tally = filter.run_batch(packets, &mut verdict);
-            for i in 0..n {
-                assert_eq!(verdict[i] & !BATCH_MARK, expected(packets.packet(i)), "packet {i}");
+            for (i, verdict) in verdict.iter().enumerate() {
+                assert_eq!(verdict & !BATCH_MARK, expected(packets.packet(i)), "packet {i}");
             }
             assert_eq!(tally.edge, n.div_ceil(3) as u64);
             assert_eq!(tally.batch + tally.slow + tally.edge + tally.list, n as u64);

@@ -8,6 +8,7 @@ use forebay_filter::Program;
 use super::c_forms::{self, Form};
 use super::ours::{Compiled, Variant};
 use super::packets::{Engine, Packets};
+use crate::BenchError;
 use crate::peers::bpfjit::Bpfjit;
 use crate::peers::libpcap::Libpcap;
 use crate::peers::process::find;
@@ -68,6 +69,16 @@ impl Contender {
     fn new(name: &str, role: Role) -> Self {
         let name = name.to_owned();
         Self { name, role, engine: None, compile_us: None, backend: None, notes: Vec::new() }
+    }
+
+    /// Notes a wrong answer. One of ours is an error.
+    pub fn is_wrong(&mut self, complaint: &str) -> Result<(), BenchError> {
+        let complaint = format!("{}, {complaint}", self.name);
+        if self.role == Role::Ours {
+            return Err(BenchError::WrongAnswer(complaint));
+        }
+        self.notes.push(complaint);
+        Ok(())
     }
 
     /// Takes an engine as it is.

@@ -1,18 +1,26 @@
 //! Rounds: in each, every engine filters the same packets in the same order, an order
 //! that no engine has seen before.
 //!
-//! The engine that goes first rotates. Before each timed run, untimed: where packets
-//! stay where they are, the loop of `touch` runs over all of them, so that each engine
-//! finds the caches as the others do, whatever the one before left in them; then the
-//! engine runs over other packets for a while ([`WARM_UP`]). In `hot`, the packets of
-//! each batch are copied into the receive buffer.
+//! The engine that goes first rotates. Before each timed run, untimed, the engine runs
+//! over other packets for a while ([`WARM_UP`]). What is in the caches is the same for
+//! all, whatever the engine before left there:
+//!
+//! * `hot`: the packets of each batch are copied into the receive buffer just before;
+//! * `cache`, `batch-N`, `capture`: the loop of `touch` runs over all packets first;
+//! * `memory`: a round goes in slices. Engines take turns after each slice, and no two
+//!   neighbours are at the same one, so that a slice's heads have left the second level
+//!   of the cache long before the next engine comes to it. That engines take turns
+//!   within milliseconds also keeps their pairs together, where the memory is shared
+//!   with other machines and its speed is not steady. A round's time is the median of
+//!   its slices'.
 
+use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use forebay_packet::BATCH;
 
-use super::engines::{Contender, Role};
+use super::engines::Contender;
 use super::packets::{Descriptors, Engine, Packets};
 use super::sets::{CACHED, COPIED, Lots, Set, Slots};
 use super::traffic::Traffic;
@@ -20,15 +28,21 @@ use crate::BenchError;
 use crate::clock::Clock;
 use crate::peers::stopwatch::Stopwatch;
 use crate::peers::touch::Touch;
+use crate::stats::Sample;
 
 /// Rounds for each window of the clock.
 const ROUNDS_A_WINDOW: usize = 6;
 
 /// How long an engine runs over other packets before it is timed. Its code comes into
 /// the cache, and the processor sees what instructions it uses: where 512-bit ones have
-/// not been used for about a millisecond, their units sleep, and waking them stops the
-/// core for some 20 µs, as much as a thousand packets take.
+/// not been used for a while it starts them at a lower speed (`pe` then took twice as
+/// long in some rounds, and nothing else did).
 const WARM_UP: Duration = Duration::from_micros(100);
+
+/// Slices of a round of `memory`, and how many slices on the next engine is. Its
+/// neighbours in time are far from it both in this step and in the next.
+const SLICES: usize = 16;
+const SLICES_APART: usize = 5;
 
 /// What all filters are measured with.
 #[derive(Debug)]
@@ -139,31 +153,53 @@ impl Bench {
             contenders.iter().map(|one| one.engine.is_some().then(Vec::new)).collect();
         for number in 0..rounds {
             let round = self.round(set, expected);
-            for turn in 0..contenders.len() {
-                let index = (number + turn) % contenders.len();
-                let contender = &mut contenders[index];
-                let Some(so_far) = &mut times[index] else { continue };
-                let nanos = match set {
-                    Set::Hot => self.copied(contender, &round),
-                    _ => self.in_place(set, contender, &round),
-                };
-                match nanos {
-                    Ok(nanos) => so_far.push(nanos),
-                    Err(complaint) if contender.role == Role::Peer => {
-                        contender.notes.push(format!("{}, {set}: {complaint}", contender.name));
-                        times[index] = None;
+            let slices = if set == Set::Memory { SLICES } else { 1 };
+            let mut nanos = vec![Vec::with_capacity(slices); contenders.len()];
+            for step in 0..slices {
+                for turn in 0..contenders.len() {
+                    let index = (number + turn) % contenders.len();
+                    let contender = &mut contenders[index];
+                    if times[index].is_none() {
+                        continue;
                     }
-                    Err(complaint) => {
-                        let complaint = format!("{}, {set}: {complaint}", contender.name);
-                        return Err(BenchError::WrongAnswer(complaint));
+                    let slice = (step + SLICES_APART * index) % slices;
+                    match self.run(set, contender, &round, slice, slices) {
+                        Ok(passed) => nanos[index].push(passed),
+                        Err(complaint) => {
+                            contender.is_wrong(&format!("{set}: {complaint}"))?;
+                            times[index] = None;
+                        }
                     }
                 }
+            }
+            for (times, nanos) in times.iter_mut().zip(nanos) {
+                let Some(times) = times else { continue };
+                times.push(Sample::new(nanos).median());
             }
             if number % ROUNDS_A_WINDOW == 0 {
                 clock.sample(1);
             }
         }
         Ok(times)
+    }
+
+    /// Runs over one slice of a round. Returns nanoseconds a packet.
+    fn run(
+        &mut self,
+        set: Set,
+        contender: &mut Contender,
+        round: &Round,
+        slice: usize,
+        slices: usize,
+    ) -> Result<f64, String> {
+        let packets = round.expected.len();
+        let range = slice * packets / slices..(slice + 1) * packets / slices;
+        let packets = range.len() as f64;
+        let ticks = match set {
+            Set::Hot => self.copied(contender, round)?,
+            _ => self.in_place(set, contender, round, range)?,
+        };
+        Ok(self.stopwatch.nanos(ticks) / packets)
     }
 
     /// The packets of a round, in a new order.
@@ -201,24 +237,27 @@ impl Bench {
         }
     }
 
-    /// Runs over packets that stay where they are. Returns nanoseconds a packet.
+    /// Runs over packets that stay where they are. Returns ticks.
     fn in_place(
         &mut self,
         set: Set,
         contender: &mut Contender,
         round: &Round,
-    ) -> Result<f64, String> {
+        range: Range<usize>,
+    ) -> Result<u64, String> {
         let Some(engine) = &mut contender.engine else { return Err("is not there".to_owned()) };
         let memory = match (set, &self.memory, &self.captured) {
             (Set::Memory, Some(slots), _) => slots.memory(),
             (Set::Capture, _, Some(captured)) => &captured.memory,
             _ => self.heads.memory(),
         };
-        let packets = Packets::new(memory, &round.packets);
+        let packets = Packets::new(memory, &round.packets).slice(range.clone());
         let verdicts = &mut self.verdicts;
         verdicts.clear();
         verdicts.resize(packets.len(), u32::MAX);
-        Touch.run(&packets, verdicts);
+        if set != Set::Memory {
+            Touch.run(&packets, verdicts);
+        }
         warm_up(engine.as_mut(), &self.buffer.packets());
         engine.prepare(&packets);
         let batch = set.batch();
@@ -228,13 +267,12 @@ impl Bench {
                 engine.run(&packets.slice(start..start + verdicts.len()), verdicts);
             }
         });
-        contender.role.check(verdicts, &round.expected)?;
-        Ok(self.stopwatch.nanos(ticks) / packets.len() as f64)
+        contender.role.check(verdicts, &round.expected[range])?;
+        Ok(ticks)
     }
 
-    /// Copies each batch into the receive buffer and runs over it there. Returns
-    /// nanoseconds a packet.
-    fn copied(&mut self, contender: &mut Contender, round: &Round) -> Result<f64, String> {
+    /// Copies each batch into the receive buffer and runs over it there. Returns ticks.
+    fn copied(&mut self, contender: &mut Contender, round: &Round) -> Result<u64, String> {
         let Some(engine) = &mut contender.engine else { return Err("is not there".to_owned()) };
         warm_up(engine.as_mut(), &self.buffer.packets());
         let mut ticks = 0;
@@ -250,7 +288,7 @@ impl Bench {
             ticks += self.stopwatch.ticks(|| engine.run(&packets, verdicts));
             contender.role.check(verdicts, expected)?;
         }
-        Ok(self.stopwatch.nanos(ticks) / round.expected.len() as f64)
+        Ok(ticks)
     }
 }
 

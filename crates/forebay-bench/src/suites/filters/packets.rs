@@ -86,7 +86,7 @@ impl<'a> Packets<'a> {
         self.described.len()
     }
 
-    /// The number of the first among those that were prepared together.
+    /// The number of the first among those they were sliced from.
     pub fn first(&self) -> usize {
         self.first
     }

@@ -19,7 +19,7 @@
 
 mod map;
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bounds::Bounds;
 use super::{Arithmetic, Function, Predicate, Relation, Value, ValueId};
@@ -63,8 +63,8 @@ impl Interval {
 pub(super) struct Subject<'a> {
     function: &'a Function,
     bounds: Vec<Bounds>,
-    divisors: HashSet<ValueId>,
-    predicates: HashMap<Predicate, u32>,
+    divisors: FxHashSet<ValueId>,
+    predicates: FxHashMap<Predicate, u32>,
 }
 
 impl<'a> Subject<'a> {
@@ -78,7 +78,7 @@ impl<'a> Subject<'a> {
             _ => None,
         };
         let divisors = function.values().iter().filter_map(divisor).collect();
-        Self { function, bounds, divisors, predicates: HashMap::new() }
+        Self { function, bounds, divisors, predicates: FxHashMap::default() }
     }
 
     /// The bounds of a value by its shape.

@@ -14,7 +14,7 @@
 //! like a link of a chain and is such a guard too, so that values with
 //! division by a value take no part.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::ir::{
     Arithmetic, BlockId, Edge, Function, Predicate, Relation, SetId, Terminator, Value, ValueId,
@@ -121,7 +121,7 @@ impl Chain {
         divides: &[bool],
     ) -> Option<Self> {
         let first = Link::of(function, block, divides)?;
-        let mut places = HashMap::from([(first.value, 0)]);
+        let mut places = FxHashMap::from_iter([(first.value, 0)]);
         let mut chain = Self {
             blocks: vec![block],
             groups: vec![(first.value, first.constants)],

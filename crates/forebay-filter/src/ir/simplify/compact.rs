@@ -7,7 +7,7 @@
 //! order they had; sets stand in the order in which blocks name them, equal
 //! ones once.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::ir::{Block, BlockId, Edge, Function, Predicate, SetId, Terminator, Value, ValueId};
 
@@ -17,12 +17,12 @@ pub(in crate::ir) fn compact(function: &Function) -> Function {
     let needed = Needed::of(function, &reached);
     let mut copy = Copy {
         old: function,
-        new: Function::new(),
+        new: Function::with_capacity(function.values().len()),
         blocks: new_block_numbers(&reached),
         values: vec![ValueId(0); function.values().len()],
         needed,
         sets: vec![None; function.sets.len()],
-        known_sets: HashMap::new(),
+        known_sets: FxHashMap::default(),
     };
     copy.values();
     for (index, block) in function.blocks.iter().enumerate() {
@@ -108,7 +108,7 @@ struct Copy<'a> {
     values: Vec<ValueId>,
     needed: Needed,
     sets: Vec<Option<SetId>>,
-    known_sets: HashMap<&'a [u32], SetId>,
+    known_sets: FxHashMap<&'a [u32], SetId>,
 }
 
 impl Copy<'_> {

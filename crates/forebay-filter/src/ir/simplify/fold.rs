@@ -11,7 +11,7 @@
 //! a power of two are shifts and masks; masks have no bit that could not be set
 //! anyway; constants added to an index go to the load's displacement.
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 use crate::ir::bounds::Bounds;
 use crate::ir::{Arithmetic, Function, Value, ValueId};
@@ -22,10 +22,15 @@ pub(in crate::ir) struct Folder {
     pub function: Function,
     bounds: Vec<Bounds>,
     /// Values that predicates are left to look at as they are.
-    pub(super) divisors: HashSet<ValueId>,
+    pub(super) divisors: FxHashSet<ValueId>,
 }
 
 impl Folder {
+    /// A folder with room for so many values.
+    pub fn with_capacity(values: usize) -> Self {
+        Self { function: Function::with_capacity(values), ..Self::default() }
+    }
+
     /// The bounds of a value of the function.
     pub fn bounds(&self, id: ValueId) -> Bounds {
         self.bounds[id.0 as usize]

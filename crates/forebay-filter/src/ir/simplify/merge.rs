@@ -10,7 +10,7 @@
 //!
 //! For functions without backward edges, and blocks without parameters.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::ir::{BlockId, Edge, Function, Predicate, Terminator};
 
@@ -19,7 +19,7 @@ use crate::ir::{BlockId, Edge, Function, Predicate, Terminator};
 pub(super) fn merge(function: &mut Function) {
     let count = function.blocks.len();
     let mut kept: Vec<BlockId> = (0..count as u32).map(BlockId).collect();
-    let mut latest: HashMap<Terminator, BlockId> = HashMap::new();
+    let mut latest: FxHashMap<Terminator, BlockId> = FxHashMap::default();
     for index in (0..count).rev() {
         let mut end = function.blocks[index].end.clone();
         for edge in end.edges_mut() {

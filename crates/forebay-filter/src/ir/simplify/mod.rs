@@ -68,6 +68,8 @@ fn round(function: &Function) -> Function {
     if let Some(pruned) = parameters::prune(&simpler) {
         simpler = compact(&pruned);
     }
+    thread::enter(&mut simpler);
+    simpler = compact(&simpler);
     if !simpler.has_backward_edges() {
         known::decide(&mut simpler);
         simpler = compact(&simpler);

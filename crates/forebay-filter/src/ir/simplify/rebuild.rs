@@ -18,7 +18,7 @@ pub(in crate::ir) fn rebuild(function: &Function, replacement: &[ValueId]) -> Fu
     let mut copy = Copy {
         old: function,
         replacement,
-        folder: Folder::default(),
+        folder: Folder::with_capacity(function.values().len()),
         numbers: vec![None; function.values().len()],
         divisors: vec![false; function.values().len()],
         stack: Vec::new(),

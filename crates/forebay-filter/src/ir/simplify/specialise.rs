@@ -12,7 +12,7 @@
 //! bounded by the size of the function. Pieces that touch each other wait for
 //! the next round.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{Block, BlockId, Edge, Function, Terminator, Value, ValueId};
 
@@ -73,7 +73,7 @@ fn users(function: &Function) -> Option<Vec<Vec<usize>>> {
             Terminator::Test { predicate, .. } => stack.extend(predicate.operands()),
         }
         stack.extend(block.end.edges().flat_map(|edge| &edge.arguments));
-        let mut seen = HashSet::new();
+        let mut seen = FxHashSet::default();
         while let Some(id) = stack.pop() {
             if !seen.insert(id) {
                 continue;
@@ -123,7 +123,7 @@ impl Pass<'_> {
             return;
         }
         self.copies_left -= lists.len() * piece.len();
-        let mut copies = HashMap::new();
+        let mut copies = FxHashMap::default();
         for list in lists {
             let copy = BlockId(self.function.blocks.len() as u32);
             self.copy(&piece, &list);
@@ -197,10 +197,10 @@ impl Pass<'_> {
     /// block.
     fn copy(&mut self, piece: &[usize], arguments: &[ValueId]) {
         let start = self.function.blocks.len() as u32;
-        let numbers: HashMap<_, _> =
+        let numbers: FxHashMap<_, _> =
             piece.iter().zip(start..).map(|(&old, new)| (old, BlockId(new))).collect();
         let parameters = self.function.blocks[piece[0]].parameters.iter();
-        let mut values: HashMap<_, _> =
+        let mut values: FxHashMap<_, _> =
             parameters.copied().zip(arguments.iter().copied()).collect();
         for &old in piece {
             let mut end = self.function.blocks[old].end.clone();
@@ -226,7 +226,7 @@ impl Pass<'_> {
 
     /// The value that becomes of `id` when `values` are replaced. The depth of
     /// expressions is bounded by [`EXPRESSION`].
-    fn replaced(&mut self, id: ValueId, values: &mut HashMap<ValueId, ValueId>) -> ValueId {
+    fn replaced(&mut self, id: ValueId, values: &mut FxHashMap<ValueId, ValueId>) -> ValueId {
         if let Some(&known) = values.get(&id) {
             return known;
         }

@@ -12,7 +12,6 @@ use crate::ir::{BlockId, Edge, Function, Terminator};
 /// with no edge to them.
 pub(super) fn thread(function: &mut Function) {
     let private = private_parameters(function);
-    enter(function);
     // From the last block on, so that forward jumps are final when met.
     for index in (0..function.blocks.len()).rev() {
         let mut end = function.blocks[index].end.clone();
@@ -48,20 +47,18 @@ fn past(function: &Function, private: &[bool], from: BlockId, edge: &Edge) -> Op
     Some(private::past(block, edge, next))
 }
 
-/// An entry that only jumps forward to a block entered from nowhere else
-/// becomes that block.
-fn enter(function: &mut Function) {
-    while let Terminator::Jump(edge) = &function.blocks[0].end {
-        let target = edge.target;
-        let block = function.block(target);
-        let entered = function.blocks.iter().flat_map(|block| block.end.edges());
-        let ways = entered.filter(|edge| edge.target == target).count();
-        let forward = block.end.edges().all(|edge| edge.target > target);
-        if target.0 == 0 || ways > 1 || !forward || !block.parameters.is_empty() {
-            return;
-        }
-        let unused = Terminator::Jump(Edge::to(target));
-        function.blocks[0].end =
-            std::mem::replace(&mut function.blocks[target.0 as usize].end, unused);
+/// Makes an entry that only jumps forward, to a block entered from nowhere
+/// else, that block. `function` has no unreached blocks; that one becomes one.
+pub(super) fn enter(function: &mut Function) {
+    let Terminator::Jump(edge) = &function.blocks[0].end else { return };
+    let target = edge.target;
+    let block = function.block(target);
+    let entered = function.blocks.iter().flat_map(|block| block.end.edges());
+    let ways = entered.filter(|edge| edge.target == target).count();
+    let forward = block.end.edges().all(|edge| edge.target > target);
+    if target.0 == 0 || ways > 1 || !forward || !block.parameters.is_empty() {
+        return;
     }
+    let unused = Terminator::Jump(Edge::to(target));
+    function.blocks[0].end = std::mem::replace(&mut function.blocks[target.0 as usize].end, unused);
 }

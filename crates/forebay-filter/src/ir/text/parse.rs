@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
         is
     }
 
-    fn expect(&mut self, text: &str) -> Result<(), IrTextError> {
+    fn require(&mut self, text: &str) -> Result<(), IrTextError> {
         if self.takes(text) { Ok(()) } else { Err(self.peek().expected(format!("`{text}`"))) }
     }
 
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
     fn statement(&mut self) -> Result<(), IrTextError> {
         let token = self.take();
         if let Some(number) = token.name('v') {
-            self.expect("=")?;
+            self.require("=")?;
             let value = self.value()?;
             self.define(number, token, value)
         } else if token.name('s') == Some(self.text.sets.len() as u32) {
@@ -158,9 +158,9 @@ impl<'a> Parser<'a> {
             _ => return self.binary(),
         };
         self.take();
-        self.expect("[")?;
+        self.require("[")?;
         let (index, displacement) = self.place()?;
-        self.expect("]")?;
+        self.require("]")?;
         Ok(Written::Load { width, index, displacement })
     }
 
@@ -199,13 +199,13 @@ impl<'a> Parser<'a> {
     }
 
     fn set(&mut self) -> Result<(), IrTextError> {
-        self.expect("=")?;
-        self.expect("{")?;
+        self.require("=")?;
+        self.require("{")?;
         let mut constants = vec![self.number()?];
         while self.takes(",") {
             constants.push(self.number()?);
         }
-        self.expect("}")?;
+        self.require("}")?;
         self.text.sets.push(constants);
         Ok(())
     }
@@ -220,16 +220,16 @@ impl<'a> Parser<'a> {
             let position = position as u32;
             self.define(number, token, Written::Parameter { block, position })?;
         }
-        self.expect(":")?;
+        self.require(":")?;
         let token = self.take();
         let end = match token.text {
             "return" => WrittenEnd::Return(self.operand()?),
             "jump" => WrittenEnd::Jump(self.edge()?),
             "if" => {
                 let predicate = self.predicate()?;
-                self.expect("then")?;
+                self.require("then")?;
                 let then = self.edge()?;
-                self.expect("else")?;
+                self.require("else")?;
                 WrittenEnd::Test { predicate, then, otherwise: self.edge()? }
             }
             _ => return Err(token.expected("`if`, `jump` or `return`")),
@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
             while self.takes(",") {
                 values.push(self.operand()?);
             }
-            self.expect(")")?;
+            self.require(")")?;
         }
         Ok(values)
     }
@@ -261,7 +261,7 @@ impl<'a> Parser<'a> {
 
     fn predicate(&mut self) -> Result<WrittenPredicate<'a>, IrTextError> {
         if self.takes("captured") {
-            self.expect(">=")?;
+            self.require(">=")?;
             let first = self.operand()?;
             if self.takes("+") {
                 let bytes = self.number()?;
@@ -290,8 +290,8 @@ impl<'a> Parser<'a> {
         };
         let right = self.operand()?;
         if relation == Relation::AnyBit {
-            self.expect("!=")?;
-            self.expect("0")?;
+            self.require("!=")?;
+            self.require("0")?;
         }
         Ok(WrittenPredicate::Compare { relation, left, right })
     }
