@@ -35,6 +35,11 @@ pub fn geometric_mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
+/// The number to five significant digits: more say nothing, and fill the records.
+pub fn rounded(number: f64) -> f64 {
+    format!("{number:.4e}").parse().unwrap_or(number)
+}
+
 /// Slope and intercept of the line of least squares; nothing without two different x.
 pub fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let count = points.len() as f64;
@@ -63,6 +68,14 @@ mod tests {
         assert!((geometric_mean(&[2.0, 8.0]) - 4.0).abs() < 1e-12);
         assert!((geometric_mean(&[0.5, 0.125]) - 0.25).abs() < 1e-12);
         assert!(geometric_mean(&[]).is_nan());
+    }
+
+    #[test]
+    fn five_digits_are_kept() {
+        assert_eq!(rounded(12.345_678), 12.346);
+        assert_eq!(rounded(0.000_123_456_7), 0.000_123_46);
+        assert_eq!(rounded(1_234_567.0), 1_234_600.0);
+        assert!(rounded(f64::NAN).is_nan());
     }
 
     #[test]

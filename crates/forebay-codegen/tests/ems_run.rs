@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use forebay_codegen::code::{Backend, Code, Isa, Options};
 use forebay_codegen::emit::assembler::Assembler;
 use forebay_codegen::ems::{self, EmsError};
-use forebay_filter::ir::{Function, build, simplify};
+use forebay_filter::ir::{
+    Arithmetic, Function, Predicate, Relation, Terminator, Value, ValueId, build, simplify,
+};
 use forebay_filter::{CompileError, compile};
 use forebay_packet::LinkType;
 use functions::Maker;
@@ -143,10 +145,54 @@ fn ports(packet: &mut [u8], random: &mut Random) {
     put(packet, 2, &random.pick(&ports).to_be_bytes());
 }
 
+/// Makes some tests of `function` hold for the packet: those that compare bytes
+/// with a number.
+fn satisfy(function: &Function, packet: &mut [u8], random: &mut Random) {
+    for block in &function.blocks {
+        let Terminator::Test { predicate, .. } = block.end else { continue };
+        let (value, number) = match predicate {
+            Predicate::Compare { relation: Relation::Equal, left, right } => {
+                (left, function.as_constant(right))
+            }
+            Predicate::Member { value, set } => {
+                (value, Some(random.pick(&function.sets[set.0 as usize])))
+            }
+            _ => continue,
+        };
+        if let Some(number) = number
+            && random.below(3) == 0
+        {
+            store(function, value, number, packet);
+        }
+    }
+}
+
+/// Lets `value` be `number`, if it is a load, or a part of one. Headers are
+/// taken to have their usual length.
+fn store(function: &Function, value: ValueId, number: u32, packet: &mut [u8]) {
+    let (width, index, displacement) = match function.get(value) {
+        Value::Load { width, index, displacement } => (width, index, displacement as usize),
+        Value::Binary { op: Arithmetic::And, left, .. } => {
+            return store(function, left, number, packet);
+        }
+        _ => return,
+    };
+    let at = displacement + if index.is_some() { 20 } else { 0 };
+    let bytes = &number.to_be_bytes()[4 - width.bytes() as usize..];
+    if let Some(place) = packet.get_mut(at..at + bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
+}
+
 /// Packets, one a slot. Each ends with its slot, or so near to its end as the
 /// bytes that are read whatever was captured let it; the last slot ends at a
 /// page that may not be read.
-fn packets(memory: &mut [u8], reach: usize, random: &mut Random) -> Vec<Place> {
+fn packets(
+    function: &Function,
+    memory: &mut [u8],
+    reach: usize,
+    random: &mut Random,
+) -> Vec<Place> {
     let ends = (1..=PACKETS).map(|slot| memory.len() - (PACKETS - slot) * SLOT);
     ends.collect::<Vec<_>>()
         .into_iter()
@@ -159,6 +205,9 @@ fn packets(memory: &mut [u8], reach: usize, random: &mut Random) -> Vec<Place> {
             let offset = end - reach.max(cap_len as usize);
             let mut packet = [0; SLOT];
             fill(&mut packet, random);
+            if random.below(2) == 0 {
+                satisfy(function, &mut packet, random);
+            }
             memory[offset..end].copy_from_slice(&packet[..end - offset]);
             let wire_len = cap_len as u32 + random.pick(&[0, 0, 1, 1400]);
             Place { offset: offset as u32, cap_len: cap_len as u32, wire_len }
@@ -171,7 +220,7 @@ fn packets(memory: &mut [u8], reach: usize, random: &mut Random) -> Vec<Place> {
 fn check(function: &Function, built: &Built, random: &mut Random, what: &str) -> usize {
     let mut guarded = Guarded::new(PACKETS * SLOT);
     let memory = guarded.bytes();
-    let packets = packets(memory, built.reach, random);
+    let packets = packets(function, memory, built.reach, random);
     let expected: Vec<u32> = packets
         .iter()
         .map(|place| {
@@ -203,15 +252,15 @@ fn every_expression_gives_the_verdicts_of_the_filter() {
             Ok(built) => {
                 taken += 1;
                 let kept: usize =
-                    (0..3).map(|_| check(&function, &built, &mut random, expression)).sum();
-                both += usize::from(kept > 0 && kept < 3 * PACKETS);
+                    (0..4).map(|_| check(&function, &built, &mut random, expression)).sum();
+                both += usize::from(kept > 0 && kept < 4 * PACKETS);
             }
             Err(error) => println!("{expression}: {error}"),
         }
     }
     println!("{taken} of {} taken, {both} both keep and drop packets", expressions.len());
     assert!(taken * 10 >= expressions.len() * 9, "{taken}");
-    assert!(both * 3 >= taken * 2, "{both} of {taken}");
+    assert!(both * 2 >= taken, "{both} of {taken}");
 }
 
 #[test]

@@ -112,15 +112,15 @@ mod tests {
         assert_eq!(check_manifest("forebay-io", uses_packet), []);
         let uses_filter = "[dependencies]\n\nforebay-filter.workspace = true\n";
         assert_eq!(check_manifest("forebay-io", uses_filter), [("layers", 3)]);
-        assert_eq!(check_manifest("forebay-pipeline", uses_filter), []);
+        assert_eq!(check_manifest("forebay-codegen", uses_filter), []);
         let upwards = "[dependencies]\nforebay-io = { workspace = true }\n";
         assert_eq!(check_manifest("forebay-packet", upwards), [("layers", 2)]);
     }
 
     #[test]
     fn tests_may_use_all_that_comes_earlier() {
-        let tests = "[dev-dependencies]\nforebay-filter.workspace = true\n";
-        assert_eq!(check_manifest("forebay-io", tests), []);
+        let tests = "[dev-dependencies]\nforebay-io.workspace = true\n";
+        assert_eq!(check_manifest("forebay-jit", tests), []);
         assert_eq!(check_manifest("forebay-packet", tests), [("layers", 2)]);
     }
 

@@ -61,6 +61,10 @@ pub(crate) fn generate(
     let keys = Key::count(function);
     let mut tests = tests(function, &graph);
     fuse(&mut graph, &mut tests);
+    graph.keep_entered(function, |id| match tests[id as usize] {
+        Test::Constant(holds) => Some(holds),
+        _ => None,
+    });
     let generator = Generator {
         function,
         isa: options.isa,
@@ -283,13 +287,7 @@ impl Generator<'_> {
             return self.go(if holds { then } else { otherwise }, next);
         }
         let condition = self.flags(test);
-        let constants = (
-            self.graph.returned_constant(self.function, then),
-            self.graph.returned_constant(self.function, otherwise),
-        );
-        if let (Some(holds), Some(fails)) = constants
-            && then != otherwise
-        {
+        if let Some((holds, fails)) = self.graph.either_constant(self.function, then, otherwise) {
             return self.give_either(condition, holds, fails);
         }
         if next == Some(then) {

@@ -113,6 +113,45 @@ impl<'f> Graph<'f> {
         (trees, places)
     }
 
+    /// The two constants that a test between returns decides between.
+    pub(super) fn either_constant(
+        &self,
+        function: &Function,
+        then: NodeId,
+        otherwise: NodeId,
+    ) -> Option<(u32, u32)> {
+        let then = self.returned_constant(function, then)?;
+        let otherwise = self.returned_constant(function, otherwise)?;
+        (then != otherwise).then_some((then, otherwise))
+    }
+
+    /// Takes nodes out of the layout that no code leads to: behind tests that
+    /// are `decided`, and returns that their tests do themselves.
+    pub(super) fn keep_entered(
+        &mut self,
+        function: &Function,
+        decided: impl Fn(NodeId) -> Option<bool>,
+    ) {
+        let mut is_entered = vec![false; self.nodes.len()];
+        let mut pending: Vec<NodeId> = self.layout.first().copied().into_iter().collect();
+        while let Some(id) = pending.pop() {
+            let id = self.alias[id as usize];
+            if std::mem::replace(&mut is_entered[id as usize], true) {
+                continue;
+            }
+            match self.node(id).end {
+                End::Return(_) => {}
+                End::Jump { target, .. } => pending.push(target),
+                End::Test { then, otherwise, .. } => match decided(id) {
+                    Some(holds) => pending.push(if holds { then } else { otherwise }),
+                    None if self.either_constant(function, then, otherwise).is_some() => {}
+                    None => pending.extend([then, otherwise]),
+                },
+            }
+        }
+        self.layout.retain(|&id| is_entered[id as usize]);
+    }
+
     /// The constant that `id` does nothing but return, if that is so.
     pub(crate) fn returned_constant(&self, function: &Function, id: NodeId) -> Option<u32> {
         match self.node(id).end {

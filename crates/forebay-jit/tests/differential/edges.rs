@@ -4,7 +4,7 @@
 use forebay_jit::{Packets, Tally};
 
 use crate::filters::cases;
-use crate::support::corpus::{Captured, Tables, data, ethernet, full};
+use crate::support::corpus::{Captured, Tables, data, ethernet};
 use crate::support::guarded::Guarded;
 
 /// `packets` without a byte between them, the first half from the start of the
@@ -33,9 +33,8 @@ fn packets_at_unmapped_pages() {
     let Some(data) = data() else { return };
     let mix = ethernet(&[data.join("mix/dev-mix.pcap")]);
     let short: Vec<_> = mix.iter().filter(|packet| packet.bytes.len() < 120).collect();
-    let rounds = if full() { 200 } else { 12 };
     let mut tally = Tally::default();
-    for round in 0..rounds {
+    for round in 0..200 {
         let mut memory = Guarded::new(8);
         let count = [256, 97, 32, 8, 2, 1][round % 6];
         let chosen: Vec<_> =

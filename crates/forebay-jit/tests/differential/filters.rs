@@ -11,7 +11,7 @@ use forebay_packet::LinkType;
 use crate::support::corpus::expressions;
 
 /// A way to compile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
     pub backend: Backend,
     pub isa: Isa,

@@ -107,7 +107,7 @@ fn packet() -> impl Strategy<Value = Captured> {
 }
 
 fn cases() -> ProptestConfig {
-    ProptestConfig::with_cases(if full() { 20_000 } else { 150 })
+    ProptestConfig::with_cases(if full() { 10_000 } else { 400 })
 }
 
 fn agree(program: &[Instruction], packets: &[Captured]) {

@@ -6,7 +6,7 @@ use super::expressions::Case;
 use super::measure::Times;
 use super::sets::Set;
 use crate::record::Row;
-use crate::stats::Sample;
+use crate::stats::{Sample, rounded};
 
 /// The C forms, of which the best is compared with ours.
 pub const C_FORMS: [&str; 4] = ["gcc-c", "gcc-structured", "clang-c", "clang-structured"];
@@ -91,24 +91,24 @@ impl Outcome {
                 let mut more = Map::new();
                 more.insert("paper".into(), json!(self.case.paper));
                 if let Some(compile_us) = self.compile_us[index] {
-                    more.insert("compile_us".into(), json!(compile_us));
+                    more.insert("compile_us".into(), json!(rounded(compile_us)));
                 }
                 if let Some(backend) = self.backends[index] {
                     more.insert("backend".into(), json!(backend));
                 }
                 if let Some(ratios) = self.ratios(*set, "libpcap", engine) {
-                    more.insert("ratio".into(), json!(ratios.median()));
-                    more.insert("ratio_spread".into(), json!(ratios.spread()));
+                    more.insert("ratio".into(), json!(rounded(ratios.median())));
+                    more.insert("ratio_spread".into(), json!(ratios.spread().map(rounded)));
                 }
                 let nanos = sample.as_ref().map(Sample::median);
                 rows.push(Row {
                     case: self.case.expression.clone(),
                     set: set.to_string(),
                     engine: engine.to_owned(),
-                    ns: nanos,
-                    cycles: nanos.map(|nanos| nanos * gigahertz),
+                    ns: nanos.map(rounded),
+                    cycles: nanos.map(|nanos| rounded(nanos * gigahertz)),
                     n: times.as_ref().map_or(0, Vec::len),
-                    spread: sample.as_ref().map(Sample::spread),
+                    spread: sample.as_ref().map(|sample| sample.spread().map(rounded)),
                     more,
                 });
             }

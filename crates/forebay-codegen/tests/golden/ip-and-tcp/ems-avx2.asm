@@ -1177,16 +1177,10 @@ L112:
   1150  cmp         r11, [rdi+0x28]
   1154  jb          L112
   115a  ret
-; b4: verdict
-  115b  mov         dword ptr [r10+r11*4], 0x40000
+; b5: verdict
+L113:
+  115b  mov         dword ptr [r10+r11*4], 0
   1163  inc         r11
   1166  cmp         r11, [rdi+0x28]
   116a  jb          L112
   1170  ret
-; b5: verdict
-L113:
-  1171  mov         dword ptr [r10+r11*4], 0
-  1179  inc         r11
-  117c  cmp         r11, [rdi+0x28]
-  1180  jb          L112
-  1186  ret

@@ -27,16 +27,10 @@ L1:
     50  cmp         r11, [rdi+0x28]
     54  jb          L1
     5a  ret
-; b4: verdict
-    5b  mov         dword ptr [r10+r11*4], 0x40000
+; b5: verdict
+L2:
+    5b  mov         dword ptr [r10+r11*4], 0
     63  inc         r11
     66  cmp         r11, [rdi+0x28]
     6a  jb          L1
     70  ret
-; b5: verdict
-L2:
-    71  mov         dword ptr [r10+r11*4], 0
-    79  inc         r11
-    7c  cmp         r11, [rdi+0x28]
-    80  jb          L1
-    86  ret

@@ -507,16 +507,10 @@ L52:
    73b  cmp         r11, [rdi+0x28]
    73f  jb          L52
    745  ret
-; b2: verdict
-   746  mov         dword ptr [r10+r11*4], 0x40000
+; b3: verdict
+L53:
+   746  mov         dword ptr [r10+r11*4], 0
    74e  inc         r11
    751  cmp         r11, [rdi+0x28]
    755  jb          L52
    75b  ret
-; b3: verdict
-L53:
-   75c  mov         dword ptr [r10+r11*4], 0
-   764  inc         r11
-   767  cmp         r11, [rdi+0x28]
-   76b  jb          L52
-   771  ret

@@ -20,16 +20,10 @@ L1:
     3b  cmp         r11, [rdi+0x28]
     3f  jb          L1
     45  ret
-; b2: verdict
-    46  mov         dword ptr [r10+r11*4], 0x40000
+; b3: verdict
+L2:
+    46  mov         dword ptr [r10+r11*4], 0
     4e  inc         r11
     51  cmp         r11, [rdi+0x28]
     55  jb          L1
     5b  ret
-; b3: verdict
-L2:
-    5c  mov         dword ptr [r10+r11*4], 0
-    64  inc         r11
-    67  cmp         r11, [rdi+0x28]
-    6b  jb          L1
-    71  ret

@@ -260,19 +260,13 @@ L6:
    37b  cmp         r11, [rdi+0x28]
    37f  jb          L6
    385  ret
-; b2: verdict
-   386  mov         dword ptr [r10+r11*4], 0x40000
+; b3: verdict
+L7:
+   386  mov         dword ptr [r10+r11*4], 0
    38e  inc         r11
    391  cmp         r11, [rdi+0x28]
    395  jb          L6
    39b  ret
-; b3: verdict
-L7:
-   39c  mov         dword ptr [r10+r11*4], 0
-   3a4  inc         r11
-   3a7  cmp         r11, [rdi+0x28]
-   3ab  jb          L6
-   3b1  ret
 C1:  ; 64 bytes
    3c0  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000
    3e0  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000

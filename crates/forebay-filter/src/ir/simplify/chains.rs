@@ -26,8 +26,9 @@ use crate::ir::{
 const MEMBERS: usize = 4;
 
 /// Turns chains of `function`, which has no backward edges, into look-ups.
-/// Blocks may be left without an edge to them.
-pub(super) fn gather(function: &mut Function) {
+/// Blocks may be left without an edge to them. Says whether there were any.
+pub(super) fn gather(function: &mut Function) -> bool {
+    let mut any = false;
     let mut entered = vec![0_u32; function.blocks.len()];
     for edge in function.blocks.iter().flat_map(|block| block.end.edges()) {
         entered[edge.target.0 as usize] += 1;
@@ -46,8 +47,10 @@ pub(super) fn gather(function: &mut Function) {
         }
         if chain.tests() < chain.blocks.len() {
             chain.replace(function);
+            any = true;
         }
     }
+    any
 }
 
 /// For each value, whether it is computed with a division by a value.

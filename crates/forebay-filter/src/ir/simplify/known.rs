@@ -18,8 +18,8 @@ use crate::ir::{BlockId, Edge, Function, Terminator};
 const STEPS_PER_BLOCK: usize = 8;
 
 /// Decides what is known in `function`, which has no backward edges. Blocks
-/// may be left without an edge to them.
-pub(super) fn decide(function: &mut Function) {
+/// may be left without an edge to them. Says whether anything changed.
+pub(super) fn decide(function: &mut Function) -> bool {
     let old = function.clone();
     let mut pass = Pass {
         function: &old,
@@ -35,6 +35,7 @@ pub(super) fn decide(function: &mut Function) {
             function.blocks[index].end = pass.end(BlockId(index as u32), &facts);
         }
     }
+    function.blocks != old.blocks
 }
 
 struct Pass<'a> {

@@ -15,8 +15,9 @@ use rustc_hash::FxHashMap;
 use crate::ir::{BlockId, Edge, Function, Predicate, Terminator};
 
 /// Merges blocks of `function`, which has no backward edges. The merged ones
-/// stay, with no edge to them.
-pub(super) fn merge(function: &mut Function) {
+/// stay, with no edge to them. Says whether anything changed.
+pub(super) fn merge(function: &mut Function) -> bool {
+    let mut any = false;
     let count = function.blocks.len();
     let mut kept: Vec<BlockId> = (0..count as u32).map(BlockId).collect();
     let mut latest: FxHashMap<Terminator, BlockId> = FxHashMap::default();
@@ -26,7 +27,10 @@ pub(super) fn merge(function: &mut Function) {
             edge.target = kept[edge.target.0 as usize];
         }
         let end = longer_test(function, one_way(end));
-        function.blocks[index].end = end.clone();
+        if end != function.blocks[index].end {
+            function.blocks[index].end = end.clone();
+            any = true;
+        }
         if !function.blocks[index].parameters.is_empty() {
             continue;
         }
@@ -35,6 +39,7 @@ pub(super) fn merge(function: &mut Function) {
             end => *latest.entry(end).or_insert(BlockId(index as u32)),
         };
     }
+    any
 }
 
 /// A jump for a test that goes to one place either way.

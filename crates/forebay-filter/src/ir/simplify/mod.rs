@@ -63,21 +63,23 @@ pub fn simplify(function: &mut Function) {
 
 fn round(function: &Function) -> Function {
     let mut simpler = rebuild::fold(function);
-    thread::thread(&mut simpler);
-    simpler = compact(&simpler);
+    if thread::thread(&mut simpler) {
+        simpler = compact(&simpler);
+    }
     if let Some(pruned) = parameters::prune(&simpler) {
         simpler = compact(&pruned);
     }
-    thread::enter(&mut simpler);
-    simpler = compact(&simpler);
-    if !simpler.has_backward_edges() {
-        known::decide(&mut simpler);
-        simpler = compact(&simpler);
-        chains::gather(&mut simpler);
-        merge::merge(&mut simpler);
-        simpler = compact(&simpler);
-        specialise::specialise(&mut simpler);
+    if thread::enter(&mut simpler) {
         simpler = compact(&simpler);
     }
-    simpler
+    if !simpler.has_backward_edges() {
+        if known::decide(&mut simpler) {
+            simpler = compact(&simpler);
+        }
+        if chains::gather(&mut simpler) | merge::merge(&mut simpler) {
+            simpler = compact(&simpler);
+        }
+        specialise::specialise(&mut simpler);
+    }
+    compact(&simpler)
 }

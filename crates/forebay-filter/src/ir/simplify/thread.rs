@@ -9,8 +9,9 @@ use super::private::{self, private_parameters};
 use crate::ir::{BlockId, Edge, Function, Terminator};
 
 /// Leads edges of `function` past blocks that only jump. Those blocks stay,
-/// with no edge to them.
-pub(super) fn thread(function: &mut Function) {
+/// with no edge to them. Says whether there were any.
+pub(super) fn thread(function: &mut Function) -> bool {
+    let mut any = false;
     let private = private_parameters(function);
     // From the last block on, so that forward jumps are final when met.
     for index in (0..function.blocks.len()).rev() {
@@ -25,8 +26,10 @@ pub(super) fn thread(function: &mut Function) {
         }
         if changed {
             function.blocks[index].end = end;
+            any = true;
         }
     }
+    any
 }
 
 /// Where `edge` out of `from` goes on after a block that only jumps.
@@ -48,17 +51,18 @@ fn past(function: &Function, private: &[bool], from: BlockId, edge: &Edge) -> Op
 }
 
 /// Makes an entry that only jumps forward, to a block entered from nowhere
-/// else, that block. `function` has no unreached blocks; that one becomes one.
-pub(super) fn enter(function: &mut Function) {
-    let Terminator::Jump(edge) = &function.blocks[0].end else { return };
+/// else, that block, which is then unreached. Says whether it did.
+pub(super) fn enter(function: &mut Function) -> bool {
+    let Terminator::Jump(edge) = &function.blocks[0].end else { return false };
     let target = edge.target;
     let block = function.block(target);
     let entered = function.blocks.iter().flat_map(|block| block.end.edges());
     let ways = entered.filter(|edge| edge.target == target).count();
     let forward = block.end.edges().all(|edge| edge.target > target);
     if target.0 == 0 || ways > 1 || !forward || !block.parameters.is_empty() {
-        return;
+        return false;
     }
     let unused = Terminator::Jump(Edge::to(target));
     function.blocks[0].end = std::mem::replace(&mut function.blocks[target.0 as usize].end, unused);
+    true
 }
