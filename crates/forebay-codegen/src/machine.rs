@@ -11,7 +11,7 @@
 /// Instructions that a cycle may issue.
 pub const ISSUE_WIDTH: u32 = 6;
 
-/// Number of units in [`unit`].
+/// Number of units in [`mod@unit`].
 pub const UNITS: usize = 10;
 
 /// One bit for each unit of the machine.

@@ -11,7 +11,7 @@
 //!
 //! Where registers do not suffice, the scheduler first takes loads and then all
 //! ops to be faster, which makes iterations shorter and fewer of them overlap,
-//! and at last takes a larger II ([`search`]). A loop that cannot be pipelined
+//! and at last takes a larger II (`search`). A loop that cannot be pipelined
 //! at all is left list-scheduled, or as selection ordered it.
 //!
 //! [`checker`] proves a result right without using any of these, and [`report`]

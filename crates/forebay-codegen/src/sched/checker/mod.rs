@@ -14,7 +14,7 @@
 //!    augmenting paths), and there are no more ops than issue slots.
 //! 4. **Registers.** Each virtual register has physical ones of its class, and
 //!    none that the level lacks or the frame uses.
-//! 5. **Values** ([`run`]). Prologue, kernel, epilogue and rolled loop are run
+//! 5. **Values** (`run`). Prologue, kernel, epilogue and rolled loop are run
 //!    on symbols, for batches of none to several times as many iterations as
 //!    there are stages: each op runs once for each iteration, reads the values
 //!    that the same iteration made, and looks ahead only within the batch.
