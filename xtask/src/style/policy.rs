@@ -29,6 +29,10 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "calls machine code that was made at run time",
     },
     UnsafePlace {
+        path: "crates/forebay-capi/src/ffi.rs",
+        reason: "takes pointers from C programs, and gives them some",
+    },
+    UnsafePlace {
         path: "crates/forebay-bench/src/peers/",
         reason: "binds C functions of the programs that the benchmarks run against",
     },
@@ -51,6 +55,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-filter", uses: &["forebay-packet"] },
     Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
     Layer { name: "forebay-jit", uses: &["forebay-packet", "forebay-filter", "forebay-codegen"] },
+    Layer { name: "forebay-capi", uses: &["forebay-packet", "forebay-filter", "forebay-jit"] },
     Layer { name: "forebay-balance", uses: &["forebay-packet"] },
     Layer { name: "forebay-pipeline", uses: &["forebay-packet", "forebay-jit", "forebay-balance"] },
     Layer {

@@ -1,0 +1,15 @@
+//! Gives the shared library the name that programs remember it by (SONAME).
+//!
+//! Programs that were linked to one library run with every other of the same
+//! name. Up to 1.0, versions that differ in their second number are strangers to
+//! one another.
+
+use std::env;
+
+fn main() {
+    let part = |name: &str| env::var(name).expect("Cargo sets the parts of the version");
+    let (major, minor) = (part("CARGO_PKG_VERSION_MAJOR"), part("CARGO_PKG_VERSION_MINOR"));
+    let version = if major == "0" { format!("0.{minor}") } else { major };
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libforebay.so.{version}");
+    println!("cargo::rerun-if-changed=build.rs");
+}

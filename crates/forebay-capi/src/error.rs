@@ -1,0 +1,83 @@
+//! Why a call failed, and the status that C gets for it.
+
+use forebay_filter::{CompileError, VerifyError};
+use forebay_jit::cpu::CpuError;
+use forebay_jit::{JitError, PacketsError};
+
+/// What a function of the header returns: its `enum forebay_status`, as the
+/// `int` of C.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// Arguments that cannot be.
+    InvalidArgument = 1,
+    /// An expression, link type or program that is refused.
+    BadFilter = 2,
+    /// The machine or its settings do not allow it.
+    Unavailable = 3,
+    /// A mistake of the library's own.
+    Internal = 4,
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{0} is a null pointer")]
+    Null(&'static str),
+    #[error("{0} is not aligned to the size of its elements")]
+    Unaligned(&'static str),
+    #[error("{0} has {1} elements, more than memory can hold")]
+    TooMany(&'static str, usize),
+    #[error("verdict shares memory with {0}")]
+    Overlap(&'static str),
+    #[error("the expression is not in UTF-8")]
+    Encoding,
+    #[error(transparent)]
+    Packets(PacketsError),
+    #[error(transparent)]
+    Expression(#[from] CompileError),
+    #[error(transparent)]
+    Program(#[from] VerifyError),
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+    #[error(transparent)]
+    Code(#[from] JitError),
+    #[error("a mistake in libforebay: {0}")]
+    Panic(String),
+}
+
+impl Error {
+    /// Who is to do something about it: the programmer, the author of the
+    /// filter, the machine's administrator, or we.
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Self::Null(_)
+            | Self::Unaligned(_)
+            | Self::TooMany(..)
+            | Self::Overlap(_)
+            | Self::Packets(_) => Status::InvalidArgument,
+            Self::Encoding | Self::Program(_) => Status::BadFilter,
+            Self::Expression(error) => match error {
+                CompileError::TooLong { .. }
+                | CompileError::Nul { .. }
+                | CompileError::Expression(_)
+                | CompileError::LinkType { .. } => Status::BadFilter,
+                CompileError::Handle(_) | CompileError::Thread(_) => Status::Unavailable,
+                CompileError::Program(_) | CompileError::Text(_) => Status::Internal,
+            },
+            Self::Cpu(_) => Status::Unavailable,
+            Self::Code(error) => match error {
+                JitError::Cpu(_) | JitError::Memory(_) | JitError::PerfMap { .. } => {
+                    Status::Unavailable
+                }
+                JitError::Code(_)
+                | JitError::Entry { .. }
+                | JitError::Lanes { .. }
+                | JitError::Scratch { .. } => Status::Internal,
+            },
+            Self::Panic(_) => Status::Internal,
+        }
+    }
+}

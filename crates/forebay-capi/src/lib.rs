@@ -1,0 +1,85 @@
+//! Compiled filters for C programs: `libforebay`, as a shared and as a static
+//! library.
+//!
+//! `include/forebay.h` declares the functions and documents them for their
+//! callers; the module `ffi` defines them. What they do is done here, in safe
+//! Rust. Nothing unwinds into C: a panic, which would be a mistake of the
+//! library's own, comes out as a status.
+#![deny(unsafe_code)]
+
+mod error;
+mod ffi;
+mod last_error;
+
+use forebay_filter::{Instruction, Profile, Program, compile_function};
+use forebay_jit::cpu::CpuError;
+use forebay_jit::{Backend, Filter, Options};
+use forebay_packet::LinkType;
+
+use crate::error::Error;
+
+fn options() -> Result<Options, CpuError> {
+    Options::new(Backend::Auto, None)
+}
+
+fn compile_expression(expression: &[u8], linktype: u32) -> Result<Filter, Error> {
+    let expression = std::str::from_utf8(expression).map_err(|_| Error::Encoding)?;
+    let link = LinkType(linktype);
+    let options = Options { name: format!("{expression} on {link}"), ..options()? };
+    Ok(Filter::of_function(&compile_function(expression, link)?, &options)?)
+}
+
+fn compile_program(instructions: &[Instruction]) -> Result<Filter, Error> {
+    let program = Program::verify(instructions, Profile::Libpcap)?;
+    Ok(Filter::compile(&program, &options()?)?)
+}
+
+/// The header's `FOREBAY_VERSION` for this version.
+fn version() -> u32 {
+    let parts = [
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        env!("CARGO_PKG_VERSION_MINOR"),
+        env!("CARGO_PKG_VERSION_PATCH"),
+    ];
+    let parts = parts.into_iter().map(|part| part.parse().unwrap_or(0));
+    parts.fold(0, |version, part: u32| version * 1000 + part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Status;
+
+    /// The number that the header gives a name.
+    fn number(name: &str) -> u32 {
+        let header = include_str!("../include/forebay.h");
+        let mut lines = header.lines().map(|line| line.trim().trim_end_matches(','));
+        let define = format!("#define {name} ");
+        let member = format!("{name} = ");
+        let value =
+            lines.find_map(|line| line.strip_prefix(&define).or(line.strip_prefix(&member)));
+        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}"))
+    }
+
+    #[test]
+    fn the_header_is_of_this_version() {
+        let [major, minor, patch] =
+            ["MAJOR", "MINOR", "PATCH"].map(|part| number(&format!("FOREBAY_VERSION_{part}")));
+        assert_eq!(format!("{major}.{minor}.{patch}"), env!("CARGO_PKG_VERSION"));
+        assert_eq!(version(), major * 1_000_000 + minor * 1000 + patch);
+    }
+
+    #[test]
+    fn the_header_has_the_same_statuses() {
+        let numbers = [
+            (Status::Ok, "FOREBAY_OK"),
+            (Status::InvalidArgument, "FOREBAY_INVALID_ARGUMENT"),
+            (Status::BadFilter, "FOREBAY_BAD_FILTER"),
+            (Status::Unavailable, "FOREBAY_UNAVAILABLE"),
+            (Status::Internal, "FOREBAY_INTERNAL"),
+        ];
+        for (status, name) in numbers {
+            assert_eq!(status as u32, number(name), "{name}");
+        }
+    }
+}
