@@ -123,6 +123,18 @@ impl fmt::Display for ExpressionError {
 
 impl std::error::Error for ExpressionError {}
 
+/// libpcap's message when its optimiser finds out that an expression accepts
+/// no packet of the link type.
+const REJECTS_ALL: &str = "expression rejects all packets";
+
+impl ExpressionError {
+    /// The refusal of an expression that accepts no packet.
+    pub(crate) fn rejects_all(expression: &str, link: LinkType) -> Self {
+        let (expression, message) = (expression.to_owned(), REJECTS_ALL.to_owned());
+        Self { expression, link, message, span: None }
+    }
+}
+
 /// Compiles `expression` for saved packets of link type `link`. The empty
 /// expression accepts every packet.
 ///
@@ -136,7 +148,9 @@ pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError
     if let Some(position) = expression.find('\0') {
         return Err(CompileError::Nul { position });
     }
-    with_libpcap(link, |libpcap| libpcap.compile(expression))
+    let program = with_libpcap(link, |libpcap| libpcap.compile(expression))?;
+    let rejects_all = || Box::new(ExpressionError::rejects_all(expression, link));
+    program.ok_or_else(|| CompileError::Expression(rejects_all()))
 }
 
 /// Calls `work` with libpcap's compiler for a link type, on a stack that is
@@ -166,14 +180,16 @@ pub(crate) struct Libpcap {
 }
 
 impl Libpcap {
-    /// The program of an expression without zero bytes.
-    pub fn compile(&self, expression: &str) -> Result<Program, CompileError> {
-        match self.capture.compile(expression, true) {
+    /// The program of an expression without zero bytes; nothing if the
+    /// expression accepts no packet, which libpcap calls an error.
+    pub fn compile(&self, expression: &str) -> Result<Option<Program>, CompileError> {
+        match self.capture.compile(expression, true).map_err(message) {
             Ok(program) => {
                 let instructions = instructions(&program)?;
-                Ok(Program::verify(&instructions, Profile::Libpcap)?)
+                Ok(Some(Program::verify(&instructions, Profile::Libpcap)?))
             }
-            Err(error) => Err(refusal(&self.capture, expression, self.link, message(error))),
+            Err(message) if message == REJECTS_ALL => Ok(None),
+            Err(message) => Err(refusal(&self.capture, expression, self.link, message)),
         }
     }
 }

@@ -9,7 +9,9 @@
 //! else, is therefore taken apart when it is longer than [`MAX_LIBPCAP_TERMS`]:
 //! each term is compiled by libpcap alone, and the function is the disjunction
 //! of their programs. Programs that differ in one constant only become one that
-//! looks the constant up in a set.
+//! looks the constant up in a set. A term that accepts no packet of the link
+//! type, an IPv6 host among IPv4 packets say, adds nothing; libpcap refuses it
+//! when it stands alone, and so it does a list of nothing else.
 //!
 //! The two ways can differ for a packet that was cut short. A load beyond the
 //! captured bytes rejects the packet there and then. In libpcap's program for a
@@ -28,7 +30,7 @@ mod split;
 
 use forebay_packet::LinkType;
 
-use crate::compile::{CompileError, MAX_EXPRESSION, compile, with_libpcap};
+use crate::compile::{CompileError, ExpressionError, MAX_EXPRESSION, compile, with_libpcap};
 use crate::ir::Function;
 use crate::ir::build::build;
 use crate::ir::simplify::simplify;
@@ -59,10 +61,15 @@ pub fn compile_function(expression: &str, link: LinkType) -> Result<Function, Co
         && let Some(terms) = split(expression).filter(is_long)
     {
         match list(&terms, link) {
+            Ok(Some(function)) => return Ok(function),
+            Ok(None) => {
+                let error = ExpressionError::rejects_all(expression, link);
+                return Err(CompileError::Expression(Box::new(error)));
+            }
             // libpcap's message about the whole is better than one about a
             // term, if it can be had.
             Err(CompileError::Expression(_)) if expression.len() <= MAX_EXPRESSION => {}
-            done => return done,
+            Err(error) => return Err(error),
         }
     }
     Ok(of_program(&compile(expression, link)?))
@@ -76,11 +83,15 @@ pub fn of_program(program: &Program) -> Function {
     function
 }
 
-/// The disjunction of terms.
-fn list(terms: &[Term], link: LinkType) -> Result<Function, CompileError> {
-    let programs: Vec<Program> = with_libpcap(link, |libpcap| {
+/// The disjunction of terms; nothing if none of them accepts any packet.
+fn list(terms: &[Term], link: LinkType) -> Result<Option<Function>, CompileError> {
+    let programs: Vec<Option<Program>> = with_libpcap(link, |libpcap| {
         terms.iter().map(|term| libpcap.compile(&term.expression())).collect()
     })?;
-    let programs = terms.iter().map(|term| term.qualifiers).zip(programs).collect();
-    Ok(union(&group::functions(programs)))
+    let qualifiers = terms.iter().map(|term| term.qualifiers);
+    let programs: Vec<_> = qualifiers
+        .zip(programs)
+        .filter_map(|(qualifiers, program)| Some((qualifiers, program?)))
+        .collect();
+    Ok((!programs.is_empty()).then(|| union(&group::functions(programs))))
 }

@@ -4,7 +4,9 @@
 //! predecessor knew, and where ways meet what all of them knew is kept. The
 //! map shares what two versions have in common, adds an entry in time
 //! logarithmic in its size, and intersects two versions in time proportional
-//! to what they do not share. It is a big-endian Patricia tree (Okasaki and
+//! to what they do not share. A version that is intersected with many others
+//! may differ from each of them in much, so that the time has a bound besides:
+//! what lies beyond is dropped. It is a big-endian Patricia tree (Okasaki and
 //! Gill, "Fast Mergeable Integer Maps", 1998).
 
 use std::rc::Rc;
@@ -77,9 +79,17 @@ impl<V: Copy + PartialEq> Map<V> {
     /// The keys of both maps, with what `merge` makes of their values; entries
     /// of which it makes nothing are dropped. `merge` must make of two equal
     /// values that value.
-    pub fn intersection(&self, other: &Self, merge: impl Fn(V, V) -> Option<V>) -> Self {
+    ///
+    /// Each pair of nodes compared is one of `steps`; when there are none left,
+    /// entries that both maps do not share are dropped.
+    pub fn intersection(
+        &self,
+        other: &Self,
+        merge: impl Fn(V, V) -> Option<V>,
+        steps: &mut usize,
+    ) -> Self {
         match (&self.0, &other.0) {
-            (Some(left), Some(right)) => Self(common(left, right, &merge)),
+            (Some(left), Some(right)) => Self(common(left, right, &merge, steps)),
             _ => Self(None),
         }
     }
@@ -141,23 +151,26 @@ fn common<V: Copy + PartialEq>(
     left: &Rc<Node<V>>,
     right: &Rc<Node<V>>,
     merge: &impl Fn(V, V) -> Option<V>,
+    steps: &mut usize,
 ) -> Option<Rc<Node<V>>> {
     if Rc::ptr_eq(left, right) {
         return Some(Rc::clone(left));
     }
+    *steps = steps.checked_sub(1)?;
     match (&**left, &**right) {
         (Node::Leaf { key, value }, Node::Leaf { key: other, value: second }) => {
             if key != other {
                 return None;
             }
-            let value = merge(*value, *second)?;
-            Some(Rc::new(Node::Leaf { key: *key, value }))
+            let merged = merge(*value, *second)?;
+            let node = || Rc::new(Node::Leaf { key: *key, value: merged });
+            Some(if merged == *value { Rc::clone(left) } else { node() })
         }
         (Node::Leaf { key, .. }, Node::Branch { zero, one, bit, .. }) => {
-            common(left, if key & bit == 0 { zero } else { one }, merge)
+            common(left, if key & bit == 0 { zero } else { one }, merge, steps)
         }
         (Node::Branch { zero, one, bit, .. }, Node::Leaf { key, .. }) => {
-            common(if key & bit == 0 { zero } else { one }, right, merge)
+            common(if key & bit == 0 { zero } else { one }, right, merge, steps)
         }
         (
             Node::Branch { prefix, bit, zero, one },
@@ -166,17 +179,23 @@ fn common<V: Copy + PartialEq>(
             if bit > other_bit {
                 let side = if other_prefix & bit == 0 { zero } else { one };
                 return (above(*other_prefix, *bit) == *prefix)
-                    .then(|| common(side, right, merge))?;
+                    .then(|| common(side, right, merge, steps))?;
             }
             if bit < other_bit {
                 let side = if prefix & other_bit == 0 { other_zero } else { other_one };
                 return (above(*prefix, *other_bit) == *other_prefix)
-                    .then(|| common(left, side, merge))?;
+                    .then(|| common(left, side, merge, steps))?;
             }
             if prefix != other_prefix {
                 return None;
             }
-            match (common(zero, other_zero, merge), common(one, other_one, merge)) {
+            let both =
+                (common(zero, other_zero, merge, steps), common(one, other_one, merge, steps));
+            match both {
+                // What did not change stays shared with later versions.
+                (Some(low), Some(high)) if Rc::ptr_eq(&low, zero) && Rc::ptr_eq(&high, one) => {
+                    Some(Rc::clone(left))
+                }
                 (Some(zero), Some(one)) => {
                     Some(Rc::new(Node::Branch { prefix: *prefix, bit: *bit, zero, one }))
                 }
@@ -237,11 +256,21 @@ mod tests {
             };
             let ((left, left_model), (right, right_model)) = (extended(&first), extended(&second));
             let merge = |a: u8, b: u8| (a.abs_diff(b) < 2).then_some(a.max(b));
-            let both = left.intersection(&right, merge);
+            let mut left_over = 1000;
+            let both = left.intersection(&right, merge, &mut left_over);
+            // With fewer steps than that takes, some of the entries.
+            let (mut few, mut none) = ((1000 - left_over) / 2, 0);
+            let some = [
+                left.intersection(&right, merge, &mut few),
+                left.intersection(&right, merge, &mut none),
+            ];
             for key in base.keys().chain(first.keys()).chain(second.keys()) {
                 let expected = left_model.get(key).zip(right_model.get(key));
                 let expected = expected.and_then(|(&a, &b)| merge(a, b));
                 prop_assert_eq!(both.get(*key), expected);
+                for some in &some {
+                    prop_assert!(some.get(*key).is_none_or(|value| Some(value) == expected));
+                }
             }
         }
     }

@@ -116,29 +116,26 @@ impl Facts {
         }
     }
 
-    /// What both know.
-    pub fn join(&self, other: &Self) -> Self {
+    /// What both know. Takes some of `steps`, about one for each fact that only
+    /// one of them knows; when there are none left, some facts are forgotten.
+    pub fn join(&self, other: &Self, steps: &mut usize) -> Self {
         Self {
             captured: self.captured.hull(other.captured).unwrap_or(Interval::ANY),
-            values: self.values.intersection(&other.values, Interval::hull),
-            beyond: self.beyond.intersection(&other.beyond, Interval::hull),
-            predicates: self
-                .predicates
-                .intersection(&other.predicates, |a, b| (a == b).then_some(a)),
+            values: self.values.intersection(&other.values, Interval::hull, steps),
+            beyond: self.beyond.intersection(&other.beyond, Interval::hull, steps),
+            predicates: self.predicates.intersection(&other.predicates, same, steps),
         }
     }
 
     /// What both know, intervals only where they are the same.
     pub fn unchanged(&self, other: &Self) -> Self {
-        let same = |a, b| (a == b).then_some(a);
         let captured = if self.captured == other.captured { self.captured } else { Interval::ANY };
+        let mut steps = usize::MAX;
         Self {
             captured,
-            values: self.values.intersection(&other.values, same),
-            beyond: self.beyond.intersection(&other.beyond, same),
-            predicates: self
-                .predicates
-                .intersection(&other.predicates, |a, b| (a == b).then_some(a)),
+            values: self.values.intersection(&other.values, same, &mut steps),
+            beyond: self.beyond.intersection(&other.beyond, same, &mut steps),
+            predicates: self.predicates.intersection(&other.predicates, same, &mut steps),
         }
     }
 
@@ -337,6 +334,11 @@ impl Facts {
             self.values.insert(parameter.0, known);
         }
     }
+}
+
+/// What two versions agree on.
+fn same<V: PartialEq>(first: V, second: V) -> Option<V> {
+    (first == second).then_some(first)
 }
 
 /// The least number from `low` on that is not in `set`, which ascends.

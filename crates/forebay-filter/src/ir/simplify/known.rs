@@ -8,7 +8,10 @@
 //! beginnings of the parts of a disjunction.
 //!
 //! For functions without backward edges only. Steps past tests are bounded by
-//! a multiple of the number of blocks; what lies beyond stays as it is.
+//! a multiple of the number of blocks; what lies beyond stays as it is. So are
+//! the facts compared where ways meet: many ways to one block may each know
+//! something else of everything; what lies beyond is forgotten. A block that
+//! returns needs to know nothing, and most of the ways there are lead to such.
 
 use super::private::{self, private_parameters};
 use crate::ir::facts::{Facts, Subject};
@@ -16,6 +19,13 @@ use crate::ir::{BlockId, Edge, Function, Terminator};
 
 /// Tests that edges are led past, for each block of the function.
 const STEPS_PER_BLOCK: usize = 8;
+
+/// Facts compared where ways meet, for each block of the function. Lists of
+/// thousands of terms take three or fewer.
+const JOINED_PER_BLOCK: usize = 64;
+
+/// Blocks up to which a function is allowed as much as one of that many.
+const SMALL: usize = 1000;
 
 /// Decides what is known in `function`, which has no backward edges. Blocks
 /// may be left without an edge to them. Says whether anything changed.
@@ -27,6 +37,7 @@ pub(super) fn decide(function: &mut Function) -> bool {
         subject: Subject::new(&old),
         known: vec![None; old.blocks.len()],
         steps_left: STEPS_PER_BLOCK * old.blocks.len(),
+        joined_left: JOINED_PER_BLOCK * old.blocks.len().max(SMALL),
     };
     pass.known[0] = Some(Facts::none());
     for index in 0..old.blocks.len() {
@@ -45,6 +56,7 @@ struct Pass<'a> {
     /// What is known on all ways to each block so far.
     known: Vec<Option<Facts>>,
     steps_left: usize,
+    joined_left: usize,
 }
 
 impl Pass<'_> {
@@ -97,10 +109,13 @@ impl Pass<'_> {
 
     /// Notes one more way to a block.
     fn arrive(&mut self, target: usize, facts: Facts) {
+        let returns = matches!(self.function.blocks[target].end, Terminator::Return(_));
         let known = &mut self.known[target];
         *known = Some(match known.take() {
+            None if returns => Facts::none(),
             None => facts,
-            Some(others) => others.join(&facts),
+            Some(others) if returns => others,
+            Some(others) => others.join(&facts, &mut self.joined_left),
         });
     }
 }

@@ -1,7 +1,8 @@
 //! Simplifications before code.
 //!
-//! Each pass is linear in the size of the function, or nearly so; all of them
-//! run in turn until nothing changes, a fixed number of times at most.
+//! Each pass is linear in the size of the function, or nearly so, if need be by
+//! a bound on what it does; all of them run in turn until nothing changes, a
+//! fixed number of times at most.
 //!
 //! | pass | does |
 //! |---|---|

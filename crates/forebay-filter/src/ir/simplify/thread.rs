@@ -10,16 +10,32 @@ use crate::ir::{BlockId, Edge, Function, Terminator};
 
 /// Leads edges of `function` past blocks that only jump. Those blocks stay,
 /// with no edge to them. Says whether there were any.
+///
+/// Backward edges come last, when the jumps where they lead are short: each
+/// edge is then led past one block or two, however long the chain of jumps was.
 pub(super) fn thread(function: &mut Function) -> bool {
-    let mut any = false;
     let private = private_parameters(function);
+    let forward = lead(function, &private, |from, edge| edge.target > from);
+    let all = lead(function, &private, |_, _| true);
+    forward | all
+}
+
+/// Leads the edges that `may_go_on` says may go on, after each step again.
+fn lead(
+    function: &mut Function,
+    private: &[bool],
+    may_go_on: impl Fn(BlockId, &Edge) -> bool,
+) -> bool {
+    let mut any = false;
     // From the last block on, so that forward jumps are final when met.
     for index in (0..function.blocks.len()).rev() {
         let mut end = function.blocks[index].end.clone();
         let here = BlockId(index as u32);
         let mut changed = false;
         for edge in end.edges_mut() {
-            while let Some(next) = past(function, &private, here, edge) {
+            while may_go_on(here, edge)
+                && let Some(next) = past(function, private, here, edge)
+            {
                 *edge = next;
                 changed = true;
             }

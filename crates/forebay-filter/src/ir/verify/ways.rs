@@ -98,12 +98,14 @@ impl Ways<'_> {
                 let joined = match &self.states[target] {
                     None => state,
                     Some(known) => {
+                        let mut steps = usize::MAX;
                         let facts = if visits[target] > VISITS {
                             known.facts.unchanged(&state.facts)
                         } else {
-                            known.facts.join(&state.facts)
+                            known.facts.join(&state.facts, &mut steps)
                         };
-                        let defined = known.defined.intersection(&state.defined, |(), ()| Some(()));
+                        let both = |(), ()| Some(());
+                        let defined = known.defined.intersection(&state.defined, both, &mut steps);
                         if facts == known.facts && defined == known.defined {
                             continue;
                         }

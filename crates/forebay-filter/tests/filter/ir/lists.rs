@@ -9,6 +9,9 @@ use forebay_packet::LinkType;
 
 use crate::support::{Captured, data, ethernet_packets};
 
+/// What libpcap says of an expression that accepts no packet.
+const REJECTS_ALL: &str = "expression rejects all packets";
+
 /// Terms of a shape, each with its number filled in.
 fn terms(shape: &str, numbers: impl Iterator<Item = u32>) -> Vec<String> {
     let term = |n: u32| {
@@ -65,10 +68,19 @@ fn packets() -> Vec<Captured> {
 /// Compares the function of a list with the programs of its terms, cut to
 /// every length for some packets, and counts the packets accepted.
 fn check(terms: &[String], packets: &[Captured]) -> usize {
-    let function = compile_function(&terms.join(" or "), LinkType::ETHERNET).unwrap();
+    check_for(LinkType::ETHERNET, terms, packets)
+}
+
+/// The same for a link type: terms that libpcap says reject all packets of it
+/// do so.
+fn check_for(link: LinkType, terms: &[String], packets: &[Captured]) -> usize {
+    let function = compile_function(&terms.join(" or "), link).unwrap();
     assert_eq!(verify(&function), Ok(()));
-    let alone = |term: &String| compile(term, LinkType::ETHERNET).unwrap();
-    let programs: Vec<Program> = terms.iter().map(alone).collect();
+    let alone = |term: &String| match compile(term, link) {
+        Err(CompileError::Expression(error)) if error.message == REJECTS_ALL => None,
+        program => Some(program.unwrap()),
+    };
+    let programs: Vec<Program> = terms.iter().filter_map(alone).collect();
     let mut accepted = 0;
     for (index, Captured { bytes, wire_len }) in packets.iter().enumerate() {
         let cuts = if index % 61 == 0 { 0..bytes.len() } else { 0..0 };
@@ -161,6 +173,58 @@ fn three_thousand_hosts_are_a_few_blocks() {
     let function = compile_function(&terms.join(" or "), LinkType::ETHERNET).unwrap();
     assert!(function.blocks.len() < 20, "{function}");
     assert_eq!(function.sets.iter().map(Vec::len).collect::<Vec<_>>(), [3000]);
+}
+
+/// The packets without their Ethernet headers, those of IP.
+fn raw(packets: &[Captured]) -> Vec<Captured> {
+    let is_ip =
+        |packet: &&Captured| [[8, 0], [0x86, 0xdd]].contains(&[packet.bytes[12], packet.bytes[13]]);
+    let without_header =
+        |packet: &Captured| Captured { bytes: packet.bytes[14..].to_vec(), wire_len: 46 };
+    packets.iter().filter(is_ip).map(without_header).collect()
+}
+
+const IPV4: LinkType = LinkType(228);
+const IPV6: LinkType = LinkType(229);
+
+/// libpcap refuses hosts of one version of IP on links of the other. Given the
+/// whole list, it would take half a minute or find it too long.
+#[test]
+fn terms_that_reject_all_packets_add_nothing() {
+    let packets = raw(&packets());
+    let mut all = terms("host {address}", 0..2500);
+    all.insert(1000, "host 2001:db8::1".to_owned());
+    for link in [IPV4, LinkType::RAW] {
+        let function = compile_function(&all.join(" or "), link).unwrap();
+        assert_eq!(function.sets[0].len(), 2500);
+    }
+    for link in [IPV4, IPV6, LinkType::RAW] {
+        let mut all = terms("host {address}", (0..700).step_by(6));
+        all.extend(terms("host {address6}", (0..700).step_by(5)));
+        assert!(check_for(link, &all, &packets) > 0);
+        // None but the last accepts anything, or none but the first.
+        let [first, last] = [terms("host {address}", 1..300), terms("host {address6}", 1..300)];
+        let ends = [[&first[..], &last[..1]].concat(), [&first[..1], &last[..]].concat()];
+        assert!(ends.iter().all(|all| check_for(link, all, &packets) > 0));
+    }
+    let mut long = terms("src or dst host {address}", 0..3000);
+    long.push("host 2001:db8::1".to_owned());
+    assert!(long.join(" or ").len() > MAX_EXPRESSION);
+    assert_eq!(compile_function(&long.join(" or "), IPV4).unwrap().sets[0].len(), 3000);
+}
+
+#[test]
+fn lists_whose_terms_all_reject_all_packets_are_refused() {
+    for (shape, link) in [("host {address6}", IPV4), ("src or dst host {address}", IPV6)] {
+        for count in [2, 300, 3000] {
+            let expression = terms(shape, 0..count).join(" or ");
+            let error = compile_function(&expression, link).unwrap_err();
+            assert_eq!(error.to_string(), REJECTS_ALL);
+            if count < 3000 {
+                assert_eq!(compile(&expression, link), Err(error));
+            }
+        }
+    }
 }
 
 #[test]

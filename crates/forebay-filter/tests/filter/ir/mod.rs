@@ -3,6 +3,7 @@
 
 mod differential;
 mod lists;
+mod scale;
 mod simplify;
 mod text;
 mod union;
