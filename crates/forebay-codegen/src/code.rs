@@ -134,9 +134,10 @@ pub struct Options {
     pub isa: Isa,
     /// Cycles that the scheduler takes a load to last.
     pub load_latency: u8,
-    /// Packets ahead that headers are prefetched; 0 for none. An out-of-order
-    /// core has as many loads under way without it: prefetching was measured to
-    /// change nothing for packets in memory, and to cost a tenth for others.
+    /// Packets ahead that headers are prefetched; 0 for none. Where loops have
+    /// no branches, an out-of-order core has as many loads under way without
+    /// it: for `pe` prefetching was measured to change nothing for packets in
+    /// memory, and to cost a tenth for others. `ems` gains from it.
     pub prefetch: u16,
     /// How far loops of `pe` are scheduled.
     pub scheduling: Scheduling,
@@ -155,9 +156,9 @@ impl Options {
             backend,
             isa,
             load_latency: 5,
-            prefetch: 0,
+            prefetch: if backend == Backend::Ems { 8 } else { 0 },
             scheduling: Scheduling::Modulo,
-            ems_patterns: 2048,
+            ems_patterns: 256,
             explain: false,
         }
     }

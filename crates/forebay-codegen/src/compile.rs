@@ -85,7 +85,7 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
     let each = list::compile(function, options, &mut assembler)?;
     let assembled = assembler.finish()?;
     let entry = |label| assembled.offset(label).unwrap_or(assembled.constants_at);
-    if schedule.is_empty() {
+    if batch.is_none() {
         let _ = writeln!(schedule, "list: one packet after another, no loop is pipelined");
     }
     Ok(Code {
@@ -159,11 +159,35 @@ fn schedule_predicated(
     options: &Options,
     assembler: &mut Assembler,
 ) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
-    let loops = pe::select(function, options, &mut assembler.pool)?;
+    let mut refused = None;
+    for form in pe::forms(function, options)? {
+        // Prefetches are part of what `auto` chooses.
+        let prefetch = match options.backend {
+            Backend::Auto if options.prefetch == 0 => cost::prefetch(form.cycles()),
+            _ => options.prefetch,
+        };
+        match schedule_form(&form, &Options { prefetch, ..*options }, assembler) {
+            Ok(scheduled) => return Ok(scheduled),
+            Err(reason) => refused = refused.or(Some(reason)),
+        }
+    }
+    // There is a form at least.
+    Err(refused.unwrap_or(NoPe::Unsuited(pe::Unsuited::ControlFlow)))
+}
+
+fn schedule_form(
+    form: &pe::Form<'_>,
+    options: &Options,
+    assembler: &mut Assembler,
+) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
+    // Constants of a form that is not taken are not kept.
+    let mut pool = assembler.pool.clone();
+    let loops = form.loops(options, &mut pool)?;
     let bodies = loops
         .bodies
         .iter()
         .map(|body| schedule_loop(body, &options.into(), options.isa))
         .collect::<Result<Vec<_>, _>>()?;
+    assembler.pool = pool;
     Ok((loops, bodies))
 }

@@ -91,7 +91,8 @@ pub struct Op {
     pub tied: bool,
     /// The other operands.
     pub operands: Vec<Operand>,
-    /// The opmask that guards it, if any: lanes not set give 0.
+    /// The opmask that guards it, if any: lanes not set give 0, or keep what
+    /// was in the first operand if it is tied.
     pub mask: Option<Reg>,
     /// Cycles from its issue until its result may be used.
     pub latency: u8,
@@ -198,6 +199,29 @@ impl LoopBody {
     /// Adds an instruction.
     pub fn push(&mut self, op: Op) {
         self.ops.push(op);
+    }
+
+    /// Adds an instruction with a result, of the given units and latency, and
+    /// gives the result's register.
+    pub fn op(
+        &mut self,
+        code: Code,
+        class: RegClass,
+        operands: Vec<Operand>,
+        (units, latency): (Units, u8),
+        note: u32,
+    ) -> Reg {
+        let reg = self.reg(class);
+        let (dest, tied, mask, ahead) = (Some(reg), false, None, false);
+        self.push(Op { code, dest, tied, operands, mask, latency, units, note, ahead });
+        reg
+    }
+
+    /// Adds a store of `reg`.
+    pub fn store(&mut self, code: Code, address: Address, reg: Reg, units: Units, note: u32) {
+        let operands = vec![Operand::Memory(address), Operand::Reg(reg)];
+        let (dest, tied, mask, latency, ahead) = (None, false, None, 0, false);
+        self.push(Op { code, dest, tied, operands, mask, latency, units, note, ahead });
     }
 
     /// Adds a note, and gives its number.

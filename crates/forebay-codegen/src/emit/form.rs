@@ -7,6 +7,8 @@
 //! all its codes and takes longer to build, on first use, than a filter takes
 //! to compile.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use iced_x86::{Code, IcedError, Instruction, OpKind, Register};
@@ -36,8 +38,6 @@ pub enum OperandForm {
     Mask,
     /// Memory only.
     Memory,
-    /// Memory at each lane of a vector register of 512 bits.
-    MemoryByZmm,
     /// A number.
     Immediate,
 }
@@ -68,8 +68,6 @@ impl OperandForm {
             bits(rest)
         } else if token.starts_with('m') {
             Some(Self::Memory)
-        } else if token == "vm32z" {
-            Some(Self::MemoryByZmm)
         } else {
             None
         }
@@ -99,7 +97,7 @@ impl OperandForm {
             Self::General64 => general(Register::RAX),
             Self::Xmm => vector(Register::XMM0),
             Self::Ymm => vector(Register::YMM0),
-            Self::Zmm | Self::MemoryByZmm => vector(Register::ZMM0),
+            Self::Zmm => vector(Register::ZMM0),
             Self::Mask => (Register::K0..=Register::K7).contains(&whole).then_some(whole),
             Self::Memory | Self::Immediate => None,
         }
@@ -121,9 +119,17 @@ pub struct Form {
 
 impl Form {
     /// The form of `code`; `None` for an instruction with operands that no
-    /// [`Op`] can have.
+    /// [`Op`] can have. Each is read once a thread: a filter has a dozen codes,
+    /// and writing out their names took a twentieth of its compilation.
     #[must_use]
     pub fn of(code: Code) -> Option<Self> {
+        thread_local! {
+            static KNOWN: RefCell<HashMap<Code, Option<Form>>> = RefCell::default();
+        }
+        KNOWN.with_borrow_mut(|known| *known.entry(code).or_insert_with(|| Self::read(code)))
+    }
+
+    fn read(code: Code) -> Option<Self> {
         let mut name = String::with_capacity(64);
         write!(name, "{code:?}").ok()?;
         let mut tokens = name.split('_').peekable();
@@ -252,7 +258,8 @@ impl<'a> Encoding<'a> {
         }
         if let Some(mask) = self.op.mask {
             instruction.set_op_mask(self.register(placement, mask, OperandForm::Mask)?);
-            instruction.set_zeroing_masking(self.form.zeroing && self.op.dest.is_some());
+            let zeroing = self.form.zeroing && self.op.dest.is_some() && !self.op.tied;
+            instruction.set_zeroing_masking(zeroing);
         }
         match constant {
             Some((id, plus)) => assembler.push_with_constant(&instruction, id, plus),
@@ -294,9 +301,8 @@ impl<'a> Encoding<'a> {
         match address.index {
             Index::None => {}
             Index::Reg(reg, scale) => {
-                let by_lane = self.form.operands().contains(&OperandForm::MemoryByZmm);
-                let form = if by_lane { OperandForm::Zmm } else { OperandForm::General64 };
-                instruction.set_memory_index(self.register(placement, reg, form)?);
+                let index = self.register(placement, reg, OperandForm::General64)?;
+                instruction.set_memory_index(index);
                 instruction.set_memory_index_scale(u32::from(scale));
             }
             Index::Packet(scale) => {
@@ -360,12 +366,9 @@ mod tests {
             let position_dependent = position + 1;
             let register = match operand {
                 OperandForm::Immediate => continue,
-                OperandForm::Memory | OperandForm::MemoryByZmm => {
+                OperandForm::Memory => {
                     instruction.set_op_kind(position, OpKind::Memory);
                     instruction.set_memory_base(Register::RSI);
-                    if *operand == OperandForm::MemoryByZmm {
-                        instruction.set_memory_index(Register::ZMM7);
-                    }
                     continue;
                 }
                 OperandForm::Mask => Register::K0 + position_dependent,

@@ -135,9 +135,11 @@ impl Generator<'_> {
             self.registers.begin_node(places[id as usize], contents);
             let start = self.output.position();
             self.output.bind(self.labels[id as usize]);
-            self.output.note(self.title(id));
-            for &id in self.graph.fused.get(&id).map_or(&[][..], Vec::as_slice) {
+            if self.assembler.explains() {
                 self.output.note(self.title(id));
+                for &id in self.graph.fused.get(&id).map_or(&[][..], Vec::as_slice) {
+                    self.output.note(self.title(id));
+                }
             }
             if let (None, Some(block)) = (parent, self.graph.node(id).block) {
                 self.keep_arrivals(block);

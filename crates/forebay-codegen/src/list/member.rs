@@ -26,6 +26,9 @@ const FEW_BYTES: usize = 2;
 /// The slots of a bucket that are compared without a loop.
 const UNROLLED: usize = 4;
 
+/// How often buckets may be made twice as wide before one takes all constants.
+const WIDER: u32 = 4;
+
 /// Constants from which on a table with small buckets grows too large.
 const MANY: usize = 256;
 
@@ -152,17 +155,18 @@ impl Generator<'_> {
             Some(table) => return self.at_once(gpr, &table),
             None => {}
         }
-        let wider = (1..).map(|shift| bucket << shift);
-        match wider.take(32).find_map(|bucket| SetTable::build(constants, bucket)) {
-            Some(table) => self.slot_after_slot(gpr, &table),
-            None => self.equals_one(gpr, &Few::of(&[])),
-        }
+        let wider = (1..WIDER).map(|shift| bucket << shift);
+        let table = wider
+            .take_while(|&bucket| bucket < constants.len())
+            .find_map(|bucket| SetTable::build(constants, bucket))
+            .unwrap_or_else(|| one_bucket(constants));
+        self.slot_after_slot(gpr, &table)
     }
 
     /// The bucket that `gpr` belongs in, as a memory operand.
     fn bucket(&mut self, gpr: Gpr, table: &SetTable) -> (MemoryOperand, [Gpr; 2]) {
         let bytes = 4 * table.bucket;
-        let id = self.assembler.pool.add(&table.bytes(), bytes.min(64));
+        let id = self.assembler.pool.add(&table.bytes(), bytes.next_power_of_two().min(64));
         let base = self.registers.take(&[gpr], &mut self.output);
         self.output.address_of(base.r64(), id);
         if table.buckets() == 1 {
@@ -308,6 +312,11 @@ impl Vector {
     }
 }
 
+/// A table of one bucket, to be searched from its first slot to its last.
+fn one_bucket(constants: &[u32]) -> SetTable {
+    SetTable { multiplier: 1, shift: 32, bucket: constants.len(), slots: constants.to_vec() }
+}
+
 /// The constants that a load can give, as it gives them.
 pub(crate) fn constants(set: &[u32], reversed: Option<Width>) -> Vec<u32> {
     match reversed {
@@ -316,5 +325,19 @@ pub(crate) fn constants(set: &[u32], reversed: Option<Width>) -> Vec<u32> {
             let possible = set.iter().filter(|&&constant| constant <= width.max());
             possible.map(|&constant| reverse(width, constant)).collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bucket_has_all_constants_and_asks_for_no_hash() {
+        let constants: Vec<u32> = (0..37).map(|number| number << 20).collect();
+        let table = one_bucket(&constants);
+        assert_eq!((table.buckets(), table.bucket), (1, 37));
+        assert!(constants.iter().all(|&constant| table.contains(constant)));
+        assert!(!table.contains(1));
     }
 }

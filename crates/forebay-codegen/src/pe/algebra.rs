@@ -29,6 +29,13 @@ pub enum Test {
         /// Bits that count.
         care: u32,
     },
+    /// Each bit that counts says that its predicate does not hold.
+    NoneOf {
+        /// The plane.
+        plane: usize,
+        /// Bits that count, each of one predicate.
+        care: u32,
+    },
     /// The looked-up field was found.
     Found {
         /// The plane.
@@ -94,11 +101,25 @@ pub type Literal = (Test, bool);
 pub fn literals(literals: &[(Atom, bool)], layout: &Layout) -> Vec<Literal> {
     let held: Vec<Atom> = literals.iter().filter(|(_, holds)| *holds).map(|l| l.0).collect();
     let mut all: Vec<Literal> = tests(&held, layout).into_iter().map(|t| (t, true)).collect();
+    let mut none_of: Vec<(usize, u32)> = Vec::new();
     for (atom, _) in literals.iter().filter(|(_, holds)| !holds) {
-        // One test each, for an atom lies in one plane: the negation of several
-        // tests would be no conjunction.
-        all.extend(tests(&[*atom], layout).into_iter().map(|test| (test, false)));
+        match layout.place(atom) {
+            // A bit each: `not a and not b` is one test of both.
+            Some(place) if !matches!(atom, Atom::Member(..)) && place.care.is_power_of_two() => {
+                match none_of.iter_mut().find(|(plane, _)| *plane == place.plane) {
+                    Some((_, care)) => *care |= place.care,
+                    None => none_of.push((place.plane, place.care)),
+                }
+            }
+            // One test each, for an atom lies in one plane: the negation of
+            // several tests would be no conjunction.
+            _ => all.extend(tests(&[*atom], layout).into_iter().map(|test| (test, false))),
+        }
     }
+    all.extend(none_of.into_iter().map(|(plane, care)| match care.count_ones() {
+        1 => (Test::Signature { plane, care }, false),
+        _ => (Test::NoneOf { plane, care }, true),
+    }));
     all
 }
 
@@ -146,17 +167,27 @@ pub fn evaluate(
     group: impl Fn(&Node) -> Vec<Literal>,
     masks: &mut impl Masks,
 ) -> Outcome {
+    let groups: Vec<Vec<Literal>> = decision.nodes.iter().map(group).collect();
+    evaluate_groups(decision, &groups, masks)
+}
+
+/// What the decision function comes to; `groups` has the tests of each node.
+pub fn evaluate_groups(
+    decision: &Decision,
+    groups: &[Vec<Literal>],
+    masks: &mut impl Masks,
+) -> Outcome {
     let inverted = wanted_inverted(decision);
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(decision.nodes.len());
     let outcome = |target: Target, outcomes: &[Outcome]| match target {
         Target::End(accepted) => Outcome::Always(accepted),
         Target::Node(index) => outcomes[index],
     };
-    for (index, node) in decision.nodes.iter().enumerate() {
+    for ((index, node), group) in decision.nodes.iter().enumerate().zip(groups) {
         let then = outcome(node.then, &outcomes);
         let otherwise = outcome(node.otherwise, &outcomes);
         masks.note(&node.text);
-        let result = choose(&group(node), then, otherwise, inverted[index], masks);
+        let result = choose(group, then, otherwise, inverted[index], masks);
         outcomes.push(result);
     }
     outcome(decision.entry, &outcomes)
@@ -195,6 +226,10 @@ fn choose(
     masks: &mut impl Masks,
 ) -> Outcome {
     use Outcome::{Always, Packets};
+    // A conjunction of nothing holds.
+    if tests.is_empty() {
+        return then;
+    }
     let mask = match (then, otherwise) {
         (Always(a), Always(b)) if a == b => return Always(a),
         (Always(accepted), Always(_)) => {
@@ -228,7 +263,7 @@ fn so(tests: &[Literal], all: bool, under: Option<Reg>, masks: &mut impl Masks) 
         let reg = among.map(|mask| plain(mask, masks));
         among = Some(masks.test(*test, *holds, reg));
     }
-    // There is at least one test.
+    // `choose` has seen to it that there is a test.
     let mask = among.unwrap_or(Mask { reg: Reg(0), inverted: false });
     flip(mask, !all)
 }

@@ -9,8 +9,23 @@
 //! four times a nibble of a byte is taken for the length of an IP header, 20.
 //! Whoever uses an atom with assumptions must leave out the packets for which
 //! one of them is wrong.
+//!
+//! Values share operands, so that one of a hundred instructions may be read
+//! along 2^100 paths. What reads values as trees, here and in the loops made
+//! from atoms, relies on this: no value of an atom has more than
+//! [`MAX_OPERATIONS`] nodes as a tree, and none lies deeper. And no field of
+//! an atom ends beyond [`MAX_END`], so that places in packets are small
+//! numbers everywhere.
 
 use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, SetId, Value, ValueId, Width};
+
+/// Where the last field of a packet may end: far beyond any header, and no
+/// more than a caller can be asked to make readable.
+pub const MAX_END: u32 = 1 << 16;
+
+/// Nodes that a value may have as a tree; more is no filter that anyone
+/// writes.
+pub const MAX_OPERATIONS: u8 = 64;
 
 /// Bytes of the packet under a mask; the number they give is big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +97,7 @@ enum Shape {
     Number(u32),
     WireLength,
     /// The field times 2 to the power of `left`, or divided by that of −`left`.
+    /// `left` is 0 for an empty mask, and else between −32 and 32.
     Field {
         field: Field,
         left: i32,
@@ -92,6 +108,8 @@ enum Shape {
 #[derive(Debug)]
 pub struct Reader<'a> {
     function: &'a Function,
+    /// Of each value the nodes it has as a tree.
+    operations: Vec<u8>,
     /// What has been assumed so far.
     pub assumptions: Vec<Assumption>,
     /// Which of them the predicate read last relies on, a bit each.
@@ -102,13 +120,17 @@ impl<'a> Reader<'a> {
     /// A reader of `function`.
     #[must_use]
     pub fn new(function: &'a Function) -> Self {
-        Self { function, assumptions: Vec::new(), relied_on: 0 }
+        let operations = operations(function);
+        Self { function, operations, assumptions: Vec::new(), relied_on: 0 }
     }
 
     /// The literal that `predicate` is, and the assumptions it relies on as
     /// bits; nothing if no lane can hold it.
     pub fn literal(&mut self, predicate: &Predicate) -> Option<(Literal, u32)> {
         self.relied_on = 0;
+        if !predicate.operands().all(|value| self.is_small(value)) {
+            return None;
+        }
         let literal = match *predicate {
             Predicate::Captured { index, bytes } => {
                 let index = match index {
@@ -136,6 +158,12 @@ impl<'a> Reader<'a> {
         Some((literal, self.relied_on))
     }
 
+    /// Whether `value` may be read as a tree.
+    fn is_small(&self, value: ValueId) -> bool {
+        let operations = self.operations.get(value.0 as usize);
+        operations.is_some_and(|&operations| operations <= MAX_OPERATIONS)
+    }
+
     fn of_shape(&mut self, relation: Relation, left: ValueId, right: ValueId) -> Option<Literal> {
         let constant = self.function.as_constant(right)?;
         compare(self.shape(left)?, relation, constant)
@@ -145,8 +173,9 @@ impl<'a> Reader<'a> {
     fn computable(&mut self, value: ValueId) -> bool {
         match self.function.get(value) {
             Value::Constant(_) | Value::WireLength => true,
-            Value::Load { index: None, .. } => true,
-            Value::Load { index: Some(index), .. } => self.assumed(index).is_some(),
+            Value::Load { width, index, displacement } => {
+                self.field(width, index, displacement).is_some()
+            }
             Value::Binary { op: Arithmetic::Div | Arithmetic::Mod, .. } => false,
             Value::Binary { left, right, .. } => self.computable(left) && self.computable(right),
             Value::Parameter { .. } => false,
@@ -159,7 +188,14 @@ impl<'a> Reader<'a> {
             Some(index) => self.assumed(index)?,
             None => 0,
         };
-        index.checked_add(displacement)
+        index.checked_add(displacement).filter(|&offset| offset < MAX_END)
+    }
+
+    /// The bytes of a load, under the assumptions made before.
+    fn field(&mut self, width: Width, index: Option<ValueId>, displacement: u32) -> Option<Field> {
+        let offset = self.offset(index, displacement)?;
+        let field = Field { offset, bytes: width.bytes(), mask: width.max() };
+        (offset + field.bytes <= MAX_END).then_some(field)
     }
 
     fn shape(&mut self, value: ValueId) -> Option<Shape> {
@@ -167,8 +203,7 @@ impl<'a> Reader<'a> {
             Value::Constant(number) => Some(Shape::Number(number)),
             Value::WireLength => Some(Shape::WireLength),
             Value::Load { width, index, displacement } => {
-                let offset = self.offset(index, displacement)?;
-                let field = Field { offset, bytes: width.bytes(), mask: width.max() };
+                let field = self.field(width, index, displacement)?;
                 Some(Shape::Field { field, left: 0 })
             }
             Value::Binary { op, left, right } => {
@@ -208,6 +243,20 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Of each value the nodes it has as a tree, at most one more than are read.
+pub(super) fn operations(function: &Function) -> Vec<u8> {
+    let mut operations: Vec<u8> = Vec::with_capacity(function.values().len());
+    for value in function.values() {
+        // Operands come before what they are operands of.
+        let below = value
+            .operands()
+            .map(|ValueId(operand)| operations.get(operand as usize).copied().unwrap_or(u8::MAX));
+        let nodes = below.fold(1u8, u8::saturating_add);
+        operations.push(nodes.min(MAX_OPERATIONS + 1));
+    }
+    operations
+}
+
 /// `shape` after an operation with a constant, if it keeps a shape.
 fn shifted(shape: Shape, op: Arithmetic, constant: u32) -> Option<Shape> {
     let Shape::Field { field, left } = shape else { return None };
@@ -215,7 +264,7 @@ fn shifted(shape: Shape, op: Arithmetic, constant: u32) -> Option<Shape> {
     match op {
         Arithmetic::And => {
             let mask = field.mask & move_bits(constant, -left);
-            Some(Shape::Field { field: Field { mask, ..field }, left })
+            Some(placed(Field { mask, ..field }, left))
         }
         Arithmetic::Mul if constant.is_power_of_two() => {
             move_left(field, left, constant.trailing_zeros() as i32)
@@ -238,18 +287,23 @@ fn move_bits(number: u32, left: i32) -> u32 {
     }
 }
 
+/// A field, shifted; one of which no bit counts is 0 wherever it is.
+fn placed(field: Field, left: i32) -> Shape {
+    Shape::Field { field, left: if field.mask == 0 { 0 } else { left } }
+}
+
 /// A shift to the left that loses no bit.
 fn move_left(field: Field, left: i32, by: i32) -> Option<Shape> {
     let left = left + by;
     let lossless = left < 0 || u64::from(field.mask) << left.min(32) <= u64::from(u32::MAX);
-    lossless.then_some(Shape::Field { field, left })
+    lossless.then_some(placed(field, left))
 }
 
 /// A shift to the right; the bits it loses no longer count.
 fn move_right(field: Field, left: i32, by: i32) -> Option<Shape> {
     let left = left - by;
     let kept = if left < 0 { move_bits(u32::MAX, -left) } else { u32::MAX };
-    Some(Shape::Field { field: Field { mask: field.mask & kept, ..field }, left })
+    Some(placed(Field { mask: field.mask & kept, ..field }, left))
 }
 
 fn compare(shape: Shape, relation: Relation, constant: u32) -> Option<Literal> {
@@ -317,5 +371,84 @@ pub fn width(field: Field) -> Width {
         1 => Width::Byte,
         2 => Width::Half,
         _ => Width::Word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(function: &mut Function, width: Width, displacement: u32) -> ValueId {
+        function.value(Value::Load { width, index: None, displacement })
+    }
+
+    fn equals(function: &mut Function, left: ValueId, number: u32) -> Predicate {
+        let right = function.constant(number);
+        Predicate::Compare { relation: Relation::Equal, left, right }
+    }
+
+    #[test]
+    fn a_value_that_is_a_large_tree_is_no_atom() {
+        let mut function = Function::new();
+        let mut value = load(&mut function, Width::Byte, 0);
+        for doublings in 1..=2000 {
+            value =
+                function.value(Value::Binary { op: Arithmetic::Add, left: value, right: value });
+            let predicate = equals(&mut function, value, 5);
+            // 2^(n+1) - 1 nodes: 63 after five.
+            if doublings == 5 {
+                assert!(Reader::new(&function).literal(&predicate).is_some());
+            } else if doublings == 6 || doublings == 2000 {
+                assert_eq!(Reader::new(&function).literal(&predicate), None);
+            }
+        }
+        assert_eq!(operations(&function).into_iter().max(), Some(MAX_OPERATIONS + 1));
+    }
+
+    #[test]
+    fn a_field_that_ends_far_from_the_start_is_no_atom() {
+        let mut function = Function::new();
+        for (width, offset, fits) in [
+            (Width::Word, MAX_END - 4, true),
+            (Width::Word, MAX_END - 3, false),
+            (Width::Byte, MAX_END - 1, true),
+            (Width::Byte, MAX_END, false),
+            (Width::Byte, 1 << 31, false),
+            (Width::Word, u32::MAX, false),
+        ] {
+            let field = load(&mut function, width, offset);
+            let predicate = equals(&mut function, field, 1);
+            let literal = Reader::new(&function).literal(&predicate);
+            assert_eq!(literal.is_some(), fits, "{width:?} at {offset}");
+            // Nor can it be computed with.
+            let other = load(&mut function, Width::Byte, 0);
+            let op = Arithmetic::Sub;
+            let sum = function.value(Value::Binary { op, left: field, right: other });
+            let predicate = equals(&mut function, sum, 1);
+            let literal = Reader::new(&function).literal(&predicate);
+            assert_eq!(literal.is_some(), fits, "{width:?} at {offset}, computed with");
+        }
+    }
+
+    #[test]
+    fn what_has_no_bit_left_is_zero_however_far_it_is_shifted() {
+        let mut function = Function::new();
+        let byte = load(&mut function, Width::Byte, 0);
+        let mask = function.constant(0x100);
+        let mut value =
+            function.value(Value::Binary { op: Arithmetic::And, left: byte, right: mask });
+        let by = function.constant(31);
+        for _ in 0..20 {
+            value = function.value(Value::Binary { op: Arithmetic::Lsh, left: value, right: by });
+        }
+        for relation in [Relation::GreaterOrEqual, Relation::Equal] {
+            let mut holds = |number| {
+                let right = function.constant(number);
+                let predicate = Predicate::Compare { relation, left: value, right };
+                Reader::new(&function).literal(&predicate)
+            };
+            assert_eq!(holds(0), Some((Literal::Always(true), 0)));
+            assert_eq!(holds(1), Some((Literal::Always(false), 0)));
+        }
     }
 }

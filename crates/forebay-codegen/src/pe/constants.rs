@@ -74,7 +74,8 @@ pub(super) fn shuffle(layout: &Layout, plane: &Plane, pool: &mut Pool) -> PoolId
             };
             let within = wanted.wrapping_sub(chunks[chunk]) as usize;
             for packet in 0..layout.packets as usize {
-                let from = packet * share + chunk * 16 + within;
+                let first = if layout.merges() { 0 } else { packet * share };
+                let from = first + chunk * 16 + within;
                 // A shuffle within chunks of 16 wants the position in its own.
                 let index = if layout.any_byte { from } else { from % 16 };
                 bytes[packet * share + start + position] = index as u8;

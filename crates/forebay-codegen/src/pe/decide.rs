@@ -10,10 +10,10 @@
 use iced_x86::Code;
 
 use super::algebra::{Mask, Masks, Test, evaluate, literals, tests};
-use super::atom::Atom;
 use super::decision::Decision;
 use super::layout::Layout;
-use super::wide::{Wide, entry};
+use super::packets::entry;
+use super::wide::{Wide, loads};
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
@@ -21,6 +21,9 @@ use crate::mir::{Address, Base, Index, LoopBody, Operand, Reg, RegClass};
 
 /// Packets of a group.
 const LANES: u32 = 32;
+
+/// Constants kept in registers.
+const CONSTANTS: usize = 12;
 
 /// Kinds of comparison of `vpcmpuw`.
 const EQUAL: i32 = 0;
@@ -39,7 +42,7 @@ struct Builder<'a> {
 /// The decision loop.
 pub(super) fn body(decision: &Decision, layout: &Layout, pool: &mut Pool) -> LoopBody {
     let mut builder = Builder {
-        wide: Wide::new("decision", LANES, pool),
+        wide: Wide::new("decision", LANES, CONSTANTS, pool),
         layout,
         planes: vec![None; layout.planes.len() + layout.lookups.len()],
         captured: None,
@@ -78,7 +81,7 @@ impl Builder<'_> {
         for (half, displacement) in halves.iter_mut().zip([0, 64]) {
             let operands = vec![Operand::Reg(most), Operand::Memory(entry(table, displacement))];
             let code = Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32;
-            let cost = (Units::LOGIC_512.with_load(true), latency::SIMPLE);
+            let cost = (Units::LOGIC_512.with_load(), latency::SIMPLE);
             *half = wide.op(code, RegClass::Vector, operands, cost, None);
         }
         let packed = wide.op(
@@ -117,7 +120,7 @@ impl Builder<'_> {
         self.wide.compare(code, (lengths, constant), Some(kind), under)
     }
 
-    /// Notes the packets for which an assumption was wrong.
+    /// Notes the packets that are left to `list`.
     fn leaves(&mut self, decision: &Decision) {
         let mut all: Option<Reg> = None;
         for leave in &decision.leaves {
@@ -126,9 +129,9 @@ impl Builder<'_> {
             for test in leave.guard.iter().flat_map(|guard| tests(&[*guard], self.layout)) {
                 under = Some(self.test(test, true, under).reg);
             }
-            let assumed = Atom::Equal(leave.assumption.field, leave.assumption.value);
-            for test in tests(&[assumed], self.layout) {
-                let wrong = self.test(test, false, under).reg;
+            let (atom, holds) = leave.literal;
+            for test in tests(&[atom], self.layout) {
+                let wrong = self.test(test, holds, under).reg;
                 all = Some(match all {
                     Some(others) => self.or(others, wrong),
                     None => wrong,
@@ -154,6 +157,20 @@ impl Masks for Builder<'_> {
                 let care = self.wide.repeated(&(care as u16).to_le_bytes());
                 self.wide.compare(code, (signatures, care), None, under)
             }
+            Test::NoneOf { plane, care } => {
+                let signatures = self.plane(plane);
+                let care = self.wide.repeated(&(care as u16).to_le_bytes());
+                let cared = self.wide.op(
+                    Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
+                    RegClass::Vector,
+                    vec![Operand::Reg(signatures), care],
+                    (loads(Units::LOGIC_512, care), latency::SIMPLE),
+                    None,
+                );
+                let kind = if holds { EQUAL } else { NOT_EQUAL };
+                let code = Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8;
+                self.wide.compare(code, (cared, care), Some(kind), under)
+            }
             Test::Found { plane } => {
                 let code = if holds {
                     Code::EVEX_Vptestmw_kr_k1_zmm_zmmm512
@@ -163,8 +180,9 @@ impl Masks for Builder<'_> {
                 let found = self.plane(plane);
                 self.wide.compare(code, (found, Operand::Reg(found)), None, under)
             }
-            // Layouts hold no such atom.
-            Test::Lanes(_) => self.plane(0),
+            // Layouts hold no such atom. There is no code with a register that
+            // nothing sets: the encoder refuses it.
+            Test::Lanes(_) => self.wide.body.reg(RegClass::Mask),
             Test::Captured(bytes) => {
                 let lengths = self.captured();
                 self.compare(lengths, if holds { NOT_LESS } else { LESS }, bytes, under)

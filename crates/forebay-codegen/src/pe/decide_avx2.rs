@@ -8,7 +8,6 @@
 use iced_x86::Code;
 
 use super::algebra::{Mask, Masks, Outcome, Test, evaluate, literals, tests};
-use super::atom::Atom;
 use super::constants::{Constants, repeated};
 use super::decision::Decision;
 use super::extract_avx2::units;
@@ -16,7 +15,7 @@ use super::layout::Layout;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
-use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, PoolId, Reg, RegClass};
+use crate::mir::{Address, Base, Index, LoopBody, Operand, PoolId, Reg, RegClass};
 
 struct Builder<'a> {
     body: LoopBody,
@@ -53,21 +52,9 @@ impl Builder<'_> {
         code: Code,
         class: RegClass,
         operands: Vec<Operand>,
-        (units, latency): (Units, u8),
+        cost: (Units, u8),
     ) -> Reg {
-        let dest = self.body.reg(class);
-        self.body.push(Op {
-            code,
-            dest: Some(dest),
-            tied: false,
-            operands,
-            mask: None,
-            latency,
-            units,
-            note: self.note,
-            ahead: false,
-        });
-        dest
+        self.body.op(code, class, operands, cost, self.note)
     }
 
     /// Vector logic or arithmetic of two operands.
@@ -77,17 +64,7 @@ impl Builder<'_> {
     }
 
     fn store(&mut self, code: Code, address: Address, reg: Reg) {
-        self.body.push(Op {
-            code,
-            dest: None,
-            tied: false,
-            operands: vec![Operand::Memory(address), Operand::Reg(reg)],
-            mask: None,
-            latency: 0,
-            units: Units::STORE,
-            note: self.note,
-            ahead: false,
-        });
+        self.body.store(code, address, reg, Units::STORE, self.note);
     }
 
     fn narrow(&self) -> bool {
@@ -232,11 +209,12 @@ impl Builder<'_> {
             self.note("left to list");
             let mut under = None;
             for test in leave.guard.iter().flat_map(|guard| tests(&[*guard], self.layout)) {
-                under = Some(self.test(test, true, under).reg);
+                let guarded = self.test(test, true, under);
+                under = Some(if guarded.inverted { self.not(guarded.reg) } else { guarded.reg });
             }
-            let assumed = Atom::Equal(leave.assumption.field, leave.assumption.value);
-            for test in tests(&[assumed], self.layout) {
-                let wrong = self.test(test, false, under);
+            let (atom, holds) = leave.literal;
+            for test in tests(&[atom], self.layout) {
+                let wrong = self.test(test, holds, under);
                 let wrong = if wrong.inverted { self.not(wrong.reg) } else { wrong.reg };
                 all = Some(match all {
                     Some(others) => self.or(others, wrong),
@@ -278,6 +256,17 @@ impl Builder<'_> {
                 let cared = self.vector(code, Units::LOGIC, signatures, care);
                 Mask::plain(self.equal(cared, care))
             }
+            // Here bits are set where predicates hold.
+            Test::NoneOf { plane, care } => {
+                let signatures = self.plane(plane);
+                let id = self.lanes(care);
+                let care = self.constants.operand(&mut self.body, id);
+                let code = Code::VEX_Vpand_ymm_ymm_ymmm256;
+                let cared = self.vector(code, Units::LOGIC, signatures, care);
+                let id = self.lanes(0);
+                let zero = self.constants.operand(&mut self.body, id);
+                Mask::plain(self.equal(cared, zero))
+            }
             Test::Found { plane } => {
                 let signatures = self.plane(plane);
                 let id = self.lanes(0);
@@ -293,8 +282,9 @@ impl Builder<'_> {
                 let lengths = self.wire();
                 Mask::plain(self.at_least(lengths, bytes))
             }
-            // Layouts hold no such atom.
-            Test::Lanes(_) => Mask::plain(self.plane(0)),
+            // Layouts hold no such atom. There is no code with a register that
+            // nothing sets: the encoder refuses it.
+            Test::Lanes(_) => Mask::plain(self.body.reg(RegClass::Vector)),
             Test::WireEqual(bytes) => {
                 let lengths = self.wire();
                 let id = self.lanes(bytes);

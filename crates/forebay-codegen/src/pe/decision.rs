@@ -38,13 +38,13 @@ pub struct Node {
 }
 
 /// A condition under which a packet is left to `list`: the guard, if there is
-/// one, holds, and the assumption does not.
+/// one, holds, and so does the literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leave {
-    /// What holds for all packets that come to rely on the assumption.
+    /// What holds for all packets that come to rely on the opposite.
     pub guard: Option<Atom>,
-    /// What they rely on.
-    pub assumption: Assumption,
+    /// What they do not expect: an atom that holds, with `true`, or does not.
+    pub literal: (Atom, bool),
 }
 
 /// A decision function.
@@ -74,7 +74,14 @@ impl Decision {
     pub fn new(function: &Function, explain: bool) -> Result<Self, Unsuited> {
         let accept = accept_value(function)?;
         let mut reader = Reader::new(function);
-        let tests = read_tests(function, &mut reader)?;
+        let mut tests = read_tests(function, &mut reader)?;
+        let unlikely = unlikely(function, &tests);
+        let leaves = leaves(function, &tests, &reader.assumptions, &unlikely);
+        for index in unlikely {
+            if let Some(test) = &mut tests[index] {
+                test.literal = Literal::Always(false);
+            }
+        }
         // Whether one edge at most leads to what a block has become.
         let mut alone: Vec<bool> = edges_into(function)?.iter().map(|&edges| edges <= 1).collect();
         let mut targets = vec![Target::End(false); function.blocks.len()];
@@ -102,12 +109,15 @@ impl Decision {
                         Literal::Is(atom) => (atom, then, otherwise, text),
                         Literal::Not(atom) => (atom, otherwise, then, negated(&text)),
                     };
+                    if targets[then] == targets[otherwise] {
+                        // The block becomes what two edges lead to already.
+                        alone[index] = false;
+                    }
                     let way = |block: usize| (targets[block], alone[block]);
                     join(&mut nodes, atom, text, way(then), way(otherwise))
                 }
             };
         }
-        let leaves = leaves(function, &tests, &reader.assumptions);
         let entry = without_implied_lengths(&mut nodes, targets[0]);
         let (nodes, entry) = reachable(nodes, entry);
         Ok(Self { nodes, entry, accept, leaves })
@@ -129,9 +139,7 @@ impl Decision {
 
     /// All atoms that are evaluated, those of [`Decision::leaves`] included.
     pub fn atoms(&self) -> impl Iterator<Item = Atom> + '_ {
-        let of_leaves = self.leaves.iter().flat_map(|leave| {
-            [leave.guard, Some(Atom::Equal(leave.assumption.field, leave.assumption.value))]
-        });
+        let of_leaves = self.leaves.iter().flat_map(|leave| [leave.guard, Some(leave.literal.0)]);
         let literals = self.nodes.iter().flat_map(|node| &node.literals);
         literals.map(|(atom, _)| *atom).chain(of_leaves.flatten())
     }
@@ -289,34 +297,85 @@ fn edges_into(function: &Function) -> Result<Vec<u32>, Unsuited> {
     Ok(into)
 }
 
-/// For each assumption, when to leave packets to `list`.
-fn leaves(function: &Function, tests: &[Option<Test>], assumptions: &[Assumption]) -> Vec<Leave> {
-    if assumptions.is_empty() {
+/// Bytes from an IPv6 header's next-header field to that of a fragment header
+/// behind it (RFC 8200, sections 3 and 4.5), and the number of the latter.
+const TO_FRAGMENT: u32 = 34;
+const FRAGMENT: u32 = 44;
+
+/// Blocks that ask for the fragment header of IPv6 before they look into it.
+/// Hardly a packet has one, and what is in it lies far from all else that is
+/// looked at: those that have are left to `list`.
+fn unlikely(function: &Function, tests: &[Option<Test>]) -> Vec<usize> {
+    let field_of = |index: usize| match tests[index].as_ref()?.literal {
+        Literal::Is(Atom::Equal(field, _)) | Literal::Not(Atom::Equal(field, _)) => Some(field),
+        _ => None,
+    };
+    let looks_into = |mut index: usize, at: u32| {
+        // The length is asked for first.
+        while let (Some(test), Terminator::Test { then, .. }) =
+            (&tests[index], &function.blocks[index].end)
+            && matches!(test.literal, Literal::Is(Atom::Captured(_)))
+        {
+            index = then.target.0 as usize;
+        }
+        field_of(index).is_some_and(|field| field.offset == at && field.bytes == 1)
+    };
+    let asks = |&index: &usize| {
+        let Terminator::Test { then, .. } = &function.blocks[index].end else { return false };
+        let literal = tests[index].as_ref().map(|test| test.literal);
+        let Some(Literal::Is(Atom::Equal(field, FRAGMENT))) = literal else { return false };
+        field.bytes == 1
+            && field.mask == 0xff
+            && looks_into(then.target.0 as usize, field.offset.saturating_add(TO_FRAGMENT))
+    };
+    (0..function.blocks.len()).filter(asks).collect()
+}
+
+/// When to leave packets to `list`: if an assumption is wrong for a test that
+/// relies on it, or a test that was taken to fail holds.
+fn leaves(
+    function: &Function,
+    tests: &[Option<Test>],
+    assumptions: &[Assumption],
+    unlikely: &[usize],
+) -> Vec<Leave> {
+    if assumptions.is_empty() && unlikely.is_empty() {
         return Vec::new();
     }
     let dominators = Dominators::new(function);
-    assumptions
-        .iter()
-        .enumerate()
-        .map(|(bit, &assumption)| {
-            let users = tests.iter().enumerate().filter(|(_, test)| {
-                test.as_ref().is_some_and(|test| test.relied_on >> bit & 1 == 1)
-            });
-            let common = users
-                .map(|(index, _)| index)
-                .reduce(|a, b| dominators.common(a, b))
-                .unwrap_or_default();
-            let guard = dominators.guards(function, common).find_map(|(index, held)| {
-                let literal = tests[index].as_ref()?.literal;
-                match (literal, held) {
-                    (Literal::Is(atom @ Atom::Equal(..)), true)
-                    | (Literal::Not(atom @ Atom::Equal(..)), false) => Some(atom),
-                    _ => None,
-                }
-            });
-            Leave { guard, assumption }
+    let guard = |block: usize| {
+        dominators.guards(function, block).find_map(|(index, held)| {
+            match (tests[index].as_ref()?.literal, held) {
+                (Literal::Is(atom @ Atom::Equal(..)), true)
+                | (Literal::Not(atom @ Atom::Equal(..)), false) => Some(atom),
+                _ => None,
+            }
         })
-        .collect()
+    };
+    let wrong = assumptions.iter().enumerate().map(|(bit, assumption)| {
+        let users = tests
+            .iter()
+            .enumerate()
+            .filter(|(_, test)| test.as_ref().is_some_and(|test| test.relied_on >> bit & 1 == 1));
+        let common = users
+            .map(|(index, _)| index)
+            .reduce(|a, b| dominators.common(a, b))
+            .unwrap_or_default();
+        let literal = (Atom::Equal(assumption.field, assumption.value), false);
+        Leave { guard: guard(common), literal }
+    });
+    let mut leaves: Vec<Leave> = wrong.collect();
+    for &block in unlikely {
+        if let Some(Test { literal: Literal::Is(atom), .. }) = tests[block] {
+            // The field has this number by chance in hardly any other packet:
+            // a guard would cost more than it saves.
+            let leave = Leave { guard: None, literal: (atom, true) };
+            if !leaves.contains(&leave) {
+                leaves.push(leave);
+            }
+        }
+    }
+    leaves
 }
 
 /// Immediate dominators of a function that only goes forward (Cooper, Harvey

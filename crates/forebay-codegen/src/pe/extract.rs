@@ -13,12 +13,14 @@ use iced_x86::Code;
 use super::Unsuited;
 use super::constants::{Constants, filled, lanes, shuffle, whole_bytes};
 use super::layout::{Comparison, Layout, Lookup, Plane};
+use super::packets::{header, offset, prefetches, two_offsets};
+use super::wide::loads;
 use crate::code::Options;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
 use crate::mir::{
-    Address, Base, Index, Invariant, InvariantSource, LoopBody, Op, Operand, PoolId, Reg, RegClass,
+    Address, Base, Index, Invariant, InvariantSource, LoopBody, Operand, PoolId, Reg, RegClass,
 };
 use crate::tables::SetTable;
 
@@ -53,8 +55,7 @@ pub(super) struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     pub(super) fn new(layout: &'a Layout, load: Code, options: &Options) -> Self {
-        let mut body = LoopBody::new("extraction", layout.packets);
-        body.lookahead = u32::from(options.prefetch);
+        let body = LoopBody::new("extraction", layout.packets);
         let mut this = Self {
             body,
             constants: Constants::new(load, if layout.vector == 64 { 16 } else { 5 }),
@@ -62,65 +63,18 @@ impl<'a> Builder<'a> {
             offsets: Vec::new(),
         };
         let note = this.body.note("where the packet starts");
-        for packet in 0..layout.packets as i32 {
-            let offset = this.load_offset(4 * packet, note, false);
-            this.offsets.push(offset);
+        match layout.packets as i32 {
+            1 => this.offsets.push(offset(&mut this.body, 0, note, false)),
+            packets => {
+                for packet in (0..packets).step_by(2) {
+                    this.offsets.extend(two_offsets(&mut this.body, packet, note));
+                }
+            }
         }
         if options.prefetch > 0 {
-            this.prefetches(i32::from(options.prefetch));
+            prefetches(&mut this.body, layout.first_byte(), options.prefetch);
         }
         this
-    }
-
-    fn load_offset(&mut self, displacement: i32, note: u32, ahead: bool) -> Reg {
-        let address = Address {
-            base: Base::Table(Table::Offset),
-            index: Index::Packet(4),
-            displacement,
-            broadcast: false,
-        };
-        let dest = self.body.reg(RegClass::General);
-        self.body.push(Op {
-            code: Code::Mov_r32_rm32,
-            dest: Some(dest),
-            tied: false,
-            operands: vec![Operand::Memory(address)],
-            mask: None,
-            latency: 0,
-            units: Units::LOAD,
-            note,
-            ahead,
-        });
-        dest
-    }
-
-    fn prefetches(&mut self, distance: i32) {
-        let note = self.body.note(format!("prefetch, {distance} packets ahead"));
-        for packet in 0..self.layout.packets as i32 {
-            let offset = self.load_offset(4 * (packet + distance), note, true);
-            let address = self.header(offset, self.layout.first_byte());
-            self.body.push(Op {
-                code: Code::Prefetcht0_m8,
-                dest: None,
-                tied: false,
-                operands: vec![Operand::Memory(address)],
-                mask: None,
-                latency: 0,
-                units: Units::LOAD,
-                note,
-                ahead: true,
-            });
-        }
-    }
-
-    /// Byte `at` of the packet at `offset`.
-    pub(super) fn header(&self, offset: Reg, at: u32) -> Address {
-        Address {
-            base: Base::Table(Table::Base),
-            index: Index::Reg(offset, 1),
-            displacement: at as i32,
-            broadcast: false,
-        }
     }
 
     /// Where signatures of `plane` are stored, `packet` packets on.
@@ -132,45 +86,6 @@ impl<'a> Builder<'a> {
             displacement: (plane * self.layout.plane_bytes() + packet * bytes) as i32,
             broadcast: false,
         }
-    }
-
-    /// Appends an instruction with a result, and gives the register.
-    pub(super) fn op(
-        &mut self,
-        code: Code,
-        class: RegClass,
-        operands: Vec<Operand>,
-        (units, latency): (Units, u8),
-        note: u32,
-    ) -> Reg {
-        let dest = self.body.reg(class);
-        self.body.push(Op {
-            code,
-            dest: Some(dest),
-            tied: false,
-            operands,
-            mask: None,
-            latency,
-            units,
-            note,
-            ahead: false,
-        });
-        dest
-    }
-
-    /// Appends a store of `reg`.
-    pub(super) fn store(&mut self, code: Code, address: Address, reg: Reg, note: u32) {
-        self.body.push(Op {
-            code,
-            dest: None,
-            tied: false,
-            operands: vec![Operand::Memory(address), Operand::Reg(reg)],
-            mask: None,
-            latency: 0,
-            units: Units::STORE,
-            note,
-            ahead: false,
-        });
     }
 
     /// The bucket of a set that a packet's field would be in: the field's raw
@@ -190,8 +105,8 @@ impl<'a> Builder<'a> {
             2 => Code::Movzx_r32_rm16,
             _ => Code::Mov_r32_rm32,
         };
-        let at = Operand::Memory(self.header(offset, field.offset));
-        let mut raw = self.op(load, RegClass::General, vec![at], (Units::LOAD, 0), note);
+        let at = Operand::Memory(header(offset, field.offset));
+        let mut raw = self.body.op(load, RegClass::General, vec![at], (Units::LOAD, 0), note);
         let mask = swapped(field.mask, field.bytes);
         if field.mask != u32::MAX >> (32 - 8 * field.bytes) {
             let operands = vec![Operand::Reg(raw), Operand::Immediate(mask as i32)];
@@ -200,7 +115,7 @@ impl<'a> Builder<'a> {
         if table.buckets() == 1 {
             return (raw, Address { displacement: *start, ..super::constants::in_pool(tables) });
         }
-        let product = self.op(
+        let product = self.body.op(
             Code::Imul_r32_rm32_imm32,
             RegClass::General,
             vec![Operand::Reg(raw), Operand::Immediate(table.multiplier as i32)],
@@ -240,7 +155,7 @@ impl<'a> Builder<'a> {
         units: Units,
         note: u32,
     ) -> Reg {
-        let dest = self.op(code, RegClass::General, operands, (units, latency::SIMPLE), note);
+        let dest = self.body.op(code, RegClass::General, operands, (units, latency::SIMPLE), note);
         if let Some(op) = self.body.ops.last_mut() {
             op.tied = true;
         }
@@ -295,8 +210,9 @@ pub(super) fn body(
         let source = match vectors[plane.source] {
             Some(reg) => Operand::Reg(reg),
             None => {
-                let shared = layout.planes.iter().filter(|p| p.source == plane.source).count() > 1;
-                let source = builder.load(plane.source, !shared && layout.any_byte);
+                let uses = layout.planes.iter().filter(|p| p.source == plane.source).count();
+                let fold = layout.any_byte && (uses == 1 || layout.merges());
+                let source = builder.load(plane.source, fold);
                 if let Operand::Reg(reg) = source {
                     vectors[plane.source] = Some(reg);
                 }
@@ -320,20 +236,22 @@ impl Builder<'_> {
         let share = (self.layout.vector / self.layout.packets / 16) as usize;
         let note = self.body.note(format!("header bytes from {}", listed(&chunks)));
         let mut vector: Option<Reg> = None;
-        for packet in 0..self.layout.packets as usize {
+        let packets = if self.layout.merges() { 1 } else { self.layout.packets as usize };
+        for packet in 0..packets {
             for (chunk, count) in pieces(&chunks) {
-                let memory = Operand::Memory(self.header(self.offsets[packet], chunks[chunk]));
+                let memory = Operand::Memory(header(self.offsets[packet], chunks[chunk]));
                 let position = packet * share + chunk;
                 let Some(rest) = vector else {
                     if fold && count == 4 {
                         return memory;
                     }
                     let (code, units) = match count {
-                        4 => (Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, Units::LOAD_512),
+                        4 => (Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, Units::LOAD),
                         2 => (Code::EVEX_Vmovdqu64_ymm_k1z_ymmm256, Units::LOAD),
                         _ => (Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128, Units::LOAD),
                     };
-                    vector = Some(self.op(code, RegClass::Vector, vec![memory], (units, 0), note));
+                    vector =
+                        Some(self.body.op(code, RegClass::Vector, vec![memory], (units, 0), note));
                     continue;
                 };
                 let (code, number) = match count {
@@ -341,8 +259,8 @@ impl Builder<'_> {
                     _ => (Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8, position),
                 };
                 let operands = vec![Operand::Reg(rest), memory, Operand::Immediate(number as i32)];
-                let units = (Units::LOGIC_512.with_load(false), latency::SIMPLE);
-                vector = Some(self.op(code, RegClass::Vector, operands, units, note));
+                let units = (Units::LOGIC_512.with_load(), latency::SIMPLE);
+                vector = Some(self.body.op(code, RegClass::Vector, operands, units, note));
             }
         }
         // A source has a chunk at least, and a vector a packet.
@@ -353,55 +271,81 @@ impl Builder<'_> {
         let layout = self.layout;
         let note = self.body.note(format!("plane {index}: {} lanes", plane.elements.len()));
         let wide_load = matches!(source, Operand::Memory(_));
-        let units = if wide_load { Units::PORT_5.with_load(true) } else { Units::PORT_5 };
+        let units = if wide_load { Units::PORT_5.with_load() } else { Units::PORT_5 };
         let indices = shuffle(layout, plane, pool);
         let exact = whole_bytes(plane);
         let mut vector = if layout.any_byte {
             let by = Operand::Reg(self.constants.register(&mut self.body, indices));
-            let code = Code::EVEX_Vpermb_zmm_k1z_zmm_zmmm512;
-            let permuted =
-                self.op(code, RegClass::Vector, vec![by, source], (units, latency::CROSSING), note);
-            let filled = filled(layout, plane);
-            if exact && filled != u64::MAX {
-                let mask = self.body.reg(RegClass::Mask);
-                let source = InvariantSource::Mask(Code::VEX_Kmovq_kr_r64, filled);
-                self.body.invariants.push(Invariant { reg: mask, source });
-                if let Some(op) = self.body.ops.last_mut() {
-                    op.mask = Some(mask);
-                }
+            let filled = if exact { filled(layout, plane) } else { u64::MAX };
+            let permuted = self.permute(vec![by, source], filled, units, note);
+            if layout.merges() {
+                self.merge(permuted, by, plane.source, filled, note)
+            } else {
+                permuted
             }
-            permuted
         } else {
             let by = self.constants.operand(&mut self.body, indices);
             let code = Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
-            self.op(code, RegClass::Vector, vec![source, by], (units, latency::SIMPLE), note)
+            let cost = (loads(units, by), latency::SIMPLE);
+            self.body.op(code, RegClass::Vector, vec![source, by], cost, note)
         };
         if !exact {
             let mask = lanes(layout, plane, pool, |element| element.mask);
             let mask = self.constants.operand(&mut self.body, mask);
             let code = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
             let operands = vec![Operand::Reg(vector), mask];
-            vector = self.op(
-                code,
-                RegClass::Vector,
-                operands,
-                (Units::LOGIC_512, latency::SIMPLE),
-                note,
-            );
+            let cost = (loads(Units::LOGIC_512, mask), latency::SIMPLE);
+            vector = self.body.op(code, RegClass::Vector, operands, cost, note);
         }
         let constant = lanes(layout, plane, pool, |element| element.constant);
         let constant = self.constants.operand(&mut self.body, constant);
         let (code, kind) = comparison(plane);
         let operands = vec![Operand::Reg(vector), constant, Operand::Immediate(kind)];
-        let differs =
-            self.op(code, RegClass::Mask, operands, (Units::PORT_5, latency::CROSSING), note);
+        let cost = (loads(Units::PORT_5, constant), latency::CROSSING);
+        let differs = self.body.op(code, RegClass::Mask, operands, cost, note);
         let store = match layout.packets {
             1 => Code::VEX_Kmovw_m16_kr,
             2 => Code::VEX_Kmovd_m32_kr,
             _ => Code::VEX_Kmovq_m64_kr,
         };
         let address = self.signature(index, 0);
-        self.store(store, address, differs, note);
+        self.body.store(store, address, differs, Units::STORE, note);
+    }
+
+    /// Takes bytes from anywhere in a vector; 0 for those that `filled` lacks.
+    fn permute(&mut self, operands: Vec<Operand>, filled: u64, units: Units, note: u32) -> Reg {
+        let code = Code::EVEX_Vpermb_zmm_k1z_zmm_zmmm512;
+        let cost = (units, latency::CROSSING);
+        let permuted = self.body.op(code, RegClass::Vector, operands, cost, note);
+        if filled != u64::MAX {
+            let mask = self.body.reg(RegClass::Mask);
+            let source = InvariantSource::Mask(Code::VEX_Kmovq_kr_r64, filled);
+            self.body.invariants.push(Invariant { reg: mask, source });
+            if let Some(op) = self.body.ops.last_mut() {
+                op.mask = Some(mask);
+            }
+        }
+        permuted
+    }
+
+    /// Fills the shares of the packets after the first from vectors of their
+    /// own.
+    fn merge(&mut self, first: Reg, by: Operand, source: usize, filled: u64, note: u32) -> Reg {
+        let layout = self.layout;
+        let start = layout.sources[source].chunks.first().copied().unwrap_or_default();
+        let share = 64 / layout.packets;
+        let mut merged = first;
+        for packet in 1..layout.packets {
+            let own = (u64::MAX >> (64 - share)) << (packet * share);
+            let memory = Operand::Memory(header(self.offsets[packet as usize], start));
+            let units = Units::PORT_5.with_load();
+            let operands = vec![Operand::Reg(merged), by, memory];
+            merged = self.permute(operands, filled & own, units, note);
+            if let Some(op) = self.body.ops.last_mut() {
+                op.tied = true;
+            }
+        }
+        merged
     }
 
     /// A look-up for each packet: its signature has a bit set if the field is
@@ -410,7 +354,7 @@ impl Builder<'_> {
         let note = self.body.note(format!("byte {} in set {}", lookup.field.offset, lookup.set.0));
         for packet in 0..self.layout.packets as usize {
             let (raw, bucket) = self.bucket(lookup, table, id, self.offsets[packet], note);
-            let spread = self.op(
+            let spread = self.body.op(
                 Code::EVEX_Vpbroadcastd_zmm_k1z_r32,
                 RegClass::Vector,
                 vec![Operand::Reg(raw)],
@@ -419,15 +363,15 @@ impl Builder<'_> {
             );
             let operands =
                 vec![Operand::Reg(spread), Operand::Memory(bucket), Operand::Immediate(0)];
-            let found = self.op(
+            let found = self.body.op(
                 Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8,
                 RegClass::Mask,
                 operands,
-                (Units::PORT_5.with_load(true), latency::CROSSING),
+                (Units::PORT_5.with_load(), latency::CROSSING),
                 note,
             );
             let address = self.signature(plane, packet);
-            self.store(Code::VEX_Kmovw_m16_kr, address, found, note);
+            self.body.store(Code::VEX_Kmovw_m16_kr, address, found, Units::STORE, note);
         }
     }
 }

@@ -12,6 +12,7 @@ use super::Unsuited;
 use super::constants::{lanes, shuffle, whole_bytes};
 use super::extract::{Builder, listed, pieces, raw_tables};
 use super::layout::{Comparison, Layout, Lookup, Plane};
+use super::packets::header;
 use crate::code::Options;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
@@ -56,7 +57,7 @@ impl Builder<'_> {
         let mut vector: Option<Reg> = None;
         for packet in 0..self.layout.packets as usize {
             for (chunk, count) in pieces(&chunks) {
-                let memory = Operand::Memory(self.header(self.offsets[packet], chunks[chunk]));
+                let memory = Operand::Memory(header(self.offsets[packet], chunks[chunk]));
                 let position = packet * share + chunk;
                 let loaded = match vector {
                     None => {
@@ -65,14 +66,14 @@ impl Builder<'_> {
                         } else {
                             Code::VEX_Vmovdqu_xmm_xmmm128
                         };
-                        self.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0), note)
+                        self.body.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0), note)
                     }
                     Some(rest) => {
                         let at = Operand::Immediate(position as i32);
-                        let cost = (Units::LOGIC.with_load(false), latency::SIMPLE);
+                        let cost = (Units::LOGIC.with_load(), latency::SIMPLE);
                         let code = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
                         let operands = vec![Operand::Reg(rest), memory, at];
-                        self.op(code, RegClass::Vector, operands, cost, note)
+                        self.body.op(code, RegClass::Vector, operands, cost, note)
                     }
                 };
                 vector = Some(loaded);
@@ -87,7 +88,7 @@ impl Builder<'_> {
         let note = self.body.note(format!("plane {index}: {} lanes", plane.elements.len()));
         let indices = shuffle(layout, plane, pool);
         let indices = self.constants.operand(&mut self.body, indices);
-        let mut vector = self.op(
+        let mut vector = self.body.op(
             Code::VEX_Vpshufb_ymm_ymm_ymmm256,
             RegClass::Vector,
             vec![Operand::Reg(source), indices],
@@ -99,7 +100,8 @@ impl Builder<'_> {
             let mask = self.constants.operand(&mut self.body, mask);
             let code = Code::VEX_Vpand_ymm_ymm_ymmm256;
             let cost = (units(Units::LOGIC, mask), latency::SIMPLE);
-            vector = self.op(code, RegClass::Vector, vec![Operand::Reg(vector), mask], cost, note);
+            vector =
+                self.body.op(code, RegClass::Vector, vec![Operand::Reg(vector), mask], cost, note);
         }
         let constant = lanes(layout, plane, pool, |element| element.constant);
         let constant = self.constants.operand(&mut self.body, constant);
@@ -114,12 +116,12 @@ impl Builder<'_> {
             // At least the constant is what is the greater of both.
             Comparison::AtLeast => {
                 let operands = vec![Operand::Reg(vector), constant];
-                Operand::Reg(self.op(maximum, RegClass::Vector, operands, cost, note))
+                Operand::Reg(self.body.op(maximum, RegClass::Vector, operands, cost, note))
             }
         };
         let operands = vec![Operand::Reg(vector), other];
-        let agrees = self.op(equal, RegClass::Vector, operands, cost, note);
-        let bits = self.op(
+        let agrees = self.body.op(equal, RegClass::Vector, operands, cost, note);
+        let bits = self.body.op(
             Code::VEX_Vpmovmskb_r32_ymm,
             RegClass::General,
             vec![Operand::Reg(agrees)],
@@ -127,35 +129,35 @@ impl Builder<'_> {
             note,
         );
         let address = self.signature(index, 0);
-        self.store(Code::Mov_rm32_r32, address, bits, note);
+        self.body.store(Code::Mov_rm32_r32, address, bits, Units::STORE, note);
     }
 
     fn lookup_ymm(&mut self, plane: usize, lookup: &Lookup, table: &(SetTable, i32), id: PoolId) {
         let note = self.body.note(format!("byte {} in set {}", lookup.field.offset, lookup.set.0));
         for packet in 0..self.layout.packets as usize {
             let (raw, bucket) = self.bucket(lookup, table, id, self.offsets[packet], note);
-            let moved = self.op(
+            let moved = self.body.op(
                 Code::VEX_Vmovd_xmm_rm32,
                 RegClass::Vector,
                 vec![Operand::Reg(raw)],
                 (Units::PORT_5, latency::CROSSING),
                 note,
             );
-            let spread = self.op(
+            let spread = self.body.op(
                 Code::VEX_Vpbroadcastd_ymm_xmmm32,
                 RegClass::Vector,
                 vec![Operand::Reg(moved)],
                 (Units::PORT_5, latency::CROSSING),
                 note,
             );
-            let found = self.op(
+            let found = self.body.op(
                 Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256,
                 RegClass::Vector,
                 vec![Operand::Reg(spread), Operand::Memory(bucket)],
-                (Units::COMPARE.with_load(false), latency::SIMPLE),
+                (Units::COMPARE.with_load(), latency::SIMPLE),
                 note,
             );
-            let bits = self.op(
+            let bits = self.body.op(
                 Code::VEX_Vmovmskps_r32_ymm,
                 RegClass::General,
                 vec![Operand::Reg(found)],
@@ -165,12 +167,12 @@ impl Builder<'_> {
             let store =
                 if self.layout.bits == 16 { Code::Mov_rm16_r16 } else { Code::Mov_rm32_r32 };
             let address = self.signature(plane, packet);
-            self.store(store, address, bits, note);
+            self.body.store(store, address, bits, Units::STORE, note);
         }
     }
 }
 
 /// `units`, and a load if the operand is memory.
 pub(super) fn units(units: Units, operand: Operand) -> Units {
-    if matches!(operand, Operand::Memory(_)) { units.with_load(false) } else { units }
+    if matches!(operand, Operand::Memory(_)) { units.with_load() } else { units }
 }

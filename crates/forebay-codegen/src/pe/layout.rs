@@ -106,6 +106,9 @@ pub struct Layout {
     pub packets: u32,
     /// Bytes of a vector: 64 or 32.
     pub vector: u32,
+    /// Bytes of a packet that a source has: the packet's share of the vector,
+    /// or a whole vector, from which a shuffle fills that share.
+    pub window: u32,
     /// Whether shuffles take any byte of the vector.
     pub any_byte: bool,
     /// Bits of a packet's signature in a plane: 16 or 32.
@@ -119,6 +122,15 @@ pub struct Layout {
     places: HashMap<Atom, Place>,
 }
 
+/// Why atoms fit no layout of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Misfit {
+    /// An atom fits no lane.
+    Atom,
+    /// They take more than [`MAX_PLANES`].
+    Planes,
+}
+
 impl Layout {
     /// The layout with the least work for the atoms of `decision`.
     ///
@@ -130,12 +142,22 @@ impl Layout {
         options: &Options,
     ) -> Result<Self, Unsuited> {
         let wide = options.isa >= Isa::Avx512Bw;
-        let shapes: &[u32] = if wide { &[4, 2, 1] } else { &[2, 1] };
+        let shapes: &[(u32, u32)] = match options.isa {
+            Isa::Avx512Vbmi => &[(4, 16), (2, 32), (2, 64), (1, 64)],
+            _ if wide => &[(4, 16), (2, 32), (1, 64)],
+            _ => &[(2, 16), (1, 32)],
+        };
         let mut best: Option<(u32, Self)> = None;
         let mut planes = usize::MAX;
-        for &packets in shapes {
-            let Some(layout) = Self::of_shape(function, decision, options.isa, packets) else {
-                continue;
+        for &(packets, window) in shapes {
+            let shape = (packets, window);
+            let layout = match Self::of_shape(function, decision, options.isa, shape) {
+                Ok(layout) => layout,
+                Err(Misfit::Atom) => continue,
+                Err(Misfit::Planes) => {
+                    planes = planes.min(MAX_PLANES + 1);
+                    continue;
+                }
             };
             // Look-ups of several packets would take more registers than there are.
             let lookups = layout.lookups.len() as u32 * packets;
@@ -194,12 +216,18 @@ impl Layout {
         chunks.chain(self.lookups.iter().map(|lookup| lookup.field.offset)).min().unwrap_or(0)
     }
 
-    fn of_shape(function: &Function, decision: &Decision, isa: Isa, packets: u32) -> Option<Self> {
+    fn of_shape(
+        function: &Function,
+        decision: &Decision,
+        isa: Isa,
+        (packets, window): (u32, u32),
+    ) -> Result<Self, Misfit> {
         let wide = isa >= Isa::Avx512Bw;
         let vector = if wide { 64 } else { 32 };
         let mut layout = Self {
             packets,
             vector,
+            window,
             any_byte: isa >= Isa::Avx512Vbmi,
             bits: if wide { 16 } else { 32 / packets },
             sources: Vec::new(),
@@ -218,15 +246,22 @@ impl Layout {
                 }
                 Atom::AtLeast(field, constant) => {
                     let lane = layout.lane_bytes(Comparison::AtLeast, field.bytes);
-                    let element = order_element(field, constant, lane)?;
+                    let element = order_element(field, constant, lane).ok_or(Misfit::Atom)?;
                     parts.push((atom, Comparison::AtLeast, vec![element]));
                 }
                 Atom::Member(field, set) => members.push((atom, Lookup { field, set })),
                 Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
-                Atom::Computed(..) => return None,
+                Atom::Computed(..) => return Err(Misfit::Atom),
             }
         }
         layout.cover(parts.iter().map(|(_, _, elements)| elements.as_slice()));
+        if layout.merges() && layout.sources.iter().any(|source| runs(&source.chunks) > 1) {
+            return Err(Misfit::Atom);
+        }
+        // Each source is there for some atom, which lies in a plane of its own.
+        if layout.sources.len() > MAX_PLANES {
+            return Err(Misfit::Planes);
+        }
         for (atom, comparison, elements) in parts {
             if !layout.places.contains_key(&atom) {
                 let place = layout.put(comparison, elements)?;
@@ -241,7 +276,7 @@ impl Layout {
                 layout.places.insert(atom, Place { plane, care: u32::MAX });
             }
         }
-        Some(layout)
+        Ok(layout)
     }
 
     /// Bytes of a lane that compares `bytes` of a field.
@@ -252,6 +287,12 @@ impl Layout {
             // The next size that AVX2 compares; a byte would do for a byte.
             (_, Comparison::AtLeast) => bytes,
         }
+    }
+
+    /// Whether each packet has a source of its own, and shuffles merge them.
+    #[must_use]
+    pub fn merges(&self) -> bool {
+        self.window > self.share()
     }
 
     /// Bytes of the vector that belong to a packet.
@@ -271,9 +312,9 @@ impl Layout {
         spans.sort_unstable();
         let Some(&(first, _)) = spans.first() else { return };
         let end = spans.iter().map(|span| span.1).max().unwrap_or(first) + 1;
-        let share = self.share();
-        if self.any_byte && end - first <= share {
-            let chunks = (first..first + share).step_by(CHUNK as usize).collect();
+        let window = self.window;
+        if self.any_byte && end - first <= window {
+            let chunks = (first..first + window).step_by(CHUNK as usize).collect();
             self.sources.push(Source { chunks });
             return;
         }
@@ -283,71 +324,87 @@ impl Layout {
                 chunks.push(low);
             }
         }
-        for group in chunks.chunks((share / CHUNK) as usize) {
+        for group in chunks.chunks((window / CHUNK) as usize) {
             self.sources.push(Source { chunks: group.to_vec() });
         }
     }
 
     /// Gives `elements` lanes of one plane: one that has enough free, or that
     /// holds the same already, or a new one.
-    fn put(&mut self, comparison: Comparison, elements: Vec<Element>) -> Option<Place> {
-        let lane_bytes = elements.first()?.bytes.len() as u32;
+    fn put(&mut self, comparison: Comparison, elements: Vec<Element>) -> Result<Place, Misfit> {
+        let lane_bytes = elements.first().ok_or(Misfit::Atom)?.bytes.len() as u32;
         let found = elements.into_iter().map(|element| {
             let (source, chunk) = self.find_source(&element)?;
             Some((source, chunk, element))
         });
-        let elements: Vec<(usize, usize, Element)> = found.collect::<Option<_>>()?;
+        let elements: Vec<(usize, usize, Element)> =
+            found.collect::<Option<_>>().ok_or(Misfit::Atom)?;
         let source = elements[0].0;
         if elements.iter().any(|(other, _, _)| *other != source) {
-            return None;
+            return Err(Misfit::Atom);
         }
-        let new = Plane { source, lane_bytes, comparison, elements: Vec::new() };
+        let alike = |plane: &Plane| {
+            plane.source == source
+                && plane.comparison == comparison
+                && plane.lane_bytes == lane_bytes
+        };
         for index in 0..self.planes.len() {
             let plane = &self.planes[index];
-            let alike = plane.source == source
-                && plane.comparison == comparison
-                && plane.lane_bytes == lane_bytes;
-            if alike && let Some((plane, care)) = self.with(plane.clone(), &elements) {
-                self.planes[index] = plane;
-                return Some(Place { plane: index, care });
+            if let Some((added, care)) = alike(plane).then(|| self.with(plane, &elements)).flatten()
+            {
+                self.planes[index].elements.extend(added);
+                return Ok(Place { plane: index, care });
             }
         }
-        let (plane, care) = self.with(new, &elements)?;
+        if self.planes.len() == MAX_PLANES {
+            return Err(Misfit::Planes);
+        }
+        let mut plane = Plane { source, lane_bytes, comparison, elements: Vec::new() };
+        let (added, care) = self.with(&plane, &elements).ok_or(Misfit::Atom)?;
+        plane.elements = added;
         self.planes.push(plane);
-        Some(Place { plane: self.planes.len() - 1, care })
+        Ok(Place { plane: self.planes.len() - 1, care })
     }
 
-    /// `plane` with `elements`, each with the number of the chunk it must stay
-    /// in, and their signature bits; nothing if there are too few lanes.
-    fn with(&self, mut plane: Plane, elements: &[(usize, usize, Element)]) -> Option<(Plane, u32)> {
+    /// What `elements`, each with the number of the chunk it must stay in, add
+    /// to `plane`, and their signature bits; nothing if there are too few
+    /// lanes.
+    fn with(
+        &self,
+        plane: &Plane,
+        elements: &[(usize, usize, Element)],
+    ) -> Option<(Vec<Element>, u32)> {
         let mut care = 0;
+        let mut added: Vec<Element> = Vec::new();
         for (_, chunk, element) in elements {
             let same = |other: &&Element| {
                 other.bytes == element.bytes
                     && other.mask == element.mask
                     && other.constant == element.constant
             };
-            let lane = match plane.elements.iter().find(same) {
+            let lane = match plane.elements.iter().chain(&added).find(same) {
                 Some(other) => other.lane,
                 None => {
-                    let lane = self.free_lane(&plane, *chunk)?;
-                    plane.elements.push(Element { lane, ..element.clone() });
+                    let lane = self.free_lane(plane, &added, *chunk)?;
+                    added.push(Element { lane, ..element.clone() });
                     lane
                 }
             };
-            care |= self.care(&plane, lane);
+            care |= self.care(plane, lane);
         }
-        Some((plane, care))
+        Some((added, care))
     }
 
-    fn free_lane(&self, plane: &Plane, chunk: usize) -> Option<usize> {
+    /// A lane that neither `plane` nor what is `added` to it has taken.
+    fn free_lane(&self, plane: &Plane, added: &[Element], chunk: usize) -> Option<usize> {
         let mut lanes = if self.any_byte {
             0..(self.share() / plane.lane_bytes) as usize
         } else {
             let per_chunk = (CHUNK / plane.lane_bytes) as usize;
             chunk * per_chunk..(chunk + 1) * per_chunk
         };
-        lanes.find(|&lane| plane.elements.iter().all(|other| other.lane != lane))
+        let taken = |lane| plane.elements.iter().chain(added).any(|other| other.lane == lane);
+        lanes.find(|&lane| !taken(lane))
     }
 
     /// The source that has all bytes of `element`, and the number of its chunk
@@ -378,14 +435,21 @@ impl Layout {
     /// a cycle, shuffles and comparisons one a cycle, loads of vectors two.
     pub(super) fn work(&self, options: &Options) -> u32 {
         let packets = self.packets;
-        let loads: u32 = self.sources.iter().map(|source| packets * runs(&source.chunks)).sum();
         let planes = self.planes.len() as u32;
         let lookups = self.lookups.len() as u32;
+        let (loads, inserts, shuffles) = if self.merges() {
+            (packets * planes, 0, packets * planes)
+        } else {
+            let loads: u32 = self.sources.iter().map(|source| packets * runs(&source.chunks)).sum();
+            (loads, loads - self.sources.len() as u32, planes)
+        };
+        let offsets = if packets > 1 { packets * 3 / 2 } else { 1 };
         let ahead = if options.prefetch > 0 { 2 * packets } else { 0 };
-        let instructions = packets + ahead + loads + planes * 4 + lookups * packets * 7;
-        let inserts = loads - self.sources.len() as u32;
-        let shuffles = planes * 2 + inserts / 2 + lookups * packets;
-        let cycles = (64 * instructions / 6).max(64 * shuffles) / packets;
+        let instructions = offsets + ahead + loads + shuffles + planes * 3 + lookups * packets * 7;
+        // Shuffles and comparisons have one port, insertions also another.
+        let busy = (shuffles + planes + lookups * packets)
+            .max((shuffles + 2 * planes + inserts + lookups * packets).div_ceil(2));
+        let cycles = (64 * instructions / 6).max(64 * busy) / packets;
         // Reading a plane back and testing it in the decision loop.
         cycles + planes * 4 + lookups * 4
     }

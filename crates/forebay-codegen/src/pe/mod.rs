@@ -29,30 +29,36 @@
 //! | `extract`, `extract_avx2` | the extraction loop |
 //! | [`algebra`] | the decision function as operations on masks |
 //! | `decide`, `decide_avx2` | the decision loop |
-//! | `gather` | both in one loop, 16 packets an iteration, for few bytes or arithmetic |
+//! | `lanes` | both in one loop, 16 packets an iteration, for few bytes or arithmetic |
+//! | `columns` | the bytes of 16 packets that `lanes` compares |
+//! | `packets` | where packets lie |
 //! | `scalar` | both in one loop, a packet an iteration, in plain registers |
 
 pub mod algebra;
 pub mod atom;
+mod columns;
 mod constants;
 mod decide;
 mod decide_avx2;
 pub mod decision;
 mod extract;
 mod extract_avx2;
-mod gather;
+mod lanes;
 pub mod layout;
+mod packets;
 mod scalar;
 mod straighten;
 mod wide;
+
+use std::borrow::Cow;
 
 use forebay_filter::ir::Function;
 
 use crate::code::{Isa, Options};
 use crate::emit::pool::Pool;
 use crate::mir::LoopBody;
+use columns::Columns;
 use decision::Decision;
-use gather::Columns;
 use layout::Layout;
 use straighten::straighten;
 
@@ -75,7 +81,7 @@ pub enum Unsuited {
     #[error("no hash table was found for its set of {0} constants")]
     Set(usize),
     /// More predicates than signatures have room for.
-    #[error("its predicates take {0} signatures of 16 bits, and at most {max} fit", max = layout::MAX_PLANES)]
+    #[error("its predicates take {0} signatures of 16 bits or more, and at most {max} fit", max = layout::MAX_PLANES)]
     TooLarge(usize),
 }
 
@@ -96,49 +102,96 @@ pub struct Loops {
     pub leaves: bool,
 }
 
-/// The predicated loops of `function` at the level of `options`.
+/// A predicated form of a filter that has not been made yet.
+#[derive(Clone, Debug)]
+pub struct Form<'a> {
+    function: Cow<'a, Function>,
+    decision: Decision,
+    shape: Shape,
+    /// In 1/64 of a cycle a packet.
+    work: u32,
+}
+
+/// The kinds of loops there are.
+#[derive(Clone, Debug)]
+enum Shape {
+    /// Both in one loop, in plain registers.
+    Scalar,
+    /// Extraction and decision.
+    Signatures(Layout),
+    /// Both in one loop, in lanes of 32 bits.
+    Lanes(Columns),
+}
+
+/// The predicated forms of `function` at the level of `options`, that with the
+/// least work first. Loops of the first may turn out to need more registers
+/// than there are.
 ///
 /// # Errors
 /// Why it has none.
-pub fn select(function: &Function, options: &Options, pool: &mut Pool) -> Result<Loops, Unsuited> {
-    let straight = straighten(function);
-    let function = straight.as_ref().unwrap_or(function);
-    let decision = Decision::new(function, options.explain)?;
+pub fn forms<'a>(function: &'a Function, options: &Options) -> Result<Vec<Form<'a>>, Unsuited> {
+    let function = match straighten(function) {
+        Some(straight) => Cow::Owned(straight),
+        None => Cow::Borrowed(function),
+    };
+    let decision = Decision::new(&function, options.explain)?;
+    let mut shapes = Vec::new();
     if options.isa == Isa::Scalar {
-        return scalar::select(function, &decision, options);
-    }
-    if options.isa == Isa::Avx2 {
-        return signatures(
-            function,
-            &decision,
-            &choose(function, &decision, options)?,
-            options,
-            pool,
-        );
-    }
-    let layout = choose(function, &decision, options);
-    let columns = Columns::choose(function, &decision);
-    match (layout, columns) {
-        (Ok(layout), Some(columns))
-            if layout.work(options) + decision_work(&decision) <= columns.estimate(options) =>
+        shapes.push((0, Shape::Scalar));
+    } else {
+        if options.isa >= Isa::Avx512Bw
+            && let Some(columns) = Columns::choose(&function, &decision)
         {
-            signatures(function, &decision, &layout, options, pool)
+            shapes.push((columns.work(options), Shape::Lanes(columns)));
         }
-        (_, Some(columns)) => {
-            let body = gather::body(function, &decision, &columns, options, pool)?;
-            let lanes = body.step as usize;
-            Ok(Loops {
-                bodies: vec![body],
-                lanes,
-                reach: columns.reach(),
-                // Gathers take offsets for signed numbers.
-                last_offset: i32::MAX as usize,
-                scratch: 0,
-                leaves: !decision.leaves.is_empty(),
-            })
+        match choose(&function, &decision, options) {
+            Ok(layout) => {
+                let work = layout.work(options) + decision_work(&decision);
+                shapes.push((work, Shape::Signatures(layout)));
+            }
+            Err(unsuited) if shapes.is_empty() => return Err(unsuited),
+            Err(_) => {}
         }
-        (Ok(layout), None) => signatures(function, &decision, &layout, options, pool),
-        (Err(unsuited), None) => Err(unsuited),
+        shapes.sort_by_key(|(work, _)| *work);
+    }
+    let form = |(work, shape)| Form {
+        function: function.clone(),
+        decision: decision.clone(),
+        shape,
+        work,
+    };
+    Ok(shapes.into_iter().map(form).collect())
+}
+
+impl Form<'_> {
+    /// Cycles a packet that its loops are estimated to take.
+    #[must_use]
+    pub fn cycles(&self) -> f64 {
+        f64::from(self.work) / 64.0
+    }
+
+    /// Makes the loops.
+    ///
+    /// # Errors
+    /// When they cannot be made after all.
+    pub fn loops(&self, options: &Options, pool: &mut Pool) -> Result<Loops, Unsuited> {
+        let Self { function, decision, shape, .. } = self;
+        match shape {
+            Shape::Scalar => scalar::select(function, decision, options),
+            Shape::Signatures(layout) => signatures(function, decision, layout, options, pool),
+            Shape::Lanes(columns) => {
+                let body = lanes::body(function, decision, columns, options, pool)?;
+                let lanes = body.step as usize;
+                Ok(Loops {
+                    bodies: vec![body],
+                    lanes,
+                    reach: columns.reach(),
+                    last_offset: u32::MAX as usize,
+                    scratch: 0,
+                    leaves: !decision.leaves.is_empty(),
+                })
+            }
+        }
     }
 }
 
@@ -148,11 +201,10 @@ fn choose(function: &Function, decision: &Decision, options: &Options) -> Result
 }
 
 /// An estimate of the decision loop's work a packet, in 1/64 of a cycle: two
-/// instructions for each test and a dozen besides, for 32 packets; and what it
-/// costs to begin another loop.
+/// for each test and a dozen besides, and what it costs to begin another loop.
 fn decision_work(decision: &Decision) -> u32 {
     let tests: usize = decision.nodes.iter().map(|node| node.literals.len()).sum();
-    2 * tests as u32 + 48
+    2 * tests as u32 + 12 + 12
 }
 
 /// The two loops that go by signatures.

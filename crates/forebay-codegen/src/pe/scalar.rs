@@ -10,7 +10,7 @@
 use forebay_filter::ir::Function;
 use iced_x86::Code;
 
-use super::algebra::{Literal, Mask, Masks, Outcome, Test, evaluate};
+use super::algebra::{Literal, Mask, Masks, Outcome, Test, evaluate_groups};
 use super::atom::{Atom, Field};
 use super::decision::{Decision, Node};
 use super::{Loops, Unsuited};
@@ -26,6 +26,8 @@ struct Builder {
     /// The conjunctions that [`Test::Signature`] names, here just a number.
     conjunctions: Vec<Vec<Atom>>,
     note: u32,
+    /// Whether something was asked for that this loop does not compute.
+    unsuited: bool,
 }
 
 /// The loop of `decision`.
@@ -59,12 +61,12 @@ pub(super) fn select(
         let group = builder.group(node);
         groups.push(group);
     }
-    let number = |node: &Node| {
-        decision.nodes.iter().position(|other| std::ptr::eq(other, node)).unwrap_or_default()
-    };
-    let outcome = evaluate(decision, |node| groups[number(node)].clone(), &mut builder);
+    let outcome = evaluate_groups(decision, &groups, &mut builder);
     builder.verdict(outcome, decision.accept);
     builder.leaves(decision);
+    if builder.unsuited {
+        return Err(Unsuited::Predicate("one for vectors".to_owned()));
+    }
     Ok(Loops {
         bodies: vec![builder.body],
         lanes: 1,
@@ -81,7 +83,8 @@ impl Builder {
         body.lookahead = u32::from(options.prefetch);
         let note = body.note("where the packet starts");
         let offset = Reg(0);
-        let mut this = Self { body, offset, conjunctions: Vec::new(), note };
+        let conjunctions = Vec::new();
+        let mut this = Self { body, offset, conjunctions, note, unsuited: false };
         this.offset = this.load(Table::Offset, 0, false);
         let first = decision.atoms().filter_map(|atom| match atom {
             Atom::Equal(field, _) | Atom::AtLeast(field, _) => Some(field.offset),
@@ -246,9 +249,14 @@ impl Builder {
                 let reg = self.load(Table::WireLen, 0, false);
                 self.alu(Code::Xor_rm32_imm32, reg, Operand::Immediate(bytes as i32))
             }
-            // `select` has turned these away.
-            Atom::Member(..) | Atom::Computed(..) => self.offset,
+            Atom::Member(..) | Atom::Computed(..) => self.none(),
         }
+    }
+
+    /// Notes that there is no such loop. Some register has to be named still.
+    fn none(&mut self) -> Reg {
+        self.unsuited = true;
+        self.offset
     }
 
     /// 1 where all of `atoms` hold, else 0.
@@ -267,7 +275,8 @@ impl Builder {
                 None => difference,
             });
         }
-        let gathered = gathered.unwrap_or(self.offset);
+        // There is an atom, or this was not to be asked.
+        let gathered = gathered.unwrap_or_else(|| self.none());
         let less = self.alu(Code::Sub_rm64_imm32, gathered, Operand::Immediate(1));
         self.top_bit(less)
     }
@@ -304,9 +313,11 @@ impl Builder {
         let mut all: Option<Reg> = None;
         for leave in &decision.leaves {
             self.note("left to list");
-            let assumed = Atom::Equal(leave.assumption.field, leave.assumption.value);
-            let right = self.all(&[assumed]);
-            let mut wrong = self.not(right);
+            let (atom, holds) = leave.literal;
+            let mut wrong = self.all(&[atom]);
+            if !holds {
+                wrong = self.not(wrong);
+            }
             if let Some(guard) = leave.guard {
                 let guarded = self.all(&[guard]);
                 wrong = self.and(wrong, guarded);
@@ -330,9 +341,11 @@ impl Builder {
 
 impl Masks for Builder {
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
-        let Test::Signature { plane, .. } = test else { return Mask::plain(self.offset) };
-        let atoms = self.conjunctions[plane].clone();
-        let mask = self.all(&atoms);
+        let atoms = match test {
+            Test::Signature { plane, .. } => self.conjunctions.get(plane).cloned(),
+            _ => None,
+        };
+        let mask = self.all(&atoms.unwrap_or_default());
         match (under, holds) {
             (None, _) => Mask { reg: mask, inverted: !holds },
             (Some(under), true) => Mask::plain(self.and(mask, under)),

@@ -5,15 +5,24 @@
 //! Boolean function has no such thing, so the block is copied for each set of
 //! arguments, with all that uses the parameter further on. Blocks are copied in
 //! order, so that edges still lead forward; copies are bounded.
+//!
+//! Values are read as trees here, at most [`MAX_OPERATIONS`] nodes of each.
+//! A function with greater ones is given up: no lane would hold its predicates.
 
 use std::collections::HashMap;
 
 use forebay_filter::ir::simplify::simplify;
 use forebay_filter::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
 
+use super::atom::{MAX_OPERATIONS, operations};
+
 /// Copies that may come for each block, and some for small functions.
 const COPIES: usize = 4;
 const COPIES_BESIDES: usize = 64;
+
+/// Parameters that may be in scope: a filter has one or two, and copies are
+/// told apart by all of them.
+const MAX_IN_SCOPE: usize = 64;
 
 /// What parameters in scope stand for: values of the new function.
 type Scope = Vec<(ValueId, ValueId)>;
@@ -26,10 +35,11 @@ pub(super) fn straighten(function: &Function) -> Option<Function> {
     if none || function.has_backward_edges() {
         return None;
     }
-    let live = live_parameters(function);
-    let mut straight = Straight { function, live, result: Function::new(), copies: Vec::new() };
-    straight.copies.resize(function.blocks.len(), Vec::new());
-    straight.copies[0].push(Scope::new());
+    let live = live_parameters(function)?;
+    let copies = vec![Vec::new(); function.blocks.len()];
+    let numbers = HashMap::new();
+    let mut straight = Straight { function, live, result: Function::new(), copies, numbers };
+    straight.copies.first_mut()?.push(Scope::new());
     let blocks = straight.discover()?;
     straight.result.sets = function.sets.clone();
     straight.result.blocks = blocks;
@@ -38,53 +48,42 @@ pub(super) fn straighten(function: &Function) -> Option<Function> {
 }
 
 /// For each block, the parameters of other blocks that it or what follows uses,
-/// ascending.
-fn live_parameters(function: &Function) -> Vec<Vec<ValueId>> {
+/// ascending; nothing if they are too many, or a value too large a tree.
+fn live_parameters(function: &Function) -> Option<Vec<Vec<ValueId>>> {
+    let operations = operations(function);
+    let is_small = |value: &ValueId| operations[value.0 as usize] <= MAX_OPERATIONS;
     let mut live: Vec<Vec<ValueId>> = vec![Vec::new(); function.blocks.len()];
     for (index, block) in function.blocks.iter().enumerate().rev() {
+        let mut read: Vec<ValueId> = match &block.end {
+            Terminator::Return(value) => vec![*value],
+            Terminator::Test { predicate, .. } => predicate.operands().collect(),
+            Terminator::Jump(_) => Vec::new(),
+        };
+        read.extend(block.end.edges().flat_map(|edge| &edge.arguments));
+        if !read.iter().all(is_small) {
+            return None;
+        }
         let mut used = Vec::new();
-        match &block.end {
-            Terminator::Return(value) => parameters_of(function, *value, &mut used),
-            Terminator::Test { predicate, .. } => {
-                for value in operands(predicate) {
-                    parameters_of(function, value, &mut used);
-                }
-            }
-            Terminator::Jump(_) => {}
-        }
-        for edge in block.end.edges() {
-            for &argument in &edge.arguments {
-                parameters_of(function, argument, &mut used);
-            }
-            used.extend(&live[edge.target.0 as usize]);
-        }
-        used.retain(|parameter| !block.parameters.contains(parameter));
+        read.iter().for_each(|&value| parameters_of(function, value, &mut used));
+        used.extend(block.end.edges().flat_map(|edge| &live[edge.target.0 as usize]));
         used.sort_unstable();
         used.dedup();
+        used.retain(|parameter| !block.parameters.contains(parameter));
+        if used.len() + block.parameters.len() > MAX_IN_SCOPE {
+            return None;
+        }
         live[index] = used;
     }
-    live
+    Some(live)
 }
 
-fn operands(predicate: &Predicate) -> impl Iterator<Item = ValueId> {
-    let (first, second) = match *predicate {
-        Predicate::Captured { index, .. } => (index, None),
-        Predicate::Compare { left, right, .. } => (Some(left), Some(right)),
-        Predicate::Member { value, .. } => (Some(value), None),
-    };
-    first.into_iter().chain(second)
-}
-
+/// Adds the parameters that a small value depends on.
 fn parameters_of(function: &Function, value: ValueId, found: &mut Vec<ValueId>) {
-    match function.get(value) {
-        Value::Parameter { .. } => found.push(value),
-        Value::Load { index: Some(index), .. } => parameters_of(function, index, found),
-        Value::Binary { left, right, .. } => {
-            parameters_of(function, left, found);
-            parameters_of(function, right, found);
-        }
-        Value::Constant(_) | Value::WireLength | Value::Load { index: None, .. } => {}
+    let value_is = function.get(value);
+    if matches!(value_is, Value::Parameter { .. }) {
+        found.push(value);
     }
+    value_is.operands().for_each(|operand| parameters_of(function, operand, found));
 }
 
 struct Straight<'a> {
@@ -93,6 +92,8 @@ struct Straight<'a> {
     result: Function,
     /// The scopes in which each block is needed: a copy for each.
     copies: Vec<Vec<Scope>>,
+    /// The number of the copy of a block for a scope.
+    numbers: HashMap<(usize, Scope), usize>,
 }
 
 impl Straight<'_> {
@@ -170,11 +171,11 @@ impl Straight<'_> {
             let argument = self.rewrite(edge.arguments[position], scope, known);
             inner.push((parameter, argument));
         }
-        let still = |pair: &&(ValueId, ValueId)| self.live[target].contains(&pair.0);
+        let still = |pair: &&(ValueId, ValueId)| self.live[target].binary_search(&pair.0).is_ok();
         inner.extend(scope.iter().filter(still));
         let copies = &mut self.copies[target];
-        copies.iter().position(|copy| *copy == inner).unwrap_or_else(|| {
-            copies.push(inner);
+        *self.numbers.entry((target, inner)).or_insert_with_key(|(_, inner)| {
+            copies.push(inner.clone());
             copies.len() - 1
         })
     }
@@ -208,5 +209,59 @@ impl Straight<'_> {
         };
         known.insert(value, new);
         new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_filter::ir::{Arithmetic, Relation, Width};
+
+    use super::*;
+
+    /// A block that is entered from two tests with different values, `doublings`
+    /// times added to themselves, and compares its parameter with 5.
+    fn diamond(doublings: usize) -> Function {
+        let mut function = Function::new();
+        let entered = BlockId(1);
+        let parameter = function.value(Value::Parameter { block: entered, position: 0 });
+        let five = function.constant(5);
+        let mut values = [0, 1].map(|displacement| {
+            function.value(Value::Load { width: Width::Byte, index: None, displacement })
+        });
+        for _ in 0..doublings {
+            values = values.map(|value| {
+                function.value(Value::Binary { op: Arithmetic::Add, left: value, right: value })
+            });
+        }
+        let edges = values.map(|value| Edge { target: entered, arguments: vec![value] });
+        let [then, otherwise] = edges;
+        let compare = |left| Predicate::Compare { relation: Relation::Equal, left, right: five };
+        let end = Terminator::Test { predicate: compare(values[0]), then, otherwise };
+        function.blocks.push(Block { parameters: Vec::new(), end });
+        let (then, otherwise) = (Edge::to(BlockId(2)), Edge::to(BlockId(3)));
+        let end = Terminator::Test { predicate: compare(parameter), then, otherwise };
+        function.blocks.push(Block { parameters: vec![parameter], end });
+        for verdict in [1, 0] {
+            let end = Terminator::Return(function.constant(verdict));
+            function.blocks.push(Block { parameters: Vec::new(), end });
+        }
+        function
+    }
+
+    #[test]
+    fn a_block_is_copied_for_each_value_of_its_parameter() {
+        let straight = straighten(&diamond(0)).expect("it is small");
+        assert!(straight.blocks.iter().all(|block| block.parameters.is_empty()));
+        for bytes in [[5, 5], [5, 6], [6, 5], [6, 6]] {
+            assert_eq!(straight.run(&bytes, 2), diamond(0).run(&bytes, 2), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_large_trees_are_given_up() {
+        assert!(straighten(&diamond(5)).is_some());
+        for doublings in [6, 100, 2000] {
+            assert!(straighten(&diamond(doublings)).is_none());
+        }
     }
 }

@@ -4,13 +4,11 @@ use iced_x86::Code;
 
 use super::algebra::Outcome;
 use super::constants::{Constants, repeated};
+use super::packets::entry;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
-use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg, RegClass};
-
-/// Constants that a loop keeps in registers.
-const CONSTANTS: usize = 12;
+use crate::mir::{Address, Base, Index, LoopBody, Operand, Reg, RegClass};
 
 /// A loop under construction.
 pub(super) struct Wide<'a> {
@@ -20,19 +18,15 @@ pub(super) struct Wide<'a> {
     pub(super) note: u32,
 }
 
-/// An entry of a table of 32-bit numbers, `displacement` bytes on.
-pub(super) fn entry(table: Table, displacement: i32) -> Address {
-    Address { base: Base::Table(table), index: Index::Packet(4), displacement, broadcast: false }
-}
-
 /// `units`, and a load if the operand is memory.
 pub(super) fn loads(units: Units, operand: Operand) -> Units {
-    if matches!(operand, Operand::Memory(_)) { units.with_load(true) } else { units }
+    if matches!(operand, Operand::Memory(_)) { units.with_load() } else { units }
 }
 
 impl<'a> Wide<'a> {
-    pub(super) fn new(name: &'static str, step: u32, pool: &'a mut Pool) -> Self {
-        let constants = Constants::new(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, CONSTANTS);
+    /// A loop that keeps `constants` of its constants in registers.
+    pub(super) fn new(name: &'static str, step: u32, constants: usize, pool: &'a mut Pool) -> Self {
+        let constants = Constants::new(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, constants);
         Self { body: LoopBody::new(name, step), constants, pool, note: 0 }
     }
 
@@ -45,43 +39,25 @@ impl<'a> Wide<'a> {
         code: Code,
         class: RegClass,
         operands: Vec<Operand>,
-        (units, latency): (Units, u8),
+        cost: (Units, u8),
         mask: Option<Reg>,
     ) -> Reg {
-        let dest = self.body.reg(class);
-        self.body.push(Op {
-            code,
-            dest: Some(dest),
-            tied: false,
-            operands,
-            mask,
-            latency,
-            units,
-            note: self.note,
-            ahead: false,
-        });
+        let dest = self.body.op(code, class, operands, cost, self.note);
+        if let Some(op) = self.body.ops.last_mut() {
+            op.mask = mask;
+        }
         dest
     }
 
     pub(super) fn store(&mut self, code: Code, address: Address, reg: Reg, units: Units) {
-        self.body.push(Op {
-            code,
-            dest: None,
-            tied: false,
-            operands: vec![Operand::Memory(address), Operand::Reg(reg)],
-            mask: None,
-            latency: 0,
-            units,
-            note: self.note,
-            ahead: false,
-        });
+        self.body.store(code, address, reg, units, self.note);
     }
 
     /// A whole vector from memory.
     pub(super) fn load(&mut self, address: Address) -> Reg {
         let code = Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512;
         let memory = vec![Operand::Memory(address)];
-        self.op(code, RegClass::Vector, memory, (Units::LOAD_512, 0), None)
+        self.op(code, RegClass::Vector, memory, (Units::LOAD, 0), None)
     }
 
     /// A vector that repeats `element`, as an operand.

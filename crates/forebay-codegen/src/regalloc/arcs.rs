@@ -71,7 +71,7 @@ pub fn colour(spans: &[(u32, u32)], period: u32, unroll: u32, colours: usize) ->
     cuts.sort_by_key(|&cut| live[cut as usize]);
     cuts.iter().take(CUTS).find_map(|&cut| {
         let mut search = Search::new(spans, period, unroll, colours, cut)?;
-        search.rest(0).then_some(search.colours)
+        search.rest().then_some(search.colours)
     })
 }
 
@@ -125,38 +125,54 @@ impl Search {
         Some(Self { arcs, lanes, colours: colour_of, budget })
     }
 
-    /// Colours the arcs from the one at `next` on, each with a colour that is
-    /// free for as long as it lasts. Colours free for the same time are as good
-    /// as one another; those taken again soon are tried first.
-    fn rest(&mut self, next: usize) -> bool {
-        let Some(&arc) = self.arcs.get(next) else { return true };
+    /// Colours all arcs, each with a colour that is free for as long as it
+    /// lasts. Colours free for the same time are as good as one another; those
+    /// taken again soon are tried first.
+    fn rest(&mut self) -> bool {
+        let mut choices: Vec<Choice> = Vec::with_capacity(self.arcs.len());
+        // Colours that are free up to here have been tried for the next arc.
         let mut tried = 0;
-        loop {
+        while let Some(&arc) = self.arcs.get(choices.len()) {
             if self.budget == 0 {
                 return false;
             }
             self.budget -= 1;
-            let free = |lane: &&Lane| {
-                lane.free_from <= arc.start && arc.end <= lane.free_to && lane.free_to > tried
-            };
-            let best = self.lanes.iter().filter(free).map(|lane| lane.free_to).min();
-            let Some(free_to) = best else { return false };
-            // Of these, one that was in use before: registers stay few.
-            let candidates = self
-                .lanes
-                .iter()
-                .enumerate()
-                .filter(|(_, lane)| lane.free_to == free_to && lane.free_from <= arc.start);
-            let lane = candidates.max_by_key(|(_, lane)| lane.free_from).map_or(0, |(at, _)| at);
-            let free_from = std::mem::replace(&mut self.lanes[lane].free_from, arc.end);
-            self.colours[arc.number as usize] = lane as u8;
-            if self.rest(next + 1) {
-                return true;
+            if let Some(lane) = self.lane_for(arc, tried) {
+                let Lane { free_from, free_to } = self.lanes[lane];
+                self.lanes[lane].free_from = arc.end;
+                self.colours[arc.number as usize] = lane as u8;
+                choices.push(Choice { lane, free_from, free_to });
+                tried = 0;
+            } else {
+                let Some(choice) = choices.pop() else { return false };
+                self.lanes[choice.lane].free_from = choice.free_from;
+                tried = choice.free_to;
             }
-            self.lanes[lane].free_from = free_from;
-            tried = free_to;
         }
+        true
     }
+
+    /// The colour for `arc` that is free for the shortest time beyond `tried`.
+    fn lane_for(&self, arc: Arc, tried: u32) -> Option<usize> {
+        let free = |lane: &&Lane| {
+            lane.free_from <= arc.start && arc.end <= lane.free_to && lane.free_to > tried
+        };
+        let free_to = self.lanes.iter().filter(free).map(|lane| lane.free_to).min()?;
+        // Of these, one that was in use before: registers stay few.
+        let candidates = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(_, lane)| lane.free_to == free_to && lane.free_from <= arc.start);
+        candidates.max_by_key(|(_, lane)| lane.free_from).map(|(at, _)| at)
+    }
+}
+
+/// A colour taken for an arc, and what was left of it before.
+struct Choice {
+    lane: usize,
+    free_from: u32,
+    free_to: u32,
 }
 
 #[cfg(test)]

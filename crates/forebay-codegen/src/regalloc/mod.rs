@@ -170,9 +170,7 @@ pub fn allocate(
     let mut shortage = None;
     // More names than are needed leave more ways to share registers.
     for unroll in [fewest, 2 * fewest] {
-        let fits =
-            unroll <= limits.unroll && (unroll == 1 || unroll * allocator.period <= limits.kernel);
-        if !fits {
+        if unroll > limits.unroll || unroll.saturating_mul(allocator.period) > limits.kernel {
             break;
         }
         match allocator.with_names(unroll) {

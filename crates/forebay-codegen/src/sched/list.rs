@@ -48,10 +48,10 @@ fn place_in_order(
             .max()
             .unwrap_or(0);
         let mut time = ready.max(least) as usize;
-        table.grow_for(node, time);
+        table.grow_to(time);
         while !table.fits(node, time) {
             time += 1;
-            table.grow_for(node, time);
+            table.grow_to(time);
         }
         table.take(node, time);
         times[node] = time as u32;

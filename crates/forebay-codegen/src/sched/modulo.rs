@@ -9,7 +9,7 @@
 
 use super::Schedule;
 use super::ddg::Ddg;
-use super::list::by_height;
+use super::list::{by_height, program_order};
 use super::resources::{ReservationTable, Resources};
 
 /// Placements an op, on average, before an II is given up. Rau finds twice the
@@ -25,9 +25,9 @@ pub enum Priority {
     /// Those first in the program. Selection finishes one thing before it
     /// starts another, and so does the schedule: fewer values are alive.
     Program,
-    /// The same, and each no earlier than its share of II: next to no ops of
-    /// different iterations overlap, and no more values are alive than in the
-    /// program.
+    /// The same, and each no earlier than if ops were issued in program order,
+    /// one iteration at a time: iterations overlap by what is left of that time
+    /// beyond II, and few more values are alive than in the program.
     Spread,
 }
 
@@ -55,24 +55,6 @@ pub fn modulo_schedule(
     Some(Schedule { ii, times })
 }
 
-/// Moves nodes that occupy units for several cycles to the front of `order`,
-/// with all they wait for: what is placed before them leaves no gap so long.
-fn long_first(ddg: &Ddg, resources: &Resources, order: &mut [u32]) {
-    let mut first: Vec<bool> = (0..ddg.nodes()).map(|node| resources.cycles(node) > 1).collect();
-    let mut stack: Vec<usize> = (0..ddg.nodes()).filter(|&node| first[node]).collect();
-    if stack.is_empty() {
-        return;
-    }
-    while let Some(node) = stack.pop() {
-        for edge in ddg.into(node) {
-            if !std::mem::replace(&mut first[edge.from as usize], true) {
-                stack.push(edge.from as usize);
-            }
-        }
-    }
-    order.sort_by_key(|&node| !first[node as usize]);
-}
-
 /// A partial schedule.
 struct Placing<'a> {
     ddg: &'a Ddg,
@@ -83,6 +65,8 @@ struct Placing<'a> {
     order: Vec<u32>,
     /// Place of each node in `order`.
     rank: Vec<u32>,
+    /// When each node would start in program order.
+    in_order: Vec<u32>,
     /// By place in `order`: whether it is still to be placed.
     waiting: Vec<u64>,
     placed: Vec<bool>,
@@ -94,15 +78,18 @@ struct Placing<'a> {
 impl<'a> Placing<'a> {
     fn new(ddg: &'a Ddg, resources: &'a Resources, ii: u32, priority: Priority) -> Self {
         let nodes = ddg.nodes();
-        let mut order = match priority {
+        let order = match priority {
             Priority::Height => by_height(&ddg.heights(ii)),
             Priority::Program | Priority::Spread => (0..nodes as u32).collect(),
         };
-        long_first(ddg, resources, &mut order);
         let mut rank = vec![0; nodes];
         for (place, &node) in order.iter().enumerate() {
             rank[node as usize] = place as u32;
         }
+        let in_order = match priority {
+            Priority::Spread => program_order(ddg, resources, nodes).times,
+            Priority::Height | Priority::Program => Vec::new(),
+        };
         let mut waiting = vec![u64::MAX; nodes.div_ceil(64)];
         if !nodes.is_multiple_of(64)
             && let Some(last) = waiting.last_mut()
@@ -116,6 +103,7 @@ impl<'a> Placing<'a> {
             priority,
             order,
             rank,
+            in_order,
             waiting,
             placed: vec![false; nodes],
             times: vec![0; nodes],
@@ -141,7 +129,7 @@ impl<'a> Placing<'a> {
     fn share(&self, node: usize) -> i64 {
         match self.priority {
             Priority::Height | Priority::Program => 0,
-            Priority::Spread => (node * self.ii as usize / self.times.len()) as i64,
+            Priority::Spread => i64::from(self.in_order[node]),
         }
     }
 
@@ -167,7 +155,8 @@ impl<'a> Placing<'a> {
         while !self.table.fits(node, row) {
             let competing = (0..self.times.len()).filter(|&other| {
                 self.placed[other]
-                    && self.table.competes(node, row, other, self.row(self.times[other]))
+                    && self.row(self.times[other]) == row
+                    && self.table.competes(node, other, row)
             });
             let Some(other) = competing.max_by_key(|&other| self.rank[other]) else { break };
             self.take_out(other);
@@ -235,15 +224,13 @@ mod tests {
         });
         let mut taken = vec![0; schedule.ii as usize];
         for (op, &time) in body.ops.iter().zip(&schedule.times) {
-            for cycle in 0..op.units.cycles() {
-                let choices = op.units.0.iter().filter(|&&choice| choice != 0).count();
-                taken[((time + cycle) % schedule.ii) as usize] += choices;
-            }
+            let choices = op.units.0.iter().filter(|&&choice| choice != 0).count();
+            taken[(time % schedule.ii) as usize] += choices;
         }
         kept && taken.iter().all(|&taken| taken <= most)
     }
 
-    const TWO: Units = Units::LOAD_512;
+    const TWO: Units = Units::LOAD;
 
     #[test]
     fn a_recurrence_over_two_iterations_sets_the_pace() {
@@ -256,19 +243,6 @@ mod tests {
             let schedule = modulo_schedule(&ddg, &resources, 3, 6, priority);
             assert!(schedule.is_some_and(|schedule| holds(&schedule, &ddg, &body, 2)));
         }
-    }
-
-    #[test]
-    fn gathers_are_placed_without_overlap_at_the_least_ii() {
-        let mut units = vec![TWO; 8];
-        units.extend([Units::GATHER_512; 3]);
-        let body = body(&units);
-        let ddg = Ddg::new(11, Vec::new());
-        let resources = Resources::of_loop(&body, 11);
-        assert_eq!(resources.res_mii().0, 24, "a gather takes two units of three");
-        let schedule = modulo_schedule(&ddg, &resources, 11, 24, Priority::Height)
-            .expect("24 rows hold gathers, and loads beside them");
-        assert!(holds(&schedule, &ddg, &body, 3));
     }
 
     proptest! {

@@ -107,10 +107,8 @@ fn reservations(text: &mut String, body: &LoopBody, placed: &Placed) {
     }
     text.push_str("  no unit\n");
     for row in 0..schedule.ii {
-        let after =
-            |op: usize| (row + schedule.ii - schedule.times[op] % schedule.ii) % schedule.ii;
         let ops: Vec<usize> =
-            (0..body.ops.len()).filter(|&op| after(op) < body.ops[op].units.cycles()).collect();
+            (0..body.ops.len()).filter(|&op| schedule.times[op] % schedule.ii == row).collect();
         let units = assign(body, &ops);
         let _ = write!(text, "{row:>5}");
         for op in units {

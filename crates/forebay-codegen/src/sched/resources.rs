@@ -9,8 +9,6 @@
 //! for asks that fall into it. The issue slots are one more such set. Counters
 //! are bytes, eight to a word, taken and compared a word at a time.
 //!
-//! An op that occupies its units for several cycles asks again in each.
-//!
 //! The same sets give ResMII: II cycles have II times as many units.
 
 use crate::machine::{ISSUE_WIDTH, Units};
@@ -38,13 +36,8 @@ pub struct Resources {
     capacities: Vec<u64>,
     /// For each node its kind: nodes of a kind ask for the same.
     kinds: Vec<u8>,
-    /// For each kind the cycles it asks for.
-    cycles: Vec<u32>,
-    /// Asks of each kind that fall into each bottleneck, kind by kind: in the
-    /// first cycle.
-    first: Vec<u64>,
-    /// In each further cycle, in which no slot is issued.
-    further: Vec<u64>,
+    /// Asks of each kind that fall into each bottleneck, kind by kind.
+    asks: Vec<u64>,
 }
 
 impl Resources {
@@ -70,8 +63,7 @@ impl Resources {
         );
         let words = bottlenecks.len().div_ceil(8);
         let mut capacities = vec![0; words];
-        let mut first = vec![0; distinct.len() * words];
-        let mut further = first.clone();
+        let mut asks = vec![0; distinct.len() * words];
         for (place, bottleneck) in bottlenecks.iter().enumerate() {
             let at = 8 * (place % 8);
             capacities[place / 8] |= u64::from(bottleneck.capacity) << at;
@@ -79,14 +71,10 @@ impl Resources {
                 // An op that asks for more than there is must still fit
                 // somewhere.
                 let count = asks_within(units, bottleneck.units).min(bottleneck.capacity);
-                first[kind * words + place / 8] |= u64::from(count) << at;
-                if bottleneck.units != 0 {
-                    further[kind * words + place / 8] |= u64::from(count) << at;
-                }
+                asks[kind * words + place / 8] |= u64::from(count) << at;
             }
         }
-        let cycles = distinct.iter().map(|units| units.map_or(1, Units::cycles)).collect();
-        Self { bottlenecks, words, capacities, kinds, cycles, first, further }
+        Self { bottlenecks, words, capacities, kinds, asks }
     }
 
     /// The least II whose units suffice, and what binds it.
@@ -94,40 +82,20 @@ impl Resources {
     pub fn res_mii(&self) -> (u32, Bottleneck) {
         let mut binding = (0, self.bottlenecks[0]);
         for (place, &bottleneck) in self.bottlenecks.iter().enumerate() {
-            let capacity = u32::from(bottleneck.capacity);
-            // Asks of all ops, and cycles of those that ask for so much that
-            // no two fit into a row.
-            let (mut total, mut alone) = (0, 0);
-            for node in 0..self.kinds.len() {
-                let asks =
-                    |cycle| u32::from(self.asks(node, cycle)[place / 8].to_le_bytes()[place % 8]);
-                total += asks(0) + (self.cycles(node) - 1) * asks(1);
-                if 2 * asks(0) > capacity {
-                    alone += self.cycles(node);
-                }
-            }
-            let cycles = total.div_ceil(capacity).max(alone);
+            let asks = (0..self.kinds.len())
+                .map(|node| u32::from(self.asks(node)[place / 8].to_le_bytes()[place % 8]));
+            let cycles = asks.sum::<u32>().div_ceil(u32::from(bottleneck.capacity));
             if cycles > binding.0 {
                 binding = (cycles, bottleneck);
             }
         }
-        // No op overlaps itself.
-        let longest = (0..self.kinds.len()).map(|node| self.cycles(node)).max().unwrap_or(0);
-        (binding.0.max(if longest > 1 { longest } else { 0 }), binding.1)
+        binding
     }
 
-    /// Cycles in which `node` occupies units.
-    #[must_use]
-    pub fn cycles(&self, node: usize) -> u32 {
-        self.cycles[usize::from(self.kinds[node])]
-    }
-
-    /// Asks of `node`, `cycle` cycles after its issue, that fall into each
-    /// bottleneck.
-    fn asks(&self, node: usize, cycle: u32) -> &[u64] {
+    /// Asks of `node` that fall into each bottleneck.
+    fn asks(&self, node: usize) -> &[u64] {
         let kind = usize::from(self.kinds[node]);
-        let asks = if cycle == 0 { &self.first } else { &self.further };
-        &asks[kind * self.words..(kind + 1) * self.words]
+        &self.asks[kind * self.words..(kind + 1) * self.words]
     }
 }
 
@@ -141,7 +109,7 @@ pub struct ReservationTable<'a> {
 }
 
 impl<'a> ReservationTable<'a> {
-    /// An empty table of `rows` cycles, no fewer than any op's own.
+    /// An empty table of `rows` cycles.
     #[must_use]
     pub fn new(resources: &'a Resources, rows: u32) -> Self {
         let rows = rows as usize;
@@ -151,59 +119,41 @@ impl<'a> ReservationTable<'a> {
     /// Whether `node` fits if it is issued in `row`.
     #[must_use]
     pub fn fits(&self, node: usize, row: usize) -> bool {
-        (0..self.resources.cycles(node)).all(|cycle| {
-            let asks = self.resources.asks(node, cycle).iter();
-            let left = &self.left[self.words(row, cycle)];
-            // A byte keeps its highest bit if it holds no less than is asked.
-            asks.zip(left).all(|(&asks, &left)| ((left | BEYOND) - asks) & BEYOND == BEYOND)
-        })
+        let asks = self.resources.asks(node).iter();
+        // A byte keeps its highest bit if it holds no less than is asked.
+        asks.zip(&self.left[self.words(row)])
+            .all(|(&asks, &left)| ((left | BEYOND) - asks) & BEYOND == BEYOND)
     }
 
-    /// Whether taking out `other`, issued in `its_row`, could help `node` to
-    /// fit in `row`.
+    /// Whether taking out `other`, issued in `row` as well, could help `node` to
+    /// fit there.
     #[must_use]
-    pub fn competes(&self, node: usize, row: usize, other: usize, its_row: usize) -> bool {
-        (0..self.resources.cycles(node)).any(|cycle| {
-            let at = (row + cycle as usize) % self.rows;
-            let its_cycle = ((at + self.rows - its_row) % self.rows) as u32;
-            its_cycle < self.resources.cycles(other)
-                && self
-                    .resources
-                    .asks(node, cycle)
-                    .iter()
-                    .zip(self.resources.asks(other, its_cycle))
-                    .zip(&self.left[self.words(at, 0)])
-                    .any(|((&mine, &its), &left)| {
-                        let short = !((left | BEYOND) - mine) & BEYOND;
-                        // A byte other than 0 carries into its highest bit.
-                        short & (its + (BEYOND - BEYOND / 0x80)) != 0
-                    })
+    pub fn competes(&self, node: usize, other: usize, row: usize) -> bool {
+        let asks = self.resources.asks(node).iter().zip(self.resources.asks(other));
+        asks.zip(&self.left[self.words(row)]).any(|((&mine, &its), &left)| {
+            let short = !((left | BEYOND) - mine) & BEYOND;
+            // A byte other than 0 carries into its highest bit.
+            short & (its + (BEYOND - BEYOND / 0x80)) != 0
         })
     }
 
     /// Takes what `node` asks for when issued in `row`, where it must fit.
     pub fn take(&mut self, node: usize, row: usize) {
-        for cycle in 0..self.resources.cycles(node) {
-            let words = self.words(row, cycle);
-            let asks = self.resources.asks(node, cycle);
-            self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left -= asks);
-        }
+        let words = self.words(row);
+        let asks = self.resources.asks(node);
+        self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left -= asks);
     }
 
     /// Gives back what `node` took when issued in `row`.
     pub fn release(&mut self, node: usize, row: usize) {
-        for cycle in 0..self.resources.cycles(node) {
-            let words = self.words(row, cycle);
-            let asks = self.resources.asks(node, cycle);
-            self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left += asks);
-        }
+        let words = self.words(row);
+        let asks = self.resources.asks(node);
+        self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left += asks);
     }
 
-    /// Adds empty rows so that `node` may be issued in `row` and does not
-    /// reach beyond the last.
-    pub fn grow_for(&mut self, node: usize, row: usize) {
-        let rows = row + self.resources.cycles(node) as usize;
-        while self.rows < rows {
+    /// Adds empty rows until there is `row`.
+    pub fn grow_to(&mut self, row: usize) {
+        while self.rows <= row {
             self.left.extend_from_slice(&self.resources.capacities);
             self.rows += 1;
         }
@@ -215,12 +165,8 @@ impl<'a> ReservationTable<'a> {
         self.rows
     }
 
-    /// The counts of the row `cycle` rows after `row`.
-    fn words(&self, row: usize, cycle: u32) -> std::ops::Range<usize> {
-        let mut row = row + cycle as usize;
-        if row >= self.rows {
-            row %= self.rows;
-        }
+    /// The counts of `row`.
+    fn words(&self, row: usize) -> std::ops::Range<usize> {
         row * self.resources.words..(row + 1) * self.resources.words
     }
 }
@@ -307,7 +253,7 @@ mod tests {
             table.take(node, 0);
         }
         assert!(!table.fits(3, 0), "p0, p1 and p5 are taken");
-        assert!(table.competes(3, 0, 1, 0));
+        assert!(table.competes(3, 1, 0));
         table.release(1, 0);
         assert!(table.fits(3, 0));
     }

@@ -111,20 +111,20 @@ pub(crate) fn extraction(planes: u32, lookahead: u32) -> LoopBody {
             Code::EVEX_Vpermb_zmm_k1z_zmm_zmmm512,
             Some(RegClass::Vector),
             vec![Operand::Reg(shuffle), in_packet(offset, 12)],
-            (Units::PORT_5.with_load(true), latency::CROSSING),
+            (Units::PORT_5.with_load(), latency::CROSSING),
         );
         sample.last().mask = Some(filled);
         let masked = sample.op(
             Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
             Some(RegClass::Vector),
             vec![Operand::Reg(bytes), in_pool(0, false)],
-            (Units::LOGIC_512.with_load(true), latency::SIMPLE),
+            (Units::LOGIC_512.with_load(), latency::SIMPLE),
         );
         let differs = sample.op(
             Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8,
             Some(RegClass::Mask),
             vec![Operand::Reg(masked), in_pool(1, false), Operand::Immediate(4)],
-            (Units::PORT_5.with_load(true), latency::CROSSING),
+            (Units::PORT_5.with_load(), latency::CROSSING),
         );
         sample.op(
             Code::VEX_Kmovw_m16_kr,
@@ -134,25 +134,6 @@ pub(crate) fn extraction(planes: u32, lookahead: u32) -> LoopBody {
         );
     }
     sample.body
-}
-
-/// A gather of what `index` addresses, into `into`, with an opmask of its own.
-pub(crate) fn gather(sample: &mut Sample, into: Reg, index: Reg, mask: Reg) -> Reg {
-    let simple = (Units::PORT_0, latency::SIMPLE);
-    let operands = vec![Operand::Reg(mask)];
-    let own = sample.op(Code::VEX_Kmovw_kr_km16, Some(RegClass::Mask), operands, simple);
-    let operands = vec![Operand::Reg(into)];
-    let copy = Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512;
-    let from = sample.op(copy, Some(RegClass::Vector), operands, (Units::NONE, 0));
-    let reg = sample.op(
-        Code::EVEX_Vpgatherdd_zmm_k1_vm32z,
-        Some(RegClass::Vector),
-        vec![Operand::Reg(from), in_packet(index, 12)],
-        (Units::GATHER_512, latency::GATHER),
-    );
-    sample.last().tied = true;
-    sample.last().mask = Some(own);
-    reg
 }
 
 /// What a random op is made of: its kind, which of the registers there are it
@@ -203,15 +184,10 @@ impl Known {
                 load,
             ));
         }
-        match kind % 15 {
-            0..=3 => self.general(sample, kind % 15, (a, b, number)),
-            4..=8 => self.vector(sample, kind % 15, (a, b, number)),
-            9..=11 => self.mask(sample, kind % 15, (a, b, number)),
-            14 => {
-                let [into, index] = [a, b].map(|choice| pick(&self.vector, choice));
-                let mask = pick(&self.mask, a);
-                self.vector.push(gather(sample, into, index, mask));
-            }
+        match kind % 14 {
+            0..=3 => self.general(sample, kind % 14, (a, b, number)),
+            4..=8 => self.vector(sample, kind % 14, (a, b, number)),
+            9..=11 => self.mask(sample, kind % 14, (a, b, number)),
             kind => self.store(sample, kind, (a, b, number)),
         }
     }
@@ -252,11 +228,11 @@ impl Known {
         let (code, operands, cost, tied) = match kind {
             4 => {
                 let memory = in_packet(pick(&self.general, a), i32::from(number));
-                let cost = (Units::LOAD_512, 0);
+                let cost = (Units::LOAD, 0);
                 (Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, vec![memory], cost, false)
             }
             5 => {
-                let cost = (Units::LOGIC_512.with_load(true), latency::SIMPLE);
+                let cost = (Units::LOGIC_512.with_load(), latency::SIMPLE);
                 let operands = vec![left, in_pool(0, true)];
                 (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, operands, cost, false)
             }

@@ -1,10 +1,10 @@
 //! The search for a schedule whose registers suffice.
 //!
-//! All tries but the last are at the least II: first with the latencies asked
-//! for and Rau's order, then with shorter latencies and in program order, which
-//! both make values live shorter. A processor that issues out of order loses
-//! less by operands that are not there yet than by a longer interval. Last,
-//! without latencies, II grows until registers suffice.
+//! All tries but the last are at the least II, and are for short loops: first
+//! with the latencies asked for and Rau's order, then with shorter latencies and
+//! in program order, which both make values live shorter. A processor that
+//! issues out of order loses less by operands that are not there yet than by a
+//! longer interval. Last, without latencies, II grows until registers suffice.
 
 use super::ddg::Ddg;
 use super::expand::expand;
@@ -23,6 +23,20 @@ const MAX_UNROLL: u32 = 8;
 
 /// The most ops in an unrolled kernel, about 6 KiB of code.
 const MAX_KERNEL_OPS: u32 = 768;
+
+/// The most ops of a loop that is pipelined. Placing ops takes time by the
+/// square of their number, and a processor that issues out of order looks a few
+/// hundred ahead: an iteration of more has enough to overlap by itself.
+const MAX_PIPELINED_OPS: usize = 600;
+
+/// The most ops of a loop whose latencies are asked for. Of longer ones a
+/// processor that issues out of order has an iteration's worth in flight as it
+/// is, and each schedule tried takes time.
+const MAX_LATENT_OPS: usize = 40;
+
+/// The most ops of a loop that is list-scheduled; longer ones stay in the order
+/// of selection.
+const MAX_SCHEDULED_OPS: usize = 2400;
 
 /// One loop, and what all its schedules have in common.
 pub(super) struct Search<'a> {
@@ -47,32 +61,35 @@ impl<'a> Search<'a> {
     }
 
     /// One iteration by itself: list-scheduled if registers suffice, or in
-    /// program order.
+    /// program order, for which a long loop is left.
     pub(super) fn single(&self, scheduling: Scheduling) -> Result<Placed, RegisterPressure> {
         let ops = self.body.ops.len();
-        let limits = Limits { unroll: 1, kernel: ops as u32 };
+        let limits = Limits { unroll: 1, kernel: ops.max(1) as u32 };
         let in_order = || list::program_order(&self.ddg, &self.resources, ops);
-        if scheduling == Scheduling::None {
+        let as_selected = match scheduling {
+            Scheduling::None => true,
+            Scheduling::List => ops > MAX_SCHEDULED_OPS,
+            // Packets that the pipelined form leaves are few.
+            Scheduling::Modulo => ops > MAX_LATENT_OPS,
+        };
+        if as_selected {
             return self.place(in_order(), limits);
         }
         let mut schedule = list::list_schedule(&self.ddg, &self.resources, ops);
-        shorten::shorten(self.body, &self.values, &self.ddg, &self.resources, &mut schedule);
+        if ops <= MAX_PIPELINED_OPS {
+            shorten::shorten(self.body, &self.values, &self.ddg, &self.resources, &mut schedule);
+        }
         self.place(schedule, limits).or_else(|_| self.place(in_order(), limits))
     }
 
     /// A pipelined form, if registers suffice for any.
     pub(super) fn pipeline(&self, one_by_one: u32) -> Option<Pipelined> {
-        if self.body.ops.is_empty() {
+        if self.body.ops.is_empty() || self.body.ops.len() > MAX_PIPELINED_OPS {
             return None;
         }
         let mii = self.bounds.mii();
-        let found = self.pipeline_at(&self.ddg, self.latencies, Priority::Height, mii);
-        if found.is_some() {
-            return found;
-        }
-        for latencies in self.latencies.shorter() {
-            let ddg = Ddg::of_loop(self.body, &self.values, latencies);
-            let found = self.pipeline_at(&ddg, latencies, Priority::Program, mii);
+        if self.body.ops.len() <= MAX_LATENT_OPS {
+            let found = self.pipeline_with_latencies(mii);
             if found.is_some() {
                 return found;
             }
@@ -89,6 +106,17 @@ impl<'a> Search<'a> {
             ii += 1 + ii / 16;
         }
         None
+    }
+
+    /// A pipelined form at the least II, with latencies.
+    fn pipeline_with_latencies(&self, mii: u32) -> Option<Pipelined> {
+        let found = self.pipeline_at(&self.ddg, self.latencies, Priority::Height, mii);
+        found.or_else(|| {
+            self.latencies.shorter().into_iter().find_map(|latencies| {
+                let ddg = Ddg::of_loop(self.body, &self.values, latencies);
+                self.pipeline_at(&ddg, latencies, Priority::Program, mii)
+            })
+        })
     }
 
     /// A pipelined form at an II of `ii`, if there is a schedule and registers

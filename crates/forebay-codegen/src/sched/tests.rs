@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use super::checker::{Violation, check};
 use super::expand::Expansion;
 use super::report::report;
-use super::samples::{Sample, at_packet, extraction, gather, in_packet, random_body};
+use super::samples::{Sample, at_packet, extraction, in_packet, random_body};
 use super::{Options, Pipelined, ScheduledLoop, schedule_loop};
 use crate::code::{Isa, Scheduling};
 use crate::convention::Table;
 use crate::machine::Units;
-use crate::mir::{LoopBody, Op, Operand, PoolId, Reg, RegClass};
+use crate::mir::{LoopBody, Operand, PoolId, Reg, RegClass};
 
 const MODULO: Options = Options { load_latency: 5, scheduling: Scheduling::Modulo };
 
@@ -109,7 +109,7 @@ fn a_unit_taken_twice_is_found() {
 #[test]
 fn a_row_of_too_many_ops_is_found() {
     let mut body = extraction(1, 0);
-    let store = Op { units: Units::NONE, ..body.ops[4].clone() };
+    let store = body.ops[4].clone();
     body.ops.extend(std::iter::repeat_n(store, 7));
     let mut scheduled = scheduled(&body);
     let schedule = &mut scheduled.pipelined.as_mut().expect("it is pipelined").placed.schedule;
@@ -226,6 +226,7 @@ fn an_operand_overwritten_in_place_is_found_where_it_is_wanted_later() {
     sample.last().code = Code::Add_rm32_imm8;
     sample.last().tied = true;
     let operands = vec![Operand::Reg(next), in_packet(offset, 0)];
+    let simple = (Units::ALU.with_load(), 1);
     sample.op(Code::Add_r32_rm32, Some(RegClass::General), operands, simple);
     sample.last().tied = true;
     let body = sample.body;
@@ -241,29 +242,102 @@ fn an_operand_overwritten_in_place_is_found_where_it_is_wanted_later() {
     assert!(matches!(check(&body, &scheduled), Err(Violation::Value { .. })));
 }
 
-#[test]
-fn a_mask_read_after_the_gather_that_clears_it_is_found() {
-    let mut sample = Sample::new(16);
-    let zeros = sample.vector_invariant(PoolId(0));
-    let ones = sample.mask_invariant(u64::MAX);
-    let load = (Units::LOAD_512, 0);
-    let code = Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512;
+/// `next = offset + 1` in 64 bits, where `offset` is wanted again.
+fn copied() -> (LoopBody, ScheduledLoop) {
+    let mut sample = Sample::new(1);
     let memory = vec![at_packet(Table::Offset, 4, 0)];
-    let index = sample.op(code, Some(RegClass::Vector), memory, load);
-    let first = gather(&mut sample, zeros, index, ones);
-    let own = sample.last().mask.expect("a gather has a mask");
-    let both = vec![Operand::Reg(first), Operand::Reg(index)];
-    let add = Code::EVEX_Vpaddd_ymm_k1z_ymm_ymmm256b32;
-    let sum = sample.op(add, Some(RegClass::Vector), both, (Units::LOGIC_512, 1));
-    let place = at_packet(Table::Verdict, 4, 0);
-    let code = Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm;
-    sample.op(code, None, vec![place, Operand::Reg(sum)], (Units::STORE_512, 0));
+    let load = (Units::LOAD, 0);
+    let offset = sample.op(Code::Mov_r32_rm32, Some(RegClass::General), memory, load);
+    let simple = (Units::ALU, 1);
+    for _ in 0..2 {
+        let operands = vec![Operand::Reg(offset), Operand::Immediate(1)];
+        let code = Code::Add_rm64_imm8;
+        let next = sample.op(code, Some(RegClass::General), operands, simple);
+        sample.last().tied = true;
+        let operands = vec![at_packet(Table::Verdict, 4, 0), Operand::Reg(next)];
+        sample.op(Code::Mov_rm32_r32, None, operands, (Units::STORE, 0));
+    }
     let scheduled = scheduled(&sample.body);
+    assert_eq!(scheduled.origin[..3], [Some(0), None, Some(1)], "a copy is made");
     assert_eq!(check(&sample.body, &scheduled), Ok(()));
-    // The sum under the mask that the gather cleared.
-    sample.body.ops[4].mask = Some(own);
-    let scheduled = schedule_loop(&sample.body, &MODULO, Isa::Avx512Vbmi).expect("registers");
-    assert!(matches!(check(&sample.body, &scheduled), Err(Violation::Value { op: 4, .. })));
+    (sample.body, scheduled)
+}
+
+#[test]
+fn a_copy_of_half_a_register_is_found() {
+    for (code, enough) in [
+        (Code::Mov_r64_rm64, true),
+        (Code::Mov_r32_rm32, false),
+        (Code::Mov_r16_rm16, false),
+        (Code::Mov_r8_rm8, false),
+    ] {
+        let (body, mut scheduled) = copied();
+        scheduled.body.ops[1].code = code;
+        let found = check(&body, &scheduled);
+        let as_expected = match found {
+            Ok(()) => enough,
+            Err(Violation::Body { op, .. }) => !enough && op == 1,
+            Err(_) => false,
+        };
+        assert!(as_expected, "{code:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_tied_operand_in_another_register_is_found() {
+    let (body, mut scheduled) = copied();
+    // The result in a register that nothing else is in.
+    let next = scheduled.body.ops[2].dest.expect("a sum has a result").0 as usize;
+    for placed in scheduled.pipelined.iter_mut().map(|pipelined| &mut pipelined.placed) {
+        let unroll = placed.allocation.unroll as usize;
+        placed.allocation.registers[next * unroll..][..unroll].fill(Register::R15);
+    }
+    let found = check(&body, &scheduled);
+    assert!(matches!(found, Err(Violation::Tied { op: 2, .. })), "{found:?}");
+}
+
+#[test]
+fn an_op_that_asks_for_no_unit_of_its_kind_is_found() {
+    for number in 0..extraction(2, 0).ops.len() {
+        let mut body = extraction(2, 0);
+        body.ops[number].units = Units::NONE;
+        let found = check(&body, &scheduled(&body));
+        assert!(
+            matches!(found, Err(Violation::Body { op, .. }) if op == number),
+            "{number}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_load_of_what_the_loop_stores_is_found() {
+    let mut body = extraction(1, 0);
+    body.ops[0].operands = vec![at_packet(Table::Scratch, 4, 0)];
+    let found = check(&body, &scheduled(&body));
+    assert!(matches!(found, Err(Violation::Body { op: 0, .. })), "{found:?}");
+}
+
+#[test]
+fn a_long_loop_is_not_pipelined() {
+    for (planes, pipelined) in [(2, true), (200, false), (700, false)] {
+        let mut sample = Sample::new(1);
+        let load = (Units::LOAD, 0);
+        for plane in 0..planes {
+            let memory = vec![at_packet(Table::Offset, 4, 4 * plane)];
+            let offset = sample.op(Code::Mov_r32_rm32, Some(RegClass::General), memory, load);
+            let memory = vec![in_packet(offset, 0)];
+            let byte = sample.op(Code::Movzx_r32_rm8, Some(RegClass::General), memory, load);
+            let operands = vec![Operand::Reg(byte), Operand::Immediate(1)];
+            let simple = (Units::ALU, 1);
+            let sum = sample.op(Code::Add_rm32_imm8, Some(RegClass::General), operands, simple);
+            sample.last().tied = true;
+            let operands = vec![at_packet(Table::Verdict, 4, 4 * plane), Operand::Reg(sum)];
+            sample.op(Code::Mov_rm32_r32, None, operands, (Units::STORE, 0));
+        }
+        let scheduled = scheduled(&sample.body);
+        assert_eq!(scheduled.pipelined.is_some(), pipelined, "{planes}");
+        assert_eq!(scheduled.single.schedule.times.len(), 4 * planes as usize);
+    }
 }
 
 #[test]
@@ -280,7 +354,7 @@ fn fewer_registers_make_for_a_longer_interval() {
     let mut masks: Vec<Reg> = Vec::new();
     for _ in 0..4 {
         let operands = vec![Operand::Reg(zero), at_packet(Table::Scratch, 2, 0)];
-        let cost = (Units::PORT_5.with_load(true), 3);
+        let cost = (Units::PORT_5.with_load(), 3);
         let code = Code::EVEX_Vptestmw_kr_k1_zmm_zmmm512;
         masks.push(sample.op(code, Some(RegClass::Mask), operands, cost));
     }
@@ -312,20 +386,21 @@ fn reports_fit_a_hundred_columns_and_never_change() {
 
 const REPORT: &str = "\
 loop sample: 7 ops, 1 packet an iteration
-  ResMII 2 (issue), RecMII 1, MII 2
-  II 2, 15 stages, kernel of 4 iterations, loads taken as 5 cycles
-  MaxLive: general 6 of 9, vector 9 of 32, opmask 5 of 7
+  ResMII 3 (ld0 ld1), RecMII 1, MII 3
+  II 3, 10 stages, kernel of 4 iterations, loads taken as 5 cycles
+  MaxLive: general 4 of 9, vector 6 of 32, opmask 4 of 7
 
-  row  ld0  ld1  ld2  st0  st1   p0   p1   p5   p6  p10  no unit
-    0    5    1    0    6    .    .    .    5    .    .
-    1    4    3    2    .    .    4    .    3    .    .
+  row  ld0  ld1  st0  st1   p0   p1   p5   p6  p10  no unit
+    0    1    0    6    .    .    .    .    .    .
+    1    5    4    .    .    4    .    5    .    .
+    2    3    2    .    .    .    .    3    .    .
 
    op time stage  instruction                                  for
     0    0     0  mov r1, [offset+4*i]                         what it is for
     1    0     0  mov r2, [offset+4*i+128]                     what it is for
-    2    5     2  prefetcht0 [packet+r2+12]                    what it is for
-    3    5     2  vpermb v4{k0}, v3, [packet+r1+12]            what it is for
-    4   13     6  vpandd v5, v4, [pool 0]                      what it is for
-    5   20    10  vpcmpd k6, v5, [pool 1], 4                   what it is for
-    6   28    14  kmovw [scratch+2*i], k6                      what it is for
+    2    5     1  prefetcht0 [packet+r2+12]                    what it is for
+    3    5     1  vpermb v4{k0}, v3, [packet+r1+12]            what it is for
+    4   13     4  vpandd v5, v4, [pool 0]                      what it is for
+    5   19     6  vpcmpd k6, v5, [pool 1], 4                   what it is for
+    6   27     9  kmovw [scratch+2*i], k6                      what it is for
 ";

@@ -6,7 +6,12 @@
 //!
 //! 1. **Body.** Every op asked for is there once, in the order given, and is
 //!    unchanged but for the first operand of a tied op, which may be a copy of
-//!    what was asked for. Every other op is such a copy, of a whole register.
+//!    what was asked for. Every other op is such a copy, of as much of the
+//!    register as the op reads that it is for.
+//!    Every op but a copy asks for units, one that loads for a load unit and
+//!    one that stores for a store unit: their kinds are as selection says.
+//!    No op loads from a table that another stores to, since the dependence
+//!    graph has no edges through memory.
 //! 2. **Dependences.** An op starts no earlier than the latency of each op
 //!    whose result it reads allows.
 //! 3. **Reservations.** In every row of the reservation table there is a unit
@@ -27,8 +32,10 @@ use iced_x86::{Mnemonic, Register};
 use super::{Latencies, Placed, Schedule, ScheduledLoop};
 use crate::code::Isa;
 use crate::convention::Table;
+use crate::emit::form::{Form, OperandForm};
+use crate::machine::unit::{LOAD_0, LOAD_1, STORE_0, STORE_1};
 use crate::machine::{ISSUE_WIDTH, UNITS};
-use crate::mir::{Base, LoopBody, Op, Operand, RegClass};
+use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg, RegClass};
 
 /// What is wrong with a scheduled loop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -159,10 +166,14 @@ fn check_body(source: &LoopBody, scheduled: &ScheduledLoop) -> Result<(), Violat
                 }
             }
             None if !is_copy(op) => return broken("a copy is expected where nothing is asked for"),
+            None if !copies_enough(op, &scheduled.body) => {
+                return broken("a copy of all that is read of the register is expected");
+            }
             None => {}
         }
     }
     let body = &scheduled.body;
+    check_units(body)?;
     let whole = next as usize == source.ops.len()
         && (body.step, body.lookahead) == (source.step, source.lookahead)
         && body.invariants == source.invariants
@@ -175,7 +186,110 @@ fn check_body(source: &LoopBody, scheduled: &ScheduledLoop) -> Result<(), Violat
     }
 }
 
-/// Whether `op` moves a whole register and does nothing else.
+/// Units of loads and of stores.
+const LOADS: u16 = LOAD_0 | LOAD_1;
+const STORES: u16 = STORE_0 | STORE_1;
+
+/// Part of rule 1: kinds of units, and no dependence through memory.
+fn check_units(body: &LoopBody) -> Result<(), Violation> {
+    let stored = |op: &Op| memory(op).filter(|_| accesses(op) == Access::Store);
+    let tables: Vec<Base> = body.ops.iter().filter_map(stored).collect();
+    for (number, op) in body.ops.iter().enumerate() {
+        let broken = |reason| Err(Violation::Body { op: number, reason });
+        let asks = |units: u16| op.units.0.iter().any(|&ask| ask != 0 && ask & !units == 0);
+        match accesses(op) {
+            Access::None if op.units.0 == [0; 2] && !is_copy(op) => {
+                return broken("it asks for no unit");
+            }
+            Access::Load if !asks(LOADS) => return broken("a load asks for no load unit"),
+            Access::Store if !asks(STORES) => return broken("a store asks for no store unit"),
+            Access::Load if memory(op).is_some_and(|base| tables.contains(&base)) => {
+                return broken("it loads from a table that the loop stores to");
+            }
+            Access::Store if !matches!(memory(op), Some(Base::Table(_))) => {
+                return broken("only tables are stored to");
+            }
+            Access::None | Access::Load | Access::Store => {}
+        }
+    }
+    Ok(())
+}
+
+/// What an op does with its memory operand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    None,
+    /// A prefetch too.
+    Load,
+    Store,
+}
+
+fn accesses(op: &Op) -> Access {
+    let is_memory = |operand: &Operand| matches!(operand, Operand::Memory(_));
+    if op.code.mnemonic() == Mnemonic::Lea || !op.operands.iter().any(is_memory) {
+        return Access::None;
+    }
+    match op.code.mnemonic() {
+        Mnemonic::Prefetcht0 | Mnemonic::Prefetcht1 | Mnemonic::Prefetcht2 => Access::Load,
+        _ if op.dest.is_none() => Access::Store,
+        _ => Access::Load,
+    }
+}
+
+/// What the memory operand counts from.
+fn memory(op: &Op) -> Option<Base> {
+    op.operands.iter().find_map(|operand| match operand {
+        Operand::Memory(address) => Some(address.base),
+        Operand::Reg(_) | Operand::Immediate(_) => None,
+    })
+}
+
+/// Whether `copy` moves as many bits as are read of its result.
+fn copies_enough(copy: &Op, body: &LoopBody) -> bool {
+    let Some(dest) = copy.dest else { return false };
+    let read = body.ops.iter().map(|op| bits_read(op, dest)).max();
+    let moved = Form::of(copy.code).and_then(|form| form.operands().first().map(|&f| bits(f)));
+    moved >= read
+}
+
+/// How many bits `op` reads of `reg`.
+fn bits_read(op: &Op, reg: Reg) -> u32 {
+    if !op.reads().any(|read| read == reg) {
+        return 0;
+    }
+    let Some(form) = Form::of(op.code) else { return u32::MAX };
+    // A result that is no operand too comes first in the instruction.
+    let before = usize::from(op.dest.is_some() && !op.tied);
+    let as_operand = op.operands.iter().enumerate().map(|(place, operand)| match *operand {
+        Operand::Reg(operand) if operand == reg => {
+            form.operands().get(before + place).map_or(u32::MAX, |&form| bits(form))
+        }
+        Operand::Reg(_) | Operand::Immediate(_) => 0,
+        Operand::Memory(Address { base, index, .. }) => match (base, index) {
+            (_, Index::Reg(index, _)) if index == reg => 64,
+            (Base::PoolIn(base), _) if base == reg => 64,
+            _ => 0,
+        },
+    });
+    let as_mask = if op.mask == Some(reg) { 64 } else { 0 };
+    as_operand.max().unwrap_or(0).max(as_mask)
+}
+
+/// How many bits of a register an operand of this form is.
+fn bits(form: OperandForm) -> u32 {
+    match form {
+        OperandForm::General8 => 8,
+        OperandForm::General16 => 16,
+        OperandForm::General32 => 32,
+        OperandForm::General64 | OperandForm::Mask => 64,
+        OperandForm::Xmm => 128,
+        OperandForm::Ymm => 256,
+        OperandForm::Zmm => 512,
+        OperandForm::Memory | OperandForm::Immediate => 0,
+    }
+}
+
+/// Whether `op` moves a register and does nothing else.
 fn is_copy(op: &Op) -> bool {
     let moves = matches!(
         op.code.mnemonic(),
@@ -214,17 +328,13 @@ fn check_dependences(
 /// Rule 3.
 fn check_reservations(body: &LoopBody, schedule: &Schedule) -> Result<(), Violation> {
     for row in 0..schedule.ii {
-        let after =
-            |op: usize| (row + schedule.ii - schedule.times[op] % schedule.ii) % schedule.ii;
-        let ops = (0..body.ops.len()).filter(|&op| after(op) == 0).count();
-        if ops > ISSUE_WIDTH as usize {
-            return Err(Violation::Issue { row, ops });
+        let ops = (0..body.ops.len()).filter(|&op| schedule.times[op] % schedule.ii == row);
+        let count = ops.clone().count();
+        if count > ISSUE_WIDTH as usize {
+            return Err(Violation::Issue { row, ops: count });
         }
         let mut matching = Matching { asks: Vec::new(), ask_of: [None; UNITS] };
-        for op in (0..body.ops.len()).filter(|&op| after(op) < body.ops[op].units.cycles()) {
-            if body.ops[op].units.cycles() > schedule.ii {
-                return Err(Violation::Units { row, op });
-            }
+        for op in ops {
             for choice in body.ops[op].units.0.into_iter().filter(|&choice| choice != 0) {
                 matching.asks.push(choice);
                 if !matching.extend(matching.asks.len() - 1, &mut [false; UNITS]) {

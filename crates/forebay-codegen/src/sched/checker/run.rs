@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use iced_x86::{Mnemonic, Register};
+use iced_x86::Register;
 
 use super::Violation;
-use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg};
+use crate::mir::{Address, Base, Index, LoopBody, Operand, Reg};
 use crate::regalloc::Allocation;
 use crate::sched::ScheduledLoop;
 use crate::sched::expand::Instance;
@@ -126,9 +126,6 @@ impl<'a> Run<'a> {
         {
             return Err(Violation::Tied { op: number, packet });
         }
-        if let Some(mask) = cleared(op) {
-            self.registers.remove(&register(mask));
-        }
         if let Some(dest) = op.dest {
             match value {
                 Some(value) => self.registers.insert(register(dest), value),
@@ -184,19 +181,6 @@ impl<'a> Run<'a> {
             }
             None => Ok(()),
         }
-    }
-}
-
-/// The mask of a gather, which is cleared lane by lane.
-fn cleared(op: &Op) -> Option<Reg> {
-    let gathers = matches!(
-        op.code.mnemonic(),
-        Mnemonic::Vpgatherdd | Mnemonic::Vpgatherdq | Mnemonic::Vpgatherqd | Mnemonic::Vpgatherqq
-    );
-    match op.operands.last() {
-        _ if !gathers => None,
-        Some(&Operand::Reg(mask)) => op.mask.or(Some(mask)),
-        _ => op.mask,
     }
 }
 

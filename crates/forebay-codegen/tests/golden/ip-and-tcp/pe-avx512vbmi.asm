@@ -1,518 +1,640 @@
 ; entry: registers saved
 batch:
-     0  push        rbx
-     1  push        rbp
-     2  push        r12
-     4  push        r13
-     6  push        r14
-     8  push        r15
-; extraction: set-up
-     a  vmovdqu64   zmm0, [C1]
-    14  mov         rax, 0x7000700070007
-    1e  kmovq       k1, rax
-    23  vmovdqu64   zmm1, [C2]
-    2d  mov         rsi, [rdi]
-    31  mov         rdx, [rdi+8]
-    35  mov         r11, [rdi+0x38]
-    39  xor         r12d, r12d
-    3c  mov         r13, [rdi+0x28]
-    40  and         r13, 0xfffffffffffffffc
-    44  sub         r13, 0x18
-    48  jl          L2
-; extraction: prologue
-; where the packet starts
-    4e  mov         r14d, [rdx+r12*4]
-; where the packet starts
-    52  mov         ebp, [rdx+r12*4+4]
-; header bytes from 12
-    57  vmovdqu64   xmm31, [rsi+r14+0xc]
-; header bytes from 12
-    62  vinserti32x4 zmm31, zmm31, [rsi+rbp+0xc], 1
-; where the packet starts
-    6e  mov         ebp, [rdx+r12*4+8]
-; where the packet starts [+1]
-    73  mov         ebx, [rdx+r12*4+0x10]
-; where the packet starts [+1]
-    78  mov         r14d, [rdx+r12*4+0x14]
-; header bytes from 12
-    7d  vinserti32x4 zmm3, zmm31, [rsi+rbp+0xc], 2
-; header bytes from 12 [+1]
-    89  vmovdqu64   xmm31, [rsi+rbx+0xc]
-; header bytes from 12 [+1]
-    94  vinserti32x4 zmm2, zmm31, [rsi+r14+0xc], 1
-; where the packet starts [+1]
-    a0  mov         r15d, [rdx+r12*4+0x18]
-; where the packet starts [+2]
-    a5  mov         r14d, [rdx+r12*4+0x20]
-; where the packet starts [+2]
-    aa  mov         ebp, [rdx+r12*4+0x24]
-; where the packet starts
-    af  mov         ebx, [rdx+r12*4+0xc]
-; header bytes from 12 [+1]
-    b4  vinserti32x4 zmm2, zmm2, [rsi+r15+0xc], 2
-; header bytes from 12 [+2]
-    c0  vmovdqu64   xmm31, [rsi+r14+0xc]
-; header bytes from 12
-    cb  vinserti32x4 zmm3, zmm3, [rsi+rbx+0xc], 3
-; header bytes from 12 [+2]
-    d7  vinserti32x4 zmm31, zmm31, [rsi+rbp+0xc], 1
-; where the packet starts [+2]
-    e3  mov         ebp, [rdx+r12*4+0x28]
-; where the packet starts [+3]
-    e8  mov         ebx, [rdx+r12*4+0x30]
-; where the packet starts [+3]
-    ed  mov         r14d, [rdx+r12*4+0x34]
-; plane 0: 3 lanes
-    f2  vpermb      zmm30{k1}{z}, zmm0, zmm3
-; where the packet starts [+1]
-    f8  mov         r15d, [rdx+r12*4+0x1c]
-; header bytes from 12 [+2]
-    fd  vinserti32x4 zmm3, zmm31, [rsi+rbp+0xc], 2
-; header bytes from 12 [+3]
-   109  vmovdqu64   xmm31, [rsi+rbx+0xc]
-; header bytes from 12 [+1]
-   114  vinserti32x4 zmm4, zmm2, [rsi+r15+0xc], 3
-; header bytes from 12 [+3]
-   120  vinserti32x4 zmm2, zmm31, [rsi+r14+0xc], 1
-   12c  nop         [rax+0x100]
-   133  nop         [rax+0x100]
-   13a  nop         [rax]
-   13d  nop         [rax]
-; extraction: kernel
-; plane 0: 3 lanes
+     0  push        r12
+     2  push        r13
+     4  push        r14
+     6  push        r15
+; predicated: set-up
+     8  vmovdqu64   zmm0, [C1]  ; 16 times 0xff000000
+    12  vmovdqu64   zmm1, [C2]  ; 16 times 0x06000000
+    1c  vmovdqu64   zmm2, [C3]  ; 16 times 0x00000018
+    26  vmovdqu64   zmm3, [C4]  ; 16 times 0x0000ffff
+    30  vmovdqu64   zmm4, [C5]  ; 16 times 0x00000008
+    3a  vmovdqu64   zmm5, [C6]  ; 16 times 0x00040000
+    44  mov         rsi, [rdi]
+    48  mov         rdx, [rdi+8]
+    4c  mov         rcx, [rdi+0x10]
+    50  mov         r9, [rdi+0x20]
+    54  xor         r12d, r12d
+    57  mov         r13, [rdi+0x28]
+    5b  and         r13, 0xfffffffffffffff0
+    5f  sub         r13, 0x40
+    63  jl          L2
+; predicated: prologue
+; where the packets start
+    69  mov         r15, [rdx+r12*4]
+; where the packets start
+    6d  mov         r14d, r15d
+; where the packets start
+    70  shr         r15, 0x20
+; 16 header bytes from 12
+    74  vmovdqu64   xmm30, [rsi+r14+0xc]
+; 16 header bytes from 12
+    7f  vmovdqu64   xmm28, [rsi+r15+0xc]
+; where the packets start
+    8a  mov         r15, [rdx+r12*4+0x10]
+; where the packets start
+    8f  mov         r14d, r15d
+; where the packets start
+    92  shr         r15, 0x20
+; 16 header bytes from 12
+    96  vinserti32x4 zmm30, zmm30, [rsi+r14+0xc], 1
+; 16 header bytes from 12
+    a2  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 1
+; where the packets start
+    ae  mov         r15, [rdx+r12*4+0x20]
+; where the packets start
+    b3  mov         r14d, r15d
+; where the packets start
+    b6  shr         r15, 0x20
+; 16 header bytes from 12
+    ba  vinserti32x4 zmm30, zmm30, [rsi+r14+0xc], 2
+; 16 header bytes from 12
+    c6  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 2
+; where the packets start
+    d2  mov         r15, [rdx+r12*4+0x30]
+; where the packets start
+    d7  mov         r14d, r15d
+; where the packets start
+    da  shr         r15, 0x20
+; 16 header bytes from 12
+    de  vinserti32x4 zmm30, zmm30, [rsi+r14+0xc], 3
+; 16 header bytes from 12
+    ea  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 3
+; where the packets start
+    f6  mov         r15, [rdx+r12*4+8]
+; where the packets start
+    fb  mov         r14d, r15d
+; where the packets start
+    fe  shr         r15, 0x20
+; 16 header bytes from 12
+   102  vmovdqu64   xmm7, [rsi+r14+0xc]
+; 16 header bytes from 12
+   10d  vmovdqu64   xmm8, [rsi+r15+0xc]
+; where the packets start
+   118  mov         r15, [rdx+r12*4+0x18]
+; where the packets start
+   11d  mov         r14d, r15d
+; where the packets start
+   120  shr         r15, 0x20
+; 16 header bytes from 12
+   124  vinserti32x4 zmm7, zmm7, [rsi+r14+0xc], 1
+; 16 header bytes from 12
+   130  vinserti32x4 zmm8, zmm8, [rsi+r15+0xc], 1
+; where the packets start
+   13c  mov         r15, [rdx+r12*4+0x28]
+; where the packets start
+   141  mov         r14d, r15d
+; where the packets start
+   144  shr         r15, 0x20
+; 16 header bytes from 12
+   148  vinserti32x4 zmm7, zmm7, [rsi+r14+0xc], 2
+; 16 header bytes from 12
+   154  vinserti32x4 zmm9, zmm8, [rsi+r15+0xc], 2
+; where the packets start
+   160  mov         r15, [rdx+r12*4+0x38]
+; where the packets start
+   165  mov         r14d, r15d
+; where the packets start
+   168  shr         r15, 0x20
+; 16 header bytes from 12
+   16c  vinserti32x4 zmm7, zmm7, [rsi+r14+0xc], 3
+; 16 header bytes from 12
+   178  vinserti32x4 zmm9, zmm9, [rsi+r15+0xc], 3
+; columns of the window from 12
+   184  vshufps     zmm30, zmm30, zmm28, 0x88
+; columns of the window from 12
+   18b  vshufps     zmm7, zmm7, zmm9, 0x88
+; where the packets start [+1]
+   192  mov         r15, [rdx+r12*4+0x40]
+; where the packets start [+1]
+   197  mov         r14d, r15d
+; where the packets start [+1]
+   19a  shr         r15, 0x20
+; 16 header bytes from 12 [+1]
+   19e  vmovdqu64   xmm9, [rsi+r14+0xc]
+; columns of the window from 12
+   1a9  vshufps     zmm28, zmm30, zmm7, 0x88
+; 16 header bytes from 12 [+1]
+   1b0  vmovdqu64   xmm31, [rsi+r15+0xc]
+; where the packets start [+1]
+   1bb  mov         r15, [rdx+r12*4+0x50]
+; where the packets start [+1]
+   1c0  mov         r14d, r15d
+; where the packets start [+1]
+   1c3  shr         r15, 0x20
+; 16 header bytes from 12 [+1]
+   1c7  vinserti32x4 zmm9, zmm9, [rsi+r14+0xc], 1
+; 16 header bytes from 12 [+1]
+   1d3  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 1
+; columns of the window from 12
+   1df  vshufps     zmm7, zmm30, zmm7, 0xdd
+; where the packets start [+1]
+   1e6  mov         r15, [rdx+r12*4+0x60]
+; where the packets start [+1]
+   1eb  mov         r14d, r15d
+; where the packets start [+1]
+   1ee  shr         r15, 0x20
+; 16 header bytes from 12 [+1]
+   1f2  vinserti32x4 zmm9, zmm9, [rsi+r14+0xc], 2
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   1fe  vpandd      zmm7, zmm7, zmm0
+; 16 header bytes from 12 [+1]
+   204  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 2
+; where the packets start [+1]
+   210  mov         r15, [rdx+r12*4+0x70]
+; where the packets start [+1]
+   215  mov         r14d, r15d
+; where the packets start [+1]
+   218  shr         r15, 0x20
+; 16 header bytes from 12 [+1]
+   21c  vinserti32x4 zmm30, zmm9, [rsi+r14+0xc], 3
+; 16 header bytes from 12 [+1]
+   228  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 3
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   234  vpandd      zmm9, zmm28, zmm3
+; where the packets start [+1]
+   23a  mov         r15, [rdx+r12*4+0x48]
+; where the packets start [+1]
+   23f  mov         r14d, r15d
+; where the packets start [+1]
+   242  shr         r15, 0x20
+; 16 header bytes from 12 [+1]
+   246  vmovdqu64   xmm6, [rsi+r14+0xc]
+; 16 header bytes from 12 [+1]
+   251  vmovdqu64   xmm8, [rsi+r15+0xc]
+; where the packets start [+1]
+   25c  mov         r15, [rdx+r12*4+0x58]
+; where the packets start [+1]
+   261  mov         r14d, r15d
+; where the packets start [+1]
+   264  shr         r15, 0x20
+; 16 header bytes from 12 [+1]
+   268  vinserti32x4 zmm6, zmm6, [rsi+r14+0xc], 1
+; 16 header bytes from 12 [+1]
+   274  vinserti32x4 zmm8, zmm8, [rsi+r15+0xc], 1
+; where the packets start [+1]
+   280  mov         r15, [rdx+r12*4+0x68]
+; where the packets start [+1]
+   285  mov         r14d, r15d
+; where the packets start [+1]
+   288  shr         r15, 0x20
+; 16 header bytes from 12 [+1]
+   28c  vinserti32x4 zmm6, zmm6, [rsi+r14+0xc], 2
+; 16 header bytes from 12 [+1]
+   298  vinserti32x4 zmm8, zmm8, [rsi+r15+0xc], 2
+; where the packets start [+1]
+   2a4  mov         r15, [rdx+r12*4+0x78]
+; where the packets start [+1]
+   2a9  mov         r14d, r15d
+; where the packets start [+1]
+   2ac  shr         r15, 0x20
+; 16 header bytes from 12 [+1]
+   2b0  vinserti32x4 zmm29, zmm6, [rsi+r14+0xc], 3
+; 16 header bytes from 12 [+1]
+   2bc  vinserti32x4 zmm28, zmm8, [rsi+r15+0xc], 3
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   2c8  vmovdqu64   zmm8, [rcx+r12*4]
+; columns of the window from 12 [+1]
+   2cf  vshufps     zmm6, zmm30, zmm31, 0x88
+   2d6  nop         [rax+0x100]
+   2dd  nop         [rax]
+; predicated: kernel
+; columns of the window from 12 [+1]
 L1:
-   140  vpcmpnequb  k7, zmm30, zmm1
-; where the packet starts [+3]
-   147  mov         r15d, [rdx+r12*4+0x38]
-; where the packet starts [+4]
-   14c  mov         r14d, [rdx+r12*4+0x40]
-; where the packet starts [+4]
-   151  mov         ebp, [rdx+r12*4+0x44]
-; plane 0: 3 lanes [+1]
-   156  vpermb      zmm4{k1}{z}, zmm0, zmm4
-; where the packet starts [+2]
-   15c  mov         ebx, [rdx+r12*4+0x2c]
-; header bytes from 12 [+3]
-   161  vinserti32x4 zmm2, zmm2, [rsi+r15+0xc], 2
-; header bytes from 12 [+4]
-   16d  vmovdqu64   xmm31, [rsi+r14+0xc]
-; plane 0: 3 lanes
-   178  kmovq       [r11+r12*2], k7
-; header bytes from 12 [+2]
-   17e  vinserti32x4 zmm3, zmm3, [rsi+rbx+0xc], 3
-; header bytes from 12 [+4]
-   18a  vinserti32x4 zmm31, zmm31, [rsi+rbp+0xc], 1
-; plane 0: 3 lanes [+1]
-   196  vpcmpnequb  k7, zmm4, zmm1
-; where the packet starts [+4]
-   19d  mov         ebp, [rdx+r12*4+0x48]
-; where the packet starts [+5]
-   1a2  mov         ebx, [rdx+r12*4+0x50]
-; where the packet starts [+5]
-   1a7  mov         r14d, [rdx+r12*4+0x54]
-; plane 0: 3 lanes [+2]
-   1ac  vpermb      zmm30{k1}{z}, zmm0, zmm3
-; where the packet starts [+3]
-   1b2  mov         r15d, [rdx+r12*4+0x3c]
-; header bytes from 12 [+4]
-   1b7  vinserti32x4 zmm3, zmm31, [rsi+rbp+0xc], 2
-; header bytes from 12 [+5]
-   1c3  vmovdqu64   xmm31, [rsi+rbx+0xc]
-; plane 0: 3 lanes [+1]
-   1ce  kmovq       [r11+r12*2+8], k7
-; header bytes from 12 [+3]
-   1d5  vinserti32x4 zmm4, zmm2, [rsi+r15+0xc], 3
-; header bytes from 12 [+5]
-   1e1  vinserti32x4 zmm2, zmm31, [rsi+r14+0xc], 1
-   1ed  add         r12, 8
-   1f1  cmp         r12, r13
-   1f4  jle         L1
-; extraction: epilogue
-; plane 0: 3 lanes
-   1fa  vpcmpnequb  k7, zmm30, zmm1
-; where the packet starts [+3]
-   201  mov         r15d, [rdx+r12*4+0x38]
-; plane 0: 3 lanes [+1]
-   206  vpermb      zmm4{k1}{z}, zmm0, zmm4
-; where the packet starts [+2]
-   20c  mov         ebx, [rdx+r12*4+0x2c]
-; header bytes from 12 [+3]
-   211  vinserti32x4 zmm2, zmm2, [rsi+r15+0xc], 2
-; plane 0: 3 lanes
-   21d  kmovq       [r11+r12*2], k7
-; header bytes from 12 [+2]
-   223  vinserti32x4 zmm3, zmm3, [rsi+rbx+0xc], 3
-; plane 0: 3 lanes [+1]
-   22f  vpcmpnequb  k7, zmm4, zmm1
-; plane 0: 3 lanes [+2]
-   236  vpermb      zmm30{k1}{z}, zmm0, zmm3
-; where the packet starts [+3]
-   23c  mov         r15d, [rdx+r12*4+0x3c]
-; plane 0: 3 lanes [+1]
-   241  kmovq       [r11+r12*2+8], k7
-; header bytes from 12 [+3]
-   248  vinserti32x4 zmm4, zmm2, [rsi+r15+0xc], 3
-; plane 0: 3 lanes [+2]
-   254  vpcmpnequb  k7, zmm30, zmm1
-; plane 0: 3 lanes [+3]
-   25b  vpermb      zmm4{k1}{z}, zmm0, zmm4
-; plane 0: 3 lanes [+2]
-   261  kmovq       [r11+r12*2+0x10], k7
-; plane 0: 3 lanes [+3]
-   268  vpcmpnequb  k7, zmm4, zmm1
-; plane 0: 3 lanes [+3]
-   26f  kmovq       [r11+r12*2+0x18], k7
-   276  add         r12, 0x10
-; extraction: rest
+   2e0  vshufps     zmm31, zmm29, zmm28, 0x88
+; where the packets start [+2]
+   2e7  mov         r15, [rdx+r12*4+0x80]
+; where the packets start [+2]
+   2ef  mov         r14d, r15d
+; where the packets start [+2]
+   2f2  shr         r15, 0x20
+; 16 header bytes from 12 [+2]
+   2f6  vmovdqu64   xmm30, [rsi+r14+0xc]
+; columns of the window from 12 [+1]
+   301  vshufps     zmm29, zmm6, zmm31, 0x88
+; 16 header bytes from 12 [+2]
+   308  vmovdqu64   xmm28, [rsi+r15+0xc]
+; where the packets start [+2]
+   313  mov         r15, [rdx+r12*4+0x90]
+; where the packets start [+2]
+   31b  mov         r14d, r15d
+; where the packets start [+2]
+   31e  shr         r15, 0x20
+; 16 header bytes from 12 [+2]
+   322  vinserti32x4 zmm30, zmm30, [rsi+r14+0xc], 1
+; 16 header bytes from 12 [+2]
+   32e  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 1
+; columns of the window from 12 [+1]
+   33a  vshufps     zmm6, zmm6, zmm31, 0xdd
+; where the packets start [+2]
+   341  mov         r15, [rdx+r12*4+0xa0]
+; where the packets start [+2]
+   349  mov         r14d, r15d
+; where the packets start [+2]
+   34c  shr         r15, 0x20
+; 16 header bytes from 12 [+2]
+   350  vinserti32x4 zmm30, zmm30, [rsi+r14+0xc], 2
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   35c  vpandd      zmm6, zmm6, zmm0
+; 16 header bytes from 12 [+2]
+   362  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 2
+; where the packets start [+2]
+   36e  mov         r15, [rdx+r12*4+0xb0]
+; where the packets start [+2]
+   376  mov         r14d, r15d
+; where the packets start [+2]
+   379  shr         r15, 0x20
+; 16 header bytes from 12 [+2]
+   37d  vinserti32x4 zmm30, zmm30, [rsi+r14+0xc], 3
+; 16 header bytes from 12 [+2]
+   389  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 3
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   395  vpcmpequd   k7, zmm7, zmm1
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   39c  vpandd      zmm29, zmm29, zmm3
+; where the packets start [+2]
+   3a2  mov         r15, [rdx+r12*4+0x88]
+; where the packets start [+2]
+   3aa  mov         r14d, r15d
+; where the packets start [+2]
+   3ad  shr         r15, 0x20
+; 16 header bytes from 12 [+2]
+   3b1  vmovdqu64   xmm7, [rsi+r14+0xc]
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   3bc  vpcmpnltud  k7{k7}, zmm8, zmm2
+; 16 header bytes from 12 [+2]
+   3c3  vmovdqu64   xmm8, [rsi+r15+0xc]
+; where the packets start [+2]
+   3ce  mov         r15, [rdx+r12*4+0x98]
+; where the packets start [+2]
+   3d6  mov         r14d, r15d
+; where the packets start [+2]
+   3d9  shr         r15, 0x20
+; 16 header bytes from 12 [+2]
+   3dd  vinserti32x4 zmm7, zmm7, [rsi+r14+0xc], 1
+; 16 header bytes from 12 [+2]
+   3e9  vinserti32x4 zmm8, zmm8, [rsi+r15+0xc], 1
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   3f5  vpcmpequd   k7{k7}, zmm9, zmm4
+; where the packets start [+2]
+   3fc  mov         r15, [rdx+r12*4+0xa8]
+; where the packets start [+2]
+   404  mov         r14d, r15d
+; where the packets start [+2]
+   407  shr         r15, 0x20
+; 16 header bytes from 12 [+2]
+   40b  vinserti32x4 zmm7, zmm7, [rsi+r14+0xc], 2
+; verdicts
+   417  vmovdqa32   zmm9{k7}{z}, zmm5
+; verdicts
+   41d  vmovdqu32   [r9+r12*4], zmm9
+; 16 header bytes from 12 [+2]
+   424  vinserti32x4 zmm9, zmm8, [rsi+r15+0xc], 2
+; where the packets start [+2]
+   430  mov         r15, [rdx+r12*4+0xb8]
+; where the packets start [+2]
+   438  mov         r14d, r15d
+; where the packets start [+2]
+   43b  shr         r15, 0x20
+; 16 header bytes from 12 [+2]
+   43f  vinserti32x4 zmm7, zmm7, [rsi+r14+0xc], 3
+; 16 header bytes from 12 [+2]
+   44b  vinserti32x4 zmm9, zmm9, [rsi+r15+0xc], 3
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   457  vmovdqu64   zmm8, [rcx+r12*4+0x40]
+; columns of the window from 12 [+2]
+   45f  vshufps     zmm30, zmm30, zmm28, 0x88
+; columns of the window from 12 [+2]
+   466  vshufps     zmm7, zmm7, zmm9, 0x88
+; where the packets start [+3]
+   46d  mov         r15, [rdx+r12*4+0xc0]
+; where the packets start [+3]
+   475  mov         r14d, r15d
+; where the packets start [+3]
+   478  shr         r15, 0x20
+; 16 header bytes from 12 [+3]
+   47c  vmovdqu64   xmm9, [rsi+r14+0xc]
+; columns of the window from 12 [+2]
+   487  vshufps     zmm28, zmm30, zmm7, 0x88
+; 16 header bytes from 12 [+3]
+   48e  vmovdqu64   xmm31, [rsi+r15+0xc]
+; where the packets start [+3]
+   499  mov         r15, [rdx+r12*4+0xd0]
+; where the packets start [+3]
+   4a1  mov         r14d, r15d
+; where the packets start [+3]
+   4a4  shr         r15, 0x20
+; 16 header bytes from 12 [+3]
+   4a8  vinserti32x4 zmm9, zmm9, [rsi+r14+0xc], 1
+; 16 header bytes from 12 [+3]
+   4b4  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 1
+; columns of the window from 12 [+2]
+   4c0  vshufps     zmm7, zmm30, zmm7, 0xdd
+; where the packets start [+3]
+   4c7  mov         r15, [rdx+r12*4+0xe0]
+; where the packets start [+3]
+   4cf  mov         r14d, r15d
+; where the packets start [+3]
+   4d2  shr         r15, 0x20
+; 16 header bytes from 12 [+3]
+   4d6  vinserti32x4 zmm9, zmm9, [rsi+r14+0xc], 2
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
+   4e2  vpandd      zmm7, zmm7, zmm0
+; 16 header bytes from 12 [+3]
+   4e8  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 2
+; where the packets start [+3]
+   4f4  mov         r15, [rdx+r12*4+0xf0]
+; where the packets start [+3]
+   4fc  mov         r14d, r15d
+; where the packets start [+3]
+   4ff  shr         r15, 0x20
+; 16 header bytes from 12 [+3]
+   503  vinserti32x4 zmm30, zmm9, [rsi+r14+0xc], 3
+; 16 header bytes from 12 [+3]
+   50f  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 3
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   51b  vpcmpequd   k7, zmm6, zmm1
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
+   522  vpandd      zmm9, zmm28, zmm3
+; where the packets start [+3]
+   528  mov         r15, [rdx+r12*4+0xc8]
+; where the packets start [+3]
+   530  mov         r14d, r15d
+; where the packets start [+3]
+   533  shr         r15, 0x20
+; 16 header bytes from 12 [+3]
+   537  vmovdqu64   xmm6, [rsi+r14+0xc]
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   542  vpcmpnltud  k7{k7}, zmm8, zmm2
+; 16 header bytes from 12 [+3]
+   549  vmovdqu64   xmm8, [rsi+r15+0xc]
+; where the packets start [+3]
+   554  mov         r15, [rdx+r12*4+0xd8]
+; where the packets start [+3]
+   55c  mov         r14d, r15d
+; where the packets start [+3]
+   55f  shr         r15, 0x20
+; 16 header bytes from 12 [+3]
+   563  vinserti32x4 zmm6, zmm6, [rsi+r14+0xc], 1
+; 16 header bytes from 12 [+3]
+   56f  vinserti32x4 zmm8, zmm8, [rsi+r15+0xc], 1
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   57b  vpcmpequd   k7{k7}, zmm29, zmm4
+; where the packets start [+3]
+   582  mov         r15, [rdx+r12*4+0xe8]
+; where the packets start [+3]
+   58a  mov         r14d, r15d
+; where the packets start [+3]
+   58d  shr         r15, 0x20
+; 16 header bytes from 12 [+3]
+   591  vinserti32x4 zmm6, zmm6, [rsi+r14+0xc], 2
+; verdicts [+1]
+   59d  vmovdqa32   zmm29{k7}{z}, zmm5
+; verdicts [+1]
+   5a3  vmovdqu32   [r9+r12*4+0x40], zmm29
+; 16 header bytes from 12 [+3]
+   5ab  vinserti32x4 zmm8, zmm8, [rsi+r15+0xc], 2
+; where the packets start [+3]
+   5b7  mov         r15, [rdx+r12*4+0xf8]
+; where the packets start [+3]
+   5bf  mov         r14d, r15d
+; where the packets start [+3]
+   5c2  shr         r15, 0x20
+; 16 header bytes from 12 [+3]
+   5c6  vinserti32x4 zmm29, zmm6, [rsi+r14+0xc], 3
+; 16 header bytes from 12 [+3]
+   5d2  vinserti32x4 zmm28, zmm8, [rsi+r15+0xc], 3
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
+   5de  vmovdqu64   zmm8, [rcx+r12*4+0x80]
+; columns of the window from 12 [+3]
+   5e6  vshufps     zmm6, zmm30, zmm31, 0x88
+   5ed  add         r12, 0x20
+   5f1  cmp         r12, r13
+   5f4  jle         L1
+; predicated: epilogue
+; columns of the window from 12 [+1]
+   5fa  vshufps     zmm31, zmm29, zmm28, 0x88
+; columns of the window from 12 [+1]
+   601  vshufps     zmm29, zmm6, zmm31, 0x88
+; columns of the window from 12 [+1]
+   608  vshufps     zmm6, zmm6, zmm31, 0xdd
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   60f  vpandd      zmm6, zmm6, zmm0
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   615  vpcmpequd   k7, zmm7, zmm1
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   61c  vpandd      zmm29, zmm29, zmm3
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   622  vpcmpnltud  k7{k7}, zmm8, zmm2
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   629  vpcmpequd   k7{k7}, zmm9, zmm4
+; verdicts
+   630  vmovdqa32   zmm9{k7}{z}, zmm5
+; verdicts
+   636  vmovdqu32   [r9+r12*4], zmm9
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   63d  vmovdqu64   zmm8, [rcx+r12*4+0x40]
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   645  vpcmpequd   k7, zmm6, zmm1
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   64c  vpcmpnltud  k7{k7}, zmm8, zmm2
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
+   653  vpcmpequd   k7{k7}, zmm29, zmm4
+; verdicts [+1]
+   65a  vmovdqa32   zmm29{k7}{z}, zmm5
+; verdicts [+1]
+   660  vmovdqu32   [r9+r12*4+0x40], zmm29
+   668  add         r12, 0x20
+; predicated: rest
 L2:
-   27a  mov         r13, [rdi+0x28]
-   27e  and         r13, 0xfffffffffffffffc
-   282  cmp         r12, r13
-   285  jae         L4
-; extraction: one iteration
-; where the packet starts
+   66c  mov         r13, [rdi+0x28]
+   670  and         r13, 0xfffffffffffffff0
+   674  cmp         r12, r13
+   677  jae         L4
+; predicated: one iteration
+; where the packets start
 L3:
-   28b  mov         r15d, [rdx+r12*4]
-; where the packet starts
-   28f  mov         r14d, [rdx+r12*4+4]
-; header bytes from 12
-   294  vmovdqu64   xmm31, [rsi+r15+0xc]
-; header bytes from 12
-   29f  vinserti32x4 zmm31, zmm31, [rsi+r14+0xc], 1
-; where the packet starts
-   2ab  mov         r15d, [rdx+r12*4+8]
-; header bytes from 12
-   2b0  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 2
-; where the packet starts
-   2bc  mov         r15d, [rdx+r12*4+0xc]
-; header bytes from 12
-   2c1  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 3
-; plane 0: 3 lanes
-   2cd  vpermb      zmm31{k1}{z}, zmm0, zmm31
-; plane 0: 3 lanes
-   2d3  vpcmpnequb  k7, zmm31, zmm1
-; plane 0: 3 lanes
-   2da  kmovq       [r11+r12*2], k7
-   2e0  add         r12, 4
-   2e4  cmp         r12, r13
-   2e7  jb          L3
-; extraction: ragged end
+   67d  mov         r15, [rdx+r12*4]
+; where the packets start
+   681  mov         r14d, r15d
+; where the packets start
+   684  shr         r15, 0x20
+; 16 header bytes from 12
+   688  vmovdqu64   xmm31, [rsi+r14+0xc]
+; 16 header bytes from 12
+   693  vmovdqu64   xmm30, [rsi+r15+0xc]
+; where the packets start
+   69e  mov         r15, [rdx+r12*4+0x10]
+; where the packets start
+   6a3  mov         r14d, r15d
+; where the packets start
+   6a6  shr         r15, 0x20
+; 16 header bytes from 12
+   6aa  vinserti32x4 zmm31, zmm31, [rsi+r14+0xc], 1
+; 16 header bytes from 12
+   6b6  vinserti32x4 zmm30, zmm30, [rsi+r15+0xc], 1
+; where the packets start
+   6c2  mov         r15, [rdx+r12*4+0x20]
+; where the packets start
+   6c7  mov         r14d, r15d
+; where the packets start
+   6ca  shr         r15, 0x20
+; 16 header bytes from 12
+   6ce  vinserti32x4 zmm31, zmm31, [rsi+r14+0xc], 2
+; 16 header bytes from 12
+   6da  vinserti32x4 zmm30, zmm30, [rsi+r15+0xc], 2
+; where the packets start
+   6e6  mov         r15, [rdx+r12*4+0x30]
+; where the packets start
+   6eb  mov         r14d, r15d
+; where the packets start
+   6ee  shr         r15, 0x20
+; 16 header bytes from 12
+   6f2  vinserti32x4 zmm31, zmm31, [rsi+r14+0xc], 3
+; 16 header bytes from 12
+   6fe  vinserti32x4 zmm30, zmm30, [rsi+r15+0xc], 3
+; where the packets start
+   70a  mov         r15, [rdx+r12*4+8]
+; where the packets start
+   70f  mov         r14d, r15d
+; where the packets start
+   712  shr         r15, 0x20
+; 16 header bytes from 12
+   716  vmovdqu64   xmm29, [rsi+r14+0xc]
+; 16 header bytes from 12
+   721  vmovdqu64   xmm28, [rsi+r15+0xc]
+; where the packets start
+   72c  mov         r15, [rdx+r12*4+0x18]
+; where the packets start
+   731  mov         r14d, r15d
+; where the packets start
+   734  shr         r15, 0x20
+; 16 header bytes from 12
+   738  vinserti32x4 zmm29, zmm29, [rsi+r14+0xc], 1
+; 16 header bytes from 12
+   744  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 1
+; where the packets start
+   750  mov         r15, [rdx+r12*4+0x28]
+; where the packets start
+   755  mov         r14d, r15d
+; where the packets start
+   758  shr         r15, 0x20
+; 16 header bytes from 12
+   75c  vinserti32x4 zmm29, zmm29, [rsi+r14+0xc], 2
+; 16 header bytes from 12
+   768  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 2
+; where the packets start
+   774  mov         r15, [rdx+r12*4+0x38]
+; where the packets start
+   779  mov         r14d, r15d
+; where the packets start
+   77c  shr         r15, 0x20
+; 16 header bytes from 12
+   780  vinserti32x4 zmm29, zmm29, [rsi+r14+0xc], 3
+; 16 header bytes from 12
+   78c  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 3
+; columns of the window from 12
+   798  vshufps     zmm31, zmm31, zmm30, 0x88
+; columns of the window from 12
+   79f  vshufps     zmm29, zmm29, zmm28, 0x88
+; columns of the window from 12
+   7a6  vshufps     zmm28, zmm31, zmm29, 0x88
+; columns of the window from 12
+   7ad  vshufps     zmm31, zmm31, zmm29, 0xdd
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   7b4  vpandd      zmm31, zmm31, zmm0
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   7ba  vpcmpequd   k7, zmm31, zmm1
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   7c1  vmovdqu64   zmm31, [rcx+r12*4]
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   7c8  vpcmpnltud  k7{k7}, zmm31, zmm2
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   7cf  vpandd      zmm28, zmm28, zmm3
+; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
+   7d5  vpcmpequd   k7{k7}, zmm28, zmm4
+; verdicts
+   7dc  vmovdqa32   zmm28{k7}{z}, zmm5
+; verdicts
+   7e2  vmovdqu32   [r9+r12*4], zmm28
+   7e9  add         r12, 0x10
+   7ed  cmp         r12, r13
+   7f0  jb          L3
+; predicated: ragged end
 L4:
-   2ed  mov         r13, [rdi+0x28]
-   2f1  cmp         r12, r13
-   2f4  jae         L5
-   2fa  lea         r12, [r13-4]
-   2fe  jmp         L3
-; decision: set-up
-L5:
-   303  vmovdqu64   zmm0, [C3]  ; 32 times 0x0007
-   30d  vmovdqu64   zmm1, [C4]  ; 16 times 0x0000ffff
-   317  vmovdqu64   zmm2, [C5]
-   321  vmovdqu64   zmm3, [C6]  ; 32 times 0x0018
-   32b  vmovdqu64   zmm4, [C7]  ; 16 times 0x00040000
-   335  mov         rcx, [rdi+0x10]
-   339  mov         r9, [rdi+0x20]
-   33d  mov         r11, [rdi+0x38]
-   341  xor         r12d, r12d
-   344  mov         r13, [rdi+0x28]
-   348  and         r13, 0xffffffffffffffe0
-   34c  sub         r13, 0xe0
-   353  jl          L7
-; decision: prologue
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   359  vpminud     zmm31, zmm1, [rcx+r12*4]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   360  vpminud     zmm30, zmm1, [rcx+r12*4+0x40]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   368  vmovdqu64   zmm5, [r11+r12*2]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   36f  vpminud     zmm6, zmm1, [rcx+r12*4+0x80]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   377  vpminud     zmm7, zmm1, [rcx+r12*4+0xc0]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   37f  vpackusdw   zmm31, zmm31, zmm30
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   385  vptestnmw   k1, zmm5, zmm0
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   38b  vmovdqu64   zmm5, [r11+r12*2+0x40]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   393  vpermq      zmm8, zmm2, zmm31
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   399  vpminud     zmm31, zmm1, [rcx+r12*4+0x100]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   3a1  vpminud     zmm30, zmm1, [rcx+r12*4+0x140]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   3a9  vpackusdw   zmm6, zmm6, zmm7
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   3af  vptestnmw   k7, zmm5, zmm0
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   3b5  vmovdqu64   zmm5, [r11+r12*2+0x80]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   3bd  vpermq      zmm29, zmm2, zmm6
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   3c3  vpcmpnltuw  k6{k1}, zmm8, zmm3
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+3]
-   3ca  vpminud     zmm6, zmm1, [rcx+r12*4+0x180]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+3]
-   3d2  vpminud     zmm7, zmm1, [rcx+r12*4+0x1c0]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   3da  vpackusdw   zmm31, zmm31, zmm30
-; verdicts
-   3e0  vmovdqa32   zmm8{k6}{z}, zmm4
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   3e6  vptestnmw   k1, zmm5, zmm0
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+3]
-   3ec  vmovdqu64   zmm5, [r11+r12*2+0xc0]
-; verdicts
-   3f4  vmovdqu32   [r9+r12*4], zmm8
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   3fb  vpermq      zmm8, zmm2, zmm31
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   401  vpcmpnltuw  k2{k7}, zmm29, zmm3
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   408  vpminud     zmm31, zmm1, [rcx+r12*4+0x200]
-; verdicts
-   410  kshiftrd    k3, k6, 0x10
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   416  vpminud     zmm30, zmm1, [rcx+r12*4+0x240]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+3]
-   41e  vpackusdw   zmm6, zmm6, zmm7
-; verdicts [+1]
-   424  vmovdqa32   zmm7{k2}{z}, zmm4
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+3]
-   42a  vptestnmw   k7, zmm5, zmm0
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   430  vmovdqu64   zmm5, [r11+r12*2+0x100]
-; verdicts [+1]
-   438  vmovdqu32   [r9+r12*4+0x80], zmm7
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+3]
-   440  vpermq      zmm29, zmm2, zmm6
-   446  nop         [rax+0x100]
-   44d  nop         [rax+0x100]
-   454  nop         [rax+0x100]
-   45b  nop         [rax]
-   45e  nop
-   45f  nop
-; decision: kernel
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-L6:
-   460  vpcmpnltuw  k6{k1}, zmm8, zmm3
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+5]
-   467  vpminud     zmm6, zmm1, [rcx+r12*4+0x280]
-; verdicts [+1]
-   46f  kshiftrd    k5, k2, 0x10
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+5]
-   475  vpminud     zmm7, zmm1, [rcx+r12*4+0x2c0]
-; verdicts
-   47d  vmovdqa32   zmm8{k3}{z}, zmm4
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   483  vpackusdw   zmm31, zmm31, zmm30
-; verdicts
-   489  vmovdqu32   [r9+r12*4+0x40], zmm8
-; verdicts [+2]
-   491  vmovdqa32   zmm8{k6}{z}, zmm4
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   497  vptestnmw   k1, zmm5, zmm0
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+5]
-   49d  vmovdqu64   zmm5, [r11+r12*2+0x140]
-; verdicts [+2]
-   4a5  vmovdqu32   [r9+r12*4+0x100], zmm8
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   4ad  vpermq      zmm8, zmm2, zmm31
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+3]
-   4b3  vpcmpnltuw  k2{k7}, zmm29, zmm3
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+6]
-   4ba  vpminud     zmm31, zmm1, [rcx+r12*4+0x300]
-; verdicts [+2]
-   4c2  kshiftrd    k3, k6, 0x10
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+6]
-   4c8  vpminud     zmm30, zmm1, [rcx+r12*4+0x340]
-; verdicts [+1]
-   4d0  vmovdqa32   zmm29{k5}{z}, zmm4
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+5]
-   4d6  vpackusdw   zmm6, zmm6, zmm7
-; verdicts [+1]
-   4dc  vmovdqu32   [r9+r12*4+0xc0], zmm29
-; verdicts [+3]
-   4e4  vmovdqa32   zmm7{k2}{z}, zmm4
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+5]
-   4ea  vptestnmw   k7, zmm5, zmm0
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+6]
-   4f0  vmovdqu64   zmm5, [r11+r12*2+0x180]
-; verdicts [+3]
-   4f8  vmovdqu32   [r9+r12*4+0x180], zmm7
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+5]
-   500  vpermq      zmm29, zmm2, zmm6
-   506  add         r12, 0x40
-   50a  cmp         r12, r13
-   50d  jle         L6
-; decision: epilogue
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   513  vpcmpnltuw  k6{k1}, zmm8, zmm3
-; verdicts [+1]
-   51a  kshiftrd    k5, k2, 0x10
-; verdicts
-   520  vmovdqa32   zmm8{k3}{z}, zmm4
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   526  vpackusdw   zmm31, zmm31, zmm30
-; verdicts
-   52c  vmovdqu32   [r9+r12*4+0x40], zmm8
-; verdicts [+2]
-   534  vmovdqa32   zmm8{k6}{z}, zmm4
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   53a  vptestnmw   k1, zmm5, zmm0
-; verdicts [+2]
-   540  vmovdqu32   [r9+r12*4+0x100], zmm8
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   548  vpermq      zmm8, zmm2, zmm31
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+3]
-   54e  vpcmpnltuw  k2{k7}, zmm29, zmm3
-; verdicts [+2]
-   555  kshiftrd    k3, k6, 0x10
-; verdicts [+1]
-   55b  vmovdqa32   zmm29{k5}{z}, zmm4
-; verdicts [+1]
-   561  vmovdqu32   [r9+r12*4+0xc0], zmm29
-; verdicts [+3]
-   569  vmovdqa32   zmm7{k2}{z}, zmm4
-; verdicts [+3]
-   56f  vmovdqu32   [r9+r12*4+0x180], zmm7
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+4]
-   577  vpcmpnltuw  k6{k1}, zmm8, zmm3
-; verdicts [+3]
-   57e  kshiftrd    k5, k2, 0x10
-; verdicts [+2]
-   584  vmovdqa32   zmm8{k3}{z}, zmm4
-; verdicts [+2]
-   58a  vmovdqu32   [r9+r12*4+0x140], zmm8
-; verdicts [+4]
-   592  vmovdqa32   zmm8{k6}{z}, zmm4
-; verdicts [+4]
-   598  vmovdqu32   [r9+r12*4+0x200], zmm8
-; verdicts [+4]
-   5a0  kshiftrd    k3, k6, 0x10
-; verdicts [+3]
-   5a6  vmovdqa32   zmm29{k5}{z}, zmm4
-; verdicts [+3]
-   5ac  vmovdqu32   [r9+r12*4+0x1c0], zmm29
-; verdicts [+4]
-   5b4  vmovdqa32   zmm8{k3}{z}, zmm4
-; verdicts [+4]
-   5ba  vmovdqu32   [r9+r12*4+0x240], zmm8
-   5c2  add         r12, 0xa0
-; decision: rest
-L7:
-   5c9  mov         r13, [rdi+0x28]
-   5cd  and         r13, 0xffffffffffffffe0
-   5d1  cmp         r12, r13
-   5d4  jae         L9
-; decision: one iteration
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-L8:
-   5da  vpminud     zmm31, zmm1, [rcx+r12*4]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   5e1  vpminud     zmm30, zmm1, [rcx+r12*4+0x40]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   5e9  vmovdqu64   zmm29, [r11+r12*2]
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   5f0  vpackusdw   zmm31, zmm31, zmm30
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   5f6  vptestnmw   k7, zmm29, zmm0
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   5fc  vpermq      zmm31, zmm2, zmm31
-; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   602  vpcmpnltuw  k7{k7}, zmm31, zmm3
-; verdicts
-   609  vmovdqa32   zmm31{k7}{z}, zmm4
-; verdicts
-   60f  kshiftrd    k7, k7, 0x10
-; verdicts
-   615  vmovdqu32   [r9+r12*4], zmm31
-; verdicts
-   61c  vmovdqa32   zmm31{k7}{z}, zmm4
-; verdicts
-   622  vmovdqu32   [r9+r12*4+0x40], zmm31
-   62a  add         r12, 0x20
-   62e  cmp         r12, r13
-   631  jb          L8
-; decision: ragged end
-L9:
-   637  mov         r13, [rdi+0x28]
-   63b  cmp         r12, r13
-   63e  jae         L10
-   644  lea         r12, [r13-0x20]
-   648  jmp         L8
+   7f6  mov         r13, [rdi+0x28]
+   7fa  cmp         r12, r13
+   7fd  jae         L5
+   803  lea         r12, [r13-0x10]
+   807  jmp         L3
 ; exit: registers restored
-L10:
-   64d  vzeroupper
-   650  pop         r15
-   652  pop         r14
-   654  pop         r13
-   656  pop         r12
-   658  pop         rbp
-   659  pop         rbx
-   65a  ret
-   65b  nop         [rax+0x100]
-   662  nop         [rax+0x100]
-   669  nop         [rax+0x100]
-   670  nop         [rax+0x100]
-   677  nop         [rax+0x100]
-   67e  nop
-   67f  nop
+L5:
+   80c  vzeroupper
+   80f  pop         r15
+   811  pop         r14
+   813  pop         r13
+   815  pop         r12
+   817  ret
+   818  nop         [rax+0x100]
+   81f  nop         [rax+0x100]
+   826  nop         [rax+0x100]
+   82d  nop         [rax+0x100]
+   834  nop         [rax+0x100]
+   83b  nop         [rax]
+   83e  nop
+   83f  nop
 each:
-   680  mov         r9, [rdi+8]
-   684  mov         r8, [rdi+0x10]
-   688  mov         r10, [rdi+0x20]
-   68c  xor         r11d, r11d
+   840  mov         r9, [rdi+8]
+   844  mov         r8, [rdi+0x10]
+   848  mov         r10, [rdi+0x20]
+   84c  xor         r11d, r11d
 ; each packet
-L11:
-   68f  mov         esi, [r9+r11*4]
-   693  add         rsi, [rdi]
+L6:
+   84f  mov         esi, [r9+r11*4]
+   853  add         rsi, [rdi]
 ; b0: captured >= 14
-   697  mov         eax, [r8+r11*4]
-   69b  cmp         eax, 0xe
-   69e  jb          L12
+   857  mov         eax, [r8+r11*4]
+   85b  cmp         eax, 0xe
+   85e  jb          L7
 ; b1: half[12] == 0x800
-   6a4  cmp         word ptr [rsi+0xc], 8
-   6a9  jne         L12
+   864  cmp         word ptr [rsi+0xc], 8
+   869  jne         L7
 ; b2: captured >= 24
-   6af  cmp         eax, 0x18
-   6b2  jb          L12
+   86f  cmp         eax, 0x18
+   872  jb          L7
 ; b3: byte[23] == 6
-   6b8  cmp         byte ptr [rsi+0x17], 6
-   6bc  mov         eax, 0
-   6c1  mov         ecx, 0x40000
-   6c6  cmove       eax, ecx
-   6c9  mov         [r10+r11*4], eax
-   6cd  inc         r11
-   6d0  cmp         r11, [rdi+0x28]
-   6d4  jb          L11
-   6da  ret
+   878  cmp         byte ptr [rsi+0x17], 6
+   87c  mov         eax, 0
+   881  mov         ecx, 0x40000
+   886  cmove       eax, ecx
+   889  mov         [r10+r11*4], eax
+   88d  inc         r11
+   890  cmp         r11, [rdi+0x28]
+   894  jb          L6
+   89a  ret
 ; b5: verdict
-L12:
-   6db  mov         dword ptr [r10+r11*4], 0
-   6e3  inc         r11
-   6e6  cmp         r11, [rdi+0x28]
-   6ea  jb          L11
-   6f0  ret
+L7:
+   89b  mov         dword ptr [r10+r11*4], 0
+   8a3  inc         r11
+   8a6  cmp         r11, [rdi+0x28]
+   8aa  jb          L6
+   8b0  ret
 C1:  ; 64 bytes
-   700  0b000180 80808080 80808080 80808080 1b101180 80808080 80808080 80808080
-   720  2b202180 80808080 80808080 80808080 3b303180 80808080 80808080 80808080
+   8c0  000000ff 000000ff 000000ff 000000ff 000000ff 000000ff 000000ff 000000ff
+   8e0  000000ff 000000ff 000000ff 000000ff 000000ff 000000ff 000000ff 000000ff
 C2:  ; 64 bytes
-   740  06080000 00000000 00000000 00000000 06080000 00000000 00000000 00000000
-   760  06080000 00000000 00000000 00000000 06080000 00000000 00000000 00000000
+   900  00000006 00000006 00000006 00000006 00000006 00000006 00000006 00000006
+   920  00000006 00000006 00000006 00000006 00000006 00000006 00000006 00000006
 C3:  ; 64 bytes
-   780  07000700 07000700 07000700 07000700 07000700 07000700 07000700 07000700
-   7a0  07000700 07000700 07000700 07000700 07000700 07000700 07000700 07000700
+   940  18000000 18000000 18000000 18000000 18000000 18000000 18000000 18000000
+   960  18000000 18000000 18000000 18000000 18000000 18000000 18000000 18000000
 C4:  ; 64 bytes
-   7c0  ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000
-   7e0  ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000
+   980  ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000
+   9a0  ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000
 C5:  ; 64 bytes
-   800  00000000 00000000 02000000 00000000 04000000 00000000 06000000 00000000
-   820  01000000 00000000 03000000 00000000 05000000 00000000 07000000 00000000
+   9c0  08000000 08000000 08000000 08000000 08000000 08000000 08000000 08000000
+   9e0  08000000 08000000 08000000 08000000 08000000 08000000 08000000 08000000
 C6:  ; 64 bytes
-   840  18001800 18001800 18001800 18001800 18001800 18001800 18001800 18001800
-   860  18001800 18001800 18001800 18001800 18001800 18001800 18001800 18001800
-C7:  ; 64 bytes
-   880  00000400 00000400 00000400 00000400 00000400 00000400 00000400 00000400
-   8a0  00000400 00000400 00000400 00000400 00000400 00000400 00000400 00000400
+   a00  00000400 00000400 00000400 00000400 00000400 00000400 00000400 00000400
+   a20  00000400 00000400 00000400 00000400 00000400 00000400 00000400 00000400

@@ -13,504 +13,600 @@ batch:
     20  lea         r10, [r10+rsi*4]
     24  mov         rdi, [rdi]
     28  neg         rsi
-    2b  sub         rsi, 1
-; L0_-_-_-_-
-    2f  add         rsi, 1
-    33  jge         L51
-; L1_x_-_-_-
-    39  mov         ecx, [r8+rsi*4]
-    3d  add         rsi, 1
-    41  jge         L50
-; L2_x_x_-_-
+    2b  lea         rax, [rsi+8]
+    2f  xor         edx, edx
+    31  test        rax, rax
+    34  cmovg       rax, rdx
+    38  mov         rdx, rsi
 L1:
-    47  mov         r11d, [r8+rsi*4]
-    4b  movzx       edx, word ptr [rdi+rcx+0xc]
-    50  cmp         dword ptr [r10+rsi*4-4], 0xe
-    56  jb          L48
-; L3_x_t_-_-
+    3b  mov         ecx, [r8+rdx*4]
+    3f  prefetcht0  [rdi+rcx+0xc]
+    44  add         rdx, 1
+    48  cmp         rdx, rax
+    4b  jl          L1
+    51  sub         rsi, 1
+; L0_-_-_-_-
+    55  add         rsi, 1
+    59  jge         L69
+; L1_x_-_-_-
+    5f  mov         ecx, [r8+rsi*4]
+    63  cmp         rsi, 0xfffffffffffffff8
+    67  jge         L2
+    6d  mov         eax, [r8+rsi*4+0x20]
+    72  prefetcht0  [rdi+rax+0xc]
 L2:
-    5c  add         rsi, 1
-    60  jge         L47
-; L4_x_x_t_-
-    66  mov         ebp, [r8+rsi*4]
-    6a  movzx       ebx, word ptr [rdi+r11+0xc]
-    70  cmp         dword ptr [r10+rsi*4-4], 0xe
-    76  jb          L45
-; L5_x_t_t_-
+    77  add         rsi, 1
+    7b  jge         L68
+; L2_x_x_-_-
 L3:
-    7c  add         rsi, 1
-    80  jge         L44
-; L6_x_x_t_-
-    86  mov         r13d, [r8+rsi*4]
-    8a  cmp         edx, 8
-    8d  mov         edx, 0
-    92  mov         eax, 0x40000
-    97  cmove       edx, eax
-    9a  mov         [r9+rsi*4-0xc], edx
-    9f  movzx       r12d, word ptr [rdi+rbp+0xc]
-    a5  cmp         dword ptr [r10+rsi*4-4], 0xe
-    ab  jb          L42
-; L7_x_t_t_-
+    81  mov         r11d, [r8+rsi*4]
+    85  cmp         rsi, 0xfffffffffffffff8
+    89  jge         L4
+    8f  mov         eax, [r8+rsi*4+0x20]
+    94  prefetcht0  [rdi+rax+0xc]
 L4:
-    b1  add         rsi, 1
-    b5  jge         L41
-; L8_x_x_t_-
-    bb  mov         ecx, [r8+rsi*4]
-    bf  cmp         ebx, 8
-    c2  mov         ebx, 0
-    c7  mov         eax, 0x40000
-    cc  cmove       ebx, eax
-    cf  mov         [r9+rsi*4-0xc], ebx
-    d4  movzx       r14d, word ptr [rdi+r13+0xc]
-    da  cmp         dword ptr [r10+rsi*4-4], 0xe
-    e0  jb          L38
-; L9_x_t_t_-
+    99  movzx       edx, word ptr [rdi+rcx+0xc]
+    9e  cmp         dword ptr [r10+rsi*4-4], 0xe
+    a4  jb          L65
+; L3_x_t_-_-
 L5:
-    e6  add         rsi, 1
-    ea  jge         L37
-; L10_x_x_t_-
-    f0  mov         r11d, [r8+rsi*4]
-    f4  cmp         r12d, 8
-    f8  mov         r12d, 0
-    fe  mov         eax, 0x40000
-   103  cmove       r12d, eax
-   107  mov         [r9+rsi*4-0xc], r12d
-   10c  movzx       edx, word ptr [rdi+rcx+0xc]
-   111  cmp         dword ptr [r10+rsi*4-4], 0xe
-   117  jb          L12
-; L11_x_t_t_-
+    aa  add         rsi, 1
+    ae  jge         L64
+; L4_x_x_t_-
+    b4  mov         ebp, [r8+rsi*4]
+    b8  cmp         rsi, 0xfffffffffffffff8
+    bc  jge         L6
+    c2  mov         eax, [r8+rsi*4+0x20]
+    c7  prefetcht0  [rdi+rax+0xc]
 L6:
-   11d  add         rsi, 1
-   121  jge         L7
-; L12_x_x_t_-
-   127  mov         ebp, [r8+rsi*4]
-   12b  cmp         r14d, 8
-   12f  mov         r14d, 0
-   135  mov         eax, 0x40000
-   13a  cmove       r14d, eax
-   13e  mov         [r9+rsi*4-0xc], r14d
-   143  movzx       ebx, word ptr [rdi+r11+0xc]
-   149  cmp         dword ptr [r10+rsi*4-4], 0xe
-   14f  jae         L3
-   155  jmp         L45
-; L13_-_x_t_-
+    cc  movzx       ebx, word ptr [rdi+r11+0xc]
+    d2  cmp         dword ptr [r10+rsi*4-4], 0xe
+    d8  jb          L61
+; L5_x_t_t_-
 L7:
-   15a  cmp         r14d, 8
-   15e  mov         r14d, 0
-   164  mov         eax, 0x40000
-   169  cmove       r14d, eax
-   16d  mov         [r9+rsi*4-0xc], r14d
-   172  movzx       ebx, word ptr [rdi+r11+0xc]
-   178  cmp         dword ptr [r10+rsi*4-4], 0xe
-   17e  jb          L10
-; L14_-_t_t_-
+    de  add         rsi, 1
+    e2  jge         L60
+; L6_x_x_t_-
+    e8  mov         r13d, [r8+rsi*4]
+    ec  cmp         rsi, 0xfffffffffffffff8
+    f0  jge         L8
+    f6  mov         eax, [r8+rsi*4+0x20]
+    fb  prefetcht0  [rdi+rax+0xc]
 L8:
-   184  add         rsi, 1
-; L15_-_-_t_-
-   188  cmp         edx, 8
-   18b  mov         edx, 0
-   190  mov         eax, 0x40000
-   195  cmove       edx, eax
-   198  mov         [r9+rsi*4-0xc], edx
-   19d  add         rsi, 1
-; L16_-_-_-_-
+   100  cmp         edx, 8
+   103  mov         edx, 0
+   108  mov         eax, 0x40000
+   10d  cmove       edx, eax
+   110  mov         [r9+rsi*4-0xc], edx
+   115  movzx       r12d, word ptr [rdi+rbp+0xc]
+   11b  cmp         dword ptr [r10+rsi*4-4], 0xe
+   121  jb          L57
+; L7_x_t_t_-
 L9:
-   1a1  cmp         ebx, 8
-   1a4  mov         ebx, 0
-   1a9  mov         eax, 0x40000
-   1ae  cmove       ebx, eax
-   1b1  mov         [r9+rsi*4-0xc], ebx
-   1b6  jmp         L51
-; L17_-_-_t_-
+   127  add         rsi, 1
+   12b  jge         L56
+; L8_x_x_t_-
+   131  mov         ecx, [r8+rsi*4]
+   135  cmp         rsi, 0xfffffffffffffff8
+   139  jge         L10
+   13f  mov         eax, [r8+rsi*4+0x20]
+   144  prefetcht0  [rdi+rax+0xc]
 L10:
-   1bb  mov         dword ptr [r9+rsi*4-4], 0
-   1c4  add         rsi, 1
-; L18_-_-_-_-
+   149  cmp         ebx, 8
+   14c  mov         ebx, 0
+   151  mov         eax, 0x40000
+   156  cmove       ebx, eax
+   159  mov         [r9+rsi*4-0xc], ebx
+   15e  movzx       r14d, word ptr [rdi+r13+0xc]
+   164  cmp         dword ptr [r10+rsi*4-4], 0xe
+   16a  jb          L52
+; L9_x_t_t_-
 L11:
-   1c8  cmp         edx, 8
-   1cb  mov         edx, 0
-   1d0  mov         eax, 0x40000
-   1d5  cmove       edx, eax
-   1d8  mov         [r9+rsi*4-0xc], edx
-   1dd  jmp         L51
-; L19_x_-_t_-
+   170  add         rsi, 1
+   174  jge         L51
+; L10_x_x_t_-
+   17a  mov         r11d, [r8+rsi*4]
+   17e  cmp         rsi, 0xfffffffffffffff8
+   182  jge         L12
+   188  mov         eax, [r8+rsi*4+0x20]
+   18d  prefetcht0  [rdi+rax+0xc]
 L12:
-   1e2  mov         dword ptr [r9+rsi*4-4], 0
-   1eb  add         rsi, 1
-   1ef  jge         L35
-; L20_x_x_-_-
-   1f5  mov         ebp, [r8+rsi*4]
-   1f9  cmp         r14d, 8
-   1fd  mov         r14d, 0
-   203  mov         eax, 0x40000
-   208  cmove       r14d, eax
-   20c  mov         [r9+rsi*4-0xc], r14d
-   211  movzx       ebx, word ptr [rdi+r11+0xc]
-   217  cmp         dword ptr [r10+rsi*4-4], 0xe
-   21d  jb          L18
-; L21_x_t_-_-
+   192  cmp         r12d, 8
+   196  mov         r12d, 0
+   19c  mov         eax, 0x40000
+   1a1  cmove       r12d, eax
+   1a5  mov         [r9+rsi*4-0xc], r12d
+   1aa  movzx       edx, word ptr [rdi+rcx+0xc]
+   1af  cmp         dword ptr [r10+rsi*4-4], 0xe
+   1b5  jb          L20
+; L11_x_t_t_-
 L13:
-   223  add         rsi, 1
-   227  jge         L14
-; L22_x_x_t_-
-   22d  mov         r13d, [r8+rsi*4]
-   231  movzx       r12d, word ptr [rdi+rbp+0xc]
-   237  cmp         dword ptr [r10+rsi*4-4], 0xe
-   23d  jae         L4
-   243  jmp         L42
-; L23_-_x_t_-
+   1bb  add         rsi, 1
+   1bf  jge         L15
+; L12_x_x_t_-
+   1c5  mov         ebp, [r8+rsi*4]
+   1c9  cmp         rsi, 0xfffffffffffffff8
+   1cd  jge         L14
+   1d3  mov         eax, [r8+rsi*4+0x20]
+   1d8  prefetcht0  [rdi+rax+0xc]
 L14:
-   248  movzx       r12d, word ptr [rdi+rbp+0xc]
-   24e  cmp         dword ptr [r10+rsi*4-4], 0xe
-   254  jb          L17
-; L24_-_t_t_-
+   1dd  cmp         r14d, 8
+   1e1  mov         r14d, 0
+   1e7  mov         eax, 0x40000
+   1ec  cmove       r14d, eax
+   1f0  mov         [r9+rsi*4-0xc], r14d
+   1f5  movzx       ebx, word ptr [rdi+r11+0xc]
+   1fb  cmp         dword ptr [r10+rsi*4-4], 0xe
+   201  jae         L7
+   207  jmp         L61
+; L13_-_x_t_-
 L15:
-   25a  add         rsi, 1
-; L25_-_-_t_-
-   25e  cmp         ebx, 8
-   261  mov         ebx, 0
-   266  mov         eax, 0x40000
-   26b  cmove       ebx, eax
-   26e  mov         [r9+rsi*4-0xc], ebx
-   273  add         rsi, 1
-; L26_-_-_-_-
+   20c  cmp         r14d, 8
+   210  mov         r14d, 0
+   216  mov         eax, 0x40000
+   21b  cmove       r14d, eax
+   21f  mov         [r9+rsi*4-0xc], r14d
+   224  movzx       ebx, word ptr [rdi+r11+0xc]
+   22a  cmp         dword ptr [r10+rsi*4-4], 0xe
+   230  jb          L18
+; L14_-_t_t_-
 L16:
-   277  cmp         r12d, 8
-   27b  mov         r12d, 0
-   281  mov         eax, 0x40000
-   286  cmove       r12d, eax
-   28a  mov         [r9+rsi*4-0xc], r12d
-   28f  jmp         L51
-; L27_-_-_t_-
+   236  add         rsi, 1
+; L15_-_-_t_-
+   23a  cmp         edx, 8
+   23d  mov         edx, 0
+   242  mov         eax, 0x40000
+   247  cmove       edx, eax
+   24a  mov         [r9+rsi*4-0xc], edx
+   24f  add         rsi, 1
+; L16_-_-_-_-
 L17:
+   253  cmp         ebx, 8
+   256  mov         ebx, 0
+   25b  mov         eax, 0x40000
+   260  cmove       ebx, eax
+   263  mov         [r9+rsi*4-0xc], ebx
+   268  jmp         L69
+; L17_-_-_t_-
+L18:
+   26d  mov         dword ptr [r9+rsi*4-4], 0
+   276  add         rsi, 1
+; L18_-_-_-_-
+L19:
+   27a  cmp         edx, 8
+   27d  mov         edx, 0
+   282  mov         eax, 0x40000
+   287  cmove       edx, eax
+   28a  mov         [r9+rsi*4-0xc], edx
+   28f  jmp         L69
+; L19_x_-_t_-
+L20:
    294  mov         dword ptr [r9+rsi*4-4], 0
    29d  add         rsi, 1
-   2a1  jmp         L9
-; L28_x_-_-_-
-L18:
-   2a6  mov         dword ptr [r9+rsi*4-4], 0
-   2af  add         rsi, 1
-   2b3  jge         L33
-; L29_x_x_-_-
-   2b9  mov         r13d, [r8+rsi*4]
-   2bd  movzx       r12d, word ptr [rdi+rbp+0xc]
-   2c3  cmp         dword ptr [r10+rsi*4-4], 0xe
-   2c9  jb          L24
-; L30_x_t_-_-
-L19:
-   2cf  add         rsi, 1
-   2d3  jge         L20
-; L31_x_x_t_-
-   2d9  mov         ecx, [r8+rsi*4]
-   2dd  movzx       r14d, word ptr [rdi+r13+0xc]
-   2e3  cmp         dword ptr [r10+rsi*4-4], 0xe
-   2e9  jae         L5
-   2ef  jmp         L38
-; L32_-_x_t_-
-L20:
-   2f4  movzx       r14d, word ptr [rdi+r13+0xc]
-   2fa  cmp         dword ptr [r10+rsi*4-4], 0xe
-   300  jb          L23
-; L33_-_t_t_-
+   2a1  jge         L49
+; L20_x_x_-_-
+   2a7  mov         ebp, [r8+rsi*4]
+   2ab  cmp         rsi, 0xfffffffffffffff8
+   2af  jge         L21
+   2b5  mov         eax, [r8+rsi*4+0x20]
+   2ba  prefetcht0  [rdi+rax+0xc]
 L21:
-   306  add         rsi, 1
-; L34_-_-_t_-
-   30a  cmp         r12d, 8
-   30e  mov         r12d, 0
-   314  mov         eax, 0x40000
-   319  cmove       r12d, eax
-   31d  mov         [r9+rsi*4-0xc], r12d
-   322  add         rsi, 1
-; L35_-_-_-_-
+   2bf  cmp         r14d, 8
+   2c3  mov         r14d, 0
+   2c9  mov         eax, 0x40000
+   2ce  cmove       r14d, eax
+   2d2  mov         [r9+rsi*4-0xc], r14d
+   2d7  movzx       ebx, word ptr [rdi+r11+0xc]
+   2dd  cmp         dword ptr [r10+rsi*4-4], 0xe
+   2e3  jb          L28
+; L21_x_t_-_-
 L22:
-   326  cmp         r14d, 8
-   32a  mov         r14d, 0
-   330  mov         eax, 0x40000
-   335  cmove       r14d, eax
-   339  mov         [r9+rsi*4-0xc], r14d
-   33e  jmp         L51
-; L36_-_-_t_-
+   2e9  add         rsi, 1
+   2ed  jge         L24
+; L22_x_x_t_-
+   2f3  mov         r13d, [r8+rsi*4]
+   2f7  cmp         rsi, 0xfffffffffffffff8
+   2fb  jge         L23
+   301  mov         eax, [r8+rsi*4+0x20]
+   306  prefetcht0  [rdi+rax+0xc]
 L23:
-   343  mov         dword ptr [r9+rsi*4-4], 0
-   34c  add         rsi, 1
-   350  jmp         L16
-; L37_x_-_-_-
+   30b  movzx       r12d, word ptr [rdi+rbp+0xc]
+   311  cmp         dword ptr [r10+rsi*4-4], 0xe
+   317  jae         L9
+   31d  jmp         L57
+; L23_-_x_t_-
 L24:
-   355  mov         dword ptr [r9+rsi*4-4], 0
-   35e  add         rsi, 1
-   362  jge         L30
-; L38_x_x_-_-
-   368  mov         ecx, [r8+rsi*4]
-   36c  movzx       r14d, word ptr [rdi+r13+0xc]
-   372  cmp         dword ptr [r10+rsi*4-4], 0xe
-   378  jb          L29
-; L39_x_t_-_-
+   322  movzx       r12d, word ptr [rdi+rbp+0xc]
+   328  cmp         dword ptr [r10+rsi*4-4], 0xe
+   32e  jb          L27
+; L24_-_t_t_-
 L25:
-   37e  add         rsi, 1
-   382  jge         L26
-; L40_x_x_t_-
-   388  mov         r11d, [r8+rsi*4]
-   38c  movzx       edx, word ptr [rdi+rcx+0xc]
-   391  cmp         dword ptr [r10+rsi*4-4], 0xe
-   397  jae         L6
-   39d  jmp         L12
-; L41_-_x_t_-
+   334  add         rsi, 1
+; L25_-_-_t_-
+   338  cmp         ebx, 8
+   33b  mov         ebx, 0
+   340  mov         eax, 0x40000
+   345  cmove       ebx, eax
+   348  mov         [r9+rsi*4-0xc], ebx
+   34d  add         rsi, 1
+; L26_-_-_-_-
 L26:
-   3a2  movzx       edx, word ptr [rdi+rcx+0xc]
-   3a7  cmp         dword ptr [r10+rsi*4-4], 0xe
-   3ad  jb          L28
-; L42_-_t_t_-
+   351  cmp         r12d, 8
+   355  mov         r12d, 0
+   35b  mov         eax, 0x40000
+   360  cmove       r12d, eax
+   364  mov         [r9+rsi*4-0xc], r12d
+   369  jmp         L69
+; L27_-_-_t_-
 L27:
-   3b3  add         rsi, 1
-; L43_-_-_t_-
-   3b7  cmp         r14d, 8
-   3bb  mov         r14d, 0
-   3c1  mov         eax, 0x40000
-   3c6  cmove       r14d, eax
-   3ca  mov         [r9+rsi*4-0xc], r14d
-   3cf  add         rsi, 1
-   3d3  jmp         L11
-; L44_-_-_t_-
+   36e  mov         dword ptr [r9+rsi*4-4], 0
+   377  add         rsi, 1
+   37b  jmp         L17
+; L28_x_-_-_-
 L28:
-   3d8  mov         dword ptr [r9+rsi*4-4], 0
-   3e1  add         rsi, 1
-   3e5  jmp         L22
-; L45_x_-_-_-
+   380  mov         dword ptr [r9+rsi*4-4], 0
+   389  add         rsi, 1
+   38d  jge         L47
+; L29_x_x_-_-
+   393  mov         r13d, [r8+rsi*4]
+   397  cmp         rsi, 0xfffffffffffffff8
+   39b  jge         L29
+   3a1  mov         eax, [r8+rsi*4+0x20]
+   3a6  prefetcht0  [rdi+rax+0xc]
 L29:
-   3ea  mov         dword ptr [r9+rsi*4-4], 0
-   3f3  add         rsi, 1
-   3f7  jge         L50
-   3fd  jmp         L1
-; L46_-_x_-_-
+   3ab  movzx       r12d, word ptr [rdi+rbp+0xc]
+   3b1  cmp         dword ptr [r10+rsi*4-4], 0xe
+   3b7  jb          L36
+; L30_x_t_-_-
 L30:
-   402  movzx       r14d, word ptr [rdi+r13+0xc]
-   408  cmp         dword ptr [r10+rsi*4-4], 0xe
-   40e  jb          L32
-; L47_-_t_-_-
+   3bd  add         rsi, 1
+   3c1  jge         L32
+; L31_x_x_t_-
+   3c7  mov         ecx, [r8+rsi*4]
+   3cb  cmp         rsi, 0xfffffffffffffff8
+   3cf  jge         L31
+   3d5  mov         eax, [r8+rsi*4+0x20]
+   3da  prefetcht0  [rdi+rax+0xc]
 L31:
-   414  add         rsi, 1
-; L48_-_-_t_-
-   418  add         rsi, 1
-   41c  jmp         L22
-; L49_-_-_-_-
+   3df  movzx       r14d, word ptr [rdi+r13+0xc]
+   3e5  cmp         dword ptr [r10+rsi*4-4], 0xe
+   3eb  jae         L11
+   3f1  jmp         L52
+; L32_-_x_t_-
 L32:
-   421  mov         dword ptr [r9+rsi*4-4], 0
-   42a  jmp         L51
-; L50_-_x_-_-
+   3f6  movzx       r14d, word ptr [rdi+r13+0xc]
+   3fc  cmp         dword ptr [r10+rsi*4-4], 0xe
+   402  jb          L35
+; L33_-_t_t_-
 L33:
-   42f  movzx       r12d, word ptr [rdi+rbp+0xc]
-   435  cmp         dword ptr [r10+rsi*4-4], 0xe
-   43b  jb          L32
-; L51_-_t_-_-
+   408  add         rsi, 1
+; L34_-_-_t_-
+   40c  cmp         r12d, 8
+   410  mov         r12d, 0
+   416  mov         eax, 0x40000
+   41b  cmove       r12d, eax
+   41f  mov         [r9+rsi*4-0xc], r12d
+   424  add         rsi, 1
+; L35_-_-_-_-
 L34:
-   441  add         rsi, 1
-; L52_-_-_t_-
-   445  add         rsi, 1
-   449  jmp         L16
-; L53_-_x_-_-
+   428  cmp         r14d, 8
+   42c  mov         r14d, 0
+   432  mov         eax, 0x40000
+   437  cmove       r14d, eax
+   43b  mov         [r9+rsi*4-0xc], r14d
+   440  jmp         L69
+; L36_-_-_t_-
 L35:
-   44e  cmp         r14d, 8
-   452  mov         r14d, 0
-   458  mov         eax, 0x40000
-   45d  cmove       r14d, eax
-   461  mov         [r9+rsi*4-0xc], r14d
-   466  movzx       ebx, word ptr [rdi+r11+0xc]
-   46c  cmp         dword ptr [r10+rsi*4-4], 0xe
-   472  jb          L32
-; L54_-_t_-_-
+   445  mov         dword ptr [r9+rsi*4-4], 0
+   44e  add         rsi, 1
+   452  jmp         L26
+; L37_x_-_-_-
 L36:
-   478  add         rsi, 1
-; L55_-_-_t_-
-   47c  add         rsi, 1
-   480  jmp         L9
-; L56_-_x_t_-
+   457  mov         dword ptr [r9+rsi*4-4], 0
+   460  add         rsi, 1
+   464  jge         L44
+; L38_x_x_-_-
+   46a  mov         ecx, [r8+rsi*4]
+   46e  cmp         rsi, 0xfffffffffffffff8
+   472  jge         L37
+   478  mov         eax, [r8+rsi*4+0x20]
+   47d  prefetcht0  [rdi+rax+0xc]
 L37:
-   485  cmp         r12d, 8
-   489  mov         r12d, 0
-   48f  mov         eax, 0x40000
-   494  cmove       r12d, eax
-   498  mov         [r9+rsi*4-0xc], r12d
-   49d  movzx       edx, word ptr [rdi+rcx+0xc]
-   4a2  cmp         dword ptr [r10+rsi*4-4], 0xe
-   4a8  jae         L27
-   4ae  jmp         L28
-; L57_x_-_t_-
+   482  movzx       r14d, word ptr [rdi+r13+0xc]
+   488  cmp         dword ptr [r10+rsi*4-4], 0xe
+   48e  jb          L43
+; L39_x_t_-_-
 L38:
-   4b3  mov         dword ptr [r9+rsi*4-4], 0
-   4bc  add         rsi, 1
-   4c0  jge         L39
-; L58_x_x_-_-
-   4c6  mov         r11d, [r8+rsi*4]
-   4ca  cmp         r12d, 8
-   4ce  mov         r12d, 0
-   4d4  mov         eax, 0x40000
-   4d9  cmove       r12d, eax
-   4dd  mov         [r9+rsi*4-0xc], r12d
-   4e2  movzx       edx, word ptr [rdi+rcx+0xc]
-   4e7  cmp         dword ptr [r10+rsi*4-4], 0xe
-   4ed  jae         L2
-   4f3  jmp         L48
-; L59_-_x_-_-
+   494  add         rsi, 1
+   498  jge         L40
+; L40_x_x_t_-
+   49e  mov         r11d, [r8+rsi*4]
+   4a2  cmp         rsi, 0xfffffffffffffff8
+   4a6  jge         L39
+   4ac  mov         eax, [r8+rsi*4+0x20]
+   4b1  prefetcht0  [rdi+rax+0xc]
 L39:
-   4f8  cmp         r12d, 8
-   4fc  mov         r12d, 0
-   502  mov         eax, 0x40000
-   507  cmove       r12d, eax
-   50b  mov         [r9+rsi*4-0xc], r12d
-   510  movzx       edx, word ptr [rdi+rcx+0xc]
-   515  cmp         dword ptr [r10+rsi*4-4], 0xe
-   51b  jb          L32
-; L60_-_t_-_-
+   4b6  movzx       edx, word ptr [rdi+rcx+0xc]
+   4bb  cmp         dword ptr [r10+rsi*4-4], 0xe
+   4c1  jae         L13
+   4c7  jmp         L20
+; L41_-_x_t_-
 L40:
-   521  add         rsi, 1
-; L61_-_-_t_-
-   525  add         rsi, 1
-   529  jmp         L11
-; L62_-_x_t_-
+   4cc  movzx       edx, word ptr [rdi+rcx+0xc]
+   4d1  cmp         dword ptr [r10+rsi*4-4], 0xe
+   4d7  jb          L42
+; L42_-_t_t_-
 L41:
-   52e  cmp         ebx, 8
-   531  mov         ebx, 0
-   536  mov         eax, 0x40000
-   53b  cmove       ebx, eax
-   53e  mov         [r9+rsi*4-0xc], ebx
-   543  movzx       r14d, word ptr [rdi+r13+0xc]
-   549  cmp         dword ptr [r10+rsi*4-4], 0xe
-   54f  jae         L21
-   555  jmp         L23
-; L63_x_-_t_-
+   4dd  add         rsi, 1
+; L43_-_-_t_-
+   4e1  cmp         r14d, 8
+   4e5  mov         r14d, 0
+   4eb  mov         eax, 0x40000
+   4f0  cmove       r14d, eax
+   4f4  mov         [r9+rsi*4-0xc], r14d
+   4f9  add         rsi, 1
+   4fd  jmp         L19
+; L44_-_-_t_-
 L42:
-   55a  mov         dword ptr [r9+rsi*4-4], 0
-   563  add         rsi, 1
-   567  jge         L43
-; L64_x_x_-_-
-   56d  mov         ecx, [r8+rsi*4]
-   571  cmp         ebx, 8
-   574  mov         ebx, 0
-   579  mov         eax, 0x40000
-   57e  cmove       ebx, eax
-   581  mov         [r9+rsi*4-0xc], ebx
-   586  movzx       r14d, word ptr [rdi+r13+0xc]
-   58c  cmp         dword ptr [r10+rsi*4-4], 0xe
-   592  jae         L25
-   598  jmp         L29
-; L65_-_x_-_-
+   502  mov         dword ptr [r9+rsi*4-4], 0
+   50b  add         rsi, 1
+   50f  jmp         L34
+; L45_x_-_-_-
 L43:
-   59d  cmp         ebx, 8
-   5a0  mov         ebx, 0
-   5a5  mov         eax, 0x40000
-   5aa  cmove       ebx, eax
-   5ad  mov         [r9+rsi*4-0xc], ebx
-   5b2  movzx       r14d, word ptr [rdi+r13+0xc]
-   5b8  cmp         dword ptr [r10+rsi*4-4], 0xe
-   5be  jae         L31
-   5c4  jmp         L32
-; L66_-_x_t_-
+   514  mov         dword ptr [r9+rsi*4-4], 0
+   51d  add         rsi, 1
+   521  jge         L68
+   527  jmp         L3
+; L46_-_x_-_-
 L44:
-   5c9  cmp         edx, 8
-   5cc  mov         edx, 0
-   5d1  mov         eax, 0x40000
-   5d6  cmove       edx, eax
-   5d9  mov         [r9+rsi*4-0xc], edx
-   5de  movzx       r12d, word ptr [rdi+rbp+0xc]
-   5e4  cmp         dword ptr [r10+rsi*4-4], 0xe
-   5ea  jae         L15
-   5f0  jmp         L17
-; L67_x_-_t_-
+   52c  movzx       r14d, word ptr [rdi+r13+0xc]
+   532  cmp         dword ptr [r10+rsi*4-4], 0xe
+   538  jb          L46
+; L47_-_t_-_-
 L45:
-   5f5  mov         dword ptr [r9+rsi*4-4], 0
-   5fe  add         rsi, 1
-   602  jge         L46
-; L68_x_x_-_-
-   608  mov         r13d, [r8+rsi*4]
-   60c  cmp         edx, 8
-   60f  mov         edx, 0
-   614  mov         eax, 0x40000
-   619  cmove       edx, eax
-   61c  mov         [r9+rsi*4-0xc], edx
-   621  movzx       r12d, word ptr [rdi+rbp+0xc]
-   627  cmp         dword ptr [r10+rsi*4-4], 0xe
-   62d  jae         L19
-   633  jmp         L24
-; L69_-_x_-_-
+   53e  add         rsi, 1
+; L48_-_-_t_-
+   542  add         rsi, 1
+   546  jmp         L34
+; L49_-_-_-_-
 L46:
-   638  cmp         edx, 8
-   63b  mov         edx, 0
-   640  mov         eax, 0x40000
-   645  cmove       edx, eax
-   648  mov         [r9+rsi*4-0xc], edx
-   64d  movzx       r12d, word ptr [rdi+rbp+0xc]
-   653  cmp         dword ptr [r10+rsi*4-4], 0xe
-   659  jae         L34
-   65f  jmp         L32
-; L70_-_x_t_-
+   54b  mov         dword ptr [r9+rsi*4-4], 0
+   554  jmp         L69
+; L50_-_x_-_-
 L47:
-   664  movzx       ebx, word ptr [rdi+r11+0xc]
-   66a  cmp         dword ptr [r10+rsi*4-4], 0xe
-   670  jae         L8
-   676  jmp         L10
-; L71_x_-_-_-
+   559  movzx       r12d, word ptr [rdi+rbp+0xc]
+   55f  cmp         dword ptr [r10+rsi*4-4], 0xe
+   565  jb          L46
+; L51_-_t_-_-
 L48:
-   67b  mov         dword ptr [r9+rsi*4-4], 0
-   684  add         rsi, 1
-   688  jge         L49
-; L72_x_x_-_-
-   68e  mov         ebp, [r8+rsi*4]
-   692  movzx       ebx, word ptr [rdi+r11+0xc]
-   698  cmp         dword ptr [r10+rsi*4-4], 0xe
-   69e  jae         L13
-   6a4  jmp         L18
-; L73_-_x_-_-
+   56b  add         rsi, 1
+; L52_-_-_t_-
+   56f  add         rsi, 1
+   573  jmp         L26
+; L53_-_x_-_-
 L49:
-   6a9  movzx       ebx, word ptr [rdi+r11+0xc]
-   6af  cmp         dword ptr [r10+rsi*4-4], 0xe
-   6b5  jae         L36
-   6bb  jmp         L32
-; L74_-_x_-_-
+   578  cmp         r14d, 8
+   57c  mov         r14d, 0
+   582  mov         eax, 0x40000
+   587  cmove       r14d, eax
+   58b  mov         [r9+rsi*4-0xc], r14d
+   590  movzx       ebx, word ptr [rdi+r11+0xc]
+   596  cmp         dword ptr [r10+rsi*4-4], 0xe
+   59c  jb          L46
+; L54_-_t_-_-
 L50:
-   6c0  movzx       edx, word ptr [rdi+rcx+0xc]
-   6c5  cmp         dword ptr [r10+rsi*4-4], 0xe
-   6cb  jae         L40
-   6d1  jmp         L32
+   5a2  add         rsi, 1
+; L55_-_-_t_-
+   5a6  add         rsi, 1
+   5aa  jmp         L17
+; L56_-_x_t_-
 L51:
-   6d6  pop         r13
-   6d8  pop         r12
-   6da  pop         r14
-   6dc  pop         rbp
-   6dd  pop         rbx
-   6de  ret
-   6df  nop         [rax+0x100]
-   6e6  nop         [rax+0x100]
-   6ed  nop         [rax+0x100]
-   6f4  nop         [rax+0x100]
-   6fb  nop         [rax]
-   6fe  nop
-   6ff  nop
-each:
-   700  mov         r9, [rdi+8]
-   704  mov         r8, [rdi+0x10]
-   708  mov         r10, [rdi+0x20]
-   70c  xor         r11d, r11d
-; each packet
+   5af  cmp         r12d, 8
+   5b3  mov         r12d, 0
+   5b9  mov         eax, 0x40000
+   5be  cmove       r12d, eax
+   5c2  mov         [r9+rsi*4-0xc], r12d
+   5c7  movzx       edx, word ptr [rdi+rcx+0xc]
+   5cc  cmp         dword ptr [r10+rsi*4-4], 0xe
+   5d2  jae         L41
+   5d8  jmp         L42
+; L57_x_-_t_-
 L52:
-   70f  mov         esi, [r9+r11*4]
-   713  add         rsi, [rdi]
-; b0: captured >= 14
-   717  cmp         dword ptr [r8+r11*4], 0xe
-   71c  jb          L53
-; b1: half[12] == 0x800
-   722  cmp         word ptr [rsi+0xc], 8
-   727  mov         eax, 0
-   72c  mov         ecx, 0x40000
-   731  cmove       eax, ecx
-   734  mov         [r10+r11*4], eax
-   738  inc         r11
-   73b  cmp         r11, [rdi+0x28]
-   73f  jb          L52
-   745  ret
-; b3: verdict
+   5dd  mov         dword ptr [r9+rsi*4-4], 0
+   5e6  add         rsi, 1
+   5ea  jge         L54
+; L58_x_x_-_-
+   5f0  mov         r11d, [r8+rsi*4]
+   5f4  cmp         rsi, 0xfffffffffffffff8
+   5f8  jge         L53
+   5fe  mov         eax, [r8+rsi*4+0x20]
+   603  prefetcht0  [rdi+rax+0xc]
 L53:
-   746  mov         dword ptr [r10+r11*4], 0
-   74e  inc         r11
-   751  cmp         r11, [rdi+0x28]
-   755  jb          L52
-   75b  ret
+   608  cmp         r12d, 8
+   60c  mov         r12d, 0
+   612  mov         eax, 0x40000
+   617  cmove       r12d, eax
+   61b  mov         [r9+rsi*4-0xc], r12d
+   620  movzx       edx, word ptr [rdi+rcx+0xc]
+   625  cmp         dword ptr [r10+rsi*4-4], 0xe
+   62b  jae         L5
+   631  jmp         L65
+; L59_-_x_-_-
+L54:
+   636  cmp         r12d, 8
+   63a  mov         r12d, 0
+   640  mov         eax, 0x40000
+   645  cmove       r12d, eax
+   649  mov         [r9+rsi*4-0xc], r12d
+   64e  movzx       edx, word ptr [rdi+rcx+0xc]
+   653  cmp         dword ptr [r10+rsi*4-4], 0xe
+   659  jb          L46
+; L60_-_t_-_-
+L55:
+   65f  add         rsi, 1
+; L61_-_-_t_-
+   663  add         rsi, 1
+   667  jmp         L19
+; L62_-_x_t_-
+L56:
+   66c  cmp         ebx, 8
+   66f  mov         ebx, 0
+   674  mov         eax, 0x40000
+   679  cmove       ebx, eax
+   67c  mov         [r9+rsi*4-0xc], ebx
+   681  movzx       r14d, word ptr [rdi+r13+0xc]
+   687  cmp         dword ptr [r10+rsi*4-4], 0xe
+   68d  jae         L33
+   693  jmp         L35
+; L63_x_-_t_-
+L57:
+   698  mov         dword ptr [r9+rsi*4-4], 0
+   6a1  add         rsi, 1
+   6a5  jge         L59
+; L64_x_x_-_-
+   6ab  mov         ecx, [r8+rsi*4]
+   6af  cmp         rsi, 0xfffffffffffffff8
+   6b3  jge         L58
+   6b9  mov         eax, [r8+rsi*4+0x20]
+   6be  prefetcht0  [rdi+rax+0xc]
+L58:
+   6c3  cmp         ebx, 8
+   6c6  mov         ebx, 0
+   6cb  mov         eax, 0x40000
+   6d0  cmove       ebx, eax
+   6d3  mov         [r9+rsi*4-0xc], ebx
+   6d8  movzx       r14d, word ptr [rdi+r13+0xc]
+   6de  cmp         dword ptr [r10+rsi*4-4], 0xe
+   6e4  jae         L38
+   6ea  jmp         L43
+; L65_-_x_-_-
+L59:
+   6ef  cmp         ebx, 8
+   6f2  mov         ebx, 0
+   6f7  mov         eax, 0x40000
+   6fc  cmove       ebx, eax
+   6ff  mov         [r9+rsi*4-0xc], ebx
+   704  movzx       r14d, word ptr [rdi+r13+0xc]
+   70a  cmp         dword ptr [r10+rsi*4-4], 0xe
+   710  jae         L45
+   716  jmp         L46
+; L66_-_x_t_-
+L60:
+   71b  cmp         edx, 8
+   71e  mov         edx, 0
+   723  mov         eax, 0x40000
+   728  cmove       edx, eax
+   72b  mov         [r9+rsi*4-0xc], edx
+   730  movzx       r12d, word ptr [rdi+rbp+0xc]
+   736  cmp         dword ptr [r10+rsi*4-4], 0xe
+   73c  jae         L25
+   742  jmp         L27
+; L67_x_-_t_-
+L61:
+   747  mov         dword ptr [r9+rsi*4-4], 0
+   750  add         rsi, 1
+   754  jge         L63
+; L68_x_x_-_-
+   75a  mov         r13d, [r8+rsi*4]
+   75e  cmp         rsi, 0xfffffffffffffff8
+   762  jge         L62
+   768  mov         eax, [r8+rsi*4+0x20]
+   76d  prefetcht0  [rdi+rax+0xc]
+L62:
+   772  cmp         edx, 8
+   775  mov         edx, 0
+   77a  mov         eax, 0x40000
+   77f  cmove       edx, eax
+   782  mov         [r9+rsi*4-0xc], edx
+   787  movzx       r12d, word ptr [rdi+rbp+0xc]
+   78d  cmp         dword ptr [r10+rsi*4-4], 0xe
+   793  jae         L30
+   799  jmp         L36
+; L69_-_x_-_-
+L63:
+   79e  cmp         edx, 8
+   7a1  mov         edx, 0
+   7a6  mov         eax, 0x40000
+   7ab  cmove       edx, eax
+   7ae  mov         [r9+rsi*4-0xc], edx
+   7b3  movzx       r12d, word ptr [rdi+rbp+0xc]
+   7b9  cmp         dword ptr [r10+rsi*4-4], 0xe
+   7bf  jae         L48
+   7c5  jmp         L46
+; L70_-_x_t_-
+L64:
+   7ca  movzx       ebx, word ptr [rdi+r11+0xc]
+   7d0  cmp         dword ptr [r10+rsi*4-4], 0xe
+   7d6  jae         L16
+   7dc  jmp         L18
+; L71_x_-_-_-
+L65:
+   7e1  mov         dword ptr [r9+rsi*4-4], 0
+   7ea  add         rsi, 1
+   7ee  jge         L67
+; L72_x_x_-_-
+   7f4  mov         ebp, [r8+rsi*4]
+   7f8  cmp         rsi, 0xfffffffffffffff8
+   7fc  jge         L66
+   802  mov         eax, [r8+rsi*4+0x20]
+   807  prefetcht0  [rdi+rax+0xc]
+L66:
+   80c  movzx       ebx, word ptr [rdi+r11+0xc]
+   812  cmp         dword ptr [r10+rsi*4-4], 0xe
+   818  jae         L22
+   81e  jmp         L28
+; L73_-_x_-_-
+L67:
+   823  movzx       ebx, word ptr [rdi+r11+0xc]
+   829  cmp         dword ptr [r10+rsi*4-4], 0xe
+   82f  jae         L50
+   835  jmp         L46
+; L74_-_x_-_-
+L68:
+   83a  movzx       edx, word ptr [rdi+rcx+0xc]
+   83f  cmp         dword ptr [r10+rsi*4-4], 0xe
+   845  jae         L55
+   84b  jmp         L46
+L69:
+   850  pop         r13
+   852  pop         r12
+   854  pop         r14
+   856  pop         rbp
+   857  pop         rbx
+   858  ret
+   859  nop         [rax+0x100]
+   860  nop         [rax+0x100]
+   867  nop         [rax+0x100]
+   86e  nop         [rax+0x100]
+   875  nop         [rax+0x100]
+   87c  nop         [rax]
+   87f  nop
+each:
+   880  mov         r9, [rdi+8]
+   884  mov         r8, [rdi+0x10]
+   888  mov         r10, [rdi+0x20]
+   88c  xor         r11d, r11d
+; each packet
+L70:
+   88f  mov         esi, [r9+r11*4]
+   893  add         rsi, [rdi]
+; b0: captured >= 14
+   897  cmp         dword ptr [r8+r11*4], 0xe
+   89c  jb          L71
+; b1: half[12] == 0x800
+   8a2  cmp         word ptr [rsi+0xc], 8
+   8a7  mov         eax, 0
+   8ac  mov         ecx, 0x40000
+   8b1  cmove       eax, ecx
+   8b4  mov         [r10+r11*4], eax
+   8b8  inc         r11
+   8bb  cmp         r11, [rdi+0x28]
+   8bf  jb          L70
+   8c5  ret
+; b3: verdict
+L71:
+   8c6  mov         dword ptr [r10+r11*4], 0
+   8ce  inc         r11
+   8d1  cmp         r11, [rdi+0x28]
+   8d5  jb          L70
+   8db  ret

@@ -1,36 +1,28 @@
 //! One loop with 16 packets in the lanes of a vector, for AVX-512.
 //!
-//! Where a filter looks at few bytes, a gather brings four of each of 16
-//! packets into the lanes of a vector, and every predicate is a comparison of
-//! lanes under the mask of what comes after it: the decision function is
-//! evaluated at once, without signatures in between. Lanes of 32 bits also hold
-//! whole values, so that this form takes filters with arithmetic, which
-//! signatures do not.
-//!
-//! A gather clears its opmask and merges into its destination. Each gets an
-//! opmask of its own, and a destination of zeros, which frees it from waiting
-//! for what was in the register before.
+//! Where a filter looks at few bytes, [`columns`](super::columns) brings four
+//! of each of 16 packets into the lanes of a vector, and every predicate is a
+//! comparison of lanes under the mask of what comes after it: the decision
+//! function is evaluated at once, without signatures in between. Lanes of 32
+//! bits also hold whole values, so that this form takes filters with
+//! arithmetic, which signatures do not.
 
-use forebay_filter::ir::{Arithmetic, Function, Relation, Value, ValueId};
+use forebay_filter::ir::{Arithmetic, Function, Relation, SetId, Value, ValueId};
 use iced_x86::Code;
 
 use super::Unsuited;
 use super::algebra::{Literal, Mask, Masks, Test, evaluate};
 use super::atom::{Atom, Field, Reader};
+use super::columns::{Columns, LANES, Loaded, span};
 use super::decision::{Decision, Node};
 use super::extract::swapped;
-use super::wide::{Wide, entry, loads};
+use super::packets::{entry, prefetches};
+use super::wide::{Wide, loads};
 use crate::code::Options;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
-use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg, RegClass};
-
-/// Packets of a group.
-pub(super) const LANES: u32 = 16;
-
-/// The most columns: beyond, `list` is not slower.
-const MAX_COLUMNS: usize = 12;
+use crate::mir::{LoopBody, Operand, Reg, RegClass};
 
 /// Kinds of comparison of `vpcmpud`.
 const EQUAL: i32 = 0;
@@ -40,95 +32,18 @@ const NOT_EQUAL: i32 = 4;
 const NOT_LESS: i32 = 5;
 const NOT_LESS_OR_EQUAL: i32 = 6;
 
-/// Which bytes are gathered: four from each of these offsets.
-#[derive(Clone, Debug)]
-pub(super) struct Columns {
-    starts: Vec<u32>,
-    /// Tests and operations on values, for the estimate of work.
-    work: u32,
-}
-
-impl Columns {
-    /// The columns of `decision`; nothing if it does not suit lanes.
-    pub(super) fn choose(function: &Function, decision: &Decision) -> Option<Self> {
-        let mut spans = Vec::new();
-        let mut work = 0;
-        let mut reader = Reader::new(function);
-        for atom in decision.atoms() {
-            work += 1;
-            match atom {
-                Atom::Equal(field, _) | Atom::AtLeast(field, _) => spans.push(span(field)),
-                Atom::Computed(_, left, right) => {
-                    for value in [left, right] {
-                        work += values_of(function, value, &mut reader, &mut spans)?;
-                    }
-                }
-                Atom::Member(..) => return None,
-                Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
-            }
-        }
-        spans.sort_unstable();
-        let mut starts: Vec<u32> = Vec::new();
-        for (low, high) in spans {
-            if starts.last().is_none_or(|start| high >= start + 4) {
-                starts.push(low);
-            }
-        }
-        (starts.len() <= MAX_COLUMNS).then_some(Self { starts, work })
-    }
-
-    /// Bytes of a packet that must be readable.
-    pub(super) fn reach(&self) -> usize {
-        self.starts.last().map_or(0, |start| *start as usize + 4)
-    }
-
-    /// An estimate of the work a packet, in 1/64 of a cycle: a gather was
-    /// measured to take half a cycle a packet, and a test takes two
-    /// instructions for 16 packets.
-    pub(super) fn estimate(&self, options: &Options) -> u32 {
-        let ahead = if options.prefetch > 0 { 64 / 3 } else { 0 };
-        40 * self.starts.len() as u32 + self.work * 6 + ahead + 16
-    }
-}
-
-/// The first and the last byte of a field that count.
-fn span(field: Field) -> (u32, u32) {
-    let last = field.offset + field.bytes - 1;
-    let low = last - (31 - field.mask.leading_zeros().min(31)) / 8;
-    (low, last - field.mask.trailing_zeros().min(31) / 8)
-}
-
-/// Adds the loads of a value, and gives the number of its operations.
-fn values_of(
-    function: &Function,
-    value: ValueId,
-    reader: &mut Reader,
-    spans: &mut Vec<(u32, u32)>,
-) -> Option<u32> {
-    match function.get(value) {
-        Value::Load { width, index, displacement } => {
-            let offset = reader.offset(index, displacement)?;
-            spans.push((offset, offset + width.bytes() - 1));
-            Some(2)
-        }
-        Value::Binary { left, right, .. } => {
-            let left = values_of(function, left, reader, spans)?;
-            Some(1 + left + values_of(function, right, reader, spans)?)
-        }
-        _ => Some(0),
-    }
-}
-
 struct Builder<'a> {
     wide: Wide<'a>,
     function: &'a Function,
     reader: Reader<'a>,
-    offsets: Reg,
-    /// Each column's start and its bytes as they lie in the packet.
-    columns: Vec<(u32, Option<Reg>)>,
+    loaded: Loaded,
     values: Vec<(ValueId, Reg)>,
+    /// Columns under masks, by where they start and the mask.
+    masked: Vec<((u32, u32), Reg)>,
     captured: Option<Reg>,
     wire: Option<Reg>,
+    /// Whether something was asked for that lanes do not compute.
+    unsuited: bool,
 }
 
 /// The loop of `decision`.
@@ -142,134 +57,79 @@ pub(super) fn body(
     options: &Options,
     pool: &mut Pool,
 ) -> Result<LoopBody, Unsuited> {
-    let mut wide = Wide::new("predicated", LANES, pool);
-    wide.body.lookahead = u32::from(options.prefetch);
-    wide.note("where the packets start");
-    let offsets = wide.load(entry(Table::Offset, 0));
+    let mut wide = Wide::new("predicated", LANES, columns.constants(), pool);
+    if let (Some(first), true) = (columns.first_byte(), options.prefetch > 0) {
+        prefetches(&mut wide.body, first, options.prefetch);
+    }
+    let loaded = Loaded::new(columns, &mut wide);
+    let reader = Reader::new(function);
     let mut builder = Builder {
         wide,
         function,
-        reader: Reader::new(function),
-        offsets,
-        columns: columns.starts.iter().map(|&start| (start, None)).collect(),
+        reader,
+        loaded,
         values: Vec::new(),
+        masked: Vec::new(),
         captured: None,
         wire: None,
+        unsuited: false,
     };
-    if let (Some(&first), true) = (columns.starts.first(), options.prefetch > 0) {
-        builder.prefetches(first, i32::from(options.prefetch));
-    }
-    let outcome = evaluate(decision, group, &mut builder);
+    let outcome = evaluate(decision, |node| group(node, columns), &mut builder);
     builder.wide.verdicts(outcome, decision.accept, LANES);
     builder.leaves(decision);
+    if builder.unsuited {
+        return Err(Unsuited::Predicate("one that lanes of 32 bits do not compute".to_owned()));
+    }
     Ok(builder.wide.body)
 }
 
-/// Each literal of a node is a test, but of captured lengths the greatest is
-/// enough.
-fn group(node: &Node) -> Vec<Literal> {
-    let captured = node.literals.iter().filter_map(|literal| match literal {
-        (Atom::Captured(bytes), true) => Some(*bytes),
-        _ => None,
-    });
-    let most = captured.max();
-    let needed = |literal: &&(Atom, bool)| match literal {
-        (Atom::Captured(bytes), true) => Some(*bytes) == most,
-        _ => true,
-    };
+/// The tests of a node: one for each literal, but of captured lengths the
+/// greatest is enough, and fields of one column are compared at once.
+fn group(node: &Node, columns: &Columns) -> Vec<Literal> {
     let mut group: Vec<Literal> = Vec::new();
-    for (atom, holds) in node.literals.iter().filter(needed) {
-        let literal = (Test::Lanes(*atom), *holds);
-        if !group.contains(&literal) {
-            group.push(literal);
+    for &(atom, holds) in &node.literals {
+        let atom = match atom {
+            Atom::Equal(field, constant) if holds => columns.whole_word(field, constant),
+            _ => atom,
+        };
+        let joins = group.iter().enumerate().find_map(|(index, (test, known))| match test {
+            Test::Lanes(other) if *known && holds => Some((index, joined(*other, atom)?)),
+            _ => None,
+        });
+        let literal = (Test::Lanes(atom), holds);
+        match joins {
+            Some((index, both)) => group[index].0 = Test::Lanes(both),
+            None if group.contains(&literal) => {}
+            None => group.push(literal),
         }
     }
     group
 }
 
+/// The atom that holds where both do, if there is one.
+fn joined(a: Atom, b: Atom) -> Option<Atom> {
+    match (a, b) {
+        (Atom::Captured(a), Atom::Captured(b)) => Some(Atom::Captured(a.max(b))),
+        (Atom::Equal(a, of_a), Atom::Equal(b, of_b)) => {
+            let common = a.mask & b.mask;
+            let alike = a.offset == b.offset && a.bytes == b.bytes;
+            (alike && of_a & common == of_b & common)
+                .then_some(Atom::Equal(Field { mask: a.mask | b.mask, ..a }, of_a | of_b))
+        }
+        _ => None,
+    }
+}
+
 impl Builder<'_> {
-    fn prefetches(&mut self, first: u32, distance: i32) {
-        self.wide.note(&format!("prefetch, {distance} packets ahead"));
-        for packet in 0..LANES as i32 {
-            let later = self.wide.op(
-                Code::Mov_r32_rm32,
-                RegClass::General,
-                vec![Operand::Memory(entry(Table::Offset, 4 * (packet + distance)))],
-                (Units::LOAD, 0),
-                None,
-            );
-            if let Some(op) = self.wide.body.ops.last_mut() {
-                op.ahead = true;
-            }
-            let address = Address {
-                base: Base::Table(Table::Base),
-                index: Index::Reg(later, 1),
-                displacement: first as i32,
-                broadcast: false,
-            };
-            self.wide.body.push(Op {
-                code: Code::Prefetcht0_m8,
-                dest: None,
-                tied: false,
-                operands: vec![Operand::Memory(address)],
-                mask: None,
-                latency: 0,
-                units: Units::LOAD,
-                note: self.wide.note,
-                ahead: true,
-            });
-        }
-    }
-
-    /// Four bytes from `start` of each packet.
-    fn gather(&mut self, start: u32) -> Reg {
-        let wide = &mut self.wide;
-        let ones = ones(wide);
-        let all = wide.op(
-            Code::VEX_Kmovw_kr_km16,
-            RegClass::Mask,
-            vec![Operand::Reg(ones)],
-            (Units::PORT_0, latency::SIMPLE),
-            None,
-        );
-        let zeros = super::constants::repeated(wide.pool, &[0; 4], 64);
-        let zeros = wide.constants.register(&mut wide.body, zeros);
-        let from = wide.op(
-            Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512,
-            RegClass::Vector,
-            vec![Operand::Reg(zeros)],
-            (Units::NONE, 0),
-            None,
-        );
-        let address = Address {
-            base: Base::Table(Table::Base),
-            index: Index::Reg(self.offsets, 1),
-            displacement: start as i32,
-            broadcast: false,
-        };
-        let column = wide.op(
-            Code::EVEX_Vpgatherdd_zmm_k1_vm32z,
-            RegClass::Vector,
-            vec![Operand::Reg(from), Operand::Memory(address)],
-            (Units::GATHER_512, latency::GATHER),
-            Some(all),
-        );
-        if let Some(op) = wide.body.ops.last_mut() {
-            op.tied = true;
-        }
-        column
-    }
-
     /// The column that has bytes `low` to `high`, and where it starts.
-    fn column(&mut self, (low, high): (u32, u32)) -> (u32, Reg) {
-        let has = |start: u32| low >= start && high < start + 4;
-        let found = self.columns.iter().position(|(start, _)| has(*start));
-        // `Columns` has all bytes of all atoms.
-        let index = found.unwrap_or_default();
-        let (start, known) = self.columns[index];
-        let reg = known.unwrap_or_else(|| self.gather(start));
-        self.columns[index].1 = Some(reg);
-        (start, reg)
+    fn column(&mut self, span: (u32, u32)) -> (u32, Reg) {
+        self.loaded.find(span).unwrap_or_else(|| (span.0, self.unsuited()))
+    }
+
+    /// Notes that there is no such loop. Some register has to be named still.
+    fn unsuited(&mut self) -> Reg {
+        self.unsuited = true;
+        self.captured()
     }
 
     fn vector(&mut self, code: Code, units: Units, a: Reg, b: Operand) -> Reg {
@@ -316,7 +176,7 @@ impl Builder<'_> {
                 self.number(column, start, offset, width.bytes())
             }
             Value::Binary { op, left, right } => self.binary(op, left, right),
-            Value::Parameter { .. } => self.offsets,
+            Value::Parameter { .. } => self.unsuited(),
         };
         self.values.push((value, reg));
         reg
@@ -337,10 +197,8 @@ impl Builder<'_> {
             // Distances of 32 and more give 0 here too.
             Arithmetic::Lsh => (Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
             Arithmetic::Rsh => (Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
-            // `Reader` has turned divisions away.
-            Arithmetic::And | Arithmetic::Div | Arithmetic::Mod => {
-                (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512)
-            }
+            Arithmetic::And => (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
+            Arithmetic::Div | Arithmetic::Mod => return self.unsuited(),
         };
         self.vector(code, units, left, right)
     }
@@ -384,9 +242,33 @@ impl Builder<'_> {
         if constant == 0 {
             return self.any_bit(column, mask_lanes, !holds, under);
         }
-        let masked = if mask == u32::MAX { column } else { self.and(column, mask_lanes) };
+        let masked = match self.masked.iter().find(|(known, _)| *known == (start, mask)) {
+            Some((_, masked)) => *masked,
+            None if mask == u32::MAX => column,
+            None => {
+                let masked = self.and(column, mask_lanes);
+                self.masked.push(((start, mask), masked));
+                masked
+            }
+        };
         let constant = self.wide.number(constant);
         self.compare(masked, constant, if holds { EQUAL } else { NOT_EQUAL }, under)
+    }
+
+    /// Whether a field is one of the constants of a set, or none: it is none
+    /// where it differs from each.
+    fn member(&mut self, field: Field, set: SetId, holds: bool, under: Option<Reg>) -> Reg {
+        let constants = self.function.sets.get(set.0 as usize);
+        let mut none = under;
+        for &constant in constants.into_iter().flatten() {
+            none = Some(self.equal(field, constant, false, none));
+        }
+        match (none, under) {
+            (None, _) => self.unsuited(),
+            (Some(none), _) if !holds => none,
+            (Some(none), Some(under)) => Masks::and_not(self, none, under),
+            (Some(none), None) => Masks::not(self, none),
+        }
     }
 
     fn at_least(&mut self, field: Field, constant: u32, holds: bool, under: Option<Reg>) -> Reg {
@@ -451,8 +333,7 @@ impl Builder<'_> {
                 let (lengths, bytes) = (self.wire(), self.wide.number(bytes));
                 self.compare(lengths, bytes, if holds { EQUAL } else { NOT_EQUAL }, under)
             }
-            // `Columns` has turned these away.
-            Atom::Member(..) => self.offsets,
+            Atom::Member(field, set) => self.member(field, set, holds, under),
         }
     }
 
@@ -461,8 +342,8 @@ impl Builder<'_> {
         for leave in &decision.leaves {
             self.wide.note("left to list");
             let under = leave.guard.map(|guard| self.atom(guard, true, None));
-            let assumed = Atom::Equal(leave.assumption.field, leave.assumption.value);
-            let wrong = self.atom(assumed, false, under);
+            let (atom, holds) = leave.literal;
+            let wrong = self.atom(atom, holds, under);
             all = Some(match all {
                 Some(others) => Masks::or(self, others, wrong),
                 None => wrong,
@@ -474,26 +355,11 @@ impl Builder<'_> {
     }
 }
 
-/// An opmask register with all bits set.
-fn ones(wide: &mut Wide) -> Reg {
-    let known = wide.body.invariants.iter().find_map(|invariant| match invariant.source {
-        crate::mir::InvariantSource::Mask(_, u64::MAX) => Some(invariant.reg),
-        _ => None,
-    });
-    known.unwrap_or_else(|| {
-        let reg = wide.body.reg(RegClass::Mask);
-        let source = crate::mir::InvariantSource::Mask(Code::VEX_Kmovq_kr_r64, u64::MAX);
-        wide.body.invariants.push(crate::mir::Invariant { reg, source });
-        reg
-    })
-}
-
 impl Masks for Builder<'_> {
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         match test {
             Test::Lanes(atom) => Mask::plain(self.atom(atom, holds, under)),
-            // `group` makes no other.
-            _ => Mask::plain(self.offsets),
+            _ => Mask::plain(self.unsuited()),
         }
     }
 

@@ -1,0 +1,325 @@
+//! Columns: the same four bytes of 16 packets, as the lanes of a vector.
+//!
+//! Bytes that a filter looks at lie close together, so that 16 bytes of each
+//! packet, a *window*, hold several fields. Four vectors take the windows of 16
+//! packets, four windows in each: packets 0, 4, 8 and 12 in the first, 1, 5, 9
+//! and 13 in the second, and so on. Two rounds of shuffles within 128 bits then
+//! transpose words of 32 bits: a column has packet `i` in lane `i`. A window
+//! takes a load a packet and three quarters of an insertion, however many of
+//! its words are wanted; a gather takes a load for each packet and column, and
+//! was measured to take three quarters of a cycle a packet and column.
+
+use forebay_filter::ir::{Arithmetic, Function, Value, ValueId};
+use iced_x86::Code;
+
+use super::atom::{Atom, Field, Reader};
+use super::decision::Decision;
+use super::packets::{header, offset, two_offsets};
+use super::wide::Wide;
+use crate::code::Options;
+use crate::machine::{Units, latency};
+use crate::mir::{Address, Operand, Reg, RegClass};
+
+/// Packets of a group.
+pub(super) const LANES: u32 = 16;
+
+/// Bytes of a window, and of its words.
+const WINDOW: u32 = 16;
+const WORD: u32 = 4;
+
+/// The most windows: the vectors of more would not fit the registers.
+const MAX_WINDOWS: usize = 6;
+
+/// The most constants of a set that a column is compared with one by one: an
+/// instruction each for 16 packets, where a look-up takes several for each.
+const MAX_COMPARED: usize = 32;
+
+/// 16 bytes of a packet, of which some words are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Window {
+    start: u32,
+    /// Which of its four words, ascending.
+    words: Vec<u32>,
+}
+
+impl Window {
+    /// The word that has all of the bytes `low` to `high`.
+    fn word_of(start: u32, (low, high): (u32, u32)) -> Option<u32> {
+        let word = low.checked_sub(start)? / WORD;
+        (word < WINDOW / WORD && high < start + WORD * (word + 1)).then_some(word)
+    }
+
+    /// The window with the first span in its first word that has the most of
+    /// `spans`, and of such windows the one with the fewest words.
+    fn choose(spans: &[(u32, u32)]) -> Option<Self> {
+        let &(low, high) = spans.first()?;
+        let starts = (0..WORD.min(low + 1)).map(|before| low - before);
+        let windows = starts.filter(|start| high < start + WORD).map(|start| {
+            let mut words: Vec<u32> =
+                spans.iter().filter_map(|span| Self::word_of(start, *span)).collect();
+            let covered = words.len();
+            words.sort_unstable();
+            words.dedup();
+            (covered, Self { start, words })
+        });
+        // The last of equals wins, so it is the first that shall come last.
+        let best = windows
+            .rev()
+            .max_by_key(|(covered, window)| (*covered, usize::MAX - window.words.len()));
+        best.map(|(_, window)| window)
+    }
+
+    /// Shuffles that bring its words into columns.
+    fn shuffles(&self) -> u32 {
+        match self.words.len() as u32 {
+            1 => 3,
+            words => words + 2 * words.div_ceil(2),
+        }
+    }
+}
+
+/// Which bytes are looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Columns {
+    windows: Vec<Window>,
+    /// Instructions of tests and operations on values.
+    tests: u32,
+}
+
+impl Columns {
+    /// The columns of `decision`; nothing if it does not suit lanes.
+    pub(super) fn choose(function: &Function, decision: &Decision) -> Option<Self> {
+        let mut spans = Vec::new();
+        let mut tests = 0;
+        let mut reader = Reader::new(function);
+        for atom in decision.atoms() {
+            tests += 2;
+            match atom {
+                Atom::Equal(field, _) | Atom::AtLeast(field, _) => spans.push(span(field)),
+                Atom::Computed(_, left, right) => {
+                    for value in [left, right] {
+                        tests += values_of(function, value, &mut reader, &mut spans)?;
+                    }
+                }
+                Atom::Member(field, set) => {
+                    let constants = function.sets.get(set.0 as usize)?.len();
+                    if constants > MAX_COMPARED {
+                        return None;
+                    }
+                    tests += constants as u32;
+                    spans.push(span(field));
+                }
+                Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
+            }
+        }
+        spans.sort_unstable();
+        spans.dedup();
+        let mut windows = Vec::new();
+        while let Some(window) = Window::choose(&spans) {
+            spans.retain(|span| Window::word_of(window.start, *span).is_none());
+            windows.push(window);
+            if windows.len() > MAX_WINDOWS {
+                return None;
+            }
+        }
+        Some(Self { windows, tests })
+    }
+
+    /// Bytes of a packet that must be readable.
+    pub(super) fn reach(&self) -> usize {
+        let ends = self.windows.iter().map(|window| window.start + WINDOW);
+        ends.max().unwrap_or(0) as usize
+    }
+
+    /// The comparison of `field` with `constant` as one of the whole word that
+    /// has its bytes.
+    pub(super) fn whole_word(&self, field: Field, constant: u32) -> Atom {
+        let word = self.windows.iter().find_map(|window| {
+            Some(window.start + WORD * Window::word_of(window.start, span(field))?)
+        });
+        let Some(offset) = word else { return Atom::Equal(field, constant) };
+        // Bytes of the field that lie outside the word have no bit in its mask.
+        let right = i64::from(field.offset + field.bytes) - i64::from(offset + WORD);
+        let moved = |number: u32| match u32::try_from(8 * right) {
+            Ok(distance) => number.checked_shr(distance).unwrap_or(0),
+            Err(_) => number.checked_shl(8 * (-right) as u32).unwrap_or(0),
+        };
+        Atom::Equal(Field { offset, bytes: WORD, mask: moved(field.mask) }, moved(constant))
+    }
+
+    /// Constants that there are registers for, besides four for each window.
+    pub(super) fn constants(&self) -> usize {
+        16_usize.saturating_sub(4 * self.windows.len())
+    }
+
+    /// The first byte that is looked at.
+    pub(super) fn first_byte(&self) -> Option<u32> {
+        self.windows.first().map(|window| window.start)
+    }
+
+    /// An estimate of the work a packet, in 1/64 of a cycle. Vectors have two
+    /// ports, which whole-number work takes now and then: as measured, six
+    /// cycles an iteration.
+    pub(super) fn work(&self, options: &Options) -> u32 {
+        let windows = self.windows.len() as u32;
+        let shuffles: u32 = self.windows.iter().map(Window::shuffles).sum();
+        let ahead = if options.prefetch > 0 { 2 * LANES } else { 0 };
+        let offsets = if windows == 1 { LANES / 2 } else { LANES };
+        let loads = offsets + LANES * windows + ahead;
+        let vectors = 12 * windows + shuffles + self.tests + 2;
+        (64 * loads / 2).max(64 * (vectors + 12) / 2) / LANES
+    }
+}
+
+/// The first and the last byte of a field that count.
+pub(super) fn span(field: Field) -> (u32, u32) {
+    let last = field.offset + field.bytes - 1;
+    let low = last - (31 - field.mask.leading_zeros().min(31)) / 8;
+    (low, last - field.mask.trailing_zeros().min(31) / 8)
+}
+
+/// Adds the loads of a value, and gives the number of its operations.
+fn values_of(
+    function: &Function,
+    value: ValueId,
+    reader: &mut Reader,
+    spans: &mut Vec<(u32, u32)>,
+) -> Option<u32> {
+    match function.get(value) {
+        Value::Load { width, index, displacement } => {
+            let offset = reader.offset(index, displacement)?;
+            spans.push((offset, offset + width.bytes() - 1));
+            Some(2)
+        }
+        Value::Binary { op, left, right } => {
+            debug_assert!(!matches!(op, Arithmetic::Div | Arithmetic::Mod));
+            let left = values_of(function, left, reader, spans)?;
+            Some(1 + left + values_of(function, right, reader, spans)?)
+        }
+        _ => Some(0),
+    }
+}
+
+/// The columns in registers.
+pub(super) struct Loaded {
+    columns: Vec<(u32, Reg)>,
+}
+
+impl Loaded {
+    /// Loads and transposes the windows of `columns`.
+    pub(super) fn new(columns: &Columns, wide: &mut Wide<'_>) -> Self {
+        let mut vectors: Vec<[Option<Reg>; 4]> = vec![[None; 4]; columns.windows.len()];
+        // With several windows, loads of offsets are few beside all others, and
+        // registers for offsets are scarce.
+        let together = if columns.windows.len() == 1 { 2 } else { 1 };
+        let packets = (0..4).step_by(together).flat_map(|first| (0..4).map(move |p| (first, p)));
+        for (first, position) in packets.filter(|_| !columns.windows.is_empty()) {
+            wide.note("where the packets start");
+            let packet = first as i32 + 4 * position;
+            let offsets = match together {
+                2 => two_offsets(&mut wide.body, packet, wide.note).to_vec(),
+                _ => vec![offset(&mut wide.body, packet, wide.note, false)],
+            };
+            for (window, vectors) in columns.windows.iter().zip(&mut vectors) {
+                wide.note(&format!("16 header bytes from {}", window.start));
+                for (vector, &offset) in vectors[first..].iter_mut().zip(&offsets) {
+                    *vector = Some(insert(wide, *vector, header(offset, window.start), position));
+                }
+            }
+        }
+        let mut loaded = Self { columns: Vec::new() };
+        for (window, vectors) in columns.windows.iter().zip(&vectors) {
+            if let &[Some(a), Some(b), Some(c), Some(d)] = vectors {
+                wide.note(&format!("columns of the window from {}", window.start));
+                loaded.transpose(wide, window, [a, b, c, d]);
+            }
+        }
+        loaded
+    }
+
+    /// The column that has bytes `low` to `high`, and where it starts; nothing
+    /// for bytes that are in no column.
+    pub(super) fn find(&self, (low, high): (u32, u32)) -> Option<(u32, Reg)> {
+        let has = |start: u32| low >= start && high < start + WORD;
+        self.columns.iter().copied().find(|(start, _)| has(*start))
+    }
+
+    /// The columns of a window: pairs of words first, then words.
+    fn transpose(&mut self, wide: &mut Wide<'_>, window: &Window, [a, b, c, d]: [Reg; 4]) {
+        for pair in window.words.chunks(2) {
+            let (first, second) = (pair[0], pair[pair.len() - 1]);
+            // Words first, second of one, and of the other.
+            let words = first | second << 2 | first << 4 | second << 6;
+            let left = shuffle(wide, a, b, words);
+            let right = shuffle(wide, c, d, words);
+            for (position, word) in (0..).zip(pair) {
+                // Words 0 and 2 of each, or 1 and 3.
+                let column = shuffle(wide, left, right, 0x88 + 0x55 * position);
+                self.columns.push((window.start + WORD * word, column));
+            }
+        }
+    }
+}
+
+/// Two words of `a` and two of `b` in each 128 bits, as `words` says.
+fn shuffle(wide: &mut Wide<'_>, a: Reg, b: Reg, words: u32) -> Reg {
+    wide.op(
+        Code::EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8,
+        RegClass::Vector,
+        vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(words as i32)],
+        (Units::PORT_5, latency::SIMPLE),
+        None,
+    )
+}
+
+/// `vector` with 16 bytes of memory at `position`, the first of which makes the
+/// vector.
+fn insert(wide: &mut Wide<'_>, vector: Option<Reg>, from: Address, position: i32) -> Reg {
+    let memory = Operand::Memory(from);
+    let Some(vector) = vector else {
+        let code = Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128;
+        return wide.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0), None);
+    };
+    let operands = vec![Operand::Reg(vector), memory, Operand::Immediate(position)];
+    let cost = (Units::LOGIC_512.with_load(), latency::SIMPLE);
+    let code = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
+    wide.op(code, RegClass::Vector, operands, cost, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_takes_what_fits_its_words() {
+        // EtherType, fragment offset and protocol of IPv4; ports.
+        let spans = [(12, 13), (20, 21), (23, 23), (34, 35), (36, 37)];
+        let window = Window::choose(&spans).unwrap();
+        assert_eq!(window, Window { start: 12, words: vec![0, 2] });
+        let window = Window::choose(&spans[3..]).unwrap();
+        assert_eq!(window, Window { start: 34, words: vec![0] });
+    }
+
+    #[test]
+    fn a_window_starts_where_later_spans_are_within_words() {
+        // 18 bytes on: a window from 10 has both, one from 12 only the first.
+        let window = Window::choose(&[(12, 13), (18, 21)]).unwrap();
+        assert_eq!(window, Window { start: 10, words: vec![0, 2] });
+        // The later four bytes are one word only of a window from 3.
+        let window = Window::choose(&[(5, 5), (7, 10)]).unwrap();
+        assert_eq!(window, Window { start: 3, words: vec![0, 1] });
+        // The same at a packet's start, before which nothing lies.
+        let window = Window::choose(&[(1, 1), (3, 6)]).unwrap();
+        assert_eq!(window, Window { start: 1, words: vec![0] });
+        assert_eq!(Window::choose(&[]), None);
+    }
+
+    #[test]
+    fn words_are_within_a_window() {
+        assert_eq!(Window::word_of(10, (9, 10)), None);
+        assert_eq!(Window::word_of(10, (22, 25)), Some(3));
+        assert_eq!(Window::word_of(10, (23, 26)), None);
+        assert_eq!(Window::word_of(10, (26, 26)), None);
+        assert_eq!(Window::word_of(10, (13, 14)), None);
+    }
+}

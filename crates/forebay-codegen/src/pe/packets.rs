@@ -1,0 +1,79 @@
+//! Where packets lie: their offsets in registers, and addresses of their bytes.
+//!
+//! Every packet costs a load of its offset besides those of its bytes, and a
+//! core loads twice a cycle. So offsets come two a load, and two instructions
+//! that any port takes part them.
+
+use iced_x86::Code;
+
+use crate::convention::Table;
+use crate::machine::{Units, latency};
+use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg, RegClass};
+
+/// Bits of an offset.
+const OFFSET_BITS: i32 = 32;
+
+/// An entry of a table of 32-bit numbers, `displacement` bytes on.
+pub(super) fn entry(table: Table, displacement: i32) -> Address {
+    Address { base: Base::Table(table), index: Index::Packet(4), displacement, broadcast: false }
+}
+
+/// Bytes from `at` on of the packet at `offset`. Fields end within the reach of
+/// signed displacements: atoms are checked for that.
+pub(super) fn header(offset: Reg, at: u32) -> Address {
+    Address {
+        base: Base::Table(Table::Base),
+        index: Index::Reg(offset, 1),
+        displacement: at as i32,
+        broadcast: false,
+    }
+}
+
+/// Loads the offset of a packet; `ahead` for one that is not yet due.
+pub(super) fn offset(body: &mut LoopBody, packet: i32, note: u32, ahead: bool) -> Reg {
+    let memory = Operand::Memory(entry(Table::Offset, 4 * packet));
+    let offset =
+        body.op(Code::Mov_r32_rm32, RegClass::General, vec![memory], (Units::LOAD, 0), note);
+    if let Some(op) = body.ops.last_mut() {
+        op.ahead = ahead;
+    }
+    offset
+}
+
+/// Loads the offsets of a packet and the one after it.
+pub(super) fn two_offsets(body: &mut LoopBody, packet: i32, note: u32) -> [Reg; 2] {
+    let memory = Operand::Memory(entry(Table::Offset, 4 * packet));
+    let both = body.op(Code::Mov_r64_rm64, RegClass::General, vec![memory], (Units::LOAD, 0), note);
+    let simple = (Units::ALU, latency::SIMPLE);
+    // Which clears the upper half.
+    let first =
+        body.op(Code::Mov_r32_rm32, RegClass::General, vec![Operand::Reg(both)], simple, note);
+    let shift = vec![Operand::Reg(both), Operand::Immediate(OFFSET_BITS)];
+    let simple = (Units::SHIFT, latency::SIMPLE);
+    let second = body.op(Code::Shr_rm64_imm8, RegClass::General, shift, simple, note);
+    if let Some(op) = body.ops.last_mut() {
+        op.tied = true;
+    }
+    [first, second]
+}
+
+/// Prefetches byte `first` of the packets that come `distance` packets after
+/// those of the iteration.
+pub(super) fn prefetches(body: &mut LoopBody, first: u32, distance: u16) {
+    body.lookahead = u32::from(distance);
+    let note = body.note(format!("prefetch, {distance} packets ahead"));
+    for packet in 0..body.step as i32 {
+        let offset = offset(body, packet + i32::from(distance), note, true);
+        body.push(Op {
+            code: Code::Prefetcht0_m8,
+            dest: None,
+            tied: false,
+            operands: vec![Operand::Memory(header(offset, first))],
+            mask: None,
+            latency: 0,
+            units: Units::LOAD,
+            note,
+            ahead: true,
+        });
+    }
+}
