@@ -2,7 +2,7 @@
 
 use forebay_filter::{CompileError, VerifyError};
 use forebay_jit::cpu::CpuError;
-use forebay_jit::{JitError, PacketsError};
+use forebay_jit::{JitError, PacketsError, SetError};
 
 /// What a function of the header returns: its `enum forebay_status`, as the
 /// `int` of C.
@@ -46,6 +46,15 @@ pub(crate) enum Error {
     Code(#[from] JitError),
     #[error("a mistake in libforebay: {0}")]
     Panic(String),
+}
+
+impl From<SetError> for Error {
+    fn from(error: SetError) -> Self {
+        match error {
+            SetError::Expression(error) => Self::Expression(error),
+            SetError::Code(error) => Self::Code(error),
+        }
+    }
 }
 
 impl Error {

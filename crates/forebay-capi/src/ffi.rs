@@ -257,7 +257,7 @@ fn run(
         // `filled` writes are in the cache when the code writes them again.
         Ok(packets) => {
             for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
-                filter.run_batch(packets.slice(start..start + verdict.len()), filled(verdict));
+                filter.run_batch(&packets.slice(start..start + verdict.len()), filled(verdict));
             }
             Ok(())
         }

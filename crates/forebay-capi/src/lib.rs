@@ -11,7 +11,7 @@ mod error;
 mod ffi;
 mod last_error;
 
-use forebay_filter::{Instruction, Profile, Program, compile_function};
+use forebay_filter::{Instruction, Profile, Program};
 use forebay_jit::cpu::CpuError;
 use forebay_jit::{Backend, Filter, Options};
 use forebay_packet::LinkType;
@@ -26,7 +26,7 @@ fn compile_expression(expression: &[u8], linktype: u32) -> Result<Filter, Error>
     let expression = std::str::from_utf8(expression).map_err(|_| Error::Encoding)?;
     let link = LinkType(linktype);
     let options = Options { name: format!("{expression} on {link}"), ..options()? };
-    Ok(Filter::of_function(&compile_function(expression, link)?, &options)?)
+    Ok(Filter::of_expression(expression, link, &options)?)
 }
 
 fn compile_program(instructions: &[Instruction]) -> Result<Filter, Error> {

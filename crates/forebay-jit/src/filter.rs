@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use forebay_codegen::code::{Backend, Code, Isa};
 use forebay_filter::ir::Function;
-use forebay_filter::{Program, lists};
-use forebay_packet::Batch;
+use forebay_filter::{Program, compile};
+use forebay_packet::{Batch, LinkType};
 
 use crate::call::{Kernel, Tally};
 use crate::error::JitError;
 use crate::options::Options;
 use crate::packets::Packets;
 use crate::perf_map::{self, Symbol};
+use crate::set::SetError;
+use crate::verified::Verified;
 
 /// A filter as machine code, or interpreted. Clones share the code; any number
 /// of threads may run it at once.
@@ -35,16 +37,31 @@ impl Filter {
         if options.codegen.backend == Backend::Interp {
             return Ok(Self(Arc::new(Form::Program(program.clone()))));
         }
-        Self::of_function(&lists::of_program(program), options)
+        Self::of_function(&Verified::of_program(program), options)
+    }
+
+    /// Compiles an expression for packets of link type `link`.
+    ///
+    /// # Errors
+    /// As [`Filter::compile`], or an expression that is refused.
+    pub fn of_expression(
+        expression: &str,
+        link: LinkType,
+        options: &Options,
+    ) -> Result<Self, SetError> {
+        Ok(match options.codegen.backend {
+            Backend::Interp => Self::compile(&compile(expression, link)?, options)?,
+            _ => Self::of_function(&Verified::of_expression(expression, link)?, options)?,
+        })
     }
 
     /// Compiles a filter in intermediate form.
     ///
     /// # Errors
     /// As [`Filter::compile`].
-    pub fn of_function(function: &Function, options: &Options) -> Result<Self, JitError> {
+    pub fn of_function(function: &Verified, options: &Options) -> Result<Self, JitError> {
         if options.codegen.backend == Backend::Interp {
-            return Ok(Self(Arc::new(Form::Function(function.clone()))));
+            return Ok(Self(Arc::new(Form::Function(function.function().clone()))));
         }
         let (kernel, code) = Kernel::compile(function, &options.codegen)?;
         if options.perf_map {
@@ -106,7 +123,7 @@ impl Filter {
     ///
     /// # Panics
     /// When there are not as many verdicts as packets.
-    pub fn run_batch(&self, packets: Packets<'_>, verdict: &mut [u32]) -> Tally {
+    pub fn run_batch(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
         match &*self.0 {
             Form::Compiled { kernel, .. } => kernel.run(packets, verdict),
@@ -124,7 +141,7 @@ impl Filter {
     pub fn run_packets(&self, batch: &mut Batch) -> Tally {
         let mut verdict = std::mem::take(&mut batch.verdict);
         verdict.resize(batch.len(), 0);
-        let tally = self.run_batch(Packets::of_batch(batch), &mut verdict);
+        let tally = self.run_batch(&Packets::of_batch(batch), &mut verdict);
         batch.verdict = verdict;
         tally
     }

@@ -20,6 +20,7 @@ mod options;
 mod packets;
 pub mod perf_map;
 mod set;
+mod verified;
 
 pub use call::{Kernel, Tally};
 pub use error::JitError;
@@ -28,3 +29,4 @@ pub use forebay_codegen::code::{Backend, Isa};
 pub use options::Options;
 pub use packets::{Packets, PacketsError};
 pub use set::{FilterError, FilterSet, SetError};
+pub use verified::Verified;

@@ -9,8 +9,7 @@
 //! their filter together: all of a batch where the capture has one link type,
 //! which is decided from the list of interfaces alone.
 
-use forebay_codegen::code::Backend;
-use forebay_filter::{CompileError, Program, compile, lists};
+use forebay_filter::{CompileError, Program};
 use forebay_packet::{Batch, Interface, LinkType};
 
 use crate::call::Tally;
@@ -114,10 +113,7 @@ impl FilterSet {
             (Source::Expression(expression), _) => expression,
         };
         let options = Options { name: format!("{expression} on {link}"), ..self.options.clone() };
-        Ok(match options.codegen.backend {
-            Backend::Interp => Filter::compile(&compile(expression, link)?, &options)?,
-            _ => Filter::of_function(&lists::compile_function(expression, link)?, &options)?,
-        })
+        Filter::of_expression(expression, link, &options)
     }
 
     /// Compiles for all of `interfaces`, so that a filter that fails for one
@@ -183,7 +179,7 @@ impl FilterSet {
             first = if one_link { None } else { rest.find(|&i| batch.interface(i).link != link) };
             let run = start..first.unwrap_or(packets.len());
             let filter = self.filter_of(usize::from(id), batch.interface(start))?;
-            let tally = filter.run_batch(packets.slice(run.clone()), &mut verdict[run]);
+            let tally = filter.run_batch(&packets.slice(run.clone()), &mut verdict[run]);
             self.tally += tally;
         }
         if live.count() < batch.len() {

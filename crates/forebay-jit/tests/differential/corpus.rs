@@ -24,9 +24,9 @@ fn verdicts_on_all_ethernet_captures() {
     for case in cases(&data) {
         for start in (0..packets.len()).step_by(256) {
             let packets = packets.slice(start..packets.len().min(start + 256));
-            let truth = case.truth(packets);
+            let truth = case.truth(&packets);
             in_use += truth.iter().filter(|&&verdict| verdict != 0).count();
-            tally += case.check(packets, &truth);
+            tally += case.check(&packets, &truth);
         }
     }
     // A comparison of nothing would pass too.
@@ -49,7 +49,7 @@ fn verdicts_on_packets_cut_anywhere() {
     let packets =
         Packets::in_region(&region, &tables.offset, &tables.cap_len, &tables.wire_len).unwrap();
     for case in cases(&data) {
-        case.check(packets, &case.truth(packets));
+        case.check(&packets, &case.truth(&packets));
     }
 }
 

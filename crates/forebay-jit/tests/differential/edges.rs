@@ -51,8 +51,8 @@ fn packets_at_unmapped_pages() {
             Packets::new(memory.bytes(), &tables.offset, &tables.cap_len, &tables.wire_len);
         let packets = packets.unwrap();
         for case in cases(&data) {
-            let truth = case.truth(packets);
-            tally += case.check(packets, &truth);
+            let truth = case.truth(&packets);
+            tally += case.check(&packets, &truth);
             for (way, filter) in &case.filters {
                 for i in [0, count - 1] {
                     let verdict = filter.run(packets.packet(i), packets.wire_len(i));

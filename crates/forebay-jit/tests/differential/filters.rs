@@ -53,26 +53,39 @@ impl Case {
     }
 
     /// What the interpreter gives for each of `packets`.
-    pub fn truth(&self, packets: Packets<'_>) -> Vec<u32> {
+    pub fn truth(&self, packets: &Packets<'_>) -> Vec<u32> {
         let verdict = |i| self.program.run(packets.packet(i), packets.wire_len(i));
         (0..packets.len()).map(verdict).collect()
     }
 
     /// Runs every filter over `packets` and compares with `truth`.
-    pub fn check(&self, packets: Packets<'_>, truth: &[u32]) -> Tally {
+    pub fn check(&self, packets: &Packets<'_>, truth: &[u32]) -> Tally {
+        self.check_in(packets, truth, &mut vec![0; packets.len()])
+    }
+
+    /// The same with `verdict` as the place of the verdicts.
+    pub fn check_in(&self, packets: &Packets<'_>, truth: &[u32], verdict: &mut [u32]) -> Tally {
         let mut tally = Tally::default();
         for (way, filter) in &self.filters {
-            tally += check(&self.name, *way, filter, packets, truth);
+            tally += check(&self.name, *way, filter, packets, truth, verdict);
         }
         tally
     }
 }
 
-/// Runs one filter over `packets` and compares with `truth`.
-pub fn check(name: &str, way: Way, filter: &Filter, packets: Packets<'_>, truth: &[u32]) -> Tally {
+/// Runs one filter over `packets`, whose verdicts go to `verdict`, and compares
+/// with `truth`.
+pub fn check(
+    name: &str,
+    way: Way,
+    filter: &Filter,
+    packets: &Packets<'_>,
+    truth: &[u32],
+    verdict: &mut [u32],
+) -> Tally {
     // No filter returns this.
-    let mut verdict = vec![0xdead_beef; packets.len()];
-    let tally = filter.run_batch(packets, &mut verdict);
+    verdict.fill(0xdead_beef);
+    let tally = filter.run_batch(packets, verdict);
     if let Some(i) = (0..truth.len()).find(|&i| verdict[i] != truth[i]) {
         panic!(
             "{way} gives {} where {} is right, for packet {i} of {} at {}, {} bytes on the wire: \

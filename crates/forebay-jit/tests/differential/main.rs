@@ -12,3 +12,4 @@ mod edges;
 mod filters;
 mod pairwise;
 mod random;
+mod scale;

@@ -1,4 +1,5 @@
-//! Random verified programs on random packets.
+//! Random verified programs on random packets, in a region and in memory that
+//! begins or ends with them, as do their tables and the verdicts.
 
 use forebay_filter::program::instruction::ANCILLARY;
 use forebay_filter::{Instruction, Profile, Program};
@@ -7,6 +8,7 @@ use proptest::prelude::*;
 
 use crate::filters::{Case, ways};
 use crate::support::corpus::{Captured, full, laid_out};
+use crate::support::guarded::{Described, End, GuardedPackets};
 
 const fn i(code: u16, jt: u8, jf: u8, k: u32) -> Instruction {
     Instruction { code, jt, jf, k }
@@ -110,14 +112,26 @@ fn cases() -> ProptestConfig {
     ProptestConfig::with_cases(if full() { 10_000 } else { 400 })
 }
 
-fn agree(program: &[Instruction], packets: &[Captured]) {
+fn agree(program: &[Instruction], packets: &[Captured], end: End) {
     let program = Program::verify(program, Profile::Libpcap).unwrap();
     let name = program.listing();
     let case = Case::new(&name, program, &ways());
     let (region, tables) = laid_out(packets, |i| i * 29 % 64);
-    let packets =
-        Packets::in_region(&region, &tables.offset, &tables.cap_len, &tables.wire_len).unwrap();
-    case.check(packets, &case.truth(packets));
+    let [offset, cap_len, wire_len] = [&tables.offset, &tables.cap_len, &tables.wire_len];
+    let packets = Packets::in_region(&region, offset, cap_len, wire_len).unwrap();
+    let truth = case.truth(&packets);
+    case.check(&packets, &truth);
+    // The same with no byte to spare, which leaves less to code for batches.
+    let memory = region.bytes();
+    let mut guarded = GuardedPackets::new(memory.len(), packets.len());
+    guarded.memory(end, memory.len()).copy_from_slice(memory);
+    let Described { packets, verdict } =
+        guarded.describe(end, memory.len(), [offset, cap_len, wire_len]);
+    case.check_in(&packets, &truth, verdict);
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop::sample::select(vec![End::Low, End::High])
 }
 
 proptest! {
@@ -127,23 +141,26 @@ proptest! {
     fn programs_of_all_kinds(
         program in any_program(),
         packets in prop::collection::vec(packet(), 1..100),
+        end in end(),
     ) {
-        agree(&program, &packets);
+        agree(&program, &packets, end);
     }
 
     #[test]
     fn programs_with_loops(
         program in looping_program(),
         packets in prop::collection::vec(packet(), 1..40),
+        end in end(),
     ) {
-        agree(&program, &packets);
+        agree(&program, &packets, end);
     }
 
     #[test]
     fn programs_of_tests(
         program in test_program(),
         packets in prop::collection::vec(packet(), 1..100),
+        end in end(),
     ) {
-        agree(&program, &packets);
+        agree(&program, &packets, end);
     }
 }

@@ -50,17 +50,17 @@ fn batches_of_all_sizes() {
         let whole = n - if n % BATCH < LANES { n % BATCH } else { 0 };
 
         let mut verdict = vec![u32::MAX; n];
-        let tally = filter(None).run_batch(packets, &mut verdict);
+        let tally = filter(None).run_batch(&packets, &mut verdict);
         assert_eq!(verdict, truth);
         assert_eq!(tally, Tally { list: n as u64, ..Tally::default() });
 
-        let tally = filter(Some(PLAIN)).run_batch(packets, &mut verdict);
+        let tally = filter(Some(PLAIN)).run_batch(&packets, &mut verdict);
         let marked = |(i, truth): (usize, &u32)| truth + if i < whole { BATCH_MARK } else { 0 };
         assert_eq!(verdict, truth.iter().enumerate().map(marked).collect::<Vec<_>>());
         let (batch, list) = (whole as u64, (n - whole) as u64);
         assert_eq!(tally, Tally { batch, list, ..Tally::default() });
 
-        let tally = filter(Some(LEAVING)).run_batch(packets, &mut verdict);
+        let tally = filter(Some(LEAVING)).run_batch(&packets, &mut verdict);
         let left = |i: usize| cap_len[i] % LEAVING.leaves == 0;
         for i in 0..n {
             let mark = if i < whole && !left(i) { BATCH_MARK } else { 0 };
@@ -87,7 +87,7 @@ fn packets_near_the_end_of_memory_are_not_read_past() {
             }
             let packets = Packets::new(memory, &offset, &cap_len, &wire_len).unwrap();
             let mut verdict = vec![0; n];
-            let tally = filter.run_batch(packets, &mut verdict);
+            let tally = filter.run_batch(&packets, &mut verdict);
             for (i, verdict) in verdict.iter().enumerate() {
                 assert_eq!(verdict & !BATCH_MARK, expected(packets.packet(i)), "packet {i}");
             }
@@ -106,7 +106,7 @@ fn the_last_packet_that_may_be_read_whole_is() {
     for (offset, edge) in [(last, 0), (last + 1, LANES as u64)] {
         let (offset, lens) = ([offset; LANES], [1; LANES]);
         let packets = Packets::new(guarded.bytes(), &offset, &lens, &lens).unwrap();
-        let tally = filter(Some(PLAIN)).run_batch(packets, &mut [0; LANES]);
+        let tally = filter(Some(PLAIN)).run_batch(&packets, &mut [0; LANES]);
         assert_eq!((tally.edge, tally.batch), (edge, LANES as u64 - edge));
     }
 }
@@ -118,7 +118,7 @@ fn offsets_too_great_for_the_code_are_not_given_to_it() {
     let packets = Packets::new(&memory, &offset, &cap_len, &wire_len).unwrap();
     let mut verdict = vec![0; 300];
     let near = Shape { last_offset: 3000, ..PLAIN };
-    let tally = filter(Some(near)).run_batch(packets, &mut verdict);
+    let tally = filter(Some(near)).run_batch(&packets, &mut verdict);
     for i in 0..300 {
         let mark = if offset[i] > 3000 { 0 } else { BATCH_MARK };
         assert_eq!(verdict[i], expected(packets.packet(i)) + mark, "packet {i}");
@@ -132,7 +132,7 @@ fn memory_smaller_than_the_reach() {
         let offset = [memory.len() as u32; 20];
         let packets = Packets::new(memory, &offset, &[0; 20], &[0; 20]).unwrap();
         let mut verdict = [9; 20];
-        let tally = filter(Some(PLAIN)).run_batch(packets, &mut verdict);
+        let tally = filter(Some(PLAIN)).run_batch(&packets, &mut verdict);
         assert_eq!((verdict, tally.edge, tally.list), ([0; 20], 20, 0));
     }
 }
@@ -233,5 +233,5 @@ fn code_that_cannot_be_called_is_refused() {
 #[should_panic(expected = "a verdict for each packet")]
 fn too_few_verdicts_are_a_mistake_of_the_caller() {
     let packets = Packets::new(&[0; 4], &[0, 0], &[1, 1], &[1, 1]).unwrap();
-    filter(None).run_batch(packets, &mut [0]);
+    filter(None).run_batch(&packets, &mut [0]);
 }

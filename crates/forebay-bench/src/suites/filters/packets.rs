@@ -77,8 +77,8 @@ impl<'a> Packets<'a> {
     }
 
     /// As our own filters take them.
-    pub fn described(&self) -> forebay_jit::Packets<'a> {
-        self.described
+    pub fn described(&self) -> &forebay_jit::Packets<'a> {
+        &self.described
     }
 
     /// The number of packets.
