@@ -19,7 +19,7 @@ const CHAIN: u64 = 10_000;
 const CYCLES_A_STEP: u64 = 4;
 
 /// Cycles a nanosecond, from the fastest window so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Clock {
     windows: Vec<f64>,
 }
@@ -43,8 +43,8 @@ impl Clock {
     }
 
     /// Adds the windows of another.
-    pub fn absorb(&mut self, other: Self) {
-        self.windows.extend(other.windows);
+    pub fn absorb(&mut self, other: &Self) {
+        self.windows.extend_from_slice(&other.windows);
     }
 
     /// How many windows there were.
@@ -55,6 +55,17 @@ impl Clock {
     /// Cycles a nanosecond (GHz).
     pub fn gigahertz(&self) -> f64 {
         self.windows.iter().copied().fold(f64::NAN, f64::max)
+    }
+
+    /// Whether this one is slower than another by more than a fraction of it.
+    pub fn is_slower(&self, other: &Self, fraction: f64) -> bool {
+        self.gigahertz() < other.gigahertz() * (1.0 - fraction)
+    }
+
+    /// A clock of one window, for tests.
+    #[cfg(test)]
+    pub fn of(gigahertz: f64) -> Self {
+        Self { windows: vec![gigahertz] }
     }
 }
 

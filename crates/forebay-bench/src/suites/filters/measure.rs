@@ -1,19 +1,22 @@
 //! Rounds: in each, every engine filters the same packets in the same order, an order
 //! that no engine has seen before.
 //!
-//! The engine that goes first rotates. Before each timed run, untimed, the engine runs
-//! over other packets for a while ([`WARM_UP`]). What is in the caches is the same for
-//! all, whatever the engine before left there:
+//! The order of the engines is drawn anew, too: none comes after the same one each time.
+//! Before each timed run, untimed, the engine runs over other packets for a while
+//! ([`WARM_UP`]), the same batch each time and no stretch of what is timed. What is in
+//! the caches is the same for all, whatever the engine before left there:
 //!
 //! * `hot`: the packets of each batch are copied into the receive buffer just before;
-//! * `cache`, `batch-N`, `capture`: the loop of `touch` runs over all packets first;
-//! * `memory`: a round goes in slices. Engines take turns after each slice, and no two
-//!   neighbours are at the same one, so that a slice's heads have left the second level
-//!   of the cache long before the next engine comes to it. That engines take turns
-//!   within milliseconds also keeps their pairs together, where the memory is shared
-//!   with other machines and its speed is not steady. A round's time is the median of
-//!   its slices'.
+//! * `cache`, `batch-N`, `capture`: the loop of `touch` runs over all packets first, in
+//!   `capture` twice, which leaves little of what else the engine before loaded;
+//! * `memory`: the loop of `touch` runs over all packets before the round, and the round
+//!   goes in slices. Engines take turns after each, in the circle of [`super::turns`],
+//!   so that a slice's heads have left the second level of the cache long before the
+//!   next engine comes to it. That engines take turns within milliseconds also keeps
+//!   their pairs together, where the memory is shared with other machines and its speed
+//!   is not steady. A round's time is the median of its slices'.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -24,25 +27,18 @@ use super::engines::Contender;
 use super::packets::{Descriptors, Engine, Packets};
 use super::sets::{CACHED, COPIED, Lots, Set, Slots};
 use super::traffic::Traffic;
+use super::turns::{Turn, slices, turns};
 use crate::BenchError;
 use crate::clock::Clock;
 use crate::peers::stopwatch::Stopwatch;
 use crate::peers::touch::Touch;
 use crate::stats::Sample;
 
-/// Rounds for each window of the clock.
-const ROUNDS_A_WINDOW: usize = 6;
-
 /// How long an engine runs over other packets before it is timed. Its code comes into
 /// the cache, and the processor sees what instructions it uses: where 512-bit ones have
 /// not been used for a while it starts them at a lower speed (`pe` then took twice as
 /// long in some rounds, and nothing else did).
 const WARM_UP: Duration = Duration::from_micros(100);
-
-/// Slices of a round of `memory`, and how many slices on the next engine is. Its
-/// neighbours in time are far from it both in this step and in the next.
-const SLICES: usize = 16;
-const SLICES_APART: usize = 5;
 
 /// What all filters are measured with.
 #[derive(Debug)]
@@ -53,6 +49,8 @@ pub struct Bench {
     /// What packets are received from, and a receive buffer of one batch.
     network: Slots,
     buffer: Slots,
+    /// A batch to warm up with.
+    others: Slots,
     /// Slots whose heads fit into the second-level cache.
     heads: Slots,
     /// Slots for whole packets, if they are wanted.
@@ -83,6 +81,17 @@ struct Round {
 /// part.
 pub type Times = Vec<Option<Vec<f64>>>;
 
+/// What was measured of a filter on one set.
+#[derive(Clone, Debug)]
+pub struct OnSet {
+    /// The set.
+    pub set: Set,
+    /// The times.
+    pub times: Times,
+    /// The clock meanwhile.
+    pub clock: Clock,
+}
+
 impl Bench {
     /// Lays the packets out; those of the set `memory` only if `in_memory` is not 0.
     pub fn new(
@@ -100,15 +109,16 @@ impl Bench {
                 Some(slots)
             }
         };
-        let mut buffer = Slots::of_heads(BATCH)?;
+        let mut others = Slots::of_heads(BATCH)?;
         let first: Vec<u32> = (0..BATCH as u32).collect();
-        buffer.fill(&traffic.packets(), &first);
+        others.fill(&traffic.packets(), &first);
         Ok(Self {
             stopwatch: Stopwatch::calibrate(),
             traffic,
             captured,
             network: Slots::network(COPIED)?,
-            buffer,
+            buffer: Slots::of_heads(BATCH)?,
+            others,
             heads: Slots::of_heads(CACHED)?,
             memory,
             verdicts: Vec::new(),
@@ -140,35 +150,39 @@ impl Bench {
         }
     }
 
-    /// Measures every contender on `set`.
+    /// Measures every contender on `set`, with so many windows of the clock meanwhile.
     pub fn measure(
         &mut self,
         set: Set,
         contenders: &mut [Contender],
         expected: &Expected,
         rounds: usize,
-        clock: &mut Clock,
-    ) -> Result<Times, BenchError> {
+        windows: usize,
+    ) -> Result<OnSet, BenchError> {
         let mut times: Times =
             contenders.iter().map(|one| one.engine.is_some().then(Vec::new)).collect();
+        let mut clock = Clock::default();
         for number in 0..rounds {
             let round = self.round(set, expected);
-            let slices = if set == Set::Memory { SLICES } else { 1 };
+            let present: Vec<usize> =
+                (0..contenders.len()).filter(|&index| times[index].is_some()).collect();
+            let order = Lots::new(!self.rounds).draw(present.len(), present.len());
+            let slices = if set == Set::Memory { slices(present.len()) } else { 1 };
+            if set == Set::Memory {
+                Touch.run(&self.packets(set, &round, 0..round.packets.len()), &mut []);
+            }
             let mut nanos = vec![Vec::with_capacity(slices); contenders.len()];
-            for step in 0..slices {
-                for turn in 0..contenders.len() {
-                    let index = (number + turn) % contenders.len();
-                    let contender = &mut contenders[index];
-                    if times[index].is_none() {
-                        continue;
-                    }
-                    let slice = (step + SLICES_APART * index) % slices;
-                    match self.run(set, contender, &round, slice, slices) {
-                        Ok(passed) => nanos[index].push(passed),
-                        Err(complaint) => {
-                            contender.is_wrong(&format!("{set}: {complaint}"))?;
-                            times[index] = None;
-                        }
+            for Turn { place, slice } in turns(present.len(), slices) {
+                let index = present[order[place] as usize];
+                let contender = &mut contenders[index];
+                if times[index].is_none() {
+                    continue;
+                }
+                match self.run(set, contender, &round, slice, slices) {
+                    Ok(passed) => nanos[index].push(passed),
+                    Err(complaint) => {
+                        contender.is_wrong(&format!("{set}: {complaint}"))?;
+                        times[index] = None;
                     }
                 }
             }
@@ -176,11 +190,9 @@ impl Bench {
                 let Some(times) = times else { continue };
                 times.push(Sample::new(nanos).median());
             }
-            if number % ROUNDS_A_WINDOW == 0 {
-                clock.sample(1);
-            }
+            clock.sample(windows * (number + 1) / rounds - windows * number / rounds);
         }
-        Ok(times)
+        Ok(OnSet { set, times, clock })
     }
 
     /// Runs over one slice of a round. Returns nanoseconds a packet.
@@ -237,6 +249,16 @@ impl Bench {
         }
     }
 
+    /// Those of a round's packets, where they lie in this set.
+    fn packets<'a>(&'a self, set: Set, round: &'a Round, range: Range<usize>) -> Packets<'a> {
+        let memory = match (set, &self.memory, &self.captured) {
+            (Set::Memory, Some(slots), _) => slots.memory(),
+            (Set::Capture, _, Some(captured)) => &captured.memory,
+            _ => self.heads.memory(),
+        };
+        Packets::new(memory, &round.packets).slice(range)
+    }
+
     /// Runs over packets that stay where they are. Returns ticks.
     fn in_place(
         &mut self,
@@ -246,19 +268,14 @@ impl Bench {
         range: Range<usize>,
     ) -> Result<u64, String> {
         let Some(engine) = &mut contender.engine else { return Err("is not there".to_owned()) };
-        let memory = match (set, &self.memory, &self.captured) {
-            (Set::Memory, Some(slots), _) => slots.memory(),
-            (Set::Capture, _, Some(captured)) => &captured.memory,
-            _ => self.heads.memory(),
-        };
-        let packets = Packets::new(memory, &round.packets).slice(range.clone());
-        let verdicts = &mut self.verdicts;
+        let mut verdicts = mem::take(&mut self.verdicts);
         verdicts.clear();
-        verdicts.resize(packets.len(), u32::MAX);
-        if set != Set::Memory {
-            Touch.run(&packets, verdicts);
+        verdicts.resize(range.len(), u32::MAX);
+        let packets = self.packets(set, round, range.clone());
+        for _ in 0..passes_before(set) {
+            Touch.run(&packets, &mut []);
         }
-        warm_up(engine.as_mut(), &self.buffer.packets());
+        warm_up(engine.as_mut(), &self.others.packets());
         engine.prepare(&packets);
         let batch = set.batch();
         let ticks = self.stopwatch.ticks(|| {
@@ -267,14 +284,15 @@ impl Bench {
                 engine.run(&packets.slice(start..start + verdicts.len()), verdicts);
             }
         });
-        contender.role.check(verdicts, &round.expected[range])?;
-        Ok(ticks)
+        let checked = contender.role.check(&verdicts, &round.expected[range]);
+        self.verdicts = verdicts;
+        checked.map(|()| ticks)
     }
 
     /// Copies each batch into the receive buffer and runs over it there. Returns ticks.
     fn copied(&mut self, contender: &mut Contender, round: &Round) -> Result<u64, String> {
         let Some(engine) = &mut contender.engine else { return Err("is not there".to_owned()) };
-        warm_up(engine.as_mut(), &self.buffer.packets());
+        warm_up(engine.as_mut(), &self.others.packets());
         let mut ticks = 0;
         let mut verdicts = [u32::MAX; BATCH];
         for (number, expected) in round.expected.chunks(BATCH).enumerate() {
@@ -289,6 +307,15 @@ impl Bench {
             contender.role.check(verdicts, expected)?;
         }
         Ok(ticks)
+    }
+}
+
+/// How often the loop of `touch` runs over a turn's packets before the engine does.
+fn passes_before(set: Set) -> usize {
+    match set {
+        Set::Hot | Set::Memory => 0,
+        Set::Cache | Set::Batch(_) => 1,
+        Set::Capture => 2,
     }
 }
 

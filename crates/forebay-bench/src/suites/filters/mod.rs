@@ -7,27 +7,33 @@
 
 pub mod packets;
 
+mod bars;
 mod c_forms;
 mod engines;
 mod expressions;
 mod figures;
+mod fit;
 mod list;
 mod measure;
 mod ours;
 mod paper;
 mod results;
+mod schedules;
 mod sets;
 mod summary;
 mod svg;
 mod tables;
 mod traffic;
+mod turns;
 
 pub use list::probe;
 
 use std::path::PathBuf;
 
 use clap::Args;
+use forebay_codegen::cost;
 use forebay_filter::compile;
+use forebay_filter::lists::of_program;
 use forebay_packet::LinkType;
 use serde_json::json;
 
@@ -37,8 +43,9 @@ use crate::record::{Record, Row};
 use crate::{BenchError, Options, io_error};
 use engines::{Contender, Makers, OURS};
 use expressions::Case;
+use fit::Shape;
 use list::ListTime;
-use measure::{Bench, Expected, Times};
+use measure::{Bench, Expected, OnSet};
 use ours::Variant;
 use results::Outcome;
 use sets::{CACHED, COPIED, IN_MEMORY, Set};
@@ -59,6 +66,10 @@ const CLOCK_TOLERANCE: f64 = 0.05;
 
 /// How often a set is measured anew because the clock was slow.
 const REPEATS: usize = 2;
+
+/// Rounds for each window of the clock, and the fewest windows of a run.
+const ROUNDS_A_WINDOW: usize = 6;
+const FEWEST_WINDOWS: usize = 50;
 
 /// What to measure of the suite.
 #[derive(Debug, Args)]
@@ -91,11 +102,11 @@ struct Suite<'a> {
     options: &'a Options,
     makers: Makers,
     bench: Bench,
-    /// The fastest clock so far.
+    /// The clock of the whole run.
     clock: Clock,
+    /// The fewest windows of the clock while a filter is measured on a set.
+    fewest_windows: usize,
     notes: Vec<String>,
-    /// Sets whose clock stayed slow.
-    slow: usize,
 }
 
 /// Runs the suite.
@@ -113,16 +124,20 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
         makers: Makers::new(folder.path(), &wanted.engines, variants),
         bench: Bench::new(traffic, captured, in_memory)?,
         clock: Clock::default(),
+        fewest_windows: 0,
         notes: Vec::new(),
-        slow: 0,
     };
     let cases = if options.quick { expressions::few() } else { expressions::all() };
     let cases: Vec<Case> = cases.into_iter().filter(|case| wanted.includes(case)).collect();
+    let sets: Vec<Set> = Set::ALL.into_iter().filter(|set| wanted.wants(*set)).collect();
+    let measured = cases.len() * sets.iter().filter(|set| suite.bench.has(**set)).count();
+    suite.fewest_windows = FEWEST_WINDOWS.div_ceil(measured.max(1));
     let mut outcomes = Vec::new();
     for (number, case) in cases.iter().enumerate() {
         eprintln!("{} of {}: {}", number + 1, cases.len(), case.short);
-        outcomes.push(suite.case(case)?);
+        outcomes.push(suite.case(case, &sets)?);
     }
+    suite.again(&mut outcomes)?;
     let list = if wanted.wants_list() { suite.list()? } else { None };
     suite.note_conditions();
     let gigahertz = suite.clock.gigahertz();
@@ -136,7 +151,8 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
         record.shown = Some(tables::swept(&outcomes));
         return Ok(record);
     }
-    let summary = Summary::of(OURS, &outcomes, list);
+    let gigahertz = suite.clock.gigahertz();
+    let summary = Summary::of(OURS, &outcomes, list, suite.bench.reading_cost(), gigahertz);
     record.shown = Some(tables::text(&outcomes, &shares, gigahertz) + &summary.text());
     record.summary = Some(json!(summary));
     Ok(record)
@@ -159,8 +175,8 @@ impl FilterOptions {
 }
 
 impl Suite<'_> {
-    /// Measures one filter on all sets.
-    fn case(&mut self, case: &Case) -> Result<Outcome, BenchError> {
+    /// Measures one filter on these sets.
+    fn case(&mut self, case: &Case, wanted: &[Set]) -> Result<Outcome, BenchError> {
         let program = compile(&case.expression, LinkType::ETHERNET)?;
         let mut judge = Libpcap::new(&program).map_err(BenchError::WrongAnswer)?;
         let captured = self.bench.captured();
@@ -168,22 +184,23 @@ impl Suite<'_> {
             traffic: self.bench.traffic().verdicts(&mut judge),
             captured: captured.map(|some| some.verdicts(&mut judge)).unwrap_or_default(),
         };
-        let wanted = &self.options.filters;
         let mut contenders = self.makers.contenders(&program);
         let mut sets = Vec::new();
-        for set in Set::ALL.into_iter().filter(|set| wanted.wants(*set)) {
-            let times = match self.bench.has(set) {
-                true => self.set(set, &mut contenders, &expected)?,
-                false => vec![None; contenders.len()],
-            };
-            sets.push((set, times));
+        for &set in wanted {
+            sets.push(self.set(set, &mut contenders, &expected)?);
         }
+        let loops = schedules::loops(&program);
         let mut outcome = Outcome {
             case: case.clone(),
             instructions: program.instructions().len(),
             names: Vec::new(),
             backends: Vec::new(),
             compile_us: Vec::new(),
+            excess_ii: loops.map(|loops| loops.excess_ii),
+            shape: Shape {
+                intervals: loops.map(|loops| loops.intervals),
+                tests: cost::tests(&of_program(&program)),
+            },
             sets,
         };
         for contender in contenders {
@@ -197,30 +214,51 @@ impl Suite<'_> {
         Ok(outcome)
     }
 
-    /// Measures on one set, again if the clock was slow meanwhile.
+    /// Measures on one set.
     fn set(
         &mut self,
         set: Set,
         contenders: &mut [Contender],
         expected: &Expected,
-    ) -> Result<Times, BenchError> {
+    ) -> Result<OnSet, BenchError> {
+        if !self.bench.has(set) {
+            return Ok(OnSet { set, times: vec![None; contenders.len()], clock: Clock::default() });
+        }
         let [short, long] = if self.options.quick { QUICK_ROUNDS } else { ROUNDS };
         let usual = if matches!(set, Set::Memory | Set::Capture) { long } else { short };
         let rounds = self.options.filters.rounds.unwrap_or(usual);
-        let mut repeats = 0;
-        loop {
-            let mut clock = Clock::default();
-            let times = self.bench.measure(set, contenders, expected, rounds, &mut clock)?;
-            let here = clock.gigahertz();
-            self.clock.absorb(clock);
-            let steady = here >= self.clock.gigahertz() * (1.0 - CLOCK_TOLERANCE);
-            if steady || self.options.quick || repeats == REPEATS {
-                self.slow += usize::from(!steady);
-                return Ok(times);
+        let windows = rounds.div_ceil(ROUNDS_A_WINDOW).max(self.fewest_windows);
+        let measured = self.bench.measure(set, contenders, expected, rounds, windows)?;
+        self.clock.absorb(&measured.clock);
+        Ok(measured)
+    }
+
+    /// Measures anew what was measured while the clock was slow, which is known only
+    /// now, and notes what stays so.
+    fn again(&mut self, outcomes: &mut [Outcome]) -> Result<(), BenchError> {
+        let repeats = if self.options.quick { 0 } else { REPEATS };
+        for _ in 0..repeats {
+            let fastest = self.clock.clone();
+            for outcome in &mut *outcomes {
+                let slow = outcome.slow_sets(&fastest, CLOCK_TOLERANCE);
+                if !slow.is_empty() {
+                    eprintln!("{}: the clock was slow, measuring again", outcome.case.short);
+                    outcome.take_faster(self.case(&outcome.case, &slow)?);
+                }
             }
-            repeats += 1;
-            eprintln!("{set}: the clock was slow, measuring again");
         }
+        for outcome in outcomes {
+            let slow = outcome.slow_sets(&self.clock, CLOCK_TOLERANCE);
+            if !slow.is_empty() {
+                let names = slow.iter().map(Set::to_string).collect::<Vec<_>>().join(", ");
+                self.note(format!(
+                    "the clock was slower than the run's fastest by more than 5% (`gigahertz` in \
+                     the rows): `{}` on {names}",
+                    outcome.case.short
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Compiles the long list.
@@ -252,7 +290,7 @@ impl Suite<'_> {
         let all = self.bench.traffic().descriptors.len();
         self.note(format!(
             "{rounds}; in each, all engines filter the same packets in the same new order, and \
-             another goes first; {all} different packets, of which {COPIED} a round are in hot, \
+             take turns in a new order; {all} different packets, of which {COPIED} a round are in hot, \
              {CACHED} in cache and batch-*, all in memory"
         ));
         self.note(format!(
@@ -278,10 +316,6 @@ impl Suite<'_> {
         }
         if self.options.quick {
             self.note("quick: 8 of the 25 filters, fewer rounds".to_owned());
-        }
-        if self.slow > 0 {
-            let slow = self.slow;
-            self.note(format!("the clock was slow by more than 5% in {slow} sets: run again"));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::peers::touch::ETHER_TYPE;
 use crate::{BenchError, io_error};
 
 /// Bytes of a line of the cache.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 
 /// Where the packet starts in its slot.
 const HEADROOM: usize = LINE - ETHER_TYPE;
