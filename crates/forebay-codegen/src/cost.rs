@@ -26,7 +26,7 @@ pub struct Fit {
 }
 
 /// The fit in use.
-pub const FIT: Fit = Fit { pe_rest: 1.1, list_rest: 2.0, list_a_test: 0.45 };
+pub const FIT: Fit = Fit { pe_rest: 1.14, list_rest: 2.1, list_a_test: 0.4 };
 
 /// Cycles a packet that `loops` are taken to last.
 #[must_use]
