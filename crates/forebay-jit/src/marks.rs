@@ -95,7 +95,7 @@ impl Marks {
 
 /// Whether one of the groups marked a packet. Reads what each wrote as it was
 /// written: a load that spans several stores waits until they have left the
-/// store buffer, which took 10 ns of a batch.
+/// store buffer.
 fn any_marked(bytes: &[u8], last: usize, lanes: usize) -> bool {
     let starts = (0..last).step_by(lanes).chain([last]);
     let any = match lanes {
