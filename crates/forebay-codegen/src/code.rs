@@ -199,9 +199,6 @@ pub struct BatchEntry {
     /// Bytes from a packet's start that must be readable, whatever was
     /// captured of it.
     pub reach: usize,
-    /// The greatest packet offset that the code takes for what it is; packets
-    /// beyond go to `list` code.
-    pub last_offset: usize,
     /// Bytes of scratch memory.
     pub scratch: usize,
     /// Whether groups leave packets to `list` code: the group that starts at

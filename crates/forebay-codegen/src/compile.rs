@@ -45,7 +45,6 @@ struct Batch {
     lanes: usize,
     least: usize,
     reach: usize,
-    last_offset: usize,
     scratch: usize,
     leaves: bool,
 }
@@ -70,9 +69,8 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
                 let lanes = 1;
                 let (reach, scratch, leaves) = (made.reach, 0, false);
                 let (backend, entry) = (Backend::Ems, made.entry);
-                let last_offset = u32::MAX as usize;
                 let least = lanes;
-                Some(Batch { backend, entry, lanes, least, reach, last_offset, scratch, leaves })
+                Some(Batch { backend, entry, lanes, least, reach, scratch, leaves })
             }
             Err(ems::EmsError::Encode(error)) => return Err(error.into()),
             Err(error) => {
@@ -95,7 +93,6 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
             lanes: batch.lanes,
             least: batch.least,
             reach: batch.reach,
-            last_offset: batch.last_offset,
             scratch: batch.scratch,
             leaves: batch.leaves,
         }),
@@ -148,7 +145,6 @@ fn predicated(
         lanes: loops.lanes,
         least,
         reach: loops.reach,
-        last_offset: loops.last_offset,
         scratch: loops.scratch,
         leaves: loops.leaves,
     }))

@@ -7,8 +7,7 @@
 //! * Code for single packets (`list`) reads captured bytes only, so packets
 //!   inside their memory suffice: [`Packets`].
 //! * Code for batches reads up to `reach` bytes of each packet, captured or not.
-//!   A packet too near the end of readable memory for that, or at an offset too
-//!   great for the code, is an *edge* packet: the batch code sees the start of
+//!   A packet too near the end of readable memory for that is an *edge* packet: the batch code sees the start of
 //!   the memory in its place, and `list` code gives its verdict.
 //! * Code for batches may leave packets undecided, *slow* ones: it says which,
 //!   and `list` code gives their verdicts.
@@ -71,8 +70,8 @@ pub struct Tally {
     pub list: u64,
     /// Left by code for batches and decided by `list` code.
     pub slow: u64,
-    /// Too near the end of memory for code for batches, or at too great an
-    /// offset, and decided by `list` code.
+    /// Too near the end of memory for code for batches, and decided by `list`
+    /// code.
     pub edge: u64,
 }
 
@@ -109,9 +108,10 @@ impl Kernel {
     pub fn compile(filter: &Verified, options: &Options) -> Result<(Self, Code), JitError> {
         cpu::require(options.isa)?;
         let code = compile::compile(filter.function(), options)?;
-        // SAFETY: the code generator's code of a verified filter keeps the
-        // convention, and all its instructions are of the level asked for,
-        // which this machine has.
+        // SAFETY: the filter keeps the verifier's rules, for it was verified or
+        // comes from the front end, which keeps them; the code generator's code
+        // of such a filter keeps the convention; and all its instructions are
+        // of the level asked for, which this machine has.
         let kernel = unsafe { Self::new(&code) }?;
         Ok((kernel, code))
     }
@@ -238,7 +238,6 @@ impl Kernel {
         let Some(limit) = packets.limit(code.entry.reach) else {
             return self.edges_only(packets, verdict);
         };
-        let limit = limit.min(code.entry.last_offset);
         if packets.len() <= BATCH {
             return self.one_batch(code, packets, verdict, scratch, limit);
         }
@@ -393,9 +392,9 @@ impl BatchCall<'_> {
             scratch: scratch.as_ptr().cast(),
         };
         // SAFETY: `count` packets, at least a group and at most 256, all four
-        // tables of that length. No offset is above `last_offset`, and `reach`
-        // bytes are readable from each (`Kernel::batches` and `Kernel::edge` saw
-        // to both), and `cap_len` bytes too (an invariant of `Packets`; 0 in place of an offset is no
+        // tables of that length. `reach` bytes are readable from each offset
+        // (`Kernel::one_batch` and `Kernel::edge` saw to it), and `cap_len`
+        // bytes too (an invariant of `Packets`; 0 in place of an offset is no
         // higher). The code asks for at most the scratch memory there is, or
         // for none where the address dangles (`check`); marks of groups that
         // end with packet 256 or before end with `slow` or before.

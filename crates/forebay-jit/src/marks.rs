@@ -106,11 +106,9 @@ fn any_marked(bytes: &[u8], last: usize, lanes: usize) -> bool {
     any != 0
 }
 
-/// `N` bytes from `at` as a number; those that are not there count 0.
+/// `N` bytes from `at` as a number.
 fn word<const N: usize>(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..at + N)
-        .map_or(0, |own| own.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    bytes[at..at + N].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
                 }
             }
             Predicate::Member { value, set } => match self.shape(value)? {
-                Shape::Field { field, left: 0 } => Literal::Is(Atom::Member(field, set)),
+                Shape::Field { field, left: 0 } => self.member(field, set),
                 _ => return None,
             },
         };
@@ -162,6 +162,19 @@ impl<'a> Reader<'a> {
     fn is_small(&self, value: ValueId) -> bool {
         let operations = self.operations.get(value.0 as usize);
         operations.is_some_and(|&operations| operations <= MAX_OPERATIONS)
+    }
+
+    /// A set may have constants that the field cannot be: those with bits
+    /// outside its mask. Whoever compares must leave them out.
+    fn member(&self, field: Field, set: SetId) -> Literal {
+        let constants = self.function.sets.get(set.0 as usize);
+        let mut possible =
+            constants.into_iter().flatten().filter(|&&constant| constant & !field.mask == 0);
+        match possible.next() {
+            None => Literal::Always(false),
+            Some(0) if field.mask == 0 => Literal::Always(true),
+            Some(_) => Literal::Is(Atom::Member(field, set)),
+        }
     }
 
     fn of_shape(&mut self, relation: Relation, left: ValueId, right: ValueId) -> Option<Literal> {

@@ -74,6 +74,8 @@ impl Decision {
     pub fn new(function: &Function, explain: bool) -> Result<Self, Unsuited> {
         let accept = accept_value(function)?;
         let mut reader = Reader::new(function);
+        // What follows relies on edges that lead forward.
+        let edges_into = edges_into(function)?;
         let mut tests = read_tests(function, &mut reader)?;
         let unlikely = unlikely(function, &tests);
         let leaves = leaves(function, &tests, &reader.assumptions, &unlikely);
@@ -83,7 +85,7 @@ impl Decision {
             }
         }
         // Whether one edge at most leads to what a block has become.
-        let mut alone: Vec<bool> = edges_into(function)?.iter().map(|&edges| edges <= 1).collect();
+        let mut alone: Vec<bool> = edges_into.iter().map(|&edges| edges <= 1).collect();
         let mut targets = vec![Target::End(false); function.blocks.len()];
         let mut nodes = Vec::new();
         for index in (0..function.blocks.len()).rev() {
@@ -352,17 +354,15 @@ fn leaves(
             }
         })
     };
-    let wrong = assumptions.iter().enumerate().map(|(bit, assumption)| {
+    let wrong = assumptions.iter().enumerate().filter_map(|(bit, assumption)| {
         let users = tests
             .iter()
             .enumerate()
             .filter(|(_, test)| test.as_ref().is_some_and(|test| test.relied_on >> bit & 1 == 1));
-        let common = users
-            .map(|(index, _)| index)
-            .reduce(|a, b| dominators.common(a, b))
-            .unwrap_or_default();
+        // Nothing, where only a reading that came to nothing made it.
+        let common = users.map(|(index, _)| index).reduce(|a, b| dominators.common(a, b))?;
         let literal = (Atom::Equal(assumption.field, assumption.value), false);
-        Leave { guard: guard(common), literal }
+        Some(Leave { guard: guard(common), literal })
     });
     let mut leaves: Vec<Leave> = wrong.collect();
     for &block in unlikely {

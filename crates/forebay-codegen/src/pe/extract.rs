@@ -184,8 +184,9 @@ pub(super) fn raw_tables(
     let mut tables = Vec::new();
     for lookup in &layout.lookups {
         let set = &function.sets[lookup.set.0 as usize];
+        let possible = set.iter().filter(|&&constant| constant & !lookup.field.mask == 0);
         let raw: Vec<u32> =
-            set.iter().map(|&constant| swapped(constant, lookup.field.bytes)).collect();
+            possible.map(|&constant| swapped(constant, lookup.field.bytes)).collect();
         let table = SetTable::build(&raw, bucket).ok_or(Unsuited::Set(raw.len()))?;
         let start = i32::try_from(bytes.len()).map_err(|_| Unsuited::Set(raw.len()))?;
         bytes.extend_from_slice(&table.bytes());
@@ -312,15 +313,24 @@ impl Builder<'_> {
         self.body.store(store, address, differs, Units::STORE, note);
     }
 
+    /// A register that holds these bits, one for all who ask.
+    fn opmask(&mut self, bits: u64) -> Reg {
+        let source = InvariantSource::Mask(Code::VEX_Kmovq_kr_r64, bits);
+        let known = self.body.invariants.iter().find(|known| known.source == source);
+        known.map(|known| known.reg).unwrap_or_else(|| {
+            let reg = self.body.reg(RegClass::Mask);
+            self.body.invariants.push(Invariant { reg, source });
+            reg
+        })
+    }
+
     /// Takes bytes from anywhere in a vector; 0 for those that `filled` lacks.
     fn permute(&mut self, operands: Vec<Operand>, filled: u64, units: Units, note: u32) -> Reg {
         let code = Code::EVEX_Vpermb_zmm_k1z_zmm_zmmm512;
         let cost = (units, latency::CROSSING);
         let permuted = self.body.op(code, RegClass::Vector, operands, cost, note);
         if filled != u64::MAX {
-            let mask = self.body.reg(RegClass::Mask);
-            let source = InvariantSource::Mask(Code::VEX_Kmovq_kr_r64, filled);
-            self.body.invariants.push(Invariant { reg: mask, source });
+            let mask = self.opmask(filled);
             if let Some(op) = self.body.ops.last_mut() {
                 op.mask = Some(mask);
             }

@@ -260,7 +260,8 @@ impl Builder<'_> {
     fn member(&mut self, field: Field, set: SetId, holds: bool, under: Option<Reg>) -> Reg {
         let constants = self.function.sets.get(set.0 as usize);
         let mut none = under;
-        for &constant in constants.into_iter().flatten() {
+        let possible = constants.into_iter().flatten().filter(|&&one| one & !field.mask == 0);
+        for &constant in possible {
             none = Some(self.equal(field, constant, false, none));
         }
         match (none, under) {

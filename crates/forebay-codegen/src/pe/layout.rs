@@ -255,7 +255,11 @@ impl Layout {
             }
         }
         layout.cover(parts.iter().map(|(_, _, elements)| elements.as_slice()));
-        if layout.merges() && layout.sources.iter().any(|source| runs(&source.chunks) > 1) {
+        // Shuffles that merge load whole vectors.
+        let whole = |source: &Source| {
+            runs(&source.chunks) == 1 && source.chunks.len() as u32 * CHUNK == layout.window
+        };
+        if layout.merges() && !layout.sources.iter().all(whole) {
             return Err(Misfit::Atom);
         }
         // Each source is there for some atom, which lies in a plane of its own.

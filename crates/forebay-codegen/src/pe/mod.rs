@@ -94,8 +94,6 @@ pub struct Loops {
     pub lanes: usize,
     /// Bytes from a packet's start that are read, whatever was captured.
     pub reach: usize,
-    /// The greatest packet offset that is taken for what it is.
-    pub last_offset: usize,
     /// Bytes of scratch memory.
     pub scratch: usize,
     /// Whether packets may be left to `list`.
@@ -186,7 +184,6 @@ impl Form<'_> {
                     bodies: vec![body],
                     lanes,
                     reach: columns.reach(),
-                    last_offset: u32::MAX as usize,
                     scratch: 0,
                     leaves: !decision.leaves.is_empty(),
                 })
@@ -228,7 +225,6 @@ fn signatures(
         bodies: vec![extraction, decide],
         lanes,
         reach: layout.reach(),
-        last_offset: u32::MAX as usize,
         scratch: layout.scratch(),
         leaves: !decision.leaves.is_empty(),
     })

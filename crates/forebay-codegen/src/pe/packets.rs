@@ -2,7 +2,7 @@
 //!
 //! Every packet costs a load of its offset besides those of its bytes, and a
 //! core loads twice a cycle. So offsets come two a load, and two instructions
-//! that any port takes part them.
+//! of whole numbers part them.
 
 use iced_x86::Code;
 

@@ -71,7 +71,6 @@ pub(super) fn select(
         bodies: vec![builder.body],
         lanes: 1,
         reach,
-        last_offset: u32::MAX as usize,
         scratch: 0,
         leaves: !decision.leaves.is_empty(),
     })

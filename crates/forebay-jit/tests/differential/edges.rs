@@ -9,7 +9,7 @@ use crate::support::guarded::Guarded;
 
 /// `packets` without a byte between them, the first half from the start of the
 /// memory, the others up to its end.
-fn at_both_ends(memory: &mut Guarded, packets: &[&Captured]) -> Tables {
+pub fn at_both_ends(memory: &mut Guarded, packets: &[&Captured]) -> Tables {
     let mut tables = Tables::default();
     let (first, second) = packets.split_at(packets.len() / 2);
     let bytes = |packets: &[&Captured]| packets.iter().map(|p| p.bytes.len()).sum::<usize>();

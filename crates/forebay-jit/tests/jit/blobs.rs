@@ -21,8 +21,6 @@ pub fn expected(packet: &[u8]) -> u32 {
 pub struct Shape {
     /// Bytes of each packet that it reads: the last of them is read.
     pub reach: usize,
-    /// The greatest offset it is to be given.
-    pub last_offset: usize,
     /// Bytes of scratch memory: the first and the last are written.
     pub scratch: usize,
     /// Packets whose captured length is a multiple of this are left, if not 0.
@@ -37,17 +35,9 @@ pub fn filter(shape: Option<Shape>) -> Filter {
         bytes.resize(bytes.len().next_multiple_of(64), 0xcc);
         let entry = bytes.len();
         bytes.extend(batch_code(shape));
-        let Shape { reach, last_offset, scratch, leaves } = shape;
+        let Shape { reach, scratch, leaves } = shape;
         let leaves = leaves != 0;
-        batch = Some(BatchEntry {
-            entry,
-            lanes: LANES,
-            least: LANES,
-            reach,
-            last_offset,
-            scratch,
-            leaves,
-        });
+        batch = Some(BatchEntry { entry, lanes: LANES, least: LANES, reach, scratch, leaves });
     }
     let code = code(bytes, batch);
     // SAFETY: both functions below keep the convention.

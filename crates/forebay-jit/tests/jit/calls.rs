@@ -12,8 +12,8 @@ use forebay_packet::{BATCH, Batch, Interface, PacketMeta, Region};
 use crate::blobs::{BATCH_MARK, LANES, Shape, code, expected, filter};
 use crate::support::guarded::Guarded;
 
-const PLAIN: Shape = Shape { reach: 64, last_offset: usize::MAX, scratch: 0, leaves: 0 };
-const LEAVING: Shape = Shape { reach: 64, last_offset: usize::MAX, scratch: 12 << 10, leaves: 3 };
+const PLAIN: Shape = Shape { reach: 64, scratch: 0, leaves: 0 };
+const LEAVING: Shape = Shape { reach: 64, scratch: 12 << 10, leaves: 3 };
 
 /// Tables of `n` packets that overlap in `memory`, the last `room` bytes of it
 /// left free.
@@ -112,21 +112,6 @@ fn the_last_packet_that_may_be_read_whole_is() {
 }
 
 #[test]
-fn offsets_too_great_for_the_code_are_not_given_to_it() {
-    let memory = noise(5000);
-    let [offset, cap_len, wire_len] = tables(&memory, 300, 64);
-    let packets = Packets::new(&memory, &offset, &cap_len, &wire_len).unwrap();
-    let mut verdict = vec![0; 300];
-    let near = Shape { last_offset: 3000, ..PLAIN };
-    let tally = filter(Some(near)).run_batch(&packets, &mut verdict);
-    for i in 0..300 {
-        let mark = if offset[i] > 3000 { 0 } else { BATCH_MARK };
-        assert_eq!(verdict[i], expected(packets.packet(i)) + mark, "packet {i}");
-    }
-    assert_eq!(tally.edge, offset.iter().filter(|&&offset| offset > 3000).count() as u64);
-}
-
-#[test]
 fn memory_smaller_than_the_reach() {
     for memory in [&[][..], &[7; 63]] {
         let offset = [memory.len() as u32; 20];
@@ -206,15 +191,7 @@ fn code_that_cannot_be_called_is_refused() {
     bad.constants_at = 1000;
     bad.each = 999;
     assert_eq!(new(bad), Err(JitError::Entry { entry: 999, instructions: 10 }));
-    let entry = BatchEntry {
-        entry: 1,
-        lanes: 8,
-        least: 8,
-        reach: 64,
-        last_offset: usize::MAX,
-        scratch: 0,
-        leaves: false,
-    };
+    let entry = BatchEntry { entry: 1, lanes: 8, least: 8, reach: 64, scratch: 0, leaves: false };
     let with = |entry| new(code(vec![0xc3; 10], Some(entry)));
     assert_eq!(with(entry), Ok(()));
     let far = BatchEntry { entry: 10, ..entry };

@@ -68,7 +68,8 @@ impl Guarded {
     pub fn words_at(&mut self, end: End, len: usize) -> &mut [u32] {
         let bytes = self.bytes_at(end, 4 * len);
         // SAFETY: any bytes are numbers.
-        let (before, words, after) = unsafe { bytes.align_to_mut() };
+        let parts = unsafe { bytes.align_to_mut() };
+        let (before, words, after) = parts;
         assert!(before.is_empty() && after.is_empty(), "pages hold whole numbers");
         words
     }
