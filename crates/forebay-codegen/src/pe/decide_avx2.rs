@@ -10,8 +10,8 @@ use iced_x86::Code;
 use super::algebra::{Mask, Masks, Outcome, Test, evaluate, literals, tests};
 use super::constants::{Constants, repeated};
 use super::decision::Decision;
-use super::extract_avx2::units;
 use super::layout::Layout;
+use super::wide::loads;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
@@ -59,7 +59,7 @@ impl Builder<'_> {
 
     /// Vector logic or arithmetic of two operands.
     fn vector(&mut self, code: Code, units_of: Units, a: Reg, b: Operand) -> Reg {
-        let cost = (units(units_of, b), latency::SIMPLE);
+        let cost = (loads(units_of, b), latency::SIMPLE);
         self.op(code, RegClass::Vector, vec![Operand::Reg(a), b], cost)
     }
 

@@ -1,4 +1,5 @@
-//! The extraction loop with AVX-512: from headers to signatures.
+//! The extraction loop: from headers to signatures. The instructions after
+//! the loads are those of AVX-512; `extract_avx2` has the others.
 //!
 //! For each vector: the packets' offsets, their headers, then for each plane a
 //! shuffle that brings every predicate's bytes into a lane of their own, a mask
@@ -23,9 +24,6 @@ use crate::mir::{
     Address, Base, Index, Invariant, InvariantSource, LoopBody, Operand, PoolId, Reg, RegClass,
 };
 use crate::tables::SetTable;
-
-/// Slots of a bucket of a set: one comparison of 512 bits.
-const BUCKET: usize = 16;
 
 /// A load of consecutive chunks: the first chunk, and how many there are.
 pub(super) fn pieces(chunks: &[u32]) -> impl Iterator<Item = (usize, usize)> + '_ {
@@ -205,7 +203,10 @@ pub(super) fn body(
     options: &Options,
     pool: &mut Pool,
 ) -> Result<LoopBody, Unsuited> {
-    let mut builder = Builder::new(layout, Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, options);
+    let wide = layout.vector == 64;
+    let whole =
+        if wide { Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512 } else { Code::VEX_Vmovdqu_ymm_ymmm256 };
+    let mut builder = Builder::new(layout, whole, options);
     let mut vectors: Vec<Option<Reg>> = vec![None; layout.sources.len()];
     for (index, plane) in layout.planes.iter().enumerate() {
         let source = match vectors[plane.source] {
@@ -220,11 +221,21 @@ pub(super) fn body(
                 source
             }
         };
-        builder.plane(index, plane, source, pool);
+        if wide {
+            builder.plane(index, plane, source, pool);
+        } else {
+            builder.plane_ymm(index, plane, source, pool);
+        }
     }
-    let (id, tables) = raw_tables(function, layout, BUCKET, pool)?;
+    // One comparison of a whole vector looks a bucket through.
+    let (id, tables) = raw_tables(function, layout, layout.vector as usize / 4, pool)?;
     for (index, (lookup, table)) in layout.lookups.iter().zip(&tables).enumerate() {
-        builder.lookup(layout.planes.len() + index, lookup, table, id);
+        let plane = layout.planes.len() + index;
+        if wide {
+            builder.lookup(plane, lookup, table, id);
+        } else {
+            builder.lookup_ymm(plane, lookup, table, id);
+        }
     }
     Ok(builder.body)
 }
@@ -234,6 +245,7 @@ impl Builder<'_> {
     /// is possible and `fold` allows it.
     fn load(&mut self, source: usize, fold: bool) -> Operand {
         let chunks = self.layout.sources[source].chunks.clone();
+        let wide = self.layout.vector == 64;
         let share = (self.layout.vector / self.layout.packets / 16) as usize;
         let note = self.body.note(format!("header bytes from {}", listed(&chunks)));
         let mut vector: Option<Reg> = None;
@@ -246,22 +258,35 @@ impl Builder<'_> {
                     if fold && count == 4 {
                         return memory;
                     }
-                    let (code, units) = match count {
-                        4 => (Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, Units::LOAD),
-                        2 => (Code::EVEX_Vmovdqu64_ymm_k1z_ymmm256, Units::LOAD),
-                        _ => (Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128, Units::LOAD),
+                    let code = match (wide, count) {
+                        (true, 4) => Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512,
+                        (true, 2) => Code::EVEX_Vmovdqu64_ymm_k1z_ymmm256,
+                        (true, _) => Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128,
+                        (false, 2) => Code::VEX_Vmovdqu_ymm_ymmm256,
+                        (false, _) => Code::VEX_Vmovdqu_xmm_xmmm128,
                     };
-                    vector =
-                        Some(self.body.op(code, RegClass::Vector, vec![memory], (units, 0), note));
+                    let cost = (Units::LOAD, 0);
+                    vector = Some(self.body.op(code, RegClass::Vector, vec![memory], cost, note));
                     continue;
                 };
-                let (code, number) = match count {
-                    2 => (Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, position / 2),
-                    _ => (Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8, position),
+                let (code, number, units) = match (wide, count) {
+                    (true, 2) => (
+                        Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8,
+                        position / 2,
+                        Units::LOGIC_512,
+                    ),
+                    (true, _) => (
+                        Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8,
+                        position,
+                        Units::LOGIC_512,
+                    ),
+                    (false, _) => {
+                        (Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8, position, Units::LOGIC)
+                    }
                 };
                 let operands = vec![Operand::Reg(rest), memory, Operand::Immediate(number as i32)];
-                let units = (Units::LOGIC_512.with_load(), latency::SIMPLE);
-                vector = Some(self.body.op(code, RegClass::Vector, operands, units, note));
+                let cost = (units.with_load(), latency::SIMPLE);
+                vector = Some(self.body.op(code, RegClass::Vector, operands, cost, note));
             }
         }
         // A source has a chunk at least, and a vector a packet.

@@ -1,89 +1,29 @@
-//! The extraction loop with AVX2: from headers to signatures.
+//! The extraction loop's planes and look-ups with AVX2.
 //!
 //! As with AVX-512, in vectors of 32 bytes. There are no opmask registers:
 //! `vpcmpeqb` and its like leave a vector of ones where lanes agree, and
 //! `vpmovmskb` takes a bit of each byte from it. Order is compared by way of
 //! the unsigned maximum, for AVX2 has no unsigned comparison.
 
-use forebay_filter::ir::Function;
 use iced_x86::Code;
 
-use super::Unsuited;
 use super::constants::{lanes, shuffle, whole_bytes};
-use super::extract::{Builder, listed, pieces, raw_tables};
-use super::layout::{Comparison, Layout, Lookup, Plane};
-use super::packets::header;
-use crate::code::Options;
+use super::extract::Builder;
+use super::layout::{Comparison, Lookup, Plane};
+use super::wide::loads;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
-use crate::mir::{LoopBody, Operand, PoolId, Reg, RegClass};
+use crate::mir::{Operand, PoolId, RegClass};
 use crate::tables::SetTable;
 
-/// Slots of a bucket of a set: one comparison of 256 bits.
-const BUCKET: usize = 8;
-
-/// The extraction loop.
-///
-/// # Errors
-/// A set that no table was found for.
-pub(super) fn body(
-    function: &Function,
-    layout: &Layout,
-    options: &Options,
-    pool: &mut Pool,
-) -> Result<LoopBody, Unsuited> {
-    let mut builder = Builder::new(layout, Code::VEX_Vmovdqu_ymm_ymmm256, options);
-    let mut vectors: Vec<Option<Reg>> = vec![None; layout.sources.len()];
-    for (index, plane) in layout.planes.iter().enumerate() {
-        let vector = match vectors[plane.source] {
-            Some(reg) => reg,
-            None => builder.load_ymm(plane.source),
-        };
-        vectors[plane.source] = Some(vector);
-        builder.plane_ymm(index, plane, vector, pool);
-    }
-    let (id, tables) = raw_tables(function, layout, BUCKET, pool)?;
-    for (index, (lookup, table)) in layout.lookups.iter().zip(&tables).enumerate() {
-        builder.lookup_ymm(layout.planes.len() + index, lookup, table, id);
-    }
-    Ok(builder.body)
-}
-
 impl Builder<'_> {
-    fn load_ymm(&mut self, source: usize) -> Reg {
-        let chunks = self.layout.sources[source].chunks.clone();
-        let share = (self.layout.vector / self.layout.packets / 16) as usize;
-        let note = self.body.note(format!("header bytes from {}", listed(&chunks)));
-        let mut vector: Option<Reg> = None;
-        for packet in 0..self.layout.packets as usize {
-            for (chunk, count) in pieces(&chunks) {
-                let memory = Operand::Memory(header(self.offsets[packet], chunks[chunk]));
-                let position = packet * share + chunk;
-                let loaded = match vector {
-                    None => {
-                        let code = if count == 2 {
-                            Code::VEX_Vmovdqu_ymm_ymmm256
-                        } else {
-                            Code::VEX_Vmovdqu_xmm_xmmm128
-                        };
-                        self.body.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0), note)
-                    }
-                    Some(rest) => {
-                        let at = Operand::Immediate(position as i32);
-                        let cost = (Units::LOGIC.with_load(), latency::SIMPLE);
-                        let code = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
-                        let operands = vec![Operand::Reg(rest), memory, at];
-                        self.body.op(code, RegClass::Vector, operands, cost, note)
-                    }
-                };
-                vector = Some(loaded);
-            }
-        }
-        // A source has a chunk at least, and a vector a packet.
-        vector.unwrap_or(self.offsets[0])
-    }
-
-    fn plane_ymm(&mut self, index: usize, plane: &Plane, source: Reg, pool: &mut Pool) {
+    pub(super) fn plane_ymm(
+        &mut self,
+        index: usize,
+        plane: &Plane,
+        source: Operand,
+        pool: &mut Pool,
+    ) {
         let layout = self.layout;
         let note = self.body.note(format!("plane {index}: {} lanes", plane.elements.len()));
         let indices = shuffle(layout, plane, pool);
@@ -91,15 +31,15 @@ impl Builder<'_> {
         let mut vector = self.body.op(
             Code::VEX_Vpshufb_ymm_ymm_ymmm256,
             RegClass::Vector,
-            vec![Operand::Reg(source), indices],
-            (units(Units::SHUFFLE, indices), latency::SIMPLE),
+            vec![source, indices],
+            (loads(Units::SHUFFLE, indices), latency::SIMPLE),
             note,
         );
         if !whole_bytes(plane) {
             let mask = lanes(layout, plane, pool, |element| element.mask);
             let mask = self.constants.operand(&mut self.body, mask);
             let code = Code::VEX_Vpand_ymm_ymm_ymmm256;
-            let cost = (units(Units::LOGIC, mask), latency::SIMPLE);
+            let cost = (loads(Units::LOGIC, mask), latency::SIMPLE);
             vector =
                 self.body.op(code, RegClass::Vector, vec![Operand::Reg(vector), mask], cost, note);
         }
@@ -110,7 +50,7 @@ impl Builder<'_> {
             2 => (Code::VEX_Vpmaxuw_ymm_ymm_ymmm256, Code::VEX_Vpcmpeqw_ymm_ymm_ymmm256),
             _ => (Code::VEX_Vpmaxud_ymm_ymm_ymmm256, Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256),
         };
-        let cost = (units(Units::COMPARE, constant), latency::SIMPLE);
+        let cost = (loads(Units::COMPARE, constant), latency::SIMPLE);
         let other = match plane.comparison {
             Comparison::Equal => constant,
             // At least the constant is what is the greater of both.
@@ -132,7 +72,13 @@ impl Builder<'_> {
         self.body.store(Code::Mov_rm32_r32, address, bits, Units::STORE, note);
     }
 
-    fn lookup_ymm(&mut self, plane: usize, lookup: &Lookup, table: &(SetTable, i32), id: PoolId) {
+    pub(super) fn lookup_ymm(
+        &mut self,
+        plane: usize,
+        lookup: &Lookup,
+        table: &(SetTable, i32),
+        id: PoolId,
+    ) {
         let note = self.body.note(format!("byte {} in set {}", lookup.field.offset, lookup.set.0));
         for packet in 0..self.layout.packets as usize {
             let (raw, bucket) = self.bucket(lookup, table, id, self.offsets[packet], note);
@@ -170,9 +116,4 @@ impl Builder<'_> {
             self.body.store(store, address, bits, Units::STORE, note);
         }
     }
-}
-
-/// `units`, and a load if the operand is memory.
-pub(super) fn units(units: Units, operand: Operand) -> Units {
-    if matches!(operand, Operand::Memory(_)) { units.with_load() } else { units }
 }

@@ -51,6 +51,7 @@ mod straighten;
 mod wide;
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use forebay_filter::ir::Function;
 
@@ -103,8 +104,7 @@ pub struct Loops {
 /// A predicated form of a filter that has not been made yet.
 #[derive(Clone, Debug)]
 pub struct Form<'a> {
-    function: Cow<'a, Function>,
-    decision: Decision,
+    filter: Rc<(Cow<'a, Function>, Decision)>,
     shape: Shape,
     /// In 1/64 of a cycle a packet.
     work: u32,
@@ -152,12 +152,8 @@ pub fn forms<'a>(function: &'a Function, options: &Options) -> Result<Vec<Form<'
         }
         shapes.sort_by_key(|(work, _)| *work);
     }
-    let form = |(work, shape)| Form {
-        function: function.clone(),
-        decision: decision.clone(),
-        shape,
-        work,
-    };
+    let filter = Rc::new((function, decision));
+    let form = |(work, shape)| Form { filter: Rc::clone(&filter), shape, work };
     Ok(shapes.into_iter().map(form).collect())
 }
 
@@ -173,8 +169,8 @@ impl Form<'_> {
     /// # Errors
     /// When they cannot be made after all.
     pub fn loops(&self, options: &Options, pool: &mut Pool) -> Result<Loops, Unsuited> {
-        let Self { function, decision, shape, .. } = self;
-        match shape {
+        let (function, decision) = &*self.filter;
+        match &self.shape {
             Shape::Scalar => scalar::select(function, decision, options),
             Shape::Signatures(layout) => signatures(function, decision, layout, options, pool),
             Shape::Lanes(columns) => {
@@ -212,13 +208,11 @@ fn signatures(
     options: &Options,
     pool: &mut Pool,
 ) -> Result<Loops, Unsuited> {
-    let (extraction, decide) = if options.isa >= Isa::Avx512Bw {
-        (extract::body(function, layout, options, pool)?, decide::body(decision, layout, pool))
+    let extraction = extract::body(function, layout, options, pool)?;
+    let decide = if options.isa >= Isa::Avx512Bw {
+        decide::body(decision, layout, pool)
     } else {
-        (
-            extract_avx2::body(function, layout, options, pool)?,
-            decide_avx2::body(decision, layout, pool),
-        )
+        decide_avx2::body(decision, layout, pool)
     };
     let lanes = decide.step as usize;
     Ok(Loops {
