@@ -1,0 +1,21 @@
+//! Ordered rule lists: the first rule that matches a packet decides.
+//!
+//! Lists are written in one of several [`language`]s and have one common form,
+//! [`Rule`] and [`RuleList`]. What a rule can ask of a packet is its [`Key`].
+//! [`matching`] says what it means for a rule to match; every faster engine is
+//! held against it.
+#![forbid(unsafe_code)]
+
+pub mod key;
+pub mod language;
+pub mod matching;
+pub mod rule;
+pub mod sets;
+
+pub use key::Key;
+pub use language::ParseError;
+pub use matching::{Cause, Decision, Field, Mismatch};
+pub use rule::{
+    Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TransportTest,
+};
+pub use sets::{ProtocolSet, RangeSet};

@@ -1,0 +1,94 @@
+//! The key of a packet: what is there, and what is absent from fragments, cut
+//! packets and behind IPv6 extension headers.
+
+use forebay_rules::key::Key;
+use forebay_rules::rule::Family;
+
+/// An IPv4 packet of `protocol` with fragment field `fragment`.
+fn ipv4(protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
+    let total = u16::try_from(20 + payload.len()).unwrap().to_be_bytes();
+    let [high, low] = fragment.to_be_bytes();
+    let mut packet = vec![0x45, 0, total[0], total[1], 0, 0, high, low, 64, protocol, 0, 0];
+    packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+    packet.extend(payload);
+    packet
+}
+
+/// An IPv6 packet whose first header behind the fixed one is `next`.
+fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut packet = vec![0x60, 0, 0, 0, len[0], len[1], next, 64];
+    packet.extend(1_u128.to_be_bytes());
+    packet.extend(2_u128.to_be_bytes());
+    packet.extend(payload);
+    packet
+}
+
+const TCP_SYN: [u8; 20] = [4, 0, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0];
+
+#[test]
+fn a_whole_packet_has_all_its_protocol_has() {
+    let key = Key::of_ip(&ipv4(6, 0, &TCP_SYN)).unwrap();
+    assert_eq!((key.family, key.source, key.destination), (Family::Ipv4, 0x0a00_0001, 0x0a00_0002));
+    assert_eq!((key.protocol, key.ports, key.tcp_flags), (Some(6), Some((1024, 80)), Some(2)));
+    let udp = Key::of_ip(&ipv4(17, 0, &TCP_SYN[..8])).unwrap();
+    assert_eq!((udp.ports, udp.tcp_flags, udp.icmp), (Some((1024, 80)), None, None));
+    let icmp = Key::of_ip(&ipv4(1, 0, &[3, 1, 0, 0])).unwrap();
+    assert_eq!((icmp.ports, icmp.icmp), (None, Some((3, 1))));
+    let gre = Key::of_ip(&ipv4(47, 0, &TCP_SYN)).unwrap();
+    assert_eq!((gre.protocol, gre.ports, gre.icmp), (Some(47), None, None));
+    // ICMP is the family's own.
+    assert_eq!(Key::of_ip(&ipv4(58, 0, &[3, 1])).unwrap().icmp, None);
+    assert_eq!(Key::of_ip(&ipv6(58, &[128, 0])).unwrap().icmp, Some((128, 0)));
+}
+
+#[test]
+fn only_the_first_fragment_has_ports() {
+    let first = Key::of_ip(&ipv4(6, 0x2000, &TCP_SYN)).unwrap();
+    assert_eq!((first.ports, first.tcp_flags), (Some((1024, 80)), Some(2)));
+    let later = Key::of_ip(&ipv4(6, 0x0003, &TCP_SYN)).unwrap();
+    assert_eq!((later.protocol, later.ports, later.tcp_flags), (Some(6), None, None));
+    let header = |place: u8| [&[6, 0, 0, place, 0, 0, 0, 1][..], &TCP_SYN].concat();
+    let first = Key::of_ip(&ipv6(44, &header(1))).unwrap();
+    assert_eq!((first.protocol, first.ports), (Some(6), Some((1024, 80))));
+    let later = Key::of_ip(&ipv6(44, &header(8))).unwrap();
+    assert_eq!((later.protocol, later.ports), (Some(6), None));
+    // Behind a later fragment's destination options lies nobody knows what.
+    let hidden = Key::of_ip(&ipv6(44, &[60, 0, 0, 8, 0, 0, 0, 1, 6, 0, 0, 0])).unwrap();
+    assert_eq!(hidden.protocol, None);
+}
+
+#[test]
+fn what_is_cut_off_is_absent() {
+    let packet = ipv4(6, 0, &TCP_SYN);
+    for captured in 0..=packet.len() {
+        let key = Key::of_ip(&packet[..captured]);
+        assert_eq!(key.is_some(), captured >= 20, "{captured}");
+        let Some(key) = key else { continue };
+        assert_eq!(key.ports.is_some(), captured >= 24, "{captured}");
+        assert_eq!(key.tcp_flags.is_some(), captured >= 34, "{captured}");
+    }
+    let mut padded = ipv4(17, 0, &[]);
+    padded.extend([0; 26]);
+    assert_eq!(Key::of_ip(&padded).unwrap().ports, None, "padding is no header");
+    let mut short_header = packet;
+    short_header[0] = 0x44;
+    assert_eq!(Key::of_ip(&short_header).unwrap().ports, None);
+    assert_eq!(Key::of_ip(&[0x50; 60]), None);
+}
+
+#[test]
+fn the_ipv6_protocol_is_the_upper_layers() {
+    let options = [60, 0, 0, 0, 0, 0, 0, 0];
+    let last = [6, 0, 0, 0, 0, 0, 0, 0];
+    let packet = ipv6(0, &[&options[..], &last, &TCP_SYN].concat());
+    let key = Key::of_ip(&packet).unwrap();
+    assert_eq!((key.family, key.source, key.destination), (Family::Ipv6, 1, 2));
+    assert_eq!((key.protocol, key.ports, key.tcp_flags), (Some(6), Some((1024, 80)), Some(2)));
+    for captured in 40..56 {
+        assert_eq!(Key::of_ip(&packet[..captured]).unwrap().protocol, None, "{captured}");
+    }
+    assert_eq!(Key::of_ip(&packet[..56]).unwrap().protocol, Some(6));
+    let endless: Vec<u8> = options.iter().copied().cycle().take(8 * 40).collect();
+    assert_eq!(Key::of_ip(&ipv6(60, &endless)).unwrap().protocol, None);
+}
