@@ -1,6 +1,7 @@
 //! The key of a packet: all that a rule can ask of it.
 //!
-//! The walk starts at an IP header and never looks behind the captured bytes or
+//! The walk starts at the outermost IP header, behind the link header and VLAN
+//! tags, never enters a tunnel, and never looks behind the captured bytes or
 //! behind the end that the IP header gives the datagram. What it cannot reach
 //! is absent, and a rule that names it does not match: a fragment other than
 //! the first has no ports, TCP flags or ICMP type, nor has a packet cut before
@@ -9,6 +10,14 @@
 //! reached, the protocol itself is absent and only `*` matches.
 
 use crate::rule::{Family, TCP, UDP};
+use forebay_packet::LinkType;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// IEEE 802.1Q, 802.1ad, and the number in use before it.
+const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// The most VLAN tags that are passed over.
+const MAX_TAGS: usize = 8;
 
 const DCCP: u8 = 33;
 const SCTP: u8 = 132;
@@ -47,6 +56,40 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key of a packet captured on a link of type `link`: Ethernet, raw IP,
+    /// BSD loopback or Linux cooked capture. None if it is not IP, is cut before
+    /// its addresses end, or came over another kind of link.
+    #[must_use]
+    pub fn of_packet(link: LinkType, bytes: &[u8]) -> Option<Self> {
+        match link {
+            LinkType::ETHERNET => Self::of_ether_type(bytes, 12, 14),
+            LinkType::LINUX_SLL => Self::of_ether_type(bytes, 14, 16),
+            LinkType::LINUX_SLL2 => Self::of_ether_type(bytes, 0, 20),
+            LinkType::NULL | LinkType::LOOP => Self::of_ip(bytes.get(4..)?),
+            LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => Self::of_ip(bytes),
+            _ => None,
+        }
+    }
+
+    /// The key of what an EtherType at `type_at` says lies at `header_at`, VLAN
+    /// tags passed over.
+    fn of_ether_type(bytes: &[u8], type_at: usize, mut header_at: usize) -> Option<Self> {
+        let mut ether_type = u16::from_be_bytes(at(bytes, type_at)?);
+        for _ in 0..MAX_TAGS {
+            if !ETHERTYPES_VLAN.contains(&ether_type) {
+                break;
+            }
+            ether_type = u16::from_be_bytes(at(bytes, header_at + 2)?);
+            header_at += 4;
+        }
+        let packet = bytes.get(header_at..)?;
+        match (ether_type, packet.first()? >> 4) {
+            (ETHERTYPE_IPV4, 4) => Self::of_ipv4(packet),
+            (ETHERTYPE_IPV6, 6) => Self::of_ipv6(packet),
+            _ => None,
+        }
+    }
+
     /// The key of the IP packet that starts `bytes`; none if that is not the
     /// start of an IPv4 or IPv6 header whose addresses were captured.
     #[must_use]

@@ -7,6 +7,20 @@ use forebay_rules::key::Key;
 use forebay_rules::language::{classbench, yamaha};
 use forebay_rules::rule::{Family, ProtocolTest, RuleList};
 use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+/// The text of a file that may be compressed.
+fn text(path: &Path) -> String {
+    let mut text = String::new();
+    let mut file = fs::File::open(path).unwrap();
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    } else {
+        file.read_to_string(&mut text).unwrap();
+    }
+    text
+}
 
 /// Headers looked up in each set.
 const HEADERS: usize = 1000;
@@ -19,10 +33,10 @@ fn every_seed_and_every_set_is_read_whole_and_survives_our_syntax() {
         for entry in fs::read_dir(data.join("classbench").join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if !name.ends_with('k') {
+            if !name.trim_end_matches(".gz").ends_with('k') {
                 continue;
             }
-            let text = fs::read_to_string(&path).unwrap();
+            let text = text(&path);
             let list = classbench::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(list.rules.len(), text.lines().count(), "{name}");
             // Our numbers start at 1, ClassBench's at 0.
@@ -33,13 +47,13 @@ fn every_seed_and_every_set_is_read_whole_and_survives_our_syntax() {
             sets += 1;
         }
     }
-    assert!(sets >= 12 + 6, "only {sets} sets found");
+    assert!(sets >= 12 + 9, "only {sets} sets found");
 }
 
 #[test]
 fn the_oracle_finds_the_expected_first_match() {
     let Some(data) = support::data() else { return };
-    for set in ["acl1_1k", "fw1_1k", "ipc1_1k"] {
+    for set in ["acl1_1k", "fw1_1k", "ipc1_1k", "acl1_10k", "fw1_10k", "ipc1_10k"] {
         let folder = data.join("classbench/generated");
         let list = five_tuples(&fs::read_to_string(folder.join(set)).unwrap());
         let expected = fs::read_to_string(folder.join(format!("{set}_expected"))).unwrap();

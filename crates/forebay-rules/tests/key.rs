@@ -1,6 +1,7 @@
 //! The key of a packet: what is there, and what is absent from fragments, cut
 //! packets and behind IPv6 extension headers.
 
+use forebay_packet::LinkType;
 use forebay_rules::key::Key;
 use forebay_rules::rule::Family;
 
@@ -91,4 +92,28 @@ fn the_ipv6_protocol_is_the_upper_layers() {
     assert_eq!(Key::of_ip(&packet[..56]).unwrap().protocol, Some(6));
     let endless: Vec<u8> = options.iter().copied().cycle().take(8 * 40).collect();
     assert_eq!(Key::of_ip(&ipv6(60, &endless)).unwrap().protocol, None);
+}
+
+#[test]
+fn link_headers_and_vlan_tags_are_passed_over() {
+    let ip = ipv4(6, 0, &TCP_SYN);
+    let key = Key::of_ip(&ip);
+    let after = |header: &[u8]| [header, &ip[..]].concat();
+    let ethernet = |tail: &[u8]| after(&[&[0; 12][..], tail].concat());
+    let tagged = ethernet(&[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 8, 0]);
+    assert_eq!(Key::of_packet(LinkType::ETHERNET, &ethernet(&[8, 0])), key);
+    assert_eq!(Key::of_packet(LinkType::ETHERNET, &tagged), key);
+    assert_eq!(Key::of_packet(LinkType::ETHERNET, &ethernet(&[0x86, 0xdd])), None);
+    assert_eq!(Key::of_packet(LinkType::ETHERNET, &ethernet(&[8, 6])), None);
+    let cooked = [&[0; 14][..], &[8, 0]].concat();
+    assert_eq!(Key::of_packet(LinkType::LINUX_SLL, &after(&cooked)), key);
+    let cooked = [&[8, 0][..], &[0; 18]].concat();
+    assert_eq!(Key::of_packet(LinkType::LINUX_SLL2, &after(&cooked)), key);
+    assert_eq!(Key::of_packet(LinkType::NULL, &after(&[2, 0, 0, 0])), key);
+    assert_eq!(Key::of_packet(LinkType::RAW, &ip), key);
+    assert_eq!(Key::of_packet(LinkType(105), &ip), None);
+    for captured in 0..tagged.len() {
+        let cut = Key::of_packet(LinkType::ETHERNET, &tagged[..captured]);
+        assert_eq!(cut.is_some(), captured >= 22 + 20, "{captured}");
+    }
 }

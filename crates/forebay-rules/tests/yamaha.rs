@@ -311,6 +311,60 @@ proptest! {
     }
 
     #[test]
+    fn the_oracle_agrees_with_the_rules_fields_on_headers_beside_their_bounds(
+        rule_in in any_rule(), picks in any::<[(usize, u8); 4]>(), flags in any::<u8>(),
+    ) {
+        let beside = |value: u128, step: u8| match step % 3 {
+            0 => value,
+            1 => value.wrapping_add(1),
+            _ => value.wrapping_sub(1),
+        };
+        let address = |set: &RangeSet<u128>, (pick, step): (usize, u8)| {
+            let (first, last) = set.ranges()[pick % set.ranges().len()];
+            beside(if step & 128 == 0 { first } else { last }, step) & rule_in.family.greatest()
+        };
+        let port = |test: &PortTest, (pick, step): (usize, u8)| match test {
+            PortTest::Any => pick as u16,
+            PortTest::In(set) => {
+                let (first, last) = set.ranges()[pick % set.ranges().len()];
+                beside(u128::from(if step & 128 == 0 { first } else { last }), step) as u16
+            }
+        };
+        let key = Key {
+            family: rule_in.family,
+            source: address(&rule_in.source, picks[0]),
+            destination: address(&rule_in.destination, picks[1]),
+            protocol: Some(6),
+            ports: Some((port(&rule_in.source_ports, picks[2]), port(&rule_in.destination_ports, picks[3]))),
+            tcp_flags: Some(flags),
+            icmp: None,
+        };
+        let within = |set: &RangeSet<u128>, value| set.ranges().iter().any(|r| (r.0..=r.1).contains(&value));
+        let port_within = |test: &PortTest, value| match test {
+            PortTest::Any => true,
+            PortTest::In(set) => set.ranges().iter().any(|r| (r.0..=r.1).contains(&value)),
+        };
+        let (source_port, destination_port) = key.ports.unwrap();
+        let protocol = match &rule_in.protocol {
+            ProtocolTest::Any => true,
+            ProtocolTest::Only(test) => {
+                let admits = |test: &FlagTest| match *test {
+                    FlagTest::Equal { mask, value } => flags & mask == value,
+                    FlagTest::NotEqual { mask, value } => flags & mask != value,
+                };
+                test.protocols.iter().any(|protocol| protocol == 6)
+                    && (test.tcp_flags.is_empty() || test.tcp_flags.iter().any(admits))
+            }
+        };
+        let expected = within(&rule_in.source, key.source)
+            && within(&rule_in.destination, key.destination)
+            && protocol
+            && port_within(&rule_in.source_ports, source_port)
+            && port_within(&rule_in.destination_ports, destination_port);
+        prop_assert_eq!(rule_in.matches(&key), expected);
+    }
+
+    #[test]
     fn no_text_makes_the_parser_panic(text in "(ip|ipv6) filter [0-9]{1,3} (pass|x) [-0-9./*,: a-z#=!]{0,40}") {
         if let Err(error) = yamaha::parse(&text) {
             prop_assert_eq!(error.line, 1);

@@ -56,6 +56,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
     Layer { name: "forebay-jit", uses: &["forebay-packet", "forebay-filter", "forebay-codegen"] },
     Layer { name: "forebay-capi", uses: &["forebay-packet", "forebay-filter", "forebay-jit"] },
+    Layer { name: "forebay-rules", uses: &["forebay-packet"] },
     Layer { name: "forebay-balance", uses: &["forebay-packet"] },
     Layer { name: "forebay-pipeline", uses: &["forebay-packet", "forebay-jit", "forebay-balance"] },
     Layer {

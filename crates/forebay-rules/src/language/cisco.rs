@@ -11,7 +11,7 @@
 //! `established` is ACK or RST; the bare flags (`syn`, `ack` …) of older
 //! releases are alternatives. Not carried over, and refused: `fragments`,
 //! `dscp`, `precedence`, `tos`, `ttl`, `time-range`, `reflect`, object groups,
-//! `neq` of no use, and wildcard masks whose ones are not last. A fragment
+//! port tests that no port meets, and wildcard masks whose ones are not last. A fragment
 //! other than the first matches no entry that names ports, flags or messages,
 //! where a router lets it match one that permits.
 
