@@ -6,9 +6,12 @@
 //! held against it.
 #![forbid(unsafe_code)]
 
+pub mod atom;
+pub mod engine;
 pub mod key;
 pub mod language;
 pub mod matching;
+pub mod packed;
 pub mod rule;
 pub mod sets;
 

@@ -1,0 +1,406 @@
+//! Rules taken apart for engines: conjunctions of intervals.
+//!
+//! A rule's fields are sets. An *atom* has one prefix an address, one range a
+//! port and one [`Test`] of everything else, and a rule is the union of its
+//! atoms. ICMP types and codes are ranges over the port fields, under a test
+//! that only ICMP packets meet. What a list asks of protocols, of what a
+//! packet has, and of TCP flags comes in few combinations; they are kept in a
+//! dictionary, so that a packet is held against all of them by two look-ups.
+
+use crate::packed::{
+    FLAG_VALUES, HAS_ICMP, HAS_PORTS, Key4, Key6, NO_FLAGS, NOT_TCP, UNREACHABLE, words,
+};
+use crate::rule::{
+    Family, FlagTest, ICMP, ICMPV6, IcmpTest, PortTest, ProtocolTest, Rule, TransportTest,
+};
+use crate::sets::{Number, ProtocolSet, RangeSet};
+use std::collections::HashMap;
+
+/// The most atoms that one rule may have.
+pub const MAX_ATOMS: usize = 1 << 16;
+
+/// A rule is a union of too many intervals for an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "rule {number}: its lists make {atoms} combinations, expected at most {MAX_ATOMS}; \
+     write it as several rules"
+)]
+pub struct TooManyAtoms {
+    /// The rule's number.
+    pub number: u32,
+    /// How many atoms it would have.
+    pub atoms: usize,
+}
+
+/// An address prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Prefix {
+    /// The address; bits behind the prefix are 0.
+    pub address: u128,
+    /// Leading bits that count.
+    pub length: u8,
+}
+
+/// What an atom asks besides addresses and ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Test {
+    /// The protocols; none of them where any packet will do.
+    protocols: Option<ProtocolSet>,
+    /// [`HAS_PORTS`], [`HAS_ICMP`] or 0: what the packet must have.
+    needs: u16,
+    /// The values of the control bits that a TCP packet may have, a bit each;
+    /// none where it is not asked.
+    flags: Option<[u64; 4]>,
+}
+
+impl Test {
+    /// Whether packets of `kind` meet the test, but for TCP's control bits.
+    #[must_use]
+    pub fn admits_kind(&self, kind: u16) -> bool {
+        let protocol = kind & (2 * UNREACHABLE - 1);
+        let known = |set: &ProtocolSet| u8::try_from(protocol).is_ok_and(|p| set.contains(p));
+        self.protocols.as_ref().is_none_or(known) && kind & self.needs == self.needs
+    }
+
+    /// Whether packets with `flags` in their key meet the test, but for the rest.
+    #[must_use]
+    pub fn admits_flags(&self, flags: u16) -> bool {
+        match (&self.flags, flags) {
+            (None, _) | (Some(_), NOT_TCP) => true,
+            (Some(_), NO_FLAGS) => false,
+            (Some(set), flags) => set[usize::from(flags / 64) % 4] >> (flags % 64) & 1 != 0,
+        }
+    }
+
+    /// The bits of a protocol number that all protocols of the test agree in,
+    /// and their value.
+    #[must_use]
+    pub fn common_protocol_bits(&self) -> (u16, u16) {
+        let Some(protocols) = &self.protocols else { return (0, 0) };
+        let mut numbers = protocols.iter().map(u16::from);
+        let Some(first) = numbers.next() else { return (0, 0) };
+        let differing = numbers.fold(0, |bits, number| bits | (number ^ first));
+        let agreed = (UNREACHABLE | 0xff) & !differing;
+        (agreed, first & agreed)
+    }
+}
+
+/// One conjunction of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Atom {
+    /// Source addresses.
+    pub source: Prefix,
+    /// Destination addresses.
+    pub destination: Prefix,
+    /// Source ports, or ICMP types: first and last.
+    pub first: (u16, u16),
+    /// Destination ports, or ICMP codes: first and last.
+    pub second: (u16, u16),
+    /// The rest.
+    pub test: Test,
+}
+
+impl Atom {
+    /// The atoms of a rule; none if no packet can match it.
+    ///
+    /// # Errors
+    /// If there are more than [`MAX_ATOMS`].
+    pub fn of_rule(rule: &Rule) -> Result<Vec<Self>, TooManyAtoms> {
+        let sources = prefixes(rule.family, &rule.source);
+        let destinations = prefixes(rule.family, &rule.destination);
+        let parts = parts(rule);
+        let ranges: usize = parts.iter().map(|part| part.first.len() * part.second.len()).sum();
+        let atoms = sources.len().saturating_mul(destinations.len()).saturating_mul(ranges);
+        if atoms > MAX_ATOMS {
+            return Err(TooManyAtoms { number: rule.number, atoms });
+        }
+        let mut all = Vec::with_capacity(atoms);
+        for part in &parts {
+            for &first in &part.first {
+                for &second in &part.second {
+                    for &source in &sources {
+                        let of = |&destination| Self {
+                            source,
+                            destination,
+                            first,
+                            second,
+                            test: part.test,
+                        };
+                        all.extend(destinations.iter().map(of));
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether an IPv4 packet matches.
+    #[must_use]
+    pub fn matches4(&self, key: &Key4) -> bool {
+        in_prefix(Family::Ipv4, self.source, key.source.into())
+            && in_prefix(Family::Ipv4, self.destination, key.destination.into())
+            && self.matches_rest(key.first, key.second, key.kind, key.flags)
+    }
+
+    /// Whether an IPv6 packet matches.
+    #[must_use]
+    pub fn matches6(&self, key: &Key6) -> bool {
+        let joined = |words: [u32; 4]| words.iter().fold(0, |all, &w| all << 32 | u128::from(w));
+        in_prefix(Family::Ipv6, self.source, joined(key.source))
+            && in_prefix(Family::Ipv6, self.destination, joined(key.destination))
+            && self.matches_rest(key.first, key.second, key.kind, key.flags)
+    }
+
+    fn matches_rest(&self, first: u16, second: u16, kind: u16, flags: u16) -> bool {
+        self.first.0 <= first
+            && first <= self.first.1
+            && self.second.0 <= second
+            && second <= self.second.1
+            && self.test.admits_kind(kind)
+            && self.test.admits_flags(flags)
+    }
+}
+
+fn in_prefix(family: Family, prefix: Prefix, address: u128) -> bool {
+    let (first, last) = family.prefix(prefix.address, prefix.length);
+    first <= address && address <= last
+}
+
+/// The prefixes that `set` is the union of.
+fn prefixes(family: Family, set: &RangeSet<u128>) -> Vec<Prefix> {
+    let mut all = Vec::new();
+    for &(mut first, last) in set.ranges() {
+        loop {
+            // The largest block that starts at `first` and does not pass `last`.
+            let aligned = first.trailing_zeros().min(family.bits().into());
+            let fits = (last - first).checked_add(1).map_or(128, u128::ilog2);
+            let host_bits = aligned.min(fits);
+            all.push(Prefix { address: first, length: family.bits() - host_bits as u8 });
+            let size = 1_u128.checked_shl(host_bits);
+            match size.and_then(|size| first.checked_add(size)) {
+                Some(next) if next <= last => first = next,
+                _ => break,
+            }
+        }
+    }
+    all
+}
+
+/// The ranges of a rule that go with one test.
+struct Part {
+    test: Test,
+    first: Vec<(u16, u16)>,
+    second: Vec<(u16, u16)>,
+}
+
+const ALL: (u16, u16) = (0, u16::MAX);
+
+fn parts(rule: &Rule) -> Vec<Part> {
+    let ports = |test: &PortTest| match test {
+        PortTest::Any => vec![ALL],
+        PortTest::In(set) => set.ranges().to_vec(),
+    };
+    let named = rule.source_ports != PortTest::Any || rule.destination_ports != PortTest::Any;
+    let (first, second) = (ports(&rule.source_ports), ports(&rule.destination_ports));
+    let ProtocolTest::Only(transport) = &rule.protocol else {
+        let needs = if named { HAS_PORTS } else { 0 };
+        return vec![Part { test: Test { protocols: None, needs, flags: None }, first, second }];
+    };
+    let flags = (!transport.tcp_flags.is_empty()).then(|| admitted(&transport.tcp_flags));
+    let test = Test { protocols: Some(transport.protocols), needs: 0, flags };
+    if named {
+        // Nothing has both ports and an ICMP type: that test need not be asked.
+        return vec![Part { test: Test { needs: HAS_PORTS, ..test }, first, second }];
+    }
+    match &transport.icmp {
+        Some(icmp) if transport.protocols.contains(rule.family.icmp()) => {
+            by_icmp(rule.family.icmp(), transport, icmp, test)
+        }
+        _ => vec![Part { test, first, second }],
+    }
+}
+
+/// A part for ICMP, whose types and codes are asked, and one for the rest.
+fn by_icmp(number: u8, transport: &TransportTest, icmp: &IcmpTest, test: Test) -> Vec<Part> {
+    let messages = Part {
+        test: Test { protocols: Some(ProtocolSet::one(number)), needs: HAS_ICMP, flags: None },
+        first: wide(&icmp.types),
+        second: wide(&icmp.codes),
+    };
+    let rest: ProtocolSet = transport.protocols.iter().filter(|&p| p != number).collect();
+    if rest.is_empty() {
+        return vec![messages];
+    }
+    let test = Test { protocols: Some(rest), ..test };
+    vec![messages, Part { test, first: vec![ALL], second: vec![ALL] }]
+}
+
+/// Ranges of bytes as ranges of 16-bit fields; what is any stays any.
+fn wide(set: &RangeSet<u8>) -> Vec<(u16, u16)> {
+    let top = |last: u8| if last == u8::GREATEST { u16::MAX } else { last.into() };
+    set.ranges().iter().map(|&(first, last)| (first.into(), top(last))).collect()
+}
+
+/// The values that meet at least one of `tests`.
+fn admitted(tests: &[FlagTest]) -> [u64; 4] {
+    let mut set = [0; 4];
+    for flags in 0..=u8::MAX {
+        if tests.iter().any(|test| test.admits(flags)) {
+            set[usize::from(flags / 64)] |= 1 << (flags % 64);
+        }
+    }
+    set
+}
+
+/// Tests that fit one word of bits.
+pub const MAX_TESTS: usize = 32;
+
+/// Bits of `kind` that hold the protocol.
+const PROTOCOL: u16 = 2 * UNREACHABLE - 1;
+
+/// A place for each protocol, and one more where there are ports or an ICMP
+/// type: no protocol has both.
+pub(crate) const KIND_PLACES: usize = 2 * (PROTOCOL as usize + 1);
+
+/// Where a kind's tests are.
+#[inline]
+pub(crate) fn kind_place(kind: u16) -> usize {
+    let present = usize::from(kind & (HAS_PORTS | HAS_ICMP) != 0);
+    usize::from(kind & PROTOCOL) | present << 9
+}
+
+/// The kind whose tests are at `place`.
+pub(crate) fn kind_at(place: usize) -> u16 {
+    let protocol = place as u16 & PROTOCOL;
+    let icmp = [ICMP, ICMPV6].map(u16::from).contains(&protocol);
+    match (place > PROTOCOL.into(), icmp) {
+        (false, _) => protocol,
+        (true, true) => protocol | HAS_ICMP,
+        (true, false) => protocol | HAS_PORTS,
+    }
+}
+
+/// The dictionary of distinct tests, by which a packet is held against all at
+/// once.
+#[derive(Clone, Debug)]
+pub struct Tests {
+    ids: HashMap<Test, u8>,
+    /// For each protocol, without and with ports or ICMP type, the tests that
+    /// such packets fail. Those that are not yet given out, all fail: who goes
+    /// by an older copy of the dictionary does not match what is newer.
+    by_kind: Box<[u32; KIND_PLACES]>,
+    /// For each value of `flags`, the tests that such packets fail.
+    by_flags: Box<[u32; FLAG_VALUES]>,
+}
+
+impl Default for Tests {
+    fn default() -> Self {
+        let ids = HashMap::new();
+        Self {
+            ids,
+            by_kind: Box::new([u32::MAX; KIND_PLACES]),
+            by_flags: Box::new([0; FLAG_VALUES]),
+        }
+    }
+}
+
+impl Tests {
+    /// The number of `test`, if it is in the dictionary.
+    #[must_use]
+    pub fn known(&self, test: &Test) -> Option<u8> {
+        self.ids.get(test).copied()
+    }
+
+    /// The number of `test`, which is entered if need be; none if the
+    /// dictionary is full.
+    pub fn id(&mut self, test: &Test) -> Option<u8> {
+        if let Some(&id) = self.ids.get(test) {
+            return Some(id);
+        }
+        let id = self.ids.len();
+        if id == MAX_TESTS {
+            return None;
+        }
+        for (place, failed) in self.by_kind.iter_mut().enumerate() {
+            *failed &= !(u32::from(test.admits_kind(kind_at(place))) << id);
+        }
+        for (flags, failed) in (0..).zip(self.by_flags.iter_mut()) {
+            *failed |= u32::from(!test.admits_flags(flags)) << id;
+        }
+        self.ids.insert(*test, id as u8);
+        Some(id as u8)
+    }
+
+    /// The tests that a packet fails, a bit each. Values that no key has
+    /// count as others that keys have.
+    #[inline]
+    #[must_use]
+    pub fn failed(&self, kind: u16, flags: u16) -> u32 {
+        self.by_kind[kind_place(kind)] | self.by_flags[usize::from(flags).min(FLAG_VALUES - 1)]
+    }
+
+    /// The tests failed by kind, at [`kind_place`], and by flags.
+    pub(crate) fn tables(&self) -> (&[u32; KIND_PLACES], &[u32; FLAG_VALUES]) {
+        (&self.by_kind, &self.by_flags)
+    }
+
+    /// Bytes of the tables.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.by_kind[..]) + size_of_val(&self.by_flags[..])
+    }
+}
+
+/// A word of the key, as a value and the bits of it that an atom asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Ternary {
+    /// The bits that are asked for.
+    pub care: u64,
+    /// Their value; 0 elsewhere.
+    pub value: u64,
+}
+
+impl Atom {
+    /// The key's words as far as the atom says what their bits are: addresses
+    /// exactly, ranges by the leading bits in which all their numbers agree,
+    /// protocols likewise.
+    #[must_use]
+    pub fn ternary(&self, family: Family) -> Vec<Ternary> {
+        let mut words = match family {
+            Family::Ipv4 => {
+                let [source, destination] = [self.source, self.destination].map(|prefix| {
+                    let care = family.prefix(u128::MAX, prefix.length).0 as u32;
+                    (u64::from(care), prefix.address as u64 & u64::from(care))
+                });
+                vec![Ternary {
+                    care: source.0 | destination.0 << 32,
+                    value: source.1 | destination.1 << 32,
+                }]
+            }
+            Family::Ipv6 => {
+                let halves = |prefix: Prefix| {
+                    let mask = words(family.prefix(u128::MAX, prefix.length).0);
+                    let address = words(prefix.address);
+                    [0, 2].map(|at| {
+                        let pair = |w: [u32; 4]| u64::from(w[at]) | u64::from(w[at + 1]) << 32;
+                        Ternary { care: pair(mask), value: pair(address) & pair(mask) }
+                    })
+                };
+                [halves(self.source), halves(self.destination)].concat()
+            }
+        };
+        let range = |(first, last): (u16, u16)| {
+            let care = u64::from(
+                !(u32::from(first ^ last).wrapping_add(1).next_power_of_two() - 1) as u16,
+            );
+            (care, u64::from(first) & care)
+        };
+        let (first, second) = (range(self.first), range(self.second));
+        let protocol = self.test.common_protocol_bits();
+        words.push(Ternary {
+            care: first.0 | second.0 << 16 | u64::from(protocol.0) << 32,
+            value: first.1 | second.1 << 16 | u64::from(protocol.1) << 32,
+        });
+        words
+    }
+}
