@@ -4,9 +4,10 @@
 //! [`Rule`] and [`RuleList`]. What a rule can ask of a packet is its [`Key`].
 //! [`matching`] says what it means for a rule to match; every faster engine is
 //! held against it.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod atom;
+pub mod counters;
 pub mod engine;
 pub mod key;
 pub mod language;
@@ -14,6 +15,7 @@ pub mod matching;
 pub mod packed;
 pub mod rule;
 pub mod sets;
+pub mod tree;
 
 pub use key::Key;
 pub use language::ParseError;

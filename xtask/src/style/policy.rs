@@ -29,8 +29,24 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "calls machine code that was made at run time",
     },
     UnsafePlace {
+        path: "crates/forebay-jit/src/planes.rs",
+        reason: "calls machine code that was made at run time",
+    },
+    UnsafePlace {
+        path: "crates/forebay-rules/src/linear/kernel/",
+        reason: "vector instructions by intrinsics, on memory that was checked",
+    },
+    UnsafePlace {
         path: "crates/forebay-capi/src/ffi.rs",
         reason: "takes pointers from C programs, and gives them some",
+    },
+    UnsafePlace {
+        path: "crates/forebay-rules/src/tree/arena.rs",
+        reason: "cells written once and read without a lock, of which readers know only those written",
+    },
+    UnsafePlace {
+        path: "crates/forebay-rules/src/tree/kernel/",
+        reason: "vector kernels over blocks of rules, and look-ups that building proves in range",
     },
     UnsafePlace {
         path: "crates/forebay-bench/src/peers/",
@@ -56,7 +72,10 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
     Layer { name: "forebay-jit", uses: &["forebay-packet", "forebay-filter", "forebay-codegen"] },
     Layer { name: "forebay-capi", uses: &["forebay-packet", "forebay-filter", "forebay-jit"] },
-    Layer { name: "forebay-rules", uses: &["forebay-packet"] },
+    Layer {
+        name: "forebay-rules",
+        uses: &["forebay-packet", "forebay-filter", "forebay-codegen", "forebay-jit"],
+    },
     Layer { name: "forebay-balance", uses: &["forebay-packet"] },
     Layer { name: "forebay-pipeline", uses: &["forebay-packet", "forebay-jit", "forebay-balance"] },
     Layer {
@@ -66,6 +85,7 @@ pub const LAYERS: &[Layer] = &[
             "forebay-filter",
             "forebay-codegen",
             "forebay-jit",
+            "forebay-rules",
             "forebay-io",
             "forebay-gen",
             "forebay-balance",

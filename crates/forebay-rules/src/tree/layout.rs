@@ -1,0 +1,259 @@
+//! Trees in memory: nodes, their children, and blocks of eight atoms.
+//!
+//! A *block* is what one packet is held against at once: eight atoms in the
+//! order of their labels, each lane complete in itself. A block may therefore
+//! serve several lists: whatever it finds truly matches. Short lists that lie
+//! near each other are packed together, which fills the blocks and brings an
+//! atom to about 27 bytes. Lists of more than eight go on in further blocks.
+
+use super::arena::Arena;
+use super::labels::NO_LABEL;
+use super::plan::{Entry, Plan};
+use crate::atom::Prefix;
+use crate::packed::words;
+use crate::rule::Family;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Atoms of a block.
+pub(super) const LANES: usize = 8;
+
+/// In a reference: to a block, not to a node.
+pub(super) const BLOCK: u32 = 1 << 31;
+
+/// In a reference to a block: the list goes on behind it.
+pub(super) const CHAIN: u32 = 1 << 30;
+
+/// The number of the node or block that a reference is to.
+pub(super) const NUMBER: u32 = CHAIN - 1;
+
+/// Eight atoms; `Q` is the 64-bit words that both addresses take, 1 or 4.
+///
+/// An atom matches if every pair of address words, put next to those of the
+/// packet, differs only in bits that `shifts` shift out, if the packet's ports
+/// are in its ranges, and if the packet does not fail its test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C, align(64))]
+pub(super) struct Block<const Q: usize> {
+    /// By 64-bit word of the key, then by lane: its two 32-bit words.
+    pub addresses: [[[u32; 2]; LANES]; Q],
+    /// By lane: first port's least number and the complement of its greatest,
+    /// then those of the second.
+    pub ports: [[u16; 4]; LANES],
+    /// As `addresses`: the low bits of each that do not count, 0 to 32.
+    pub shifts: [[[u8; 2]; LANES]; Q],
+    /// By lane: the number of the test.
+    pub tests: [u8; LANES],
+    /// The block in which the list goes on, or 0.
+    pub next: u32,
+    /// By lane: the label, ascending.
+    pub labels: [u32; LANES],
+}
+
+impl<const Q: usize> Block<Q> {
+    /// A block that nothing matches. No port is both at least and at most
+    /// 65535 less than itself.
+    pub const EMPTY: Self = Self {
+        addresses: [[[0; 2]; LANES]; Q],
+        ports: [[u16::MAX; 4]; LANES],
+        shifts: [[[32; 2]; LANES]; Q],
+        tests: [0; LANES],
+        next: 0,
+        labels: [NO_LABEL; LANES],
+    };
+
+    /// A block of up to eight entries, in the order of their labels.
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut block = Self::EMPTY;
+        for (lane, entry) in entries.into_iter().take(LANES).enumerate() {
+            let atom = &entry.atom;
+            let family = if Q == 1 { Family::Ipv4 } else { Family::Ipv6 };
+            let source = halves(family, atom.source);
+            let destination = halves(family, atom.destination);
+            // The words of the key in their order, two to a 64-bit word.
+            let all: Vec<_> = source.into_iter().chain(destination).collect();
+            for (word, pair) in all.chunks_exact(2).take(Q).enumerate() {
+                for (side, &(address, shift)) in pair.iter().enumerate() {
+                    block.addresses[word][lane][side] = address;
+                    block.shifts[word][lane][side] = shift;
+                }
+            }
+            let (first, second) = (atom.first, atom.second);
+            block.ports[lane] = [first.0, !first.1, second.0, !second.1];
+            block.tests[lane] = entry.test;
+            block.labels[lane] = entry.label;
+        }
+        block
+    }
+}
+
+/// The 32-bit words of a prefix, each with how many of its low bits do not count.
+fn halves(family: Family, prefix: Prefix) -> Vec<(u32, u8)> {
+    match family {
+        Family::Ipv4 => vec![(prefix.address as u32, 32 - prefix.length)],
+        Family::Ipv6 => {
+            let free = |at: usize| (32 * (at as i32 + 1) - i32::from(prefix.length)).clamp(0, 32);
+            let parts = words(prefix.address).into_iter().enumerate();
+            parts.map(|(at, word)| (word, free(at) as u8)).collect()
+        }
+    }
+}
+
+/// A node: which bits of the key number its children.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Node {
+    /// The bits.
+    pub mask: u64,
+    /// The 64-bit word of the key that they are bits of.
+    pub word: u32,
+    /// Where its children begin.
+    pub base: u32,
+}
+
+/// Several trees that share their arrays.
+pub(super) struct Forest<const Q: usize> {
+    /// The nodes of all trees.
+    pub nodes: Vec<Node>,
+    /// The children of all nodes: references to nodes, or with [`BLOCK`] to blocks.
+    pub slots: Vec<AtomicU32>,
+    /// The blocks of all trees; the first is empty.
+    pub blocks: Arena<Block<Q>>,
+    /// The slot that each tree begins with.
+    pub roots: Vec<u32>,
+}
+
+/// How many blocks packing looks back at for room.
+const WINDOW: usize = 24;
+
+/// Lays plans out.
+struct Builder<'a, const Q: usize> {
+    entries: &'a [Entry],
+    nodes: Vec<Node>,
+    slots: Vec<AtomicU32>,
+    blocks: Vec<Block<Q>>,
+    /// The block that each list begins with.
+    known: HashMap<Vec<u32>, u32>,
+    /// Members of the blocks in which lists were put last.
+    open: Vec<(u32, Vec<u32>)>,
+}
+
+impl<const Q: usize> Forest<Q> {
+    /// The trees of `plans`, with room for so many more blocks for each that
+    /// there is, in percent.
+    pub fn new(entries: &[Entry], plans: &[Plan], spare: usize) -> Self {
+        let mut builder = Builder {
+            entries,
+            nodes: Vec::new(),
+            slots: Vec::new(),
+            blocks: vec![Block::EMPTY],
+            known: HashMap::new(),
+            open: Vec::new(),
+        };
+        let mut roots = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let slot = builder.slots.len();
+            roots.push(slot as u32);
+            builder.slots.push(AtomicU32::new(BLOCK));
+            let place = builder.place(plan);
+            builder.slots[slot].store(place, Ordering::Relaxed);
+        }
+        let Builder { nodes, slots, blocks, .. } = builder;
+        let more = if spare == 0 { 0 } else { LEAST_SPARE + blocks.len() * spare / 100 };
+        Self { nodes, slots, blocks: Arena::new(blocks, more), roots }
+    }
+
+    /// What the tree `tree` begins with.
+    #[inline]
+    pub fn root(&self, tree: usize) -> u32 {
+        self.slots[self.roots[tree] as usize].load(Ordering::Acquire)
+    }
+
+    /// Bytes of all arrays.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.nodes[..])
+            + size_of_val(&self.slots[..])
+            + self.blocks.bytes()
+            + size_of_val(&self.roots[..])
+    }
+}
+
+/// Blocks that a forest which is to be changed has room for at least.
+const LEAST_SPARE: usize = 4096;
+
+impl<const Q: usize> Builder<'_, Q> {
+    fn place(&mut self, plan: &Plan) -> u32 {
+        match plan {
+            Plan::Leaf(members) => BLOCK | self.place_list(members),
+            Plan::Node(cut, children) => {
+                let base = self.slots.len();
+                self.slots.extend(children.iter().map(|_| AtomicU32::new(BLOCK)));
+                let node = self.nodes.len() as u32;
+                let (mask, word) = (cut.mask, cut.word as u32);
+                self.nodes.push(Node { mask, word, base: base as u32 });
+                for (at, child) in children.iter().enumerate() {
+                    let place = self.place(child);
+                    self.slots[base + at].store(place, Ordering::Relaxed);
+                }
+                node
+            }
+        }
+    }
+
+    fn place_list(&mut self, members: &[u32]) -> u32 {
+        if members.is_empty() {
+            return 0;
+        }
+        if let Some(&block) = self.known.get(members) {
+            return block;
+        }
+        let block =
+            if members.len() > LANES { CHAIN | self.chain(members) } else { self.pack(members) };
+        self.known.insert(members.to_vec(), block);
+        block
+    }
+
+    /// A list over several blocks of its own, one behind the other.
+    fn chain(&mut self, members: &[u32]) -> u32 {
+        let first = self.blocks.len() as u32;
+        for part in members.chunks(LANES) {
+            self.push(part);
+        }
+        let last = self.blocks.len() - 1;
+        for block in first as usize..last {
+            self.blocks[block].next = block as u32 + 1;
+        }
+        first
+    }
+
+    fn push(&mut self, members: &[u32]) -> u32 {
+        let entries = members.iter().map(|&member| &self.entries[member as usize]);
+        self.blocks.push(Block::of(entries));
+        self.blocks.len() as u32 - 1
+    }
+
+    /// A short list: into the open block that grows least by it, or a new one.
+    fn pack(&mut self, members: &[u32]) -> u32 {
+        let growth = |held: &[u32]| members.iter().filter(|member| !held.contains(member)).count();
+        let fits = |(at, (_, held)): (usize, &(u32, Vec<u32>))| {
+            let more = growth(held);
+            (held.len() + more <= LANES).then_some((more, at))
+        };
+        let best = self.open.iter().enumerate().filter_map(fits).min();
+        let Some((_, at)) = best else {
+            if self.open.len() == WINDOW {
+                self.open.remove(0);
+            }
+            let block = self.push(members);
+            self.open.push((block, members.to_vec()));
+            return block;
+        };
+        let (block, held) = &mut self.open[at];
+        held.extend(members);
+        held.sort_unstable();
+        held.dedup();
+        let entries = held.iter().map(|&member| &self.entries[member as usize]);
+        self.blocks[*block as usize] = Block::of(entries);
+        *block
+    }
+}

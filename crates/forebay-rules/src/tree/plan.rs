@@ -1,0 +1,151 @@
+//! The shape of the trees before they are laid out in memory.
+//!
+//! Rules are parted into a few groups by how specific their addresses are, a
+//! tree for each: within a group, bits exist that nearly every rule asks for,
+//! so that cutting by them copies little.
+
+use super::cut::{Cut, Limits};
+use super::layout::LANES;
+use crate::atom::{Atom, Ternary};
+
+/// An atom of the list, with what building looks at.
+pub(super) struct Entry {
+    /// Where its rule stands; the least matching label decides.
+    pub label: u32,
+    /// The atom.
+    pub atom: Atom,
+    /// The number of its test.
+    pub test: u8,
+    /// Its words.
+    pub words: Vec<Ternary>,
+}
+
+/// A node, or a list of entries that is not cut further.
+pub(super) enum Plan {
+    /// Children by the bits of a cut.
+    Node(Cut, Vec<Plan>),
+    /// Entries, least label first.
+    Leaf(Vec<u32>),
+}
+
+/// The deepest that nodes are nested.
+const MAX_DEPTH: usize = 8;
+
+impl Plan {
+    /// A plan for the entries numbered `members`, which are in the order of
+    /// their labels.
+    pub fn of(entries: &[Entry], members: Vec<u32>, limits: &Limits) -> Self {
+        Self::below(entries, members, limits, 0)
+    }
+
+    fn below(entries: &[Entry], members: Vec<u32>, limits: &Limits, depth: usize) -> Self {
+        if members.len() <= limits.leaf || depth == MAX_DEPTH {
+            return Self::Leaf(members);
+        }
+        let words: Vec<&[Ternary]> =
+            members.iter().map(|&member| &entries[member as usize].words[..]).collect();
+        let Some(cut) = Cut::choose(&words, limits) else { return Self::Leaf(members) };
+        let children = deal(&words, &members, cut);
+        if children.iter().any(|child| child.len() == members.len()) && depth > 4 {
+            return Self::Leaf(members);
+        }
+        let plans =
+            children.into_iter().map(|child| Self::below(entries, child, limits, depth + 1));
+        Self::Node(cut, plans.collect())
+    }
+
+    /// The most nodes from here to a leaf.
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::Leaf(_) => 0,
+            Self::Node(_, children) => 1 + children.iter().map(Self::depth).max().unwrap_or(0),
+        }
+    }
+
+    /// Entries of the longest leaf.
+    pub fn longest(&self) -> usize {
+        match self {
+            Self::Leaf(members) => members.len(),
+            Self::Node(_, children) => children.iter().map(Self::longest).max().unwrap_or(0),
+        }
+    }
+
+    /// What a packet is expected to cost, in cycles, if it was drawn from a
+    /// random entry. The weights were measured once: the root and a block cost
+    /// least, as all packets take them in step; what only some take costs more,
+    /// the more so if it has to come from behind the second-level cache.
+    pub fn cost(&self) -> f64 {
+        let mut totals = Totals::default();
+        self.total(0, &mut totals);
+        let entries = totals.entries.max(1.0);
+        let bytes = totals.slots * size_of::<u32>() as f64 + entries * ATOM_BYTES;
+        let far = if bytes > NEAR_BYTES { 2.0 } else { 1.0 };
+        let steps = totals.steps / entries;
+        let more_steps = (steps - 1.0).max(0.0);
+        let more_blocks = (totals.blocks / entries - 1.0).max(0.0);
+        10.0 + 4.0 * steps.min(1.0) + far * (8.0 * more_steps + 25.0 * more_blocks)
+    }
+
+    fn total(&self, depth: usize, totals: &mut Totals) {
+        match self {
+            Self::Leaf(members) => {
+                let entries = members.len() as f64;
+                totals.entries += entries;
+                totals.steps += entries * depth as f64;
+                totals.blocks += entries * members.len().div_ceil(LANES) as f64;
+            }
+            Self::Node(_, children) => {
+                totals.slots += children.len() as f64;
+                children.iter().for_each(|child| child.total(depth + 1, totals));
+            }
+        }
+    }
+}
+
+/// Sums over the entries of all leaves.
+#[derive(Default)]
+struct Totals {
+    entries: f64,
+    steps: f64,
+    blocks: f64,
+    slots: f64,
+}
+
+/// What an atom takes in blocks that are well filled.
+const ATOM_BYTES: f64 = 26.0;
+
+/// What is surely found in a second-level cache.
+const NEAR_BYTES: f64 = 1_000_000.0;
+
+/// The members of each child.
+fn deal(words: &[&[Ternary]], members: &[u32], cut: Cut) -> Vec<Vec<u32>> {
+    let bits = cut.mask.count_ones();
+    let mut children = vec![Vec::new(); 1 << bits];
+    for (of_atom, &member) in words.iter().zip(members) {
+        let word = of_atom[cut.word];
+        let fixed = extract(word.value, cut.mask);
+        let free = extract(!word.care, cut.mask);
+        // Every subset of the bits that the atom leaves free.
+        let mut subset = 0;
+        loop {
+            children[(fixed | subset) as usize].push(member);
+            subset = subset.wrapping_sub(free) & free;
+            if subset == 0 {
+                break;
+            }
+        }
+    }
+    children
+}
+
+/// The bits of `word` that `mask` selects, moved together at the low end.
+pub(super) fn extract(word: u64, mut mask: u64) -> u64 {
+    let mut result = 0;
+    let mut place = 0;
+    while mask != 0 {
+        result |= (word >> mask.trailing_zeros() & 1) << place;
+        place += 1;
+        mask &= mask - 1;
+    }
+    result
+}

@@ -1,0 +1,245 @@
+//! One family's part of a list that is changed while it is read.
+//!
+//! An atom goes into the leaves of the tree of its class. Atoms that no tree
+//! takes (they say little of addresses, they would go into too many leaves, or
+//! the tests of the dictionary are used up) wait outside, in blocks that every
+//! packet is held against; there are at most 64. Those that say little of
+//! addresses leave them again as soon as new bit vectors have been built, the
+//! others when the whole list is built anew.
+
+use super::arena::Full;
+use super::generation::Exhausted;
+use super::kernel::Matcher;
+use super::layout::Forest;
+use super::plan::{Entry, Plan};
+use super::wild::{MAX_MEMBERS, Wild};
+use super::{TreeError, class, matchers, paged};
+use crate::atom::Atom;
+use crate::rule::{Family, Rule};
+use std::sync::Arc;
+
+/// The most atoms that wait outside the trees.
+const MAX_OUTSIDE: usize = 64;
+
+/// The most leaves that an atom is put into; beyond, it waits outside.
+const MOST_LEAVES: usize = 2048;
+
+/// Room for blocks, in percent of those there are.
+const SPARE: usize = 50;
+
+/// The rules of one family.
+pub(super) struct Side<const Q: usize> {
+    family: Family,
+    /// Trees and bit vectors, by pages of tests.
+    pages: Vec<Matcher<Q>>,
+    /// Blocks that the pages had room for at first.
+    room: Vec<usize>,
+    /// Atoms that are in no page, and their labels; least label first.
+    outside: Vec<(u32, Atom)>,
+    /// The blocks of those.
+    overlay: Vec<Matcher<Q>>,
+    /// The atoms in the bit vectors of the first page, and their labels.
+    wild: Vec<(u32, Atom)>,
+}
+
+/// Atoms that are to have new bit vectors.
+pub(super) struct Vectors {
+    family: Family,
+    atoms: Vec<(u32, Atom)>,
+}
+
+impl Vectors {
+    /// Builds them, which takes milliseconds.
+    pub fn build(&self) -> Wild {
+        let entry = |&(label, atom)| Entry { label, atom, test: 0, words: Vec::new() };
+        let entries: Vec<_> = self.atoms.iter().map(entry).collect();
+        Wild::new(&entries.iter().collect::<Vec<_>>(), self.family.bits())
+    }
+}
+
+impl<const Q: usize> Side<Q> {
+    /// Builds the trees of `rules`.
+    ///
+    /// # Errors
+    /// If a rule has too many atoms.
+    pub fn build<'a>(
+        rules: impl Iterator<Item = (u32, &'a Rule)>,
+        family: Family,
+    ) -> Result<Self, TreeError> {
+        let rules: Vec<_> = rules.collect();
+        let (pages, _) = matchers::<Q>(rules.iter().copied(), family, SPARE)?;
+        let room = pages.iter().map(|page| page.forest.blocks.spare()).collect();
+        let mut wild = Vec::new();
+        let members = pages.first().and_then(|page| page.wild.as_ref());
+        let members = members.map(|wild| wild.members()).unwrap_or_default();
+        for (label, rule) in rules.iter().filter(|(label, _)| members.contains(label)) {
+            let atoms = Atom::of_rule(rule)?;
+            wild.extend(atoms.into_iter().filter(is_wild).map(|atom| (*label, atom)));
+        }
+        Ok(Self { family, pages, room, outside: Vec::new(), overlay: Vec::new(), wild })
+    }
+
+    /// What packets are to be matched against.
+    pub fn matchers(&self) -> Vec<Matcher<Q>> {
+        self.pages.iter().chain(&self.overlay).cloned().collect()
+    }
+
+    /// Whether the trees should be built anew before long.
+    pub fn is_worn(&self) -> bool {
+        let used = |(page, room): (&Matcher<Q>, &usize)| page.forest.blocks.spare() < room / 2;
+        self.outside.iter().any(|(_, atom)| !self.takes(atom))
+            || self.pages.iter().zip(&self.room).any(used)
+    }
+
+    /// Whether [`Side::wanted_vectors`] are any.
+    pub fn wants_vectors(&self) -> bool {
+        self.outside.iter().any(|(_, atom)| self.takes(atom))
+    }
+
+    /// The bit vectors that should be built for atoms that wait outside.
+    pub fn wanted_vectors(&self) -> Option<Vectors> {
+        let waiting: Vec<_> = self.outside.iter().filter(|(_, atom)| self.takes(atom)).collect();
+        if waiting.is_empty() {
+            return None;
+        }
+        let mut atoms = self.wild.clone();
+        atoms.extend(waiting);
+        atoms.sort_by_key(|(label, _)| *label);
+        Some(Vectors { family: self.family, atoms })
+    }
+
+    /// Takes in what was built of `vectors`, as far as their atoms are still in
+    /// the list.
+    pub fn install(&mut self, vectors: Vectors, wild: Wild) {
+        let Some(page) = self.pages.first_mut() else { return };
+        let there = |atom: &(u32, Atom)| self.wild.contains(atom) || self.outside.contains(atom);
+        let (kept, gone): (Vec<_>, Vec<_>) = vectors.atoms.into_iter().partition(there);
+        let mut live = wild.all();
+        gone.iter().for_each(|(label, _)| {
+            wild.clear(*label, &mut live);
+        });
+        page.live = live;
+        page.wild = Some(Arc::new(wild));
+        self.outside.retain(|atom| !kept.contains(atom));
+        self.wild = kept;
+        self.lay_out();
+    }
+
+    /// Whether bit vectors can take `atom`, which waits outside.
+    fn takes(&self, atom: &Atom) -> bool {
+        is_wild(atom)
+            && self.wild.len() + MAX_OUTSIDE <= MAX_MEMBERS
+            && self.pages.first().is_some_and(|page| page.trees[class(atom)].is_none())
+    }
+
+    /// Enters the tests of `atoms` into the dictionaries. If that changed any,
+    /// readers have to see it before the atoms go in: who goes by the older
+    /// dictionary takes a new test for failed.
+    pub fn admit(&mut self, atoms: &[Atom]) -> bool {
+        let mut news = false;
+        for atom in atoms {
+            if self.page_of(atom).is_some() {
+                continue;
+            }
+            for page in &mut self.pages {
+                let mut tests = (*page.tests).clone();
+                if tests.id(&atom.test).is_some() {
+                    page.tests = Arc::new(tests);
+                    news = true;
+                    break;
+                }
+            }
+        }
+        news
+    }
+
+    /// Puts `atoms` in, under one label. True if the matchers are others now,
+    /// which readers have to see.
+    ///
+    /// # Errors
+    /// If there is no room; some atoms may be in then.
+    pub fn insert(&mut self, label: u32, atoms: &[Atom]) -> Result<bool, Exhausted> {
+        let before = self.outside.len();
+        for atom in atoms {
+            if !self.insert_into_tree(label, atom)? {
+                self.outside.push((label, *atom));
+            }
+        }
+        if self.outside.len() > MAX_OUTSIDE {
+            self.outside.truncate(before);
+            return Err(Exhausted);
+        }
+        let news = self.outside.len() != before;
+        if news {
+            self.lay_out();
+        }
+        Ok(news)
+    }
+
+    /// Takes `atoms`, which have this label, out. True if the matchers are
+    /// others now, which readers have to see.
+    ///
+    /// # Errors
+    /// If there is no room; some atoms may be out then.
+    pub fn remove(&mut self, label: u32, atoms: &[Atom]) -> Result<bool, Exhausted> {
+        let before = self.outside.len();
+        self.outside.retain(|(other, _)| *other != label);
+        let mut news = self.outside.len() != before;
+        if news {
+            self.lay_out();
+        }
+        for atom in atoms {
+            for page in &self.pages {
+                if let Some(tree) = page.trees[class(atom)] {
+                    // The number of the test does not matter to find the leaves.
+                    page.forest.remove(tree, &self.entry(label, atom, 0))?;
+                }
+            }
+        }
+        for page in &mut self.pages {
+            if page.wild.as_ref().is_some_and(|wild| wild.clear(label, &mut page.live)) {
+                news = true;
+            }
+        }
+        self.wild.retain(|(other, _)| *other != label);
+        Ok(news)
+    }
+
+    fn insert_into_tree(&self, label: u32, atom: &Atom) -> Result<bool, Full> {
+        let Some((page, test)) = self.page_of(atom) else { return Ok(false) };
+        let Some(tree) = page.trees[class(atom)] else { return Ok(false) };
+        page.forest.insert(tree, &self.entry(label, atom, test), MOST_LEAVES)
+    }
+
+    fn entry(&self, label: u32, atom: &Atom, test: u8) -> Entry {
+        Entry { label, atom: *atom, test, words: atom.ternary(self.family) }
+    }
+
+    /// The page whose dictionary has the test of `atom`, and its number there.
+    fn page_of(&self, atom: &Atom) -> Option<(&Matcher<Q>, u8)> {
+        let mut pages = self.pages.iter();
+        pages.find_map(|page| page.tests.known(&atom.test).map(|test| (page, test)))
+    }
+
+    /// Lays the atoms that wait outside out in blocks.
+    fn lay_out(&mut self) {
+        self.outside.sort_by_key(|(label, _)| *label);
+        let pages = paged(self.outside.iter().copied(), self.family);
+        let matcher = |(tests, entries): (_, Vec<Entry>)| {
+            let list = Plan::Leaf((0..entries.len() as u32).collect());
+            Matcher {
+                forest: Arc::new(Forest::new(&entries, &[list], 0)),
+                trees: [None; 4],
+                wild: None,
+                live: Vec::new(),
+                tests: Arc::new(tests),
+            }
+        };
+        self.overlay = pages.into_iter().map(matcher).collect();
+    }
+}
+
+/// Whether bit vectors could take `atom`.
+fn is_wild(atom: &Atom) -> bool {
+    class(atom) == 0
+}

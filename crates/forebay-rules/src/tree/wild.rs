@@ -1,0 +1,263 @@
+//! Rules that say little of addresses, by bit vectors.
+//!
+//! Rules whose address prefixes are all shorter than a byte cannot be parted
+//! by addresses, and parted by ports they would be copied without end: each
+//! covers most values of most fields. For these few the method is Lucent's bit
+//! vectors (Lakshman and Stiliadis, SIGCOMM 1998): each field's values fall
+//! into classes by which rules admit them, each class has a vector with a bit
+//! a rule, and the first bit that is set in the vectors of all fields is the
+//! first rule that matches. The work is fixed: six vectors, whatever the rules.
+
+use super::labels::NO_LABEL;
+use super::plan::Entry;
+use crate::atom::{KIND_PLACES, Prefix, kind_at, kind_place};
+use crate::packed::FLAG_VALUES;
+use std::collections::{HashMap, HashSet};
+
+/// The most leading bits of an address that count here.
+pub(super) const ADDRESS_BITS: u8 = 8;
+
+/// Bits of a vector are rounded up to this.
+pub(super) const VECTOR_BITS: usize = 512;
+
+/// Fields that have classes.
+pub(super) const FIELDS: usize = 6;
+
+/// A vector, one bit an atom; as wide as one register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C, align(64))]
+pub(super) struct Chunk(pub [u64; VECTOR_BITS / 64]);
+
+/// A table by a byte.
+pub(super) type ByByte = Box<[u32; 256]>;
+
+/// Classes of a 16-bit field: of each high byte a page, of each page and low
+/// byte a class.
+#[derive(Debug)]
+pub(super) struct PortClasses {
+    /// By high byte: where in `classes` its page begins.
+    pub pages: ByByte,
+    /// Pages of 256 classes.
+    pub classes: Vec<u32>,
+}
+
+/// The most members. Each adds to the length of all vectors, and two classes to
+/// each port at the worst.
+pub(super) const MAX_MEMBERS: usize = 2048;
+
+/// Labels of a chunk: one a bit, and [`NO_LABEL`] up to where a search for the
+/// first bit set ends that has found none.
+pub(super) const CHUNK_LABELS: usize = VECTOR_BITS + 128;
+
+/// The atoms that are matched by bit vectors. A class is where its vector
+/// begins, in chunks.
+#[derive(Debug)]
+pub(super) struct Wild {
+    /// By leading byte of the source address.
+    pub sources: ByByte,
+    /// By leading byte of the destination address.
+    pub destinations: ByByte,
+    /// Of the first port.
+    pub first: PortClasses,
+    /// Of the second port.
+    pub second: PortClasses,
+    /// By what the tests make of a kind.
+    pub kinds: Box<[u32; KIND_PLACES]>,
+    /// By flags.
+    pub flags: Box<[u32; FLAG_VALUES]>,
+    /// All vectors, each of `width` chunks.
+    pub vectors: Vec<Chunk>,
+    /// Chunks of a vector.
+    pub width: usize,
+    /// By chunk, [`CHUNK_LABELS`] each, and bit: the label.
+    pub labels: Vec<u32>,
+}
+
+/// Collects distinct vectors.
+struct Vectors {
+    width: usize,
+    known: HashMap<Vec<u64>, u32>,
+    all: Vec<Chunk>,
+}
+
+impl Vectors {
+    /// Where the vector of the members that `admit` begins.
+    fn of(&mut self, members: &[&Entry], admit: impl Fn(&Entry) -> bool) -> u32 {
+        let mut bits = vec![0_u64; self.width * VECTOR_BITS / 64];
+        for (at, member) in members.iter().enumerate() {
+            bits[at / 64] |= u64::from(admit(member)) << (at % 64);
+        }
+        if let Some(&place) = self.known.get(&bits) {
+            return place;
+        }
+        let place = self.all.len() as u32;
+        let chunks = bits.chunks_exact(VECTOR_BITS / 64);
+        self.all.extend(chunks.map(|words| Chunk(std::array::from_fn(|at| words[at]))));
+        self.known.insert(bits, place);
+        place
+    }
+
+    /// Classes of a field of 16 bits: one look at each value where a range
+    /// begins or has just ended, and none in between.
+    fn ports(&mut self, members: &[&Entry], range: impl Fn(&Entry) -> (u16, u16)) -> PortClasses {
+        let mut starts = vec![false; 1 << 16];
+        starts[0] = true;
+        for member in members {
+            let (first, last) = range(member);
+            starts[usize::from(first)] = true;
+            if let Some(next) = last.checked_add(1) {
+                starts[usize::from(next)] = true;
+            }
+        }
+        let mut by_page: HashMap<[u32; 256], u32> = HashMap::new();
+        let mut ports = PortClasses { pages: Box::new([0; 256]), classes: Vec::new() };
+        let mut class = 0;
+        for high in 0..=u8::MAX {
+            let mut page = [0; 256];
+            for low in 0..=u8::MAX {
+                let port = u16::from_be_bytes([high, low]);
+                if starts[usize::from(port)] {
+                    class = self.of(members, |member| {
+                        let (first, last) = range(member);
+                        first <= port && port <= last
+                    });
+                }
+                page[usize::from(low)] = class;
+            }
+            let next = ports.classes.len() as u32;
+            ports.pages[usize::from(high)] = *by_page.entry(page).or_insert_with(|| {
+                ports.classes.extend(page);
+                next
+            });
+        }
+        ports
+    }
+}
+
+impl Wild {
+    /// Vectors for `members`, in the order of their labels; address prefixes
+    /// of no more than [`ADDRESS_BITS`] bits.
+    pub fn new(members: &[&Entry], address_bits: u8) -> Self {
+        let width = members.len().div_ceil(VECTOR_BITS);
+        let mut vectors = Vectors { width, known: HashMap::new(), all: Vec::new() };
+        let leading = |address: u128, length: u8, byte: u8| {
+            let top = (address >> (address_bits - ADDRESS_BITS)) as u8;
+            length == 0 || (top ^ byte) >> (ADDRESS_BITS - length) == 0
+        };
+        let mut by_address = |of: fn(&Entry) -> Prefix| -> ByByte {
+            let class = |byte: usize| {
+                vectors.of(members, |m| leading(of(m).address, of(m).length, byte as u8))
+            };
+            Box::new(std::array::from_fn(class))
+        };
+        let sources = by_address(|member| member.atom.source);
+        let destinations = by_address(|member| member.atom.destination);
+        let first = vectors.ports(members, |member| member.atom.first);
+        let second = vectors.ports(members, |member| member.atom.second);
+        let kinds = Box::new(std::array::from_fn(|place| {
+            let kind = kind_at(place);
+            vectors.of(members, |member| member.atom.test.admits_kind(kind))
+        }));
+        let flags = Box::new(std::array::from_fn(|flags| {
+            vectors.of(members, |member| member.atom.test.admits_flags(flags as u16))
+        }));
+        let mut labels = vec![NO_LABEL; width * CHUNK_LABELS];
+        for (at, member) in members.iter().enumerate() {
+            labels[at / VECTOR_BITS * CHUNK_LABELS + at % VECTOR_BITS] = member.label;
+        }
+        Self {
+            sources,
+            destinations,
+            first,
+            second,
+            kinds,
+            flags,
+            vectors: vectors.all,
+            width,
+            labels,
+        }
+    }
+
+    /// The vector in which the bits of all members are set.
+    pub fn all(&self) -> Vec<Chunk> {
+        let mut all = vec![Chunk([0; VECTOR_BITS / 64]); self.width];
+        for (chunk, bit) in self.bits(|label| label != NO_LABEL) {
+            all[chunk].0[bit / 64] |= 1 << (bit % 64);
+        }
+        all
+    }
+
+    /// Clears the bits of the members that have `label`; false if none has.
+    pub fn clear(&self, label: u32, live: &mut [Chunk]) -> bool {
+        let mut any = false;
+        for (chunk, bit) in self.bits(|other| other == label) {
+            live[chunk].0[bit / 64] &= !(1 << (bit % 64));
+            any = true;
+        }
+        any
+    }
+
+    /// The labels of the members.
+    pub fn members(&self) -> HashSet<u32> {
+        self.labels.iter().copied().filter(|&label| label != NO_LABEL).collect()
+    }
+
+    /// The chunk and the bit of each member whose label is one asked for.
+    fn bits(&self, asked: impl Fn(u32) -> bool) -> impl Iterator<Item = (usize, usize)> {
+        let places = self.labels.iter().enumerate().filter(move |(_, label)| asked(**label));
+        places.map(|(place, _)| (place / CHUNK_LABELS, place % CHUNK_LABELS))
+    }
+
+    /// What a packet is expected to cost, in cycles, with so many members.
+    pub fn cost(members: usize) -> f64 {
+        match members.div_ceil(VECTOR_BITS) {
+            0 => 0.0,
+            _ if members > MAX_MEMBERS => f64::INFINITY,
+            width => 14.0 + 6.0 * width as f64,
+        }
+    }
+
+    /// The vectors of a packet, by its leading address bytes, ports, kind and
+    /// flags.
+    #[inline]
+    pub fn classes(
+        &self,
+        bytes: (u8, u8),
+        ports: (u16, u16),
+        kind: u16,
+        flags: u16,
+    ) -> [u32; FIELDS] {
+        [
+            self.sources[usize::from(bytes.0)],
+            self.destinations[usize::from(bytes.1)],
+            self.first.class(ports.0),
+            self.second.class(ports.1),
+            self.kinds[kind_place(kind)],
+            self.flags[usize::from(flags).min(FLAG_VALUES - 1)],
+        ]
+    }
+
+    /// Bytes of all tables.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.sources)
+            + size_of_val(&*self.destinations)
+            + self.first.bytes()
+            + self.second.bytes()
+            + size_of_val(&*self.kinds)
+            + size_of_val(&*self.flags)
+            + size_of_val(&self.vectors[..])
+            + size_of_val(&self.labels[..])
+    }
+}
+
+impl PortClasses {
+    #[inline]
+    fn class(&self, port: u16) -> u32 {
+        let page = self.pages[usize::from(port >> 8)];
+        self.classes[page as usize + usize::from(port & 0xff)]
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.pages) + size_of_val(&self.classes[..])
+    }
+}

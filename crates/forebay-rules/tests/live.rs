@@ -1,0 +1,264 @@
+//! Lists under change: what readers see, in order, in a storm, and counted.
+
+use forebay_jit::cpu;
+use forebay_rules::engine::NO_RULE;
+use forebay_rules::language::yamaha;
+use forebay_rules::packed::{Key4, Packed};
+use forebay_rules::tree::{Live, LiveError, RuleId};
+use forebay_rules::{Key, Rule, RuleList};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A small generator of numbers (xorshift64*), so that a seed says everything.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 20) % end
+    }
+
+    fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// A rule of either family that overlaps many others.
+fn rule(numbers: &mut Numbers) -> Rule {
+    let mut address = || match numbers.below(6) {
+        0 => "*".to_owned(),
+        1 => format!("{}.0.0.0/{}", numbers.below(4) * 64, 1 + numbers.below(7)),
+        2 => format!("10.{}.0.0/16", numbers.below(8)),
+        3 => format!("10.{}.{}.0/24", numbers.below(8), numbers.below(8)),
+        _ => format!("10.{}.{}.{}", numbers.below(8), numbers.below(8), numbers.below(8)),
+    };
+    let (source, destination) = (address(), address());
+    let rest = *numbers.one_of(&[
+        "* * *",
+        "tcp * 80",
+        "udp * 53",
+        "tcp 1024-65535 *",
+        "established * *",
+        "icmp 8 *",
+        "tcpsyn * 22",
+        "udp,tcp * 100-200",
+        "tcpflag=0x0002/0x0012 * *",
+        "47",
+        "icmp 3 0-1,4",
+    ]);
+    let action = *numbers.one_of(&["pass", "reject"]);
+    parse(&format!("ip filter 1 {action} {source} {destination} {rest}"))
+}
+
+fn parse(line: &str) -> Rule {
+    let list = yamaha::parse(line).unwrap_or_else(|error| panic!("{line}: {error}")).ascending();
+    list.rules[0].clone()
+}
+
+fn key(numbers: &mut Numbers) -> Key {
+    let mut address = || match numbers.below(4) {
+        0 => numbers.below(1 << 32).into(),
+        _ => {
+            0x0a00_0000
+                + u128::from(numbers.below(8) << 16 | numbers.below(8) << 8 | numbers.below(8))
+        }
+    };
+    let (source, destination) = (address(), address());
+    let protocol = *numbers.one_of(&[6, 6, 6, 17, 17, 1, 47]);
+    let port = |numbers: &mut Numbers| *numbers.one_of(&[22, 53, 80, 150, 1023, 1024, 65535]);
+    let ports = matches!(protocol, 6 | 17) && numbers.below(10) != 0;
+    Key {
+        family: forebay_rules::Family::Ipv4,
+        source,
+        destination,
+        protocol: Some(protocol),
+        ports: ports.then(|| (port(numbers), port(numbers))),
+        tcp_flags: (ports && protocol == 6).then(|| *numbers.one_of(&[2, 16, 18, 4])),
+        icmp: (protocol == 1).then(|| (*numbers.one_of(&[3, 8]), numbers.below(6) as u8)),
+    }
+}
+
+fn packed(keys: &[Key]) -> Vec<Key4> {
+    let four = |key| match Packed::from(key) {
+        Packed::V4(key) => key,
+        Packed::V6(_) => panic!("keys of IPv4 only"),
+    };
+    keys.iter().map(four).collect()
+}
+
+/// The list as it should be: rules with their numbers, in order.
+type Model = Vec<(RuleId, Rule)>;
+
+fn decide(model: &Model, key: &Key) -> u32 {
+    model.iter().find(|(_, rule)| rule.matches(key)).map_or(NO_RULE, |(id, _)| id.0)
+}
+
+fn start(rules: usize, numbers: &mut Numbers) -> (Live, Model) {
+    let list =
+        RuleList { rules: (0..rules).map(|_| rule(numbers)).collect(), ..RuleList::default() };
+    let live = Live::new(&list, cpu::detect(), 1).unwrap();
+    let ids = (0..).map(RuleId);
+    (live, ids.zip(list.rules).collect())
+}
+
+/// One change, made on both.
+fn change(live: &Live, model: &mut Model, numbers: &mut Numbers) {
+    let len = model.len() as u64;
+    match numbers.below(if len == 0 { 1 } else { 4 }) {
+        0 | 1 => {
+            let position = match numbers.below(3) {
+                0 => 0,
+                1 => model.len(),
+                _ => numbers.below(len + 1) as usize,
+            };
+            let rule = rule(numbers);
+            let id = live.insert(position, rule.clone()).unwrap();
+            assert!(model.iter().all(|(other, _)| *other != id), "numbers are unique");
+            model.insert(position, (id, rule));
+        }
+        2 => {
+            let (id, _) = model.remove(numbers.below(len) as usize);
+            live.delete(id).unwrap();
+        }
+        _ => {
+            let moved = model.remove(numbers.below(len) as usize);
+            let position = numbers.below(len) as usize;
+            live.relocate(moved.0, position).unwrap();
+            model.insert(position, moved);
+        }
+    }
+}
+
+fn assert_same(live: &Live, model: &Model, numbers: &mut Numbers) {
+    let keys: Vec<_> = (0..200).map(|_| key(numbers)).collect();
+    let mut rules = vec![0; keys.len()];
+    live.classify4(&packed(&keys), &mut rules);
+    for (key, rule) in keys.iter().zip(rules) {
+        assert_eq!(rule, decide(model, key), "{key:?}");
+    }
+}
+
+#[test]
+fn a_list_is_what_its_changes_make_of_it() {
+    for (seed, rules) in [(1, 0), (2, 1), (3, 40), (4, 1200)] {
+        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ seed);
+        let (live, mut model) = start(rules, &mut numbers);
+        for _ in 0..150 {
+            for _ in 0..numbers.below(8) {
+                change(&live, &mut model, &mut numbers);
+            }
+            assert_same(&live, &model, &mut numbers);
+        }
+        let listed: Vec<_> = live.rules().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(listed, model.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn rules_put_in_at_one_place_without_end_keep_their_order() {
+    let mut numbers = Numbers(77);
+    let (live, mut model) = start(100, &mut numbers);
+    for round in 0..3000 {
+        let position = [50, 50 + round, model.len(), 0][round % 4];
+        let rule = rule(&mut numbers);
+        let id = live.insert(position, rule.clone()).unwrap();
+        model.insert(position, (id, rule));
+    }
+    assert_same(&live, &model, &mut numbers);
+    assert!(live.merges() > 0);
+}
+
+/// In a storm, each packet is matched against the list from before a change or
+/// from after: a packet that only the rule being moved can take is always
+/// taken, and one that it never takes, never.
+#[test]
+fn readers_see_the_list_from_before_or_after() {
+    let mut numbers = Numbers(5);
+    let (live, mut model) = start(1500, &mut numbers);
+    let all = live.insert(model.len(), parse("ip filter 1 pass * *")).unwrap();
+    model.push((all, parse("ip filter 1 pass * *")));
+    let roaming =
+        live.insert(0, parse("ip filter 1 pass 192.0.2.0/24 198.51.100.7 tcp * 443")).unwrap();
+    let stop = AtomicBool::new(false);
+    let looked = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for seed in [11, 12] {
+            let (live, stop, looked) = (&live, &stop, &looked);
+            scope.spawn(move || {
+                let mut numbers = Numbers(seed);
+                let taken = Key {
+                    source: 0xc000_0205,
+                    destination: 0xc633_6407,
+                    protocol: Some(6),
+                    ports: Some((1, 443)),
+                    tcp_flags: Some(2),
+                    icmp: None,
+                    ..key(&mut numbers)
+                };
+                let keys = packed(&vec![taken; 100]);
+                let mut rules = vec![0; keys.len()];
+                while !stop.load(Ordering::Relaxed) {
+                    live.classify4(&keys, &mut rules);
+                    assert!(rules.iter().all(|&rule| rule == roaming.0), "{rules:?}");
+                    looked.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Only rules that do not match the packet change; the one that does
+        // moves among them.
+        let others = |rule: &Rule| !rule.source.contains(0xc000_0205);
+        let mut numbers = Numbers(99);
+        let mut own: Vec<RuleId> = Vec::new();
+        for (id, rule) in &model {
+            if !others(rule) && *id != all {
+                live.delete(*id).unwrap();
+            }
+        }
+        for round in 0..4000 {
+            let rule = rule(&mut numbers);
+            if round % 3 == 0 {
+                let last = live.rules().len() - 2;
+                live.relocate(roaming, numbers.below(last as u64) as usize).unwrap();
+            } else if others(&rule) {
+                own.push(
+                    live.insert(numbers.below(1000) as usize % live.rules().len(), rule).unwrap(),
+                );
+            } else if let Some(id) = own.pop() {
+                live.delete(id).unwrap();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(looked.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    let (live, _) = start(3, &mut Numbers(9));
+    let rule = parse("ip filter 1 pass * *");
+    let error = live.insert(4, rule.clone()).unwrap_err();
+    assert_eq!(error, LiveError::Position { position: 4, last: 3 });
+    assert_eq!(error.to_string(), "there is no position 4, expected one from 0 to 3");
+    live.delete(RuleId(1)).unwrap();
+    assert_eq!(live.delete(RuleId(1)), Err(LiveError::Unknown(RuleId(1))));
+    assert_eq!(live.relocate(RuleId(0), 2), Err(LiveError::Position { position: 2, last: 1 }));
+    assert_eq!(live.relocate(RuleId(7), 0), Err(LiveError::Unknown(RuleId(7))));
+}
+
+#[test]
+fn a_rules_count_begins_with_the_rule() {
+    let list = RuleList { rules: vec![parse("ip filter 1 pass * * tcp")], ..RuleList::default() };
+    let live = Live::new(&list, cpu::detect(), 2).unwrap();
+    let keys = packed(&[key(&mut Numbers(1)); 10]);
+    let mut rules = vec![0; keys.len()];
+    let all = live.insert(0, parse("ip filter 1 pass * *")).unwrap();
+    live.classify4(&keys, &mut rules);
+    let counter = live.counters().worker(1);
+    rules.iter().for_each(|&rule| counter.count(rule, 60, 7));
+    let count = live.count(all);
+    assert_eq!((count.packets, count.bytes, count.last), (10, 600, 7));
+    assert_eq!(live.count(RuleId(0)).packets, 0);
+    let _ = Arc::new(live);
+}
