@@ -1,23 +1,17 @@
 //! The key of a packet: all that a rule can ask of it.
 //!
-//! The walk starts at the outermost IP header, behind the link header and VLAN
-//! tags, never enters a tunnel, and never looks behind the captured bytes or
-//! behind the end that the IP header gives the datagram. What it cannot reach
+//! The walk starts at the outermost IP header, behind link headers, VLAN tags
+//! and MPLS labels, never enters a tunnel, and never looks behind the captured
+//! bytes or behind the end that the IP header gives the datagram. What it cannot reach
 //! is absent, and a rule that names it does not match: a fragment other than
 //! the first has no ports, TCP flags or ICMP type, nor has a packet cut before
 //! them. The protocol of an IPv6 packet is that of its upper-layer header
 //! (RFC 8200 section 4), behind all extension headers; where that cannot be
 //! reached, the protocol itself is absent and only `*` matches.
 
+use crate::link::ip_packet;
 use crate::rule::{Family, TCP, UDP};
 use forebay_packet::LinkType;
-
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// IEEE 802.1Q, 802.1ad, and the number in use before it.
-const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// The most VLAN tags that are passed over.
-const MAX_TAGS: usize = 8;
 
 const DCCP: u8 = 33;
 const SCTP: u8 = 132;
@@ -56,38 +50,11 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a packet captured on a link of type `link`: Ethernet, raw IP,
-    /// BSD loopback or Linux cooked capture. None if it is not IP, is cut before
-    /// its addresses end, or came over another kind of link.
+    /// The key of a packet captured on a link of type `link`. None if no IP
+    /// header can be reached in it, or one that is cut before its addresses end.
     #[must_use]
     pub fn of_packet(link: LinkType, bytes: &[u8]) -> Option<Self> {
-        match link {
-            LinkType::ETHERNET => Self::of_ether_type(bytes, 12, 14),
-            LinkType::LINUX_SLL => Self::of_ether_type(bytes, 14, 16),
-            LinkType::LINUX_SLL2 => Self::of_ether_type(bytes, 0, 20),
-            LinkType::NULL | LinkType::LOOP => Self::of_ip(bytes.get(4..)?),
-            LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => Self::of_ip(bytes),
-            _ => None,
-        }
-    }
-
-    /// The key of what an EtherType at `type_at` says lies at `header_at`, VLAN
-    /// tags passed over.
-    fn of_ether_type(bytes: &[u8], type_at: usize, mut header_at: usize) -> Option<Self> {
-        let mut ether_type = u16::from_be_bytes(at(bytes, type_at)?);
-        for _ in 0..MAX_TAGS {
-            if !ETHERTYPES_VLAN.contains(&ether_type) {
-                break;
-            }
-            ether_type = u16::from_be_bytes(at(bytes, header_at + 2)?);
-            header_at += 4;
-        }
-        let packet = bytes.get(header_at..)?;
-        match (ether_type, packet.first()? >> 4) {
-            (ETHERTYPE_IPV4, 4) => Self::of_ipv4(packet),
-            (ETHERTYPE_IPV6, 6) => Self::of_ipv6(packet),
-            _ => None,
-        }
+        Self::of_ip(ip_packet(link, bytes)?)
     }
 
     /// The key of the IP packet that starts `bytes`; none if that is not the
@@ -137,7 +104,7 @@ impl Key {
     /// What the transport header says, as far as `bytes` hold it.
     fn read_transport(&mut self, bytes: &[u8]) {
         let Some(protocol) = self.protocol else { return };
-        if matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE) {
+        if has_ports(protocol) {
             self.ports = at(bytes, 0)
                 .zip(at(bytes, 2))
                 .map(|(source, port)| (u16::from_be_bytes(source), u16::from_be_bytes(port)));
@@ -184,6 +151,17 @@ fn upper_layer(mut next: u8, mut bytes: &[u8]) -> Option<UpperLayer<'_>> {
         bytes = bytes.get(len..)?;
     }
     None
+}
+
+/// Whether a protocol's header begins with a source and a destination port.
+pub(crate) fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
+}
+
+/// Whether a packet over IPv6 can be of that protocol: whether it is its last
+/// header, of those that may be.
+pub(crate) fn ends_ipv6_chain(protocol: u8) -> bool {
+    !is_extension(protocol) || matches!(protocol, MOBILITY | HOST_IDENTITY | SHIM6)
 }
 
 /// Whether another header follows the one of that number.

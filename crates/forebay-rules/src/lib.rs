@@ -11,8 +11,11 @@ pub mod counters;
 pub mod engine;
 pub mod key;
 pub mod language;
+mod link;
 pub mod matching;
 pub mod packed;
+pub mod packet_text;
+pub mod reason;
 pub mod rule;
 pub mod sets;
 pub mod tree;
@@ -20,6 +23,8 @@ pub mod tree;
 pub use key::Key;
 pub use language::ParseError;
 pub use matching::{Cause, Decision, Field, Mismatch};
+pub use packet_text::PacketTextError;
+pub use reason::Reason;
 pub use rule::{
     Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TransportTest,
 };

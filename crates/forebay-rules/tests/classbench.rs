@@ -39,11 +39,9 @@ fn every_seed_and_every_set_is_read_whole_and_survives_our_syntax() {
             let text = text(&path);
             let list = classbench::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(list.rules.len(), text.lines().count(), "{name}");
-            // Our numbers start at 1, ClassBench's at 0.
-            let printed: String =
-                list.rules.iter().skip(1).map(|rule| format!("{rule}\n")).collect();
-            let again = yamaha::parse(&printed).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(again.ascending().rules, list.rules[1..], "{name}");
+            let again = yamaha::parse(&list.to_string());
+            let again = again.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(again.only_list(), Some(list), "{name}");
             sets += 1;
         }
     }
@@ -66,6 +64,52 @@ fn the_oracle_finds_the_expected_first_match() {
             compared += 1;
         }
         assert!(compared > 500, "{set}: only {compared} headers");
+    }
+}
+
+#[test]
+fn headers_of_a_trace_match_the_rules_they_were_drawn_from() {
+    let Some(data) = support::data() else { return };
+    for set in ["acl1_1k", "fw1_1k", "ipc1_1k", "acl1_10k", "fw1_10k", "ipc1_10k"] {
+        let folder = data.join("classbench/generated");
+        let list = classbench::parse(&text(&folder.join(set))).unwrap();
+        let trace = text(&folder.join(format!("{set}_trace")));
+        for (index, line) in trace.lines().enumerate() {
+            let key = classbench::parse_header(index + 1, line).unwrap().unwrap();
+            let drawn: usize = line.split_whitespace().nth(6).unwrap().parse().unwrap();
+            assert!(list.rules[drawn].matches(&key), "{set}: {line}");
+        }
+        assert!(trace.lines().count() > 500, "{set}");
+    }
+}
+
+#[test]
+fn a_header_has_what_its_protocol_has() {
+    let header = |line: &str| classbench::parse_header(7, line);
+    let text = |line| header(line).unwrap().map(|key| key.to_string());
+    let cases = [
+        ("167772161 167772162 1024 80 6 33559040 12", Some("tcp 10.0.0.1:1024 > 10.0.0.2:80 syn")),
+        ("167772161\t167772162\t1024\t80\t6\t512", Some("tcp 10.0.0.1:1024 > 10.0.0.2:80 none")),
+        ("167772161 167772162 5 6 17 4294967295 1", Some("udp 10.0.0.1:5 > 10.0.0.2:6")),
+        ("167772161 167772162 0 0 1 50593791 1", Some("icmp 10.0.0.1 > 10.0.0.2 type 3 code 3")),
+        ("167772161 167772162 5 6 47 0 1", Some("gre 10.0.0.1 > 10.0.0.2")),
+        ("# source destination", None),
+        ("  ", None),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(text(line).as_deref(), expected, "{line}");
+    }
+    for (line, message) in [
+        ("x", "line 7: found \"x\", expected a source address as a number below 2^32"),
+        ("4294967296", "expected a source address"),
+        ("1 2 3", "found the end of the line, expected a destination port"),
+        ("1 2 3 4 256 0", "found \"256\", expected a protocol"),
+        ("1 2 3 4 5", "found the end of the line, expected flags"),
+        ("1 2 3 4 5 6 -1", "found \"-1\", expected the number of a rule"),
+        ("1 2 3 4 5 6 7 8", "found \"8\", expected the end of the line"),
+    ] {
+        let error = header(line).unwrap_err().to_string();
+        assert!(error.contains(message), "{line}: {error}");
     }
 }
 

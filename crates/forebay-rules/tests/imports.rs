@@ -26,6 +26,8 @@ fn cisco_entries_read_as_ours() {
         ("permit tcp any neq 25 any range 80 90", "10 pass * * tcp 0-24,26-65535 80-90"),
         ("permit icmp any any echo", "10 pass * * icmp 8 *"),
         ("permit icmp any any host-unreachable", "10 pass * * icmp 3 1"),
+        ("permit icmp any any dod-net-prohibited", "10 pass * * icmp 3 9"),
+        ("permit udp any any eq mobile-ip", "10 pass * * udp * 434"),
         ("permit icmp any any 3 4 log", "10 pass-log * * icmp 3 4"),
         ("deny tcp any any syn fin", "10 reject-nolog * * tcpsyn,tcpfin * *"),
         ("permit tcp any any match-all +syn -ack", "10 pass * * tcpflag=0x0002/0x0012 * *"),
@@ -91,6 +93,8 @@ fn cisco_refusals_name_the_line_and_what_was_expected() {
         ("\ninterface Gi0/0", 2),
         ("ip access-list standard A", 1),
         ("ip access-list extended A\n 10 permit ip any any\n 10 deny ip any any", 3),
+        ("ip access-list extended A\n 2147483648 permit ip any any", 2),
+        ("ip access-list extended A\n 2147483640 permit ip any any\n permit ip any any", 3),
     ] {
         assert_eq!(cisco::parse(text).unwrap_err().line, line, "{text}");
     }

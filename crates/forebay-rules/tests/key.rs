@@ -95,7 +95,7 @@ fn the_ipv6_protocol_is_the_upper_layers() {
 }
 
 #[test]
-fn link_headers_and_vlan_tags_are_passed_over() {
+fn what_lies_before_ip_is_passed_over() {
     let ip = ipv4(6, 0, &TCP_SYN);
     let key = Key::of_ip(&ip);
     let after = |header: &[u8]| [header, &ip[..]].concat();
@@ -112,6 +112,42 @@ fn link_headers_and_vlan_tags_are_passed_over() {
     assert_eq!(Key::of_packet(LinkType::NULL, &after(&[2, 0, 0, 0])), key);
     assert_eq!(Key::of_packet(LinkType::RAW, &ip), key);
     assert_eq!(Key::of_packet(LinkType(105), &ip), None);
+    // A capture's own MPLS, PPPoE, SNAP and backbone headers, alone and behind a tag.
+    let headers: [&[u8]; 8] = [
+        &[0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64],
+        &[0x81, 0, 0, 7, 0x88, 0x48, 0, 2, 1, 64],
+        &[0x88, 0x64, 0x11, 0, 0, 9, 0, 42, 0, 0x21],
+        &[0x88, 0x64, 0x11, 0, 0, 9, 0, 42, 0x21],
+        &[0, 48, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
+        &[0x81, 0, 0, 7, 0, 48, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
+        &[0x89, 0x3f, 0, 1, 0, 2, 0, 3, 8, 0],
+        &[0x88, 0xe7, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 8, 0],
+    ];
+    for header in headers {
+        assert_eq!(Key::of_packet(LinkType::ETHERNET, &ethernet(header)), key, "{header:x?}");
+    }
+    // Discovery, an unknown organisation, labels without a bottom: no IP.
+    let others: [&[u8]; 3] = [
+        &[0x88, 0x63, 0x11, 0, 0, 9, 0, 42, 0, 0x21],
+        &[0, 48, 0xaa, 0xaa, 3, 0, 0, 1, 8, 0],
+        &[0x88, 0x47, 0, 1, 0, 64],
+    ];
+    for header in others {
+        assert_eq!(Key::of_packet(LinkType::ETHERNET, &ethernet(header)), None, "{header:x?}");
+    }
+    let framed: [(u32, &[u8]); 6] = [
+        (9, &[0xff, 3, 0, 0x21]),
+        (50, &[0xff, 3, 0, 0x21]),
+        (9, &[0x21]),
+        (51, &[0x11, 0, 0, 9, 0, 42, 0, 0x21]),
+        (104, &[0x0f, 0, 8, 0]),
+        (12, &[]),
+    ];
+    for (link, header) in framed {
+        assert_eq!(Key::of_packet(LinkType(link), &after(header)), key, "{link}");
+    }
+    let labels: Vec<u8> = [0x88, 0x47].into_iter().chain([0; 400]).collect();
+    assert_eq!(Key::of_packet(LinkType::ETHERNET, &ethernet(&labels)), None);
     for captured in 0..tagged.len() {
         let cut = Key::of_packet(LinkType::ETHERNET, &tagged[..captured]);
         assert_eq!(cut.is_some(), captured >= 22 + 20, "{captured}");

@@ -4,7 +4,7 @@
 use forebay_rules::key::Key;
 use forebay_rules::language::yamaha;
 use forebay_rules::rule::{
-    Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, TransportTest,
+    Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TransportTest,
 };
 use forebay_rules::sets::{ProtocolSet, RangeSet};
 use forebay_rules::{Cause, Field, Mismatch};
@@ -102,7 +102,9 @@ fn every_form_prints_as_its_plain_equal() {
     let cases = [
         ("pass *", "pass * * * * *"),
         ("reject-nolog * *", "reject-nolog * * * * *"),
-        ("restrict * * *", "pass-log * * * * *"),
+        ("pass-nolog *", "pass * * * * *"),
+        ("restrict * * *", "pass * * * * *"),
+        ("restrict-log * * *", "pass-log * * * * *"),
         ("restrict-nolog * * * *", "pass * * * * *"),
         ("reject-log * # why", "reject * * * * *"),
         ("pass 10.1.2.3/8 *", "pass 10.0.0.0/8 * * * *"),
@@ -122,9 +124,12 @@ fn every_form_prints_as_its_plain_equal() {
         ("pass * * udp,icmp * 53", "pass * * icmp,udp * 53"),
         ("pass * * icmp-error,udp", "pass * * icmp-error,udp * *"),
         ("pass * * icmp-info", "pass * * icmp 0,8-10,13-18,30,33-36 *"),
+        ("pass * * icmp-error 8 0", "pass * * icmp 3-5,11-12,31-32 *"),
         ("pass * * icmp=8+0/0,udp 5", "pass * * icmp=0+8/0,udp 5 *"),
+        ("pass * * icmp=3-5+11-12+31-32 * 5", "pass * * icmp=3-5+11-12+31-32/* * 5"),
         ("pass * * tcp ftp www,8080-", "pass * * tcp 20-21 80,8080-65535"),
         ("pass * * udp -1023,domain 0-65535", "pass * * udp 0-1023 0-65535"),
+        ("pass * * udp,tcp netbios_ns-netbios_ssn", "pass * * tcp,udp 137-139 *"),
         ("pass * * * * 53", "pass * * * * 53"),
     ];
     for (text, plain) in cases {
@@ -136,6 +141,55 @@ fn every_form_prints_as_its_plain_equal() {
     }
     let v6 = rule("ipv6 filter 1 pass 2001:db8::/32,fe80::1 ::1-::9 icmp 135");
     assert_eq!(v6.to_string(), "ipv6 filter 1 pass 2001:db8::/32,fe80::1 ::1-::9 icmp6 135 *");
+    for (text, plain) in [
+        ("icmp-nd", "icmp6 133-136 *"),
+        ("icmp4,icmp-nd", "1,icmp=133-136/* * *"),
+        ("icmp-error", "icmp6 0-127 *"),
+    ] {
+        let read = rule(&format!("ipv6 filter 1 pass * * {text}"));
+        assert_eq!(read.to_string(), format!("ipv6 filter 1 pass * * {plain}"), "{text}");
+        assert_eq!(rule(&read.to_string()), read, "{text}");
+    }
+}
+
+#[test]
+fn any_octet_can_be_open() {
+    let open = rule("ip filter 1 pass 10.*.7.* *");
+    for (source, matches) in
+        [("10.0.7.0", true), ("10.255.7.255", true), ("10.9.8.0", false), ("11.9.7.0", false)]
+    {
+        assert_eq!(open.matches(&tcp(source, "1.2.3.4", (1, 2), 0)), matches, "{source}");
+    }
+    assert_eq!(open.source.ranges().len(), 256);
+    assert_eq!(rule(&open.to_string()), open);
+    let first = rule("ip filter 1 pass *.0.0.1");
+    assert!(first.matches(&tcp("9.0.0.1", "1.2.3.4", (1, 2), 0)));
+    assert!(!first.matches(&tcp("9.0.0.2", "1.2.3.4", (1, 2), 0)));
+}
+
+#[test]
+fn a_list_prints_as_a_file_that_decides_the_same() {
+    let packets = [udp((1, 53)), icmp(8, 0), of_protocol(47)];
+    let six: Key = "udp [::1]:1 > [::2]:53".parse().unwrap();
+    for (text, lines) in [
+        ("", 0),
+        ("ip filter 7 pass * * udp\nip filter 3 reject * * udp\nipv6 filter 1 pass *\n", 3),
+        ("ip filter 3 pass * * udp\nip filter 7 reject *\nip a secure filter in 7 3\n", 3),
+        ("numbers from 0\nip filter 0 pass * * udp * 53\nip filter 2147483647 pass * * icmp\n", 3),
+    ] {
+        let list = yamaha::parse(text).unwrap().only_list().unwrap();
+        let printed = list.to_string();
+        assert_eq!(printed.lines().count(), lines, "{printed}");
+        let again = yamaha::parse(&printed).unwrap().only_list().unwrap();
+        assert_eq!(again, list, "{printed}");
+        // A default that passes, which the syntax does not have, becomes rules.
+        let passing = RuleList { default: Action::Pass, ..list };
+        let closed = yamaha::parse(&passing.to_string()).unwrap().only_list().unwrap();
+        assert_eq!(closed.rules.len(), passing.rules.len() + 2);
+        for key in packets.iter().chain([&six]) {
+            assert_eq!(closed.decide(key).action, passing.decide(key).action, "{printed}{key}");
+        }
+    }
 }
 
 #[test]
@@ -182,6 +236,8 @@ fn secure_filter_lines_give_the_order() {
     assert_eq!(numbers("pp:out"), [(Ipv4, 30)]);
     assert_eq!(document.names().collect::<Vec<_>>(), ["lan1:in", "pp:out"]);
     assert_eq!(document.list("lan1:out"), None);
+    assert_eq!(document.line_of(Ipv4, 20), Some(4));
+    assert_eq!(document.line_of(Ipv6, 20), None);
     assert_eq!(document.only_list(), None);
     let ascending = yamaha::parse("ip filter 9 pass *\nip filter 3 reject *\n").unwrap();
     let numbers: Vec<_> = ascending.only_list().unwrap().rules.iter().map(|r| r.number).collect();
@@ -209,7 +265,14 @@ fn what_is_refused_names_its_line_and_what_was_expected() {
         ("ip filter 1 pass 10.0.0.256", "found \"10.0.0.256\", expected `*`, an IPv4 address"),
         ("ip filter 1 pass 10.0.0.0/33", "found \"10.0.0.0/33\", expected"),
         ("ip filter 1 pass 10.0.0.0/255.0.255.0", "found \"10.0.0.0/255.0.255.0\", expected"),
-        ("ip filter 1 pass 10.*.0.1", "found \"10.*.0.1\", expected"),
+        ("ip filter 1 pass 10.*.*.1", "found \"10.*.*.1\", expected"),
+        ("ip filter 1 pass 10.*.1", "found \"10.*.1\", expected"),
+        ("ip filter 1 pass www.example.org", "found \"www.example.org\", expected"),
+        ("ip filter 1 pass * * icmp-nd", "found \"icmp-nd\", expected `*`, a protocol's name"),
+        ("ip filter 1 pass * * icmp-error x", "found \"x\", expected `*`, a port"),
+        ("ip lan1 secure filter in 7 7", "found \"7\", expected each filter once"),
+        ("numbers from 1", "found \"1\", expected `0`"),
+        ("numbers", "found the end of the line, expected `from`"),
         ("ip filter 1 pass 10.0.0.2-10.0.0.1", "a range in ascending order"),
         ("ip filter 1 pass 10.0.0.1,,10.0.0.2", "found \"\", expected `*`, an IPv4"),
         ("ip filter 1 pass ::1", "found \"::1\", expected `*`, an IPv4 address"),

@@ -17,6 +17,7 @@
 
 use super::names;
 use super::words::{Words, address, address_kind, mask_length, number, prefix};
+use super::yamaha::MAX_NUMBER;
 use super::{NamedList, ParseError};
 use crate::rule::{
     Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TCP, TransportTest,
@@ -118,8 +119,9 @@ impl OpenList {
             Some(number) => number,
             None => self.next_number(words.line())?,
         };
-        if number == 0 || self.rules.iter().any(|rule| rule.number == number) {
-            let expected = "a sequence number, not 0, that no entry has yet";
+        let taken = self.rules.iter().any(|rule| rule.number == number);
+        if taken || !(1..=MAX_NUMBER).contains(&number) {
+            let expected = format!("a sequence number, 1 to {MAX_NUMBER}, that no entry has yet");
             return Err(words.error(&number.to_string(), expected));
         }
         let place = self.rules.partition_point(|rule| rule.number < number);
@@ -129,7 +131,8 @@ impl OpenList {
 
     fn next_number(&self, line: usize) -> Result<u32, ParseError> {
         let last = self.rules.last().map_or(0, |rule| rule.number);
-        last.checked_add(STEP).ok_or_else(|| {
+        let next = last.checked_add(STEP).filter(|next| *next <= MAX_NUMBER);
+        next.ok_or_else(|| {
             ParseError::at(line, &last.to_string(), "room for a sequence number behind the last")
         })
     }

@@ -6,9 +6,16 @@
 //! flags are the control bits, for ICMP the upper byte is the type and the lower
 //! one the code. Rules are numbered by their line, counted from 0, and all pass:
 //! the format has no actions.
+//!
+//! A trace has a header a line, in decimal: source, destination, source port,
+//! destination port, protocol, flags, and perhaps the rule it was drawn from.
+//! The flags are a rule's, value and mask (an upper and a lower 16 bits), or all
+//! zeros or all ones where the rule asks for none: the header's own are the
+//! value. Ports are read for protocols that have them only.
 
 use super::ParseError;
 use super::words::{Words, hexadecimal, prefix};
+use crate::key::{Key, has_ports};
 use crate::rule::{
     Action, Family, FlagTest, ICMP, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TCP,
     TransportTest,
@@ -51,6 +58,38 @@ fn rule(number: u32, mut words: Words) -> Result<Rule, ParseError> {
         protocol,
         ..Rule::any(number, Family::Ipv4, Action::Pass)
     })
+}
+
+/// Reads line number `line` of a trace; nothing for one that is empty or a
+/// comment, which starts with `#`.
+///
+/// # Errors
+/// A line that is no header.
+pub fn parse_header(line: usize, text: &str) -> Result<Option<Key>, ParseError> {
+    let mut words = Words::new(line, text, '#');
+    if words.peek().is_none() {
+        return Ok(None);
+    }
+    let source = words.number::<u32>("a source address as a number below 2^32")?;
+    let destination = words.number::<u32>("a destination address as a number below 2^32")?;
+    let source_port = words.number("a source port, 0 to 65535")?;
+    let destination_port = words.number("a destination port, 0 to 65535")?;
+    let protocol = words.number("a protocol, 0 to 255")?;
+    let flags = words.number::<u32>("flags as a number below 2^32")?;
+    if words.peek().is_some() {
+        words.number::<u64>("the number of a rule")?;
+    }
+    words.end()?;
+    let [high, low, ..] = flags.to_be_bytes();
+    Ok(Some(Key {
+        family: Family::Ipv4,
+        source: source.into(),
+        destination: destination.into(),
+        protocol: Some(protocol),
+        ports: has_ports(protocol).then_some((source_port, destination_port)),
+        tcp_flags: (protocol == TCP).then_some(high),
+        icmp: (protocol == ICMP).then_some((high, low)),
+    }))
 }
 
 fn address_field(word: &str) -> Option<RangeSet<u128>> {

@@ -7,8 +7,8 @@
 pub mod cisco;
 pub mod classbench;
 pub mod iptables;
-mod names;
-mod words;
+pub(crate) mod names;
+pub(crate) mod words;
 pub mod yamaha;
 
 use crate::rule::RuleList;

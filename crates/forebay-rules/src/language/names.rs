@@ -1,7 +1,8 @@
 //! Names of protocols and ports.
 //!
-//! Numbers are IANA's. YAMAHA's and Cisco's names are those of their routers'
-//! command references; where they differ, each language has its own table.
+//! Numbers are IANA's. YAMAHA's names are those of the routers' command
+//! reference ("IP packet filter", and "dynamic filters" for more of them),
+//! Cisco's those of IOS; where they differ, each language has its own table.
 
 use crate::rule::Family;
 
@@ -37,12 +38,12 @@ const PROTOCOLS: &[(&str, u8)] = &[
 ];
 
 /// The number of the protocol called `name`.
-pub(super) fn protocol(name: &str) -> Option<u8> {
+pub(crate) fn protocol(name: &str) -> Option<u8> {
     PROTOCOLS.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
 }
 
 /// The name printed for a protocol.
-pub(super) fn protocol_name(number: u8) -> Option<&'static str> {
+pub(crate) fn protocol_name(number: u8) -> Option<&'static str> {
     PROTOCOLS.iter().find(|entry| entry.1 == number).map(|entry| entry.0)
 }
 
@@ -89,7 +90,7 @@ const YAMAHA_PORTS: &[(&str, u16, u16)] = &[
 ];
 
 /// The ports that YAMAHA routers call `name`.
-pub(super) fn yamaha_port(name: &str) -> Option<(u16, u16)> {
+pub(crate) fn yamaha_port(name: &str) -> Option<(u16, u16)> {
     YAMAHA_PORTS.iter().find(|entry| entry.0 == name).map(|entry| (entry.1, entry.2))
 }
 
@@ -135,17 +136,22 @@ const SERVICES: &[(&str, u16)] = &[
     ("xdmcp", 177),
     ("bgp", 179),
     ("irc", 194),
+    ("dnsix", 195),
     ("ldap", 389),
+    ("mobile-ip", 434),
     ("https", 443),
+    ("pim-auto-rp", 496),
     ("isakmp", 500),
     ("exec", 512),
     ("biff", 512),
     ("login", 513),
     ("who", 513),
+    ("cmd", 514),
     ("syslog", 514),
     ("lpd", 515),
     ("talk", 517),
     ("rip", 520),
+    ("ripv6", 521),
     ("uucp", 540),
     ("klogin", 543),
     ("kshell", 544),
@@ -153,11 +159,12 @@ const SERVICES: &[(&str, u16)] = &[
     ("ldaps", 636),
     ("imaps", 993),
     ("pop3s", 995),
+    ("drip", 3949),
     ("non500-isakmp", 4500),
 ];
 
 /// The port that Cisco routers and services files call `name`.
-pub(super) fn service(name: &str) -> Option<u16> {
+pub(crate) fn service(name: &str) -> Option<u16> {
     SERVICES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
 }
 
@@ -175,13 +182,33 @@ const MESSAGES_V4: &[(&str, u8, Option<u8>)] = &[
     ("packet-too-big", 3, Some(4)),
     ("fragmentation-needed", 3, Some(4)),
     ("source-route-failed", 3, Some(5)),
+    ("network-unknown", 3, Some(6)),
+    ("host-unknown", 3, Some(7)),
+    ("host-isolated", 3, Some(8)),
+    ("dod-net-prohibited", 3, Some(9)),
+    ("network-prohibited", 3, Some(9)),
+    ("dod-host-prohibited", 3, Some(10)),
+    ("host-prohibited", 3, Some(10)),
+    ("net-tos-unreachable", 3, Some(11)),
+    ("TOS-network-unreachable", 3, Some(11)),
+    ("host-tos-unreachable", 3, Some(12)),
+    ("TOS-host-unreachable", 3, Some(12)),
     ("administratively-prohibited", 3, Some(13)),
     ("communication-prohibited", 3, Some(13)),
+    ("host-precedence-unreachable", 3, Some(14)),
+    ("host-precedence-violation", 3, Some(14)),
+    ("precedence-unreachable", 3, Some(15)),
+    ("precedence-cutoff", 3, Some(15)),
     ("source-quench", 4, None),
     ("redirect", 5, None),
     ("net-redirect", 5, Some(0)),
     ("network-redirect", 5, Some(0)),
     ("host-redirect", 5, Some(1)),
+    ("net-tos-redirect", 5, Some(2)),
+    ("TOS-network-redirect", 5, Some(2)),
+    ("host-tos-redirect", 5, Some(3)),
+    ("TOS-host-redirect", 5, Some(3)),
+    ("alternate-address", 6, None),
     ("echo", 8, None),
     ("echo-request", 8, None),
     ("ping", 8, None),
@@ -193,6 +220,11 @@ const MESSAGES_V4: &[(&str, u8, Option<u8>)] = &[
     ("reassembly-timeout", 11, Some(1)),
     ("ttl-zero-during-reassembly", 11, Some(1)),
     ("parameter-problem", 12, None),
+    ("general-parameter-problem", 12, Some(0)),
+    ("ip-header-bad", 12, Some(0)),
+    ("option-missing", 12, Some(1)),
+    ("required-option-missing", 12, Some(1)),
+    ("no-room-for-option", 12, Some(2)),
     ("timestamp-request", 13, None),
     ("timestamp-reply", 14, None),
     ("information-request", 15, None),
@@ -202,6 +234,8 @@ const MESSAGES_V4: &[(&str, u8, Option<u8>)] = &[
     ("mask-reply", 18, None),
     ("address-mask-reply", 18, None),
     ("traceroute", 30, None),
+    ("conversion-error", 31, None),
+    ("mobile-redirect", 32, None),
 ];
 
 /// As [`MESSAGES_V4`], for ICMPv6.
@@ -239,7 +273,7 @@ const MESSAGES_V6: &[(&str, u8, Option<u8>)] = &[
 ];
 
 /// The messages called `name` by Cisco routers or iptables: type and code.
-pub(super) fn icmp_message(family: Family, name: &str) -> Option<(u8, Option<u8>)> {
+pub(crate) fn icmp_message(family: Family, name: &str) -> Option<(u8, Option<u8>)> {
     let table = match family {
         Family::Ipv4 => MESSAGES_V4,
         Family::Ipv6 => MESSAGES_V6,

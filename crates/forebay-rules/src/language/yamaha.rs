@@ -3,29 +3,38 @@
 //! ```text
 //! ip filter NUMBER pass|reject|restrict[-log|-nolog] SOURCE [DESTINATION [PROTOCOL [PORTS [PORTS]]]]
 //! ip INTERFACE secure filter in|out NUMBER …
+//! numbers from 0
 //! ```
 //!
 //! and the same after `ipv6`. A word that starts with `#` starts a comment.
+//! Filters are numbered from 1 to 2147483647; behind `numbers from 0`, which
+//! routers do not have, one may be numbered 0, as lists of ClassBench begin.
 //! Without a `secure filter` line the filters are tried by ascending number,
 //! with one in the order it gives; what no filter matches is rejected.
 //!
 //! * Addresses: `*`, an address, a prefix (`/24`, `/255.255.255.0`,
-//!   `/0xffffff00`), octets left open at the end (`192.0.2.*`), a range `A-B`,
-//!   `A-`, `-B`, and lists of these with commas.
+//!   `/0xffffff00`), open octets (`192.0.2.*`), a range `A-B`, `A-`, `-B`, and
+//!   lists of these with commas.
 //! * Protocols: `*`, names, numbers, lists; `established` (TCP with ACK),
 //!   `tcpsyn`, `tcpfin`, `tcprst`, `tcpflag=VALUE/MASK`, `tcpflag!=VALUE/MASK`,
-//!   `icmp-error`, `icmp-info`. Of several, one must fit.
+//!   `icmp-error`, `icmp-info`, and `icmp-nd` for IPv6. Of several, one must fit.
 //! * Ports: `*`, names, numbers, ranges, lists. Behind ICMP alone the two
-//!   fields are its type and code. `icmp=TYPES/CODES`, which routers do not
-//!   have, gives these in the protocol field, so that every rule of another
-//!   language can be written; several values are joined by `+`.
+//!   fields are its type and code; behind kinds of ICMP message alone they say
+//!   nothing. `icmp=TYPES/CODES`, which routers do not have, gives type and code
+//!   in the protocol field, so that every rule of another language can be
+//!   written; several values are joined by `+`.
 //!
-//! `restrict` passes while the line is up, which it is here. `pass` logs
-//! nothing unless told to, `reject` and `restrict` log, as on the routers.
-//! Dynamic filters hold state and are refused. In an `ipv6 filter`, `icmp` is
-//! ICMPv6; its errors are the types below 128 (RFC 4443 section 2.1).
+//! `restrict` passes while the line is up, which it is here. `reject` logs
+//! unless told not to, `pass` and `restrict` do not (routers log the latter
+//! when they drop). Dynamic filters hold state and are refused. In an
+//! `ipv6 filter`, `icmp` is ICMPv6; its errors are the types below 128 (RFC 4443
+//! section 2.1), which the routers' reference leaves open.
+//!
+//! One meaning is not the routers': they compare ports for TCP and UDP only and
+//! let other packets match whatever a rule of several protocols, or of any, says
+//! of ports. Here a rule that names a port matches packets with that port only.
 
-mod print;
+pub(crate) mod print;
 mod protocol;
 
 use super::ParseError;
@@ -34,7 +43,7 @@ use super::words::{Words, address, address_kind, number, prefix};
 use crate::rule::{Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, RuleList};
 use crate::sets::RangeSet;
 use protocol::{ProtocolField, protocol_field};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The greatest number of a filter.
 pub const MAX_NUMBER: u32 = 2_147_483_647;
@@ -42,8 +51,15 @@ pub const MAX_NUMBER: u32 = 2_147_483_647;
 /// The filters of a file, and where they are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Document {
-    filters: BTreeMap<(Family, u32), Rule>,
+    filters: BTreeMap<(Family, u32), Filter>,
     applied: BTreeMap<(String, Family), Vec<u32>>,
+}
+
+/// A filter and the line that defines it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Filter {
+    line: usize,
+    rule: Rule,
 }
 
 impl Document {
@@ -56,7 +72,8 @@ impl Document {
             .filter_map(|family| Some((family, self.applied.get(&(name.to_owned(), family))?)))
             .collect();
         let numbers = orders.iter().flat_map(|(family, order)| order.iter().map(|&n| (*family, n)));
-        let rules = numbers.filter_map(|key| self.filters.get(&key).cloned()).collect();
+        let filters = numbers.filter_map(|key| self.filters.get(&key));
+        let rules = filters.map(|filter| filter.rule.clone()).collect();
         (!orders.is_empty()).then_some(RuleList { rules, default: Action::Reject })
     }
 
@@ -70,7 +87,14 @@ impl Document {
     /// All filters by ascending number, IPv4 before IPv6.
     #[must_use]
     pub fn ascending(&self) -> RuleList {
-        RuleList { rules: self.filters.values().cloned().collect(), default: Action::Reject }
+        let rules = self.filters.values().map(|filter| filter.rule.clone()).collect();
+        RuleList { rules, default: Action::Reject }
+    }
+
+    /// The line, counted from 1, that defines a filter.
+    #[must_use]
+    pub fn line_of(&self, family: Family, number: u32) -> Option<usize> {
+        self.filters.get(&(family, number)).map(|filter| filter.line)
     }
 
     /// The one list of the file: the only one that is applied, or all filters
@@ -94,23 +118,29 @@ impl Document {
 pub fn parse(text: &str) -> Result<Document, ParseError> {
     let mut document = Document::default();
     let mut applications = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let mut words = Words::new(index + 1, line, '#');
+    let mut least = 1;
+    for (index, text) in text.lines().enumerate() {
+        let line = index + 1;
+        let mut words = Words::new(line, text, '#');
         let Some(first) = words.take() else { continue };
         let family = match first {
             "ip" => Family::Ipv4,
             "ipv6" => Family::Ipv6,
+            "numbers" => {
+                least = first_number(&mut words)?;
+                continue;
+            }
             _ => return Err(words.error(first, "`ip` or `ipv6`")),
         };
         if words.take_if("filter") {
-            let rule = filter(family, &mut words)?;
+            let rule = filter(family, least, &mut words)?;
             let number = rule.number;
-            if document.filters.insert((family, number), rule).is_some() {
+            if document.filters.insert((family, number), Filter { line, rule }).is_some() {
                 let expected = "a number that no filter has yet";
                 return Err(words.error(&number.to_string(), expected));
             }
         } else {
-            applications.push(application(family, &mut words)?);
+            applications.push(application(family, least, &mut words)?);
         }
     }
     for Application { line, family, name, order } in applications {
@@ -136,7 +166,7 @@ struct Application {
     order: Vec<u32>,
 }
 
-fn application(family: Family, words: &mut Words) -> Result<Application, ParseError> {
+fn application(family: Family, least: u32, words: &mut Words) -> Result<Application, ParseError> {
     let interface = words.need("`filter` or an interface")?;
     words.need_word("secure")?;
     words.need_word("filter")?;
@@ -145,11 +175,16 @@ fn application(family: Family, words: &mut Words) -> Result<Application, ParseEr
         return Err(words.error(direction, "`in` or `out`"));
     }
     let mut order = Vec::new();
+    let mut known = BTreeSet::new();
     while let Some(word) = words.peek() {
         if word == "dynamic" {
             return Err(words.error(word, "static filters: dynamic ones hold state"));
         }
-        order.push(filter_number(words)?);
+        let number = filter_number(least, words)?;
+        if !known.insert(number) {
+            return Err(words.error(word, "each filter once"));
+        }
+        order.push(number);
     }
     if order.is_empty() {
         return Err(ParseError::end(words.line(), "the number of a filter"));
@@ -157,19 +192,27 @@ fn application(family: Family, words: &mut Words) -> Result<Application, ParseEr
     Ok(Application { line: words.line(), family, name: format!("{interface}:{direction}"), order })
 }
 
-fn filter_number(words: &mut Words) -> Result<u32, ParseError> {
-    const EXPECTED: &str = "a filter number, 1 to 2147483647";
-    let word = words.need(EXPECTED)?;
-    let number = number(word).filter(|number| (1..=MAX_NUMBER).contains(number));
-    number.ok_or_else(|| words.error(word, EXPECTED))
+/// `numbers from 0`: the least number that a filter may have.
+fn first_number(words: &mut Words) -> Result<u32, ParseError> {
+    words.need_word("from")?;
+    words.need_word("0")?;
+    words.end()?;
+    Ok(0)
+}
+
+fn filter_number(least: u32, words: &mut Words) -> Result<u32, ParseError> {
+    let expected = format!("a filter number, {least} to {MAX_NUMBER}");
+    let word = words.need(&expected)?;
+    let number = number(word).filter(|number| (least..=MAX_NUMBER).contains(number));
+    number.ok_or_else(|| words.error(word, expected))
 }
 
 /// A filter from its number on.
-fn filter(family: Family, words: &mut Words) -> Result<Rule, ParseError> {
+fn filter(family: Family, least: u32, words: &mut Words) -> Result<Rule, ParseError> {
     if words.peek() == Some("dynamic") {
         return Err(words.error("dynamic", "a static filter: dynamic ones hold state"));
     }
-    let number = filter_number(words)?;
+    let number = filter_number(least, words)?;
     let (action, log) = action(words)?;
     let source = words.need("a source address")?;
     let source = addresses(family, words, source)?;
@@ -183,6 +226,12 @@ fn filter(family: Family, words: &mut Words) -> Result<Rule, ParseError> {
         ProtocolField::Any => {}
         ProtocolField::Icmp(mut test) => {
             test.icmp = icmp_fields(words, first, second)?;
+            rule.protocol = ProtocolTest::Only(test);
+            return Ok(rule);
+        }
+        ProtocolField::Messages(test) => {
+            ports(words, first)?;
+            ports(words, second)?;
             rule.protocol = ProtocolTest::Only(test);
             return Ok(rule);
         }
@@ -203,8 +252,7 @@ fn action(words: &mut Words) -> Result<(Action, bool), ParseError> {
         Some(_) => return Err(words.error(word, EXPECTED)),
     };
     match base {
-        "pass" => Ok((Action::Pass, log.unwrap_or(false))),
-        "restrict" => Ok((Action::Pass, log.unwrap_or(true))),
+        "pass" | "restrict" => Ok((Action::Pass, log.unwrap_or(false))),
         "reject" => Ok((Action::Reject, log.unwrap_or(true))),
         _ => Err(words.error(word, EXPECTED)),
     }
@@ -215,20 +263,21 @@ fn addresses(family: Family, words: &Words, field: &str) -> Result<RangeSet<u128
         let kind = address_kind(family);
         words.error(item, format!("`*`, {kind}, a prefix, a range in ascending order, or a list"))
     };
-    let ranges: Result<Vec<_>, _> = field
-        .split(',')
-        .map(|item| {
-            let range = address_range(family, item).filter(|(first, last)| first <= last);
-            range.ok_or_else(|| error(item))
-        })
-        .collect();
-    RangeSet::from_ranges(ranges?).ok_or_else(|| error(field))
+    let mut ranges = Vec::new();
+    for item in field.split(',') {
+        match address_range(family, item) {
+            Some((first, last)) if first <= last => ranges.push((first, last)),
+            Some(_) => return Err(error(item)),
+            None => ranges.extend(open_octets(family, item).ok_or_else(|| error(item))?),
+        }
+    }
+    RangeSet::from_ranges(ranges).ok_or_else(|| error(field))
 }
 
 fn address_range(family: Family, item: &str) -> Option<(u128, u128)> {
     match item.split_once('-') {
         None if item == "*" => Some((0, family.greatest())),
-        None => prefix(family, item).or_else(|| open_octets(family, item)),
+        None => prefix(family, item),
         Some(("", "")) => None,
         Some((first, "")) => Some((address(family, first)?, family.greatest())),
         Some(("", last)) => Some((0, address(family, last)?)),
@@ -236,16 +285,23 @@ fn address_range(family: Family, item: &str) -> Option<(u128, u128)> {
     }
 }
 
-/// `192.0.2.*`: an IPv4 address whose last octets are all `*`.
-fn open_octets(family: Family, item: &str) -> Option<(u128, u128)> {
+/// `192.0.2.*`: an IPv4 address some of whose octets can be any. One of them at
+/// most may stand before an octet that is given, which is 256 ranges.
+fn open_octets(family: Family, item: &str) -> Option<Vec<(u128, u128)>> {
     let octets: Vec<_> = item.split('.').collect();
-    let given = octets.iter().take_while(|octet| **octet != "*").count();
-    let open = octets[given..].iter().all(|octet| *octet == "*");
-    if family != Family::Ipv4 || octets.len() != 4 || !open {
+    let open_at_end = octets.iter().rev().take_while(|octet| **octet == "*").count();
+    let (given, _) = octets.split_at(octets.len() - open_at_end);
+    let open_before = given.iter().filter(|octet| **octet == "*").count();
+    if family != Family::Ipv4 || octets.len() != 4 || open_before > 1 {
         return None;
     }
-    let base = item.replace('*', "0");
-    Some(family.prefix(address(family, &base)?, given as u8 * 8))
+    let base = address(family, &item.replace('*', "0"))?;
+    let length = given.len() as u8 * 8;
+    let Some(open) = given.iter().position(|octet| *octet == "*") else {
+        return Some(vec![family.prefix(base, length)]);
+    };
+    let octet = |value: u128| family.prefix(base | value << (24 - 8 * open), length);
+    Some((0..=255).map(octet).collect())
 }
 
 /// A field of numbers with ranges, open or not, and lists; none for `*`.

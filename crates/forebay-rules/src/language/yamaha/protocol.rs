@@ -6,7 +6,7 @@
 use crate::language::ParseError;
 use crate::language::names;
 use crate::language::words::{Words, hexadecimal, number};
-use crate::rule::{Family, FlagTest, IcmpTest, TCP, TransportTest, flag};
+use crate::rule::{Family, FlagTest, ICMP, IcmpTest, TCP, TransportTest, flag};
 use crate::sets::{ProtocolSet, RangeSet};
 
 /// What a protocol field says.
@@ -15,6 +15,8 @@ pub(super) enum ProtocolField {
     Any,
     /// ICMP alone: the next two fields are type and code.
     Icmp(TransportTest),
+    /// `icmp-error` and the like alone: the next two fields say nothing.
+    Messages(TransportTest),
     /// Anything else: the next two fields are ports.
     Only(TransportTest),
 }
@@ -25,6 +27,8 @@ const ERRORS_V4: &[(u8, u8)] = &[(3, 5), (11, 12), (31, 32)];
 const INFORMATION_V4: &[(u8, u8)] = &[(0, 0), (8, 10), (13, 18), (30, 30), (33, 36)];
 const ERRORS_V6: &[(u8, u8)] = &[(0, 127)];
 const INFORMATION_V6: &[(u8, u8)] = &[(128, 255)];
+/// Router and neighbour solicitations and advertisements, RFC 4861 section 4.
+const NEIGHBOUR_DISCOVERY: &[(u8, u8)] = &[(133, 136)];
 
 /// The types that `icmp-error` stands for.
 pub(super) fn error_types(family: Family) -> &'static [(u8, u8)] {
@@ -91,6 +95,8 @@ fn item(family: Family, words: &Words, text: &str) -> Result<Item, ParseError> {
     match text {
         "*" => Ok(Item::Any),
         "icmp" => Ok(Item::Protocol(family.icmp())),
+        "icmp4" if family == Family::Ipv6 => Ok(Item::Protocol(ICMP)),
+        "icmp-nd" if family == Family::Ipv6 => Ok(Item::IcmpTypes(NEIGHBOUR_DISCOVERY)),
         "icmp-error" | "icmp6-error" => Ok(Item::IcmpTypes(error_types(family))),
         "icmp-info" | "icmp6-info" => Ok(Item::IcmpTypes(information_types(family))),
         _ => number(text).or_else(|| names::protocol(text)).map(Item::Protocol).ok_or_else(|| {
@@ -138,6 +144,8 @@ struct Collected {
     whole: ProtocolSet,
     tcp_flags: Vec<FlagTest>,
     icmp: Option<IcmpTest>,
+    /// Kinds of messages were named.
+    icmp_named: bool,
     /// Type and code were given here, so that the next fields are ports.
     icmp_given: bool,
 }
@@ -163,11 +171,15 @@ impl Collected {
                 }
             }
             Item::IcmpTypes(types) => {
+                self.icmp_named = true;
                 let types = RangeSet::from_ranges(types.iter().copied());
                 let test = types.map(|types| IcmpTest { types, codes: RangeSet::full() });
                 self.add_icmp(family, test, words, text)?;
             }
-            Item::Icmp(test) => self.add_icmp(family, test, words, text)?,
+            Item::Icmp(test) => {
+                self.icmp_given = true;
+                self.add_icmp(family, test, words, text)?;
+            }
         }
         Ok(())
     }
@@ -181,7 +193,6 @@ impl Collected {
         text: &str,
     ) -> Result<(), ParseError> {
         self.protocols.insert(family.icmp());
-        self.icmp_given = true;
         let Some(test) = test else {
             self.whole.insert(family.icmp());
             return Ok(());
@@ -207,10 +218,11 @@ impl Collected {
             tcp_flags: if whole(TCP) { Vec::new() } else { self.tcp_flags },
             icmp: if whole(family.icmp()) { None } else { self.icmp },
         };
-        if test.protocols == ProtocolSet::one(family.icmp()) && !self.icmp_given {
-            ProtocolField::Icmp(test)
-        } else {
-            ProtocolField::Only(test)
+        let icmp_alone = test.protocols == ProtocolSet::one(family.icmp());
+        match (icmp_alone && !self.icmp_given, self.icmp_named) {
+            (true, false) => ProtocolField::Icmp(test),
+            (true, true) => ProtocolField::Messages(test),
+            (false, _) => ProtocolField::Only(test),
         }
     }
 }
