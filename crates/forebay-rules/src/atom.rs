@@ -170,7 +170,8 @@ fn in_prefix(family: Family, prefix: Prefix, address: u128) -> bool {
 fn prefixes(family: Family, set: &RangeSet<u128>) -> Vec<Prefix> {
     let mut all = Vec::new();
     for &(mut first, last) in set.ranges() {
-        loop {
+        let last = last.min(family.greatest());
+        while first <= last {
             // The largest block that starts at `first` and does not pass `last`.
             let aligned = first.trailing_zeros().min(family.bits().into());
             let fits = (last - first).checked_add(1).map_or(128, u128::ilog2);

@@ -6,7 +6,6 @@ use forebay_rules::language::yamaha;
 use forebay_rules::packed::{Key4, Packed};
 use forebay_rules::tree::{Live, LiveError, RuleId};
 use forebay_rules::{Key, Rule, RuleList};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A small generator of numbers (xorshift64*), so that a seed says everything.
@@ -92,15 +91,15 @@ fn packed(keys: &[Key]) -> Vec<Key4> {
 type Model = Vec<(RuleId, Rule)>;
 
 fn decide(model: &Model, key: &Key) -> u32 {
-    model.iter().find(|(_, rule)| rule.matches(key)).map_or(NO_RULE, |(id, _)| id.0)
+    model.iter().find(|(_, rule)| rule.matches(key)).map_or(NO_RULE, |(id, _)| id.number)
 }
 
 fn start(rules: usize, numbers: &mut Numbers) -> (Live, Model) {
     let list =
         RuleList { rules: (0..rules).map(|_| rule(numbers)).collect(), ..RuleList::default() };
     let live = Live::new(&list, cpu::detect(), 1).unwrap();
-    let ids = (0..).map(RuleId);
-    (live, ids.zip(list.rules).collect())
+    let ids: Vec<_> = live.rules().into_iter().map(|(id, _)| id).collect();
+    (live, ids.into_iter().zip(list.rules).collect())
 }
 
 /// One change, made on both.
@@ -134,7 +133,7 @@ fn change(live: &Live, model: &mut Model, numbers: &mut Numbers) {
 fn assert_same(live: &Live, model: &Model, numbers: &mut Numbers) {
     let keys: Vec<_> = (0..200).map(|_| key(numbers)).collect();
     let mut rules = vec![0; keys.len()];
-    live.classify4(&packed(&keys), &mut rules);
+    live.read().classify4(&packed(&keys), &mut rules);
     for (key, rule) in keys.iter().zip(rules) {
         assert_eq!(rule, decide(model, key), "{key:?}");
     }
@@ -200,8 +199,8 @@ fn readers_see_the_list_from_before_or_after() {
                 let keys = packed(&vec![taken; 100]);
                 let mut rules = vec![0; keys.len()];
                 while !stop.load(Ordering::Relaxed) {
-                    live.classify4(&keys, &mut rules);
-                    assert!(rules.iter().all(|&rule| rule == roaming.0), "{rules:?}");
+                    live.read().classify4(&keys, &mut rules);
+                    assert!(rules.iter().all(|&rule| rule == roaming.number), "{rules:?}");
                     looked.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -216,7 +215,7 @@ fn readers_see_the_list_from_before_or_after() {
                 live.delete(*id).unwrap();
             }
         }
-        for round in 0..4000 {
+        for round in 0..200 {
             let rule = rule(&mut numbers);
             if round % 3 == 0 {
                 let last = live.rules().len() - 2;
@@ -241,10 +240,11 @@ fn what_is_not_there_is_refused_by_name() {
     let error = live.insert(4, rule.clone()).unwrap_err();
     assert_eq!(error, LiveError::Position { position: 4, last: 3 });
     assert_eq!(error.to_string(), "there is no position 4, expected one from 0 to 3");
-    live.delete(RuleId(1)).unwrap();
-    assert_eq!(live.delete(RuleId(1)), Err(LiveError::Unknown(RuleId(1))));
-    assert_eq!(live.relocate(RuleId(0), 2), Err(LiveError::Position { position: 2, last: 1 }));
-    assert_eq!(live.relocate(RuleId(7), 0), Err(LiveError::Unknown(RuleId(7))));
+    let ids: Vec<_> = live.rules().into_iter().map(|(id, _)| id).collect();
+    live.delete(ids[1]).unwrap();
+    assert_eq!(live.delete(ids[1]), Err(LiveError::Unknown(ids[1])));
+    assert_eq!(live.relocate(ids[0], 2), Err(LiveError::Position { position: 2, last: 1 }));
+    assert_eq!(live.relocate(ids[1], 0), Err(LiveError::Unknown(ids[1])));
 }
 
 #[test]
@@ -253,12 +253,156 @@ fn a_rules_count_begins_with_the_rule() {
     let live = Live::new(&list, cpu::detect(), 2).unwrap();
     let keys = packed(&[key(&mut Numbers(1)); 10]);
     let mut rules = vec![0; keys.len()];
+    let first = live.rules()[0].0;
     let all = live.insert(0, parse("ip filter 1 pass * *")).unwrap();
-    live.classify4(&keys, &mut rules);
+    let reading = live.read();
+    reading.classify4(&keys, &mut rules);
     let counter = live.counters().worker(1);
     rules.iter().for_each(|&rule| counter.count(rule, 60, 7));
+    drop(reading);
     let count = live.count(all);
     assert_eq!((count.packets, count.bytes, count.last), (10, 600, 7));
-    assert_eq!(live.count(RuleId(0)).packets, 0);
-    let _ = Arc::new(live);
+    assert_eq!(live.count(first).packets, 0);
+    // The number is given out again, to another rule that begins at nothing.
+    live.delete(all).unwrap();
+    let again = (0..5000).map(|_| live.insert(0, parse("ip filter 1 pass 10.1.1.1 *")).unwrap());
+    let again = again.map(|id| live.delete(id).map(|()| id).unwrap());
+    let again = again.take_while(|id| id.number != all.number).count();
+    assert!(again < 5000, "the number comes again");
+    assert_eq!(live.delete(all), Err(LiveError::Unknown(all)), "as another rule's");
+}
+
+/// Rules for one source or one destination, in trees of their own.
+fn hosts(numbers: &mut Numbers, count: usize) -> Vec<Rule> {
+    let mut all = Vec::with_capacity(count);
+    for _ in 0..count {
+        let host = |numbers: &mut Numbers| {
+            let byte = |numbers: &mut Numbers| numbers.below(250);
+            let (a, b, c, d) = (byte(numbers), byte(numbers), byte(numbers), byte(numbers));
+            format!("{a}.{b}.{c}.{d}/{}", numbers.one_of(&[16, 24, 32]))
+        };
+        let (a, b) = (host(numbers), host(numbers));
+        let both = *numbers.one_of(&[(true, false), (false, true), (true, true)]);
+        let pick = |named: bool, host: String| if named { host } else { "*".to_owned() };
+        all.push(parse(&format!("ip filter 1 pass {} {}", pick(both.0, a), pick(both.1, b))));
+    }
+    all
+}
+
+/// A packet that a rule matches, with what the rule leaves open taken from another.
+fn between(rule: &Rule, other: &Rule) -> Key {
+    let address = |of: fn(&Rule) -> &forebay_rules::RangeSet<u128>| {
+        let (first, last) = of(rule).ranges()[0];
+        if last - first > 1 << 30 { of(other).ranges()[0].0 } else { first }
+    };
+    Key {
+        family: forebay_rules::Family::Ipv4,
+        source: address(|rule| &rule.source),
+        destination: address(|rule| &rule.destination),
+        protocol: Some(47),
+        ports: None,
+        tcp_flags: None,
+        icmp: None,
+    }
+}
+
+#[test]
+fn a_rule_that_was_deleted_matches_nothing_whichever_tree_a_packet_goes_by() {
+    for (seed, rules) in [(1, 40), (2, 100), (3, 300), (4, 700)] {
+        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ seed);
+        let list = RuleList { rules: hosts(&mut numbers, rules), ..RuleList::default() };
+        let live = Live::new(&list, cpu::detect(), 1).unwrap();
+        let mut model: Model =
+            live.rules().into_iter().map(|(id, rule)| (id, (*rule).clone())).collect();
+        while model.len() > 2 {
+            let (id, gone) = model.remove(numbers.below(model.len() as u64) as usize);
+            live.delete(id).unwrap();
+            let keys: Vec<_> = (0..20).map(|_| between(&gone, &numbers.one_of(&model).1)).collect();
+            let mut got = vec![0; keys.len()];
+            live.read().classify4(&packed(&keys), &mut got);
+            for (key, got) in keys.iter().zip(got) {
+                assert_eq!(got, decide(&model, key), "{rules} rules, without {id:?}: {key:?}");
+            }
+        }
+    }
+}
+
+/// Puts A in, takes B out, puts B in, takes A out: one of them is always there.
+fn one_of_two_is_always_there(a: &str, b: &str, others: Vec<Rule>) {
+    let (a, b) = (parse(a), parse(b));
+    let list = RuleList { rules: [vec![b.clone()], others].concat(), ..RuleList::default() };
+    let live = Live::new(&list, cpu::detect(), 1).unwrap();
+    let keys = packed(&vec![between(&b, &a); 2000]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rules = vec![0; keys.len()];
+            while !stop.load(Ordering::Relaxed) {
+                live.read().classify4(&keys, &mut rules);
+                assert!(rules.iter().all(|&rule| rule != NO_RULE), "neither was there");
+            }
+        });
+        let mut second = live.rules()[0].0;
+        for _ in 0..300 {
+            let first = live.insert(0, a.clone()).unwrap();
+            live.delete(second).unwrap();
+            second = live.insert(0, b.clone()).unwrap();
+            live.delete(first).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn nobody_meets_half_of_two_changes() {
+    let mut numbers = Numbers(78);
+    let others = hosts(&mut numbers, 500);
+    one_of_two_is_always_there(
+        "ip filter 1 pass 192.0.2.1 *",
+        "ip filter 1 pass * 198.51.100.1",
+        others.clone(),
+    );
+    one_of_two_is_always_there(
+        "ip filter 1 pass * *",
+        "ip filter 1 pass 192.0.2.1 198.51.100.1",
+        others,
+    );
+}
+
+/// A rule in more leaves than one is put into when it is moved.
+#[test]
+fn a_rule_is_somewhere_while_it_is_moved() {
+    let mut numbers = Numbers(79);
+    let host = |numbers: &mut Numbers| {
+        format!("10.{}.{}.{}", numbers.below(256), numbers.below(256), numbers.below(256))
+    };
+    let mut rules: Vec<_> = (0..4000)
+        .map(|_| parse(&format!("ip filter 1 pass {} {}", host(&mut numbers), host(&mut numbers))))
+        .collect();
+    rules.push(parse("ip filter 1 pass 10.0.0.0/8 *"));
+    let list = RuleList { rules, ..RuleList::default() };
+    let live = Live::new(&list, cpu::detect(), 1).unwrap();
+    let keys: Vec<_> = (0..2000)
+        .map(|_| Key {
+            source: 0x0a00_0000 | u128::from(numbers.below(1 << 24)),
+            destination: 0x0b00_0000,
+            ..key(&mut numbers)
+        })
+        .collect();
+    let keys = packed(&keys);
+    let wide = live.rules().last().unwrap().0;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rules = vec![0; keys.len()];
+            while !stop.load(Ordering::Relaxed) {
+                live.read().classify4(&keys, &mut rules);
+                assert!(rules.iter().all(|&rule| rule == wide.number), "it was nowhere");
+            }
+        });
+        for round in 0..60 {
+            live.relocate(wide, (round % 2) * 4000).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
 }

@@ -20,6 +20,9 @@ const MOST_INSERTED: usize = 8192;
 /// a block slow readers down.
 const DUE_INSERTED: usize = 512;
 
+/// Free labels between two rules that have become few.
+const TIGHT: u32 = 64;
+
 /// Four places for each of them.
 const INSERTED_BITS: u32 = MOST_INSERTED.ilog2() + 2;
 
@@ -120,8 +123,8 @@ pub(super) struct Generation {
     labels: HashMap<u32, u32>,
     /// Rules put in since the list was built.
     inserted: usize,
-    /// The label given out last.
-    last: Option<u32>,
+    /// Whether room for labels has become short somewhere.
+    tight: bool,
 }
 
 impl Generation {
@@ -149,7 +152,7 @@ impl Generation {
             by_label: order.iter().copied().zip(rules).collect(),
             order,
             inserted: 0,
-            last: None,
+            tight: false,
         })
     }
 
@@ -170,7 +173,7 @@ impl Generation {
 
     /// Whether the list should be built anew before long.
     pub fn is_worn(&self) -> bool {
-        self.v4.is_worn() || self.v6.is_worn() || self.inserted >= DUE_INSERTED
+        self.v4.is_worn() || self.v6.is_worn() || self.tight || self.inserted >= DUE_INSERTED
     }
 
     /// Whether there is work that need not hold up a writer.
@@ -211,7 +214,6 @@ impl Generation {
         let label = self.free_label(position).ok_or(Exhausted)?;
         self.version.names.add(label, held.id);
         self.inserted += 1;
-        self.last = Some(label);
         let atoms = Atom::of_rule(&held.rule).unwrap_or_default();
         let four = held.rule.family == Family::Ipv4;
         let news = if four { self.v4.admit(&atoms) } else { self.v6.admit(&atoms) };
@@ -235,8 +237,9 @@ impl Generation {
     }
 
     /// Moves a rule, if there is one of that number, so that it comes to stand
-    /// at `position`. It is in both places for a moment, and the first decides:
-    /// that is the list from before or the one from after.
+    /// at `position`. It is in both places until `wait` has waited for readers
+    /// that may not have seen the new one, and the first decides: that is the
+    /// list from before or the one from after.
     ///
     /// # Errors
     /// As [`Generation::insert`] and [`Generation::delete`].
@@ -245,12 +248,14 @@ impl Generation {
         id: u32,
         position: usize,
         publish: Publish,
+        wait: &dyn Fn(),
     ) -> Result<(), Exhausted> {
         let Some(&old) = self.labels.get(&id) else { return Ok(()) };
         let Some(held) = self.by_label.get(&old).cloned() else { return Ok(()) };
         let from = self.order.partition_point(|&label| label < old);
         let before = if position > from { position + 1 } else { position };
         self.insert(held, before, publish)?;
+        wait();
         self.take_out(old, publish)
     }
 
@@ -277,10 +282,11 @@ impl Generation {
     }
 
     /// A label for a rule at `position`, which none has had before.
-    fn free_label(&self, position: usize) -> Option<u32> {
+    fn free_label(&mut self, position: usize) -> Option<u32> {
         let before = position.checked_sub(1).and_then(|at| self.order.get(at)).copied();
         let after = self.order.get(position).copied();
-        let label = Labels::between(before, after, self.last)?;
+        let (label, room) = self.version.names.labels.between(before, after)?;
+        self.tight |= room < TIGHT;
         let high = after.unwrap_or(NO_LABEL);
         (label..high).take(MOST_INSERTED).find(|&label| !self.version.names.knows(label))
     }

@@ -41,12 +41,13 @@ impl Labels {
             .then_some(index)
     }
 
-    /// A label between two others, either of which may be missing; `last` is
-    /// the one given out before. None if there is no room.
+    /// A label between two others, either of which may be missing, and how many
+    /// there were to choose from. None if there is no room.
     ///
-    /// Rules that are put in one behind or before the other go in steps, and
-    /// leave the rest of the gap to those that follow; others take the middle.
-    pub fn between(before: Option<u32>, after: Option<u32>, last: Option<u32>) -> Option<u32> {
+    /// Rules are often put in one behind or before the other. Beside a rule that
+    /// was itself put in, a label is near to that one's, and leaves the rest of
+    /// the gap to those that follow; between two of one kind it is in the middle.
+    pub fn between(self, before: Option<u32>, after: Option<u32>) -> Option<(u32, u32)> {
         let low = before.map_or(0, |label| label + 1);
         let high = after.map_or(NO_LABEL - 1, |label| label.wrapping_sub(1));
         if low > high || after == Some(0) {
@@ -54,13 +55,15 @@ impl Labels {
         }
         let room = high - low;
         let step = (room / 2).min(STEP);
-        let ascending = after.is_none() || (before.is_some() && before == last);
-        let descending = before.is_none() || (after.is_some() && after == last);
-        Some(match (ascending, descending) {
+        let put_in = |label: Option<u32>| label.is_some_and(|label| self.index(label).is_none());
+        let ascending = after.is_none() || put_in(before);
+        let descending = before.is_none() || put_in(after);
+        let label = match (ascending, descending) {
             (true, false) => low + step,
             (false, true) => high - step,
             _ => low + room / 2,
-        })
+        };
+        Some((label, room))
     }
 }
 
@@ -83,14 +86,15 @@ mod tests {
 
     #[test]
     fn a_label_lies_between_its_neighbours_until_there_is_no_room() {
-        for (before, after) in [(None, None), (Some(5), None), (None, Some(5)), (Some(5), Some(7))]
-        {
-            let label = Labels::between(before, after, None).unwrap();
+        let labels = Labels::of(10);
+        let ends = [(None, None), (Some(5), None), (None, Some(5)), (Some(5), Some(7))];
+        for (before, after) in ends {
+            let (label, _) = labels.between(before, after).unwrap();
             assert!(before.is_none_or(|low| low < label) && after.is_none_or(|high| label < high));
         }
-        assert_eq!(Labels::between(Some(5), Some(6), None), None);
-        assert_eq!(Labels::between(None, Some(0), None), None);
-        assert_eq!(Labels::between(Some(NO_LABEL - 1), None, None), None);
+        assert_eq!(labels.between(Some(5), Some(6)), None);
+        assert_eq!(labels.between(None, Some(0)), None);
+        assert_eq!(labels.between(Some(NO_LABEL - 1), None), None);
     }
 
     #[test]
@@ -98,16 +102,14 @@ mod tests {
         let labels = Labels::of(10_000);
         for descending in [false, true] {
             let (mut before, mut after) = (labels.label(41), labels.label(42));
-            let mut last = None;
             for _ in 0..500 {
-                let label = Labels::between(Some(before), Some(after), last).unwrap();
+                let (label, _) = labels.between(Some(before), Some(after)).unwrap();
                 *(if descending { &mut after } else { &mut before }) = label;
-                last = Some(label);
             }
         }
         let mut first = labels.label(0);
         for _ in 0..100_000 {
-            first = Labels::between(None, Some(first), Some(first)).unwrap();
+            (first, _) = labels.between(None, Some(first)).unwrap();
         }
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! A *block* is what one packet is held against at once: eight atoms in the
 //! order of their labels, each lane complete in itself. A block may therefore
-//! serve several lists: whatever it finds truly matches. Short lists that lie
+//! serve several lists of one tree: whatever it finds truly matches. Short lists that lie
 //! near each other are packed together, which fills the blocks and brings an
 //! atom to about 27 bytes. Lists of more than eight go on in further blocks.
 
+use super::TreeError;
 use super::arena::Arena;
 use super::labels::NO_LABEL;
 use super::plan::{Entry, Plan};
@@ -141,7 +142,10 @@ struct Builder<'a, const Q: usize> {
 impl<const Q: usize> Forest<Q> {
     /// The trees of `plans`, with room for so many more blocks for each that
     /// there is, in percent.
-    pub fn new(entries: &[Entry], plans: &[Plan], spare: usize) -> Self {
+    ///
+    /// # Errors
+    /// If there would be more blocks or children than can be numbered.
+    pub fn new(entries: &[Entry], plans: &[Plan], spare: usize) -> Result<Self, TreeError> {
         let mut builder = Builder {
             entries,
             nodes: Vec::new(),
@@ -152,6 +156,10 @@ impl<const Q: usize> Forest<Q> {
         };
         let mut roots = Vec::with_capacity(plans.len());
         for plan in plans {
+            // A change looks for an atom in its own tree only: no block may be
+            // reached from two.
+            builder.open.clear();
+            builder.known.clear();
             let slot = builder.slots.len();
             roots.push(slot as u32);
             builder.slots.push(AtomicU32::new(BLOCK));
@@ -160,7 +168,10 @@ impl<const Q: usize> Forest<Q> {
         }
         let Builder { nodes, slots, blocks, .. } = builder;
         let more = if spare == 0 { 0 } else { LEAST_SPARE + blocks.len() * spare / 100 };
-        Self { nodes, slots, blocks: Arena::new(blocks, more), roots }
+        if blocks.len() + more > MAX_BLOCKS || slots.len() > MAX_SLOTS {
+            return Err(TreeError::Blocks { blocks: blocks.len(), slots: slots.len() });
+        }
+        Ok(Self { nodes, slots, blocks: Arena::new(blocks, more), roots })
     }
 
     /// What the tree `tree` begins with.
@@ -177,6 +188,18 @@ impl<const Q: usize> Forest<Q> {
             + size_of_val(&self.roots[..])
     }
 }
+
+/// The most blocks. The 32-bit words of as many, of either family, can be
+/// numbered in the 31 bits that vector code has for it.
+pub(super) const MAX_BLOCKS: usize = 1 << 24;
+
+/// The most children of all nodes.
+pub(super) const MAX_SLOTS: usize = 1 << 28;
+
+const _: () = {
+    assert!(MAX_BLOCKS * size_of::<Block<4>>() / size_of::<u32>() < 1 << 31);
+    assert!(MAX_SLOTS <= NUMBER as usize);
+};
 
 /// Blocks that a forest which is to be changed has room for at least.
 const LEAST_SPARE: usize = 4096;

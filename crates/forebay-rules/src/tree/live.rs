@@ -2,28 +2,36 @@
 //!
 //! Readers never wait, whatever writers do: they take what the list is at the
 //! moment, match a batch of keys, and let go. Each packet is matched against
-//! the list from before a change or the one from after. Writers take turns. A
-//! change is usually made in place, by swapping the few leaves that it touches;
+//! the list from before a change or the one from after. Writers take turns, and
+//! each waits for readers that have begun before the last change was made, so
+//! that nobody meets half of two changes. A change is usually made in place, by swapping the few leaves that it touches;
 //! what cannot be is put into an overlay of at most 64 rules' parts, from which
 //! a thread moves them on. Before room runs out, the thread builds the list anew, brings it up to date with what
 //! has changed meanwhile, and swaps it in.
 
-use super::generation::{Generation, Held, Names, Version};
+use super::generation::{Generation, Held, Version};
+use super::readers::{Reader, Readers};
 use super::{MAX_RULES, TreeError, kernel, least_labels};
 use crate::atom::{Atom, TooManyAtoms};
 use crate::counters::{Count, Counters};
 use crate::packed::{Key4, Key6};
 use crate::rule::{Rule, RuleList};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use forebay_codegen::code::Isa;
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// A rule of a [`Live`] list: its name for as long as it is in the list,
-/// wherever it is moved.
+/// wherever it is moved. No other rule ever has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleId(pub u32);
+pub struct RuleId {
+    /// What readers get and counters count by. It is given out again some time
+    /// after the rule has gone.
+    pub number: u32,
+    /// How often the number was given out before.
+    life: u32,
+}
 
 /// A change that cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +43,7 @@ pub enum LiveError {
     #[error("the list has {MAX_RULES} rules, and cannot have more")]
     Full,
     /// There is no such rule.
-    #[error("there is no rule {}, expected one that is in the list", .0.0)]
+    #[error("there is no rule {} any more, expected one that is in the list", .0.number)]
     Unknown(RuleId),
     /// There is no such place.
     #[error("there is no position {position}, expected one from 0 to {last}")]
@@ -65,7 +73,9 @@ struct State {
     /// Numbers of rules deleted since the last rebuild.
     deleted: Vec<u32>,
     /// The same from before, and the lists in which readers may still see them.
-    retired: Vec<(Weak<Names>, Vec<u32>)>,
+    retired: Vec<(Arc<Version>, Vec<u32>)>,
+    /// How often numbers were given out again, of those that were.
+    lives: HashMap<u32, u32>,
     /// What had been counted under numbers when they were given out again.
     counted: HashMap<u32, Count>,
     /// How often the list was built anew.
@@ -79,7 +89,39 @@ struct Shared {
     /// A rebuild is due, or the list goes away.
     wake: Condvar,
     isa: Isa,
+    readers: Readers,
     counters: Counters,
+}
+
+/// A look at a list. The numbers that it gives are those of the rules for as
+/// long as it is held, whatever becomes of the list: count by them before it
+/// goes. Writers wait for it: hold it for a batch or so, and change nothing while
+/// the same thread holds one.
+pub struct Reading<'a> {
+    version: Guard<Arc<Version>>,
+    isa: Isa,
+    _reader: Reader<'a>,
+}
+
+impl Reading<'_> {
+    /// Writes for each key the number of the first rule that matches it, or
+    /// [`NO_RULE`](crate::engine::NO_RULE).
+    ///
+    /// # Panics
+    /// If `keys` and `rules` differ in length.
+    pub fn classify4(&self, keys: &[Key4], rules: &mut [u32]) {
+        least_labels(self.isa, &self.version.v4, keys, rules);
+        rules.iter_mut().for_each(|rule| *rule = self.version.names.rule(*rule));
+    }
+
+    /// As [`Reading::classify4`], for IPv6.
+    ///
+    /// # Panics
+    /// If `keys` and `rules` differ in length.
+    pub fn classify6(&self, keys: &[Key6], rules: &mut [u32]) {
+        least_labels(self.isa, &self.version.v6, keys, rules);
+        rules.iter_mut().for_each(|rule| *rule = self.version.names.rule(*rule));
+    }
 }
 
 /// A rule list that can be changed at any time.
@@ -114,12 +156,14 @@ impl Live {
                 free: Vec::new(),
                 deleted: Vec::new(),
                 retired: Vec::new(),
+                lives: HashMap::new(),
                 counted: HashMap::new(),
                 merges: 0,
                 stop: false,
             }),
             wake: Condvar::new(),
             isa: kernel::supported(isa),
+            readers: Readers::default(),
             counters: Counters::new(workers),
         });
         let for_merger = Arc::clone(&shared);
@@ -130,25 +174,13 @@ impl Live {
         Ok(Self { shared, merger: Some(merger) })
     }
 
-    /// Writes for each key the number of the first rule that matches it, or
-    /// [`NO_RULE`](crate::engine::NO_RULE).
-    ///
-    /// # Panics
-    /// If `keys` and `rules` differ in length.
-    pub fn classify4(&self, keys: &[Key4], rules: &mut [u32]) {
-        let version = self.shared.version.load();
-        least_labels(self.shared.isa, &version.v4, keys, rules);
-        rules.iter_mut().for_each(|rule| *rule = version.names.rule(*rule));
-    }
-
-    /// As [`Live::classify4`], for IPv6.
-    ///
-    /// # Panics
-    /// If `keys` and `rules` differ in length.
-    pub fn classify6(&self, keys: &[Key6], rules: &mut [u32]) {
-        let version = self.shared.version.load();
-        least_labels(self.shared.isa, &version.v6, keys, rules);
-        rules.iter_mut().for_each(|rule| *rule = version.names.rule(*rule));
+    /// Begins to read: takes the list as it is.
+    #[must_use]
+    pub fn read(&self) -> Reading<'_> {
+        // Who changes the list waits for all that had begun, so that the list is
+        // taken after beginning.
+        let reader = self.shared.readers.begin();
+        Reading { version: self.shared.version.load(), isa: self.shared.isa, _reader: reader }
     }
 
     /// The rules and their numbers, in order.
@@ -156,7 +188,7 @@ impl Live {
     pub fn rules(&self) -> Vec<(RuleId, Arc<Rule>)> {
         let state = self.shared.state();
         let rules = state.generation.rules();
-        rules.map(|held| (RuleId(held.id), Arc::clone(&held.rule))).collect()
+        rules.map(|held| (state.id(held.id), Arc::clone(&held.rule))).collect()
     }
 
     /// Puts `rule` before the rule at `position`, or at the end of the list.
@@ -174,8 +206,13 @@ impl Live {
             return Err(LiveError::Full);
         }
         let id = self.new_id(&mut state);
-        self.shared.make(&mut state, Change::Insert(Held { id, rule: Arc::new(rule) }, position));
-        Ok(RuleId(id))
+        let old = self
+            .shared
+            .make(&mut state, Change::Insert(Held { id, rule: Arc::new(rule) }, position));
+        let id = state.id(id);
+        drop(state);
+        drop(old);
+        Ok(id)
     }
 
     /// Takes a rule out.
@@ -184,11 +221,11 @@ impl Live {
     /// If it is not in the list.
     pub fn delete(&self, rule: RuleId) -> Result<(), LiveError> {
         let mut state = self.shared.state();
-        if !state.generation.has(rule.0) {
-            return Err(LiveError::Unknown(rule));
-        }
-        self.shared.make(&mut state, Change::Delete(rule.0));
-        state.deleted.push(rule.0);
+        state.expect(rule)?;
+        let old = self.shared.make(&mut state, Change::Delete(rule.number));
+        state.deleted.push(rule.number);
+        drop(state);
+        drop(old);
         Ok(())
     }
 
@@ -198,14 +235,14 @@ impl Live {
     /// If it is not in the list, or there is no such position.
     pub fn relocate(&self, rule: RuleId, position: usize) -> Result<(), LiveError> {
         let mut state = self.shared.state();
-        if !state.generation.has(rule.0) {
-            return Err(LiveError::Unknown(rule));
-        }
+        state.expect(rule)?;
         let last = state.generation.len() - 1;
         if position > last {
             return Err(LiveError::Position { position, last });
         }
-        self.shared.make(&mut state, Change::Move(rule.0, position));
+        let old = self.shared.make(&mut state, Change::Move(rule.number, position));
+        drop(state);
+        drop(old);
         Ok(())
     }
 
@@ -219,8 +256,8 @@ impl Live {
     #[must_use]
     pub fn count(&self, rule: RuleId) -> Count {
         let state = self.shared.state();
-        let before = state.counted.get(&rule.0).copied().unwrap_or_default();
-        self.shared.counters.total(rule.0).since(before)
+        let before = state.counted.get(&rule.number).copied().unwrap_or_default();
+        self.shared.counters.total(rule.number).since(before)
     }
 
     /// How often the list was built anew.
@@ -232,8 +269,9 @@ impl Live {
     /// A number for a new rule: one that no reader can meet as another's.
     fn new_id(&self, state: &mut State) -> u32 {
         let free = &mut state.free;
-        state.retired.retain_mut(|(names, ids)| {
-            let in_use = names.strong_count() != 0;
+        state.retired.retain_mut(|(version, ids)| {
+            // Nobody else can take it any more.
+            let in_use = Arc::strong_count(version) > 1;
             if !in_use {
                 free.append(ids);
             }
@@ -242,6 +280,7 @@ impl Live {
         match state.free.pop() {
             Some(id) => {
                 state.counted.insert(id, self.shared.counters.total(id));
+                *state.lives.entry(id).or_default() += 1;
                 id
             }
             None => {
@@ -249,6 +288,18 @@ impl Live {
                 state.next - 1
             }
         }
+    }
+}
+
+impl State {
+    /// The rule that has this number now.
+    fn id(&self, number: u32) -> RuleId {
+        RuleId { number, life: self.lives.get(&number).copied().unwrap_or(0) }
+    }
+
+    fn expect(&self, rule: RuleId) -> Result<(), LiveError> {
+        let there = self.generation.has(rule.number) && self.id(rule.number) == rule;
+        there.then_some(()).ok_or(LiveError::Unknown(rule))
     }
 }
 
@@ -269,37 +320,43 @@ impl Shared {
     }
 
     /// Makes a change that was found possible, and has the list built anew, now
-    /// or soon, where it has no room left.
-    fn make(&self, state: &mut State, change: Change) {
+    /// or soon, where it has no room left. What it gives back is to be dropped
+    /// when others need not wait for it.
+    fn make(&self, state: &mut State, change: Change) -> Option<Generation> {
         let publish = |version: &Arc<Version>| self.version.store(Arc::clone(version));
-        let made = change.make(&mut state.generation, &publish);
+        let wait = || self.readers.wait();
+        wait();
+        let made = change.make(&mut state.generation, &publish, &wait);
+        let mut old = None;
         match (&mut state.log, made) {
             (Some(log), true) => log.push(change),
             (None, true) => {}
-            (_, false) => self.build_now(state, &change),
+            (_, false) => old = self.build_now(state, &change),
         }
         if state.log.is_none() && state.generation.wants_work() {
             self.wake.notify_one();
         }
+        old
     }
 
     /// Builds the list with `change` made, while the writer waits.
-    fn build_now(&self, state: &mut State, change: &Change) {
+    fn build_now(&self, state: &mut State, change: &Change) -> Option<Generation> {
         let mut rules: Vec<_> = state.generation.rules().cloned().collect();
         change.make_on(&mut rules);
         // Each rule was found small enough when it came in.
-        if let Ok(generation) = Generation::build(rules) {
-            state.log = None;
-            self.swap(state, generation);
-        }
+        let generation = Generation::build(rules).ok()?;
+        state.log = None;
+        Some(self.swap(state, generation))
     }
 
-    fn swap(&self, state: &mut State, generation: Generation) {
+    /// Makes `generation` the list, and gives the one from before.
+    fn swap(&self, state: &mut State, generation: Generation) -> Generation {
         self.version.store(Arc::clone(&generation.version));
         let deleted = std::mem::take(&mut state.deleted);
-        state.retired.push((Arc::downgrade(&state.generation.version.names), deleted));
-        state.generation = generation;
+        // Held here, so that no reader is the last to hold it and has to free it.
+        state.retired.push((Arc::clone(&state.generation.version), deleted));
         state.merges += 1;
+        std::mem::replace(&mut state.generation, generation)
     }
 
     fn merge_until_stopped(&self) {
@@ -325,6 +382,7 @@ impl Shared {
                 let mut state = self.state();
                 if state.merges == swapped {
                     let publish = |version: &Arc<Version>| self.version.store(Arc::clone(version));
+                    self.readers.wait();
                     state.generation.install(family, vectors, wild, &publish);
                 }
             }
@@ -350,14 +408,16 @@ impl Shared {
                 None
             };
             let silent = |_: &Arc<Version>| {};
-            if !changes.iter().all(|change| change.make(&mut generation, &silent)) {
+            if !changes.iter().all(|change| change.make(&mut generation, &silent, &|| {})) {
                 let mut state = waiting.unwrap_or_else(|| self.state());
                 state.log = None;
                 return;
             }
             if let Some(mut state) = waiting {
                 state.log = None;
-                self.swap(&mut state, generation);
+                let old = self.swap(&mut state, generation);
+                drop(state);
+                drop(old);
                 return;
             }
         }
@@ -366,11 +426,16 @@ impl Shared {
 
 impl Change {
     /// Makes the change; false if there is no room for it.
-    fn make(&self, generation: &mut Generation, publish: &dyn Fn(&Arc<Version>)) -> bool {
+    fn make(
+        &self,
+        generation: &mut Generation,
+        publish: &dyn Fn(&Arc<Version>),
+        wait: &dyn Fn(),
+    ) -> bool {
         let made = match self {
             Self::Insert(held, position) => generation.insert(held.clone(), *position, publish),
             Self::Delete(id) => generation.delete(*id, publish),
-            Self::Move(id, position) => generation.relocate(*id, *position, publish),
+            Self::Move(id, position) => generation.relocate(*id, *position, publish, wait),
         };
         made.is_ok()
     }

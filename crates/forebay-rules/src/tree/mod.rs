@@ -26,6 +26,7 @@ mod labels;
 mod layout;
 mod live;
 mod plan;
+mod readers;
 mod side;
 mod update;
 mod wild;
@@ -39,7 +40,7 @@ use forebay_codegen::code::Isa;
 use kernel::{Matcher, TreeKey};
 use labels::{Labels, NO_LABEL};
 use layout::{Forest, LANES};
-pub use live::{Live, LiveError, RuleId};
+pub use live::{Live, LiveError, Reading, RuleId};
 use plan::{Entry, Plan};
 use std::sync::Arc;
 use wild::{ADDRESS_BITS, Wild};
@@ -63,6 +64,25 @@ pub enum TreeError {
     /// A rule has too many combinations.
     #[error(transparent)]
     Atoms(#[from] TooManyAtoms),
+    /// The list's rules have too many combinations together.
+    #[error("the rules of the list make {atoms} combinations, expected at most {MAX_ATOMS}")]
+    TooLarge {
+        /// How many there are.
+        atoms: usize,
+    },
+    /// The list takes too many blocks.
+    #[error(
+        "the list takes {blocks} blocks of rules and {slots} places to find them, \
+         expected at most {} and {}",
+        layout::MAX_BLOCKS,
+        layout::MAX_SLOTS
+    )]
+    Blocks {
+        /// Blocks of eight rules.
+        blocks: usize,
+        /// Children of nodes.
+        slots: usize,
+    },
     /// The list is too long.
     #[error("{rules} rules in a list, expected at most {MAX_RULES}")]
     Rules {
@@ -70,6 +90,9 @@ pub enum TreeError {
         rules: usize,
     },
 }
+
+/// The most atoms of a list.
+pub const MAX_ATOMS: usize = 1 << 22;
 
 /// The longest list.
 pub const MAX_RULES: usize = (1 << 24) - 1;
@@ -168,6 +191,9 @@ fn matchers<'a, const Q: usize>(
     let mut atoms = Vec::new();
     for (label, rule) in rules {
         atoms.extend(Atom::of_rule(rule)?.into_iter().map(|atom| (label, atom)));
+        if atoms.len() > MAX_ATOMS {
+            return Err(TreeError::TooLarge { atoms: atoms.len() });
+        }
     }
     let mut bound = Bound::default();
     let of_page = |(tests, entries): (Tests, Vec<Entry>)| {
@@ -179,16 +205,16 @@ fn matchers<'a, const Q: usize>(
         }
         bound.vectors += parts.wild.as_ref().map_or(0, |wild| wild.width * wild::FIELDS);
         let live = parts.wild.as_ref().map_or_else(Vec::new, Wild::all);
-        Matcher {
-            forest: Arc::new(Forest::new(&entries, &parts.plans, spare)),
+        Ok(Matcher {
+            forest: Arc::new(Forest::new(&entries, &parts.plans, spare)?),
             trees: parts.trees,
             wild: parts.wild.map(Arc::new),
             live,
             tests: Arc::new(tests),
-        }
+        })
     };
-    let matchers = paged(atoms, family).into_iter().map(of_page).collect();
-    Ok((matchers, bound))
+    let matchers: Result<_, TreeError> = paged(atoms, family).into_iter().map(of_page).collect();
+    Ok((matchers?, bound))
 }
 
 /// Atoms with their labels, in as few pages as there are dictionaries needed for

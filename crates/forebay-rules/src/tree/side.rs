@@ -122,7 +122,8 @@ impl<const Q: usize> Side<Q> {
         page.wild = Some(Arc::new(wild));
         self.outside.retain(|atom| !kept.contains(atom));
         self.wild = kept;
-        self.lay_out();
+        // Fewer atoms than fitted before.
+        let _ = self.lay_out();
     }
 
     /// Whether bit vectors can take `atom`, which waits outside.
@@ -171,7 +172,7 @@ impl<const Q: usize> Side<Q> {
         }
         let news = self.outside.len() != before;
         if news {
-            self.lay_out();
+            self.lay_out()?;
         }
         Ok(news)
     }
@@ -186,7 +187,7 @@ impl<const Q: usize> Side<Q> {
         self.outside.retain(|(other, _)| *other != label);
         let mut news = self.outside.len() != before;
         if news {
-            self.lay_out();
+            self.lay_out()?;
         }
         for atom in atoms {
             for page in &self.pages {
@@ -222,20 +223,21 @@ impl<const Q: usize> Side<Q> {
     }
 
     /// Lays the atoms that wait outside out in blocks.
-    fn lay_out(&mut self) {
+    fn lay_out(&mut self) -> Result<(), Exhausted> {
         self.outside.sort_by_key(|(label, _)| *label);
         let pages = paged(self.outside.iter().copied(), self.family);
         let matcher = |(tests, entries): (_, Vec<Entry>)| {
             let list = Plan::Leaf((0..entries.len() as u32).collect());
-            Matcher {
-                forest: Arc::new(Forest::new(&entries, &[list], 0)),
+            Ok(Matcher {
+                forest: Arc::new(Forest::new(&entries, &[list], 0).map_err(|_| Exhausted)?),
                 trees: [None; 4],
                 wild: None,
                 live: Vec::new(),
                 tests: Arc::new(tests),
-            }
+            })
         };
-        self.overlay = pages.into_iter().map(matcher).collect();
+        self.overlay = pages.into_iter().map(matcher).collect::<Result<_, Exhausted>>()?;
+        Ok(())
     }
 }
 

@@ -6,7 +6,8 @@
 //! vectors (Lakshman and Stiliadis, SIGCOMM 1998): each field's values fall
 //! into classes by which rules admit them, each class has a vector with a bit
 //! a rule, and the first bit that is set in the vectors of all fields is the
-//! first rule that matches. The work is fixed: six vectors, whatever the rules.
+//! first rule that matches. The work is fixed: six vectors, of 512 rules a chunk,
+//! whatever the packet.
 
 use super::labels::NO_LABEL;
 use super::plan::Entry;
