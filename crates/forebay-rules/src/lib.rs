@@ -12,6 +12,7 @@ pub mod engine;
 pub mod key;
 pub mod language;
 mod link;
+pub mod lint;
 pub mod matching;
 pub mod packed;
 pub mod packet_text;
