@@ -15,4 +15,5 @@ pub mod mir;
 pub mod pe;
 pub mod regalloc;
 pub mod sched;
+pub mod sliced;
 pub mod tables;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use forebay_codegen::compile::CompileError;
+use forebay_codegen::sliced::SlicedError;
 use rustix::io::Errno;
 
 use crate::cpu::CpuError;
@@ -17,6 +18,9 @@ pub enum JitError {
     /// The code generator failed.
     #[error(transparent)]
     Code(#[from] CompileError),
+    /// Predicates of bit planes have no code.
+    #[error(transparent)]
+    Sliced(#[from] SlicedError),
     /// No executable memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -19,6 +19,7 @@ pub mod memory;
 mod options;
 mod packets;
 pub mod perf_map;
+pub mod planes;
 mod set;
 mod verified;
 

@@ -11,6 +11,7 @@ pub mod counters;
 pub mod engine;
 pub mod key;
 pub mod language;
+pub mod linear;
 mod link;
 pub mod lint;
 pub mod matching;

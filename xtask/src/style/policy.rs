@@ -41,6 +41,10 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "takes pointers from C programs, and gives them some",
     },
     UnsafePlace {
+        path: "crates/forebay-capi/src/ffi/",
+        reason: "takes pointers from C programs, and gives them some",
+    },
+    UnsafePlace {
         path: "crates/forebay-rules/src/tree/arena.rs",
         reason: "cells written once and read without a lock, of which readers know only those written",
     },
@@ -71,13 +75,19 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-filter", uses: &["forebay-packet"] },
     Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
     Layer { name: "forebay-jit", uses: &["forebay-packet", "forebay-filter", "forebay-codegen"] },
-    Layer { name: "forebay-capi", uses: &["forebay-packet", "forebay-filter", "forebay-jit"] },
     Layer {
         name: "forebay-rules",
         uses: &["forebay-packet", "forebay-filter", "forebay-codegen", "forebay-jit"],
     },
+    Layer {
+        name: "forebay-capi",
+        uses: &["forebay-packet", "forebay-filter", "forebay-jit", "forebay-rules"],
+    },
     Layer { name: "forebay-balance", uses: &["forebay-packet"] },
-    Layer { name: "forebay-pipeline", uses: &["forebay-packet", "forebay-jit", "forebay-balance"] },
+    Layer {
+        name: "forebay-pipeline",
+        uses: &["forebay-packet", "forebay-jit", "forebay-rules", "forebay-balance"],
+    },
     Layer {
         name: "forebay",
         uses: &[
@@ -99,6 +109,7 @@ pub const LAYERS: &[Layer] = &[
             "forebay-filter",
             "forebay-codegen",
             "forebay-jit",
+            "forebay-rules",
             "forebay-io",
             "forebay-gen",
             "forebay-balance",

@@ -359,8 +359,10 @@ fn whole_bytes(width: Width, mask: u32) -> Option<(u32, Width)> {
     let mask = reverse(width, mask);
     let first = mask.trailing_zeros() / 8;
     let part = [Width::Byte, Width::Half, Width::Word];
+    let inside = |part: &Width| first + part.bytes() <= width.bytes();
     part.into_iter()
-        .find(|part| mask == part.max().wrapping_shl(8 * first))
+        .filter(inside)
+        .find(|part| mask == part.max() << (8 * first))
         .map(|part| (first, part))
 }
 
@@ -419,5 +421,22 @@ fn member(function: &Function, value: ValueId, set: SetId) -> Test {
         None => {
             Test::Member { key: Key::full(function, value), mask: u32::MAX, set, reversed: None }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_load_end_with_it() {
+        use Width::{Byte, Half, Word};
+        assert_eq!(whole_bytes(Word, 0xffff_0000), Some((0, Half)));
+        assert_eq!(whole_bytes(Word, 0x00ff_0000), Some((1, Byte)));
+        assert_eq!(whole_bytes(Word, 0x0000_ffff), Some((2, Half)));
+        assert_eq!(whole_bytes(Word, u32::MAX), Some((0, Word)));
+        assert_eq!(whole_bytes(Word, 0x00ff_ffff), None, "three bytes are no part");
+        assert_eq!(whole_bytes(Half, 0x00ff), Some((1, Byte)));
+        assert_eq!(whole_bytes(Word, 0x00ff_ff00), Some((1, Half)));
     }
 }

@@ -5,4 +5,5 @@ mod support;
 
 mod blobs;
 mod calls;
+mod planes;
 mod set;

@@ -1,0 +1,112 @@
+//! `pe-generic` and `pe-1`: one table for both, and no code made at run time.
+//!
+//! `pe-generic` has packets in lanes and broadcasts one row after another;
+//! `pe-1` has rows in lanes and broadcasts the fields of one packet, so that a
+//! step tries 16 rules. The table is changed in place: after an insertion or a
+//! removal the rows behind it are packed anew.
+
+use forebay_codegen::code::Isa;
+use forebay_jit::{JitError, cpu};
+
+use super::error::LinearError;
+use super::kernel::rows::{Matcher, Rows4, Rows6};
+use super::table::Table;
+use crate::engine::Engine;
+use crate::packed::{Key4, Key6};
+use crate::rule::{Rule, RuleList};
+
+/// What lies in the lanes of vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// Packets, against one rule after another: `pe-generic`.
+    Packets,
+    /// Rules, against one packet after another: `pe-1`.
+    Rules,
+}
+
+/// Engines `pe-generic` and `pe-1`.
+#[derive(Clone, Debug)]
+pub struct Generic {
+    table: Table,
+    matcher: Matcher,
+    lanes: Lanes,
+}
+
+impl Generic {
+    /// The engine of `list` for a machine of level `isa`.
+    ///
+    /// # Errors
+    /// A level that this machine lacks, rules that are unions of too many
+    /// conjunctions, or too many different tests of protocols and flags.
+    pub fn new(list: &RuleList, lanes: Lanes, isa: Isa) -> Result<Self, LinearError> {
+        cpu::require(isa).map_err(JitError::from)?;
+        let engine = match lanes {
+            Lanes::Packets => "pe-generic",
+            Lanes::Rules => "pe-1",
+        };
+        Ok(Self { table: Table::new(list, engine)?, matcher: Matcher::new(isa)?, lanes })
+    }
+
+    /// Rules of the list.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is no rule.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Inserts `rule` as number `index` of the list, from 0; those from there on
+    /// move up.
+    ///
+    /// # Errors
+    /// An index beyond the end of the list, or a rule that the engine does not
+    /// take; nothing has changed then.
+    pub fn insert(&mut self, index: usize, rule: &Rule) -> Result<(), LinearError> {
+        self.table.insert(index, rule)
+    }
+
+    /// Takes out rule number `index`; those behind it move down.
+    ///
+    /// # Errors
+    /// No such rule.
+    pub fn remove(&mut self, index: usize) -> Result<(), LinearError> {
+        self.table.remove(index)
+    }
+
+    /// Puts `rule` in the place of rule number `index`.
+    ///
+    /// # Errors
+    /// No such rule, or one that the engine does not take; nothing has changed
+    /// then.
+    pub fn replace(&mut self, index: usize, rule: &Rule) -> Result<(), LinearError> {
+        self.table.replace(index, rule)
+    }
+}
+
+impl Engine for Generic {
+    fn classify4(&self, keys: &[Key4], rules: &mut [u32]) {
+        assert_eq!(keys.len(), rules.len(), "a rule for each key");
+        let rows = Rows4 { rows: self.table.ipv4(), tests: self.table.tests() };
+        match self.lanes {
+            Lanes::Packets => self.matcher.many4(rows, keys, rules),
+            Lanes::Rules => self.matcher.one_by_one4(rows, keys, rules),
+        }
+    }
+
+    fn classify6(&self, keys: &[Key6], rules: &mut [u32]) {
+        assert_eq!(keys.len(), rules.len(), "a rule for each key");
+        let rows = Rows6 { rows: self.table.ipv6(), tests: self.table.tests() };
+        match self.lanes {
+            Lanes::Packets => self.matcher.many6(rows, keys, rules),
+            Lanes::Rules => self.matcher.one_by_one6(rows, keys, rules),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+}

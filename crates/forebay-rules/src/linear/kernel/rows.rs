@@ -1,0 +1,371 @@
+//! Rows of rules against packets: the algorithm, over vectors of any width.
+#![allow(unsafe_code, reason = "calls vector code for a level that was checked")]
+
+use forebay_codegen::code::Isa;
+use forebay_jit::{JitError, cpu};
+
+use super::{rows_avx2, rows_avx512};
+use crate::atom::Tests;
+use crate::engine::NO_RULE;
+use crate::linear::table::{Block, Column, Fields, Key, ROWS, Rows};
+use crate::packed::{Key4, Key6};
+
+/// Vectors of 32-bit lanes. To have one is to know that its instructions may
+/// run: only the two functions that make vectors are unsafe.
+///
+/// # Safety
+/// Lanes divide a block's rows.
+pub(super) unsafe trait Lanes: Copy {
+    /// Lanes of a vector.
+    const LANES: usize;
+
+    /// The numbers from `start` on.
+    ///
+    /// # Safety
+    /// The instructions of the type may run, and there are as many numbers as
+    /// lanes.
+    unsafe fn load(start: *const u32) -> Self;
+
+    /// `number` in all lanes.
+    ///
+    /// # Safety
+    /// The instructions of the type may run.
+    unsafe fn splat(number: u32) -> Self;
+
+    /// (`self` ⊕ `value`) ∧ `mask`.
+    fn differing(self, value: Self, mask: Self) -> Self;
+
+    /// For each 16-bit half: how far `self` − `low` exceeds `span`.
+    fn beyond(self, low: Self, span: Self) -> Self;
+
+    /// `self` ∨ `other`.
+    fn or(self, other: Self) -> Self;
+
+    /// `self` ∨ (`one` ∧ `other`).
+    fn or_both(self, one: Self, other: Self) -> Self;
+
+    /// A bit for each lane that is 0.
+    fn zeros(self) -> u32;
+}
+
+/// A vector of one lane.
+#[derive(Clone, Copy)]
+struct Scalar(u32);
+
+// SAFETY: there are no special instructions, and one lane divides everything.
+unsafe impl Lanes for Scalar {
+    const LANES: usize = 1;
+
+    // SAFETY: as the trait says.
+    #[inline(always)]
+    unsafe fn load(start: *const u32) -> Self {
+        // SAFETY: one number, as the trait says.
+        Self(unsafe { start.read() })
+    }
+
+    // SAFETY: as the trait says.
+    #[inline(always)]
+    unsafe fn splat(number: u32) -> Self {
+        Self(number)
+    }
+
+    #[inline(always)]
+    fn differing(self, value: Self, mask: Self) -> Self {
+        Self((self.0 ^ value.0) & mask.0)
+    }
+
+    #[inline(always)]
+    fn beyond(self, low: Self, span: Self) -> Self {
+        let half = |shift: u32| {
+            let [port, low, span] = [self.0, low.0, span.0].map(|word| (word >> shift) as u16);
+            u32::from(port.wrapping_sub(low).saturating_sub(span))
+        };
+        Self(half(0) | half(16))
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[inline(always)]
+    fn or_both(self, one: Self, other: Self) -> Self {
+        Self(self.0 | (one.0 & other.0))
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> u32 {
+        u32::from(self.0 == 0)
+    }
+}
+
+/// Fields of packets or of rows, a vector each.
+#[derive(Clone, Copy)]
+struct Vectors<L, const N: usize> {
+    source: [L; N],
+    destination: [L; N],
+    ports: L,
+    failed: L,
+}
+
+/// What a row asks, as vectors.
+#[derive(Clone, Copy)]
+struct Asked<L, const N: usize> {
+    source: [L; N],
+    source_mask: [L; N],
+    destination: [L; N],
+    destination_mask: [L; N],
+    low: L,
+    span: L,
+    test: L,
+}
+
+impl<L: Lanes, const N: usize> Asked<L, N> {
+    /// `take` of each field.
+    #[inline(always)]
+    fn of(block: &Block<N>, take: impl Fn(&Column) -> L) -> Self {
+        let all = |columns: &[Column; N]| -> [L; N] { std::array::from_fn(|n| take(&columns[n])) };
+        Self {
+            source: all(&block.source),
+            source_mask: all(&block.source_mask),
+            destination: all(&block.destination),
+            destination_mask: all(&block.destination_mask),
+            low: take(&block.low),
+            span: take(&block.span),
+            test: take(&block.test),
+        }
+    }
+
+    /// The lanes in which packet and row match.
+    #[inline(always)]
+    fn met(&self, packet: &Vectors<L, N>) -> u32 {
+        let mut failed = packet.ports.beyond(self.low, self.span);
+        for n in 0..N {
+            let source = packet.source[n].differing(self.source[n], self.source_mask[n]);
+            let destination =
+                packet.destination[n].differing(self.destination[n], self.destination_mask[n]);
+            failed = failed.or(source).or(destination);
+        }
+        failed.or_both(packet.failed, self.test).zeros()
+    }
+}
+
+/// The first matching row for one packet, rows in lanes.
+///
+/// # Safety
+/// The instructions of `L` may run.
+#[inline(always)]
+pub(super) unsafe fn one<L: Lanes, const N: usize>(
+    blocks: &[Block<N>],
+    fields: &Fields<N>,
+) -> Option<usize> {
+    // SAFETY: as the caller promises; a step's lanes are within its block.
+    unsafe {
+        let packet = Vectors {
+            source: std::array::from_fn(|n| L::splat(fields.source[n])),
+            destination: std::array::from_fn(|n| L::splat(fields.destination[n])),
+            ports: L::splat(fields.ports),
+            failed: L::splat(fields.failed),
+        };
+        for (number, block) in blocks.iter().enumerate() {
+            for step in 0..ROWS / L::LANES {
+                let at = step * L::LANES;
+                let asked = Asked::<L, N>::of(block, |column| L::load(column.as_ptr().add(at)));
+                let met = asked.met(&packet);
+                if met != 0 {
+                    return Some(number * ROWS + at + met.trailing_zeros() as usize);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The rules of all keys, one key after another.
+///
+/// # Safety
+/// The instructions of `L` may run.
+#[inline(always)]
+pub(super) unsafe fn one_by_one<L: Lanes, K: Key<N>, const N: usize>(
+    rows: &Rows<N>,
+    tests: &Tests,
+    keys: &[K],
+    rules: &mut [u32],
+) {
+    for (key, rule) in keys.iter().zip(rules) {
+        // SAFETY: as the caller promises.
+        let row = unsafe { one::<L, N>(rows.blocks(), &key.fields(tests)) };
+        *rule = row.map_or(NO_RULE, |row| rows.rule(row));
+    }
+}
+
+/// The most packets of a step of [`many`].
+const MOST: usize = 64;
+
+/// The rules of all keys, `G` vectors of packets at a time.
+///
+/// # Safety
+/// The instructions of `L` may run.
+#[inline(always)]
+pub(super) unsafe fn many<L: Lanes, K: Key<N>, const N: usize, const G: usize>(
+    rows: &Rows<N>,
+    tests: &Tests,
+    keys: &[K],
+    rules: &mut [u32],
+) {
+    const { assert!(G * L::LANES <= MOST) };
+    for (keys, rules) in keys.chunks(G * L::LANES).zip(rules.chunks_mut(G * L::LANES)) {
+        rules.fill(NO_RULE);
+        // SAFETY: as the caller promises.
+        unsafe { step::<L, K, N, G>(rows, tests, keys, rules) };
+    }
+}
+
+/// [`many`] for at most `G` vectors of packets.
+///
+/// # Safety
+/// The instructions of `L` may run.
+#[inline(always)]
+unsafe fn step<L: Lanes, K: Key<N>, const N: usize, const G: usize>(
+    rows: &Rows<N>,
+    tests: &Tests,
+    keys: &[K],
+    rules: &mut [u32],
+) {
+    let mut source = [[0; MOST]; N];
+    let mut destination = [[0; MOST]; N];
+    let mut ports = [0; MOST];
+    let mut failed = [0; MOST];
+    for (at, key) in keys.iter().enumerate().take(MOST) {
+        let fields = key.fields(tests);
+        for n in 0..N {
+            source[n][at] = fields.source[n];
+            destination[n][at] = fields.destination[n];
+        }
+        ports[at] = fields.ports;
+        failed[at] = fields.failed;
+    }
+    // SAFETY: as the caller promises; `G` vectors are within the arrays.
+    unsafe {
+        let packets: [Vectors<L, N>; G] = std::array::from_fn(|group| {
+            let load = |numbers: &[u32; MOST]| L::load(numbers.as_ptr().add(group * L::LANES));
+            Vectors {
+                source: std::array::from_fn(|n| load(&source[n])),
+                destination: std::array::from_fn(|n| load(&destination[n])),
+                ports: load(&ports),
+                failed: load(&failed),
+            }
+        });
+        // A bit for each packet that no row has matched yet.
+        let mut left = u64::MAX >> (MOST - keys.len().clamp(1, MOST));
+        for (number, block) in rows.blocks().iter().enumerate() {
+            for row in 0..ROWS {
+                let asked = Asked::<L, N>::of(block, |column| L::splat(column[row]));
+                let mut met = 0;
+                for (group, packet) in packets.iter().enumerate() {
+                    met |= u64::from(asked.met(packet)) << (group * L::LANES);
+                }
+                met &= left;
+                if met != 0 {
+                    let rule = rows.rule(number * ROWS + row);
+                    left &= !met;
+                    while met != 0 {
+                        rules[met.trailing_zeros() as usize] = rule;
+                        met &= met - 1;
+                    }
+                    if left == 0 {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rows for IPv4 packets.
+#[derive(Clone, Copy)]
+pub(in crate::linear) struct Rows4<'a> {
+    pub(in crate::linear) rows: &'a Rows<1>,
+    pub(in crate::linear) tests: &'a Tests,
+}
+
+/// Rows for IPv6 packets.
+#[derive(Clone, Copy)]
+pub(in crate::linear) struct Rows6<'a> {
+    pub(in crate::linear) rows: &'a Rows<4>,
+    pub(in crate::linear) tests: &'a Tests,
+}
+
+/// Vector code of one level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::linear) struct Matcher {
+    isa: Isa,
+}
+
+/// A call of the leaf for the matcher's level.
+macro_rules! dispatch {
+    ($isa:expr, $function:ident, $rows:expr, $keys:expr, $rules:expr) => {
+        // SAFETY: `Matcher::new` found the level here.
+        unsafe {
+            match $isa {
+                Isa::Scalar => scalar::$function($rows.rows, $rows.tests, $keys, $rules),
+                Isa::Avx2 => rows_avx2::$function($rows.rows, $rows.tests, $keys, $rules),
+                Isa::Avx512Bw | Isa::Avx512Vbmi => {
+                    rows_avx512::$function($rows.rows, $rows.tests, $keys, $rules);
+                }
+            }
+        }
+    };
+}
+
+impl Matcher {
+    /// Code of level `isa`.
+    ///
+    /// # Errors
+    /// A level that this machine lacks.
+    pub(in crate::linear) fn new(isa: Isa) -> Result<Self, JitError> {
+        cpu::require(isa)?;
+        Ok(Self { isa })
+    }
+
+    pub(in crate::linear) fn many4(self, rows: Rows4<'_>, keys: &[Key4], rules: &mut [u32]) {
+        dispatch!(self.isa, many, rows, keys, rules);
+    }
+
+    pub(in crate::linear) fn many6(self, rows: Rows6<'_>, keys: &[Key6], rules: &mut [u32]) {
+        dispatch!(self.isa, many, rows, keys, rules);
+    }
+
+    pub(in crate::linear) fn one_by_one4(self, rows: Rows4<'_>, keys: &[Key4], rules: &mut [u32]) {
+        dispatch!(self.isa, one_by_one, rows, keys, rules);
+    }
+
+    pub(in crate::linear) fn one_by_one6(self, rows: Rows6<'_>, keys: &[Key6], rules: &mut [u32]) {
+        dispatch!(self.isa, one_by_one, rows, keys, rules);
+    }
+}
+
+/// The leaves without vectors.
+mod scalar {
+    use super::{Key, Rows, Scalar, Tests};
+
+    pub(super) fn many<K: Key<N>, const N: usize>(
+        rows: &Rows<N>,
+        tests: &Tests,
+        keys: &[K],
+        rules: &mut [u32],
+    ) {
+        // SAFETY: nothing is asked of the machine.
+        unsafe { super::many::<Scalar, K, N, 4>(rows, tests, keys, rules) };
+    }
+
+    pub(super) fn one_by_one<K: Key<N>, const N: usize>(
+        rows: &Rows<N>,
+        tests: &Tests,
+        keys: &[K],
+        rules: &mut [u32],
+    ) {
+        // SAFETY: nothing is asked of the machine.
+        unsafe { super::one_by_one::<Scalar, K, N>(rows, tests, keys, rules) };
+    }
+}
