@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod atom;
+pub mod choose;
 pub mod counters;
 pub mod engine;
 pub mod key;

@@ -1,0 +1,161 @@
+//! Engines by name, and which of them `auto` takes.
+
+use crate::engine::{Engine, NO_RULE};
+use crate::linear::{Compiled, Generic, Lanes, LinearError, Naive, Pe};
+use crate::matching::Decision;
+use crate::rule::RuleList;
+use crate::tree::{Tree, TreeError};
+use forebay_codegen::code::{Backend, Isa};
+use std::fmt;
+use std::str::FromStr;
+
+/// The longest list for which `auto` takes `pe`. Measured: the time of `pe`
+/// grows with the rules and meets that of `tree`, which hardly does, between
+/// 256 and 512 rules; and `pe` has to be compiled.
+pub const MOST_LINEAR: usize = 256;
+
+/// An engine's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineName {
+    /// Rule by rule, field by field.
+    Naive,
+    /// Compiled, a packet after another.
+    List,
+    /// Compiled, all rules at once for hundreds of packets.
+    Pe,
+    /// A table of rules, packets in lanes.
+    PeGeneric,
+    /// A table of rules, rules in lanes.
+    PeOne,
+    /// Compiled, several packets in flight.
+    Ems,
+    /// The classifier for large lists.
+    Tree,
+    /// What is taken for the fastest.
+    Auto,
+}
+
+/// A name that no engine has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown engine '{name}', expected one of {}",
+    EngineName::ALL.map(EngineName::name).join(", ")
+)]
+pub struct UnknownEngine {
+    /// The name.
+    pub name: String,
+}
+
+/// A list that cannot be matched with the engine asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// A linear engine does not take it.
+    #[error(transparent)]
+    Linear(#[from] LinearError),
+    /// `tree` does not take it.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+}
+
+impl EngineName {
+    /// All names.
+    pub const ALL: [Self; 8] = [
+        Self::Naive,
+        Self::List,
+        Self::Pe,
+        Self::PeGeneric,
+        Self::PeOne,
+        Self::Ems,
+        Self::Tree,
+        Self::Auto,
+    ];
+
+    /// The name that users give it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Naive => "naive",
+            Self::List => "list",
+            Self::Pe => "pe",
+            Self::PeGeneric => "pe-generic",
+            Self::PeOne => "pe-1",
+            Self::Ems => "ems",
+            Self::Tree => "tree",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// Makes `list` ready for matching with the instructions of `isa`.
+    ///
+    /// # Errors
+    /// If the engine does not take the list. `auto` takes every list of which
+    /// each rule is small enough.
+    ///
+    /// # Panics
+    /// If this machine has not got `isa`.
+    pub fn build(self, list: &RuleList, isa: Isa) -> Result<Box<dyn Engine>, EngineError> {
+        Ok(match self {
+            Self::Naive => Box::new(Naive::new(list)?),
+            Self::List => Box::new(Compiled::new(list, Backend::List, isa)?),
+            Self::Pe => Box::new(Pe::new(list, isa)?),
+            Self::PeGeneric => Box::new(Generic::new(list, Lanes::Packets, isa)?),
+            Self::PeOne => Box::new(Generic::new(list, Lanes::Rules, isa)?),
+            Self::Ems => Box::new(Compiled::new(list, Backend::Ems, isa)?),
+            Self::Tree => Box::new(Tree::new(list, isa)?),
+            Self::Auto => return automatic(list, isa),
+        })
+    }
+}
+
+/// `pe` for short lists, if the machine and the list suit it, else `tree`.
+fn automatic(list: &RuleList, isa: Isa) -> Result<Box<dyn Engine>, EngineError> {
+    if list.rules.len() <= MOST_LINEAR
+        && isa >= Isa::Avx2
+        && let Ok(pe) = Pe::new(list, isa)
+    {
+        return Ok(Box::new(pe));
+    }
+    Ok(Box::new(Tree::new(list, isa)?))
+}
+
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = UnknownEngine;
+
+    fn from_str(name: &str) -> Result<Self, UnknownEngine> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|engine| engine.name() == name)
+            .ok_or_else(|| UnknownEngine { name: name.to_owned() })
+    }
+}
+
+impl RuleList {
+    /// What an engine's answer says of a packet.
+    ///
+    /// # Panics
+    /// If `rule` is neither an index of the list nor [`NO_RULE`].
+    #[must_use]
+    pub fn decision(&self, rule: u32) -> Decision {
+        let rule = (rule != NO_RULE).then_some(rule as usize);
+        Decision { rule, action: rule.map_or(self.default, |index| self.rules[index].action) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_as_they_are_written() {
+        for engine in EngineName::ALL {
+            assert_eq!(engine.name().parse(), Ok(engine));
+        }
+        let error = "fast".parse::<EngineName>().unwrap_err().to_string();
+        assert!(error.starts_with("unknown engine 'fast', expected one of naive, list"), "{error}");
+    }
+}
