@@ -4,6 +4,8 @@ use forebay_balance::Assignment;
 use forebay_jit::{FilterError, FilterSet};
 use forebay_packet::Batch;
 
+use crate::stages::Ruling;
+
 /// What a stage never does to packets. The tests of this crate hold every stage to
 /// its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +21,12 @@ pub struct Promises {
 
 /// What may be changed while packets flow. A stage takes what concerns it; nothing
 /// stands for "as before".
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Settings {
     /// A new filter.
     pub filter: Option<FilterSet>,
+    /// A new rule list.
+    pub rules: Option<Ruling>,
     /// A new bucket table.
     pub assignment: Option<Assignment>,
 }

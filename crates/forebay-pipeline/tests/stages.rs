@@ -4,8 +4,9 @@ mod support;
 
 use forebay_balance::Assignment;
 use forebay_packet::Batch;
-use forebay_pipeline::stages::{Balance, Filter, Fragments, Limit, Window};
+use forebay_pipeline::stages::{Balance, Filter, Fragments, Limit, Rules, Ruling, Window};
 use forebay_pipeline::{Chain, Settings, Stage};
+use forebay_rules::choose::EngineName;
 use support::*;
 
 fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
@@ -13,11 +14,21 @@ fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
     vec![
         Box::new(|| Box::new(Filter::new(filter_set("udp src port 1")))),
         Box::new(|| Box::new(Filter::judge_only(filter_set("udp src port 1")))),
+        Box::new(|| Box::new(Rules::new(ruling("udp * 1-40000")))),
+        Box::new(|| Box::new(Rules::judge_only(ruling("udp * 1-40000")))),
         Box::new(|| Box::new(classify())),
         Box::new(|| Box::new(Fragments::new(Window::OFFLINE))),
         Box::new(move || Box::new(Balance::new(assignment.clone()))),
         Box::new(|| Box::new(Limit::new(700))),
     ]
+}
+
+/// A list of one rule that passes what has this protocol and these ports.
+fn ruling(what: &str) -> Ruling {
+    let text = format!("ip filter 1 pass * * {what}");
+    let list = forebay_rules::language::yamaha::parse(&text).unwrap().ascending();
+    let engine = EngineName::Auto.build(&list, forebay_jit::cpu::detect()).unwrap();
+    Ruling::new(list.into(), engine)
 }
 
 /// Runs one stage, by hand, over classified batches.
@@ -109,6 +120,7 @@ fn the_filter_drops_what_does_not_match_and_says_so() {
 fn settings_take_effect_between_batches_and_lose_nothing() {
     let mut chain = Chain::new()
         .with(Filter::new(filter_set("udp src port 1")))
+        .with(Rules::new(ruling("udp")))
         .with(classify())
         .with(Balance::new(Assignment::of_weights(&[1]).unwrap()));
     let input = traffic(512);
@@ -117,10 +129,15 @@ fn settings_take_effect_between_batches_and_lose_nothing() {
     chain.reload(&Settings {
         filter: Some(filter_set("udp")),
         assignment: Some(Assignment::of_weights(&[1, 1]).unwrap()),
+        ..Settings::default()
     });
     let after = through(&mut chain, batches(&input, 256));
     assert_eq!(packets(&after).len(), 512);
     assert!(after.iter().any(|batch| batch.output.contains(&1)));
+    chain.reload(&Settings { rules: Some(ruling("tcp")), ..Settings::default() });
+    assert!(packets(&through(&mut chain, batches(&input, 256))).is_empty());
+    let rejected = &chain.rows()[1].drops[0];
+    assert_eq!((rejected.name, rejected.packets), ("rejected", 512));
     assert!(chain.rows().iter().all(|row| row.closes()));
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay_rules::choose::EngineName;
 
 /// A packet broker: filters captures, finds their flows, and splits them over
 /// sensors so that each gets whole flows.
@@ -39,6 +41,8 @@ pub enum Verb {
     Split(SplitArgs),
     /// List the flows of a capture
     Flows(FlowsArgs),
+    /// Check ordered rule lists, match packets against them, explain and import them
+    Rules(RulesArgs),
     /// Make a capture of synthetic traffic
     Gen(GenArgs),
     /// Write the manual pages
@@ -234,6 +238,12 @@ pub struct SplitArgs {
     /// What runs the filter
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
+    /// Split only what these rules pass, and what is not IP
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// The list of the rules' file, as interface and direction: lan1:in
+    #[arg(long, value_name = "NAME", requires = "rules")]
+    pub list: Option<String>,
     /// What must stay together
     #[arg(long, value_enum, default_value_t = SplitKey::FiveTuple)]
     pub key: SplitKey,
@@ -295,6 +305,111 @@ pub enum FlowFormat {
     Json,
 }
 
+/// `forebay rules`.
+#[derive(Debug, Args)]
+pub struct RulesArgs {
+    /// What to do with the list
+    #[command(subcommand)]
+    pub verb: RulesVerb,
+}
+
+/// The verbs of `forebay rules`.
+#[derive(Debug, Subcommand)]
+pub enum RulesVerb {
+    /// Find rules that never decide, or contradict others
+    ///
+    /// Exits with 1 if the file cannot be read as rules, or if a rule can never do what it says.
+    Check(RulesCheckArgs),
+    /// Find the first rule that matches each packet
+    Match(RulesMatchArgs),
+    /// Say which rule decides about a packet, and why the earlier ones do not
+    Explain(RulesExplainArgs),
+    /// Print a list of another language as ours
+    Import(RulesImportArgs),
+}
+
+/// A rule list.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// The rules, as YAMAHA RT routers write them; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The list, as interface and direction: lan1:in. Needed where the file applies several
+    #[arg(long, value_name = "NAME")]
+    pub list: Option<String>,
+}
+
+/// `forebay rules check`.
+#[derive(Debug, Args)]
+pub struct RulesCheckArgs {
+    /// The rules
+    #[command(flatten)]
+    pub list: ListArgs,
+    /// Tell also what is usual and seldom wrong, as exceptions before a general rule
+    #[arg(long)]
+    pub notes: bool,
+}
+
+/// `forebay rules match`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("packets").required(true))]
+pub struct RulesMatchArgs {
+    /// The rules
+    #[command(flatten)]
+    pub list: ListArgs,
+    /// The packets of a capture; `-` is standard input
+    #[arg(short, long, value_name = "PCAP", group = "packets")]
+    pub read: Option<PathBuf>,
+    /// The headers of a ClassBench trace
+    #[arg(long, value_name = "TRACE", group = "packets")]
+    pub trace: Option<PathBuf>,
+    /// What finds the rule
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = engine_names())]
+    pub engine: EngineName,
+    /// Print for each packet the number of the rule, `-` for the default, one a line
+    #[arg(long)]
+    pub verdicts: bool,
+}
+
+/// `forebay rules explain`.
+#[derive(Debug, Args)]
+pub struct RulesExplainArgs {
+    /// The rules
+    #[command(flatten)]
+    pub list: ListArgs,
+    /// The packet: 'tcp 10.0.0.1:1234 > 10.0.0.2:80 ack'
+    #[arg(long, value_name = "PACKET")]
+    pub packet: String,
+}
+
+/// `forebay rules import`.
+#[derive(Debug, Args)]
+pub struct RulesImportArgs {
+    /// The language of the file
+    #[arg(long, value_enum, value_name = "LANGUAGE")]
+    pub from: RuleLanguage,
+    /// The file; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The list by its name in the file: an access list's, a chain's. Needed where there are several
+    #[arg(long, value_name = "NAME")]
+    pub list: Option<String>,
+    /// The rules are for IPv6, as ip6tables-save prints them
+    #[arg(long)]
+    pub ipv6: bool,
+}
+
+/// Languages that rule lists are imported from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RuleLanguage {
+    /// Filter sets of ClassBench
+    Classbench,
+    /// Extended access lists of Cisco IOS
+    Cisco,
+    /// What iptables-save or ip6tables-save prints
+    Iptables,
+}
+
 /// `forebay gen`.
 #[derive(Debug, Args)]
 pub struct GenArgs {
@@ -343,6 +458,12 @@ fn parse_hash_key(text: &str) -> Result<forebay_packet::HashKey, String> {
     }
     let half = |part: &str| u64::from_str_radix(part, 16).map_err(|_| expected.to_owned());
     Ok(forebay_packet::HashKey([half(&text[..16])?, half(&text[16..])?]))
+}
+
+/// The names of the engines of rule lists.
+fn engine_names() -> impl TypedValueParser<Value = EngineName> {
+    PossibleValuesParser::new(EngineName::ALL.map(EngineName::name))
+        .try_map(|name| name.parse::<EngineName>())
 }
 
 #[cfg(test)]

@@ -33,6 +33,25 @@ pub enum Failure {
     /// A capture cannot be read or written.
     #[error("{0}")]
     Capture(#[from] forebay_io::Error),
+    /// A rule list cannot be read.
+    #[error("{file}:{}: found {}, expected {}", error.line, error.found, error.expected)]
+    Rules {
+        /// The file.
+        file: String,
+        /// The line and what is wrong with it.
+        error: forebay_rules::ParseError,
+    },
+    /// A rule list is not what the engine takes.
+    #[error("{0}")]
+    Engine(#[from] forebay_rules::choose::EngineError),
+    /// Rules that can never do what they say.
+    #[error("{file}: {errors} error{}", if *errors == 1 { "" } else { "s" })]
+    Findings {
+        /// The file.
+        file: String,
+        /// How many such rules it has.
+        errors: usize,
+    },
     /// A stage of the pipeline failed.
     #[error("{0}")]
     Stage(StageError),

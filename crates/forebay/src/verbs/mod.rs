@@ -5,6 +5,7 @@ mod filter;
 mod flows;
 mod gen_traffic;
 mod manual;
+mod rules;
 mod split;
 
 use crate::cli::{Cli, Verb};
@@ -20,6 +21,7 @@ pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Verb::Compile(args) => compile::run(cli, args),
         Verb::Split(args) => split::run(cli, args),
         Verb::Flows(args) => flows::run(cli, args),
+        Verb::Rules(args) => rules::run(cli, args),
         Verb::Gen(args) => gen_traffic::run(cli, args),
         Verb::Man(args) => manual::write_pages(&args.out),
         Verb::Completions(args) => manual::print_completions(args.shell),

@@ -13,10 +13,11 @@ use forebay_balance::{Assignment, MAX_SENSORS};
 use forebay_io::ReadOptions;
 use forebay_jit::FilterSet;
 use forebay_packet::{Affinity, Decoder, HashKey};
-use forebay_pipeline::stages::{Balance, Classify, Filter, Fragments, Window};
+use forebay_pipeline::stages::{Balance, Classify, Filter, Fragments, Rules, Ruling, Window};
 use forebay_pipeline::{Chain, FlowTable, Run};
+use forebay_rules::choose::EngineName;
 
-use crate::cli::{Cli, SplitArgs, SplitKey};
+use crate::cli::{Cli, ListArgs, SplitArgs, SplitKey};
 use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{Input, compiler_options, decode_options, print, print_json, processors};
@@ -38,9 +39,10 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     if let Some(programs) = &mut programs {
         programs.prepare(input.first_interfaces())?;
     }
+    let ruling = ruling(cli, args)?;
     input.watch_signals()?;
     let mut outputs = Outputs::in_folder(&args.output, weights.len(), &args.read, args.force)?;
-    let workers = input.workers(chains(args, programs.as_ref()));
+    let workers = input.workers(chains(args, programs.as_ref(), ruling.as_ref()));
     let serial =
         Chain::new().with(Fragments::new(Window::OFFLINE)).with(Balance::new(assignment.clone()));
     let mut flows = FlowTable::with_limit(RECORDED_FLOWS);
@@ -117,7 +119,18 @@ fn weights(args: &SplitArgs) -> Result<Vec<u32>, Failure> {
     }
 }
 
-fn chains(args: &SplitArgs, programs: Option<&FilterSet>) -> Vec<Chain> {
+/// The rules to hold packets against, if any are given.
+fn ruling(cli: &Cli, args: &SplitArgs) -> Result<Option<Ruling>, Failure> {
+    let Some(rules) = &args.rules else { return Ok(None) };
+    let streams = [&args.read, rules].iter().filter(|path| path.as_os_str() == "-").count();
+    if streams > 1 {
+        return Err(Failure::Usage("the capture or the rules can be `-`, not both".to_owned()));
+    }
+    let list = ListArgs { file: rules.clone(), list: args.list.clone() };
+    super::rules::ruling_of(cli, &list, EngineName::Auto).map(Some)
+}
+
+fn chains(args: &SplitArgs, programs: Option<&FilterSet>, ruling: Option<&Ruling>) -> Vec<Chain> {
     let affinity = match args.key {
         SplitKey::FiveTuple => Affinity::FiveTuple,
         SplitKey::IpPair => Affinity::IpPair,
@@ -128,6 +141,10 @@ fn chains(args: &SplitArgs, programs: Option<&FilterSet>) -> Vec<Chain> {
         let chain = match programs {
             Some(programs) => Chain::new().with(Filter::new(programs.clone())),
             None => Chain::new(),
+        };
+        let chain = match ruling {
+            Some(ruling) => chain.with(Rules::new(ruling.clone())),
+            None => chain,
         };
         chain.with(Classify::new(decoder, hash_key))
     };

@@ -83,6 +83,12 @@ impl Outcome<'_> {
         if let Some(filter) = &args.filter {
             add("filter", filter.clone());
         }
+        if let Some(rules) = &args.rules {
+            add("rules", rules.display().to_string());
+        }
+        if let Some(list) = &args.list {
+            add("list", list.clone());
+        }
         let key = match args.key {
             SplitKey::FiveTuple => "5tuple",
             SplitKey::IpPair => "ip-pair",

@@ -1,0 +1,162 @@
+//! Holds packets against a rule list.
+
+use std::sync::Arc;
+
+use forebay_packet::Batch;
+use forebay_rules::engine::{Engine, NO_RULE};
+use forebay_rules::packed::{Key4, Key6, Packed};
+use forebay_rules::{Action, Key, RuleList};
+
+use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+
+/// Stands in a verdict for a packet that no rule list is for: it is not IP, or
+/// its addresses were not captured.
+pub const NOT_IP: u32 = NO_RULE - 1;
+
+/// A list and the engine that finds the first rule that matches.
+#[derive(Clone)]
+pub struct Ruling {
+    engine: Arc<dyn Engine>,
+    list: Arc<RuleList>,
+}
+
+impl Ruling {
+    /// `engine` was built of `list`.
+    #[must_use]
+    pub fn new(list: Arc<RuleList>, engine: Box<dyn Engine>) -> Self {
+        Self { engine: engine.into(), list }
+    }
+
+    /// The list.
+    #[must_use]
+    pub fn list(&self) -> &RuleList {
+        &self.list
+    }
+
+    /// The index of the first rule that matches each key, or [`NO_RULE`].
+    #[must_use]
+    pub fn decide(&self, keys: &[Key]) -> Vec<u32> {
+        let mut keyed = Keyed::default();
+        keys.iter().enumerate().for_each(|(i, key)| keyed.push(key, i));
+        let mut rules = vec![NO_RULE; keys.len()];
+        keyed.judge(&*self.engine, &mut rules);
+        rules
+    }
+
+    fn rejects(&self, verdict: u32) -> bool {
+        verdict != NOT_IP && self.list.decision(verdict).action == Action::Reject
+    }
+}
+
+/// Keys by family, with the packets they are of, and room for their rules.
+#[derive(Default)]
+struct Keyed {
+    v4: (Vec<Key4>, Vec<usize>),
+    v6: (Vec<Key6>, Vec<usize>),
+    rules: Vec<u32>,
+}
+
+impl Keyed {
+    fn clear(&mut self) {
+        self.v4.0.clear();
+        self.v4.1.clear();
+        self.v6.0.clear();
+        self.v6.1.clear();
+    }
+
+    fn push(&mut self, key: &Key, packet: usize) {
+        match Packed::from(key) {
+            Packed::V4(key) => {
+                self.v4.0.push(key);
+                self.v4.1.push(packet);
+            }
+            Packed::V6(key) => {
+                self.v6.0.push(key);
+                self.v6.1.push(packet);
+            }
+        }
+    }
+
+    /// Sets the verdicts of the packets that have a key.
+    fn judge(&mut self, engine: &dyn Engine, verdict: &mut [u32]) {
+        let rules = &mut self.rules;
+        rules.clear();
+        rules.resize(self.v4.0.len(), NO_RULE);
+        engine.classify4(&self.v4.0, rules);
+        self.v4.1.iter().zip(&*rules).for_each(|(&packet, &rule)| verdict[packet] = rule);
+        rules.clear();
+        rules.resize(self.v6.0.len(), NO_RULE);
+        engine.classify6(&self.v6.0, rules);
+        self.v6.1.iter().zip(&*rules).for_each(|(&packet, &rule)| verdict[packet] = rule);
+    }
+}
+
+/// Sets each packet's verdict to the index of the first rule that matches, to
+/// [`NO_RULE`] where the default decides, or to [`NOT_IP`]; and drops what the
+/// list rejects. Packets that are not IP pass.
+pub struct Rules {
+    ruling: Ruling,
+    drops: bool,
+    keyed: Keyed,
+}
+
+impl Rules {
+    /// Drops what `ruling` rejects.
+    #[must_use]
+    pub fn new(ruling: Ruling) -> Self {
+        Self { drops: true, ..Self::judge_only(ruling) }
+    }
+
+    /// Sets verdicts only.
+    #[must_use]
+    pub fn judge_only(ruling: Ruling) -> Self {
+        Self { ruling, drops: false, keyed: Keyed::default() }
+    }
+
+    fn judge(&mut self, batch: &mut Batch) {
+        self.keyed.clear();
+        for i in batch.live().iter() {
+            if let Some(key) = Key::of_packet(batch.interface(i).link, batch.packet(i)) {
+                self.keyed.push(&key, i);
+            }
+        }
+        batch.verdict.clear();
+        batch.verdict.resize(batch.len(), NOT_IP);
+        self.keyed.judge(&*self.ruling.engine, &mut batch.verdict);
+    }
+}
+
+impl Stage for Rules {
+    fn name(&self) -> &'static str {
+        "rules"
+    }
+
+    fn drop_names(&self) -> &'static [&'static str] {
+        &["rejected"]
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
+    }
+
+    fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        self.judge(&mut batch);
+        if self.drops {
+            let before = batch.live().count();
+            for i in batch.live().iter() {
+                if self.ruling.rejects(batch.verdict[i]) {
+                    batch.drop_packet(i);
+                }
+            }
+            out.dropped(0, (before - batch.live().count()) as u64);
+        }
+        out.emit(batch);
+        Ok(())
+    }
+
+    fn reload(&mut self, settings: &Settings) {
+        if let Some(ruling) = &settings.rules {
+            self.ruling = ruling.clone();
+        }
+    }
+}

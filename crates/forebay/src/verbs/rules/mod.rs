@@ -1,0 +1,171 @@
+//! `forebay rules`: ordered rule lists, checked, matched, explained, imported.
+
+mod check;
+mod explain;
+mod import;
+mod packets;
+mod tally;
+
+use std::path::Path;
+use std::{fs, io};
+
+use forebay_pipeline::stages::Ruling;
+use forebay_rules::choose::EngineName;
+use forebay_rules::language::yamaha::{self, Document};
+use forebay_rules::{Action, Family, ParseError, Rule, RuleList};
+use serde_json::{Value, json};
+
+use crate::cli::{Cli, ListArgs, RulesArgs, RulesVerb};
+use crate::failure::Failure;
+use crate::input::file_failure;
+
+pub fn run(cli: &Cli, args: &RulesArgs) -> Result<(), Failure> {
+    match &args.verb {
+        RulesVerb::Check(args) => check::run(cli, args),
+        RulesVerb::Match(args) => packets::run(cli, args),
+        RulesVerb::Explain(args) => explain::run(cli, args),
+        RulesVerb::Import(args) => import::run(cli, args),
+    }
+}
+
+/// One of a file's lists.
+struct NamedList {
+    /// Its name in the file; none if the file names none and all its rules are
+    /// one list.
+    name: Option<String>,
+    rules: RuleList,
+}
+
+/// A file of rules in our own language.
+struct RuleFile {
+    name: String,
+    document: Document,
+}
+
+impl RuleFile {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let document = yamaha::parse(&read_text(path)?).map_err(|error| unreadable(path, error))?;
+        Ok(Self { name: file_name(path), document })
+    }
+
+    /// The lists that the file applies, or the one that all its filters are.
+    fn lists(&self) -> Vec<NamedList> {
+        let named = |name: &str| {
+            let rules = self.document.list(name)?;
+            Some(NamedList { name: Some(name.to_owned()), rules })
+        };
+        let lists: Vec<_> = self.document.names().filter_map(named).collect();
+        if lists.is_empty() {
+            return vec![NamedList { name: None, rules: self.document.ascending() }];
+        }
+        lists
+    }
+}
+
+/// The list that the options choose.
+fn one_list(args: &ListArgs) -> Result<NamedList, Failure> {
+    let file = RuleFile::read(&args.file)?;
+    only(&file.name, asked(&file.name, file.lists(), args.list.as_deref())?)
+}
+
+/// The list that `split` is to hold packets against.
+pub fn ruling_of(cli: &Cli, args: &ListArgs, engine: EngineName) -> Result<Ruling, Failure> {
+    ruling(cli, one_list(args)?.rules, engine)
+}
+
+/// A list made ready for matching.
+fn ruling(cli: &Cli, list: RuleList, engine: EngineName) -> Result<Ruling, Failure> {
+    let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let built = engine.build(&list, isa)?;
+    Ok(Ruling::new(list.into(), built))
+}
+
+/// The lists of that name; all where none is asked for.
+fn asked(file: &str, lists: Vec<NamedList>, name: Option<&str>) -> Result<Vec<NamedList>, Failure> {
+    let Some(name) = name else { return Ok(lists) };
+    let names = names(&lists);
+    let chosen: Vec<_> =
+        lists.into_iter().filter(|list| list.name.as_deref() == Some(name)).collect();
+    if !chosen.is_empty() {
+        return Ok(chosen);
+    }
+    let there = match names.as_str() {
+        "" => "names no list, so that all its rules are one".to_owned(),
+        names => format!("has {names}"),
+    };
+    Err(Failure::Usage(format!("--list {name}: no such list: {file} {there}")))
+}
+
+/// The one list, where there are no others to choose from.
+fn only(file: &str, mut lists: Vec<NamedList>) -> Result<NamedList, Failure> {
+    match (lists.pop(), lists.is_empty()) {
+        (Some(list), true) => Ok(list),
+        (None, _) => Err(Failure::Usage(format!("{file}: no list of rules is in it"))),
+        (Some(last), false) => {
+            lists.push(last);
+            let names = names(&lists);
+            Err(Failure::Usage(format!("{file} has several lists: choose with --list: {names}")))
+        }
+    }
+}
+
+/// The lists' names, for messages.
+fn names(lists: &[NamedList]) -> String {
+    let mut names: Vec<_> = lists.iter().filter_map(|list| list.name.as_deref()).collect();
+    names.dedup();
+    names.join(", ")
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let text = match path.to_str() {
+        Some("-") => io::read_to_string(io::stdin().lock()),
+        _ => fs::read_to_string(path),
+    };
+    text.map_err(|source| file_failure("read", path, source))
+}
+
+fn file_name(path: &Path) -> String {
+    match path.to_str() {
+        Some("-") => "standard input".to_owned(),
+        _ => path.display().to_string(),
+    }
+}
+
+fn unreadable(path: &Path, error: ParseError) -> Failure {
+    Failure::Rules { file: file_name(path), error }
+}
+
+fn action_name(action: Action) -> &'static str {
+    match action {
+        Action::Pass => "pass",
+        Action::Reject => "reject",
+    }
+}
+
+/// A rule as a table refers to it.
+fn rule_name(rule: &Rule) -> String {
+    match rule.family {
+        Family::Ipv4 => rule.number.to_string(),
+        Family::Ipv6 => format!("IPv6 {}", rule.number),
+    }
+}
+
+/// What identifies a rule of a list.
+fn rule_json(rule: &Rule) -> Value {
+    json!({"family": family_name(rule.family), "number": rule.number})
+}
+
+/// The same with the rule's text.
+fn rule_text_json(rule: &Rule) -> Value {
+    let mut object = rule_json(rule);
+    object["text"] = json!(rule.to_string());
+    object
+}
+
+fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::Ipv4 => "ipv4",
+        Family::Ipv6 => "ipv6",
+    }
+}

@@ -1,0 +1,117 @@
+//! `forebay rules match`: the first rule that matches each packet of a capture, or
+//! each header of a trace.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use forebay_io::ReadOptions;
+use forebay_packet::Batch;
+use forebay_pipeline::stages::Rules;
+use forebay_pipeline::{Chain, Ledger, LedgerRow};
+use forebay_rules::Key;
+use forebay_rules::language::classbench;
+
+use super::tally::Tally;
+use super::{NamedList, one_list, ruling, unreadable};
+use crate::cli::{Cli, RulesMatchArgs};
+use crate::ending::conclude;
+use crate::failure::Failure;
+use crate::input::{Input, file_failure, processors};
+
+/// Headers of a trace that are looked up together.
+const HEADERS: usize = 4096;
+
+pub fn run(cli: &Cli, args: &RulesMatchArgs) -> Result<(), Failure> {
+    let streams = [Some(&args.list.file), args.read.as_ref(), args.trace.as_ref()];
+    if streams.into_iter().flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
+        return Err(Failure::Usage("the rules or the packets can be `-`, not both".to_owned()));
+    }
+    let list = one_list(&args.list)?;
+    match (&args.read, &args.trace) {
+        (Some(capture), _) => match_capture(cli, args, list, capture),
+        (None, Some(trace)) => match_trace(cli, args, list, trace),
+        (None, None) => Err(Failure::Usage("give packets with -r or --trace".to_owned())),
+    }
+}
+
+fn match_capture(
+    cli: &Cli,
+    args: &RulesMatchArgs,
+    list: NamedList,
+    capture: &Path,
+) -> Result<(), Failure> {
+    let streams = args.verdicts && !cli.json;
+    // A bar would be drawn between the lines of the results.
+    let mut input = Input::open(capture, &ReadOptions::default(), cli.quiet || streams)?;
+    input.watch_signals()?;
+    let ruling = ruling(cli, list.rules.clone(), args.engine)?;
+    let chain = || Chain::new().with(Rules::judge_only(ruling.clone()));
+    let workers = input.workers((0..processors()).map(|_| chain()).collect());
+    let mut tally = Tally::new(cli, list, true, args.verdicts);
+    let run = forebay_pipeline::run(workers, Chain::new(), |batch: &Batch| {
+        batch.live().iter().try_for_each(|i| tally.count(batch.verdict[i], batch.wire_len(i)))
+    });
+    drop(input);
+    let failure = run.error.map(Failure::from);
+    let shown = tally.show(cli, &run.ledger, failure.as_ref());
+    conclude(&run.ledger, cli, failure, shown)
+}
+
+fn match_trace(
+    cli: &Cli,
+    args: &RulesMatchArgs,
+    list: NamedList,
+    trace: &Path,
+) -> Result<(), Failure> {
+    let mut lines: Box<dyn BufRead> = if trace.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(trace).map_err(|source| file_failure("read", trace, source))?;
+        Box::new(BufReader::new(file))
+    };
+    let ruling = ruling(cli, list.rules.clone(), args.engine)?;
+    let mut tally = Tally::new(cli, list, false, args.verdicts);
+    let mut keys = Vec::new();
+    let (mut line, mut packets, mut failure) = (0, 0, None);
+    loop {
+        keys.clear();
+        let read = read_headers(&mut lines, &mut line, &mut keys, trace);
+        let rules = ruling.decide(&keys);
+        packets += rules.len() as u64;
+        let counted = rules.iter().try_for_each(|&rule| tally.count(rule, 0));
+        match read.and_then(|more| counted.map(|()| more)) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    let rows = ["read", "rules"].map(|stage| LedgerRow::passed(stage, packets));
+    let ledger = Ledger { rows: rows.to_vec() };
+    let shown = tally.show(cli, &ledger, failure.as_ref());
+    conclude(&ledger, cli, failure, shown)
+}
+
+/// Reads some headers; says whether there may be more.
+fn read_headers(
+    lines: &mut dyn BufRead,
+    line: &mut usize,
+    keys: &mut Vec<Key>,
+    trace: &Path,
+) -> Result<bool, Failure> {
+    let mut text = String::new();
+    while keys.len() < HEADERS {
+        text.clear();
+        *line += 1;
+        let read = lines.read_line(&mut text);
+        if read.map_err(|source| file_failure("read", trace, source))? == 0 {
+            return Ok(false);
+        }
+        let header = classbench::parse_header(*line, &text);
+        keys.extend(header.map_err(|error| unreadable(trace, error))?);
+    }
+    Ok(true)
+}

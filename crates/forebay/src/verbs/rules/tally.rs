@@ -1,0 +1,159 @@
+//! What a list did to packets: a verdict for each, or sums for each rule.
+
+use std::io::{self, BufWriter, Write as _};
+
+use forebay_pipeline::Ledger;
+use forebay_rules::engine::NO_RULE;
+use serde_json::{Value, json};
+
+use super::{NamedList, action_name, rule_name, rule_text_json};
+use crate::cli::Cli;
+use crate::failure::Failure;
+use crate::input::{print, print_json};
+use crate::show::{Colour, Column, Table, human, terminal_columns};
+use forebay_pipeline::stages::NOT_IP;
+
+/// Packets and the bytes they had on the wire.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    packets: u64,
+    bytes: u64,
+}
+
+/// Takes verdicts in the order of the packets.
+pub struct Tally {
+    list: NamedList,
+    /// By rule.
+    sums: Vec<Sum>,
+    default: Sum,
+    not_ip: Sum,
+    /// Whether packets have lengths.
+    has_bytes: bool,
+    verdicts: Verdicts,
+}
+
+/// What becomes of single verdicts.
+enum Verdicts {
+    Summed,
+    Printed(BufWriter<io::Stdout>),
+    Collected(Vec<Option<u32>>),
+}
+
+impl Tally {
+    pub fn new(cli: &Cli, list: NamedList, has_bytes: bool, verdicts: bool) -> Self {
+        let verdicts = match (verdicts, cli.json) {
+            (false, _) => Verdicts::Summed,
+            (true, true) => Verdicts::Collected(Vec::new()),
+            (true, false) => Verdicts::Printed(BufWriter::with_capacity(1 << 16, io::stdout())),
+        };
+        let sums = vec![Sum::default(); list.rules.rules.len()];
+        let (default, not_ip) = (Sum::default(), Sum::default());
+        Self { list, sums, default, not_ip, has_bytes, verdicts }
+    }
+
+    /// Counts a packet of that verdict.
+    pub fn count(&mut self, verdict: u32, bytes: u32) -> Result<(), Failure> {
+        let index = verdict as usize;
+        let sum = match verdict {
+            NO_RULE => &mut self.default,
+            NOT_IP => &mut self.not_ip,
+            _ => &mut self.sums[index],
+        };
+        sum.packets += 1;
+        sum.bytes += u64::from(bytes);
+        let number = self.list.rules.rules.get(index).map(|rule| rule.number);
+        match (&mut self.verdicts, number) {
+            (Verdicts::Summed, _) => Ok(()),
+            (Verdicts::Collected(collected), number) => {
+                collected.push(number);
+                Ok(())
+            }
+            (Verdicts::Printed(out), Some(number)) => writeln!(out, "{number}"),
+            (Verdicts::Printed(out), None) => writeln!(out, "-"),
+        }
+        .map_err(Failure::Stdout)
+    }
+
+    /// Shows the result.
+    pub fn show(
+        self,
+        cli: &Cli,
+        ledger: &Ledger,
+        failure: Option<&Failure>,
+    ) -> Result<(), Failure> {
+        if cli.json {
+            return print_json(&self.json(ledger, failure));
+        }
+        if let Verdicts::Printed(mut out) = self.verdicts {
+            return out.flush().map_err(Failure::Stdout);
+        }
+        let text = self.table().render(terminal_columns(io::stdout()), Colour::stdout());
+        print(|out| out.write_all(text.as_bytes()))
+    }
+
+    fn hit(&self) -> impl Iterator<Item = (usize, &Sum)> {
+        self.sums.iter().enumerate().filter(|(_, sum)| sum.packets > 0)
+    }
+
+    fn json(&self, ledger: &Ledger, failure: Option<&Failure>) -> Value {
+        let with_sum = |mut object: Value, sum: &Sum| {
+            object["packets"] = json!(sum.packets);
+            if self.has_bytes {
+                object["bytes"] = json!(sum.bytes);
+            }
+            object
+        };
+        let action = action_name(self.list.rules.default);
+        let hit =
+            self.hit().map(|(i, sum)| with_sum(rule_text_json(&self.list.rules.rules[i]), sum));
+        let mut result = json!({
+            "list": self.list.name,
+            "rules": hit.collect::<Vec<_>>(),
+            "default": with_sum(json!({"action": action}), &self.default),
+            "not_ip": with_sum(json!({}), &self.not_ip),
+            "ledger": ledger,
+            "error": failure.map(ToString::to_string),
+        });
+        if let Verdicts::Collected(verdicts) = &self.verdicts {
+            result["verdicts"] = json!(verdicts);
+        }
+        result
+    }
+
+    /// The rules that decided about packets, the default, and the total.
+    fn table(&self) -> Table {
+        let mut columns = vec![Column::right("rule"), Column::right("packets")];
+        if self.has_bytes {
+            columns.push(Column::right("bytes"));
+        }
+        columns.push(Column::left("filter"));
+        let mut table = Table::new(columns);
+        let mut row = |name: String, sum: &Sum, text: String| {
+            let mut cells = vec![name, human::count(sum.packets)];
+            if self.has_bytes {
+                cells.push(human::count(sum.bytes));
+            }
+            cells.push(text);
+            table.row(cells);
+        };
+        for (i, sum) in self.hit() {
+            let rule = &self.list.rules.rules[i];
+            row(rule_name(rule), sum, rule.to_string());
+        }
+        if self.default.packets > 0 {
+            let text = format!("{} by default", action_name(self.list.rules.default));
+            row("-".to_owned(), &self.default, text);
+        }
+        if self.not_ip.packets > 0 {
+            row("-".to_owned(), &self.not_ip, "not IP: no rule is for it".to_owned());
+        }
+        let mut total = Sum::default();
+        for sum in self.sums.iter().chain([&self.default, &self.not_ip]) {
+            total.packets += sum.packets;
+            total.bytes += sum.bytes;
+        }
+        let text = format!("{} of {} rules hit", self.hit().count(), self.sums.len());
+        row("all".to_owned(), &total, text);
+        table
+    }
+}
