@@ -1,4 +1,4 @@
-/* Forebay's compiled packet filters for C and C++ programs.
+/* Forebay's compiled packet filters and rule lists for C and C++ programs.
  *
  * A filter is compiled once, by libpcap's rules, into machine code for the
  * processor that runs it, and then run over batches of packets:
@@ -15,14 +15,27 @@
  * for the program that tcpdump -d shows: how many of its bytes to keep, 0 to
  * drop it.
  *
- * Threads. Every function may be called from any thread at any time. A filter
- * never changes: any number of threads may run it at once. Compilation reads
- * the environment, so no thread may call setenv() meanwhile. No function may be
- * called from a signal handler.
+ * A rule list is read from text, once, and then says of each packet which of its
+ * rules is the first that matches:
+ *
+ *     forebay_rules *rules;
+ *     if (forebay_rules_new(text, text_len, NULL, NULL, &rules) != FOREBAY_OK)
+ *         errx(1, "%s", forebay_last_error());
+ *     if (forebay_rules_match(rules, 1, memory, memory_len, offset, cap_len,
+ *                             rule, count) != FOREBAY_OK)
+ *         errx(1, "%s", forebay_last_error());
+ *     if (!forebay_rules_passes(rules, rule[0]))
+ *         printf("rejected by rule %u\n", forebay_rules_number(rules, rule[0]));
+ *     forebay_rules_free(rules);
+ *
+ * Threads. Every function may be called from any thread at any time. Filters
+ * and rules never change: any number of threads may use one at once. Making
+ * them reads the environment, so no thread may call setenv() meanwhile. No
+ * function may be called from a signal handler.
  *
  * Memory. What the caller passes stays the caller's, and is not looked at any
- * more when the call has returned. Filters are the library's, until they are
- * freed. When the heap is exhausted the process is aborted.
+ * more when the call has returned. Filters and rules are the library's, until
+ * they are freed. When the heap is exhausted the process is aborted.
  *
  * The environment. FOREBAY_ISA is the level of instructions to compile for:
  * avx512vbmi, avx512bw, avx2 or scalar, by default the highest that the
@@ -63,7 +76,8 @@ enum forebay_status {
     /* Done. */
     FOREBAY_OK = 0,
     /* A pointer is null or not aligned, a table is too long, tables overlap
-     * that must not, or a packet lies outside its memory. */
+     * that must not, a packet lies outside its memory, or no engine has that
+     * name. */
     FOREBAY_INVALID_ARGUMENT = 1,
     /* The expression, the link type or the program is refused. */
     FOREBAY_BAD_FILTER = 2,
@@ -71,8 +85,11 @@ enum forebay_status {
      * that the processor lacks or none at all, or the system gives no thread,
      * no file or no executable memory. */
     FOREBAY_UNAVAILABLE = 3,
-    /* A mistake of the library's own. The filter is still to be freed. */
-    FOREBAY_INTERNAL = 4
+    /* A mistake of the library's own. Filters and rules are still to be freed. */
+    FOREBAY_INTERNAL = 4,
+    /* The rules are refused: one of their lines, the choice of a list, or a list
+     * that the engine does not take. */
+    FOREBAY_BAD_RULES = 5
 };
 
 /* A compiled filter. */
@@ -149,6 +166,82 @@ int forebay_filter_batch(const forebay_filter *filter, const void *base, size_t 
 
 /* Frees a filter, once, when no thread runs it any more. NULL is allowed. */
 void forebay_free(forebay_filter *filter);
+
+/* One rule list, ready for matching. */
+typedef struct forebay_rules forebay_rules;
+
+/* Answers of forebay_rules_match() that are no rule's index. */
+/* No rule matches: the list's default decides. */
+#define FOREBAY_NO_RULE 0xffffffffu
+/* The list is not for this packet: it is not IP, or was cut before its addresses
+ * end. */
+#define FOREBAY_NOT_IP 0xfffffffeu
+
+/* Reads a rule list and makes it ready.
+ *
+ * text    rules in the language of YAMAHA RT routers, which docs/rule-lists.md
+ *         describes, in UTF-8; may be NULL if length is 0
+ * length  its bytes
+ * list    which of the text's lists: the interface and the direction, as in
+ *         "lan1:in". NULL for the only one, or where the text applies no rules
+ *         anywhere, for all of them by number
+ * engine  how to match: naive, list, pe, pe-generic, pe-1, ems, tree or auto.
+ *         They differ in speed only, and in which lists they take. NULL for
+ *         auto, which suits the list to the machine
+ * rules   receives the rules, to be freed with forebay_rules_free(); NULL on
+ *         failure
+ *
+ * Returns FOREBAY_OK or any other status. On FOREBAY_BAD_RULES,
+ * forebay_last_error() names the line that is wrong. */
+FOREBAY_MUST_CHECK
+int forebay_rules_new(const char *text, size_t length, const char *list, const char *engine,
+                      forebay_rules **rules);
+
+/* Finds the first rule that matches, for packets that lie in one range of
+ * memory.
+ *
+ * rules         the rules
+ * linktype      how packets begin, as for forebay_compile(). Packets of types
+ *               behind which no IP header is looked for are FOREBAY_NOT_IP
+ * base          start of the memory; may be NULL if readable_len is 0
+ * readable_len  bytes from base on that may be read; nothing beyond them is
+ * offset        where each packet starts, in bytes from base
+ * cap_len       how many bytes of each packet are there; offset + cap_len must
+ *               not be above readable_len
+ * rule          receives for each packet the index of the rule, from 0 for the
+ *               list's first, or FOREBAY_NO_RULE or FOREBAY_NOT_IP
+ * count         elements of each of the three tables, which may be NULL if it
+ *               is 0; any number, best a multiple of 1024
+ *
+ * Packets may lie in any order, overlap, and start at any address. Nothing may
+ * write to the memory or the tables meanwhile. rule must not share bytes with
+ * them. No lock is taken.
+ *
+ * Returns FOREBAY_OK; FOREBAY_INVALID_ARGUMENT, and has written no answer; or
+ * FOREBAY_INTERNAL, and answers mean nothing. */
+FOREBAY_MUST_CHECK
+int forebay_rules_match(const forebay_rules *rules, uint32_t linktype, const void *base,
+                        size_t readable_len, const uint32_t *offset, const uint32_t *cap_len,
+                        uint32_t *rule, size_t count);
+
+/* How many rules the list has; 0 for NULL. */
+size_t forebay_rules_count(const forebay_rules *rules);
+
+/* The number of the rule at an index, as the text gives it: unique among the
+ * rules of one version of IP. FOREBAY_NO_RULE if there is no such rule. */
+uint32_t forebay_rules_number(const forebay_rules *rules, uint32_t index);
+
+/* The version of IP that the rule at an index is for, 4 or 6. 0 if there is no
+ * such rule. */
+int forebay_rules_ip_version(const forebay_rules *rules, uint32_t index);
+
+/* Whether an answer of forebay_rules_match() lets the packet pass: 1 if so, 0 if
+ * it is rejected. FOREBAY_NO_RULE is what the default says, which rejects;
+ * FOREBAY_NOT_IP passes. 0 for what is no answer, and if rules is NULL. */
+int forebay_rules_passes(const forebay_rules *rules, uint32_t index);
+
+/* Frees rules, once, when no thread uses them any more. NULL is allowed. */
+void forebay_rules_free(forebay_rules *rules);
 
 /* What was wrong in this thread's last call that failed, in English, on one
  * line or, with the place in an expression, on three; "" if none has failed.

@@ -3,6 +3,9 @@
 use forebay_filter::{CompileError, VerifyError};
 use forebay_jit::cpu::CpuError;
 use forebay_jit::{JitError, PacketsError, SetError};
+use forebay_rules::ParseError;
+use forebay_rules::choose::{EngineError, UnknownEngine};
+use forebay_rules::linear::LinearError;
 
 /// What a function of the header returns: its `enum forebay_status`, as the
 /// `int` of C.
@@ -19,6 +22,8 @@ pub enum Status {
     Unavailable = 3,
     /// A mistake of the library's own.
     Internal = 4,
+    /// A rule list that is refused.
+    BadRules = 5,
 }
 
 /// Why a call failed.
@@ -30,8 +35,8 @@ pub(crate) enum Error {
     Unaligned(&'static str),
     #[error("{0} has {1} elements, more than memory can hold")]
     TooMany(&'static str, usize),
-    #[error("verdict shares memory with {0}")]
-    Overlap(&'static str),
+    #[error("{0} shares memory with {1}")]
+    Overlap(&'static str, &'static str),
     #[error("the expression is not in UTF-8")]
     Encoding,
     #[error(transparent)]
@@ -40,6 +45,16 @@ pub(crate) enum Error {
     Expression(#[from] CompileError),
     #[error(transparent)]
     Program(#[from] VerifyError),
+    #[error(transparent)]
+    Rules(#[from] ParseError),
+    #[error("no list '{name}' in the rules, which {there}")]
+    NoSuchList { name: String, there: String },
+    #[error("the rules have several lists, and none is chosen: {0}")]
+    SeveralLists(String),
+    #[error(transparent)]
+    EngineName(#[from] UnknownEngine),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     #[error(transparent)]
     Cpu(#[from] CpuError),
     #[error(transparent)]
@@ -59,13 +74,14 @@ impl From<SetError> for Error {
 
 impl Error {
     /// Who is to do something about it: the programmer, the author of the
-    /// filter, the machine's administrator, or we.
+    /// filter or the rules, the machine's administrator, or we.
     pub(crate) fn status(&self) -> Status {
         match self {
             Self::Null(_)
             | Self::Unaligned(_)
             | Self::TooMany(..)
-            | Self::Overlap(_)
+            | Self::Overlap(..)
+            | Self::EngineName(_)
             | Self::Packets(_) => Status::InvalidArgument,
             Self::Encoding | Self::Program(_) => Status::BadFilter,
             Self::Expression(error) => match error {
@@ -77,16 +93,35 @@ impl Error {
                 CompileError::Program(_) | CompileError::Text(_) => Status::Internal,
             },
             Self::Cpu(_) => Status::Unavailable,
-            Self::Code(error) => match error {
-                JitError::Cpu(_) | JitError::Memory(_) | JitError::PerfMap { .. } => {
-                    Status::Unavailable
-                }
-                JitError::Code(_)
-                | JitError::Entry { .. }
-                | JitError::Lanes { .. }
-                | JitError::Scratch { .. } => Status::Internal,
+            Self::Code(error) => code_status(error),
+            Self::Rules(_) | Self::NoSuchList { .. } | Self::SeveralLists(_) => Status::BadRules,
+            Self::Engine(error) => match error {
+                EngineError::Tree(_) => Status::BadRules,
+                EngineError::Linear(error) => linear_status(error),
             },
             Self::Panic(_) => Status::Internal,
         }
+    }
+}
+
+fn code_status(error: &JitError) -> Status {
+    match error {
+        JitError::Cpu(_) | JitError::Memory(_) | JitError::PerfMap { .. } => Status::Unavailable,
+        JitError::Code(_)
+        | JitError::Sliced(_)
+        | JitError::Entry { .. }
+        | JitError::Lanes { .. }
+        | JitError::Scratch { .. } => Status::Internal,
+    }
+}
+
+fn linear_status(error: &LinearError) -> Status {
+    match error {
+        LinearError::TooManyRules { .. }
+        | LinearError::TooLarge { .. }
+        | LinearError::TooManyTests { .. }
+        | LinearError::Atoms(_) => Status::BadRules,
+        LinearError::NoSuchRule { .. } | LinearError::Function(_) => Status::Internal,
+        LinearError::Jit(error) => code_status(error),
     }
 }

@@ -6,15 +6,18 @@
 //! the caller: that pointers point to what they are said to point to, and that
 //! nothing else writes there during the call.
 //!
-//! A filter is handed out as the address of a [`Filter`] in a box of its own.
+//! A filter is handed out as the address of a [`Filter`] in a box of its own, and
+//! so are rules.
 #![allow(unsafe_code, reason = "takes pointers from C")]
+
+mod rules;
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::{ptr, slice};
+use std::{iter, ptr, slice};
 
 use forebay_filter::Instruction;
 use forebay_jit::{Filter, Packets};
@@ -64,7 +67,7 @@ pub unsafe extern "C" fn forebay_compile(
         compile_expression(expression.to_bytes(), linktype)
     };
     // SAFETY: null or may be written, as the caller promises.
-    guarded(|| unsafe { give(filter, compile) })
+    guarded(|| unsafe { give("filter", filter, compile) })
 }
 
 /// `forebay_compile_program`.
@@ -85,7 +88,7 @@ pub unsafe extern "C" fn forebay_compile_program(
         compile_program(&program)
     };
     // SAFETY: null or may be written, as the caller promises.
-    guarded(|| unsafe { give(filter, compile) })
+    guarded(|| unsafe { give("filter", filter, compile) })
 }
 
 /// `forebay_filter_batch`.
@@ -119,15 +122,11 @@ pub unsafe extern "C" fn forebay_filter_batch(
         // SAFETY: as above.
         let wire_len = unsafe { table("wire_len", wire_len, count) }?;
         check("verdict", verdict, count)?;
-        check_apart(verdict, memory, [offset, cap_len, wire_len])?;
-        let verdict = if count == 0 {
-            &mut []
-        } else {
-            // SAFETY: not null, aligned, `count` elements that may be written,
-            // as the caller promises, and none of the memory borrowed above. C
-            // may have left them without a value, and here they need none.
-            unsafe { slice::from_raw_parts_mut(verdict.cast::<MaybeUninit<u32>>(), count) }
-        };
+        let tables = [("offset", offset), ("cap_len", cap_len), ("wire_len", wire_len)];
+        check_apart("verdict", verdict, memory, &tables)?;
+        // SAFETY: passed `check` and `check_apart`, and may be written, as the
+        // caller promises.
+        let verdict = unsafe { places(verdict, count) };
         run(filter, memory, [offset, cap_len, wire_len], verdict)
     })
 }
@@ -155,20 +154,21 @@ pub extern "C" fn forebay_last_error() -> *const c_char {
     last_error::get()
 }
 
-/// Writes the filter that `compile` makes to `place`, or null.
+/// Writes the address of what `make` makes to `place`, or null.
 ///
 /// # Safety
 /// `place` is null or may be written.
-unsafe fn give(
-    place: *mut *mut Filter,
-    compile: impl FnOnce() -> Result<Filter, Error>,
+unsafe fn give<T>(
+    name: &'static str,
+    place: *mut *mut T,
+    make: impl FnOnce() -> Result<T, Error>,
 ) -> Result<(), Error> {
-    check("filter", place, 1)?;
+    check(name, place, 1)?;
     // SAFETY: not null and aligned, so it may be written.
     unsafe { place.write(ptr::null_mut()) };
-    let filter = Box::into_raw(Box::new(compile()?));
+    let made = Box::into_raw(Box::new(make()?));
     // SAFETY: as above.
-    unsafe { place.write(filter) };
+    unsafe { place.write(made) };
     Ok(())
 }
 
@@ -191,6 +191,20 @@ unsafe fn table<'a, T>(
     Ok(unsafe { slice::from_raw_parts(start, count) })
 }
 
+/// The `count` elements at `start`, to be written. C may have left them without
+/// a value.
+///
+/// # Safety
+/// They passed [`check`], nothing borrows them, and they may be written as long
+/// as the slice lives.
+unsafe fn places<'a>(start: *mut u32, count: usize) -> &'a mut [MaybeUninit<u32>] {
+    if count == 0 {
+        return &mut [];
+    }
+    // SAFETY: as the caller says; without a value, they need none here.
+    unsafe { slice::from_raw_parts_mut(start.cast(), count) }
+}
+
 /// Whether `count` elements can be at `start`.
 fn check<T>(name: &'static str, start: *const T, count: usize) -> Result<(), Error> {
     if count == 0 {
@@ -211,20 +225,21 @@ fn check<T>(name: &'static str, start: *const T, count: usize) -> Result<(), Err
     }
 }
 
-/// Whether the verdicts, as many as each table has elements, lie in memory of
+/// Whether the answers, as many as each table has elements, lie in memory of
 /// their own.
-fn check_apart(verdict: *const u32, memory: &[u8], tables: [&[u32]; 3]) -> Result<(), Error> {
-    let [offset, cap_len, wire_len] = tables;
-    let verdict = span(verdict, offset.len());
-    let others = [
-        ("base", span(memory.as_ptr(), memory.len())),
-        ("offset", span(offset.as_ptr(), offset.len())),
-        ("cap_len", span(cap_len.as_ptr(), cap_len.len())),
-        ("wire_len", span(wire_len.as_ptr(), wire_len.len())),
-    ];
-    let shared = |other: &Range<usize>| verdict.start < other.end && other.start < verdict.end;
-    match others.iter().find(|(_, other)| shared(other)) {
-        Some((name, _)) => Err(Error::Overlap(name)),
+fn check_apart(
+    name: &'static str,
+    answers: *const u32,
+    memory: &[u8],
+    tables: &[(&'static str, &[u32])],
+) -> Result<(), Error> {
+    let count = tables.first().map_or(0, |(_, table)| table.len());
+    let answers = span(answers, count);
+    let tables = tables.iter().map(|(name, table)| (*name, span(table.as_ptr(), table.len())));
+    let mut others = iter::once(("base", span(memory.as_ptr(), memory.len()))).chain(tables);
+    let shared = |other: &Range<usize>| answers.start < other.end && other.start < answers.end;
+    match others.find(|(_, other)| shared(other)) {
+        Some((other, _)) => Err(Error::Overlap(name, other)),
         None => Ok(()),
     }
 }
@@ -257,7 +272,7 @@ fn run(
         // `filled` writes are in the cache when the code writes them again.
         Ok(packets) => {
             for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
-                filter.run_batch(&packets.slice(start..start + verdict.len()), filled(verdict));
+                filter.run_batch(&packets.slice(start..start + verdict.len()), filled(verdict, 0));
             }
             Ok(())
         }
@@ -265,9 +280,9 @@ fn run(
     }
 }
 
-/// The same elements, each with a value: 0.
-fn filled(elements: &mut [MaybeUninit<u32>]) -> &mut [u32] {
-    elements.fill(MaybeUninit::new(0));
+/// The same elements, each with the value.
+fn filled(elements: &mut [MaybeUninit<u32>], value: u32) -> &mut [u32] {
+    elements.fill(MaybeUninit::new(value));
     // SAFETY: of the same size and alignment, the borrow goes over to the
     // result, and each was just given a value.
     unsafe { slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), elements.len()) }
@@ -276,8 +291,8 @@ fn filled(elements: &mut [MaybeUninit<u32>]) -> &mut [u32] {
 /// Runs `call` such that nothing unwinds into C, and notes what is wrong.
 fn guarded(call: impl FnOnce() -> Result<(), Error>) -> Status {
     // What a panic leaves behind is not looked at: a compilation's is dropped,
-    // filters have nothing that changes, and of the verdicts the header says
-    // that they mean nothing.
+    // filters and rules have nothing that changes, and of verdicts the header
+    // says that they mean nothing.
     let outcome = catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|panic| Err(Error::Panic(message(&*panic))));
     match outcome {

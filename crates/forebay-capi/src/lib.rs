@@ -1,5 +1,5 @@
-//! Compiled filters for C programs: `libforebay`, as a shared and as a static
-//! library.
+//! Compiled filters and rule lists for C programs: `libforebay`, as a shared and
+//! as a static library.
 //!
 //! `include/forebay.h` declares the functions and documents them for their
 //! callers; the module `ffi` defines them. What they do is done here, in safe
@@ -10,6 +10,7 @@
 mod error;
 mod ffi;
 mod last_error;
+mod rules;
 
 use forebay_filter::{Instruction, Profile, Program};
 use forebay_jit::cpu::CpuError;
@@ -47,6 +48,8 @@ fn version() -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use forebay_rules::engine::NO_RULE;
+
     use super::*;
     use crate::error::Status;
 
@@ -58,7 +61,10 @@ mod tests {
         let member = format!("{name} = ");
         let value =
             lines.find_map(|line| line.strip_prefix(&define).or(line.strip_prefix(&member)));
-        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}"))
+        let hex = |value: &str| u32::from_str_radix(value.strip_prefix("0x")?, 16).ok();
+        let number = |value: &str| hex(value.strip_suffix('u').unwrap_or(value));
+        let value = value.and_then(|value| value.parse().ok().or_else(|| number(value)));
+        value.unwrap_or_else(|| panic!("{name}"))
     }
 
     #[test]
@@ -70,6 +76,12 @@ mod tests {
     }
 
     #[test]
+    fn the_header_has_the_same_answers_of_no_rule() {
+        assert_eq!(number("FOREBAY_NO_RULE"), NO_RULE);
+        assert_eq!(number("FOREBAY_NOT_IP"), rules::NOT_IP);
+    }
+
+    #[test]
     fn the_header_has_the_same_statuses() {
         let numbers = [
             (Status::Ok, "FOREBAY_OK"),
@@ -77,6 +89,7 @@ mod tests {
             (Status::BadFilter, "FOREBAY_BAD_FILTER"),
             (Status::Unavailable, "FOREBAY_UNAVAILABLE"),
             (Status::Internal, "FOREBAY_INTERNAL"),
+            (Status::BadRules, "FOREBAY_BAD_RULES"),
         ];
         for (status, name) in numbers {
             assert_eq!(status as u32, number(name), "{name}");

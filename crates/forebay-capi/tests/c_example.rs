@@ -1,4 +1,4 @@
-//! The header and the libraries as C programs use them: the example is built
+//! The header and the libraries as C programs use them: the examples are built
 //! against either form of the library and run.
 //!
 //! Cargo builds the shared and the static library before it builds this test,
@@ -15,6 +15,8 @@ use std::process::{Command, Output};
 
 use forebay_filter::compile;
 use forebay_packet::LinkType;
+use forebay_rules::language::yamaha;
+use forebay_rules::{Action, Family, Key};
 use tempfile::TempDir;
 
 /// The system's libraries that the static library refers to.
@@ -61,9 +63,9 @@ fn printed(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// A folder with both libraries and the example linked to each, as the docs say
+/// A folder with both libraries and an example linked to each, as the docs say
 /// it is done.
-fn installed(cc: &OsString) -> (TempDir, [PathBuf; 2]) {
+fn installed(cc: &OsString, example: &str) -> (TempDir, [PathBuf; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let install = |file: &str, name: &str| symlink(library(file), path(name)).unwrap();
@@ -74,7 +76,7 @@ fn installed(cc: &OsString) -> (TempDir, [PathBuf; 2]) {
         let program = path(name);
         let mut command = Command::new(cc);
         command.args(["-std=c99", "-O1"]).args(STRICT).arg("-I").arg(crate_file("include"));
-        command.arg(crate_file("examples/filter.c")).arg("-L").arg(folder.path());
+        command.arg(crate_file(&format!("examples/{example}.c"))).arg("-L").arg(folder.path());
         printed(command.args(flags).arg("-o").arg(&program));
         program
     };
@@ -131,7 +133,7 @@ fn expected(expression: &str, packets: &[Vec<u8>]) -> String {
 #[test]
 fn the_example_keeps_what_the_interpreter_keeps() {
     let Some(cc) = tool("CC", "cc") else { return };
-    let (folder, programs) = installed(&cc);
+    let (folder, programs) = installed(&cc, "filter");
     let file = folder.path().join("input");
     let packets = packets();
     fs::write(&file, pcap(&packets)).unwrap();
@@ -153,10 +155,71 @@ fn the_example_keeps_what_the_interpreter_keeps() {
         }
         let output = run("port nonsense", None);
         assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).starts_with("filter: expression: "));
+        assert!(text(&output.stderr).starts_with("expression: "));
         let output = run("ip", Some("sse9"));
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains("FOREBAY_ISA"));
+    }
+}
+
+/// What the example of rules shall print, by the linear match.
+fn expected_rules(rules: &str, list: &str, packets: &[Vec<u8>]) -> String {
+    let list = yamaha::parse(rules).unwrap().list(list).unwrap();
+    let keys = packets.iter().map(|packet| Key::of_packet(LinkType::ETHERNET, packet));
+    let answers: Vec<_> = keys.map(|key| key.map(|key| list.decide(&key).rule)).collect();
+    let count = |answer| answers.iter().filter(|&&one| one == answer).count();
+    let line = |(index, rule): (usize, &forebay_rules::Rule)| {
+        let family = if rule.family == Family::Ipv4 { "IPv4" } else { "IPv6" };
+        let action = if rule.action == Action::Pass { "pass" } else { "reject" };
+        format!("{family} rule {}: {action} {}\n", rule.number, count(Some(Some(index))))
+    };
+    let lines: String = list.rules.iter().enumerate().map(line).collect();
+    let (by_default, not_ip) = (count(Some(None)), count(None));
+    assert!(by_default > 0 && not_ip > 0);
+    format!("{lines}default: reject {by_default}\nnot IP: pass {not_ip}\n")
+}
+
+#[test]
+fn the_example_of_rules_counts_what_the_linear_match_finds() {
+    const RULES: &str = "\
+        ip filter 10 reject * * udp * 53\n\
+        ip filter 20 pass * * udp\n\
+        ip filter 30 pass * * tcp * 80\n\
+        ipv6 filter 10 pass *\n\
+        ip lan1 secure filter in 10 20 30\n\
+        ipv6 lan1 secure filter in 10\n\
+        ip lan2 secure filter out 30 20\n";
+    let Some(cc) = tool("CC", "cc") else { return };
+    let (folder, programs) = installed(&cc, "rules");
+    let [file, rules] = ["input", "rules"].map(|name| folder.path().join(name));
+    let packets = packets();
+    fs::write(&file, pcap(&packets)).unwrap();
+    for program in programs {
+        let run = |text: &str, options: &[&str]| -> Output {
+            fs::write(&rules, text).unwrap();
+            let mut command = Command::new(&program);
+            command.arg(&rules).arg(&file).args(options).env_remove("FOREBAY_ISA").output().unwrap()
+        };
+        for list in ["lan1:in", "lan2:out"] {
+            let expected = expected_rules(RULES, list, &packets);
+            for options in [&[list][..], &[list, "naive"], &[list, "tree"]] {
+                let output = run(RULES, options);
+                assert_eq!(text(&output.stderr), "");
+                assert_eq!(text(&output.stdout), expected, "{options:?}");
+                assert!(output.status.success());
+            }
+        }
+        let refused = |rules: &str, options: &[&str]| {
+            let output = run(rules, options);
+            assert_eq!(output.status.code(), Some(1));
+            text(&output.stderr)
+        };
+        let said = refused(RULES, &[]);
+        assert!(said.contains("lan1:in, lan2:out"), "{said}");
+        let said = refused("ip filter 1 pass *\nip filter 2 pass 10.0.0.0/33\n", &[]);
+        assert!(said.contains("line 2: found \"10.0.0.0/33\""), "{said}");
+        let said = refused(RULES, &["lan1:in", "fast"]);
+        assert!(said.contains("unknown engine 'fast'"), "{said}");
     }
 }
 
@@ -169,6 +232,7 @@ fn the_header_compiles_as_c_and_as_cpp() {
         typedef char size[sizeof(forebay_instruction) == 8 ? 1 : -1];
         typedef char jt[offsetof(forebay_instruction, jt) == 2 ? 1 : -1];
         typedef char k[offsetof(forebay_instruction, k) == 4 ? 1 : -1];
+        typedef char answers[FOREBAY_NOT_IP < FOREBAY_NO_RULE ? 1 : -1];
         typedef char version[FOREBAY_VERSION < 1000000 * (FOREBAY_VERSION_MAJOR + 1) ? 1 : -1];
         int main(void) { return FOREBAY_OK; }\n";
     let folder = tempfile::tempdir().unwrap();
@@ -195,7 +259,7 @@ fn the_shared_library_has_what_the_header_declares_and_nothing_else() {
         .filter(|line| !line.starts_with([' ', '/', '#', '\t']))
         .filter_map(|line| Some(line[..line.find('(')?].split([' ', '*']).next_back().unwrap()))
         .collect();
-    assert_eq!(declared.len(), 6, "{declared:?}");
+    assert_eq!(declared.len(), 13, "{declared:?}");
     let Some(nm) = tool("NM", "nm") else { return };
     let symbols =
         printed(Command::new(nm).args(["-D", "--defined-only"]).arg(library("libforebay_capi.so")));

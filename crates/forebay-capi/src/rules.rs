@@ -1,0 +1,144 @@
+//! Rule lists: read, made ready for matching, and held against packets.
+
+use forebay_jit::{Packets, cpu};
+use forebay_packet::{BATCH, LinkType};
+use forebay_rules::choose::EngineName;
+use forebay_rules::engine::{Engine, NO_RULE};
+use forebay_rules::language::yamaha::{self, Document};
+use forebay_rules::packed::{Key4, Key6, Packed};
+use forebay_rules::{Action, Family, Key, ParseError, Rule, RuleList};
+
+use crate::error::Error;
+
+/// The header's `FOREBAY_NOT_IP`.
+pub(crate) const NOT_IP: u32 = NO_RULE - 1;
+
+/// Packets whose keys are looked up together: `pe` takes up to 512 of a family
+/// at once, and a batch may have packets of both.
+pub(crate) const GROUP: usize = 4 * BATCH;
+
+/// A rule list and the engine made of it.
+pub struct Rules {
+    list: RuleList,
+    engine: Box<dyn Engine>,
+}
+
+impl Rules {
+    /// Reads `text` and makes one of its lists ready: the one called `list`, or
+    /// else the only one.
+    pub(crate) fn new(
+        text: &[u8],
+        list: Option<&[u8]>,
+        engine: Option<&[u8]>,
+    ) -> Result<Self, Error> {
+        let name = engine.map(String::from_utf8_lossy);
+        let engine: EngineName = name.map_or(Ok(EngineName::Auto), |name| name.parse())?;
+        let document = yamaha::parse(utf8(text)?)?;
+        let list = match list {
+            Some(name) => named(&document, name)?,
+            None => document.only_list().ok_or_else(|| Error::SeveralLists(names(&document)))?,
+        };
+        let engine = engine.build(&list, cpu::choose(None)?)?;
+        Ok(Self { list, engine })
+    }
+
+    /// How many rules there are.
+    pub(crate) fn len(&self) -> usize {
+        self.list.rules.len()
+    }
+
+    /// The rule at `index`; none for other answers, too.
+    pub(crate) fn rule(&self, index: u32) -> Option<&Rule> {
+        self.list.rules.get(index as usize)
+    }
+
+    /// Whether an answer lets the packet pass. What is none does not.
+    pub(crate) fn passes(&self, answer: u32) -> bool {
+        match answer {
+            NO_RULE => self.list.default == Action::Pass,
+            NOT_IP => true,
+            index => self.rule(index).is_some_and(|rule| rule.action == Action::Pass),
+        }
+    }
+
+    /// Writes the index of the first rule that matches each packet, [`NO_RULE`]
+    /// or [`NOT_IP`]. There are as many `answers` as packets.
+    pub(crate) fn answer(&self, link: LinkType, packets: &Packets, answers: &mut [u32]) {
+        let (mut v4, mut v6) = (Keyed::<Key4>::default(), Keyed::<Key6>::default());
+        for (i, answer) in answers.iter_mut().enumerate() {
+            match Key::of_packet(link, packets.packet(i)).as_ref().map(Packed::from) {
+                Some(Packed::V4(key)) => v4.push(key, i),
+                Some(Packed::V6(key)) => v6.push(key, i),
+                None => *answer = NOT_IP,
+            }
+        }
+        v4.answer(answers, |keys, rules| self.engine.classify4(keys, rules));
+        v6.answer(answers, |keys, rules| self.engine.classify6(keys, rules));
+    }
+}
+
+/// Keys of one family, and which packets they are of.
+struct Keyed<K> {
+    keys: Vec<K>,
+    packets: Vec<usize>,
+}
+
+impl<K> Default for Keyed<K> {
+    fn default() -> Self {
+        Self { keys: Vec::new(), packets: Vec::new() }
+    }
+}
+
+impl<K> Keyed<K> {
+    fn push(&mut self, key: K, packet: usize) {
+        self.keys.push(key);
+        self.packets.push(packet);
+    }
+
+    /// Writes the answers of these packets.
+    fn answer(&self, answers: &mut [u32], classify: impl FnOnce(&[K], &mut [u32])) {
+        if self.keys.is_empty() {
+            return;
+        }
+        let mut rules = vec![NO_RULE; self.keys.len()];
+        classify(&self.keys, &mut rules);
+        self.packets.iter().zip(rules).for_each(|(&packet, rule)| answers[packet] = rule);
+    }
+}
+
+/// The text of rules, or in which line it is none.
+fn utf8(text: &[u8]) -> Result<&str, Error> {
+    str::from_utf8(text).map_err(|error| {
+        let before = &text[..error.valid_up_to()];
+        Error::Rules(ParseError {
+            line: before.iter().filter(|&&byte| byte == b'\n').count() + 1,
+            found: "bytes that are not UTF-8".to_owned(),
+            expected: "text in UTF-8".to_owned(),
+        })
+    })
+}
+
+/// The list of that name.
+fn named(document: &Document, name: &[u8]) -> Result<RuleList, Error> {
+    let name = String::from_utf8_lossy(name);
+    document.list(&name).ok_or_else(|| {
+        let there = match names(document).as_str() {
+            "" => "name no list, so that all of them are one".to_owned(),
+            names => format!("have {names}"),
+        };
+        Error::NoSuchList { name: name.into_owned(), there }
+    })
+}
+
+/// The names of a document's lists, for messages.
+fn names(document: &Document) -> String {
+    document.names().collect::<Vec<_>>().join(", ")
+}
+
+/// The version of IP that a rule is for.
+pub(crate) fn ip_version(rule: &Rule) -> i32 {
+    match rule.family {
+        Family::Ipv4 => 4,
+        Family::Ipv6 => 6,
+    }
+}
