@@ -13,7 +13,7 @@ SHELL_SCRIPTS := .ci/run $(wildcard scripts/*.sh)
 FUZZ_SECONDS ?= 600
 BENCH_ARGS ?=
 
-.PHONY: help demo test bench lint docs fuzz setup-build setup-test setup-lint
+.PHONY: help demo test bench lint docs fuzz setup-build setup-test setup-bench setup-lint
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ demo: setup-build ## Make traffic, split it over four sensors, show the balance
 test: setup-test ## Run all tests (data from FOREBAY_DATA, default ../shared/data)
 	cargo test --workspace --locked
 
-bench: setup-test ## Measure against tcpdump (BENCH_ARGS="--json FILE --quick")
+bench: setup-bench ## Measure against tcpdump (BENCH_ARGS="--json FILE --quick")
 	cargo build --release --locked -p forebay -p forebay-bench
 	$(TARGET_DIR)/release/forebay-bench split $(BENCH_ARGS)
 
@@ -49,5 +49,5 @@ docs: setup-build ## API pages, man pages and shell completions, below target/
 fuzz: setup-build ## Run each fuzz target for FUZZ_SECONDS (600)
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
-setup-build setup-test setup-lint: setup-%:
+setup-build setup-test setup-bench setup-lint: setup-%:
 	@scripts/setup.sh $*

@@ -2,7 +2,9 @@
 # Installs what is missing to work on Forebay, and says what it does.
 #
 #   scripts/setup.sh build   a C compiler, libpcap's headers, a Rust toolchain
-#   scripts/setup.sh test    and tcpdump, which tests and benchmarks run against
+#   scripts/setup.sh test    and tcpdump, which tests run against
+#   scripts/setup.sh bench   and clang and libraries of DPDK, which benchmarks
+#                            run against where they are there
 #   scripts/setup.sh lint    and rustfmt, clippy, shellcheck, cargo-deny
 #
 # Made for Debian 12 and Ubuntu 24.04. Elsewhere it changes nothing as long as
@@ -33,6 +35,20 @@ rust_is_ready() {
     [[ -n $have ]] && printf '%s\n%s\n' "$(wanted_rust)" "$have" | sort -V -C
 }
 
+# DPDK's libraries that benchmarks load and that are not there. Their packages
+# carry the version of their interface: 22.11 in Debian 12, 23.11 in Ubuntu 24.04.
+missing_dpdk() {
+    local name version
+    case $(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null) in
+    bookworm) version=23 ;;
+    noble) version=24 ;;
+    *) return ;;
+    esac
+    for name in acl bpf; do
+        ldconfig -p | grep -q "librte_$name\.so" || echo "librte-$name$version"
+    done
+}
+
 # Debian packages that group $1 needs and that are not there.
 missing_packages() {
     local group=$1
@@ -48,6 +64,10 @@ missing_packages() {
     fi
     if [[ $group != build ]]; then
         has tcpdump || echo tcpdump
+    fi
+    if [[ $group == bench ]]; then
+        has clang || echo clang
+        missing_dpdk
     fi
     if [[ $group == lint ]]; then
         has shellcheck || echo shellcheck
@@ -128,8 +148,8 @@ install_lint_tools() {
 
 group=${1:-build}
 case $group in
-build | test | lint) ;;
-*) die "unknown group '$group': build, test or lint" ;;
+build | test | bench | lint) ;;
+*) die "unknown group '$group': build, test, bench or lint" ;;
 esac
 
 install_packages "$group"

@@ -5,12 +5,16 @@
 //! drift of the machine falls out. See METHOD.md in `bench/`.
 #![deny(unsafe_code)]
 
+mod bar;
 mod clock;
+mod data;
+mod lots;
 mod machine;
 mod peers;
 mod record;
 mod stats;
 mod suites;
+mod svg;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,6 +40,9 @@ struct Options {
     /// Folder for captures, best in memory
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     folder: PathBuf,
+    /// Build the tries of DPDK's classifier for a list: what the suite runs for long ones
+    #[arg(long, hide = true, value_name = "LIST")]
+    build_acl: Option<String>,
     #[command(flatten)]
     filters: suites::filters::FilterOptions,
 }
@@ -45,6 +52,8 @@ struct Options {
 enum Suite {
     /// Compiled filters beside libpcap, other compilers, and compiled C
     Filters,
+    /// Rule lists beside DPDK's classifier and the paper's C
+    Rules,
     /// `forebay filter` beside tcpdump, and `forebay split`, on a capture
     Split,
 }
@@ -54,8 +63,12 @@ fn main() -> ExitCode {
     if let Some(hosts) = options.filters.compile_hosts {
         return ending(suites::filters::probe(hosts));
     }
+    if let Some(what) = &options.build_acl {
+        return ending(suites::rules::probe(what));
+    }
     let outcome = match options.suite {
         Suite::Filters => suites::filters::run(&options),
+        Suite::Rules => suites::rules::run(&options),
         Suite::Split => suites::split::run(&options),
     };
     ending(outcome.and_then(|record| record.publish(options.json.as_deref())))
@@ -82,6 +95,8 @@ enum BenchError {
     Traffic(#[from] forebay_gen::ConfigError),
     #[error("{0}")]
     Expression(#[from] forebay_filter::CompileError),
+    #[error("{0}")]
+    Rules(#[from] forebay_rules::ParseError),
     #[error("{command} failed: {message}")]
     Command { command: String, message: String },
     #[error("wrong answer: {0}")]

@@ -28,6 +28,33 @@ type Filter = unsafe extern "C" fn(
     count: usize,
 );
 
+/// Compiles `text` with `compiler`, with these flags beside [`FLAGS`], and loads it;
+/// files called `name` are left in `folder`.
+pub fn library(
+    compiler: &Path,
+    flags: &[&str],
+    text: &str,
+    folder: &Path,
+    name: &str,
+) -> Result<Library, String> {
+    let source = folder.join(format!("{name}.c"));
+    let object = folder.join(format!("{name}.so"));
+    let failed = |error: std::io::Error| format!("{}: {error}", source.display());
+    fs::write(&source, text).map_err(failed)?;
+    let output = Command::new(compiler)
+        .args(FLAGS)
+        .args(flags)
+        .args([OsStr::new("-o"), object.as_os_str(), source.as_os_str()])
+        .output()
+        .map_err(|error| format!("{}: {error}", compiler.display()))?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{} refuses the text: {message}", compiler.display()));
+    }
+    // SAFETY: what our own C was compiled to, which runs nothing when it is loaded.
+    unsafe { Library::new(&object) }.map_err(|error| error.to_string())
+}
+
 /// A loaded filter.
 #[derive(Debug)]
 pub struct CCode {
@@ -37,26 +64,11 @@ pub struct CCode {
 }
 
 impl CCode {
-    /// Compiles `text`, which defines the function `filter`, with `compiler`; files
-    /// called `name` are left in `folder`.
+    /// Compiles `text`, which defines the function `filter`.
     pub fn compile(compiler: &Path, text: &str, folder: &Path, name: &str) -> Result<Self, String> {
-        let source = folder.join(format!("{name}.c"));
-        let object = folder.join(format!("{name}.so"));
-        let failed = |error: std::io::Error| format!("{}: {error}", source.display());
-        fs::write(&source, text).map_err(failed)?;
-        let output = Command::new(compiler)
-            .args(FLAGS)
-            .args([OsStr::new("-o"), object.as_os_str(), source.as_os_str()])
-            .output()
-            .map_err(|error| format!("{}: {error}", compiler.display()))?;
-        if !output.status.success() {
-            let message = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{} refuses the text: {message}", compiler.display()));
-        }
-        // SAFETY: what our own C form was compiled to, which runs nothing when it is
-        // loaded and defines `filter` with this type.
+        let library = library(compiler, &[], text, folder, name)?;
+        // SAFETY: our C forms define `filter` with this type.
         unsafe {
-            let library = Library::new(&object).map_err(|error| error.to_string())?;
             let filter: Symbol<'_, Filter> =
                 library.get(b"filter\0").map_err(|error| error.to_string())?;
             Ok(Self { filter: *filter, _library: library })

@@ -3,8 +3,11 @@
 
 pub mod bpfjit;
 pub mod c_code;
+pub mod dpdk;
 pub mod libpcap;
+pub mod naive_c;
 pub mod process;
+pub mod rte_acl;
 pub mod rte_bpf;
 pub mod stopwatch;
 pub mod touch;

@@ -1,8 +1,7 @@
 //! DPDK's compiler of BPF, `librte_bpf`, where it is installed.
 //!
-//! The library is loaded at run time. Its converter of classic BPF takes memory from
-//! DPDK's heap, so that DPDK's environment must be started first: once a process, on a
-//! thread of its own, as starting pins the thread it runs on to a processor.
+//! Its converter of classic BPF takes memory from DPDK's heap, so that DPDK's environment
+//! is started first ([`super::dpdk`]).
 //!
 //! Compiled code takes a message buffer for each packet. A receive queue would have
 //! filled them in, so they are prepared outside of what is timed, one after another in
@@ -11,32 +10,14 @@
 //! there.
 #![allow(unsafe_code, reason = "loads DPDK, and calls it and the code it makes")]
 
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
-use std::thread;
 
 use forebay_filter::{Instruction, Program};
-use libloading::Library;
 
+use super::dpdk::{environment, library, symbol};
 use super::libpcap::{BpfInsn, instructions};
 use crate::suites::filters::packets::{Engine, Packets};
-
-/// Versions of DPDK's binary interface whose `struct rte_mbuf` is the one below: 22.11,
-/// 23.11 and 24.11.
-const ABI: [u32; 3] = [23, 24, 25];
-
-/// As little of DPDK as will start: no devices, no huge pages, no other process.
-const START: [&str; 9] = [
-    "forebay-bench",
-    "--no-shconf",
-    "--no-huge",
-    "--no-pci",
-    "--no-telemetry",
-    "--log-level=lib.*:error",
-    "-m",
-    "64",
-    "-l",
-];
 
 /// `struct bpf_program` of `<pcap/bpf.h>`.
 #[repr(C)]
@@ -98,67 +79,20 @@ impl Dpdk {
     }
 
     fn start() -> Result<Self, String> {
-        let (eal, bpf) = ABI
-            .into_iter()
-            .find_map(|abi| Some((library("eal", abi)?, library("bpf", abi)?)))
-            .ok_or("librte_bpf is not installed")?;
-        thread::spawn(move || {
-            // SAFETY: symbols and types are those of DPDK's headers; both libraries
-            // stay loaded for ever.
-            unsafe {
-                start_environment(eal)?;
-                Ok(Self {
-                    convert: symbol(bpf, c"rte_bpf_convert")?,
-                    load: symbol(bpf, c"rte_bpf_load")?,
-                    get_jit: symbol(bpf, c"rte_bpf_get_jit")?,
-                    destroy: symbol(bpf, c"rte_bpf_destroy")?,
-                    free: symbol(eal, c"rte_free")?,
-                })
-            }
-        })
-        .join()
-        .unwrap_or_else(|_| Err("starting DPDK failed".to_owned()))
+        let environment = environment()?;
+        let bpf = library("bpf", environment.abi()).ok_or("librte_bpf is not installed")?;
+        // SAFETY: symbols and types are those of DPDK's headers; both libraries stay
+        // loaded for ever.
+        unsafe {
+            Ok(Self {
+                convert: symbol(bpf, c"rte_bpf_convert")?,
+                load: symbol(bpf, c"rte_bpf_load")?,
+                get_jit: symbol(bpf, c"rte_bpf_get_jit")?,
+                destroy: symbol(bpf, c"rte_bpf_destroy")?,
+                free: symbol(environment.eal(), c"rte_free")?,
+            })
+        }
     }
-}
-
-/// A DPDK library, loaded for the rest of the process.
-fn library(name: &str, abi: u32) -> Option<&'static Library> {
-    // SAFETY: DPDK's libraries register drivers when they are loaded and have no other
-    // effect; they are never unloaded.
-    let library = unsafe { Library::new(format!("librte_{name}.so.{abi}")) }.ok()?;
-    Some(Box::leak(Box::new(library)))
-}
-
-/// A function of `library`.
-///
-/// # Safety
-/// `T` must be the function's type.
-unsafe fn symbol<T: Copy>(library: &Library, name: &std::ffi::CStr) -> Result<T, String> {
-    // SAFETY: as the caller promises.
-    let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    found.map(|symbol| *symbol).map_err(|error| error.to_string())
-}
-
-/// Starts DPDK's environment on a processor that this thread may use.
-///
-/// # Safety
-/// `eal` must be `librte_eal`, and not started yet.
-unsafe fn start_environment(eal: &Library) -> Result<(), String> {
-    // SAFETY: a type, that of `rte_eal.h`.
-    type Init = unsafe extern "C" fn(count: c_int, arguments: *mut *mut c_char) -> c_int;
-    let processor = rustix::thread::sched_getcpu().to_string();
-    let words = START.into_iter().chain([processor.as_str()]);
-    let words: Vec<CString> = words.filter_map(|word| CString::new(word).ok()).collect();
-    // DPDK keeps and reorders the pointers.
-    let words: &'static [CString] = Vec::leak(words);
-    let pointers: Vec<*mut c_char> = words.iter().map(|word| word.as_ptr().cast_mut()).collect();
-    let pointers = Vec::leak(pointers);
-    // SAFETY: as the caller promises, and the arguments live as long as the process.
-    let outcome = unsafe {
-        let init: Init = symbol(eal, c"rte_eal_init")?;
-        init(pointers.len() as c_int, pointers.as_mut_ptr())
-    };
-    if outcome < 0 { Err("DPDK's environment does not start".to_owned()) } else { Ok(()) }
 }
 
 /// Whether the instruction is `jset` with a constant of one byte. `emit_tst_imm` of

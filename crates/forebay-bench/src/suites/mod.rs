@@ -1,4 +1,5 @@
 //! The suites, one file each.
 
 pub mod filters;
+pub mod rules;
 pub mod split;

@@ -1,145 +1,39 @@
 //! The bars that the engine is held against, one by one, and whether it meets them.
 
-use std::fmt;
-
-use serde::Serialize;
-
 use super::list::ListTime;
 use super::results::{BACK_ENDS, C_FORMS, Outcome};
 use super::sets::Set;
+use crate::bar::{Bar, Limit};
 use crate::stats::{Sample, geometric_mean};
+
+use Limit::{AtLeast, AtMost};
 
 /// Programs of so many instructions are short: a call by itself costs as much.
 const SHORT: usize = 4;
 
-/// The most columns of a line.
-const COLUMNS: usize = 100;
-
-/// What a value may be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// This or more.
-    AtLeast(f64),
-    /// This or less.
-    AtMost(f64),
+/// A bar for all filters together: `total` of their values.
+fn together(
+    what: impl Into<String>,
+    limit: Limit,
+    of: &[&Outcome],
+    total: fn(Vec<f64>) -> f64,
+    value: impl Fn(&Outcome) -> Option<f64>,
+) -> Option<Bar> {
+    let values: Vec<f64> = of.iter().copied().filter_map(value).collect();
+    let filters = Some(values.len()).filter(|&number| number > 0)?;
+    Some(Bar { filters: Some(filters), ..Bar::of(what, limit, total(values)) })
 }
 
-use Limit::{AtLeast, AtMost};
-
-impl Limit {
-    /// NaN meets no bar.
-    fn is_met(self, value: f64) -> bool {
-        match self {
-            AtLeast(bar) => value >= bar,
-            AtMost(bar) => value <= bar,
-        }
-    }
-
-    /// The value that is nearer to missing the bar.
-    fn worse(self, a: f64, b: f64) -> std::cmp::Ordering {
-        match self {
-            AtLeast(_) => a.total_cmp(&b),
-            AtMost(_) => b.total_cmp(&a),
-        }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AtLeast(bar) => write!(f, "at least {bar}"),
-            AtMost(bar) => write!(f, "at most {bar}"),
-        }
-    }
-}
-
-/// A bar, and what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Bar {
-    /// Of what.
-    pub what: String,
-    /// What is asked for.
-    pub limit: Limit,
-    /// What was measured; for a bar that every filter has to meet, the worst.
-    pub value: f64,
-    /// Whether that is enough.
-    pub met: bool,
-    /// How many filters were measured, where it is about filters.
-    pub filters: Option<usize>,
-    /// The filter that the value is of.
-    pub case: Option<String>,
-    /// The filters that miss it.
-    pub missed: Vec<String>,
-}
-
-impl Bar {
-    fn of(what: impl Into<String>, limit: Limit, value: f64) -> Self {
-        let (what, met) = (what.into(), limit.is_met(value));
-        Self { what, limit, value, met, filters: None, case: None, missed: Vec::new() }
-    }
-
-    /// A bar for all filters together: `total` of their values.
-    fn together(
-        what: impl Into<String>,
-        limit: Limit,
-        of: &[&Outcome],
-        total: fn(Vec<f64>) -> f64,
-        value: impl Fn(&Outcome) -> Option<f64>,
-    ) -> Option<Self> {
-        let values: Vec<f64> = of.iter().copied().filter_map(value).collect();
-        let filters = Some(values.len()).filter(|&number| number > 0)?;
-        Some(Self { filters: Some(filters), ..Self::of(what, limit, total(values)) })
-    }
-
-    /// A bar for each filter by itself.
-    fn each(
-        what: impl Into<String>,
-        limit: Limit,
-        of: &[&Outcome],
-        value: impl Fn(&Outcome) -> Option<f64>,
-    ) -> Option<Self> {
-        let name = |one: &Outcome| one.case.short.clone();
-        let values: Vec<(f64, &Outcome)> =
-            of.iter().filter_map(|one| Some((value(one)?, *one))).collect();
-        let (worst, case) = values.iter().min_by(|a, b| limit.worse(a.0, b.0))?;
-        let missed = values.iter().filter(|(value, _)| !limit.is_met(*value));
-        Some(Self {
-            filters: Some(values.len()),
-            case: Some(name(case)),
-            missed: missed.map(|(_, one)| name(one)).collect(),
-            ..Self::of(what, limit, *worst)
-        })
-    }
-
-    /// The bar as lines of at most 100 columns.
-    pub fn text(&self) -> String {
-        let met = if self.met { "met   " } else { "MISSED" };
-        let mut line = format!("{met} {}: {:.2}", self.what, self.value);
-        let mut words = vec![format!("({})", self.limit)];
-        if let (Some(case), true) = (&self.case, self.missed.len() < 2) {
-            words.push(format!("`{case}`"));
-        }
-        words.extend(self.filters.map(|filters| match filters {
-            1 => "1 filter".to_owned(),
-            _ => format!("{filters} filters"),
-        }));
-        if self.missed.len() > 1 {
-            words.push(format!("missed by {}:", self.missed.len()));
-            words.extend(self.missed.iter().map(|case| format!("`{case}`")));
-        }
-        let mut out = String::new();
-        for word in words {
-            if line.chars().count() + 1 + word.chars().count() > COLUMNS {
-                out.push_str(&line);
-                out.push('\n');
-                line = " ".repeat(met.len());
-            }
-            line.push(' ');
-            line.push_str(&word);
-        }
-        out + &line + "\n"
-    }
+/// A bar for each filter by itself.
+fn each(
+    what: impl Into<String>,
+    limit: Limit,
+    of: &[&Outcome],
+    value: impl Fn(&Outcome) -> Option<f64>,
+) -> Option<Bar> {
+    let named = |one: &&Outcome| Some((value(one)?, one.case.short.clone()));
+    let values: Vec<(f64, String)> = of.iter().filter_map(named).collect();
+    Some(Bar { filters: Some(values.len()), ..Bar::each(what, limit, &values)? })
 }
 
 /// All bars for which something was measured.
@@ -149,12 +43,12 @@ pub fn all(engine: &str, outcomes: &[Outcome], list: Option<ListTime>) -> Vec<Ba
     speed(&mut bars, engine, &all);
     for set in Set::ALL {
         let what = format!("{set}: {engine}/best back end, each filter");
-        bars.extend(Bar::each(what, AtMost(1.05), &all, |one| {
+        bars.extend(each(what, AtMost(1.05), &all, |one| {
             one.ratio(set, engine, one.best(set, &BACK_ENDS)?)
         }));
     }
     single_packets(&mut bars, engine, &all);
-    bars.extend(Bar::each("II of pe's loops over MII, cycles", AtMost(1.0), &all, |one| {
+    bars.extend(each("II of pe's loops over MII, cycles", AtMost(1.0), &all, |one| {
         one.excess_ii.map(f64::from)
     }));
     compilation(&mut bars, engine, &all, list);
@@ -182,23 +76,21 @@ fn speed(bars: &mut Vec<Bar>, engine: &str, all: &[&Outcome]) {
     ];
     for (set, bar, c_bar) in means {
         let what = format!("{set}: libpcap/{engine}, geometric mean, paper's");
-        bars.extend(Bar::together(what, AtLeast(bar), &paper, mean, libpcap(set)));
+        bars.extend(together(what, AtLeast(bar), &paper, mean, libpcap(set)));
         let what = format!("{set}: best C/{engine}, geometric mean, paper's");
-        bars.extend(
-            c_bar.and_then(|bar| Bar::together(what, AtLeast(bar), &paper, mean, best_c(set))),
-        );
+        bars.extend(c_bar.and_then(|bar| together(what, AtLeast(bar), &paper, mean, best_c(set))));
     }
     for set in [Set::Hot, Set::Cache] {
         let what = format!("{set}: libpcap/{engine}, each of the paper's");
-        bars.extend(Bar::each(what, AtLeast(6.5), &paper, libpcap(set)));
+        bars.extend(each(what, AtLeast(6.5), &paper, libpcap(set)));
         let what = format!("{set}: best C/{engine}, each of the paper's");
-        bars.extend(Bar::each(what, AtLeast(1.0), &paper, best_c(set)));
+        bars.extend(each(what, AtLeast(1.0), &paper, best_c(set)));
     }
     let set = Set::Memory;
     let what = format!("{set}: {engine}/touch, each filter");
-    bars.extend(Bar::each(what, AtMost(1.25), all, |one| one.ratio(set, engine, "touch")));
+    bars.extend(each(what, AtMost(1.25), all, |one| one.ratio(set, engine, "touch")));
     let what = format!("{set}: best C/{engine}, each filter");
-    bars.extend(Bar::each(what, AtLeast(1.0), all, best_c(set)));
+    bars.extend(each(what, AtLeast(1.0), all, best_c(set)));
 }
 
 /// The bars for batches of one packet.
@@ -207,9 +99,9 @@ fn single_packets(bars: &mut Vec<Bar>, engine: &str, all: &[&Outcome]) {
     let (short, long): (Vec<&Outcome>, Vec<&Outcome>) =
         all.iter().copied().partition(|one| one.instructions <= SHORT);
     let what = format!("{set}: libpcap/{engine}, each of more than {SHORT} instructions");
-    bars.extend(Bar::each(what, AtLeast(1.0), &long, |one| one.ratio(set, "libpcap", engine)));
+    bars.extend(each(what, AtLeast(1.0), &long, |one| one.ratio(set, "libpcap", engine)));
     let what = format!("{set}: ns longer than libpcap, each of up to {SHORT} instructions");
-    bars.extend(Bar::each(what, AtMost(5.0), &short, |one| one.difference(set, engine, "libpcap")));
+    bars.extend(each(what, AtMost(5.0), &short, |one| one.difference(set, engine, "libpcap")));
 }
 
 /// The bars for compiling.
@@ -217,8 +109,8 @@ fn compilation(bars: &mut Vec<Bar>, engine: &str, all: &[&Outcome], list: Option
     let paper: Vec<&Outcome> = all.iter().copied().filter(|one| one.case.paper).collect();
     let compile_us = |one: &Outcome| one.compile_us(engine);
     let median = |values| Sample::new(values).median();
-    bars.extend(Bar::together("compiling, median, µs", AtMost(200.0), all, median, compile_us));
-    bars.extend(Bar::each("compiling, each of the paper's, µs", AtMost(1e3), &paper, compile_us));
+    bars.extend(together("compiling, median, µs", AtMost(200.0), all, median, compile_us));
+    bars.extend(each("compiling, each of the paper's, µs", AtMost(1e3), &paper, compile_us));
     if let Some(ListTime { seconds, max_rss_mib }) = list {
         let megabytes = max_rss_mib * f64::from(1 << 20) / 1e6;
         bars.push(Bar::of("compiling the long list of hosts, s", AtMost(1.0), seconds));
@@ -230,6 +122,7 @@ fn compilation(bars: &mut Vec<Bar>, engine: &str, all: &[&Outcome], list: Option
 mod tests {
     use super::super::results::outcome;
     use super::*;
+    use crate::bar::COLUMNS;
 
     fn find<'a>(bars: &'a [Bar], what: &str) -> &'a Bar {
         bars.iter().find(|bar| bar.what == what).unwrap_or_else(|| panic!("{what}: {bars:?}"))
@@ -312,11 +205,5 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         assert!(text.contains("MISSED cache: best C/auto, each of the paper's: 0.60 (at least 1)"));
         assert!(text.contains("met    compiling, median, µs: 100.00 (at most 200) 3 filters\n"));
-    }
-
-    #[test]
-    fn what_is_not_a_number_meets_no_bar() {
-        assert!(!AtLeast(1.0).is_met(f64::NAN) && !AtMost(1.0).is_met(f64::NAN));
-        assert!(AtLeast(1.0).is_met(1.0) && AtMost(1.0).is_met(1.0));
     }
 }

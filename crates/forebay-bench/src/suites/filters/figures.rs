@@ -6,9 +6,9 @@ use std::path::Path;
 use super::paper;
 use super::results::Outcome;
 use super::sets::Set;
-use super::svg::{Anchor, Axis, Drawing};
 use super::tables::{COLUMNS, mean_ratio};
 use crate::stats::least_squares;
+use crate::svg::{Anchor, Axis, Drawing};
 use crate::{BenchError, io_error};
 
 /// Colours that the common kinds of colour blindness keep apart (Okabe and Ito).

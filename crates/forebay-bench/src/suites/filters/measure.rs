@@ -25,11 +25,12 @@ use forebay_packet::BATCH;
 
 use super::engines::Contender;
 use super::packets::{Descriptors, Engine, Packets};
-use super::sets::{CACHED, COPIED, Lots, Set, Slots};
+use super::sets::{CACHED, COPIED, Set, Slots};
 use super::traffic::Traffic;
 use super::turns::{Turn, slices, turns};
 use crate::BenchError;
 use crate::clock::Clock;
+use crate::lots::Lots;
 use crate::peers::stopwatch::Stopwatch;
 use crate::peers::touch::Touch;
 use crate::stats::Sample;

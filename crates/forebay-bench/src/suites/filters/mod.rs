@@ -6,6 +6,7 @@
 //! that ours are put beside.
 
 pub mod packets;
+pub mod turns;
 
 mod bars;
 mod c_forms;
@@ -21,10 +22,8 @@ mod results;
 mod schedules;
 mod sets;
 mod summary;
-mod svg;
 mod tables;
 mod traffic;
-mod turns;
 
 pub use list::probe;
 
@@ -74,27 +73,28 @@ const FEWEST_WINDOWS: usize = 50;
 /// What to measure of the suite.
 #[derive(Debug, Args)]
 pub struct FilterOptions {
-    /// Filters: only those whose expression or name contains this
+    /// Filters and rules: only cases whose expression or name contains this
     #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
+    pub only: Option<String>,
     /// Filters: only on this set; can be repeated
     #[arg(long = "set", value_name = "NAME")]
     sets: Vec<Set>,
-    /// Filters: only this engine beside libpcap and touch; can be repeated
+    /// Filters: only this engine beside libpcap and touch; rules: only this one; can be
+    /// repeated
     #[arg(long = "engine", value_name = "NAME")]
-    engines: Vec<String>,
+    pub engines: Vec<String>,
     /// Filters: our back ends with other load latencies and prefetch distances
     #[arg(long)]
     sweep: bool,
-    /// Filters: rounds on every set
+    /// Filters and rules: rounds on every set
     #[arg(long, value_name = "NUMBER")]
-    rounds: Option<usize>,
+    pub rounds: Option<usize>,
     /// Compile a list of hosts, and print time and memory: what the suite runs for each
     #[arg(long, hide = true, value_name = "NUMBER")]
     pub compile_hosts: Option<usize>,
-    /// Filters: write the figures to this folder, as SVG
+    /// Filters and rules: write the figures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
-    plots: Option<PathBuf>,
+    pub plots: Option<PathBuf>,
 }
 
 /// The suite under way.

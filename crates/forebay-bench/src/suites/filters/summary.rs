@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use forebay_packet::BATCH;
 use serde::Serialize;
 
-use super::bars::{self, Bar};
+use super::bars;
 use super::fit::CostModel;
 use super::list::ListTime;
 use super::paper;
 use super::results::{BACK_ENDS, C_FORMS, Outcome};
 use super::sets::Set;
+use crate::bar::Bar;
 use crate::stats::{Sample, geometric_mean};
 
 /// Ratios of one set over some filters.

@@ -2,7 +2,6 @@
 //! and a capture of real ones.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
 use forebay_filter::compile;
 use forebay_gen::{Config, Generator, Profile};
@@ -12,7 +11,7 @@ use super::expressions::PAPER;
 use super::packets::{Descriptors, Engine as _, Packets};
 use super::paper::MATCHED;
 use crate::peers::libpcap::Libpcap;
-use crate::{BenchError, io_error};
+use crate::{BenchError, data, io_error};
 
 const SEED: u64 = 20_070_926;
 
@@ -100,7 +99,7 @@ impl Traffic {
 
     /// Reads the capture of real packets, as its file is; nothing where there is none.
     pub fn captured() -> Result<Option<Self>, BenchError> {
-        let path = capture_path();
+        let path = data::folder().join(CAPTURE);
         if !path.is_file() {
             return Ok(None);
         }
@@ -113,15 +112,6 @@ impl Traffic {
         memory.bytes_mut().copy_from_slice(&file);
         Ok(Some(Self { memory, descriptors }))
     }
-}
-
-/// Where the capture of real packets is looked for.
-fn capture_path() -> PathBuf {
-    let data = std::env::var_os("FOREBAY_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    data.join(CAPTURE)
 }
 
 /// The packets of a little-endian pcap file of Ethernet packets.

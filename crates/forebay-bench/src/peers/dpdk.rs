@@ -1,0 +1,130 @@
+//! DPDK's environment, where DPDK is installed.
+//!
+//! DPDK's libraries are loaded at run time. Most of them take memory from its heap, so
+//! that the environment must be started first: once a process, on a thread of its own,
+//! as starting pins the thread it runs on to a processor.
+//!
+//! The heap lies in huge pages where the kernel has enough of them free, as DPDK's
+//! guides ask for, and in ordinary ones otherwise. Vectors of 512 bits are allowed:
+//! unless told so, DPDK leaves code for them out.
+#![allow(unsafe_code, reason = "loads DPDK and starts it")]
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fs;
+use std::sync::OnceLock;
+use std::thread;
+
+use libloading::Library;
+
+/// Versions of DPDK's binary interface whose structures are those in this crate: 22.11,
+/// 23.11 and 24.11.
+const ABI: [u32; 3] = [23, 24, 25];
+
+/// As little of DPDK as will start: no devices, no other process.
+const START: [&str; 6] = [
+    "forebay-bench",
+    "--no-shconf",
+    "--no-pci",
+    "--no-telemetry",
+    "--log-level=lib.*:error",
+    "--force-max-simd-bitwidth=512",
+];
+
+/// Mebibytes of the heap in ordinary pages, which take no memory until they are used.
+const HEAP: &str = "4096";
+
+/// Free huge pages that the heap is put into: this many bytes, or none.
+const HUGE_HEAP: u64 = 1 << 30;
+
+/// DPDK, started.
+#[derive(Debug)]
+pub struct Environment {
+    eal: &'static Library,
+    abi: u32,
+    huge_pages: bool,
+}
+
+impl Environment {
+    /// The library of the environment itself.
+    pub fn eal(&self) -> &'static Library {
+        self.eal
+    }
+
+    /// The version of DPDK's binary interface.
+    pub fn abi(&self) -> u32 {
+        self.abi
+    }
+
+    /// Whether DPDK's heap lies in huge pages.
+    pub fn has_huge_pages(&self) -> bool {
+        self.huge_pages
+    }
+}
+
+/// Loads and starts DPDK, once.
+pub fn environment() -> Result<&'static Environment, String> {
+    static STARTED: OnceLock<Result<Environment, String>> = OnceLock::new();
+    STARTED.get_or_init(start).as_ref().map_err(String::clone)
+}
+
+fn start() -> Result<Environment, String> {
+    let found = ABI.into_iter().find_map(|abi| Some((library("eal", abi)?, abi)));
+    let (eal, abi) = found.ok_or("DPDK is not installed")?;
+    let huge_pages = free_huge_pages() >= HUGE_HEAP;
+    let heap: &[&str] = if huge_pages { &["--in-memory"] } else { &["--no-huge", "-m", HEAP] };
+    // SAFETY: it is `librte_eal`, and started here only.
+    let starting = thread::spawn(move || unsafe { start_environment(eal, heap) });
+    starting.join().unwrap_or_else(|_| Err("starting DPDK failed".to_owned()))?;
+    Ok(Environment { eal, abi, huge_pages })
+}
+
+/// Bytes of huge pages that nobody uses.
+fn free_huge_pages() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let number = line.and_then(|rest| rest.split_whitespace().next());
+        number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    };
+    field("HugePages_Free") * field("Hugepagesize") * 1024
+}
+
+/// A DPDK library, loaded for the rest of the process.
+pub fn library(name: &str, abi: u32) -> Option<&'static Library> {
+    // SAFETY: DPDK's libraries register drivers when they are loaded and have no other
+    // effect; they are never unloaded.
+    let library = unsafe { Library::new(format!("librte_{name}.so.{abi}")) }.ok()?;
+    Some(Box::leak(Box::new(library)))
+}
+
+/// A function of `library`.
+///
+/// # Safety
+/// `T` must be the function's type.
+pub unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, String> {
+    // SAFETY: as the caller promises.
+    let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
+    found.map(|symbol| *symbol).map_err(|error| error.to_string())
+}
+
+/// Starts DPDK's environment on a processor that this thread may use.
+///
+/// # Safety
+/// `eal` must be `librte_eal`, and not started yet.
+unsafe fn start_environment(eal: &Library, heap: &[&str]) -> Result<(), String> {
+    // SAFETY: a type, that of `rte_eal.h`.
+    type Init = unsafe extern "C" fn(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    let processor = rustix::thread::sched_getcpu().to_string();
+    let words = START.iter().chain(heap).copied().chain(["-l", processor.as_str()]);
+    let words: Vec<CString> = words.filter_map(|word| CString::new(word).ok()).collect();
+    // DPDK keeps and reorders the pointers.
+    let words: &'static [CString] = Vec::leak(words);
+    let pointers: Vec<*mut c_char> = words.iter().map(|word| word.as_ptr().cast_mut()).collect();
+    let pointers = Vec::leak(pointers);
+    // SAFETY: as the caller promises, and the arguments live as long as the process.
+    let outcome = unsafe {
+        let init: Init = symbol(eal, c"rte_eal_init")?;
+        init(pointers.len() as c_int, pointers.as_mut_ptr())
+    };
+    if outcome < 0 { Err("DPDK's environment does not start".to_owned()) } else { Ok(()) }
+}

@@ -1,0 +1,206 @@
+//! Headers drawn from rules and from beside them.
+//!
+//! Each is drawn from a rule that is drawn first, all rules alike: a random point of the
+//! rule's box. Half of them are then moved to the number just outside a boundary of one
+//! of the rule's fields. Headers that were drawn before are drawn again, so that all are
+//! different and in random order.
+
+use std::collections::HashSet;
+
+use forebay_rules::key::Key;
+use forebay_rules::packed::Key4;
+use forebay_rules::rule::{Family, ICMP, TCP, UDP, flag};
+use forebay_rules::{FlagTest, PortTest, ProtocolTest, RangeSet, Rule, RuleList};
+
+use super::frames::packed;
+use crate::lots::Lots;
+
+/// What the headers are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Packets, which have the ports, flags or ICMP type of their protocol.
+    Packets,
+    /// Five-tuples: ports whatever the protocol, and nothing else.
+    FiveTuples,
+}
+
+/// Headers drawn in vain before a list is taken to have no more.
+const VAIN: usize = 1_000_000;
+
+/// `count` different headers, or as many as there are.
+pub fn draw(list: &RuleList, count: usize, form: Form, seed: u64) -> Vec<Key4> {
+    let mut lots = Lots::new(seed);
+    let mut seen = HashSet::with_capacity(count);
+    let mut headers = Vec::with_capacity(count);
+    let mut vain = 0;
+    while headers.len() < count && vain < VAIN && !list.rules.is_empty() {
+        let rule = &list.rules[lots.below(list.rules.len())];
+        match packed(&header(rule, form, &mut lots)) {
+            Some(key) if seen.insert(key) => headers.push(key),
+            _ => vain += 1,
+        }
+    }
+    headers
+}
+
+/// A header of `rule`, or one beside it.
+fn header(rule: &Rule, form: Form, lots: &mut Lots) -> Key {
+    let mut source = member(&rule.source, lots);
+    let mut destination = member(&rule.destination, lots);
+    let mut ports = [&rule.source_ports, &rule.destination_ports].map(|test| port(test, lots));
+    let mut protocol = protocol(rule, lots);
+    if lots.below(2) == 0 {
+        match lots.below(5) {
+            0 => source = beside(&rule.source, source, u128::from(u32::MAX), lots),
+            1 => destination = beside(&rule.destination, destination, u128::from(u32::MAX), lots),
+            2 => ports[0] = port_beside(&rule.source_ports, ports[0], lots),
+            3 => ports[1] = port_beside(&rule.destination_ports, ports[1], lots),
+            _ => protocol = usual_protocol(lots),
+        }
+    }
+    let mut key = Key {
+        family: Family::Ipv4,
+        source,
+        destination,
+        protocol: Some(protocol),
+        ports: None,
+        tcp_flags: None,
+        icmp: None,
+    };
+    match (form, protocol) {
+        (Form::FiveTuples, _) => key.ports = Some(ports.into()),
+        (Form::Packets, TCP) => {
+            key.ports = Some(ports.into());
+            key.tcp_flags = Some(flags(rule, lots));
+        }
+        (Form::Packets, _) if has_ports(protocol) => key.ports = Some(ports.into()),
+        (Form::Packets, ICMP) => key.icmp = Some(icmp(rule, lots)),
+        (Form::Packets, _) => {}
+    }
+    key
+}
+
+/// Whether packets of the protocol have ports.
+pub fn has_ports(protocol: u8) -> bool {
+    const DCCP: u8 = 33;
+    const SCTP: u8 = 132;
+    const UDP_LITE: u8 = 136;
+    matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
+}
+
+/// A random number of the set.
+fn member(set: &RangeSet<u128>, lots: &mut Lots) -> u128 {
+    let (low, high) = set.ranges()[lots.below(set.ranges().len())];
+    low + lots.below((high - low) as usize + 1) as u128
+}
+
+/// The number before or behind one of the set's ranges; `inside` if there is none.
+fn beside(set: &RangeSet<u128>, inside: u128, greatest: u128, lots: &mut Lots) -> u128 {
+    let (low, high) = set.ranges()[lots.below(set.ranges().len())];
+    let outside = if lots.below(2) == 0 { low.checked_sub(1) } else { high.checked_add(1) };
+    outside.filter(|&number| number <= greatest).unwrap_or(inside)
+}
+
+fn port(test: &PortTest, lots: &mut Lots) -> u16 {
+    match test {
+        PortTest::Any => lots.below(1 << 16) as u16,
+        PortTest::In(set) => {
+            let (low, high) = set.ranges()[lots.below(set.ranges().len())];
+            low + lots.below(usize::from(high - low) + 1) as u16
+        }
+    }
+}
+
+fn port_beside(test: &PortTest, inside: u16, lots: &mut Lots) -> u16 {
+    let PortTest::In(set) = test else { return inside };
+    let (low, high) = set.ranges()[lots.below(set.ranges().len())];
+    let outside = if lots.below(2) == 0 { low.checked_sub(1) } else { high.checked_add(1) };
+    outside.unwrap_or(inside)
+}
+
+/// A protocol of the rule; of any, those that make up most traffic.
+fn protocol(rule: &Rule, lots: &mut Lots) -> u8 {
+    let ProtocolTest::Only(test) = &rule.protocol else { return usual_protocol(lots) };
+    let protocols: Vec<u8> = test.protocols.iter().collect();
+    protocols[lots.below(protocols.len())]
+}
+
+fn usual_protocol(lots: &mut Lots) -> u8 {
+    [TCP, TCP, TCP, TCP, UDP, UDP, UDP, ICMP][lots.below(8)]
+}
+
+/// Control bits that meet one of the rule's tests; for a rule without, usual ones.
+fn flags(rule: &Rule, lots: &mut Lots) -> u8 {
+    let usual = [
+        flag::ACK,
+        flag::ACK,
+        flag::ACK | flag::PSH,
+        flag::SYN,
+        flag::SYN | flag::ACK,
+        flag::FIN | flag::ACK,
+        flag::RST,
+    ];
+    let drawn = usual[lots.below(usual.len())];
+    let ProtocolTest::Only(test) = &rule.protocol else { return drawn };
+    match test.tcp_flags.first() {
+        Some(FlagTest::Equal { mask, value }) => (drawn & !mask) | value,
+        _ => drawn,
+    }
+}
+
+/// Type and code, of the rule if it names some.
+fn icmp(rule: &Rule, lots: &mut Lots) -> (u8, u8) {
+    if let ProtocolTest::Only(test) = &rule.protocol
+        && let Some(icmp) = &test.icmp
+    {
+        let pick = |set: &RangeSet<u8>, lots: &mut Lots| {
+            let (low, high) = set.ranges()[lots.below(set.ranges().len())];
+            low + lots.below(usize::from(high - low) + 1) as u8
+        };
+        return (pick(&icmp.types, lots), pick(&icmp.codes, lots));
+    }
+    ([0, 3, 8, 11][lots.below(4)], lots.below(4) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_rules::language::yamaha;
+
+    use super::super::frames::unpacked;
+    use super::*;
+
+    #[test]
+    fn headers_differ_and_are_of_the_rules_or_beside_them() {
+        let text = "ip filter 1 pass 10.0.0.0/24 192.0.2.1 tcp 1000-2000 80\n\
+                    ip filter 2 pass 10.0.1.0/24 * icmp 8 *\n\
+                    ip filter 3 pass 10.0.2.0/24 * established * *\n";
+        let list = yamaha::parse(text).unwrap().ascending();
+        let headers = draw(&list, 10_000, Form::Packets, 7);
+        assert_eq!(headers.len(), 10_000);
+        assert_eq!(headers.iter().collect::<HashSet<_>>().len(), 10_000);
+        let decided = headers.iter().map(|key| list.decide(&unpacked(key)).rule);
+        let matched: Vec<usize> = decided.flatten().collect();
+        assert!((5_000..8_500).contains(&matched.len()), "{}", matched.len());
+        assert_eq!(matched.iter().collect::<HashSet<_>>().len(), 3);
+        let beside = headers.iter().filter(|key| key.first == 2001 || key.second == 81);
+        assert!(beside.count() > 100);
+        assert_eq!(draw(&list, 10_000, Form::Packets, 7), headers);
+    }
+
+    #[test]
+    fn five_tuples_have_ports_and_nothing_else() {
+        let list = yamaha::parse("ip filter 1 pass 10.0.0.0/8 * icmp 8 *\n").unwrap().ascending();
+        for key in draw(&list, 100, Form::FiveTuples, 1) {
+            let key = unpacked(&key);
+            assert!(key.ports.is_some() && key.tcp_flags.is_none() && key.icmp.is_none());
+        }
+    }
+
+    #[test]
+    fn a_list_of_few_headers_gives_those() {
+        let text = "ip filter 1 pass 10.0.0.1 10.0.0.2 udp 1 2\n";
+        let list = yamaha::parse(text).unwrap().ascending();
+        let headers = draw(&list, 1_000, Form::FiveTuples, 1);
+        assert!((5..100).contains(&headers.len()), "{}", headers.len());
+    }
+}
