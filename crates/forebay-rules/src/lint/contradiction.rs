@@ -4,14 +4,15 @@ use super::examination::{Examination, proceed_if};
 use super::index::Bounds;
 use super::region::{Random, Region};
 use super::report::{Kind, Question, Severity, Witness};
+use std::collections::BTreeSet;
 
 /// Earlier rules of the other action, by place.
 #[derive(Default)]
 struct Opponents {
     /// Those that match other packets too.
-    contradicting: Vec<usize>,
+    contradicting: BTreeSet<usize>,
     /// Those that match packets of the rule only.
-    exceptions: Vec<usize>,
+    exceptions: BTreeSet<usize>,
 }
 
 /// Points that are drawn for a packet that the earlier rule decides.
@@ -30,14 +31,16 @@ impl Examination<'_> {
         if work > allowed {
             self.give_up(place, Question::Contradiction, allowed);
         }
-        let Opponents { contradicting, exceptions } = opponents;
-        if let Some(&first) = contradicting.first() {
-            let witness = self.between(first, place);
-            self.add(place, Kind::Contradictory, Severity::Warning, &contradicting, witness);
-        }
-        if let Some(&first) = exceptions.first() {
-            let witness = self.between(first, place);
-            self.add(place, Kind::Exception, Severity::Note, &exceptions, witness);
+        let sorts = [
+            (opponents.contradicting, Kind::Contradictory, Severity::Warning),
+            (opponents.exceptions, Kind::Exception, Severity::Note),
+        ];
+        for (places, kind, severity) in sorts {
+            let places: Vec<_> = places.into_iter().collect();
+            if let Some(&first) = places.first() {
+                let witness = self.between(first, place);
+                self.add(place, kind, severity, &places, witness);
+            }
         }
     }
 
@@ -61,16 +64,14 @@ impl Examination<'_> {
                     let inside = self.space.covers(&places[place], &places[other]);
                     let sort =
                         if inside { &mut found.exceptions } else { &mut found.contradicting };
-                    if sort.len() < enough && !sort.contains(&other) {
-                        sort.push(other);
+                    if sort.len() < enough {
+                        sort.insert(other);
                     }
                 }
                 let full = found.exceptions.len() >= enough && found.contradicting.len() >= enough;
                 proceed_if(*work <= allowed && !full)
             });
         }
-        found.exceptions.sort_unstable();
-        found.contradicting.sort_unstable();
         found
     }
 

@@ -61,7 +61,7 @@ pub struct Limits {
 impl Default for Limits {
     /// Enough for lists of ten thousand rules, in seconds.
     fn default() -> Self {
-        Self { causes: 100, work_per_rule: 1_000_000, work: 200_000_000 }
+        Self { causes: 100, work_per_rule: 1_000_000, work: 300_000_000 }
     }
 }
 

@@ -144,23 +144,30 @@ pub fn classify(engine: &dyn Engine, keys: &[Key]) -> Vec<u32> {
 
 /// Shows a key of which an engine says something else than expected.
 fn fail(maker: Maker, list: &RuleList, key: &Key, found: u32, expected: u32) -> ! {
-    let differs = |list: &RuleList| {
-        let engine = maker.engine(list);
-        engine.is_some_and(|engine| classify(&*engine, &[*key]) != [oracle(list, key)])
+    let answers = |list: &RuleList| {
+        let engine = maker.engine(list)?;
+        let found = classify(&*engine, &[*key])[0];
+        Some((found, oracle(list, key))).filter(|(found, expected)| found != expected)
     };
-    let alone = differs(list);
-    let list = if alone { shortest(list, differs) } else { list.clone() };
-    let seen = if alone { "by this list" } else { "only among other packets, by this list" };
+    let mut shown = (list.clone(), (found, expected));
+    let mut seen = "only among other packets, ";
+    if answers(list).is_some() {
+        let short = shortest(list, |list| answers(list).is_some());
+        shown = (short.clone(), answers(&short).unwrap_or((found, expected)));
+        seen = "";
+    }
+    let (list, (found, expected)) = shown;
+    let name = |rule: u32| match list.rules.get(rule as usize) {
+        Some(rule) => format!("rule {}", rule.number),
+        None if rule == NO_RULE => "no rule".to_owned(),
+        None => format!("place {rule}, where is no rule,"),
+    };
     panic!(
-        "{maker}: {} where {} is expected\n{key}\n{key:?}\n{seen}:\n{list}\n{:#?}",
-        shown(found),
-        shown(expected),
+        "{maker}: {} where {} is expected, {seen}for\n{key}\n{key:?}\nby\n{list}\n{:#?}",
+        name(found),
+        name(expected),
         list.rules.iter().take(8).collect::<Vec<_>>()
     );
-}
-
-fn shown(rule: u32) -> String {
-    if rule == NO_RULE { "no rule".to_owned() } else { format!("the rule at {rule}") }
 }
 
 /// Takes rules away as long as what is left still `differs`: halves, then less.

@@ -76,6 +76,10 @@ pub fn wildcards(draw: &mut Draw, family: Family, count: usize) -> RuleList {
             let (stem, length) = (stem(draw, family), draw.pick(&[1, 3, 5, 7]));
             rule.source = set([family.prefix(stem, length)], family);
         }
+        if draw.one_in(4) {
+            let (stem, length) = (stem(draw, family), draw.pick(&[1, 3, 5, 7]));
+            rule.destination = set([family.prefix(stem, length)], family);
+        }
         rule
     }))
 }
@@ -84,8 +88,15 @@ pub fn wildcards(draw: &mut Draw, family: Family, count: usize) -> RuleList {
 pub fn one_pair_of_addresses(draw: &mut Draw, family: Family, count: usize) -> RuleList {
     let (source, destination) = (stem(draw, family), stem(draw, family));
     list((0..count).map(|at| {
-        let low = draw.half();
-        let high = low.saturating_add(draw.pick(&[0, 1, 100, 10_000, 65_535]));
+        let any = draw.half();
+        let bit = 1 << draw.below(16);
+        let (low, high) = match draw.below(3) {
+            // All numbers that agree in the bits above one, and no others.
+            0 => (any & !(bit | (bit - 1)), any | bit | (bit - 1)),
+            // As little beyond as possible.
+            1 => (any & !bit, any | bit),
+            _ => (any, any.saturating_add(draw.pick(&[0, 1, 100, 10_000, 65_535]))),
+        };
         Rule {
             source: set([(source, source)], family),
             destination: set([(destination, destination)], family),
