@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use forebay_packet::BATCH;
 use forebay_rules::packed::Key4;
 
-use super::engines::{Contender, Matcher};
+use super::engines::{Contender, Matcher, Role};
 use super::sets::Set;
 use crate::BenchError;
 use crate::clock::Clock;
@@ -77,6 +77,16 @@ pub struct OnSet {
     pub times: Vec<Option<Vec<f64>>>,
     /// The clock meanwhile.
     pub clock: Clock,
+}
+
+impl OnSet {
+    /// The one of `contenders`, which were measured, with this role and the least median.
+    pub fn fastest(&self, contenders: &[Contender], role: Role) -> Option<&'static str> {
+        let both = contenders.iter().zip(&self.times).filter(|(one, _)| one.role == role);
+        let timed =
+            both.filter_map(|(one, times)| Some((one.name, Sample::new(times.clone()?).median())));
+        timed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name)
+    }
 }
 
 /// A round's headers.

@@ -63,8 +63,8 @@ impl Outcome {
     }
 
     /// Times of `slow` in those of `fast`, round by round.
-    pub fn ratios(&self, slow: (Set, &str), fast: (Set, &str)) -> Option<Sample> {
-        let pairs = self.times(slow.0, slow.1)?.iter().zip(self.times(fast.0, fast.1)?);
+    pub fn ratios(&self, set: Set, slow: &str, fast: &str) -> Option<Sample> {
+        let pairs = self.times(set, slow)?.iter().zip(self.times(set, fast)?);
         Some(Sample::new(pairs.map(|(slow, fast)| slow / fast).collect()))
     }
 
@@ -102,7 +102,7 @@ impl Outcome {
                 if let Some(bytes) = self.bytes_per_rule(one.name) {
                     add("bytes_per_rule", json!(rounded(bytes)));
                 }
-                let ratios = peer.and_then(|peer| self.ratios((on.set, peer), (on.set, one.name)));
+                let ratios = peer.and_then(|peer| self.ratios(on.set, peer, one.name));
                 if let Some(ratios) = ratios {
                     add("ratio", json!(rounded(ratios.median())));
                     add("ratio_spread", json!(ratios.spread().map(rounded)));
