@@ -73,7 +73,8 @@ const FEWEST_WINDOWS: usize = 50;
 /// What to measure of the suite.
 #[derive(Debug, Args)]
 pub struct FilterOptions {
-    /// Filters and rules: only cases whose expression or name contains this
+    /// Filters and rules: only cases whose expression or name contains this; rules: or one of
+    /// several texts with commas between them
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Filters: only on this set; can be repeated

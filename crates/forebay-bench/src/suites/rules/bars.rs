@@ -151,6 +151,7 @@ mod tests {
         let at = |rate, loss| Updates {
             rate,
             micros: vec![10.0, 20.0, 30.0],
+            spins: vec![30.0],
             losses: vec![loss; 31],
             nanos: vec![5.0; 31],
             merges: 1,

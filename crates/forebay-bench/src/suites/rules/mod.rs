@@ -24,6 +24,7 @@ mod updates;
 pub use acl::probe;
 
 use std::path::Path;
+use std::slice::from_mut;
 
 use forebay_rules::RuleList;
 use forebay_rules::packed::Key4;
@@ -38,7 +39,7 @@ use bars::{ACL, NAIVE};
 use engines::{Contender, Role, first_match};
 use headers::Form;
 use lists::{CLASSBENCH, ClassBench, Source};
-use measure::{Bench, Headers, OnSet, Trial};
+use measure::{Bench, Headers, OnSet, Trial, UnderWay};
 use paper::Line;
 use results::{Outcome, Participant};
 use sets::Set;
@@ -49,6 +50,9 @@ const ROUNDS: [usize; 2] = [101, 31];
 
 /// The same in a quick run.
 const QUICK_ROUNDS: [usize; 2] = [31, 31];
+
+/// How often a set is measured anew because the clock was slow; never in a quick run.
+const REPEATS: usize = 2;
 
 /// Headers drawn for `memory`, in a quick run, and those for `cache`.
 const IN_MEMORY: usize = 1_000_000;
@@ -103,7 +107,8 @@ struct Measured {
 /// Runs the suite.
 pub fn run(options: &Options) -> Result<Record, BenchError> {
     let folder = tempfile::tempdir().map_err(io_error("making a folder"))?;
-    let mut suite = Suite { options, bench: Bench::new(), notes: Vec::new() };
+    let bench = Bench::new(if options.quick { 0 } else { REPEATS });
+    let mut suite = Suite { options, bench, notes: Vec::new() };
     let compared = suite.compare(folder.path())?;
     let mut measured = Measured::default();
     for source in CLASSBENCH {
@@ -205,7 +210,8 @@ fn decided(list: &RuleList, keys: &[Key4]) -> Vec<u32> {
 impl Suite<'_> {
     /// Whether a part of the suite is asked for.
     fn includes(&self, name: &str) -> bool {
-        self.options.filters.only.as_deref().is_none_or(|text| name.contains(text))
+        let only = self.options.filters.only.as_deref();
+        only.is_none_or(|texts| texts.split(',').any(|text| name.contains(text)))
     }
 
     fn wants(&self, case: &str, source: Source) -> bool {
@@ -246,7 +252,7 @@ impl Suite<'_> {
         }
         eprintln!("the paper's lists");
         let keys = traffic::headers();
-        let mut trials = Vec::new();
+        let mut lists = Vec::new();
         for list in lists::paper()? {
             let mut contenders = engines::naive_c(&list, folder);
             contenders.extend(engines::ours(&list));
@@ -255,22 +261,15 @@ impl Suite<'_> {
             compared.alphas.push(paper::alpha(&expected, list.rules.len()));
             let others = headers::draw(&list, OTHERS, Form::Packets, OTHERS_SEED);
             let headers = Headers { keys: keys.clone(), expected };
-            let on_sets = paper::SETS.map(|set| {
+            let trials = paper::SETS.map(|set| {
                 let in_cache = |one: &Contender| set == Set::Cache || one.role == Role::Ours;
                 Trial::new(set, headers.clone(), others.clone(), &contenders, in_cache)
             });
-            trials.push((list.rules.len(), on_sets, contenders));
+            lists.push(UnderWay { contenders, trials: trials.into() });
         }
-        for _ in 0..self.rounds(Set::Cache) {
-            for (_, on_sets, contenders) in &mut trials {
-                for trial in on_sets {
-                    trial.round(&mut self.bench, contenders)?;
-                }
-            }
-        }
-        for (rules, on_sets, contenders) in trials {
-            let sets = on_sets.into_iter().map(|trial| trial.finish(&mut self.bench)).collect();
-            let outcome = self.outcome(format!("paper-{rules}"), rules, &contenders, sets);
+        let measured = self.bench.measure(&mut lists, self.rounds(Set::Cache))?;
+        for (rules, (list, sets)) in paper::SIZES.into_iter().zip(lists.iter().zip(measured)) {
+            let outcome = self.outcome(format!("paper-{rules}"), rules, &list.contenders, sets);
             compared.outcomes.push(outcome);
         }
         Ok(compared)
@@ -286,6 +285,11 @@ impl Suite<'_> {
     ) -> Outcome {
         for note in contenders.iter().flat_map(|contender| &contender.notes) {
             self.note(format!("{note} ({case})"));
+        }
+        for on in &sets {
+            if on.clock_is_slow(&self.bench.clock) {
+                self.note(format!("the clock was slow while {case} was measured on {}", on.set));
+            }
         }
         let participants = contenders.iter().map(Participant::from).collect();
         Outcome { case, rules, participants, sets }
@@ -319,13 +323,14 @@ impl Suite<'_> {
             expected: headers.expected.iter().copied().take(CACHED).collect(),
         };
         let others = headers::draw(&list, OTHERS, form, OTHERS_SEED);
+        let mut under_way = UnderWay { contenders, trials: Vec::new() };
         let mut sets: Vec<OnSet> = Vec::new();
         for set in [Set::Cache, Set::Memory, Set::MemoryWide, Set::Trace] {
             if set == Set::MemoryWide && self.options.quick {
                 continue;
             }
             // Calls of many headers are tried with the fastest peer only.
-            let peer = sets.last().and_then(|on| on.fastest(&contenders, Role::Peer));
+            let peer = sets.last().and_then(|on| on.fastest(&under_way.contenders, Role::Peer));
             let takes_part = |one: &Contender| match set {
                 Set::Cache => true,
                 Set::MemoryWide => {
@@ -338,8 +343,11 @@ impl Suite<'_> {
                 Set::Trace => traced.clone(),
                 _ => headers.clone(),
             };
-            let trial = Trial::new(set, headers, others.clone(), &contenders, takes_part);
-            sets.push(self.bench.measure(trial, &mut contenders, self.rounds(set))?);
+            let contenders = &under_way.contenders;
+            let trial = Trial::new(set, headers, others.clone(), contenders, takes_part);
+            under_way.trials = vec![trial];
+            let measured = self.bench.measure(from_mut(&mut under_way), self.rounds(set))?;
+            sets.extend(measured.into_iter().flatten());
         }
         if form == Form::Packets && self.updates_are_wanted(source) {
             let pairs = if self.options.quick { QUICK_WINDOWS } else { WINDOWS };
@@ -348,7 +356,8 @@ impl Suite<'_> {
                 None => self.note("updates: there is only one processor".to_owned()),
             }
         }
-        measured.outcomes.push(self.outcome(case, list.rules.len(), &contenders, sets));
+        let outcome = self.outcome(case, list.rules.len(), &under_way.contenders, sets);
+        measured.outcomes.push(outcome);
         Ok(())
     }
 
@@ -406,9 +415,11 @@ impl Suite<'_> {
             let headers = Headers { keys, expected };
             let trial = Trial::new(Set::Cache, headers, others, &contenders, |_| true);
             let rounds = self.rounds(Set::MemoryWide);
-            let sets = vec![self.bench.measure(trial, &mut contenders, rounds)?];
+            let mut under_way = UnderWay { contenders, trials: vec![trial] };
+            let measured = self.bench.measure(from_mut(&mut under_way), rounds)?;
+            let sets = measured.into_iter().flatten().collect();
             let case = format!("{}-cut-{rules}", CUT.name);
-            outcomes.push(self.outcome(case, rules, &contenders, sets));
+            outcomes.push(self.outcome(case, rules, &under_way.contenders, sets));
         }
         Ok(outcomes)
     }

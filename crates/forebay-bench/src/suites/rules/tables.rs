@@ -144,17 +144,25 @@ pub fn updates(all: &[(String, Vec<Updates>)]) -> String {
     }
     line(
         &mut out,
-        "Single-rule updates beside a reader: µs until visible; part of its speed the reader loses",
+        "Single-rule updates beside a reader: µs until visible; doing nothing for 30 µs took; \
+         part of its speed the reader loses",
     );
     line(
         &mut out,
-        format!("{:<17}{:>7}{:>7}{:>7}{:>9}{:>8}", "", "rate/s", "p50", "p99", "loss", "merges"),
+        format!(
+            "{:<17}{:>7}{:>7}{:>7}{:>9}{:>8}{:>9}{:>8}",
+            "", "rate/s", "p50", "p99", "idle p50", "p99", "loss", "merges"
+        ),
     );
     for (case, updates) in all {
         for one in updates {
             let [p50, p99] = [0.5, 0.99].map(|part| number(Some(one.quantile(part))));
+            let [idle, late] = [0.5, 0.99].map(|part| number(Some(one.spin_quantile(part))));
             let (loss, merges, rate) = (100.0 * one.loss(), one.merges, one.rate);
-            line(&mut out, format!("{case:<17}{rate:>7}{p50}{p99}{loss:>8.1}%{merges:>8}"));
+            line(
+                &mut out,
+                format!("{case:<17}{rate:>7}{p50}{p99}{idle:>9}{late:>8}{loss:>8.1}%{merges:>8}"),
+            );
         }
     }
     line(&mut out, "");
