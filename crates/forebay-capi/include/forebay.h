@@ -192,7 +192,8 @@ typedef struct forebay_rules forebay_rules;
  *         failure
  *
  * Returns FOREBAY_OK or any other status. On FOREBAY_BAD_RULES,
- * forebay_last_error() names the line that is wrong. */
+ * forebay_last_error() names the line, or says what list there is not or what
+ * the engine does not take. */
 FOREBAY_MUST_CHECK
 int forebay_rules_new(const char *text, size_t length, const char *list, const char *engine,
                       forebay_rules **rules);

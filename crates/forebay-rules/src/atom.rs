@@ -15,6 +15,7 @@ use crate::rule::{
 };
 use crate::sets::{Number, ProtocolSet, RangeSet};
 use std::collections::HashMap;
+use std::iter;
 
 /// The most atoms that one rule may have.
 pub const MAX_ATOMS: usize = 1 << 16;
@@ -106,14 +107,18 @@ impl Atom {
     /// # Errors
     /// If there are more than [`MAX_ATOMS`].
     pub fn of_rule(rule: &Rule) -> Result<Vec<Self>, TooManyAtoms> {
-        let sources = prefixes(rule.family, &rule.source);
-        let destinations = prefixes(rule.family, &rule.destination);
+        let [sources, destinations] =
+            [&rule.source, &rule.destination].map(|set| prefixes(rule.family, set));
         let parts = parts(rule);
         let ranges: usize = parts.iter().map(|part| part.first.len() * part.second.len()).sum();
-        let atoms = sources.len().saturating_mul(destinations.len()).saturating_mul(ranges);
+        // Counted before they are kept: a range can be hundreds of prefixes.
+        let pairs = sources.clone().count().saturating_mul(destinations.clone().count());
+        let atoms = pairs.saturating_mul(ranges);
         if atoms > MAX_ATOMS {
             return Err(TooManyAtoms { number: rule.number, atoms });
         }
+        let sources: Vec<Prefix> = sources.collect();
+        let destinations: Vec<Prefix> = destinations.collect();
         let mut all = Vec::with_capacity(atoms);
         for part in &parts {
             for &first in &part.first {
@@ -167,24 +172,21 @@ fn in_prefix(family: Family, prefix: Prefix, address: u128) -> bool {
 }
 
 /// The prefixes that `set` is the union of.
-fn prefixes(family: Family, set: &RangeSet<u128>) -> Vec<Prefix> {
-    let mut all = Vec::new();
-    for &(mut first, last) in set.ranges() {
+fn prefixes(family: Family, set: &RangeSet<u128>) -> impl Iterator<Item = Prefix> + Clone {
+    set.ranges().iter().flat_map(move |&(first, last)| {
         let last = last.min(family.greatest());
-        while first <= last {
+        let mut next = (first <= last).then_some(first);
+        iter::from_fn(move || {
             // The largest block that starts at `first` and does not pass `last`.
+            let first = next?;
             let aligned = first.trailing_zeros().min(family.bits().into());
             let fits = (last - first).checked_add(1).map_or(128, u128::ilog2);
             let host_bits = aligned.min(fits);
-            all.push(Prefix { address: first, length: family.bits() - host_bits as u8 });
-            let size = 1_u128.checked_shl(host_bits);
-            match size.and_then(|size| first.checked_add(size)) {
-                Some(next) if next <= last => first = next,
-                _ => break,
-            }
-        }
-    }
-    all
+            let behind = 1_u128.checked_shl(host_bits).and_then(|size| first.checked_add(size));
+            next = behind.filter(|&behind| behind <= last);
+            Some(Prefix { address: first, length: family.bits() - host_bits as u8 })
+        })
+    })
 }
 
 /// The ranges of a rule that go with one test.
@@ -306,6 +308,16 @@ impl Default for Tests {
 }
 
 impl Tests {
+    /// How many tests are in the dictionary.
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The tests with their numbers, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Test, u8)> {
+        self.ids.iter().map(|(test, &id)| (test, id))
+    }
+
     /// The number of `test`, if it is in the dictionary.
     #[must_use]
     pub fn known(&self, test: &Test) -> Option<u8> {

@@ -88,8 +88,8 @@ impl EngineName {
     /// Makes `list` ready for matching with the instructions of `isa`.
     ///
     /// # Errors
-    /// If the engine does not take the list. `auto` takes every list of which
-    /// each rule is small enough.
+    /// If the engine does not take the list. `auto` takes every list that `tree`
+    /// takes.
     ///
     /// # Panics
     /// If this machine has not got `isa`.

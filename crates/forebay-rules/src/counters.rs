@@ -63,7 +63,9 @@ impl Cell {
     }
 }
 
-/// The cells of one worker.
+/// The cells of one worker, in cache lines that no other worker writes to;
+/// processors fetch them in pairs.
+#[repr(align(128))]
 struct Cells {
     chunks: Box<[OnceLock<Box<[Cell]>>]>,
     /// Of packets that no rule matched.
@@ -151,6 +153,13 @@ impl Counter<'_> {
 mod tests {
     use super::*;
     use crate::engine::NO_RULE;
+
+    #[test]
+    fn workers_write_to_cache_lines_of_their_own() {
+        let counters = Counters::new(8);
+        let line = |cells: &Cells| (&raw const cells.default).addr() / 64;
+        assert!(counters.workers.windows(2).all(|two| line(&two[0]) != line(&two[1])));
+    }
 
     #[test]
     fn totals_are_the_sum_over_workers() {

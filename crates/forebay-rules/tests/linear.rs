@@ -379,15 +379,134 @@ fn long_lists_and_large_unions_are_refused_by_engines_that_branch() {
     let error = Compiled::new(&long, Backend::List, Isa::Scalar).unwrap_err();
     assert!(matches!(error, LinearError::TooManyRules { rules: 1025, most: 1024, .. }), "{error}");
     assert!(error.to_string().contains("'tree' takes more"), "{error}");
-    let odd = |n: u16| (2 * n, 2 * n);
-    let ports = RangeSet::from_ranges((0..200).map(odd)).map_or(PortTest::Any, PortTest::In);
-    let union = Rule {
+    let error = Compiled::new(&list(vec![union(200)]), Backend::List, Isa::Scalar).unwrap_err();
+    assert!(matches!(error, LinearError::TooLarge { size: 40_000, .. }), "{error}");
+}
+
+/// A rule of so many ports that their combinations are `count` squared.
+fn union(count: u16) -> Rule {
+    let ports = RangeSet::from_ranges((0..count).map(|n| (2 * n, 2 * n)));
+    let ports = ports.map_or(PortTest::Any, PortTest::In);
+    Rule {
         source_ports: ports.clone(),
         destination_ports: ports,
         ..Rule::any(1, Family::Ipv4, Action::Pass)
+    }
+}
+
+#[test]
+fn lists_of_more_conjunctions_than_tables_hold_are_left_to_planes() {
+    let unions = list(vec![union(256); 17]);
+    let isa = cpu::detect();
+    let most = 1 << 20;
+    // Not by `unwrap_err`: it would print a million rows.
+    let refused = |error: Option<LinearError>| {
+        let Some(LinearError::TooLarge { size, most: limit, .. }) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((size, limit), (most + (1 << 16), most));
     };
-    let error = Compiled::new(&list(vec![union]), Backend::List, Isa::Scalar).unwrap_err();
-    assert!(matches!(error, LinearError::TooLarge { size: 40_000, .. }), "{error}");
+    refused(Naive::new(&unions).err());
+    for lanes in [Lanes::Packets, Lanes::Rules] {
+        refused(Generic::new(&unions, lanes, isa).err());
+        let mut table = Generic::new(&list(Vec::new()), lanes, isa).unwrap();
+        (0..16).for_each(|at| table.insert(at, &union(256)).unwrap());
+        refused(table.insert(3, &union(256)).err());
+        table.replace(3, &union(256)).unwrap();
+        assert_eq!(table.len(), 16);
+    }
+    // A few packets, too: of rows there are too many to try them one by one.
+    for rules in [1, 17].into_iter().filter(|_| isa >= Isa::Avx2) {
+        let unions = list(vec![union(256); rules]);
+        let pe = Pe::new(&unions, isa).unwrap();
+        assert!(pe.bytes() < 1 << 20, "{} bytes", pe.bytes());
+        let keys = keys_of(&unions, 5, 20);
+        check_engines(&unions, &keys, vec![("pe".to_owned(), Box::new(pe))]);
+    }
+}
+
+#[test]
+fn planes_of_too_many_nodes_are_given_up_where_there_are_too_many() {
+    let isa = cpu::detect();
+    if isa < Isa::Avx2 {
+        return;
+    }
+    let mut state = 1_u128;
+    let mut next = || {
+        state = state.wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(1);
+        state ^ (state >> 64)
+    };
+    let mut ends: Vec<u128> = (0..20_000).map(|_| next()).collect();
+    ends.sort_unstable();
+    let ranges = RangeSet::from_ranges(ends.chunks(2).map(|pair| (pair[0], pair[1])));
+    let source = ranges.unwrap();
+    let rule = Rule { source, ..Rule::any(1, Family::Ipv6, Action::Pass) };
+    let error = Pe::new(&list(vec![rule; 2]), isa).unwrap_err();
+    let LinearError::TooLarge { size, most, .. } = error else { panic!("{error}") };
+    assert!(size < most + most / 4, "{error}");
+}
+
+#[test]
+fn planes_of_the_longest_lists() {
+    let tcp = ProtocolTest::Only(TransportTest::of(ProtocolSet::one(TCP)));
+    let rule = |n: u32| {
+        let family = if n % 15 == 7 { Family::Ipv6 } else { Family::Ipv4 };
+        let address = u128::from(n.wrapping_mul(2_654_435_761));
+        let address = address | address << (family.bits() - 32);
+        let source = RangeSet::from_ranges([family.prefix(address, 20 + (n % 9) as u8)]);
+        let protocol = if n.is_multiple_of(3) { tcp.clone() } else { ProtocolTest::Any };
+        Rule { source: source.unwrap(), protocol, ..Rule::any(n, family, Action::Pass) }
+    };
+    let most = list((0..4389).map(rule).collect());
+    let ipv4 = most.rules.iter().filter(|rule| rule.family == Family::Ipv4).count();
+    assert_eq!(ipv4, 4096);
+    let keys = keys_of(&most, 13, 1800);
+    let found = |from: usize| {
+        let decided = keys.iter().filter_map(|key| most.decide(key).rule);
+        decided.filter(|&rule| rule >= from).count()
+    };
+    assert!(found(0) > 600 && found(4000) > 20, "{} and {}", found(0), found(4000));
+    let levels = Isa::ALL.into_iter().filter(|&isa| isa >= Isa::Avx2 && cpu::require(isa).is_ok());
+    for isa in levels {
+        let pe: Box<dyn Engine> = Box::new(Pe::new(&most, isa).unwrap());
+        check_engines(&most, &keys, vec![(format!("pe {isa}"), pe)]);
+        let long = list((0..4390).map(rule).collect());
+        let error = Pe::new(&long, isa).unwrap_err();
+        let LinearError::TooManyRules { engine, rules, most } = error else { panic!("{error}") };
+        assert_eq!((engine, rules, most), ("pe", 4097, 4096));
+    }
+}
+
+#[test]
+fn tables_forget_tests_that_no_rule_asks_for_any_more() {
+    let of = |number: u8| {
+        let protocol = ProtocolTest::Only(TransportTest::of(ProtocolSet::one(number)));
+        Rule { protocol, ..Rule::any(1, Family::Ipv4, Action::Pass) }
+    };
+    let mut rules: Vec<Rule> = (0..30).map(of).collect();
+    let isa = cpu::detect();
+    let mut tables = [Lanes::Packets, Lanes::Rules]
+        .map(|lanes| Generic::new(&list(rules.clone()), lanes, isa).unwrap());
+    rules.push(of(255));
+    for table in &mut tables {
+        for number in 30..=255 {
+            table.insert(7, &of(number)).unwrap();
+            table.remove(7).unwrap();
+        }
+        table.insert(30, &of(255)).unwrap();
+        let error = table.insert(3, &of(100)).unwrap_err();
+        assert!(matches!(error, LinearError::TooManyTests { most: 31, .. }), "{error}");
+        // What was there makes room for what comes.
+        table.replace(3, &of(100)).unwrap();
+        let error = table.replace(40, &of(100)).unwrap_err();
+        assert!(matches!(error, LinearError::NoSuchRule { index: 40, rules: 31 }), "{error}");
+    }
+    rules[3] = of(100);
+    let list = list(rules);
+    let engines: Engines = tables
+        .map(|table| (format!("{} rules", table.len()), Box::new(table) as Box<dyn Engine>))
+        .into();
+    check_engines(&list, &keys_of(&list, 9, 700), engines);
 }
 
 #[test]

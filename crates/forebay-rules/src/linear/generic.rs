@@ -59,6 +59,11 @@ impl Generic {
         self.len() == 0
     }
 
+    /// Conjunctions that its rules are unions of.
+    pub(super) fn rows(&self) -> usize {
+        self.table.rows()
+    }
+
     /// Inserts `rule` as number `index` of the list, from 0; those from there on
     /// move up.
     ///

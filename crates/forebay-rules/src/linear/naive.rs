@@ -5,6 +5,7 @@
 //! order, and the first that fails ends the row.
 
 use super::error::LinearError;
+use super::table::MAX_ROWS;
 use crate::atom::{Atom, Test};
 use crate::engine::{Engine, NO_RULE};
 use crate::packed::{Key4, Key6, words};
@@ -48,7 +49,13 @@ impl Naive {
     pub fn new(list: &RuleList) -> Result<Self, LinearError> {
         let mut engine = Self { ipv4: Vec::new(), ipv6: Vec::new() };
         for (index, rule) in (0..).zip(&list.rules) {
-            for atom in Atom::of_rule(rule)? {
+            let atoms = Atom::of_rule(rule)?;
+            let size = engine.ipv4.len() + engine.ipv6.len() + atoms.len();
+            if size > MAX_ROWS {
+                let (engine, what) = ("naive", "conjunctions");
+                return Err(LinearError::TooLarge { engine, what, size, most: MAX_ROWS });
+            }
+            for atom in atoms {
                 match rule.family {
                     Family::Ipv4 => engine.ipv4.push(Row::new(index, rule.family, &atom)),
                     Family::Ipv6 => engine.ipv6.push(Row::new(index, rule.family, &atom)),

@@ -29,14 +29,13 @@ use crate::rule::{Family, RuleList};
 /// 110 cycles a packet.
 pub const MAX_RULES: usize = 4096;
 
-/// The most nodes of a family's predicates: several times what lists of
-/// [`MAX_RULES`] rules without unions have.
-const MAX_NODES: usize = 1 << 18;
-
 /// Fewer packets than a group's are tried one by one up to this number. A group
 /// takes as long as 15 packets one by one with 1,000 rules, 40 with 71 and 100
 /// with 2.
 const FEW: usize = 24;
+
+/// The most conjunctions of a list of which a few packets are tried one by one.
+const MAX_FEW_ROWS: usize = 2 * MAX_RULES;
 
 /// Packets of the largest group.
 const LARGEST: usize = 512;
@@ -55,7 +54,8 @@ enum Form {
 
 #[derive(Debug)]
 struct Planes {
-    /// For a few packets, if the list fits its table.
+    /// For a few packets, if the list fits its table and is not much longer
+    /// there than as planes, which need no conjunctions.
     few: Option<Generic>,
     ipv4: Sliced,
     ipv6: Sliced,
@@ -108,8 +108,9 @@ impl Pe {
             Isa::Avx512Bw | Isa::Avx512Vbmi => (Width::Zmm, Some(Width::Ymm)),
         };
         cpu::require(isa).map_err(JitError::from)?;
+        let few = Generic::new(list, Lanes::Rules, isa);
         Ok(Self(Form::Planes(Box::new(Planes {
-            few: Generic::new(list, Lanes::Rules, isa).ok(),
+            few: few.ok().filter(|few| few.rows() <= MAX_FEW_ROWS),
             ipv4: Sliced::new::<Key4>(list, Family::Ipv4, widths)?,
             ipv6: Sliced::new::<Key6>(list, Family::Ipv6, widths)?,
         }))))
@@ -167,12 +168,7 @@ impl Sliced {
         if own > MAX_RULES {
             return Err(LinearError::TooManyRules { engine: "pe", rules: own, most: MAX_RULES });
         }
-        let predicates = Predicates::of(list, family, largest.arity());
-        let size = predicates.network.nodes().len();
-        if size > MAX_NODES {
-            let (engine, what) = ("pe", "nodes");
-            return Err(LinearError::TooLarge { engine, what, size, most: MAX_NODES });
-        }
+        let predicates = Predicates::of(list, family, largest.arity())?;
         let largest = Group::new(&predicates, largest)?;
         let smaller = smaller.map(|width| Group::new(&predicates, width)).transpose()?;
         let place = (0..).zip(&predicates.place).map(|(plane, signal)| match signal.number() {

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use forebay_codegen::sliced::network::{Arity, Network, Signal};
 
+use super::error::LinearError;
 use crate::packed::{HAS_ICMP, HAS_PORTS, NO_FLAGS, NOT_TCP, UNREACHABLE};
 use crate::rule::{Family, FlagTest, PortTest, ProtocolTest, Rule, RuleList, TCP};
 use crate::sets::{Number, ProtocolSet, RangeSet};
@@ -52,6 +53,10 @@ impl Bits {
     }
 }
 
+/// The most nodes of a family's predicates: several times what lists of the
+/// most rules have that are no unions.
+const MAX_NODES: usize = 1 << 18;
+
 /// Bits of a key: the inputs of its network.
 pub(super) fn key_bits(family: Family) -> u32 {
     match family {
@@ -72,7 +77,10 @@ pub(super) struct Predicates {
 
 impl Predicates {
     /// The predicates of the rules of `list` that are for `family`.
-    pub(super) fn of(list: &RuleList, family: Family, arity: Arity) -> Self {
+    ///
+    /// # Errors
+    /// More than [`MAX_NODES`] nodes.
+    pub(super) fn of(list: &RuleList, family: Family, arity: Arity) -> Result<Self, LinearError> {
         let rules: Vec<(u32, &Rule)> =
             (0..).zip(&list.rules).filter(|(_, rule)| rule.family == family).collect();
         let mut builder = Builder::new(family, arity);
@@ -89,7 +97,12 @@ impl Predicates {
             of_rules().zip(services).map(entry).chain([default]).collect();
         let place = builder.first(&entries).place;
         let rules = rules.into_iter().map(|(index, _)| index).collect();
-        Self { network: builder.network, place, rules }
+        let size = builder.network.nodes().len();
+        if size > MAX_NODES {
+            let (engine, what) = ("pe", "nodes");
+            return Err(LinearError::TooLarge { engine, what, size, most: MAX_NODES });
+        }
+        Ok(Self { network: builder.network, place, rules })
     }
 }
 
@@ -128,9 +141,16 @@ impl Builder {
         sets.into_iter().map(predicate).collect()
     }
 
-    /// Whether a number is in one of `ranges`.
+    /// Whether a number is in one of `ranges`. Those that come when there are
+    /// too many nodes are left out: the list is refused in the end.
     fn in_ranges(&mut self, bits: &[Signal], ranges: impl Iterator<Item = (u128, u128)>) -> Signal {
-        let parts: Vec<Signal> = ranges.map(|range| self.network.within(bits, range)).collect();
+        let mut parts = Vec::new();
+        for range in ranges {
+            if self.network.nodes().len() > MAX_NODES {
+                break;
+            }
+            parts.push(self.network.within(bits, range));
+        }
         self.network.any(parts)
     }
 

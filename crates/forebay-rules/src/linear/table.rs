@@ -12,6 +12,8 @@
 //!
 //! Rows that fill the last block have the test that every packet fails.
 
+use std::collections::HashSet;
+
 use super::error::LinearError;
 use crate::atom::{self, Atom, Tests};
 use crate::packed::{Key4, Key6, words};
@@ -23,6 +25,10 @@ pub(super) const ROWS: usize = 16;
 /// Tests that rows may ask for. The dictionary has every packet fail those that
 /// are not given out, and one is kept for rows that shall never match.
 const MAX_TESTS: usize = atom::MAX_TESTS - 1;
+
+/// The most rows of a table, which then takes 64 MB, or 160 MB for IPv6. A line
+/// of 400 bytes can ask for 65,536.
+pub(super) const MAX_ROWS: usize = 1 << 20;
 
 /// The bit of the test that every packet fails.
 const NEVER: u32 = 1 << MAX_TESTS;
@@ -115,8 +121,6 @@ pub(super) struct Rows<const N: usize> {
 pub(super) struct Table {
     engine: &'static str,
     tests: Tests,
-    /// Tests that were given out.
-    distinct: usize,
     ipv4: Rows<1>,
     ipv6: Rows<4>,
     /// Rules of the list.
@@ -129,7 +133,6 @@ impl Table {
         let mut table = Self {
             engine,
             tests: Tests::default(),
-            distinct: 0,
             ipv4: Rows::default(),
             ipv6: Rows::default(),
             len: 0,
@@ -186,15 +189,24 @@ impl Table {
     /// Puts `rule` in the place of rule number `index`.
     pub(super) fn replace(&mut self, index: usize, rule: &Rule) -> Result<(), LinearError> {
         self.check(index, self.len)?;
-        // The new rule goes in first: if it cannot, nothing has changed.
-        self.insert(index, rule)?;
-        self.remove_rows(index as u32 + 1);
-        Ok(())
+        // The old rule goes first: the new one may need its room.
+        let before = self.clone();
+        self.remove_rows(index as u32);
+        let done = self.insert(index, rule);
+        if done.is_err() {
+            *self = before;
+        }
+        done
     }
 
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
         self.tests.bytes() + self.ipv4.bytes() + self.ipv6.bytes()
+    }
+
+    /// Rows of both families.
+    pub(super) fn rows(&self) -> usize {
+        self.ipv4.rows.len() + self.ipv6.rows.len()
     }
 
     fn check(&self, index: usize, end: usize) -> Result<(), LinearError> {
@@ -210,20 +222,20 @@ impl Table {
     /// Adds the rows of a rule in front of those of later rules.
     fn add(&mut self, index: u32, rule: &Rule) -> Result<(), LinearError> {
         let atoms = Atom::of_rule(rule)?;
-        let mut tests = Vec::with_capacity(atoms.len());
-        for atom in &atoms {
-            let id = match self.tests.known(&atom.test) {
-                Some(id) => Some(id),
-                None if self.distinct == MAX_TESTS => None,
-                None => {
-                    self.distinct += 1;
-                    self.tests.id(&atom.test)
-                }
-            };
-            let too_many = LinearError::TooManyTests { engine: self.engine, most: MAX_TESTS };
-            tests.push(id.ok_or(too_many)?);
+        let size = self.rows() + atoms.len();
+        if size > MAX_ROWS {
+            let (engine, what) = (self.engine, "conjunctions");
+            return Err(LinearError::TooLarge { engine, what, size, most: MAX_ROWS });
         }
-        let atoms = atoms.iter().zip(tests);
+        let too_many = LinearError::TooManyTests { engine: self.engine, most: MAX_TESTS };
+        if !self.has_room(&atoms) {
+            self.forget_tests();
+            if !self.has_room(&atoms) {
+                return Err(too_many);
+            }
+        }
+        let ids: Option<Vec<u8>> = atoms.iter().map(|atom| self.tests.id(&atom.test)).collect();
+        let atoms = atoms.iter().zip(ids.ok_or(too_many)?);
         match rule.family {
             Family::Ipv4 => {
                 self.ipv4.add(index, atoms.map(|(a, t)| Row::new(index, rule.family, a, t)))
@@ -233,6 +245,26 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// Whether the dictionary has room for what is new in the tests of `atoms`.
+    fn has_room(&self, atoms: &[Atom]) -> bool {
+        let new = atoms.iter().map(|atom| &atom.test);
+        let new: HashSet<_> = new.filter(|test| self.tests.known(test).is_none()).collect();
+        self.tests.len() + new.len() <= MAX_TESTS
+    }
+
+    /// Makes the dictionary anew of the tests that rows still ask for.
+    fn forget_tests(&mut self) {
+        let used = self.ipv4.tests() | self.ipv6.tests();
+        let mut tests = Tests::default();
+        let mut bits = [0; atom::MAX_TESTS];
+        for (test, old) in self.tests.iter().filter(|(_, id)| used >> id & 1 != 0) {
+            bits[usize::from(old)] = tests.id(test).map_or(NEVER, |id| 1 << id);
+        }
+        self.tests = tests;
+        self.ipv4.renumber_tests(&bits);
+        self.ipv6.renumber_tests(&bits);
     }
 }
 
@@ -270,6 +302,19 @@ impl<const N: usize> Rows<N> {
     fn shift(&mut self, first: u32, number: impl Fn(u32) -> u32) {
         let start = self.start(first);
         self.rows[start..].iter_mut().for_each(|row| row.rule = number(row.rule));
+    }
+
+    /// The bits of all tests that rows ask for.
+    fn tests(&self) -> u32 {
+        self.rows.iter().fold(0, |all, row| all | row.test)
+    }
+
+    /// Gives each test the bit that `bits` has at its number.
+    fn renumber_tests(&mut self, bits: &[u32; atom::MAX_TESTS]) {
+        for row in &mut self.rows {
+            row.test = bits[row.test.trailing_zeros() as usize];
+        }
+        self.pack(0);
     }
 
     fn remove(&mut self, rule: u32) {
