@@ -1,18 +1,20 @@
-//! Rules whose packets an earlier rule of the other action takes in part.
+//! Rules some of whose packets an earlier rule of the other action decides.
 
 use super::examination::{Examination, proceed_if};
 use super::index::Bounds;
-use super::region::{Random, Region};
-use super::report::{Kind, Question, Severity, Witness};
-use std::collections::BTreeSet;
+use super::region::{Point, Random, Region};
+use super::report::{Kind, Question, Severity};
+use super::search::{Entry, Outcome, Search};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Earlier rules of the other action, by place.
+/// Earlier rules of the other action, by place, each with a packet of the rule that
+/// it decides.
 #[derive(Default)]
 struct Opponents {
     /// Those that match other packets too.
-    contradicting: BTreeSet<usize>,
+    contradicting: BTreeMap<usize, Point>,
     /// Those that match packets of the rule only.
-    exceptions: BTreeSet<usize>,
+    exceptions: BTreeMap<usize, Point>,
 }
 
 /// Points that are drawn for a packet that the earlier rule decides.
@@ -25,69 +27,99 @@ impl Examination<'_> {
             return;
         }
         let allowed = self.allowed();
-        let mut work = 0;
-        let opponents = self.opponents(place, allowed, &mut work);
-        self.spend(work.min(allowed));
-        if work > allowed {
+        let mut left = allowed;
+        let opponents = self.opponents(place, &mut left);
+        self.spend(allowed - left);
+        if left == 0 {
             self.give_up(place, Question::Contradiction, allowed);
         }
         let sorts = [
             (opponents.contradicting, Kind::Contradictory, Severity::Warning),
             (opponents.exceptions, Kind::Exception, Severity::Note),
         ];
-        for (places, kind, severity) in sorts {
-            let places: Vec<_> = places.into_iter().collect();
-            if let Some(&first) = places.first() {
-                let witness = self.between(first, place);
+        for (opponents, kind, severity) in sorts {
+            if let Some(point) = opponents.values().next() {
+                let places: Vec<_> = opponents.keys().copied().collect();
+                let witness = self.witness(place, point);
                 self.add(place, kind, severity, &places, witness);
             }
         }
     }
 
     /// The opponents, of each sort at most as many as are named and one more. Stops
-    /// when `work` is more than `allowed`.
-    fn opponents(&self, place: usize, allowed: u64, work: &mut u64) -> Opponents {
+    /// when of the comparisons that may be made none is `left`.
+    fn opponents(&self, place: usize, left: &mut u64) -> Opponents {
         let enough = self.limits.causes.saturating_add(1);
         let mut found = Opponents::default();
+        let mut judged = BTreeSet::new();
         for cell in self.cells(place) {
-            if *work > allowed {
+            if *left == 0 {
                 break;
             }
             self.index.candidates(&Bounds::touching(cell), self.before(place), |region| {
-                *work += 1 + self.space.regions[region].more_ranges() + cell.more_ranges();
+                let comparisons = 1 + self.space.regions[region].more_ranges() + cell.more_ranges();
+                *left = left.saturating_sub(comparisons);
                 let other = self.owner(region);
                 let opposes = self.action(other) != self.action(place)
                     && self.shadows[other].is_empty()
-                    && self.space.regions[region].overlaps(cell);
+                    && self.space.regions[region].overlaps(cell)
+                    && judged.insert(other);
                 if opposes {
                     let places = &self.space.places;
                     let inside = self.space.covers(&places[place], &places[other]);
                     let sort =
                         if inside { &mut found.exceptions } else { &mut found.contradicting };
                     if sort.len() < enough {
-                        sort.insert(other);
+                        sort.extend(self.decided(other, place, left).map(|point| (other, point)));
                     }
                 }
                 let full = found.exceptions.len() >= enough && found.contradicting.len() >= enough;
-                proceed_if(*work <= allowed && !full)
+                proceed_if(*left > 0 && !full)
             });
         }
         found
     }
 
-    /// A packet of two rules that share one; if one is soon found, one that the
-    /// earlier decides.
-    fn between(&self, earlier: usize, later: usize) -> Option<Witness> {
-        let mut pairs = self
+    /// A packet of both rules that the earlier one decides: not one that a third rule
+    /// takes from both. If none is found, and no comparison is `left`, there may be one.
+    fn decided(&self, earlier: usize, later: usize, left: &mut u64) -> Option<Point> {
+        let pairs = self
             .cells(later)
             .iter()
             .flat_map(|cell| self.cells(earlier).iter().map(move |other| (cell, other)));
-        let shared: Region = pairs.find_map(|(cell, other)| cell.and(other))?;
+        let shared: Vec<Region> = pairs.filter_map(|(cell, other)| cell.and(other)).collect();
         let mut random = Random::new(later as u64);
-        let drawn: Vec<_> = (0..DRAWS).map(|_| shared.draw(&mut random)).collect();
-        let mut points = [shared.least()].into_iter().chain(drawn);
-        let point = points.find(|point| self.first(point) == Some(earlier));
-        let witness = self.witness(later, &point.unwrap_or_else(|| shared.least()))?;
-        self.rule(earlier).matches(&witness.key).then_some(witness)
+        for region in &shared {
+            let drawn: Vec<_> = (0..DRAWS).map(|_| region.draw(&mut random)).collect();
+            let mut points = [region.least()].into_iter().chain(drawn);
+            let point = points.find(|point| self.first(point) == Some(earlier));
+            if point.is_some() {
+                return point;
+            }
+        }
+        let mut before = BTreeSet::new();
+        for region in &shared {
+            self.index.candidates(&Bounds::touching(region), self.before(earlier), |other| {
+                *left = left.saturating_sub(1);
+                if self.shadows[self.owner(other)].is_empty() {
+                    before.insert(other);
+                }
+                proceed_if(*left > 0)
+            });
+        }
+        let entries: Vec<_> =
+            before.into_iter().map(|region| Entry { region, goal: false }).collect();
+        let regions = &self.space.regions;
+        let mut search = Search { regions, end_is_goal: true, work: *left, random };
+        let outcome = if *left > 0 { search.run(shared, &entries) } else { Outcome::GaveUp };
+        *left = search.work;
+        match outcome {
+            Outcome::Found(point) => Some(point),
+            Outcome::None(_) => None,
+            Outcome::GaveUp => {
+                *left = 0;
+                None
+            }
+        }
     }
 }

@@ -13,13 +13,13 @@
 //!   list as it is: of two rules that make each other redundant only one can go,
 //!   so look again after each removal.
 //! * *Contradictory* (their "correlation"): an earlier rule of the other action
-//!   matches some of its packets and others too, so their order decides.
+//!   decides some of its packets and matches others too, so their order matters.
 //! * *Exception* (their "generalization"): an earlier rule of the other action
-//!   matches only packets of this one. Usually meant so.
+//!   decides some of its packets and matches no others. Usually meant so.
 //!
 //! The first that applies of the first four is reported; of a rule that is never
-//! reached, nothing else is. Contradictions and exceptions are judged pair by
-//! pair, and rules that never match or are shadowed by one rule contradict none.
+//! reached, nothing else is. Two rules neither contradict each other nor are one
+//! the other's exception if rules before both take all packets that they share.
 //!
 //! Every statement is about packets that can occur ([`crate::Key::of_packet`]):
 //! `*` with ports is shadowed by `tcp,udp,sctp,dccp,udplite` without, since no

@@ -96,11 +96,11 @@ pub enum Kind {
     ShadowedByUnion,
     /// It decides packets, but these get the same action without it.
     Redundant,
-    /// An earlier rule of the other action matches some of its packets, and other
-    /// packets too. Which comes first decides.
+    /// An earlier rule of the other action decides some of its packets, and matches
+    /// other packets too.
     Contradictory,
-    /// Earlier rules of the other action match packets that are all its own: they
-    /// are exceptions to it.
+    /// Earlier rules of the other action decide some of its packets, and match no
+    /// others: they are exceptions to it.
     Exception,
 }
 
@@ -160,7 +160,7 @@ pub struct Finding {
     /// packets, if any, that no later rule takes.
     pub by_default: bool,
     /// A packet that shows it. If shadowed or redundant: one of the rule's. If
-    /// contradictory or an exception: one that the first cause matches as well.
+    /// contradictory or an exception: one that the first cause decides.
     /// None where no packet matches the rule.
     pub witness: Option<Witness>,
 }

@@ -195,8 +195,7 @@ impl<'a> Enumerated<'a> {
         }
         let opponents = (0..rule).filter(|&earlier| {
             self.list.rules[earlier].action != action
-                && self.shadows(earlier).is_empty()
-                && self.of(rule).any(|bits| bits >> earlier & 1 != 0)
+                && self.of(rule).any(|bits| bits.trailing_zeros() as usize == earlier)
         });
         let (inside, others): (Vec<_>, Vec<_>) =
             opponents.partition(|&earlier| self.is_covered(earlier, 1 << rule));

@@ -148,6 +148,30 @@ fn order_decides_where_rules_of_two_actions_cross() {
 }
 
 #[test]
+fn rules_do_not_contradict_over_packets_that_an_earlier_one_takes() {
+    let rules = "ip filter 1 pass 10.0.0.0/8 * tcp * 80\n\
+                 ip filter 2 reject * * tcp * 80\n\
+                 ip filter 3 pass 10.0.0.0/8 * tcp,gre\n\
+                 ip filter 4 pass * * tcp\n";
+    let notes = [
+        "note: rule 1 passes a part of what rule 2, coming later, would reject",
+        "note: rule 2 rejects a part of what rule 4, coming later, would pass",
+    ];
+    assert_eq!(sentences(rules), notes);
+    // Nor if several rules take them, each a part.
+    let parts = rules.replacen(
+        "pass 10.0.0.0/8 * tcp * 80",
+        "pass 10.0.0.0/9 * tcp * 80\nip filter 5 pass 10.128.0.0/9 * tcp * 80-81",
+        1,
+    );
+    let order = "ip a secure filter in 1 5 2 3 4\n";
+    let list = yamaha::parse(&format!("{parts}{order}")).unwrap().only_list().unwrap();
+    let findings = report(&list).findings;
+    let contradicted: Vec<_> = findings.iter().map(|finding| finding.rule.number).collect();
+    assert_eq!(contradicted, [2, 2, 4], "{findings:?}");
+}
+
+#[test]
 fn a_rule_that_no_packet_matches_says_why() {
     let only = |protocols: &[u8]| TransportTest::of(protocols.iter().copied().collect());
     let any = |family| Rule::any(1, family, Action::Pass);

@@ -47,8 +47,7 @@ fn check_witness(list: &RuleList, finding: &Finding) {
             assert_eq!(witness.decision.action, witness.without.action, "{finding}");
         }
         Kind::Contradictory | Kind::Exception => {
-            let first = &list.rules[finding.causes[0].index];
-            assert!(first.matches(&witness.key), "{finding}");
+            assert_eq!(witness.decision.rule, Some(finding.causes[0].index), "{finding}");
         }
     }
 }
