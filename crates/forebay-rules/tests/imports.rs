@@ -93,11 +93,30 @@ fn cisco_refusals_name_the_line_and_what_was_expected() {
         ("\ninterface Gi0/0", 2),
         ("ip access-list standard A", 1),
         ("ip access-list extended A\n 10 permit ip any any\n 10 deny ip any any", 3),
+        // On these routers the entry takes packets with that header; our rule would not.
+        ("ipv6 access-list A\n permit ahp any any", 2),
+        ("ipv6 access-list A\n permit 60 any any", 2),
         ("ip access-list extended A\n 2147483648 permit ip any any", 2),
         ("ip access-list extended A\n 2147483640 permit ip any any\n permit ip any any", 3),
     ] {
         assert_eq!(cisco::parse(text).unwrap_err().line, line, "{text}");
     }
+}
+
+#[test]
+fn long_cisco_lists_read_in_any_order_of_their_numbers() {
+    const ENTRIES: u32 = 100_000;
+    let mut text = "ip access-list extended BACKWARDS\n".to_owned();
+    for number in (1..=ENTRIES).rev() {
+        text += &format!("{number} permit ip any any\n");
+    }
+    for list in 1..=ENTRIES {
+        text += &format!("ip access-list extended ONE-OF-MANY-{list}\npermit ip any any\n");
+    }
+    let lists = cisco::parse(&text).unwrap();
+    assert_eq!(lists.len(), 1 + ENTRIES as usize);
+    let numbers: Vec<_> = lists[0].list.rules.iter().map(|rule| rule.number).collect();
+    assert!(numbers.into_iter().eq(1..=ENTRIES));
 }
 
 fn iptables_rule(family: Family, text: &str) -> Result<String, ParseError> {
@@ -126,7 +145,12 @@ fn iptables_rules_read_as_ours() {
         ),
         ("-p tcp ! --syn -j ACCEPT", "1 pass * * tcpflag!=0x0002/0x0017 * *"),
         ("-p icmp -m icmp --icmp-type 3/4 -j ACCEPT", "1 pass * * icmp 3 4"),
-        ("-p icmp -m icmp --icmp-type any -j ACCEPT", "1 pass * * icmp * *"),
+        // A match that asks for anything still asks for a message, or for ports.
+        ("-p icmp -m icmp --icmp-type any -j ACCEPT", "1 pass * * icmp 0-255 *"),
+        ("-p icmp -m icmp --icmp-type 255/3 -j ACCEPT", "1 pass * * icmp 0-255 *"),
+        ("-p tcp -m tcp -j ACCEPT", "1 pass * * tcp 0-65535 *"),
+        ("-p udp -j ACCEPT", "1 pass * * udp * *"),
+        ("-p tcp -m tcp --syn -j ACCEPT", "1 pass * * tcpflag=0x0002/0x0017 * *"),
         (
             "-p icmp -m icmp ! --icmp-type echo-request -j DROP",
             "1 reject-nolog * * icmp 0-7,9-255 *",
@@ -141,8 +165,15 @@ fn iptables_rules_read_as_ours() {
         let read = iptables_rule(Family::Ipv4, text).unwrap_or_else(|e| panic!("{text}: {e}"));
         assert_eq!(read, ours, "{text}");
     }
-    let six = "-s 2001:db8::/32 -p ipv6-icmp -m icmp6 --icmpv6-type 135 -j ACCEPT";
-    assert_eq!(iptables_rule(Family::Ipv6, six).unwrap(), "1 pass 2001:db8::/32 * icmp6 135 *");
+    for (text, ours) in [
+        (
+            "-s 2001:db8::/32 -p ipv6-icmp -m icmp6 --icmpv6-type 135 -j ACCEPT",
+            "1 pass 2001:db8::/32 * icmp6 135 *",
+        ),
+        ("-p ipv6-icmp ! --icmpv6-type 255 -j ACCEPT", "1 pass * * icmp6 0-254 *"),
+    ] {
+        assert_eq!(iptables_rule(Family::Ipv6, text).unwrap(), ours, "{text}");
+    }
 }
 
 #[test]
@@ -173,6 +204,11 @@ fn iptables_refusals_name_the_line_and_what_was_expected() {
         ("-m comment --comment \"open -j DROP", "expected a closing quotation mark"),
         ("-p tcp --tcp-flags SYN NIL -j DROP", "found \"NIL\", expected TCP flags"),
         ("-p icmp ! --icmp-type 3/1 -j DROP", "expected a type without a code"),
+        ("-p icmp ! --icmp-type any -j DROP", "found \"any\", expected less than all messages"),
+        ("-p icmp ! --icmp-type 255 -j DROP", "found \"255\", expected less than all messages"),
+        ("-m tcp --dport 80 -j DROP", "expected `-p` with a protocol that has ports"),
+        ("! -p tcp --dport 80 -j DROP", "expected `-p` with a protocol that has ports"),
+        ("-p icmp -m udp -j DROP", "expected `-p` with a protocol that has ports"),
     ];
     for (text, message) in cases {
         let error = iptables_rule(Family::Ipv4, text).expect_err(text).to_string();
@@ -184,6 +220,10 @@ fn iptables_refusals_name_the_line_and_what_was_expected() {
         ("*filter\n:INPUT DROP\n-A OTHER -j DROP\nCOMMIT", 3),
         ("*filter\n:INPUT DROP\n", 2),
         ("*filter\n:INPUT MAYBE\nCOMMIT", 2),
+        ("*filter\n:INPUT DROP\n:INPUT ACCEPT\nCOMMIT", 3),
+        ("*mangle\n:INPUT DROP [0:0]\nCOMMIT\n*filter\n:INPUT ACCEPT\nCOMMIT", 2),
+        // As when the outputs of two hosts, or of iptables and ip6tables, are joined.
+        ("*filter\n:INPUT DROP\nCOMMIT\n*filter\n:INPUT DROP\n-A INPUT -j ACCEPT\nCOMMIT", 5),
     ] {
         assert_eq!(iptables::parse(text, Family::Ipv4).unwrap_err().line, line, "{text}");
     }

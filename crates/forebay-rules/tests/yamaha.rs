@@ -267,6 +267,8 @@ fn what_is_refused_names_its_line_and_what_was_expected() {
         ("ip filter 1 pass 10.0.0.0/255.0.255.0", "found \"10.0.0.0/255.0.255.0\", expected"),
         ("ip filter 1 pass 10.*.*.1", "found \"10.*.*.1\", expected"),
         ("ip filter 1 pass 10.*.1", "found \"10.*.1\", expected"),
+        ("ip filter 1 pass 10.0.0.1*", "found \"10.0.0.1*\", expected"),
+        ("ip filter 1 pass 2**.0.0.*", "found \"2**.0.0.*\", expected"),
         ("ip filter 1 pass www.example.org", "found \"www.example.org\", expected"),
         ("ip filter 1 pass * * icmp-nd", "found \"icmp-nd\", expected `*`, a protocol's name"),
         ("ip filter 1 pass * * icmp-error x", "found \"x\", expected `*`, a port"),

@@ -42,8 +42,13 @@ pub enum Failure {
         error: forebay_rules::ParseError,
     },
     /// A rule list is not what the engine takes.
-    #[error("{0}")]
-    Engine(#[from] forebay_rules::choose::EngineError),
+    #[error("{file}: {error}")]
+    Engine {
+        /// The file.
+        file: String,
+        /// What the list has, and what the engine takes.
+        error: forebay_rules::choose::EngineError,
+    },
     /// Rules that can never do what they say.
     #[error("{file}: {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Findings {

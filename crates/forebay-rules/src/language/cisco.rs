@@ -11,19 +11,22 @@
 //! `established` is ACK or RST; the bare flags (`syn`, `ack` …) of older
 //! releases are alternatives. Not carried over, and refused: `fragments`,
 //! `dscp`, `precedence`, `tos`, `ttl`, `time-range`, `reflect`, object groups,
-//! port tests that no port meets, and wildcard masks whose ones are not last. A fragment
-//! other than the first matches no entry that names ports, flags or messages,
-//! where a router lets it match one that permits.
+//! port tests that no port meets, wildcard masks whose ones are not last, and IPv6
+//! extension headers as protocols. A fragment other than the first matches no
+//! entry that names ports, flags or messages, where a router lets it match one
+//! that permits.
 
 use super::names;
 use super::words::{Words, address, address_kind, mask_length, number, prefix};
 use super::yamaha::MAX_NUMBER;
 use super::{NamedList, ParseError};
+use crate::key::ends_ipv6_chain;
 use crate::rule::{
     Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TCP, TransportTest,
     UDP, flag,
 };
 use crate::sets::{ProtocolSet, RangeSet};
+use std::collections::{BTreeMap, HashMap};
 
 const SCTP: u8 = 132;
 
@@ -36,7 +39,7 @@ const STEP: u32 = 10;
 /// The first line that is no part of an extended access list, or asks what
 /// cannot be carried over.
 pub fn parse(text: &str) -> Result<Vec<NamedList>, ParseError> {
-    let mut lists: Vec<OpenList> = Vec::new();
+    let mut lists = Lists::default();
     let mut current = None;
     for (index, line) in text.lines().enumerate() {
         let mut words = Words::new(index + 1, line, '!');
@@ -46,47 +49,58 @@ pub fn parse(text: &str) -> Result<Vec<NamedList>, ParseError> {
             Some("access-list") => {
                 current = None;
                 words.take();
-                let list = open(&mut lists, &list_number(&mut words)?, Family::Ipv4);
-                lists[list].entry(&mut words)?;
+                let list = lists.open(list_number(&mut words)?, Family::Ipv4);
+                lists.all[list].entry(&mut words)?;
             }
             Some("ip" | "ipv6") => current = Some(header(&mut lists, &mut words)?),
             Some(word) => {
                 let list = current.ok_or_else(|| {
                     words.error(word, "`access-list`, `ip access-list` or `ipv6 access-list`")
                 })?;
-                lists[list].entry(&mut words)?;
+                lists.all[list].entry(&mut words)?;
             }
         }
     }
-    lists.into_iter().map(OpenList::close).collect()
+    lists.all.into_iter().map(OpenList::close).collect()
+}
+
+/// The lists of a file, in the order of their first lines.
+#[derive(Default)]
+struct Lists {
+    all: Vec<OpenList>,
+    /// Where a list is in `all`.
+    places: HashMap<(String, Family), usize>,
+}
+
+impl Lists {
+    /// The place of the list called `name`, which is begun if need be.
+    fn open(&mut self, name: &str, family: Family) -> usize {
+        *self.places.entry((name.to_owned(), family)).or_insert_with(|| {
+            let (name, rules) = (name.to_owned(), BTreeMap::new());
+            self.all.push(OpenList { name, family, rules, last_line: 0 });
+            self.all.len() - 1
+        })
+    }
 }
 
 /// A list that may go on.
 struct OpenList {
     name: String,
     family: Family,
-    rules: Vec<Rule>,
+    /// The entries by sequence number.
+    rules: BTreeMap<u32, Rule>,
     last_line: usize,
 }
 
-/// The index of the list called `name`, which is begun if need be.
-fn open(lists: &mut Vec<OpenList>, name: &str, family: Family) -> usize {
-    let known = lists.iter().position(|list| list.name == name && list.family == family);
-    known.unwrap_or_else(|| {
-        lists.push(OpenList { name: name.to_owned(), family, rules: Vec::new(), last_line: 0 });
-        lists.len() - 1
-    })
-}
-
-fn list_number(words: &mut Words) -> Result<String, ParseError> {
+fn list_number<'a>(words: &mut Words<'a>) -> Result<&'a str, ParseError> {
     const EXPECTED: &str = "the number of an extended list, 100 to 199 or 2000 to 2699";
     let word = words.need(EXPECTED)?;
     let extended = number::<u32>(word).is_some_and(|n| matches!(n, 100..=199 | 2000..=2699));
-    if extended { Ok(word.to_owned()) } else { Err(words.error(word, EXPECTED)) }
+    if extended { Ok(word) } else { Err(words.error(word, EXPECTED)) }
 }
 
 /// `ip access-list extended NAME` or `ipv6 access-list NAME`.
-fn header(lists: &mut Vec<OpenList>, words: &mut Words) -> Result<usize, ParseError> {
+fn header(lists: &mut Lists, words: &mut Words) -> Result<usize, ParseError> {
     let family = if words.take() == Some("ip") { Family::Ipv4 } else { Family::Ipv6 };
     words.need_word("access-list")?;
     if family == Family::Ipv4 {
@@ -94,7 +108,7 @@ fn header(lists: &mut Vec<OpenList>, words: &mut Words) -> Result<usize, ParseEr
     }
     let name = words.need("the name of an access list")?;
     words.end()?;
-    Ok(open(lists, name, family))
+    Ok(lists.open(name, family))
 }
 
 impl OpenList {
@@ -119,18 +133,16 @@ impl OpenList {
             Some(number) => number,
             None => self.next_number(words.line())?,
         };
-        let taken = self.rules.iter().any(|rule| rule.number == number);
-        if taken || !(1..=MAX_NUMBER).contains(&number) {
+        if self.rules.contains_key(&number) || !(1..=MAX_NUMBER).contains(&number) {
             let expected = format!("a sequence number, 1 to {MAX_NUMBER}, that no entry has yet");
             return Err(words.error(&number.to_string(), expected));
         }
-        let place = self.rules.partition_point(|rule| rule.number < number);
-        self.rules.insert(place, rule(number, action, self.family, words)?);
+        self.rules.insert(number, rule(number, action, self.family, words)?);
         Ok(())
     }
 
     fn next_number(&self, line: usize) -> Result<u32, ParseError> {
-        let last = self.rules.last().map_or(0, |rule| rule.number);
+        let last = self.rules.last_key_value().map_or(0, |(&number, _)| number);
         let next = last.checked_add(STEP).filter(|next| *next <= MAX_NUMBER);
         next.ok_or_else(|| {
             ParseError::at(line, &last.to_string(), "room for a sequence number behind the last")
@@ -145,10 +157,12 @@ impl OpenList {
                 let mut test = TransportTest::of(ProtocolSet::one(Family::Ipv6.icmp()));
                 test.icmp = Some(IcmpTest { types: RangeSet::one(kind), codes: RangeSet::full() });
                 let protocol = ProtocolTest::Only(test);
-                self.rules.push(Rule { protocol, ..Rule::any(number, Family::Ipv6, Action::Pass) });
+                let rule = Rule { protocol, ..Rule::any(number, Family::Ipv6, Action::Pass) };
+                self.rules.insert(number, rule);
             }
         }
-        let list = RuleList { rules: self.rules, default: Action::Reject };
+        let rules = self.rules.into_values().collect();
+        let list = RuleList { rules, default: Action::Reject };
         Ok(NamedList { name: self.name, list })
     }
 }
@@ -188,7 +202,12 @@ fn protocol(family: Family, words: &mut Words) -> Result<Option<u8>, ParseError>
         ("nos", _) => Some(4),
         _ => number(word).or_else(|| names::protocol(word)),
     };
-    found.map(Some).ok_or_else(|| words.error(word, EXPECTED))
+    let protocol = found.ok_or_else(|| words.error(word, EXPECTED))?;
+    if family == Family::Ipv6 && !ends_ipv6_chain(protocol) {
+        let expected = "the protocol of the upper layer, not of an extension header";
+        return Err(words.error(word, expected));
+    }
+    Ok(Some(protocol))
 }
 
 /// `any`, `host A`, `A WILDCARD`, or `A/LENGTH` for IPv6.

@@ -6,12 +6,15 @@
 //! does. Read are addresses (`-s`, `-d`, `iprange`), protocols, ports (`tcp`,
 //! `udp`, `sctp`, `multiport`), `--tcp-flags`, `--syn`, ICMP types and comments,
 //! each with `!` where iptables has it, and the targets ACCEPT, DROP and REJECT.
+//! A match of ports or messages fails on fragments other than the first, even if
+//! it asks for any: so does the rule that it becomes.
 //! Anything else (interfaces, connection states, other tables' rules, jumps to
 //! other chains, targets that do not decide) is an error that names its line.
 
 use super::names;
 use super::words::{Words, address, address_kind, hexadecimal, number, prefix};
 use super::{NamedList, ParseError};
+use crate::key::has_ports;
 use crate::rule::{
     Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TCP, TransportTest,
     flag,
@@ -24,6 +27,9 @@ const CHAINS: [&str; 3] = ["INPUT", "FORWARD", "OUTPUT"];
 /// Matches whose options are read.
 const MATCHES: [&str; 8] =
     ["tcp", "udp", "sctp", "icmp", "icmp6", "multiport", "iprange", "comment"];
+
+/// Those that look at ports, even where no option says which.
+const PORT_MATCHES: [&str; 3] = ["tcp", "udp", "sctp"];
 
 /// Reads the filter table's chains that the text declares.
 ///
@@ -48,9 +54,9 @@ pub fn parse(text: &str, family: Family) -> Result<Vec<NamedList>, ParseError> {
             (Some(_), "COMMIT") => table = None,
             (Some(table), _) => match trimmed.strip_prefix(':') {
                 Some(chain) if table == "filter" => {
-                    lists.extend(declared(Words::new(last_line, chain, '#'))?);
+                    lists.extend(declared(&lists, Words::new(last_line, chain, '#'))?);
                 }
-                Some(_) => {}
+                Some(chain) => undecided(Words::new(last_line, chain, '#'))?,
                 None if table == "filter" => append(&mut lists, last_line, trimmed, family)?,
                 None => return Err(error("`COMMIT`: only the filter table may have rules")),
             },
@@ -63,8 +69,12 @@ pub fn parse(text: &str, family: Family) -> Result<Vec<NamedList>, ParseError> {
 }
 
 /// `CHAIN POLICY [packets:bytes]`; nothing for a chain that only jumps reach.
-fn declared(mut words: Words) -> Result<Option<NamedList>, ParseError> {
+fn declared(known: &[NamedList], mut words: Words) -> Result<Option<NamedList>, ParseError> {
     let name = words.need("the name of a chain")?;
+    // A second filter table would replace the first one.
+    if known.iter().any(|list| list.name == name) {
+        return Err(words.error(name, "each chain declared once, in one filter table"));
+    }
     let policy = words.need("`ACCEPT`, `DROP` or `-`")?;
     let default = match policy {
         "ACCEPT" => Action::Pass,
@@ -77,6 +87,16 @@ fn declared(mut words: Words) -> Result<Option<NamedList>, ParseError> {
     }
     let list = RuleList { rules: Vec::new(), default };
     Ok(Some(NamedList { name: name.to_owned(), list }))
+}
+
+/// A chain of another table, which must leave packets to the filter table.
+fn undecided(mut words: Words) -> Result<(), ParseError> {
+    words.need("the name of a chain")?;
+    const EXPECTED: &str = "`ACCEPT` or `-`: only the filter table may drop";
+    match words.need(EXPECTED)? {
+        "ACCEPT" | "-" => Ok(()),
+        policy => Err(words.error(policy, EXPECTED)),
+    }
 }
 
 /// `[packets:bytes] -A CHAIN …`.
@@ -145,8 +165,9 @@ struct Draft {
     source_ports: Option<RangeSet<u16>>,
     destination_ports: Option<RangeSet<u16>>,
     tcp_flags: Option<FlagTest>,
-    /// None within for `any`.
-    icmp: Option<Option<IcmpTest>>,
+    icmp: Option<IcmpTest>,
+    /// A match that reads ports was named: it fails on fragments other than the first.
+    has_port_match: bool,
     action: Option<Action>,
 }
 
@@ -161,6 +182,7 @@ impl Default for Draft {
             destination_ports: None,
             tcp_flags: None,
             icmp: None,
+            has_port_match: false,
             action: None,
         }
     }
@@ -206,7 +228,11 @@ impl Draft {
                 once(&mut self.icmp, test, option, words)
             }
             _ if negated => Err(words.error(option, "an option that `!` may stand before")),
-            "-m" | "--match" => known_match(words),
+            "-m" | "--match" => {
+                let name = known_match(words)?;
+                self.has_port_match |= PORT_MATCHES.contains(&name);
+                Ok(())
+            }
             "--comment" => words.need("a comment").map(|_| ()),
             "--reject-with" if self.action == Some(Action::Reject) => {
                 words.need("how to reject").map(|_| ())
@@ -233,18 +259,26 @@ impl Draft {
         let expected = "`-j` with ACCEPT, DROP or REJECT";
         let action = self.action.ok_or_else(|| ParseError::end(words.line(), expected))?;
         let protocols = self.protocol.flatten();
-        let alone = |protocol| protocols == Some(ProtocolSet::one(protocol));
-        if self.tcp_flags.is_some() && !alone(TCP) {
-            return Err(ParseError::end(words.line(), "`-p tcp`, as TCP flags are asked for"));
+        let alone = protocols.and_then(only_one);
+        let refuse = |expected: &str| Err(ParseError::end(words.line(), expected));
+        if self.tcp_flags.is_some() && alone != Some(TCP) {
+            return refuse("`-p tcp`, as TCP flags are asked for");
         }
-        if self.icmp.is_some() && !alone(self.family.icmp()) {
-            return Err(ParseError::end(words.line(), "`-p` with ICMP, as its type is asked for"));
+        if self.icmp.is_some() && alone != Some(self.family.icmp()) {
+            return refuse("`-p` with ICMP, as its type is asked for");
         }
+        let asks_ports = self.source_ports.is_some() || self.destination_ports.is_some();
+        if (asks_ports || self.has_port_match) && !alone.is_some_and(has_ports) {
+            return refuse("`-p` with a protocol that has ports, as these are asked for");
+        }
+        // The match fails on a packet without ports, whatever it asks of them.
+        let has_other_test = asks_ports || self.tcp_flags.is_some();
+        let any_port = (self.has_port_match && !has_other_test).then(RangeSet::full);
         let protocol = protocols.map_or(ProtocolTest::Any, |protocols| {
             ProtocolTest::Only(TransportTest {
                 protocols,
                 tcp_flags: self.tcp_flags.into_iter().collect(),
-                icmp: self.icmp.flatten(),
+                icmp: self.icmp,
             })
         });
         Ok(Rule {
@@ -255,10 +289,16 @@ impl Draft {
             source: self.source.unwrap_or_else(|| self.family.all()),
             destination: self.destination.unwrap_or_else(|| self.family.all()),
             protocol,
-            source_ports: self.source_ports.map_or(PortTest::Any, PortTest::In),
+            source_ports: self.source_ports.or(any_port).map_or(PortTest::Any, PortTest::In),
             destination_ports: self.destination_ports.map_or(PortTest::Any, PortTest::In),
         })
     }
+}
+
+/// The protocol of a set of one.
+fn only_one(protocols: ProtocolSet) -> Option<u8> {
+    let first = protocols.iter().next()?;
+    (protocols == ProtocolSet::one(first)).then_some(first)
 }
 
 /// Sets a field that only one option may set: two would both have to hold.
@@ -269,10 +309,10 @@ fn once<T>(field: &mut Option<T>, value: T, option: &str, words: &Words) -> Resu
     }
 }
 
-fn known_match(words: &mut Words) -> Result<(), ParseError> {
+fn known_match<'a>(words: &mut Words<'a>) -> Result<&'a str, ParseError> {
     let name = words.need("the name of a match")?;
     let expected = || format!("a match without state, one of {}", MATCHES.join(", "));
-    if MATCHES.contains(&name) { Ok(()) } else { Err(words.error(name, expected())) }
+    if MATCHES.contains(&name) { Ok(name) } else { Err(words.error(name, expected())) }
 }
 
 fn target(words: &mut Words) -> Result<Action, ParseError> {
@@ -394,27 +434,26 @@ fn flags(words: &mut Words) -> Result<u8, ParseError> {
     })
 }
 
-/// `TYPE`, `TYPE/CODE` or a name; none for `any`.
-fn messages(
-    family: Family,
-    negated: bool,
-    words: &mut Words,
-) -> Result<Option<IcmpTest>, ParseError> {
+/// `TYPE`, `TYPE/CODE`, a name or `any`, which still is a message.
+fn messages(family: Family, negated: bool, words: &mut Words) -> Result<IcmpTest, ParseError> {
     const EXPECTED: &str = "an ICMP message: TYPE, TYPE/CODE, its name, or `any`";
     let field = words.need(EXPECTED)?;
-    // 255 is how iptables keeps `any`.
-    if !negated && family == Family::Ipv4 && matches!(field, "any" | "255") {
-        return Ok(None);
-    }
-    let (kind, code) = match field.split_once('/') {
+    let found = match field.split_once('/') {
         Some((kind, code)) => number(kind).zip(number(code).map(Some)),
         None => number(field).map(|kind| (kind, None)),
+    };
+    let found = found.or_else(|| names::icmp_message(family, field));
+    // For IPv4, 255 is how iptables keeps `any`, whatever the code.
+    let is_any = field == "any" || found.is_some_and(|(kind, _)| kind == 255);
+    if family == Family::Ipv4 && is_any {
+        let all = IcmpTest { types: RangeSet::full(), codes: RangeSet::full() };
+        let expected = "less than all messages after `!`";
+        return if negated { Err(words.error(field, expected)) } else { Ok(all) };
     }
-    .or_else(|| names::icmp_message(family, field))
-    .ok_or_else(|| words.error(field, EXPECTED))?;
+    let (kind, code) = found.ok_or_else(|| words.error(field, EXPECTED))?;
     if negated && code.is_some() {
         return Err(words.error(field, "a type without a code after `!`"));
     }
     let types = unless(negated, RangeSet::one(kind), 0..=u8::MAX, field, words)?;
-    Ok(Some(IcmpTest { types, codes: code.map_or_else(RangeSet::full, RangeSet::one) }))
+    Ok(IcmpTest { types, codes: code.map_or_else(RangeSet::full, RangeSet::one) })
 }

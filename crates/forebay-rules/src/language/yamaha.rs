@@ -289,10 +289,12 @@ fn address_range(family: Family, item: &str) -> Option<(u128, u128)> {
 /// most may stand before an octet that is given, which is 256 ranges.
 fn open_octets(family: Family, item: &str) -> Option<Vec<(u128, u128)>> {
     let octets: Vec<_> = item.split('.').collect();
+    // An open octet is nothing but its star: `1*` is not 10.
+    let half_open = octets.iter().any(|octet| octet.contains('*') && *octet != "*");
     let open_at_end = octets.iter().rev().take_while(|octet| **octet == "*").count();
     let (given, _) = octets.split_at(octets.len() - open_at_end);
     let open_before = given.iter().filter(|octet| **octet == "*").count();
-    if family != Family::Ipv4 || octets.len() != 4 || open_before > 1 {
+    if family != Family::Ipv4 || octets.len() != 4 || open_before > 1 || half_open {
         return None;
     }
     let base = address(family, &item.replace('*', "0"))?;

@@ -41,8 +41,9 @@ fn lists(args: &RulesImportArgs, text: &str) -> Result<Vec<NamedList>, Failure> 
     lists.map_err(|error| unreadable(&args.file, error))
 }
 
-/// ip6tables-save says in its first line that it is it.
+/// ip6tables-save, also as ip6tables-nft-save or ip6tables-legacy-save, says in its first
+/// line that it is it.
 fn family(args: &RulesImportArgs, text: &str) -> Family {
     let first = text.lines().next().unwrap_or_default();
-    if args.ipv6 || first.contains("ip6tables-save") { Family::Ipv6 } else { Family::Ipv4 }
+    if args.ipv6 || first.contains("ip6tables") { Family::Ipv6 } else { Family::Ipv4 }
 }

@@ -6,8 +6,9 @@ mod import;
 mod packets;
 mod tally;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
-use std::{fs, io};
 
 use forebay_pipeline::stages::Ruling;
 use forebay_rules::choose::EngineName;
@@ -70,14 +71,16 @@ fn one_list(args: &ListArgs) -> Result<NamedList, Failure> {
 
 /// The list that `split` is to hold packets against.
 pub fn ruling_of(cli: &Cli, args: &ListArgs, engine: EngineName) -> Result<Ruling, Failure> {
-    ruling(cli, one_list(args)?.rules, engine)
+    ruling(cli, &args.file, one_list(args)?.rules, engine)
 }
 
-/// A list made ready for matching.
-fn ruling(cli: &Cli, list: RuleList, engine: EngineName) -> Result<Ruling, Failure> {
+/// A list of `file` made ready for matching.
+fn ruling(cli: &Cli, file: &Path, list: RuleList, engine: EngineName) -> Result<Ruling, Failure> {
     let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let built = engine.build(&list, isa)?;
+    let built = engine
+        .build(&list, isa)
+        .map_err(|error| Failure::Engine { file: file_name(file), error })?;
     Ok(Ruling::new(list.into(), built))
 }
 
@@ -118,11 +121,18 @@ fn names(lists: &[NamedList]) -> String {
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {
-    let text = match path.to_str() {
-        Some("-") => io::read_to_string(io::stdin().lock()),
-        _ => fs::read_to_string(path),
+    let mut bytes = Vec::new();
+    let read = match path.to_str() {
+        Some("-") => io::stdin().lock().read_to_end(&mut bytes),
+        _ => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
     };
-    text.map_err(|source| file_failure("read", path, source))
+    read.map_err(|source| file_failure("read", path, source))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        let found = rest.first().map_or_else(String::new, |byte| format!("byte {byte:#04x}"));
+        unreadable(path, ParseError { line, found, expected: "text in UTF-8".to_owned() })
+    })
 }
 
 fn file_name(path: &Path) -> String {

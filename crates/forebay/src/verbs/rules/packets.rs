@@ -45,7 +45,7 @@ fn match_capture(
     // A bar would be drawn between the lines of the results.
     let mut input = Input::open(capture, &ReadOptions::default(), cli.quiet || streams)?;
     input.watch_signals()?;
-    let ruling = ruling(cli, list.rules.clone(), args.engine)?;
+    let ruling = ruling(cli, &args.list.file, list.rules.clone(), args.engine)?;
     let chain = || Chain::new().with(Rules::judge_only(ruling.clone()));
     let workers = input.workers((0..processors()).map(|_| chain()).collect());
     let mut tally = Tally::new(cli, list, true, args.verdicts);
@@ -70,7 +70,7 @@ fn match_trace(
         let file = File::open(trace).map_err(|source| file_failure("read", trace, source))?;
         Box::new(BufReader::new(file))
     };
-    let ruling = ruling(cli, list.rules.clone(), args.engine)?;
+    let ruling = ruling(cli, &args.list.file, list.rules.clone(), args.engine)?;
     let mut tally = Tally::new(cli, list, false, args.verdicts);
     let mut keys = Vec::new();
     let (mut line, mut packets, mut failure) = (0, 0, None);
