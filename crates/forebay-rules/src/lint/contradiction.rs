@@ -61,7 +61,7 @@ impl Examination<'_> {
                 *left = left.saturating_sub(comparisons);
                 let other = self.owner(region);
                 let opposes = self.action(other) != self.action(place)
-                    && self.shadows[other].is_empty()
+                    && !self.unreached[other]
                     && self.space.regions[region].overlaps(cell)
                     && judged.insert(other);
                 if opposes {
@@ -90,6 +90,7 @@ impl Examination<'_> {
         let shared: Vec<Region> = pairs.filter_map(|(cell, other)| cell.and(other)).collect();
         let mut random = Random::new(later as u64);
         for region in &shared {
+            *left = left.saturating_sub(1 + DRAWS as u64);
             let drawn: Vec<_> = (0..DRAWS).map(|_| region.draw(&mut random)).collect();
             let mut points = [region.least()].into_iter().chain(drawn);
             let point = points.find(|point| self.first(point) == Some(earlier));
@@ -101,7 +102,7 @@ impl Examination<'_> {
         for region in &shared {
             self.index.candidates(&Bounds::touching(region), self.before(earlier), |other| {
                 *left = left.saturating_sub(1);
-                if self.shadows[self.owner(other)].is_empty() {
+                if !self.unreached[self.owner(other)] {
                     before.insert(other);
                 }
                 proceed_if(*left > 0)

@@ -31,6 +31,9 @@ pub struct Examination<'a> {
     pub(super) index: Index,
     /// For each place, those that alone shadow it, one more than may be named.
     pub(super) shadows: Vec<Vec<usize>>,
+    /// For each place, whether its rule is known to decide nothing. The rules before
+    /// any place match the same packets without these.
+    pub(super) unreached: Vec<bool>,
     /// For each place, the first of the places up to it without a change of action.
     run_starts: Vec<usize>,
     report: &'a mut Report,
@@ -51,13 +54,16 @@ impl<'a> Examination<'a> {
             run_start
         });
         let run_starts = run_starts.collect();
-        Self { list, limits, space, index, shadows, run_starts, report }
+        let unreached = vec![false; space.places.len()];
+        Self { list, limits, space, index, shadows, unreached, run_starts, report }
     }
 
     /// Looks at each rule. What most likely exceeds the bound on all work is asked
     /// last.
     pub fn run(mut self) {
         let reached: Vec<_> = (0..self.space.places.len()).map(|place| self.reach(place)).collect();
+        let is_unreached = |reach: &Reach| matches!(reach, Reach::Impossible | Reach::Shadowed(..));
+        self.unreached = reached.iter().map(is_unreached).collect();
         let mut others = Vec::new();
         for (place, reach) in reached.iter().enumerate() {
             match reach {
