@@ -335,7 +335,7 @@ impl Kernel {
         }
         let [offset, cap_len, wire_len] = packets.tables();
         let arguments = Arguments {
-            base: packets.memory().as_ptr(),
+            base: packets.base(),
             offset: offset.as_ptr(),
             cap_len: cap_len.as_ptr(),
             wire_len: wire_len.as_ptr(),
@@ -382,7 +382,7 @@ impl BatchCall<'_> {
         assert!((entry.lanes..=BATCH).contains(&count), "one batch");
         let [_, cap_len, wire_len] = packets.tables();
         let arguments = Arguments {
-            base: packets.memory().as_ptr(),
+            base: packets.base(),
             offset: offset.as_ptr(),
             cap_len: cap_len.as_ptr(),
             wire_len: wire_len.as_ptr(),

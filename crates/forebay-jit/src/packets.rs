@@ -9,10 +9,40 @@ use std::ops::Range;
 
 use forebay_packet::{Batch, Region, TAIL_GUARD};
 
+/// What packets lie in.
+#[derive(Clone, Copy, Debug)]
+enum Memory<'a> {
+    Bytes(&'a [u8]),
+    Region(&'a Region),
+}
+
+impl<'a> Memory<'a> {
+    fn base(self) -> *const u8 {
+        match self {
+            Self::Bytes(bytes) => bytes.as_ptr(),
+            Self::Region(region) => region.as_ptr(),
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Region(region) => region.len(),
+        }
+    }
+
+    fn packet(self, start: usize, len: usize) -> &'a [u8] {
+        match self {
+            Self::Bytes(bytes) => &bytes[start..start + len],
+            Self::Region(region) => region.packet(start, len),
+        }
+    }
+}
+
 /// Packets of one memory range.
 #[derive(Clone, Copy, Debug)]
 pub struct Packets<'a> {
-    memory: &'a [u8],
+    memory: Memory<'a>,
     tail: usize,
     offset: &'a [u32],
     cap_len: &'a [u32],
@@ -57,6 +87,15 @@ impl<'a> Packets<'a> {
         cap_len: &'a [u32],
         wire_len: &'a [u32],
     ) -> Result<Self, PacketsError> {
+        Self::checked(Memory::Bytes(memory), offset, cap_len, wire_len)
+    }
+
+    fn checked(
+        memory: Memory<'a>,
+        offset: &'a [u32],
+        cap_len: &'a [u32],
+        wire_len: &'a [u32],
+    ) -> Result<Self, PacketsError> {
         if offset.len() != cap_len.len() || offset.len() != wire_len.len() {
             return Err(PacketsError::Lengths {
                 offsets: offset.len(),
@@ -87,7 +126,7 @@ impl<'a> Packets<'a> {
         cap_len: &'a [u32],
         wire_len: &'a [u32],
     ) -> Result<Self, PacketsError> {
-        let packets = Self::new(region.bytes(), offset, cap_len, wire_len)?;
+        let packets = Self::checked(Memory::Region(region), offset, cap_len, wire_len)?;
         Ok(Self { tail: TAIL_GUARD, ..packets })
     }
 
@@ -95,7 +134,7 @@ impl<'a> Packets<'a> {
     #[must_use]
     pub fn of_batch(batch: &'a Batch) -> Self {
         // What `new` checks is what a batch promises of its packets.
-        let memory = batch.region().bytes();
+        let memory = Memory::Region(batch.region());
         Self {
             memory,
             tail: TAIL_GUARD,
@@ -138,8 +177,7 @@ impl<'a> Packets<'a> {
     /// When `i` is not below [`Packets::len`].
     #[must_use]
     pub fn packet(&self, i: usize) -> &'a [u8] {
-        let start = self.offset[i] as usize;
-        &self.memory[start..start + self.cap_len[i] as usize]
+        self.memory.packet(self.offset[i] as usize, self.cap_len[i] as usize)
     }
 
     /// Length of packet `i` on the wire in bytes.
@@ -151,10 +189,10 @@ impl<'a> Packets<'a> {
         self.wire_len[i]
     }
 
-    /// The memory that the packets lie in.
+    /// Where the memory that the packets lie in starts.
     #[must_use]
-    pub fn memory(&self) -> &'a [u8] {
-        self.memory
+    pub fn base(&self) -> *const u8 {
+        self.memory.base()
     }
 
     /// The packets' offsets, captured lengths and lengths on the wire.

@@ -6,6 +6,7 @@
 //! must stay inside it. Packets leave a batch by a cleared bit of its live mask;
 //! whoever clears one counts it under a name.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::decode::FragmentNote;
@@ -41,6 +42,12 @@ impl LiveMask {
     /// When `i` is not below [`BATCH`].
     pub fn remove(&mut self, i: usize) {
         self.0[i / 64] &= !(1 << (i % 64));
+    }
+
+    /// The bits that both have.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
     }
 
     /// Number of bits set.
@@ -92,6 +99,10 @@ pub enum Layout {
     PcapRecords,
 }
 
+/// Keeps the packets of a batch where they are: when it is dropped, a device gets their
+/// memory back and writes to it. Dropped by the last batch that has these packets.
+pub trait Lease: Debug + Send + Sync {}
+
 /// The batch already holds [`BATCH`] packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the batch already holds {BATCH} packets")]
@@ -100,6 +111,8 @@ pub struct Full;
 /// Up to [`BATCH`] packets of one region.
 #[derive(Clone, Debug)]
 pub struct Batch {
+    /// Before the region, so that it is dropped first.
+    lease: Option<Arc<dyn Lease>>,
     region: Arc<Region>,
     interfaces: Arc<Vec<Interface>>,
     layout: Layout,
@@ -141,6 +154,7 @@ impl Batch {
     ) -> Self {
         let packets = packets.min(BATCH);
         Self {
+            lease: None,
             region,
             interfaces,
             layout: Layout::Scattered,
@@ -184,6 +198,12 @@ impl Batch {
         Ok(())
     }
 
+    /// Has the packets' memory, of a shared region, kept as long as the batch lives and
+    /// whatever is cloned from it.
+    pub fn set_lease(&mut self, lease: Arc<dyn Lease>) {
+        self.lease = Some(lease);
+    }
+
     /// Promises that the packets lie as `layout` says.
     pub fn set_layout(&mut self, layout: Layout) {
         self.layout = layout;
@@ -213,6 +233,11 @@ impl Batch {
         self.live
     }
 
+    /// Keeps only those live packets that are in `which`. The caller counts the others.
+    pub fn retain(&mut self, which: &LiveMask) {
+        self.live = self.live.and(which);
+    }
+
     /// Takes packet `i` out of the batch. The caller counts it.
     ///
     /// # Panics
@@ -239,8 +264,7 @@ impl Batch {
     /// As all per-packet accessors: when `i` is not below [`Batch::len`].
     #[must_use]
     pub fn packet(&self, i: usize) -> &[u8] {
-        let start = self.offset[i] as usize;
-        &self.region.bytes()[start..start + self.cap_len[i] as usize]
+        self.region.packet(self.offset[i] as usize, self.cap_len[i] as usize)
     }
 
     /// Where each packet starts in the region, in bytes. Each offset plus the

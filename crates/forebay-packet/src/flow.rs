@@ -97,6 +97,20 @@ impl FlowKey {
         }
     }
 
+    /// The key of everything from the sender of a packet that has this key; `reversed`
+    /// says whether that is the high end.
+    #[must_use]
+    pub fn source(self, reversed: bool) -> Self {
+        let low = if reversed { self.high } else { self.low };
+        let sender = Self { low, high: 0, protocol: 0, port_low: 0, port_high: 0, ..self };
+        match self.kind {
+            AddressKind::Opaque => self,
+            AddressKind::Ipv4 | AddressKind::Ipv6 | AddressKind::Mac | AddressKind::Arp => {
+                Self { has_ports: false, ..sender }
+            }
+        }
+    }
+
     /// The keyed hash of the flow: SipHash-1-3 over little-endian 64-bit words.
     ///
     /// The words are the addresses (one word for a pair of IPv4 addresses, four
@@ -138,6 +152,17 @@ impl FlowKey {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_senders_key_is_of_its_address_alone() {
+        let ends = ((7, 80), (9, 1024));
+        let (there, forth) = FlowKey::two_way(AddressKind::Ipv4, 6, ends.0, ends.1);
+        let (back, reversed) = FlowKey::two_way(AddressKind::Ipv4, 6, ends.1, ends.0);
+        let (other, direction) = FlowKey::two_way(AddressKind::Ipv4, 17, ends.0, (200, 53));
+        assert_eq!(there.source(forth), other.source(direction));
+        assert_ne!(there.source(forth), back.source(reversed));
+        assert_eq!(back.source(reversed).low, 9);
+    }
 
     proptest! {
         #[test]

@@ -7,6 +7,7 @@
 //! * [`Batch`]: up to [`BATCH`] packets of one region, as a structure of arrays;
 //! * [`Interface`], [`LinkType`] and [`Clock`]: where a packet was captured;
 //! * [`FlowKey`], [`HashKey`]: the two-way key of a flow and its keyed hash;
+//! * [`Rewrite`]: what outputs change of packets;
 //! * [`decode`]: header views that never read past the captured length.
 #![deny(unsafe_code)]
 
@@ -19,9 +20,10 @@ pub mod flow;
 mod hash;
 mod link;
 mod region;
+mod rewrite;
 
 pub use arena::Arena;
-pub use batch::{BATCH, Batch, Full, Layout, LiveMask, PacketMeta};
+pub use batch::{BATCH, Batch, Full, Layout, Lease, LiveMask, PacketMeta};
 pub use clock::{Clock, Resolution};
 pub use community_id::community_id;
 pub use decode::{Affinity, DecodeOptions, Decoded, Decoder};
@@ -29,3 +31,4 @@ pub use flow::FlowKey;
 pub use hash::{HashKey, siphash13};
 pub use link::{Interface, LinkType};
 pub use region::{Region, TAIL_GUARD};
+pub use rewrite::{MacAddress, NoMacAddress, Rewrite};

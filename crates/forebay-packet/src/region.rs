@@ -1,10 +1,15 @@
-//! A [`Region`] is one anonymous mapping that packets lie in.
+//! A [`Region`] is one mapping that packets lie in: memory of our own, or a ring that a
+//! device shares with us.
 //!
-//! Invariants: the mapping is private, readable and writable for its whole
-//! life, at least [`TAIL_GUARD`] bytes longer than [`Region::len`], and owned
-//! by exactly one `Region`. A load of up to [`TAIL_GUARD`] bytes that starts at
-//! any byte of a packet therefore never leaves mapped memory. Fresh pages are
-//! zero; a reused region holds what it held before.
+//! Invariants: the mapping is readable for its whole life and at least [`TAIL_GUARD`]
+//! bytes longer than [`Region::len`]. A load of up to [`TAIL_GUARD`] bytes that starts
+//! at any byte of a packet therefore never leaves mapped memory. A region of our own is
+//! private, writable, and owned by exactly one `Region`; fresh pages are zero, and a
+//! reused region holds what it held before.
+//!
+//! Of a shared region only the packets of a batch that holds a lease on them keep still;
+//! a device may write anywhere else at any time. So it is never handed out whole, only
+//! packet by packet.
 #![allow(unsafe_code, reason = "maps memory and hands out slices of it")]
 
 use std::ptr::NonNull;
@@ -19,16 +24,24 @@ pub const TAIL_GUARD: usize = 128;
 /// The mapping size from which huge pages are asked for: two of x86-64's.
 const HUGE_FROM: usize = 4 << 20;
 
-/// Page-aligned anonymous memory that packets lie in.
+/// Memory that packets lie in.
 pub struct Region {
     base: NonNull<u8>,
     len: usize,
-    mapped: usize,
+    owner: Owner,
 }
 
-// SAFETY: a Region owns its mapping alone; `&Region` gives only shared reads
-// and `&mut Region` the only writes, so the usual borrow rules carry over to
-// other threads.
+/// Who unmaps a region's memory.
+enum Owner {
+    /// The region itself, which mapped so many bytes.
+    Region { mapped: usize },
+    /// What is kept here, when it is dropped.
+    Shared(#[allow(dead_code, reason = "kept to be dropped")] Box<dyn Send + Sync>),
+}
+
+// SAFETY: a Region owns its mapping alone or together with a device; `&Region` gives
+// only shared reads and `&mut Region` the only writes of ours, so the usual borrow rules
+// carry over to other threads. What keeps a shared mapping is `Send` and `Sync` itself.
 unsafe impl Send for Region {}
 // SAFETY: as above; there is no interior mutability.
 unsafe impl Sync for Region {}
@@ -60,7 +73,45 @@ impl Region {
         }
         let base = NonNull::new(base.cast::<u8>())
             .ok_or_else(|| io::Error::other("the system mapped memory at address zero"))?;
-        Ok(Self { base, len, mapped })
+        Ok(Self { base, len, owner: Owner::Region { mapped } })
+    }
+
+    /// Memory that a device shares with us, unmapped when `owner` is dropped.
+    ///
+    /// # Safety
+    /// From `base` on, `len` + [`TAIL_GUARD`] bytes are mapped and readable while `owner`
+    /// lives. Whoever makes a batch over this region sees to it that the bytes of its
+    /// packets are written by nobody while the batch or a copy of its lease lives.
+    #[must_use]
+    pub unsafe fn shared(base: NonNull<u8>, len: usize, owner: Box<dyn Send + Sync>) -> Self {
+        Self { base, len, owner: Owner::Shared(owner) }
+    }
+
+    /// Whether a device may write to the region.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self.owner, Owner::Shared(_))
+    }
+
+    /// Where the region starts.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.base.as_ptr()
+    }
+
+    /// The `len` bytes from `start` on: a packet of a batch over this region.
+    ///
+    /// # Panics
+    /// When they are not all in the region.
+    #[inline]
+    #[must_use]
+    pub fn packet(&self, start: usize, len: usize) -> &[u8] {
+        let end = start.checked_add(len);
+        assert!(end.is_some_and(|end| end <= self.len), "bytes outside of the region");
+        // SAFETY: in the mapping, as checked, and initialised, as is all that was mapped.
+        // Of a region of our own nothing is written while `self` is shared; of a shared
+        // one the packets of a leased batch are not, which `shared` was promised.
+        unsafe { slice::from_raw_parts(self.base.as_ptr().add(start), len) }
     }
 
     /// Length in bytes, without the tail guard.
@@ -76,15 +127,23 @@ impl Region {
     }
 
     /// The bytes of the region.
+    ///
+    /// # Panics
+    /// When a device may write to them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
+        assert!(!self.is_shared(), "all bytes of memory that a device writes to");
         // SAFETY: `base` is mapped for at least `len` bytes, initialised (zero
         // pages or written since), and not written while `self` is shared.
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 
     /// The bytes of the region, to be written.
+    ///
+    /// # Panics
+    /// When a device may write to them, too.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(!self.is_shared(), "all bytes of memory that a device writes to");
         // SAFETY: as in `bytes`, and `&mut self` makes this the only access.
         unsafe { slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
     }
@@ -92,9 +151,11 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: `base` and `mapped` are the mapping made in `new`, unmapped
-        // only here; nothing borrowed from it can outlive `self`.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
+        if let Owner::Region { mapped } = self.owner {
+            // SAFETY: `base` and `mapped` are the mapping made in `new`, unmapped
+            // only here; nothing borrowed from it can outlive `self`.
+            let _ = unsafe { munmap(self.base.as_ptr().cast(), mapped) };
+        }
     }
 }
 
@@ -106,6 +167,8 @@ impl fmt::Debug for Region {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
 
     #[test]
@@ -115,6 +178,35 @@ mod tests {
         region.bytes_mut()[9_999] = 7;
         assert_eq!(region.bytes()[9_999], 7);
         assert_eq!(region.len(), 10_000);
+    }
+
+    /// Memory that keeps a note of its end.
+    struct Kept(Box<[u8; 16 + TAIL_GUARD]>, std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            self.1.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn shared_memory_is_given_out_by_packets_and_kept_as_long_as_the_region() {
+        let gone = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let mut kept = Kept(Box::new([7; 16 + TAIL_GUARD]), std::sync::Arc::clone(&gone));
+        let base = NonNull::new(kept.0.as_mut_ptr()).unwrap();
+        // SAFETY: 16 bytes and the guard, on the heap, kept by the owner; nobody writes.
+        let region = unsafe { Region::shared(base, 16, Box::new(kept)) };
+        assert!(region.is_shared());
+        assert_eq!(region.packet(10, 6), [7; 6]);
+        for refused in [(10, 7), (usize::MAX, 2)] {
+            let outside =
+                catch_unwind(AssertUnwindSafe(|| region.packet(refused.0, refused.1).len()));
+            assert!(outside.is_err(), "{refused:?}");
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| region.bytes().len())).is_err());
+        assert!(!gone.load(std::sync::atomic::Ordering::Relaxed));
+        drop(region);
+        assert!(gone.load(std::sync::atomic::Ordering::Relaxed));
     }
 
     #[test]

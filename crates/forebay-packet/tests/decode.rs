@@ -429,6 +429,37 @@ fn the_walk_ends_after_its_limit_of_headers() {
     assert!(!decode(LinkType::RAW, &FORTH.ip4(1, ip::AUTHENTICATION, &chain)).key.has_ports);
 }
 
+/// The short way finds what the long way finds, or nothing; says whether it did.
+fn check_plain(options: DecodeOptions, frame: &[u8]) -> bool {
+    let affinities = [Affinity::FiveTuple, Affinity::IpPair, Affinity::Source];
+    let found = affinities.map(|affinity| {
+        let decoder = Decoder::new(DecodeOptions { affinity, ..options });
+        let Some(plain) = decoder.decode_plain(frame) else { return false };
+        let expected = decoder.decode(LinkType::ETHERNET, frame);
+        assert_eq!((plain.key, plain.reversed), (expected.key, expected.reversed));
+        assert_eq!(plain.affinity, expected.affinity);
+        assert_eq!(expected.outcome, Outcome::Ip);
+        assert!(expected.fragments.iter().all(Option::is_none));
+        true
+    });
+    found == [true; 3]
+}
+
+#[test]
+fn plain_packets_are_found_the_short_way() {
+    for (protocol, payload) in [(ip::TCP, FORTH.tcp(1, 2)), (ip::UDP, FORTH.udp(3, 4, b"1"))] {
+        let datagram = FORTH.ip4(1, protocol, &payload);
+        let frame = [&[2; 12][..], &[0x08, 0x00], &datagram].concat();
+        assert!(check_plain(DecodeOptions::default(), &frame));
+        for len in 0..38 {
+            assert!(!check_plain(DecodeOptions::default(), &frame[..len]), "{len} bytes");
+        }
+        let mut tunnel = frame.clone();
+        tunnel[36..38].copy_from_slice(&4789_u16.to_be_bytes());
+        assert_eq!(check_plain(DecodeOptions::default(), &tunnel), protocol == ip::TCP);
+    }
+}
+
 const LINKS: [u32; 12] = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276, 9, 147];
 
 proptest! {
@@ -440,8 +471,9 @@ proptest! {
         tunnel_depth in any::<u8>(),
     ) {
         let affinity = if pair { Affinity::IpPair } else { Affinity::FiveTuple };
-        let decoder =
-            Decoder::new(DecodeOptions { affinity, vlan_in_key, tunnel_in_key, tunnel_depth });
+        let options = DecodeOptions { affinity, vlan_in_key, tunnel_in_key, tunnel_depth };
+        let decoder = Decoder::new(options);
+        check_plain(options, &bytes);
         for link in LINKS {
             let found = decoder.decode(LinkType(link), &bytes);
             prop_assert_eq!(found, decoder.decode(LinkType(link), &bytes));
@@ -464,6 +496,7 @@ proptest! {
             packet[at] = value;
         }
         packet.truncate(end.index(packet.len() + 1));
+        check_plain(DecodeOptions::default(), &packet);
         let found = decode(case.link, &packet);
         prop_assert_eq!(found, decode(case.link, &packet));
         let unordered = found.key.has_ports || found.key.kind == AddressKind::Opaque;

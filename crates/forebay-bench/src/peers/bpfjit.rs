@@ -66,7 +66,7 @@ impl Bpfjit {
 
 impl Engine for Bpfjit {
     fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
-        let base = packets.memory().as_ptr();
+        let base = packets.base();
         let descriptors = packets.offset().iter().zip(packets.cap_len()).zip(packets.wire_len());
         for (((&offset, &cap_len), &wire_len), verdict) in descriptors.zip(verdict) {
             // SAFETY: the code is alive, and reads the packet within `cap_len` bytes,

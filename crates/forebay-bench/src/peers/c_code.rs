@@ -84,7 +84,7 @@ impl Engine for CCode {
         // the code, which checks every captured length, does not read.
         unsafe {
             (self.filter)(
-                packets.memory().as_ptr(),
+                packets.base(),
                 packets.offset().as_ptr(),
                 packets.cap_len().as_ptr(),
                 packets.wire_len().as_ptr(),

@@ -50,7 +50,7 @@ impl Libpcap {
 
 impl Engine for Libpcap {
     fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
-        let base = packets.memory().as_ptr();
+        let base = packets.base();
         let descriptors = packets.offset().iter().zip(packets.cap_len()).zip(packets.wire_len());
         for (((&offset, &cap_len), &wire_len), verdict) in descriptors.zip(verdict) {
             // SAFETY: the program passed libpcap's validator, so that `bpf_filter`

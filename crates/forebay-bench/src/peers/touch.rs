@@ -21,7 +21,7 @@ pub struct Touch;
 
 impl Engine for Touch {
     fn run(&mut self, packets: &Packets<'_>, _verdict: &mut [u32]) {
-        let base = packets.memory().as_ptr();
+        let base = packets.base();
         let mut sum = 0_u32;
         for &offset in packets.offset() {
             // SAFETY: packets start inside their memory or at its end; it is that of a

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_gen::{Config, Generator};
-use forebay_io::{Format, OutputName, Tx as _, WriteOptions, Writer};
+use forebay_io::{Format, OutputName, WriteOptions, Writer};
 use serde_json::{Map, json};
 
 use crate::clock::Clock;
@@ -109,7 +109,7 @@ fn generate(folder: &Path, packets: u64) -> Result<Capture, BenchError> {
     let options = WriteOptions::default();
     let mut writer = Writer::create(name, Format::Pcap, generator.interfaces(), &options)?;
     while let Some(batch) = generator.next_batch().map_err(io_error("generating"))? {
-        writer.send(&batch, &batch.live())?;
+        writer.write(&batch, &batch.live())?;
     }
     let summary = writer.finish()?;
     Ok(Capture { path, packets, bytes: summary.file_len })

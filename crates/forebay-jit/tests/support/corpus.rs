@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use forebay_io::{ReadOptions, Reader, Rx};
+use forebay_io::{ReadOptions, Reader};
 use forebay_packet::{Batch, LinkType, Region};
 
 /// The folder of test data, or nothing where there is none. Under `CI=true`

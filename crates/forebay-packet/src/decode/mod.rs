@@ -16,6 +16,7 @@
 mod bytes;
 mod link;
 mod network;
+mod plain;
 mod transport;
 mod tunnel;
 
@@ -23,6 +24,7 @@ use crate::flow::{AddressKind, Endpoint, FlowKey};
 use crate::hash::{HashKey, siphash13};
 use crate::link::LinkType;
 use bytes::Bytes;
+pub use plain::Plain;
 
 pub(crate) use transport::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
@@ -106,6 +108,8 @@ pub enum Affinity {
     FiveTuple,
     /// All between two addresses.
     IpPair,
+    /// All from one address.
+    Source,
 }
 
 /// How packets are decoded.
@@ -269,6 +273,7 @@ impl Walk<'_> {
         let affinity = match self.options.affinity {
             Affinity::FiveTuple => affinity,
             Affinity::IpPair => affinity.address_pair(),
+            Affinity::Source => key.source(reversed),
         };
         self.found.affinity = FlowKey { scope: self.scope, ..affinity };
         if !self.quoted {
@@ -316,8 +321,8 @@ impl Walk<'_> {
             // An error about a first fragment found its ports: nothing to join.
             (FragmentRole::First | FragmentRole::Quoted, true) => return,
         };
-        // Between two addresses, a fragment that hides no tunnel says enough.
-        let plain = self.options.affinity == Affinity::IpPair
+        // Where addresses decide, a fragment that hides no tunnel says enough.
+        let plain = self.options.affinity != Affinity::FiveTuple
             && (self.tunnels_left == 0 || !tunnel::may_carry(key.protocol, key.ipv6));
         if plain {
             return;

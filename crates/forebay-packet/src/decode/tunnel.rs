@@ -35,6 +35,12 @@ pub(super) fn may_carry(protocol: u8, ipv6: bool) -> bool {
     ipv6 || matches!(protocol, UDP | GRE | IP_IN_IP | IPV6_IN_IP)
 }
 
+/// Whether a UDP datagram to that port may hold a tunnel.
+#[inline]
+pub(super) fn is_tunnel_port(port: u16) -> bool {
+    matches!(port, VXLAN_PORT | VXLAN_LINUX_PORT | GENEVE_PORT | GTP_U_PORT)
+}
+
 impl Walk<'_> {
     pub(super) fn ip_in_ip(&mut self, protocol: u8, at: usize) -> Next {
         let version = if protocol == IP_IN_IP { 4 } else { 6 };

@@ -91,9 +91,9 @@ impl<'a> Packets<'a> {
         self.first
     }
 
-    /// The memory they lie in.
-    pub fn memory(&self) -> &'a [u8] {
-        self.described.memory()
+    /// Where the memory starts that they lie in.
+    pub fn base(&self) -> *const u8 {
+        self.described.base()
     }
 
     /// Where each starts in the memory.

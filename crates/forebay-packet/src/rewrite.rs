@@ -1,0 +1,166 @@
+//! What is changed of a packet on its way out: addresses, a VLAN tag, its length.
+//!
+//! Packets in a batch are never written, so that several outputs can have the same one.
+//! A [`Rewrite`] is applied while a packet is copied into an output's memory. It takes
+//! Ethernet frames; what is too short for one goes out as it is.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A MAC address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl MacAddress {
+    /// Whether it names a group of stations, or all.
+    #[must_use]
+    pub fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// Text that is no MAC address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no MAC address: expected six bytes in hexadecimal, like 02:00:00:00:00:01")]
+pub struct NoMacAddress(String);
+
+impl FromStr for MacAddress {
+    type Err = NoMacAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoMacAddress> {
+        let wrong = || NoMacAddress(text.to_owned());
+        let mut bytes = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().filter(|part| part.len() == 2).ok_or_else(wrong)?;
+            // A sign would pass for a number.
+            let hex = part.bytes().all(|digit| digit.is_ascii_hexdigit());
+            *byte = u8::from_str_radix(part, 16).ok().filter(|_| hex).ok_or_else(wrong)?;
+        }
+        if parts.next().is_some() { Err(wrong()) } else { Ok(Self(bytes)) }
+    }
+}
+
+/// Bytes of the two addresses of an Ethernet frame.
+const ADDRESSES: usize = 12;
+
+/// Bytes of an Ethernet header.
+const HEADER: usize = 14;
+
+/// Bytes of a VLAN tag (IEEE 802.1Q), and its protocol identifier.
+const TAG: usize = 4;
+const TAG_PROTOCOL: [u8; 2] = [0x81, 0x00];
+
+/// What is changed of each frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The destination address, unless it stays: L2NAT.
+    pub destination: Option<MacAddress>,
+    /// The source address, unless it stays.
+    pub source: Option<MacAddress>,
+    /// The VLAN identifier of a tag to put in front of all others.
+    pub push_vlan: Option<u16>,
+    /// The most bytes of the frame as it came that are kept.
+    pub slice: Option<u32>,
+}
+
+impl Rewrite {
+    /// Nothing is changed.
+    pub const NONE: Self = Self { destination: None, source: None, push_vlan: None, slice: None };
+
+    /// Bytes that a frame of `len` bytes has afterwards.
+    #[inline]
+    #[must_use]
+    pub fn len_of(&self, len: usize) -> usize {
+        let kept = self.slice.map_or(len, |slice| len.min(slice as usize));
+        if self.push_vlan.is_some() && kept >= HEADER { kept + TAG } else { kept }
+    }
+
+    /// Copies `frame` to the start of `out`, changed, and gives the bytes written.
+    /// Nothing, and `out` is not written to, when they do not fit.
+    #[inline]
+    #[must_use]
+    pub fn write(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+        let len = self.len_of(frame.len());
+        let out = out.get_mut(..len)?;
+        let kept = self.slice.map_or(frame.len(), |slice| frame.len().min(slice as usize));
+        let frame = &frame[..kept];
+        if kept < HEADER {
+            out.copy_from_slice(frame);
+            return Some(len);
+        }
+        if let Some(vlan) = self.push_vlan {
+            out[..ADDRESSES].copy_from_slice(&frame[..ADDRESSES]);
+            out[ADDRESSES..ADDRESSES + 2].copy_from_slice(&TAG_PROTOCOL);
+            out[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&(vlan & 0xfff).to_be_bytes());
+            out[ADDRESSES + TAG..].copy_from_slice(&frame[ADDRESSES..]);
+        } else {
+            out.copy_from_slice(frame);
+        }
+        if let Some(MacAddress(address)) = self.destination {
+            out[..6].copy_from_slice(&address);
+        }
+        if let Some(MacAddress(address)) = self.source {
+            out[6..ADDRESSES].copy_from_slice(&address);
+        }
+        Some(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: [u8; 18] = [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 8, 0, 3, 4, 5, 6];
+
+    #[test]
+    fn frames_get_new_addresses_and_a_tag() {
+        let rewrite = Rewrite {
+            destination: Some(MacAddress([0x02, 0, 0, 0, 0, 9])),
+            source: Some(MacAddress([0x06, 0, 0, 0, 0, 8])),
+            push_vlan: Some(0x123),
+            slice: Some(16),
+        };
+        let mut out = [0xee; 24];
+        assert_eq!(rewrite.write(&FRAME, &mut out), Some(20));
+        let expected =
+            [2, 0, 0, 0, 0, 9, 6, 0, 0, 0, 0, 8, 0x81, 0, 0x01, 0x23, 8, 0, 3, 4, 0xee, 0xee];
+        assert_eq!(out[..22], expected);
+        let plain = Rewrite { destination: rewrite.destination, ..Rewrite::NONE };
+        assert_eq!(plain.write(&FRAME, &mut out), Some(18));
+        assert_eq!(out[..6], [2, 0, 0, 0, 0, 9]);
+        assert_eq!(out[6..18], FRAME[6..]);
+    }
+
+    #[test]
+    fn what_is_no_frame_or_does_not_fit_is_left_alone() {
+        let rewrite =
+            Rewrite { push_vlan: Some(1), destination: Some(MacAddress([9; 6])), ..Rewrite::NONE };
+        let mut out = [0; 21];
+        assert_eq!(rewrite.write(&FRAME, &mut out), None);
+        assert_eq!(out, [0; 21]);
+        assert_eq!(rewrite.write(&FRAME[..13], &mut out), Some(13));
+        assert_eq!(out[..13], FRAME[..13]);
+        assert_eq!(rewrite.write(&[], &mut out), Some(0));
+    }
+
+    #[test]
+    fn addresses_are_read_and_shown() {
+        let address: MacAddress = "02:AB:00:00:00:ff".parse().unwrap();
+        assert_eq!(address, MacAddress([2, 0xab, 0, 0, 0, 0xff]));
+        assert_eq!(address.to_string(), "02:ab:00:00:00:ff");
+        assert!(!address.is_group() && MacAddress([0xff; 6]).is_group());
+        for wrong in
+            ["", "02:ab:00:00:00", "02:ab:00:00:00:ff:01", "2:ab:0:0:0:f", "+2:00:00:00:00:00"]
+        {
+            assert!(wrong.parse::<MacAddress>().is_err(), "{wrong}");
+        }
+    }
+}
