@@ -21,6 +21,34 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "owns an anonymous mapping and hands out slices of it",
     },
     UnsafePlace {
+        path: "crates/forebay-bpf/src/sys.rs",
+        reason: "the bpf(2) system call, and memory shared with BPF programs",
+    },
+    UnsafePlace {
+        path: "crates/forebay-io/src/af_packet/sys.rs",
+        reason: "system calls on packet sockets that take structures by address",
+    },
+    UnsafePlace {
+        path: "crates/forebay-io/src/af_packet/ring.rs",
+        reason: "rings that the kernel reads and writes by turns with us",
+    },
+    UnsafePlace {
+        path: "crates/forebay-io/src/af_xdp/ring.rs",
+        reason: "frames and rings that the kernel reads and writes by turns with us",
+    },
+    UnsafePlace {
+        path: "crates/forebay-io/src/device/sys.rs",
+        reason: "SIOCETHTOOL, on a buffer whose size its content says",
+    },
+    UnsafePlace {
+        path: "crates/forebay-io/src/mem/ring.rs",
+        reason: "slots that two threads use by turns, and prefetching",
+    },
+    UnsafePlace {
+        path: "crates/forebay-io/src/tap/sys.rs",
+        reason: "ioctls that make a TAP device, by address",
+    },
+    UnsafePlace {
         path: "crates/forebay-jit/src/memory.rs",
         reason: "maps memory, writes machine code to it, and makes it executable",
     },
@@ -70,9 +98,10 @@ pub struct Layer {
 /// it in this list; its product code only those named.
 pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-packet", uses: &[] },
-    Layer { name: "forebay-io", uses: &["forebay-packet"] },
-    Layer { name: "forebay-gen", uses: &["forebay-packet"] },
     Layer { name: "forebay-filter", uses: &["forebay-packet"] },
+    Layer { name: "forebay-bpf", uses: &["forebay-packet", "forebay-filter"] },
+    Layer { name: "forebay-io", uses: &["forebay-packet", "forebay-bpf"] },
+    Layer { name: "forebay-gen", uses: &["forebay-packet"] },
     Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
     Layer { name: "forebay-jit", uses: &["forebay-packet", "forebay-filter", "forebay-codegen"] },
     Layer {
@@ -89,10 +118,24 @@ pub const LAYERS: &[Layer] = &[
         uses: &["forebay-packet", "forebay-jit", "forebay-rules", "forebay-balance"],
     },
     Layer {
+        name: "forebay-broker",
+        uses: &[
+            "forebay-packet",
+            "forebay-filter",
+            "forebay-bpf",
+            "forebay-jit",
+            "forebay-rules",
+            "forebay-io",
+            "forebay-balance",
+            "forebay-pipeline",
+        ],
+    },
+    Layer {
         name: "forebay",
         uses: &[
             "forebay-packet",
             "forebay-filter",
+            "forebay-bpf",
             "forebay-codegen",
             "forebay-jit",
             "forebay-rules",
@@ -100,6 +143,7 @@ pub const LAYERS: &[Layer] = &[
             "forebay-gen",
             "forebay-balance",
             "forebay-pipeline",
+            "forebay-broker",
         ],
     },
     Layer {
@@ -107,6 +151,7 @@ pub const LAYERS: &[Layer] = &[
         uses: &[
             "forebay-packet",
             "forebay-filter",
+            "forebay-bpf",
             "forebay-codegen",
             "forebay-jit",
             "forebay-rules",

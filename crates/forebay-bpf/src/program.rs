@@ -1,0 +1,177 @@
+//! Programs: assembled, checked by the kernel's verifier, run or attached.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::asm::{Assembler, Code};
+use crate::error::{BpfError, Refusal};
+use crate::sys::{self, ProgramLayout, TestRun};
+
+/// The verifier's log is read up to this length, in bytes; it keeps the end of a
+/// longer one.
+const LOG_BYTES: usize = 1 << 20;
+
+/// The terms our programs are under, as the kernel spells them. None of the
+/// helpers we call is for GPL programs only.
+const LICENSE: &std::ffi::CStr = c"MIT";
+
+/// `BPF_F_XDP_HAS_FRAGS`.
+const XDP_HAS_FRAGS: u32 = 1 << 5;
+/// `BPF_XDP` of `enum bpf_attach_type`.
+pub(crate) const ATTACH_XDP: u32 = 37;
+
+/// What a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A socket's filter or fanout.
+    SocketFilter,
+    /// Traffic control. It sees packets as a socket filter does that is attached to
+    /// a packet socket: from the link header on.
+    Classifier,
+    /// Frames as they come from the driver.
+    Xdp {
+        /// Also frames that lie in several buffers, larger than a page.
+        multi_buffer: bool,
+    },
+}
+
+impl Kind {
+    /// `enum bpf_prog_type`, `enum bpf_attach_type` and flags.
+    fn numbers(self) -> (u32, u32, u32) {
+        match self {
+            Self::SocketFilter => (1, 0, 0),
+            Self::Classifier => (3, 0, 0),
+            Self::Xdp { multi_buffer } => {
+                (6, ATTACH_XDP, if multi_buffer { XDP_HAS_FRAGS } else { 0 })
+            }
+        }
+    }
+}
+
+/// What an XDP program says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Action {
+    /// The program failed; the frame is dropped.
+    Aborted = 0,
+    /// The frame is dropped.
+    Drop = 1,
+    /// The frame goes on to the host's own network stack.
+    Pass = 2,
+    /// The frame goes out where it came in.
+    Transmit = 3,
+    /// The frame goes to another interface or to a socket.
+    Redirect = 4,
+}
+
+impl Action {
+    /// The action of that number.
+    #[must_use]
+    pub fn from_result(result: u32) -> Option<Self> {
+        [Self::Aborted, Self::Drop, Self::Pass, Self::Transmit, Self::Redirect]
+            .get(result as usize)
+            .copied()
+    }
+}
+
+/// A program that the kernel's verifier has accepted.
+#[derive(Debug)]
+pub struct Program {
+    name: &'static str,
+    fd: OwnedFd,
+}
+
+impl Program {
+    /// Assembles and loads a program. Maps that its code names stay alive with it.
+    ///
+    /// # Errors
+    /// Code that cannot be assembled; the kernel's refusal, with the end of its
+    /// verifier's log.
+    pub fn load(name: &'static str, kind: Kind, asm: Assembler) -> Result<Self, BpfError> {
+        let code = asm.finish().map_err(|source| BpfError::Assemble { program: name, source })?;
+        Self::load_code(name, kind, &code)
+    }
+
+    /// Loads assembled code.
+    ///
+    /// # Errors
+    /// The kernel's refusal, with the end of its verifier's log.
+    pub fn load_code(name: &'static str, kind: Kind, code: &Code) -> Result<Self, BpfError> {
+        let (kind, attach, flags) = kind.numbers();
+        let layout = ProgramLayout { kind, attach, flags, name, license: LICENSE };
+        // The log costs time, and is of use only for a program that is refused.
+        if let Ok(fd) = sys::program_load(layout, code.slots(), &mut []) {
+            return Ok(Self { name, fd });
+        }
+        let mut log = vec![0; LOG_BYTES];
+        match sys::program_load(layout, code.slots(), &mut log) {
+            Ok(fd) => Ok(Self { name, fd }),
+            Err(source) => {
+                let refusal = Box::new(Refusal::new(&log, code.to_string()));
+                Err(BpfError::Refused { program: name, source, refusal })
+            }
+        }
+    }
+
+    /// The name given.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Runs the program on a copy of `frame`, an Ethernet frame of at least 14
+    /// bytes. The frame as the program left it goes to `out`, unless that is empty;
+    /// its length is part of the answer.
+    ///
+    /// # Errors
+    /// The kernel's: a frame too short, or too long for this kind of program, or
+    /// for `out`.
+    pub fn run(&self, frame: &[u8], out: &mut [u8]) -> Result<Run, BpfError> {
+        self.test(TestRun { data_in: frame, data_out: out, ..TestRun::default() })
+    }
+
+    /// Nanoseconds that a run on `frame` takes, over so many in a row, each on the frame
+    /// as the one before left it.
+    ///
+    /// # Errors
+    /// As for [`Program::run`]; a signal.
+    pub fn measure(&self, frame: &[u8], times: u32) -> Result<u32, BpfError> {
+        let run = TestRun { data_in: frame, repeat: times, ..TestRun::default() };
+        self.test(run).map(|run| run.nanoseconds)
+    }
+
+    pub(crate) fn test(&self, run: TestRun<'_>) -> Result<Run, BpfError> {
+        let ran = sys::test_run(self.fd.as_fd(), run);
+        let ran = ran.map_err(|source| BpfError::Run { program: self.name, source })?;
+        Ok(Run { result: ran.result, length: ran.length as usize, nanoseconds: ran.nanoseconds })
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// What the program returned: for XDP, an [`Action`].
+    pub result: u32,
+    /// Length of the frame as the program left it.
+    pub length: usize,
+    /// Nanoseconds it took.
+    pub nanoseconds: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_have_the_kernels_numbers() {
+        for number in 0..5 {
+            assert_eq!(Action::from_result(number).map(|action| action as u32), Some(number));
+        }
+        assert_eq!(Action::from_result(5), None);
+    }
+}

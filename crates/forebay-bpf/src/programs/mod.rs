@@ -1,0 +1,7 @@
+//! The programs, each made for its settings when it is loaded.
+
+pub mod fanout;
+pub mod generator;
+pub mod probe;
+pub mod redirect;
+pub mod splitter;

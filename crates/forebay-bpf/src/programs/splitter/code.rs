@@ -1,0 +1,259 @@
+//! The program: what happens to a frame, from its arrival to its outcome.
+
+use super::state::{
+    BUCKET_COUNTERS_AT, Counter, FLOW_BIT, GENERATION_AT, PAIR, SECTION, SENSOR_COUNTERS_AT, State,
+    TALLY_PACKET,
+};
+use super::{Settings, UserSpace, WithoutSensor, moving, rewrite};
+use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R6, R7, R8, R9};
+use crate::asm::{Alu, Assembler, Condition, Helper, Label, Register, Size};
+use crate::flow::{self, Exits, XDP_RX_QUEUE, frame};
+use crate::program::Action;
+use crate::translate::{self, Context, TranslateError};
+
+/// The program's own part of the stack, below what filter and flow code use.
+const OWN: i16 = if translate::STACK < frame::FREE { translate::STACK } else { frame::FREE };
+/// This processor's section of the counters.
+pub(super) const COUNTERS: i16 = OWN - 8;
+/// Length of the frame.
+pub(super) const LENGTH: i16 = OWN - 16;
+/// The time.
+pub(super) const NOW: i16 = OWN - 24;
+/// The flow's hash.
+pub(super) const HASH: i16 = OWN - 32;
+/// A new record.
+pub(super) const RECORD_WORD: i16 = OWN - 40;
+
+/// Where the outcomes' code is.
+#[derive(Clone, Copy)]
+pub(super) struct Outcomes {
+    pub filtered: Label,
+    pub user_space: Label,
+    pub no_sensor: Label,
+    pub no_interface: Label,
+    pub no_room: Label,
+}
+
+/// The code for `settings` over the maps of `state`.
+pub(super) fn assemble(state: &State, settings: &Settings) -> Result<Assembler, TranslateError> {
+    let mut asm = Assembler::new();
+    let outcomes = Outcomes {
+        filtered: asm.label("filtered"),
+        user_space: asm.label("user_space"),
+        no_sensor: asm.label("no_sensor"),
+        no_interface: asm.label("no_interface"),
+        no_room: asm.label("no_room"),
+    };
+    let idle = settings.idle_timeout.as_nanos() as u64;
+    let (plain, not_mine) = (asm.label("plain"), asm.label("not_mine"));
+
+    emit_arrival(&mut asm, state);
+    if let Some(filter) = &settings.filter {
+        let verdict = asm.label("verdict");
+        let context = Context::Xdp { multi_buffer: settings.multi_buffer };
+        translate::emit(&mut asm, filter, context, verdict)?;
+        asm.bind(verdict);
+        asm.branch32(Condition::Equal, R0, 0, outcomes.filtered);
+    }
+    let exits = Exits { not_mine, no_addresses: outcomes.user_space };
+    flow::emit(&mut asm, &settings.flow, exits);
+    emit_marked(&mut asm, state, idle, plain, outcomes.user_space);
+
+    asm.bind(plain);
+    emit_bucket(&mut asm, state);
+    moving::emit(&mut asm, state);
+    rewrite::emit(&mut asm, state, outcomes);
+
+    asm.bind(not_mine);
+    emit_mark(&mut asm, state);
+    emit_outcomes(&mut asm, state, settings, outcomes);
+    Ok(asm)
+}
+
+/// Notes what all outcomes need, and counts the frame. R6 = the context.
+fn emit_arrival(asm: &mut Assembler, state: &State) {
+    asm.mov(R6, R1);
+    let known = asm.label("processor_known");
+    asm.call(Helper::GetSmpProcessorId);
+    // A processor beyond those that can be does not exist; the verifier is told so.
+    asm.branch(Condition::Less, R0, state.processors.cast_signed(), known);
+    asm.exit_with(Action::Aborted as i32);
+    asm.bind(known);
+    asm.alu(Alu::Mul, R0, SECTION.cast_signed());
+    asm.load_map_value(R1, &state.counters, 0);
+    asm.alu(Alu::Add, R1, R0);
+    asm.store(Size::Double, FP, COUNTERS, R1);
+    asm.mov(R1, R6);
+    asm.call(Helper::XdpGetBuffLen);
+    asm.store(Size::Double, FP, LENGTH, R0);
+    count(asm, Counter::Received);
+}
+
+/// Counts the frame. R1 to R3 are destroyed.
+pub(super) fn count(asm: &mut Assembler, counter: Counter) {
+    asm.load(Size::Double, R1, FP, COUNTERS);
+    count_at(asm, counter.at());
+}
+
+/// Counts the frame in the pair of counters `offset` bytes behind R1.
+fn count_at(asm: &mut Assembler, offset: i16) {
+    asm.load(Size::Double, R2, R1, offset);
+    asm.alu(Alu::Add, R2, 1);
+    asm.store(Size::Double, R1, offset, R2);
+    asm.load(Size::Double, R2, R1, offset + 8);
+    asm.load(Size::Double, R3, FP, LENGTH);
+    asm.alu(Alu::Add, R2, R3);
+    asm.store(Size::Double, R1, offset + 8, R2);
+}
+
+/// R1 = the address of the pair of counters of that number, in `number`, of the table
+/// `at` so many bytes in the section. R2 is destroyed.
+fn emit_pair(asm: &mut Assembler, at: u32, number: Register) {
+    asm.load(Size::Double, R1, FP, COUNTERS);
+    asm.mov(R2, number);
+    asm.alu(Alu::Mul, R2, PAIR.cast_signed());
+    asm.alu(Alu::Add, R1, at.cast_signed());
+    asm.alu(Alu::Add, R1, R2);
+}
+
+/// Counts the frame for the sensor in R8. R1 to R3 are destroyed.
+pub(super) fn count_sensor(asm: &mut Assembler) {
+    emit_pair(asm, SENSOR_COUNTERS_AT, R8);
+    count_at(asm, 0);
+}
+
+/// R0 = a pointer to the value at the key at `key` on the stack, or 0.
+pub(super) fn emit_lookup(asm: &mut Assembler, map: &impl std::os::fd::AsFd, key: i16) {
+    asm.load_map(R1, map);
+    asm.mov(R2, FP);
+    asm.alu(Alu::Add, R2, i32::from(key));
+    asm.call(Helper::MapLookupElem);
+}
+
+/// R0 = the time, also on the stack.
+fn emit_now(asm: &mut Assembler) {
+    asm.call(Helper::KtimeGetCoarseNs);
+    asm.store(Size::Double, FP, NOW, R0);
+}
+
+/// Leads to user space where the packet's pair is marked and was not idle since, and
+/// to `plain` elsewhere.
+fn emit_marked(asm: &mut Assembler, state: &State, idle: u64, plain: Label, user_space: Label) {
+    let fresh = asm.label("fresh");
+    emit_lookup(asm, &state.marks, frame::PAIR);
+    asm.branch(Condition::Equal, R0, 0, plain);
+    asm.mov(R7, R0);
+    asm.call(Helper::KtimeGetCoarseNs);
+    asm.load(Size::Double, R2, R7, 0);
+    // Another processor may have seen a later time, which is no time ago.
+    asm.branch(Condition::GreaterOrEqual, R2, R0, fresh);
+    asm.mov(R1, R0);
+    asm.alu(Alu::Sub, R1, R2);
+    asm.constant(R2, idle);
+    asm.branch(Condition::Greater, R1, R2, plain);
+    asm.bind(fresh);
+    asm.store(Size::Double, R7, 0, R0);
+    asm.jump(user_space);
+}
+
+/// Marks the packet's pair, and goes on to user space.
+fn emit_mark(asm: &mut Assembler, state: &State) {
+    let (renew, marked) = (asm.label("renew"), asm.label("marked"));
+    emit_now(asm);
+    emit_lookup(asm, &state.marks, frame::PAIR);
+    asm.branch(Condition::NotEqual, R0, 0, renew);
+    asm.load_map(R1, &state.marks);
+    asm.mov(R2, FP);
+    asm.alu(Alu::Add, R2, i32::from(frame::PAIR));
+    asm.mov(R3, FP);
+    asm.alu(Alu::Add, R3, i32::from(NOW));
+    asm.mov(R4, 0);
+    asm.call(Helper::MapUpdateElem);
+    asm.branch(Condition::Equal, R0, 0, marked);
+    count(asm, Counter::NotMarked);
+    asm.jump(marked);
+    asm.bind(renew);
+    asm.load(Size::Double, R1, FP, NOW);
+    asm.store(Size::Double, R0, 0, R1);
+    asm.bind(marked);
+}
+
+/// Counts the frame and its flow for its bucket; R8 = the bucket's entry. The hash is
+/// in R9.
+fn emit_bucket(asm: &mut Assembler, state: &State) {
+    asm.mov(R7, R9);
+    asm.alu(Alu::Rsh, R7, 48);
+    emit_pair(asm, BUCKET_COUNTERS_AT, R7);
+    asm.load(Size::Double, R2, R1, 0);
+    asm.constant(R3, TALLY_PACKET);
+    asm.alu(Alu::Add, R2, R3);
+    asm.load(Size::Double, R3, FP, LENGTH);
+    asm.alu(Alu::Add, R2, R3);
+    asm.store(Size::Double, R1, 0, R2);
+
+    asm.load_map_value(R2, &state.tables, GENERATION_AT);
+    asm.load(Size::Double, R2, R2, 0);
+    asm.alu(Alu::And, R2, 1);
+    asm.alu(Alu::Lsh, R2, 2);
+    asm.alu(Alu::Add, R1, R2);
+    // A shift of 32 bits takes the low five bits of its count.
+    asm.mov(R3, R9);
+    asm.alu(Alu::Rsh, R3, FLOW_BIT);
+    asm.mov(R4, 1);
+    asm.alu32(Alu::Lsh, R4, R3);
+    asm.load(Size::Word, R2, R1, 8);
+    asm.alu32(Alu::Or, R4, R2);
+    // The line stays clean where the flow is known.
+    let known = asm.label("flow_known");
+    asm.branch(Condition::Equal, R4, R2, known);
+    asm.store(Size::Word, R1, 8, R4);
+    asm.bind(known);
+
+    asm.load_map_value(R1, &state.tables, 0);
+    asm.alu(Alu::Lsh, R7, 3);
+    asm.alu(Alu::Add, R1, R7);
+    asm.load(Size::Double, R8, R1, 0);
+}
+
+/// The ways a frame ends, but for the sensors.
+fn emit_outcomes(asm: &mut Assembler, state: &State, settings: &Settings, outcomes: Outcomes) {
+    asm.bind(outcomes.user_space);
+    match settings.user_space {
+        UserSpace::Stack => {
+            count(asm, Counter::ToUserSpace);
+            asm.exit_with(Action::Pass as i32);
+        }
+        UserSpace::Sockets => {
+            let given = asm.label("given");
+            asm.load_map(R1, &state.sockets);
+            asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);
+            asm.mov(R3, Action::Aborted as i32);
+            asm.call(Helper::RedirectMap);
+            asm.branch(Condition::Equal, R0, Action::Redirect as i32, given);
+            drop_counted(asm, Counter::NoSocket);
+            asm.bind(given);
+            count(asm, Counter::ToUserSpace);
+            asm.exit_with(Action::Redirect as i32);
+        }
+    }
+    asm.bind(outcomes.no_sensor);
+    match settings.without_sensor {
+        WithoutSensor::Drop => drop_counted(asm, Counter::NoSensor),
+        WithoutSensor::UserSpace => asm.jump(outcomes.user_space),
+    }
+    for (label, counter) in [
+        (outcomes.filtered, Counter::Filtered),
+        (outcomes.no_interface, Counter::NoInterface),
+        (outcomes.no_room, Counter::NoRoom),
+    ] {
+        if asm.is_used(label) {
+            asm.bind(label);
+            drop_counted(asm, counter);
+        }
+    }
+}
+
+fn drop_counted(asm: &mut Assembler, counter: Counter) {
+    count(asm, counter);
+    asm.exit_with(Action::Drop as i32);
+}

@@ -1,0 +1,89 @@
+//! What the table says of a bucket: one word of 32 bits, the same that workers in
+//! user space go by (`forebay_balance::Entry::to_bits`).
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0–10 | where keys go that are not on record, [`NO_SENSOR`] for nowhere |
+//! | 11–21 | the other sensor of a move |
+//! | 22 | [`RECORD`] |
+//! | 23 | [`TURNED`] |
+//! | 24 | [`CANCELLED`] |
+//! | 30 | packets are watched, which means nothing here |
+//! | 31 | [`LOOK_UP`] |
+//!
+//! And what is known of a key on record, a word of 64 bits: whether there is a record
+//! and which ends of its connection are closed (bits 0–2), its sensor (bits 4–14), and
+//! when it was last seen (bits 16–63, see [`Record::seen`]).
+
+/// In the place of a sensor: there is none.
+pub const NO_SENSOR: u16 = SENSOR_MASK as u16;
+
+/// The bits that are a sensor, and where the other one is.
+pub(super) const SENSOR_MASK: u32 = (1 << OTHER_SHIFT) - 1;
+/// Where the other sensor of a move is.
+pub const OTHER_SHIFT: u32 = 11;
+
+/// Keys that are not on record are put there.
+pub const RECORD: u32 = 1 << 22;
+/// New keys go to the target of the move already.
+pub const TURNED: u32 = 1 << 23;
+/// The program could not put a key on record: the move is off.
+pub const CANCELLED: u32 = 1 << 24;
+/// The packets of the bucket are watched by whoever can.
+pub(super) const WATCHED: u32 = 1 << 30;
+/// The bucket moves: keys are looked up.
+pub const LOOK_UP: u32 = 1 << 31;
+
+/// Bits of a record: it is one; its low, its high end has sent a FIN. Both for the
+/// end, also by a RST.
+pub(super) const ON_RECORD: u64 = 1;
+pub(super) const LOW_CLOSED: u64 = 2;
+pub(super) const HIGH_CLOSED: u64 = 4;
+/// Where a record's sensor is, and the time.
+pub(super) const RECORD_SENSOR: i32 = 4;
+pub(super) const RECORD_TIME: i32 = 16;
+
+/// Nanoseconds of the monotonic clock, to the power of two, that are a record's unit of
+/// time: about a millisecond.
+pub(super) const TIME_UNIT: i32 = 20;
+
+/// A key of a moving bucket on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The key's hash.
+    pub hash: u64,
+    pub(super) word: u64,
+}
+
+impl Record {
+    /// The bucket of the key.
+    #[must_use]
+    pub fn bucket(self) -> u16 {
+        (self.hash >> 48) as u16
+    }
+
+    /// The sensor that it stays at.
+    #[must_use]
+    pub fn sensor(self) -> u16 {
+        (self.word >> RECORD_SENSOR) as u16 & SENSOR_MASK as u16
+    }
+
+    /// When it was last seen, or up to 1.05 ms later: nanoseconds of the monotonic
+    /// clock.
+    #[must_use]
+    pub fn seen(self) -> u64 {
+        ((self.word >> RECORD_TIME) + 1) << TIME_UNIT
+    }
+
+    /// Whether its connection has ended: by a FIN of both ends, or a RST.
+    #[must_use]
+    pub fn has_ended(self) -> bool {
+        let ended = LOW_CLOSED | HIGH_CLOSED;
+        self.word & ended == ended
+    }
+
+    /// Whether it is a record still, and not what is left of one.
+    pub(super) fn counts(self) -> bool {
+        self.word & ON_RECORD != 0
+    }
+}

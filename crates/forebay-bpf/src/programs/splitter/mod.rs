@@ -1,0 +1,109 @@
+//! The broker inside the kernel: filter, bucket, rewrite, redirect.
+//!
+//! Every frame that comes in has exactly one outcome, and each outcome has its
+//! counter, so that frames received are the sum of all outcomes:
+//!
+//! | outcome | what becomes of the frame |
+//! |---|---|
+//! | filtered | the filter returned 0: dropped |
+//! | to a sensor | addressed as the sensor's entry says, redirected to its interface |
+//! | to user space | passed up the stack, or to an AF_XDP socket |
+//! | no sensor | the bucket's sensor has no entry: dropped, or to user space |
+//! | no interface | the sensor's slot of the device map is empty: dropped |
+//! | no socket | user space has no socket for the queue: dropped |
+//! | no room | there is no room before the frame for a VLAN tag: dropped |
+//!
+//! A redirected frame may yet be lost in the interface it goes out by (down, ring
+//! full, frame too long): that is for the interface's own counters to say.
+//!
+//! **Flows stay in order** although packets take two ways. User space gets what this
+//! program cannot decode (see [`crate::flow`]). The address pair of such a packet is
+//! marked, and all packets of a marked pair follow it until the pair was idle for the
+//! idle timeout. The way through user space is the longer one, so a packet that
+//! changes to it cannot overtake; one that changes back comes after a pause. Marks
+//! are bounded, the pair not seen for the longest time goes first.
+//!
+//! **Buckets move** without a flow changing its sensor: by the same table entries
+//! ([`entry`]) and the same rules as in user space (`forebay_balance::moves`), with
+//! records of its own. Keys on record stay where they are, and a bucket records its
+//! keys before new ones go elsewhere. A key that cannot be recorded cancels the move.
+//!
+//! Settings are part of the code; to change them, load the program anew over the same
+//! [`State`] and replace it in its link. What changes all the time (buckets, sensors,
+//! counters) is shared memory. Times are those of the monotonic clock, as coarse as
+//! the kernel's tick (1 to 10 ms).
+
+mod code;
+pub mod entry;
+mod moving;
+mod rewrite;
+mod state;
+mod sweep;
+
+use std::time::Duration;
+
+use crate::error::BpfError;
+use crate::flow::FlowOptions;
+use crate::program::{Kind, Program};
+
+pub use entry::{NO_SENSOR, Record};
+pub use state::{Limits, Outcomes, Sensor, State, Traffic};
+
+/// Number of buckets: the upper 16 bits of a hash.
+pub const BUCKETS: usize = 1 << 16;
+
+/// The most sensors.
+pub const MAX_SENSORS: u16 = 1024;
+
+/// How user space gets the packets that are its own to decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserSpace {
+    /// Up the host's network stack, where packet sockets are.
+    Stack,
+    /// To the AF_XDP socket in the slot of the receive queue.
+    Sockets,
+}
+
+/// What becomes of packets whose sensor does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutSensor {
+    /// They are dropped, and counted.
+    Drop,
+    /// They go to user space, and are counted there.
+    UserSpace,
+}
+
+/// What the program is made after.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is not kept by it is dropped; without a filter all is kept.
+    pub filter: Option<forebay_filter::Program>,
+    /// What a flow is, and its hash.
+    pub flow: FlowOptions,
+    /// How long an address pair is silent before its mark means nothing.
+    pub idle_timeout: Duration,
+    /// The way to user space.
+    pub user_space: UserSpace,
+    /// What becomes of packets without a sensor.
+    pub without_sensor: WithoutSensor,
+    /// Take frames that lie in several buffers, larger than a page.
+    pub multi_buffer: bool,
+}
+
+/// Makes and loads the program over `state`.
+///
+/// # Errors
+/// A filter that cannot be translated, an idle timeout that is no time; the kernel's
+/// refusal.
+pub fn load(state: &State, settings: &Settings) -> Result<Program, BpfError> {
+    let idle = settings.idle_timeout.as_nanos();
+    if idle == 0 || idle > u128::from(u64::MAX >> 1) {
+        return Err(BpfError::Setting {
+            setting: "the idle timeout in nanoseconds",
+            value: u64::try_from(idle).unwrap_or(u64::MAX),
+            expected: "1 to 9223372036854775807",
+        });
+    }
+    let asm = code::assemble(state, settings)?;
+    Program::load("forebay_split", Kind::Xdp { multi_buffer: settings.multi_buffer }, asm)
+}

@@ -1,0 +1,493 @@
+//! What the program and this process share: tables, counters, marks, records.
+//!
+//! Layout of the shared memory, in bytes:
+//!
+//! * tables: [`BUCKETS`] words with the buckets' entries (see [`super::entry`]);
+//!   [`MAX_SENSORS`] entries of 32 bytes (destination MAC and flags, source MAC and
+//!   tag, slot of the device map); [`BUCKETS`] words with the number of keys that were
+//!   recorded; which of two maps of flows is current;
+//! * counters: a section for each processor, which is written there and nowhere else:
+//!   outcomes and sensors as pairs of packets and bytes, sensors' displaced traffic,
+//!   and for each bucket 16 bytes: a tally and two maps of flows, as
+//!   `forebay_balance::BucketCounters` has them.
+//!
+//! A word is replaced as a whole. A sensor's entry has three words: change the entry
+//! of a sensor only while it has no buckets, or a frame may go out with some of the
+//! old entry and some of the new.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::entry::{LOOK_UP, NO_SENSOR, RECORD, Record};
+use super::sweep::Sweeper;
+use super::{BUCKETS, MAX_SENSORS};
+use crate::error::BpfError;
+use crate::map::{DeviceMap, HashMap, SharedMemory, SocketMap, WhenFull, processors};
+use crate::sys;
+
+/// Where the sensors' entries start, and the length of one.
+pub(super) const SENSORS_AT: u32 = BUCKETS as u32 * 8;
+pub(super) const SENSOR_ENTRY: u32 = 32;
+/// Where the numbers of recorded keys start, and where the current map of flows is.
+pub(super) const RECORDED_AT: u32 = SENSORS_AT + MAX_SENSORS as u32 * SENSOR_ENTRY;
+pub(super) const GENERATION_AT: u32 = RECORDED_AT + BUCKETS as u32 * 8;
+const TABLES: u32 = GENERATION_AT + 8;
+
+/// Fields of a sensor's entry.
+pub(super) const ENTRY_DESTINATION: i16 = 0;
+pub(super) const ENTRY_SOURCE: i16 = 8;
+pub(super) const ENTRY_DEVICE: i16 = 16;
+
+/// Flags, in the upper 16 bits of the destination's word.
+pub(super) const PRESENT: u64 = 1 << 48;
+pub(super) const SET_DESTINATION: u64 = 1 << 49;
+pub(super) const SET_SOURCE: u64 = 1 << 50;
+pub(super) const PUSH_TAG: u64 = 1 << 51;
+/// The sensor gets nothing by records any more.
+pub(super) const DEAD: u64 = 1 << 52;
+
+/// A pair of counters, of a bucket's tally and its flows.
+pub(super) const PAIR: u32 = 16;
+
+/// A packet in a tally: packets × 2³⁶ + bytes.
+pub(super) const TALLY_PACKET: u64 = 1 << 36;
+/// Where the flow's bit is picked in its hash, below the bucket; of a map of 32.
+pub(super) const FLOW_BIT: i32 = 43;
+
+/// Where counters are in a processor's section.
+pub(super) const SENSOR_COUNTERS_AT: u32 = 1024;
+pub(super) const DISPLACED_AT: u32 = SENSOR_COUNTERS_AT + MAX_SENSORS as u32 * PAIR;
+pub(super) const BUCKET_COUNTERS_AT: u32 = 40 << 10;
+pub(super) const SECTION: u32 = BUCKET_COUNTERS_AT + BUCKETS as u32 * PAIR;
+
+const _: () = assert!(SENSOR_COUNTERS_AT + MAX_SENSORS as u32 * PAIR <= BUCKET_COUNTERS_AT);
+
+/// The outcomes of frames, then events, in the order of their counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i16)]
+pub(super) enum Counter {
+    Received = 0,
+    Filtered,
+    ToUserSpace,
+    NoSensor,
+    NoInterface,
+    NoSocket,
+    NoRoom,
+    NotRecorded,
+    Restarts,
+    NotMarked,
+}
+
+impl Counter {
+    /// Where it is in a section.
+    pub fn at(self) -> i16 {
+        self as i16 * PAIR as i16
+    }
+}
+
+/// The most elements of each map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Address pairs that are marked as user space's.
+    pub marks: u32,
+    /// Keys of moving buckets on record.
+    pub records: u32,
+    /// Keys that one move may record.
+    pub keys_per_move: u32,
+    /// Slots for interfaces.
+    pub devices: u32,
+    /// Slots for AF_XDP sockets: receive queues.
+    pub sockets: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            marks: 65_536,
+            records: 1 << 18,
+            keys_per_move: 4096,
+            devices: MAX_SENSORS.into(),
+            sockets: 64,
+        }
+    }
+}
+
+/// How frames reach a sensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sensor {
+    /// Slot of the device map: the interface frames go out by.
+    pub device: u32,
+    /// The destination address they get; none keeps theirs.
+    pub destination: Option<[u8; 6]>,
+    /// The source address they get; none keeps theirs.
+    pub source: Option<[u8; 6]>,
+    /// The VLAN tag (priority and identifier) they get, outside all others.
+    pub tag: Option<u16>,
+}
+
+impl Sensor {
+    fn to_words(self) -> [u64; 3] {
+        let flag = |set: bool, flag: u64| if set { flag } else { 0 };
+        let flags = PRESENT
+            | flag(self.destination.is_some(), SET_DESTINATION)
+            | flag(self.source.is_some(), SET_SOURCE)
+            | flag(self.tag.is_some(), PUSH_TAG);
+        [
+            mac_word(self.destination) | flags,
+            // A tag is written as it lies in the frame, in network order.
+            mac_word(self.source) | u64::from(self.tag.unwrap_or(0).to_be()) << 48,
+            u64::from(self.device),
+        ]
+    }
+}
+
+/// A MAC address in the lower six bytes of a word, as it lies in a frame.
+fn mac_word(mac: Option<[u8; 6]>) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..6].copy_from_slice(&mac.unwrap_or_default());
+    u64::from_le_bytes(bytes)
+}
+
+/// An amount of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Frames.
+    pub packets: u64,
+    /// Bytes of them as received, without the check sequence.
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.packets = self.packets.wrapping_add(other.packets);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+    }
+}
+
+/// What became of frames since the state was made. Read while frames come in,
+/// `received` may be a few ahead of the outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Outcomes {
+    /// All frames.
+    pub received: Traffic,
+    /// Redirected to sensors, all together.
+    pub to_sensors: Traffic,
+    /// Dropped by the filter.
+    pub filtered: Traffic,
+    /// Given to user space.
+    pub to_user_space: Traffic,
+    /// Dropped: the bucket's sensor does not exist.
+    pub no_sensor: Traffic,
+    /// Dropped: the sensor's slot holds no interface.
+    pub no_interface: Traffic,
+    /// Dropped: the queue's slot holds no socket.
+    pub no_socket: Traffic,
+    /// Dropped: no room before the frame for a VLAN tag.
+    pub no_room: Traffic,
+    /// Packets whose key could not be put on record, for which the program cancelled
+    /// the bucket's move.
+    pub not_recorded: u64,
+    /// Connections that had ended and began anew on another sensor.
+    pub restarts: u64,
+    /// Packets given to user space whose address pair could not be marked: a later
+    /// packet may overtake them.
+    pub not_marked: u64,
+}
+
+impl Outcomes {
+    /// Whether every frame received has its outcome.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        let mut sum = Traffic::default();
+        for outcome in [
+            self.to_sensors,
+            self.filtered,
+            self.to_user_space,
+            self.no_sensor,
+            self.no_interface,
+            self.no_socket,
+            self.no_room,
+        ] {
+            sum += outcome;
+        }
+        sum == self.received
+    }
+}
+
+/// The maps of one splitter. They outlive its programs, which can be replaced.
+#[derive(Debug)]
+pub struct State {
+    pub(super) tables: SharedMemory,
+    pub(super) counters: SharedMemory,
+    pub(super) marks: HashMap<u64, u64>,
+    pub(super) records: HashMap<u64, u64>,
+    pub(super) devices: DeviceMap,
+    pub(super) sockets: SocketMap,
+    pub(super) processors: u32,
+    pub(super) keys_per_move: u32,
+    sweeper: Sweeper,
+}
+
+impl State {
+    /// No sensors, no traffic; every bucket is settled at no sensor.
+    ///
+    /// # Errors
+    /// The kernel's refusal; more processors than there can be counters for.
+    pub fn create(limits: Limits) -> Result<Self, BpfError> {
+        let processors = processors()?;
+        let words = |bytes: u32| bytes as usize / 8;
+        let counters = words(SECTION) * processors as usize;
+        let records = HashMap::create("split_records", limits.records, WhenFull::Refuse)?;
+        let state = Self {
+            tables: SharedMemory::create("split_tables", words(TABLES))?,
+            counters: SharedMemory::create("split_counters", counters)?,
+            marks: HashMap::create("split_marks", limits.marks, WhenFull::EvictOldest)?,
+            sweeper: Sweeper::load(&records)?,
+            records,
+            devices: DeviceMap::create("split_devices", limits.devices)?,
+            sockets: SocketMap::create("split_sockets", limits.sockets)?,
+            processors,
+            keys_per_move: limits.keys_per_move,
+        };
+        (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, NO_SENSOR.into()));
+        Ok(state)
+    }
+
+    /// Word `n` of the table that starts at `at`, whose bounds the caller knows.
+    fn word(&self, at: u32, n: usize) -> &AtomicU64 {
+        &self.tables.words()[at as usize / 8 + n]
+    }
+
+    /// What the table says of a bucket, as [`super::entry`] has it.
+    #[must_use]
+    pub fn entry(&self, bucket: u16) -> u32 {
+        self.word(0, bucket.into()).load(Acquire) as u32
+    }
+
+    /// Says `entry` of a bucket, from the next packet on.
+    pub fn set_entry(&self, bucket: u16, entry: u32) {
+        self.word(0, bucket.into()).store(entry.into(), Release);
+    }
+
+    /// Says `new` of a bucket if the table still says `current`.
+    ///
+    /// # Errors
+    /// What it says instead.
+    pub fn replace_entry(&self, bucket: u16, current: u32, new: u32) -> Result<(), u32> {
+        self.word(0, bucket.into())
+            .compare_exchange(current.into(), new.into(), AcqRel, Acquire)
+            .map(drop)
+            .map_err(|other| other as u32)
+    }
+
+    /// Allows a bucket anew as many records as a move may make.
+    pub fn allow_records(&self, bucket: u16) {
+        self.word(RECORDED_AT, bucket.into()).store(0, Relaxed);
+    }
+
+    /// Says how frames reach a sensor, or that it does not exist. Whether it is alive
+    /// stays as it was said.
+    ///
+    /// # Errors
+    /// A number that no sensor can have.
+    pub fn set_sensor(&self, sensor: u16, entry: Option<Sensor>) -> Result<(), BpfError> {
+        let words = self.sensor_words(sensor)?;
+        let [first, second, third] = entry.map_or([0; 3], Sensor::to_words);
+        words[1].store(second, Relaxed);
+        words[2].store(third, Relaxed);
+        // The flags come last: whoever sees them sees the rest of a new entry.
+        words[0].store(first | words[0].load(Relaxed) & DEAD, Release);
+        Ok(())
+    }
+
+    /// Says whether a sensor is alive, as all are from the start. A key on record at a
+    /// dead one counts as not on record, at once.
+    ///
+    /// # Errors
+    /// A number that no sensor can have.
+    pub fn set_alive(&self, sensor: u16, alive: bool) -> Result<(), BpfError> {
+        let flags = &self.sensor_words(sensor)?[0];
+        if alive {
+            flags.fetch_and(!DEAD, AcqRel);
+        } else {
+            flags.fetch_or(DEAD, AcqRel);
+        }
+        Ok(())
+    }
+
+    fn sensor_words(&self, sensor: u16) -> Result<&[AtomicU64], BpfError> {
+        if sensor >= MAX_SENSORS {
+            return Err(BpfError::Setting {
+                setting: "the number of a sensor",
+                value: sensor.into(),
+                expected: "0 to 1023",
+            });
+        }
+        let at = (SENSORS_AT + u32::from(sensor) * SENSOR_ENTRY) as usize / 8;
+        Ok(&self.tables.words()[at..at + 3])
+    }
+
+    /// The interfaces that sensors' entries name by slot.
+    #[must_use]
+    pub fn devices(&self) -> &DeviceMap {
+        &self.devices
+    }
+
+    /// The sockets of user space by receive queue.
+    #[must_use]
+    pub fn sockets(&self) -> &SocketMap {
+        &self.sockets
+    }
+
+    /// The packets and bytes of a bucket that the kernel decided on, as one number:
+    /// packets × 2³⁶ + bytes. Only differences modulo 2⁶⁴ mean something, of times that
+    /// are not more than 2³⁶ bytes apart.
+    #[must_use]
+    pub fn bucket_tally(&self, bucket: u16) -> u64 {
+        let cells = self.bucket_cells(bucket);
+        cells.fold(0, |sum, cell| sum.wrapping_add(cell[0].load(Relaxed)))
+    }
+
+    /// The flows of a bucket: each set the bit of a map that bits 43 to 47 of its hash
+    /// say, in this generation or the one before.
+    #[must_use]
+    pub fn bucket_flows(&self, bucket: u16) -> u32 {
+        let cells = self.bucket_cells(bucket);
+        let both = cells.fold(0, |maps, cell| maps | cell[1].load(Relaxed));
+        both as u32 | (both >> 32) as u32
+    }
+
+    /// Forgets the older generation of flows, and begins a new one.
+    pub fn rotate_flows(&self) {
+        let generation = self.word(GENERATION_AT, 0);
+        let older = !generation.load(Relaxed) & 1;
+        let keep = if older == 0 { !u64::from(u32::MAX) } else { u64::from(u32::MAX) };
+        for bucket in 0..=u16::MAX {
+            for cell in self.bucket_cells(bucket) {
+                // The program writes the other half, by itself.
+                cell[1].fetch_and(keep, Relaxed);
+            }
+        }
+        generation.store(older, Relaxed);
+    }
+
+    /// A bucket's two words on each processor.
+    fn bucket_cells(&self, bucket: u16) -> impl Iterator<Item = &[AtomicU64]> {
+        let at = (BUCKET_COUNTERS_AT + u32::from(bucket) * PAIR) as usize / 8;
+        let sections = self.counters.words().chunks_exact(SECTION as usize / 8);
+        sections.map(move |section| &section[at..at + 2])
+    }
+
+    /// Traffic that went by records elsewhere than where its bucket's new keys go, as
+    /// tallies like [`State::bucket_tally`]: what came to this sensor so, and what
+    /// went by it.
+    #[must_use]
+    pub fn displaced(&self, sensor: u16) -> (u64, u64) {
+        if sensor >= MAX_SENSORS {
+            return (0, 0);
+        }
+        let pair = self.sum(DISPLACED_AT + u32::from(sensor) * PAIR);
+        (pair.packets, pair.bytes)
+    }
+
+    /// Traffic that was redirected to a sensor; none to one that cannot be.
+    #[must_use]
+    pub fn sensor_traffic(&self, sensor: u16) -> Traffic {
+        if sensor >= MAX_SENSORS {
+            return Traffic::default();
+        }
+        self.sum(SENSOR_COUNTERS_AT + u32::from(sensor) * PAIR)
+    }
+
+    /// What became of all frames.
+    #[must_use]
+    pub fn outcomes(&self) -> Outcomes {
+        let sum = |counter: Counter| self.sum(counter.at().cast_unsigned().into());
+        let mut to_sensors = Traffic::default();
+        (0..MAX_SENSORS).for_each(|sensor| to_sensors += self.sensor_traffic(sensor));
+        let outcomes = Outcomes {
+            received: Traffic::default(),
+            to_sensors,
+            filtered: sum(Counter::Filtered),
+            to_user_space: sum(Counter::ToUserSpace),
+            no_sensor: sum(Counter::NoSensor),
+            no_interface: sum(Counter::NoInterface),
+            no_socket: sum(Counter::NoSocket),
+            no_room: sum(Counter::NoRoom),
+            not_recorded: sum(Counter::NotRecorded).packets,
+            restarts: sum(Counter::Restarts).packets,
+            not_marked: sum(Counter::NotMarked).packets,
+        };
+        // Read last, so that no outcome is ahead of what was received.
+        Outcomes { received: sum(Counter::Received), ..outcomes }
+    }
+
+    /// A pair of counters over all processors.
+    fn sum(&self, at: u32) -> Traffic {
+        let words = self.counters.words();
+        let mut sum = Traffic::default();
+        for processor in 0..self.processors as usize {
+            let at = (processor * SECTION as usize + at as usize) / 8;
+            sum += Traffic { packets: words[at].load(Relaxed), bytes: words[at + 1].load(Relaxed) };
+        }
+        sum
+    }
+
+    /// The record of a key by its hash, where there is one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn record(&self, hash: u64) -> Result<Option<Record>, BpfError> {
+        let word = self.records.get(&hash)?;
+        Ok(word.map(|word| Record { hash, word }).filter(|record| record.counts()))
+    }
+
+    /// Shows each record to `keep`, and removes those that it does not want to keep;
+    /// those that change meanwhile stay. While this is called nobody may begin a move.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sweep(&self, mut keep: impl FnMut(Record) -> bool) -> Result<(), BpfError> {
+        let mut unwanted = Vec::new();
+        self.records.for_each(|hash, word| {
+            let record = Record { hash, word };
+            if !record.counts() || !keep(record) {
+                unwanted.push(record);
+            }
+        })?;
+        for record in unwanted {
+            let records = self.entry(record.bucket()) & (LOOK_UP | RECORD) == LOOK_UP | RECORD;
+            self.sweeper.remove(record, !records)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every run of the program that has begun by now has ended: nobody
+    /// acts any more on what the tables said before. Takes some milliseconds.
+    ///
+    /// # Errors
+    /// The kernel cannot tell.
+    pub fn quiesce(&self) -> Result<(), BpfError> {
+        sys::wait_for_programs().map_err(BpfError::Quiesce)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_sensors_lie_as_frames_do() {
+        let sensor = Sensor {
+            device: 7,
+            destination: Some([1, 2, 3, 4, 5, 6]),
+            source: None,
+            tag: Some(0x0102),
+        };
+        let [destination, source, device] = sensor.to_words();
+        assert_eq!(destination.to_le_bytes()[..6], [1, 2, 3, 4, 5, 6]);
+        assert_eq!(destination >> 48 << 48, PRESENT | SET_DESTINATION | PUSH_TAG);
+        assert_eq!(source.to_le_bytes(), [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(device, 7);
+    }
+}

@@ -1,0 +1,520 @@
+//! The system call `bpf(2)`, and memory shared with BPF programs.
+//!
+//! Each command takes a structure of its own, the beginning of the kernel's `union
+//! bpf_attr` as `<linux/bpf.h>` lays it out, padding included, since the kernel looks
+//! at every byte; it takes the rest as zeros. What the safe functions here promise the kernel: pointers are to buffers at least as
+//! long as it will read or write. For maps that follows from the sizes a [`RawMap`]
+//! was made with, which are checked at every call.
+//!
+//! All descriptors are closed on exec and nothing is pinned: maps, programs and
+//! links end with the process that holds them.
+#![allow(unsafe_code, reason = "a system call with pointers, and a shared mapping")]
+
+use std::ffi::CStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::AtomicU64;
+
+/// Commands of `bpf(2)`.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+enum Command {
+    MapCreate = 0,
+    MapLookup = 1,
+    MapUpdate = 2,
+    MapDelete = 3,
+    ProgramLoad = 5,
+    TestRun = 10,
+    MapLookupBatch = 24,
+    LinkCreate = 28,
+    LinkUpdate = 29,
+}
+
+/// Attempts at loading a program that a signal interrupts (`EAGAIN`).
+const LOAD_ATTEMPTS: usize = 5;
+
+/// Calls `bpf(2)`.
+///
+/// # Safety
+/// `attributes` is what the kernel expects for `command`: plain integers, of which
+/// those that are pointers lead to memory that the kernel may use as it will.
+unsafe fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<i32> {
+    let pointer: *mut T = attributes;
+    // SAFETY: the pointer and the size are those of a live structure; what its
+    // fields point to is the caller's promise.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command as i32, pointer, size_of::<T>()) };
+    i32::try_from(result).ok().filter(|&result| result >= 0).ok_or_else(io::Error::last_os_error)
+}
+
+/// As [`bpf`], for a command that makes a descriptor.
+///
+/// # Safety
+/// As for [`bpf`], and `command` returns a new descriptor.
+unsafe fn bpf_fd<T>(command: Command, attributes: &mut T) -> io::Result<OwnedFd> {
+    // SAFETY: the caller's promise.
+    let fd: RawFd = unsafe { bpf(command, attributes) }?;
+    // SAFETY: the kernel has just made this descriptor for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn address<T>(slice: &[T]) -> u64 {
+    slice.as_ptr().expose_provenance() as u64
+}
+
+fn address_mut<T>(slice: &mut [T]) -> u64 {
+    slice.as_mut_ptr().expose_provenance() as u64
+}
+
+fn length(bytes: usize) -> io::Result<u32> {
+    u32::try_from(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidInput, "buffer too long"))
+}
+
+/// A name as the kernel wants it: at most 15 letters, digits, `_` and `.`.
+fn kernel_name(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let fits = name.bytes().map(|b| if b.is_ascii_alphanumeric() { b } else { b'_' });
+    bytes.iter_mut().take(15).zip(fits).for_each(|(to, from)| *to = from);
+    bytes
+}
+
+/// What a map is made as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MapLayout {
+    /// `enum bpf_map_type`; none of the kinds with a value for each CPU, whose
+    /// values are longer than `value_size`.
+    pub kind: MapKind,
+    /// Bytes of a key.
+    pub key_size: u32,
+    /// Bytes of a value.
+    pub value_size: u32,
+    /// The most elements.
+    pub max_entries: u32,
+}
+
+/// Kinds of maps, by their numbers in `enum bpf_map_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum MapKind {
+    Hash = 1,
+    /// One that can be mapped to user space.
+    SharedArray = 2,
+    LruHash = 9,
+    DeviceMap = 14,
+    SocketMap = 17,
+}
+
+/// `BPF_F_MMAPABLE`.
+const MMAPABLE: u32 = 1 << 10;
+
+#[repr(C)]
+struct MapCreate {
+    kind: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    flags: u32,
+    inner_map_fd: u32,
+    numa_node: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+struct MapElement {
+    map_fd: RawFd,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct MapBatch {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: RawFd,
+    element_flags: u64,
+    flags: u64,
+}
+
+/// A map, with the sizes the kernel uses for every access.
+#[derive(Debug)]
+pub(crate) struct RawMap {
+    fd: OwnedFd,
+    layout: MapLayout,
+}
+
+/// Some elements of a map, and where to go on.
+pub(crate) struct MapPart {
+    /// Elements read.
+    pub count: usize,
+    /// Where the next part starts; nothing after the last.
+    pub next: Option<u32>,
+}
+
+impl RawMap {
+    /// Makes a map, its elements empty or zero.
+    pub fn create(name: &str, layout: MapLayout) -> io::Result<Self> {
+        let mut attributes = MapCreate {
+            kind: layout.kind as u32,
+            key_size: layout.key_size,
+            value_size: layout.value_size,
+            max_entries: layout.max_entries,
+            flags: if layout.kind == MapKind::SharedArray { MMAPABLE } else { 0 },
+            inner_map_fd: 0,
+            numa_node: 0,
+            name: kernel_name(name),
+        };
+        // SAFETY: no field is a pointer, and the command makes a descriptor.
+        let fd = unsafe { bpf_fd(Command::MapCreate, &mut attributes) }?;
+        Ok(Self { fd, layout })
+    }
+
+    fn element(&self, key: &[u8], value: u64, flags: u64) -> io::Result<MapElement> {
+        check_length(key.len(), self.layout.key_size)?;
+        Ok(MapElement { map_fd: self.fd.as_raw_fd(), padding: 0, key: address(key), value, flags })
+    }
+
+    /// Copies the value at `key` out; false where there is none.
+    pub fn lookup(&self, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+        check_length(value.len(), self.layout.value_size)?;
+        let mut attributes = self.element(key, address_mut(value), 0)?;
+        // SAFETY: the kernel reads a key and writes a value, each as long as the
+        // map was made for, which is how long the buffers are.
+        present(unsafe { bpf(Command::MapLookup, &mut attributes) })
+    }
+
+    /// Sets the value at `key`, whether there was one or not.
+    pub fn update(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        check_length(value.len(), self.layout.value_size)?;
+        let mut attributes = self.element(key, address(value), 0)?;
+        // SAFETY: the kernel reads a key and a value, each as long as the map was
+        // made for, which is how long the buffers are.
+        unsafe { bpf(Command::MapUpdate, &mut attributes) }.map(drop)
+    }
+
+    /// Removes the value at `key`; false where there is none.
+    pub fn delete(&self, key: &[u8]) -> io::Result<bool> {
+        let mut attributes = self.element(key, 0, 0)?;
+        // SAFETY: the kernel reads a key as long as the map was made for, which is
+        // how long the buffer is.
+        present(unsafe { bpf(Command::MapDelete, &mut attributes) })
+    }
+
+    /// Copies elements of a hash map out, from the place that an earlier call
+    /// gave or from the first, as many as both buffers hold at most.
+    pub fn lookup_batch(
+        &self,
+        from: Option<u32>,
+        keys: &mut [u8],
+        values: &mut [u8],
+    ) -> io::Result<MapPart> {
+        if !matches!(self.layout.kind, MapKind::Hash | MapKind::LruHash) {
+            return Err(io::Error::new(ErrorKind::Unsupported, "only hash maps are read in parts"));
+        }
+        let fit = |bytes: usize, each: u32| bytes / each as usize;
+        let most =
+            fit(keys.len(), self.layout.key_size).min(fit(values.len(), self.layout.value_size));
+        let from = from.map(|from| [from]);
+        let mut next = [0_u32];
+        let mut attributes = MapBatch {
+            in_batch: from.as_ref().map_or(0, |from| address(from)),
+            out_batch: address_mut(&mut next),
+            keys: address_mut(keys),
+            values: address_mut(values),
+            count: length(most)?,
+            map_fd: self.fd.as_raw_fd(),
+            element_flags: 0,
+            flags: 0,
+        };
+        // SAFETY: for hash maps the kernel reads and writes a place of 32 bits
+        // (`__htab_map_lookup_and_delete_batch`), and writes at most `count` keys and
+        // values, which the buffers hold.
+        let result = unsafe { bpf(Command::MapLookupBatch, &mut attributes) };
+        let count = attributes.count as usize;
+        match result {
+            Ok(_) => Ok(MapPart { count, next: Some(next[0]) }),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                Ok(MapPart { count, next: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Maps the elements to this process.
+    pub fn map(&self) -> io::Result<Mapping> {
+        if self.layout.kind != MapKind::SharedArray || !self.layout.value_size.is_multiple_of(8) {
+            return Err(io::Error::new(ErrorKind::Unsupported, "not an array to be mapped"));
+        }
+        let bytes = self.layout.value_size as usize * self.layout.max_entries as usize;
+        // SAFETY: a new shared mapping at an address of the kernel's choosing
+        // aliases nothing in this process but other mappings of the same map, which
+        // are all accessed by atomic operations.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                self.fd.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(Mapping { base: base.cast(), words: bytes / 8 })
+    }
+}
+
+impl AsFd for RawMap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn check_length(given: usize, expected: u32) -> io::Result<()> {
+    if given == expected as usize {
+        return Ok(());
+    }
+    let message = format!("a buffer of {given} bytes where the map has {expected}");
+    Err(io::Error::new(ErrorKind::InvalidInput, message))
+}
+
+/// Whether the key was there.
+fn present(result: io::Result<i32>) -> io::Result<bool> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The elements of an array map in this process's memory.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the mapping belongs to no thread, and all access goes through atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// The memory as words.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is `words` long, page-aligned, readable and writable
+        // while `self` lives. BPF programs write it by aligned 64-bit stores.
+        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and no slice of it outlives the
+        // borrow it was given for.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * 8) };
+    }
+}
+
+/// What a program is made as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramLayout<'a> {
+    /// `enum bpf_prog_type`.
+    pub kind: u32,
+    /// `enum bpf_attach_type`.
+    pub attach: u32,
+    /// `BPF_F_*`.
+    pub flags: u32,
+    /// For listings of programs.
+    pub name: &'a str,
+    /// The terms the program is under; some helpers ask for the GPL's.
+    pub license: &'a CStr,
+}
+
+#[repr(C)]
+struct ProgramLoad {
+    kind: u32,
+    slots: u32,
+    code: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach: u32,
+}
+
+/// Loads a program; the verifier writes its log to `log` unless that is empty.
+pub(crate) fn program_load(
+    layout: ProgramLayout<'_>,
+    code: &[[u8; 8]],
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
+    let mut attributes = ProgramLoad {
+        kind: layout.kind,
+        slots: length(code.len())?,
+        code: address(code),
+        license: layout.license.as_ptr().expose_provenance() as u64,
+        log_level: u32::from(!log.is_empty()),
+        log_size: length(log.len())?,
+        log: if log.is_empty() { 0 } else { address_mut(log) },
+        kernel_version: 0,
+        flags: layout.flags,
+        name: kernel_name(layout.name),
+        interface: 0,
+        attach: layout.attach,
+    };
+    let mut attempts = 0;
+    loop {
+        // SAFETY: the kernel reads `slots` instructions and a terminated license,
+        // and writes at most `log_size` bytes of log, all alive; it proves the
+        // program safe before it returns a descriptor.
+        let result = unsafe { bpf_fd(Command::ProgramLoad, &mut attributes) };
+        attempts += 1;
+        match result {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EAGAIN) && attempts < LOAD_ATTEMPTS => {}
+            result => return result,
+        }
+    }
+}
+
+/// A run of a program on a packet of our own.
+#[derive(Debug, Default)]
+pub(crate) struct TestRun<'a> {
+    /// The packet.
+    pub data_in: &'a [u8],
+    /// Where the packet goes as the program left it; empty for nowhere.
+    pub data_out: &'a mut [u8],
+    /// The context the program starts with; empty for the usual.
+    pub context_in: &'a [u8],
+    /// How many times to run; 0 is once.
+    pub repeat: u32,
+    /// `BPF_F_TEST_*`.
+    pub flags: u32,
+    /// Frames at once, for live frames; 0 for the kernel's default.
+    pub batch_size: u32,
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TestResult {
+    /// What the program returned.
+    pub result: u32,
+    /// Length of the packet as the program left it.
+    pub length: u32,
+    /// Nanoseconds of a run, on average.
+    pub nanoseconds: u32,
+}
+
+#[repr(C)]
+struct ProgramTest {
+    program: RawFd,
+    result: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_size_in: u32,
+    context_size_out: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    /// The kernel checks that what follows the last field is 0.
+    padding: u32,
+}
+
+/// Runs a program on a packet.
+pub(crate) fn test_run(program: BorrowedFd<'_>, run: TestRun<'_>) -> io::Result<TestResult> {
+    let optional = |bytes: &[u8]| if bytes.is_empty() { 0 } else { address(bytes) };
+    let mut attributes = ProgramTest {
+        program: program.as_raw_fd(),
+        result: 0,
+        data_size_in: length(run.data_in.len())?,
+        data_size_out: length(run.data_out.len())?,
+        data_in: address(run.data_in),
+        data_out: if run.data_out.is_empty() { 0 } else { address_mut(run.data_out) },
+        repeat: run.repeat,
+        duration: 0,
+        context_size_in: length(run.context_in.len())?,
+        context_size_out: 0,
+        context_in: optional(run.context_in),
+        context_out: 0,
+        flags: run.flags,
+        cpu: 0,
+        batch_size: run.batch_size,
+        padding: 0,
+    };
+    // SAFETY: the kernel reads the packet and the context and writes at most
+    // `data_size_out` bytes of packet, all alive and as long as stated.
+    unsafe { bpf(Command::TestRun, &mut attributes) }?;
+    Ok(TestResult {
+        result: attributes.result,
+        length: attributes.data_size_out,
+        nanoseconds: attributes.duration,
+    })
+}
+
+#[repr(C)]
+struct LinkCreate {
+    program: RawFd,
+    interface: u32,
+    attach: u32,
+    flags: u32,
+}
+
+/// Attaches an XDP program to an interface until the descriptor is closed.
+pub(crate) fn link_create(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    attach: u32,
+    flags: u32,
+) -> io::Result<OwnedFd> {
+    let mut attributes = LinkCreate { program: program.as_raw_fd(), interface, attach, flags };
+    // SAFETY: no field is a pointer, and the command makes a descriptor.
+    unsafe { bpf_fd(Command::LinkCreate, &mut attributes) }
+}
+
+#[repr(C)]
+struct LinkUpdate {
+    link: RawFd,
+    program: RawFd,
+    flags: u32,
+    old_program: u32,
+}
+
+/// Puts another program in the place of a link's.
+pub(crate) fn link_update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let (link, program) = (link.as_raw_fd(), program.as_raw_fd());
+    let mut attributes = LinkUpdate { link, program, flags: 0, old_program: 0 };
+    // SAFETY: no field is a pointer.
+    unsafe { bpf(Command::LinkUpdate, &mut attributes) }.map(drop)
+}
+
+/// `MEMBARRIER_CMD_GLOBAL`.
+const MEMBARRIER_GLOBAL: i32 = 1;
+
+/// Waits until every run of a BPF program that has begun by now has ended.
+///
+/// membarrier(2) over all processors waits for what the kernel calls an RCU grace
+/// period, and the runs of programs are read-side sections of that.
+pub(crate) fn wait_for_programs() -> io::Result<()> {
+    // SAFETY: the call has no pointers.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

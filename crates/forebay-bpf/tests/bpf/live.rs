@@ -1,0 +1,404 @@
+//! Frames through interfaces, in a network namespace of the test's own: generator,
+//! splitter, sensors.
+
+use std::fs;
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_bpf::flow::FlowOptions;
+use forebay_bpf::map::SocketMap;
+use forebay_bpf::programs::fanout;
+use forebay_bpf::programs::generator::{Flows, Generator, HEAD, Sent};
+use forebay_bpf::programs::redirect::{self, NoSocket};
+use forebay_bpf::programs::splitter::entry::{LOOK_UP, OTHER_SHIFT, RECORD, TURNED};
+use forebay_bpf::programs::splitter::{
+    self, Limits, Sensor, Settings, State, UserSpace, WithoutSensor,
+};
+use forebay_bpf::{XdpLink, XdpMode};
+use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType};
+
+use crate::support;
+use crate::support::frames::{fragment, tcp, udp, udp6};
+
+const HASH_KEY: HashKey = HashKey([5, 6]);
+
+/// Runs a test in a network namespace that ends with it, where IPv6 is silent.
+fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    if !support::bpf() {
+        return;
+    }
+    let inside = move || {
+        // SAFETY: the call has no pointers, and concerns this thread alone.
+        let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+        for name in ["all", "default"] {
+            let path = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+            if fs::exists(&path).unwrap() {
+                fs::write(path, "1").unwrap();
+            }
+        }
+        test();
+    };
+    thread::spawn(inside).join().unwrap();
+}
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+/// A pair of interfaces, up.
+fn pair(one: &str, other: &str) -> (u32, u32) {
+    ip(&format!("link add {one} type veth peer name {other}"));
+    ip(&format!("link set {one} up"));
+    ip(&format!("link set {other} up"));
+    (index(one), index(other))
+}
+
+fn index(name: &str) -> u32 {
+    let name = std::ffi::CString::new(name).unwrap();
+    // SAFETY: the name is terminated and alive.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
+}
+
+/// A packet socket on an interface.
+struct Socket(OwnedFd);
+
+impl Socket {
+    fn open(interface: u32) -> Self {
+        let protocol = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: the call makes a descriptor that is owned here alone.
+        let socket = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+            let fd = libc::socket(libc::AF_PACKET, kind, protocol.into());
+            assert!(fd >= 0, "{}", io::Error::last_os_error());
+            Self(OwnedFd::from_raw_fd(fd))
+        };
+        // SAFETY: all bytes zero are an address.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = interface as i32;
+        let length = size_of_val(&address) as u32;
+        let fd = socket.0.as_raw_fd();
+        // SAFETY: the address is as long as is said.
+        assert_eq!(unsafe { libc::bind(fd, (&raw const address).cast(), length) }, 0);
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20);
+        socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1);
+        socket
+    }
+
+    fn set(&self, level: i32, option: i32, value: i32) {
+        let pointer = (&raw const value).cast();
+        // SAFETY: the value is four bytes, and alive.
+        let result = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, pointer, 4) };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    }
+
+    fn send(&self, frame: &[u8]) {
+        // SAFETY: the frame is as long as is said.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        assert_eq!(sent, frame.len() as isize, "{}", io::Error::last_os_error());
+    }
+
+    /// What has come and is not read yet.
+    fn receive(&self) -> Option<Vec<u8>> {
+        let mut frame = vec![0; 4096];
+        let (fd, room) = (self.0.as_raw_fd(), frame.len());
+        // SAFETY: the buffer is as long as is said.
+        let length = unsafe { libc::recv(fd, frame.as_mut_ptr().cast(), room, libc::MSG_DONTWAIT) };
+        frame.truncate(usize::try_from(length).ok()?);
+        Some(frame)
+    }
+
+    /// All that comes until nothing has for a while.
+    fn receive_all(&self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        let mut last = Instant::now();
+        while last.elapsed() < Duration::from_millis(100) {
+            match self.receive() {
+                Some(frame) => {
+                    frames.push(frame);
+                    last = Instant::now();
+                }
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        frames
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        filter: None,
+        flow: FlowOptions { affinity: Affinity::FiveTuple, hash_key: HASH_KEY, tunnels: true },
+        idle_timeout: Duration::from_secs(2),
+        user_space: UserSpace::Stack,
+        without_sensor: WithoutSensor::Drop,
+        multi_buffer: false,
+    }
+}
+
+fn bucket_of(frame: &[u8]) -> u16 {
+    let decoded = Decoder::new(DecodeOptions::default()).decode(LinkType::ETHERNET, frame);
+    (decoded.affinity.hash(&HASH_KEY) >> 48) as u16
+}
+
+/// Two sensors behind one port, told apart by address.
+const SENSORS: [[u8; 6]; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 1, 1]];
+
+fn state(out: u32) -> State {
+    let state = State::create(Limits::default()).unwrap();
+    state.devices().set(0, out).unwrap();
+    for (number, mac) in (0..).zip(SENSORS) {
+        let source = Some([2, 0, 0, 0, 9, 9]);
+        let sensor = Sensor { device: 0, destination: Some(mac), source, tag: None };
+        state.set_sensor(number, Some(sensor)).unwrap();
+    }
+    (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, u32::from(bucket % 2)));
+    state
+}
+
+/// Where frames have their number.
+const NUMBER_AT: usize = 50;
+
+/// Generator, splitter and sensors, each behind interfaces of their own.
+struct Chain {
+    generator_side: u32,
+    sensors: Socket,
+    state: State,
+    _links: [XdpLink; 2],
+}
+
+impl Chain {
+    fn new() -> Self {
+        let (generator_side, in_side) = pair("gen0", "in0");
+        let (out_side, sensor_side) = pair("out0", "sensors0");
+        // Redirected frames need a program, or NAPI, at the other end.
+        let sockets = SocketMap::create("test_none", 1).unwrap();
+        let pass = redirect::load(&sockets, 1, &HASH_KEY, NoSocket::Pass, false).unwrap();
+        let pass = XdpLink::attach(&pass, sensor_side, XdpMode::Driver).unwrap();
+        let sensors = Socket::open(sensor_side);
+        let state = state(out_side);
+        let program = splitter::load(&state, &settings()).unwrap();
+        let link = XdpLink::attach(&program, in_side, XdpMode::Driver).unwrap();
+        assert_eq!(link.interface(), in_side);
+        let busy = XdpLink::attach(&program, in_side, XdpMode::Driver).unwrap_err();
+        assert!(busy.to_string().contains("cannot attach"), "{busy}");
+        Self { generator_side, sensors, state, _links: [pass, link] }
+    }
+
+    /// Sends so many frames of 100 bytes.
+    fn send(&self, generator: &Generator, frames: u32) {
+        let goal = generator.sent().frames + u64::from(frames);
+        // A signal that stops this process for a while ends a run.
+        while generator.sent().frames < goal {
+            let left = u32::try_from(goal - generator.sent().frames).unwrap();
+            generator.run(&[0; 100], self.generator_side, left, 64).unwrap();
+        }
+        assert_eq!(generator.sent(), Sent { frames: goal, ..Sent::default() });
+    }
+}
+
+/// Frames of TCP connections that differ in one port, and a generator of them.
+fn connections(ports: std::ops::Range<u16>) -> (Vec<Vec<u8>>, Generator) {
+    let frames: Vec<_> = ports.map(|port| tcp((1, port), (2, 80), 0x10)).collect();
+    let head = |frame: &Vec<u8>| {
+        let mut head = [0; HEAD];
+        head[..54].copy_from_slice(&frame[..54]);
+        head
+    };
+    let heads: Vec<[u8; HEAD]> = frames.iter().map(head).collect();
+    let order: Vec<u32> = (0..256_u32).map(|n| n * 7 % heads.len() as u32).collect();
+    let flows = Flows { heads: &heads, order: &order, number_at: NUMBER_AT };
+    let generator = Generator::load(&flows).unwrap();
+    (frames, generator)
+}
+
+/// The port and the number of a generated frame.
+fn numbers(frame: &[u8]) -> (u16, u64) {
+    let port = u16::from_be_bytes([frame[34], frame[35]]);
+    (port, u64::from_be_bytes(*frame[NUMBER_AT..].first_chunk().unwrap()))
+}
+
+#[test]
+fn generated_flows_arrive_whole_and_in_order_at_their_sensors() {
+    in_namespace(|| {
+        const FRAMES: u32 = 6000;
+        let chain = Chain::new();
+        let (frames, generator) = connections(0..50);
+        chain.send(&generator, FRAMES);
+        let mut next = [0; 50];
+        for frame in chain.sensors.receive_all() {
+            assert_eq!(frame.len(), 100);
+            let (port, number) = numbers(&frame);
+            let sensor = usize::from(bucket_of(&frames[usize::from(port)]) % 2);
+            assert_eq!(frame[..6], SENSORS[sensor]);
+            assert_eq!(frame[6..12], [2, 0, 0, 0, 9, 9]);
+            assert_eq!(number, next[usize::from(port)], "flow {port}");
+            next[usize::from(port)] += 1;
+        }
+        for (flow, frames) in next.iter().enumerate() {
+            assert_eq!(*frames, generator.frames_of(flow), "flow {flow}");
+        }
+        let outcomes = chain.state.outcomes();
+        assert!(outcomes.closes());
+        assert_eq!(outcomes.to_sensors.packets, u64::from(FRAMES));
+        assert_eq!(outcomes.to_sensors.bytes, 100 * u64::from(FRAMES));
+    });
+}
+
+#[test]
+fn flows_stay_while_every_bucket_moves() {
+    in_namespace(|| {
+        let chain = Chain::new();
+        let (old, begun_before) = connections(0..40);
+        let (_, begun_after) = connections(40..80);
+        let set_all = |entry: fn(u16, u16) -> u32| {
+            for bucket in 0..=u16::MAX {
+                chain.state.set_entry(bucket, entry(bucket % 2, 1 - bucket % 2));
+            }
+            chain.state.quiesce().unwrap();
+        };
+        chain.send(&begun_before, 512);
+        set_all(|from, to| LOOK_UP | RECORD | u32::from(to) << OTHER_SHIFT | u32::from(from));
+        chain.send(&begun_before, 512);
+        set_all(|from, to| {
+            LOOK_UP | RECORD | TURNED | u32::from(from) << OTHER_SHIFT | u32::from(to)
+        });
+        chain.send(&begun_before, 256);
+        set_all(|from, to| LOOK_UP | TURNED | u32::from(from) << OTHER_SHIFT | u32::from(to));
+        chain.send(&begun_before, 512);
+        chain.send(&begun_after, 512);
+        let mut frames = 0;
+        for frame in chain.sensors.receive_all() {
+            let (port, _) = numbers(&frame);
+            let bucket = bucket_of(&tcp((1, port), (2, 80), 0x10));
+            let moved = usize::from(port) >= old.len();
+            let sensor = usize::from(bucket % 2) ^ usize::from(moved);
+            assert_eq!(frame[..6], SENSORS[sensor], "flow {port}");
+            frames += 1;
+        }
+        assert_eq!(frames, 4 * 512 + 256);
+        let mut records = 0;
+        chain
+            .state
+            .sweep(|_| {
+                records += 1;
+                true
+            })
+            .unwrap();
+        assert!(records <= old.len() && records > 20, "{records}");
+        assert!(chain.state.outcomes().closes());
+    });
+}
+
+#[test]
+fn a_rate_is_kept_and_never_caught_up() {
+    in_namespace(|| {
+        let (here, there) = pair("gen0", "sink0");
+        let _there = Socket::open(there);
+        let frame = udp((1, 2), (3, 4));
+        let mut head = [0; HEAD];
+        head.copy_from_slice(&frame[..HEAD]);
+        let flows = Flows { heads: &[head], order: &[0], number_at: 50 };
+        let generator = Generator::load(&flows).unwrap();
+        let interval = Duration::from_micros(50);
+        generator.set_interval(interval);
+        let mut before = Sent::default();
+        for _ in 0..3 {
+            let begun = Instant::now();
+            let whole = generator.run(&[0; 60], here, 1_000_000, 64).unwrap();
+            let most = begun.elapsed().as_nanos() / interval.as_nanos() + 1;
+            let sent = generator.sent();
+            let (frames, idle) = (sent.frames - before.frames, sent.idle - before.idle);
+            assert_eq!(frames + idle == 1_000_000, whole);
+            // The call itself takes time in which nothing is sent.
+            assert!(u128::from(frames) <= most, "{frames} of at most {most}");
+            assert!(!whole || u128::from(frames) * 50 > most, "{frames} of at most {most}");
+            before = sent;
+            thread::sleep(Duration::from_millis(50));
+        }
+        generator.stop_at(1);
+        generator.run(&[0; 60], here, 1000, 64).unwrap();
+        assert_eq!(generator.sent().frames, before.frames);
+        assert!(generator.run(&[0; 59], here, 1, 64).is_err());
+    });
+}
+
+#[test]
+fn a_program_is_replaced_without_a_frame_lost_and_ends_with_its_link() {
+    in_namespace(|| {
+        let (here, there) = pair("a0", "b0");
+        let (out_side, _sensor_side) = pair("out0", "sensors0");
+        let state = state(out_side);
+        let settings = settings();
+        let mut program = splitter::load(&state, &settings).unwrap();
+        let link = XdpLink::attach(&program, there, XdpMode::Generic).unwrap();
+        let socket = Socket::open(here);
+        for port in 0..200 {
+            socket.send(&udp((1, port), (2, 9)));
+            if port % 10 == 9 {
+                program = splitter::load(&state, &settings).unwrap();
+                link.replace(&program).unwrap();
+            }
+        }
+        let until = Instant::now() + Duration::from_secs(5);
+        while state.outcomes().received.packets < 200 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let outcomes = state.outcomes();
+        assert!(outcomes.closes() && outcomes.received.packets == 200, "{outcomes:?}");
+        drop(link);
+        socket.send(&udp((1, 1), (2, 9)));
+        let again = XdpLink::attach(&program, there, XdpMode::Generic).unwrap();
+        assert_eq!(state.outcomes().received.packets, 200);
+        drop(again);
+    });
+}
+
+/// A fanout group of sockets: each gets the frames that the program says.
+#[test]
+fn a_fanout_group_is_shared_out_by_the_program() {
+    in_namespace(|| {
+        const WORKERS: u32 = 3;
+        /// `PACKET_FANOUT_EBPF`, and the option that takes its program.
+        const EBPF: i32 = 7;
+        const PACKET_FANOUT_DATA: i32 = 22;
+        let (here, there) = pair("a0", "b0");
+        let program = fanout::load(&HASH_KEY, WORKERS).unwrap();
+        let group: Vec<Socket> = (0..WORKERS)
+            .map(|_| {
+                let socket = Socket::open(there);
+                socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, 77 | EBPF << 16);
+                socket
+            })
+            .collect();
+        let fd = program.as_fd().as_raw_fd();
+        group[0].set(libc::SOL_PACKET, PACKET_FANOUT_DATA, fd);
+        let sender = Socket::open(here);
+        let mut expected = [0; WORKERS as usize];
+        for peer in 2..40 {
+            let (a, b) = ((1, 50_000), (peer, 443));
+            for frame in [tcp(a, b, 2), tcp(b, a, 2), fragment(a, b), udp6(b, a), udp(a, b)] {
+                let mut tagged = frame[..12].to_vec();
+                tagged.extend([0x81, 0, 0, 5]);
+                tagged.extend(&frame[12..]);
+                for frame in [&frame, &tagged] {
+                    let pair = Decoder::default().decode(LinkType::ETHERNET, frame).key;
+                    let hash = pair.address_pair().hash(&HASH_KEY);
+                    let worker = fanout::worker_of(hash, WORKERS) as usize;
+                    sender.send(frame);
+                    expected[worker] += 1;
+                }
+            }
+        }
+        let numbers: Vec<_> = group.iter().map(|socket| socket.receive_all().len()).collect();
+        assert_eq!(numbers, expected);
+        assert!(numbers.iter().all(|&number| number > 0), "{numbers:?}");
+    });
+}
