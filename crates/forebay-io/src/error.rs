@@ -1,11 +1,12 @@
-//! What can go wrong with a capture file. Each error names the file, and the
-//! byte of the (decompressed) capture where that means something.
+//! What can go wrong with a port. Each error names the file or the device, and the byte
+//! of the (decompressed) capture where that means something.
 
 use std::io;
 
+use crate::device::DeviceError;
 use crate::source::Compression;
 
-/// A capture that cannot be read or written, and why.
+/// A port that cannot be read or written, and why.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The input does not begin as a capture does.
@@ -119,4 +120,7 @@ pub enum Error {
         /// What does not fit, and into what.
         what: String,
     },
+    /// A network device cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }

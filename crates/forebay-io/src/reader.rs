@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use forebay_packet::{Batch, Interface};
 
 use crate::error::Error;
-use crate::port::Rx;
 use crate::source::{Filled, ReadAhead, Source};
 use crate::writer::Format;
 use crate::{pcap, pcapng};
@@ -211,17 +210,12 @@ impl Reader {
     }
 
     /// Whether nothing more will come.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    pub(crate) fn input(&mut self) -> &mut ReadAhead {
-        &mut self.input
-    }
-}
-
-impl Rx for Reader {
-    fn receive(&mut self) -> Result<Option<Batch>, Error> {
+    /// The next batch, never an empty one; nothing once the capture has ended.
+    ///
+    /// # Errors
+    /// What is wrong with the capture. Every packet before the fault was given
+    /// out by earlier calls; calls after the error return nothing.
+    pub fn receive(&mut self) -> Result<Option<Batch>, Error> {
         if self.ended {
             return Ok(None);
         }
@@ -231,6 +225,14 @@ impl Rx for Reader {
         };
         self.ended = !matches!(result, Ok(Some(_)));
         result
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(crate) fn input(&mut self) -> &mut ReadAhead {
+        &mut self.input
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use common::{
     Packet, blocks, drain, gzip, packets_of, read_all, small_pcap, small_pcapng, zstandard,
 };
-use forebay_io::{Error, ReadOptions, Reader, Rx};
+use forebay_io::{Error, ReadOptions, Reader};
 
 /// Where each record of a capture ends: lengths at which it is whole.
 fn whole_lengths(pcap: &[u8], pcapng: bool) -> Vec<usize> {

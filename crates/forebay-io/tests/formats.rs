@@ -6,7 +6,7 @@ use common::{
     Packet, block, blocks, drain, half, interface, packet, pcap_header, pcap_record, read_all,
     reader, section, word,
 };
-use forebay_io::{Error, Format, ReadOptions, Rx};
+use forebay_io::{Error, Format, ReadOptions};
 use forebay_packet::{Clock, Layout, LinkType, Resolution};
 use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Read};
 
 use common::{pcap_header, pcap_record, read_all, section, word};
-use forebay_io::{Error, ReadOptions, Reader, Rx};
+use forebay_io::{Error, ReadOptions, Reader};
 
 /// The most memory this process has held so far, in KiB.
 fn peak() -> u64 {

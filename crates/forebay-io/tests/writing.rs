@@ -8,9 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Packet, batch_of, blocks, drain, packets_of, read_all, reader, small_pcap};
-use forebay_io::{
-    Error, Format, OutputName, ReadOptions, Reader, Rx, Tx, WriteOptions, Writer, fits_pcap,
-};
+use forebay_io::{Error, Format, OutputName, ReadOptions, Reader, WriteOptions, Writer, fits_pcap};
 use forebay_packet::{Batch, Clock, Interface, LinkType, LiveMask, Resolution};
 use proptest::prelude::*;
 
@@ -104,7 +102,7 @@ proptest! {
         let all = batch.live();
         let alive = |i: &usize| dropped >> (i % 64) & 1 == 0;
         (0..packets.len()).filter(|i| !alive(i)).for_each(|i| batch.drop_packet(i));
-        writer.send(&batch, &all).unwrap();
+        writer.write(&batch, &all).unwrap();
         let summary = writer.finish().unwrap();
         prop_assert_eq!(summary.file_len, fs::metadata(&path).unwrap().len());
         let reader = Reader::open(&path, &blocks(block_len)).unwrap();

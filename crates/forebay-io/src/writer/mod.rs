@@ -22,7 +22,6 @@ use forebay_packet::{Batch, Interface, Layout, LiveMask};
 use crate::error::Error;
 use crate::pcap::{self, RECORD_HEADER};
 use crate::pcapng::{self, InterfaceDoesNotFit};
-use crate::port::{Rx, Tx};
 use crate::reader::{ReadOptions, Reader};
 use crate::whole_file::WholeFile;
 use sink::Sink;
@@ -399,12 +398,6 @@ impl Writer {
             self.bytes += u64::from(cap_len);
         }
         Ok(())
-    }
-}
-
-impl Tx for Writer {
-    fn send(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
-        self.write(batch, which)
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{Cursor, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay_io::{Error, ReadOptions, Reader, Rx};
+use forebay_io::{Error, ReadOptions, Reader};
 use forebay_packet::{Batch, Interface, PacketMeta, Region};
 
 /// A packet, out of any batch.

@@ -1,0 +1,277 @@
+//! Memory that packet sockets share with the kernel: a receive ring of blocks, and a
+//! transmit ring of slots (Documentation/networking/packet_mmap.rst).
+//!
+//! A status word says whose a block or slot is. The kernel stores it after everything
+//! else that it writes, and so do we; loads of it acquire and stores release, so that
+//! neither side sees the memory as it was before it got it.
+//!
+//! A block that was handed over is a [`Block`], of which there is one at a time for each
+//! number: while it lives the kernel does not write to it, and whoever has it alone may.
+//! Dropping it gives it back. A slot is ours unless its status says that the kernel is to
+//! send it or does; between two system calls it only ever sends.
+#![allow(unsafe_code, reason = "memory that the kernel writes to by turns with us")]
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use forebay_packet::{Lease, Region, TAIL_GUARD};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+const PAGE: usize = 4096;
+
+/// A socket's ring and a page behind it, mapped.
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: what threads may do with the memory is up to the types that own a mapping; the
+// mapping itself is never changed until it is dropped.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps all of a socket's ring, which is `len` bytes, whole pages. The mapping keeps
+    /// the socket alive.
+    fn new(socket: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        const _: () = assert!(TAIL_GUARD <= PAGE);
+        if len == 0 || !len.is_multiple_of(PAGE) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let private = MapFlags::PRIVATE;
+        // SAFETY: a new mapping at an address of the kernel's choosing.
+        let base =
+            unsafe { mmap_anonymous(ptr::null_mut(), len + PAGE, ProtFlags::READ, private)? };
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: replaces the first `len` bytes of the mapping just made, which nothing
+        // refers to, and leaves its last page behind them.
+        let ring = unsafe { mmap(base, len, both, MapFlags::SHARED | MapFlags::FIXED, socket, 0) };
+        let mapped = NonNull::new(base.cast()).map(|base| Self { base, len });
+        // Dropped, and so unmapped, where the ring could not be put into it.
+        ring?;
+        mapped.ok_or_else(|| io::Error::other("the system mapped memory at address zero"))
+    }
+
+    /// The word at byte `at`, which is a multiple of four.
+    fn word(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4) && at + 4 <= self.len, "a status outside of the ring");
+        // SAFETY: in the mapping and aligned, as checked; it is accessed by atomic loads
+        // and stores alone while it is borrowed.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`, unmapped only here; what points into it
+        // keeps the owner.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len + PAGE) };
+    }
+}
+
+/// Of a block: the status word's place, and its bit that says the block is ours.
+const BLOCK_STATUS: usize = 8;
+const USER: u32 = 1;
+const KERNEL: u32 = 0;
+
+/// What a ring and its blocks share.
+struct Blocks {
+    mapping: Mapping,
+    block_len: usize,
+    /// Which blocks are handed out.
+    out: Box<[AtomicBool]>,
+}
+
+/// A receive ring.
+pub(super) struct BlockRing {
+    blocks: Arc<Blocks>,
+    region: Arc<Region>,
+    next: usize,
+}
+
+/// A block that the kernel handed over.
+pub(super) struct Block {
+    blocks: Arc<Blocks>,
+    index: usize,
+}
+
+impl BlockRing {
+    /// The receive ring of a socket that has one of this size, and no other ring.
+    pub(super) fn map(socket: BorrowedFd<'_>, block_len: usize, count: usize) -> io::Result<Self> {
+        let mapping = Mapping::new(socket, block_len * count)?;
+        let (base, len) = (mapping.base, mapping.len);
+        let out = (0..count).map(|_| AtomicBool::new(false)).collect();
+        let blocks = Arc::new(Blocks { mapping, block_len, out });
+        // SAFETY: `len` bytes and the page behind them are mapped while `blocks` lives.
+        // Batches are made over blocks whose `Block` is their lease, which neither the
+        // kernel nor, once it is shared, we write to.
+        let region = Arc::new(unsafe { Region::shared(base, len, Box::new(Arc::clone(&blocks))) });
+        Ok(Self { blocks, region, next: 0 })
+    }
+
+    /// The next block, if the kernel has handed it over.
+    pub(super) fn take(&mut self) -> Option<Block> {
+        let blocks = &self.blocks;
+        let index = self.next;
+        if blocks.out[index].load(Ordering::Acquire) {
+            return None;
+        }
+        let status = blocks.mapping.word(index * blocks.block_len + BLOCK_STATUS);
+        if status.load(Ordering::Acquire) & USER == 0 {
+            return None;
+        }
+        blocks.out[index].store(true, Ordering::Relaxed);
+        self.next = if index + 1 == blocks.out.len() { 0 } else { index + 1 };
+        Some(Block { blocks: Arc::clone(blocks), index })
+    }
+
+    /// The memory of all blocks.
+    pub(super) fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+}
+
+impl Block {
+    /// Where the block begins in the region.
+    pub(super) fn offset(&self) -> usize {
+        self.index * self.blocks.block_len
+    }
+
+    /// The block's bytes. Who shares the block makes them unchangeable.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: a block within the mapping. It is ours by its status, there is no other
+        // `Block` of this number by `out`, and batches over it share this one.
+        unsafe {
+            let start = self.blocks.mapping.base.as_ptr().add(self.offset());
+            slice::from_raw_parts_mut(start, self.blocks.block_len)
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let status = self.blocks.mapping.word(self.offset() + BLOCK_STATUS);
+        status.store(KERNEL, Ordering::Release);
+        self.blocks.out[self.index].store(false, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Block").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+impl Lease for Block {}
+
+/// Whose a slot is, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotState {
+    /// Ours, empty or sent.
+    Free,
+    /// Filled, and to be sent by the next system call.
+    Waiting,
+    /// The kernel reads it.
+    Sending,
+    /// Filled, and refused by the kernel.
+    Refused,
+}
+
+/// Bits of a slot's status (linux/if_packet.h).
+const SEND_REQUEST: u32 = 1;
+const SENDING: u32 = 2;
+const WRONG_FORMAT: u32 = 4;
+
+/// Bytes from a slot's start to its packet: `tpacket2_hdr`, aligned.
+pub(super) const SLOT_HEADER: usize = 32;
+
+/// Of a slot: the place of the packet's length.
+const SLOT_LEN: usize = 4;
+
+/// A transmit ring. Slots are named by their numbers.
+pub(super) struct SlotRing {
+    mapping: Mapping,
+    block_len: usize,
+    slot_len: usize,
+    slots: usize,
+}
+
+impl SlotRing {
+    /// The transmit ring of a socket that has one of this size, and no other ring.
+    pub(super) fn map(
+        socket: BorrowedFd<'_>,
+        block_len: usize,
+        blocks: usize,
+        slot_len: usize,
+    ) -> io::Result<Self> {
+        if slot_len <= SLOT_HEADER || !slot_len.is_multiple_of(16) || slot_len > block_len {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mapping = Mapping::new(socket, block_len * blocks)?;
+        Ok(Self { mapping, block_len, slot_len, slots: block_len / slot_len * blocks })
+    }
+
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Where a slot begins. Slots do not cross the borders of blocks.
+    fn at(&self, slot: usize) -> usize {
+        let in_a_block = self.block_len / self.slot_len;
+        slot / in_a_block * self.block_len + slot % in_a_block * self.slot_len
+    }
+
+    /// Whose the slot is.
+    pub(super) fn state(&self, slot: usize) -> SlotState {
+        let status = self.mapping.word(self.at(slot)).load(Ordering::Acquire);
+        match status {
+            _ if status & SENDING != 0 => SlotState::Sending,
+            _ if status & WRONG_FORMAT != 0 => SlotState::Refused,
+            _ if status & SEND_REQUEST != 0 => SlotState::Waiting,
+            _ => SlotState::Free,
+        }
+    }
+
+    /// The slot's place for a packet.
+    ///
+    /// # Panics
+    /// When the kernel reads it.
+    pub(super) fn packet_mut(&mut self, slot: usize) -> &mut [u8] {
+        assert_ne!(self.state(slot), SlotState::Sending, "a slot that is being sent");
+        let at = self.at(slot) + SLOT_HEADER;
+        assert!(at + self.slot_len - SLOT_HEADER <= self.mapping.len, "no such slot");
+        // SAFETY: within the mapping, as checked. The kernel reads a slot during a system
+        // call of ours, or after it while its status says so, and never writes a packet.
+        unsafe {
+            let start = self.mapping.base.as_ptr().add(at);
+            slice::from_raw_parts_mut(start, self.slot_len - SLOT_HEADER)
+        }
+    }
+
+    /// The length of the slot's packet.
+    pub(super) fn len(&self, slot: usize) -> usize {
+        self.mapping.word(self.at(slot) + SLOT_LEN).load(Ordering::Relaxed) as usize
+    }
+
+    /// Has the slot's packet sent by the next system call.
+    pub(super) fn submit(&mut self, slot: usize, len: usize) {
+        let at = self.at(slot);
+        self.mapping.word(at + SLOT_LEN).store(len as u32, Ordering::Relaxed);
+        self.mapping.word(at).store(SEND_REQUEST, Ordering::Release);
+    }
+
+    /// Takes back a slot that was not sent.
+    ///
+    /// # Panics
+    /// When the kernel reads it.
+    pub(super) fn withdraw(&mut self, slot: usize) {
+        assert_ne!(self.state(slot), SlotState::Sending, "a slot that is being sent");
+        self.mapping.word(self.at(slot)).store(KERNEL, Ordering::Release);
+    }
+}

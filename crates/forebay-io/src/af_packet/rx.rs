@@ -1,0 +1,345 @@
+//! Receiving from a device by a ring of blocks.
+//!
+//! The losses of a receiver are what the kernel counts as drops of its socket: packets
+//! for which no block was free. That counter is set to zero when it is read, has 32 bits,
+//! and is therefore read every so many packets, and whenever somebody asks. What the
+//! device lost before the socket saw it stands apart, in three counters that do not
+//! overlap with each other nor with ours; other users of the device share them.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use forebay_packet::{BATCH, Batch, Clock, Interface, PacketMeta};
+
+use super::block::{self, Notes, RESERVE};
+use super::ring::{Block, BlockRing};
+use super::sys::{self, Number, Version};
+use crate::device::{DeviceError, Link, LinkStats, Links};
+use crate::error::Error;
+use crate::port::{Received, Rx, RxCounters};
+
+/// How a device is received from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RxOptions {
+    /// Bytes of a block, a multiple of 4096, and no less than 128 KiB, so that the longest
+    /// packet fits. What is received comes in no smaller portions, unless time runs out.
+    pub block_len: u32,
+    /// Blocks of the ring.
+    pub blocks: u32,
+    /// Milliseconds after which a block that is not full is handed over.
+    pub retire_ms: u32,
+    /// Whether the device is to receive all frames, whoever they are for.
+    pub promiscuous: bool,
+}
+
+impl Default for RxOptions {
+    /// 32 MiB for a receiver, in small blocks: with little traffic each holds what came in
+    /// a millisecond, so that their number says how long a reader may be away.
+    fn default() -> Self {
+        Self { block_len: MIN_BLOCK, blocks: 256, retire_ms: 1, promiscuous: true }
+    }
+}
+
+/// The least block: the longest packet the stack hands over, with its headers.
+const MIN_BLOCK: u32 = 128 << 10;
+
+/// Packets after which the kernel's counters are read, before they could wrap.
+const READ_COUNTERS_EVERY: u64 = 1 << 20;
+
+/// What is worth knowing of a receiver, besides packets and losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxNotes {
+    /// Packets whose VLAN tag was put back.
+    pub tags_restored: u64,
+    /// Packets whose checksum was completed.
+    pub checksums_completed: u64,
+    /// Packets that some offload made of several: an output will find them too long.
+    pub glued: u64,
+    /// Times that the ring was full.
+    pub freezes: u64,
+}
+
+/// Receives what a device receives.
+pub struct PacketRx {
+    device: String,
+    index: u32,
+    ring: BlockRing,
+    socket: OwnedFd,
+    interfaces: Arc<Vec<Interface>>,
+    links: Links,
+    /// The block that batches are being made of, and its packets.
+    block: Option<Arc<Block>>,
+    packets: Vec<PacketMeta>,
+    given: usize,
+    counters: RxCounters,
+    ring_full: u64,
+    notes: Notes,
+    freezes: u64,
+    uncounted: u64,
+    /// The device's counters when it was opened, and when it was last seen.
+    before: (LinkStats, LinkStats),
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The device was down once, and may come back or be deleted. What it handed over
+    /// before may still come, and says nothing of that.
+    Down,
+    Ended,
+}
+
+impl PacketRx {
+    /// Receives all packets of `device` from now on.
+    ///
+    /// # Errors
+    /// That there is no such device, that its packets are no Ethernet frames, that the
+    /// options do not fit, or what the system refuses.
+    pub fn open(device: &str, options: &RxOptions) -> Result<Self, Error> {
+        let rx = Self::prepare(device, options)?;
+        rx.start()?;
+        Ok(rx)
+    }
+
+    /// As many receivers as `members`, which share the packets of `device` from now on.
+    /// The BPF program, of the type of socket filters, is run on each packet; what it
+    /// returns, modulo their number, is the place of the member that gets it.
+    ///
+    /// # Errors
+    /// As [`PacketRx::open`].
+    pub fn open_group(
+        device: &str,
+        options: &RxOptions,
+        members: usize,
+        program: BorrowedFd<'_>,
+    ) -> Result<Vec<Self>, Error> {
+        let refused = || DeviceError::system(device, "share its packets by a BPF program");
+        let mut receivers = Vec::with_capacity(members);
+        let mut group = None;
+        // None gets packets before all have joined: there are no duplicates, and what the
+        // group gets is whole.
+        for _ in 0..members {
+            let rx = Self::prepare(device, options)?;
+            match group {
+                None => {
+                    group = Some(sys::make_group(rx.socket.as_fd()).map_err(refused())?);
+                    sys::set_group_program(rx.socket.as_fd(), program).map_err(refused())?;
+                }
+                Some(group) => sys::join_group(rx.socket.as_fd(), group).map_err(refused())?,
+            }
+            receivers.push(rx);
+        }
+        for rx in &receivers {
+            rx.start()?;
+        }
+        Ok(receivers)
+    }
+
+    /// A bound receiver that refuses packets.
+    fn prepare(device: &str, options: &RxOptions) -> Result<Self, DeviceError> {
+        check(device, options)?;
+        let mut links = Links::open(device)?;
+        let link = links.named(device)?.ethernet()?;
+        let socket = socket_of(&link, options)?;
+        let ring =
+            BlockRing::map(socket.as_fd(), options.block_len as usize, options.blocks as usize)
+                .map_err(DeviceError::system(device, "map its receive ring"))?;
+        let interface = Interface {
+            snap_len: 0,
+            clock: Clock::NANOS,
+            name: Some(device.to_owned()),
+            ..Interface::default()
+        };
+        Ok(Self {
+            device: device.to_owned(),
+            index: link.index,
+            ring,
+            socket,
+            interfaces: Arc::new(vec![interface]),
+            links,
+            block: None,
+            packets: Vec::new(),
+            given: 0,
+            counters: RxCounters::default(),
+            ring_full: 0,
+            notes: Notes::default(),
+            freezes: 0,
+            uncounted: 0,
+            before: (link.stats, link.stats),
+            state: State::Open,
+        })
+    }
+
+    fn start(&self) -> Result<(), DeviceError> {
+        sys::admit(self.socket.as_fd()).map_err(self.refused("begin to receive"))
+    }
+
+    fn refused(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> DeviceError {
+        DeviceError::system(&self.device, action)
+    }
+
+    /// What is worth knowing besides the counters.
+    #[must_use]
+    pub fn notes(&self) -> RxNotes {
+        RxNotes {
+            tags_restored: self.notes.tags_restored,
+            checksums_completed: self.notes.checksums_completed,
+            glued: self.notes.glued,
+            freezes: self.freezes,
+        }
+    }
+
+    /// Takes the next block with packets, if there is one.
+    fn take_block(&mut self) -> bool {
+        while let Some(mut block) = self.ring.take() {
+            self.packets.clear();
+            self.given = 0;
+            let base = block.offset();
+            let notes = block::read(block.bytes_mut(), base, &mut self.packets);
+            self.notes.tags_restored += notes.tags_restored;
+            self.notes.checksums_completed += notes.checksums_completed;
+            self.notes.glued += notes.glued;
+            if !self.packets.is_empty() {
+                self.block = Some(Arc::new(block));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A batch of the next packets of the block.
+    fn next_batch(&mut self, block: Arc<Block>) -> Batch {
+        let rest = &self.packets[self.given..];
+        let packets = &rest[..rest.len().min(BATCH)];
+        let region = Arc::clone(self.ring.region());
+        let interfaces = Arc::clone(&self.interfaces);
+        let mut batch = Batch::with_capacity(region, interfaces, packets.len());
+        for meta in packets {
+            // No more than a batch holds.
+            let _ = batch.push(*meta);
+            self.counters.bytes += u64::from(meta.wire_len);
+        }
+        self.given += packets.len();
+        if self.given < self.packets.len() {
+            self.block = Some(Arc::clone(&block));
+        }
+        batch.set_lease(block);
+        self.counters.packets += batch.len() as u64;
+        self.uncounted += batch.len() as u64;
+        batch
+    }
+
+    /// Adds what the kernel counted since the last time.
+    fn read_statistics(&mut self) -> Result<(), DeviceError> {
+        let statistics =
+            sys::statistics(self.socket.as_fd()).map_err(self.refused("read its counters"))?;
+        self.ring_full += u64::from(statistics.drops);
+        self.freezes += u64::from(statistics.freezes);
+        self.uncounted = 0;
+        Ok(())
+    }
+
+    /// Looks whether the device is why nothing comes.
+    fn look_at_device(&mut self) -> Result<Received, Error> {
+        let look = "look after it";
+        let error = sys::take_error(self.socket.as_fd()).map_err(self.refused(look))?;
+        match error {
+            0 if self.state == State::Open => return Ok(Received::Idle),
+            0 | libc::ENETDOWN => self.state = State::Down,
+            error => {
+                self.state = State::Ended;
+                let source = std::io::Error::from_raw_os_error(error);
+                return Err(self.refused("receive from it")(source).into());
+            }
+        }
+        if sys::is_bound(self.socket.as_fd()).map_err(self.refused(look))? {
+            return Ok(Received::Idle);
+        }
+        self.state = State::Ended;
+        Err(DeviceError::Gone { device: self.device.clone() }.into())
+    }
+}
+
+fn check(device: &str, options: &RxOptions) -> Result<(), DeviceError> {
+    let RxOptions { block_len, blocks, .. } = *options;
+    if block_len < MIN_BLOCK || !block_len.is_multiple_of(4096) {
+        let what = format!(
+            "a block of {block_len} bytes; expected a multiple of 4096 from {MIN_BLOCK} up"
+        );
+        return Err(DeviceError::options(device, what));
+    }
+    let total = u64::from(block_len) * u64::from(blocks);
+    if blocks < 2 || total > u64::from(u32::MAX) {
+        let what =
+            format!("{blocks} blocks of {block_len} bytes; expected 2 or more, 4 GiB at the most");
+        return Err(DeviceError::options(device, what));
+    }
+    Ok(())
+}
+
+/// A socket with a receive ring, bound, and refusing packets.
+fn socket_of(link: &Link, options: &RxOptions) -> Result<OwnedFd, DeviceError> {
+    let device = &link.name;
+    let refused = || DeviceError::system(device, "make a receive ring for it");
+    let socket = sys::socket().map_err(DeviceError::system(device, "open a packet socket"))?;
+    let fd = socket.as_fd();
+    sys::refuse(fd).map_err(refused())?;
+    sys::set_version(fd, Version::V3).map_err(refused())?;
+    sys::set_number(fd, Number::Reserve, RESERVE as i32).map_err(refused())?;
+    sys::set_number(fd, Number::OffloadHeader, 1).map_err(refused())?;
+    sys::set_number(fd, Number::IgnoreOutgoing, 1).map_err(refused())?;
+    sys::set_block_ring(fd, options.block_len, options.blocks, options.retire_ms.max(1))
+        .map_err(refused())?;
+    if options.promiscuous {
+        sys::join_promiscuous(fd, link.index)
+            .map_err(DeviceError::system(device, "have it receive all frames"))?;
+    }
+    sys::bind(fd, link.index, true).map_err(DeviceError::system(device, "bind to it"))?;
+    Ok(socket)
+}
+
+impl Rx for PacketRx {
+    fn receive(&mut self) -> Result<Received, Error> {
+        if self.block.is_none() && !self.take_block() {
+            return match self.state {
+                State::Ended => Ok(Received::End),
+                _ => self.look_at_device(),
+            };
+        }
+        let Some(block) = self.block.take() else { return Ok(Received::Idle) };
+        let batch = self.next_batch(block);
+        if self.uncounted >= READ_COUNTERS_EVERY {
+            self.read_statistics()?;
+        }
+        Ok(Received::Batch(batch))
+    }
+
+    /// It also is readable while the block that was handed over last is held: who keeps
+    /// packets for long copies them.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    /// `ring_full` is the port's own loss. Before it, the device counts `device_errors`
+    /// (damaged frames), `device_missed` (no buffer in the device) and `device_dropped`
+    /// (given up by driver or kernel), of all its users together.
+    fn counters(&mut self) -> Result<RxCounters, Error> {
+        self.read_statistics()?;
+        let seen = self.links.numbered(self.index).map_err(self.refused("read its counters"))?;
+        if let Some(link) = seen {
+            self.before.1 = link.stats;
+        }
+        let (then, now) = &self.before;
+        let since = |counter: fn(&LinkStats) -> u64| counter(now).saturating_sub(counter(then));
+        Ok(RxCounters {
+            losses: vec![("ring_full", self.ring_full)],
+            before: vec![
+                ("device_errors", since(|stats| stats.rx_errors)),
+                ("device_missed", since(|stats| stats.rx_missed)),
+                ("device_dropped", since(|stats| stats.rx_dropped)),
+            ],
+            ..self.counters.clone()
+        })
+    }
+}

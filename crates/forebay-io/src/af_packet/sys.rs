@@ -1,0 +1,213 @@
+//! System calls on packet sockets: options whose values are structures of the kernel's,
+//! and addresses of the packet family.
+#![allow(unsafe_code, reason = "system calls that take structures by address and size")]
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// `PACKET_FANOUT` with a BPF program, without what we send ourselves (linux/if_packet.h).
+const FANOUT: u32 = 7 | 0x4000;
+
+/// For the first member of a group: the kernel finds a number that is free.
+const FANOUT_UNIQUE: u32 = 0x2000;
+
+/// A new packet socket that gets nothing until it is bound.
+pub(super) fn socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that was just opened and that nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn set<T>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes from a value of that size.
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const *value).cast(), len) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn get<const N: usize>(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<[u32; N]> {
+    let mut value = [0_u32; N];
+    let mut len = size_of::<[u32; N]>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to words of that size in all.
+    let result = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut len)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// The layout of the socket's rings.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Version {
+    V2 = 1,
+    V3 = 2,
+}
+
+/// Chooses the layout.
+pub(super) fn set_version(fd: BorrowedFd<'_>, version: Version) -> io::Result<()> {
+    set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &(version as i32))
+}
+
+/// Options whose value is a number.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Number {
+    /// Bytes kept free before each received packet.
+    Reserve,
+    /// Whether a `virtio_net_hdr` precedes each packet.
+    OffloadHeader,
+    /// Whether what the host sends is left out.
+    IgnoreOutgoing,
+    /// Whether packets go to the driver without queueing.
+    QdiscBypass,
+}
+
+/// Sets one of them.
+pub(super) fn set_number(fd: BorrowedFd<'_>, option: Number, value: i32) -> io::Result<()> {
+    let name = match option {
+        Number::Reserve => libc::PACKET_RESERVE,
+        Number::OffloadHeader => libc::PACKET_VNET_HDR,
+        Number::IgnoreOutgoing => libc::PACKET_IGNORE_OUTGOING,
+        Number::QdiscBypass => libc::PACKET_QDISC_BYPASS,
+    };
+    set(fd, libc::SOL_PACKET, name, &value)
+}
+
+/// Has a receive ring of blocks made, which the kernel hands over when they are full or
+/// `retire_ms` milliseconds old.
+pub(super) fn set_block_ring(
+    fd: BorrowedFd<'_>,
+    block_len: u32,
+    blocks: u32,
+    retire_ms: u32,
+) -> io::Result<()> {
+    // The frame length means nothing to this layout, but is checked.
+    const FRAME: u32 = 2048;
+    // In the order of `tpacket_req3`.
+    let frames = block_len / FRAME * blocks;
+    let request = [block_len, blocks, FRAME, frames, retire_ms, 0, 0];
+    set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+}
+
+/// Has a transmit ring made.
+pub(super) fn set_slot_ring(
+    fd: BorrowedFd<'_>,
+    block_len: u32,
+    blocks: u32,
+    slot_len: u32,
+) -> io::Result<()> {
+    // In the order of `tpacket_req`.
+    let request = [block_len, blocks, slot_len, block_len / slot_len * blocks];
+    set(fd, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)
+}
+
+/// Lets that many bytes be on their way out, beyond the system's limit if we may.
+pub(super) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
+        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
+}
+
+/// Binds to a device, for packets of all protocols or none.
+pub(super) fn bind(fd: BorrowedFd<'_>, index: u32, receive: bool) -> io::Result<()> {
+    let protocol = if receive { libc::ETH_P_ALL as u16 } else { 0 };
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: index.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: an address of the socket's family, with its size.
+    let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether the device that the socket was bound to is still there.
+pub(super) fn is_bound(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut address = libc::sockaddr_ll {
+        sll_family: 0,
+        sll_protocol: 0,
+        sll_ifindex: 0,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to an address of that size.
+    let result =
+        unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut len) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(address.sll_ifindex > 0) }
+}
+
+/// Has the device receive all frames, as long as the socket lives.
+pub(super) fn join_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    let request = libc::packet_mreq {
+        mr_ifindex: index.cast_signed(),
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// Makes a group of receivers with the socket as its first, and gives its number.
+pub(super) fn make_group(fd: BorrowedFd<'_>) -> io::Result<u16> {
+    set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &((FANOUT | FANOUT_UNIQUE) << 16))?;
+    let [group] = get(fd, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+    Ok(group as u16)
+}
+
+/// Has the socket join a group as its next member.
+pub(super) fn join_group(fd: BorrowedFd<'_>, group: u16) -> io::Result<()> {
+    set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &(FANOUT << 16 | u32::from(group)))
+}
+
+/// Gives the socket's group its BPF program, of the type of socket filters.
+pub(super) fn set_group_program(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &program.as_raw_fd())
+}
+
+/// Has the socket refuse all packets, without counting them, until [`admit`].
+pub(super) fn refuse(fd: BorrowedFd<'_>) -> io::Result<()> {
+    const RETURN: u16 = 6;
+    let mut nothing = [libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 }];
+    let program = libc::sock_fprog { len: 1, filter: nothing.as_mut_ptr() };
+    // The kernel copies the program.
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Ends what [`refuse`] began.
+pub(super) fn admit(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
+}
+
+/// What a receiving socket counted since this was last asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Statistics {
+    /// Packets that found no room.
+    pub drops: u32,
+    /// Times that the ring was full.
+    pub freezes: u32,
+}
+
+/// Asks for it, which sets it to zero.
+pub(super) fn statistics(fd: BorrowedFd<'_>) -> io::Result<Statistics> {
+    let [_packets, drops, freezes] = get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+    Ok(Statistics { drops, freezes })
+}
+
+/// The error that the socket has, which is forgotten then; 0 for none.
+pub(super) fn take_error(fd: BorrowedFd<'_>) -> io::Result<i32> {
+    let [error] = get(fd, libc::SOL_SOCKET, libc::SO_ERROR)?;
+    Ok(error.cast_signed())
+}

@@ -1,0 +1,363 @@
+//! Opening a queue of a device: one socket, or several that share the queue's memory, its
+//! fill ring and its completion ring.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::net::sockopt::{
+    set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
+    set_xdp_umem_fill_ring_size, xdp_mmap_offsets, xdp_options,
+};
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING,
+    XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpMmapOffsets,
+    XdpOptionsFlags, XdpRingOffset,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+
+use super::ring::{CompletionRing, FillRing, Frame, Place, ReceiveRing, TransmitRing, Umem};
+use super::rx::XdpRx;
+use super::tx::XdpTx;
+use crate::device::{DeviceError, Link, Links};
+use crate::error::Error;
+
+/// Who moves packets between device and frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copying {
+    /// The device where its driver can, else the kernel.
+    Auto,
+    /// The kernel.
+    Copy,
+    /// The device; it is an error if its driver cannot.
+    ZeroCopy,
+}
+
+/// How a queue is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpOptions {
+    /// Bytes of a frame, 2048 or 4096. A received packet finds 256 bytes of it taken.
+    pub frame_len: u32,
+    /// Frames that all sockets of the queue receive with, a power of two, or 0 where
+    /// nothing is received.
+    pub rx_frames: u32,
+    /// Frames that each socket of the queue sends with, a power of two, or 0 where nothing
+    /// is sent.
+    pub tx_frames: u32,
+    /// Who moves packets.
+    pub copying: Copying,
+    /// Whether packets longer than a frame are received, in pieces. The program that
+    /// redirects them must be one that knows of pieces.
+    pub multi_buffer: bool,
+    /// How long a batch waits for a frame to be sent with before its packets are lost.
+    pub patience: Duration,
+}
+
+impl Default for XdpOptions {
+    fn default() -> Self {
+        Self {
+            frame_len: 2048,
+            rx_frames: 4096,
+            tx_frames: 2048,
+            copying: Copying::Auto,
+            multi_buffer: false,
+            patience: Duration::from_millis(1),
+        }
+    }
+}
+
+/// A socket of a queue of a device.
+pub struct XdpPort {
+    /// Receives, if frames were given to it.
+    pub rx: Option<XdpRx>,
+    /// Sends, if frames were given to it.
+    pub tx: Option<XdpTx>,
+    /// Whether the device moves the packets itself.
+    pub is_zero_copy: bool,
+}
+
+/// A bound socket and its memory.
+pub(super) struct Socket {
+    pub(super) device: String,
+    pub(super) link: Link,
+    pub(super) fd: OwnedFd,
+    pub(super) umem: Arc<Umem>,
+    pub(super) is_zero_copy: bool,
+}
+
+impl Socket {
+    /// For `map_err`: the system refuses `action`.
+    pub(super) fn refused<E: Into<io::Error>>(
+        &self,
+        action: &'static str,
+    ) -> impl FnOnce(E) -> DeviceError {
+        DeviceError::system(&self.device, action)
+    }
+
+    /// That the device is gone.
+    pub(super) fn gone(&self) -> Error {
+        DeviceError::Gone { device: self.device.clone() }.into()
+    }
+}
+
+const MAKE: &str = "make an AF_XDP socket for it";
+
+impl XdpPort {
+    /// Opens queue `queue` of `device` with as many sockets as `workers`, which share its
+    /// frames, and has `enter` enter each socket, by its place among them, into the map
+    /// that the device's program redirects by. Nothing is received before.
+    ///
+    /// # Errors
+    /// That there is no such device, that its packets are no Ethernet frames, that the
+    /// options do not fit, or what the system or `enter` refuses.
+    pub fn open(
+        device: &str,
+        queue: u32,
+        workers: u32,
+        options: &XdpOptions,
+        mut enter: impl FnMut(u32, BorrowedFd<'_>) -> io::Result<()>,
+    ) -> Result<Vec<Self>, Error> {
+        check(device, workers, options)?;
+        let refused = || DeviceError::system::<io::Error>(device, MAKE);
+        let link = Links::open(device)?.named(device)?.ethernet()?;
+        let frames = options.rx_frames + options.tx_frames * workers;
+        let (umem, mut rx_frames) = Umem::new(options.frame_len, frames).map_err(refused())?;
+        let mut tx_frames = rx_frames.split_off(options.rx_frames as usize);
+
+        let first = new_socket().map_err(refused())?;
+        umem.register(first.as_fd()).map_err(refused())?;
+        let shared = SharedRings::make(first.as_fd(), &umem, workers, options).map_err(refused())?;
+        let SharedRings { mut fill, completion } = shared;
+        fill.put(rx_frames.into_iter());
+        let fill = Arc::new(Mutex::new(fill));
+        let sent = Arc::new(Mutex::new(Sent::new(completion, workers, options)));
+
+        let mut sockets = vec![first];
+        for _ in 1..workers {
+            sockets.push(new_socket().map_err(refused())?);
+        }
+        let mut rings = Vec::new();
+        for (worker, fd) in sockets.iter().enumerate() {
+            rings.push(OwnRings::make(fd.as_fd(), &umem, options).map_err(refused())?);
+            let of_first = (worker > 0).then(|| sockets[0].as_fd());
+            bind_to(fd, link.index, queue, options, of_first)
+                .map_err(DeviceError::system(device, "bind an AF_XDP socket to its queue"))?;
+        }
+        let how = xdp_options(&sockets[0]).map_err(DeviceError::system(device, MAKE))?;
+        let is_zero_copy = how.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
+        let mut ports = Vec::new();
+        for (worker, (fd, rings)) in sockets.into_iter().zip(rings).enumerate() {
+            enter(worker as u32, fd.as_fd())
+                .map_err(DeviceError::system(device, "enter a socket into its program's map"))?;
+            let (device, link, umem) = (device.to_owned(), link.clone(), Arc::clone(&umem));
+            let socket = Arc::new(Socket { device, link, fd, umem, is_zero_copy });
+            let rx = match rings.receive {
+                Some(receive) => Some(XdpRx::new(&socket, receive, &fill, worker == 0)?),
+                None => None,
+            };
+            let own: Vec<Frame> = tx_frames.drain(..options.tx_frames as usize).collect();
+            let tx = match rings.transmit {
+                Some(transmit) => {
+                    let pool = Pool { sent: Arc::clone(&sent), worker, free: own };
+                    Some(XdpTx::new(&socket, transmit, pool, options.patience)?)
+                }
+                None => None,
+            };
+            ports.push(Self { rx, tx, is_zero_copy });
+        }
+        Ok(ports)
+    }
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?)
+}
+
+fn check(device: &str, workers: u32, options: &XdpOptions) -> Result<(), DeviceError> {
+    let XdpOptions { frame_len, rx_frames, tx_frames, .. } = *options;
+    if !matches!(frame_len, 2048 | 4096) {
+        let what = format!("frames of {frame_len} bytes; expected 2048 or 4096");
+        return Err(DeviceError::options(device, what));
+    }
+    /// The kernel allows no longer rings.
+    const MOST: u32 = 1 << 19;
+    for frames in [rx_frames, tx_frames] {
+        if frames != 0 && (!frames.is_power_of_two() || frames > MOST) {
+            let what = format!("{frames} frames; expected a power of two up to {MOST}, or 0");
+            return Err(DeviceError::options(device, what));
+        }
+    }
+    if rx_frames == 0 && tx_frames == 0 {
+        return Err(DeviceError::options(device, "no frames to receive or to send with"));
+    }
+    /// More than there are processors anywhere.
+    const MOST_WORKERS: u32 = 1024;
+    let total = u64::from(rx_frames) + u64::from(tx_frames) * u64::from(workers);
+    if workers == 0 || workers > MOST_WORKERS || total * u64::from(frame_len) > u64::from(u32::MAX)
+    {
+        let what = format!(
+            "{workers} workers with {total} frames; expected 1 to {MOST_WORKERS}, and 4 GiB of frames at the most"
+        );
+        return Err(DeviceError::options(device, what));
+    }
+    Ok(())
+}
+
+/// Where and how a ring is mapped.
+fn place<'a>(
+    socket: BorrowedFd<'a>,
+    umem: &'a Arc<Umem>,
+    offset: XdpRingOffset,
+    size: u32,
+    page_offset: u64,
+) -> Place<'a> {
+    Place { socket, umem, offset, size, page_offset }
+}
+
+/// The rings that the sockets of a queue share.
+struct SharedRings {
+    fill: FillRing,
+    completion: CompletionRing,
+}
+
+impl SharedRings {
+    /// Makes and maps them. Each has a place for every frame that can be in it. Both must
+    /// be there even if nothing will go through one.
+    fn make(
+        fd: BorrowedFd<'_>,
+        umem: &Arc<Umem>,
+        workers: u32,
+        options: &XdpOptions,
+    ) -> io::Result<Self> {
+        let rx = options.rx_frames.max(1);
+        let tx = (options.tx_frames * workers).max(1).next_power_of_two();
+        set_xdp_umem_fill_ring_size(fd, rx)?;
+        set_xdp_umem_completion_ring_size(fd, tx)?;
+        let at: XdpMmapOffsets = xdp_mmap_offsets(fd)?;
+        let fill = place(fd, umem, at.fr, rx, XDP_UMEM_PGOFF_FILL_RING);
+        let completion = place(fd, umem, at.cr, tx, XDP_UMEM_PGOFF_COMPLETION_RING);
+        Ok(Self { fill: FillRing::map(&fill)?, completion: CompletionRing::map(&completion)? })
+    }
+}
+
+/// The rings that each socket has for itself.
+struct OwnRings {
+    receive: Option<ReceiveRing>,
+    transmit: Option<TransmitRing>,
+}
+
+impl OwnRings {
+    fn make(fd: BorrowedFd<'_>, umem: &Arc<Umem>, options: &XdpOptions) -> io::Result<Self> {
+        let (rx, tx) = (options.rx_frames, options.tx_frames);
+        if rx > 0 {
+            set_xdp_rx_ring_size(fd, rx)?;
+        }
+        if tx > 0 {
+            set_xdp_tx_ring_size(fd, tx)?;
+        }
+        let at: XdpMmapOffsets = xdp_mmap_offsets(fd)?;
+        let receive = place(fd, umem, at.rx, rx, XDP_PGOFF_RX_RING);
+        let transmit = place(fd, umem, at.tx, tx, XDP_PGOFF_TX_RING);
+        Ok(Self {
+            receive: if rx > 0 { Some(ReceiveRing::map(&receive)?) } else { None },
+            transmit: if tx > 0 { Some(TransmitRing::map(&transmit)?) } else { None },
+        })
+    }
+}
+
+/// Binds a socket to its queue: the first as the options say, the others like it.
+fn bind_to(
+    fd: &OwnedFd,
+    index: u32,
+    queue: u32,
+    options: &XdpOptions,
+    of_first: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    if let Some(first) = of_first {
+        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, index, queue);
+        let shared = SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first };
+        return Ok(bind(fd, &shared)?);
+    }
+    let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+    match options.copying {
+        Copying::Auto => {}
+        Copying::Copy => flags |= SocketAddrXdpFlags::XDP_COPY,
+        Copying::ZeroCopy => flags |= SocketAddrXdpFlags::XDP_ZEROCOPY,
+    }
+    if options.multi_buffer {
+        flags |= SocketAddrXdpFlags::XDP_USE_SG;
+    }
+    Ok(bind(fd, &SocketAddrXdp::new(flags, index, queue))?)
+}
+
+/// Frames that were sent by the sockets of a queue, which come back by one ring.
+pub(super) struct Sent {
+    completion: CompletionRing,
+    /// Which frames belong to the first socket's sender, the next, and so on.
+    first_frame: u32,
+    frames_each: u32,
+    /// What came back and was not called for, by sender.
+    back: Vec<Vec<Frame>>,
+    came: Vec<Frame>,
+}
+
+impl Sent {
+    fn new(completion: CompletionRing, workers: u32, options: &XdpOptions) -> Self {
+        Self {
+            completion,
+            first_frame: options.rx_frames,
+            frames_each: options.tx_frames.max(1),
+            back: (0..workers).map(|_| Vec::new()).collect(),
+            came: Vec::new(),
+        }
+    }
+}
+
+/// The frames of one sender.
+pub(super) struct Pool {
+    sent: Arc<Mutex<Sent>>,
+    worker: usize,
+    pub(super) free: Vec<Frame>,
+}
+
+impl Pool {
+    /// Gets back the frames that were sent, and says how many.
+    pub(super) fn reap(&mut self) -> usize {
+        // A panic with the lock loses no more than frames.
+        let mut sent = self.sent.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Sent { completion, first_frame, frames_each, back, came } = &mut *sent;
+        completion.take(came);
+        for frame in came.drain(..) {
+            let owner = frame.number().wrapping_sub(*first_frame) / *frames_each;
+            if let Some(back) = back.get_mut(owner as usize) {
+                back.push(frame);
+            }
+        }
+        let before = self.free.len();
+        self.free.append(&mut back[self.worker]);
+        self.free.len() - before
+    }
+}
+
+/// Frames of a batch, which go back to the fill ring when this is dropped.
+pub(super) struct Leased {
+    pub(super) fill: Arc<Mutex<FillRing>>,
+    pub(super) frames: Vec<Frame>,
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        // Whoever panicked with the lock left the ring whole: positions are stored last.
+        let mut fill = self.fill.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        fill.put(self.frames.drain(..));
+    }
+}
+
+impl std::fmt::Debug for Leased {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leased").field("frames", &self.frames).finish_non_exhaustive()
+    }
+}
+
+impl forebay_packet::Lease for Leased {}

@@ -1,0 +1,235 @@
+//! Sending to a queue.
+//!
+//! Packets are copied into free frames and put into the transmit ring. Where the kernel
+//! sends only when it is called, one call after each batch has it take all of them, in
+//! portions of its own choosing. A frame that comes back by the completion ring was sent,
+//! but for those whose call said that the driver dropped one.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forebay_packet::{Batch, LiveMask, Rewrite};
+use rustix::io::Errno;
+use rustix::net::sockopt::xdp_statistics;
+use rustix::net::{SendFlags, send};
+
+use super::port::{Pool, Socket};
+use super::ring::TransmitRing;
+use crate::device::{DeviceError, Link, Links};
+use crate::error::Error;
+use crate::frame::{rewrite_of, write_frame};
+use crate::port::{Tx, TxCounters};
+
+/// Bytes of an Ethernet header, and of a VLAN tag.
+const HEADER: usize = 14;
+const TAG: usize = 4;
+
+/// Packets that wait at the most before the kernel is called: as many as it takes by
+/// default in one call.
+const KICK: u32 = 32;
+
+/// How long one waits between attempts when a device takes no packets.
+const PAUSE: Duration = Duration::from_micros(20);
+
+/// Packets lost, by cause.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    ring_full: u64,
+    too_long: u64,
+    too_short: u64,
+    driver: u64,
+    device_failed: u64,
+}
+
+/// Sends to a queue of a device.
+pub struct XdpTx {
+    socket: Arc<Socket>,
+    transmit: TransmitRing,
+    pool: Pool,
+    links: Links,
+    patience: Duration,
+    patience_ends: Option<Instant>,
+    /// The longest frame that the device takes.
+    max_len: usize,
+    /// Packets that were put into the ring, their bytes, and those that came out.
+    put: u64,
+    bytes: u64,
+    completed: u64,
+    lost: Lost,
+    gone: bool,
+}
+
+impl XdpTx {
+    pub(super) fn new(
+        socket: &Arc<Socket>,
+        transmit: TransmitRing,
+        pool: Pool,
+        patience: Duration,
+    ) -> Result<Self, DeviceError> {
+        Ok(Self {
+            socket: Arc::clone(socket),
+            transmit,
+            pool,
+            links: Links::open(&socket.device)?,
+            patience,
+            patience_ends: None,
+            max_len: max_len(&socket.link),
+            put: 0,
+            bytes: 0,
+            completed: 0,
+            lost: Lost::default(),
+            gone: false,
+        })
+    }
+
+    /// Puts a packet into the ring.
+    fn put(&mut self, packet: &[u8], rewrite: &Rewrite) -> Result<(), Error> {
+        let len = rewrite.len_of(packet.len());
+        if len < HEADER {
+            self.lost.too_short += 1;
+            return Ok(());
+        }
+        if len > self.max_len {
+            self.lost.too_long += 1;
+            return Ok(());
+        }
+        if self.pool.free.is_empty() {
+            let has_room = self.make_room();
+            self.lost.device_failed += u64::from(has_room.is_err());
+            has_room?;
+        }
+        let Some(mut frame) = self.pool.free.pop() else {
+            self.lost.ring_full += 1;
+            return Ok(());
+        };
+        match write_frame(rewrite, packet, self.socket.umem.bytes_mut(&mut frame)) {
+            Some(len) => {
+                self.transmit.put(frame, len as u32);
+                self.put += 1;
+                self.bytes += len as u64;
+            }
+            None => {
+                self.lost.too_long += 1;
+                self.pool.free.push(frame);
+            }
+        }
+        if self.put.is_multiple_of(u64::from(KICK)) {
+            self.kick()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a frame is free, as long as the batch's patience lasts.
+    fn make_room(&mut self) -> Result<(), Error> {
+        let patience = self.patience;
+        let end = *self.patience_ends.get_or_insert_with(|| Instant::now() + patience);
+        loop {
+            self.kick()?;
+            self.reap();
+            if !self.pool.free.is_empty() || Instant::now() >= end {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn reap(&mut self) {
+        self.completed += self.pool.reap() as u64;
+    }
+
+    /// Lets the kernel have what was put, and calls it as long as it goes on.
+    fn kick(&mut self) -> Result<(), Error> {
+        self.transmit.publish();
+        while self.transmit.waiting() > 0 && self.transmit.needs_wakeup() {
+            let before = self.transmit.waiting();
+            match send(&self.socket.fd, &[], SendFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => {}
+                // One packet of copy mode, which went back as if it were sent.
+                Err(Errno::BUSY) if !self.socket.is_zero_copy => self.lost.driver += 1,
+                Err(Errno::BUSY) => {}
+                Err(Errno::NETDOWN) => return Ok(()),
+                Err(Errno::NXIO) => return Err(self.go()),
+                Err(error) => return Err(self.socket.refused("send to it")(error).into()),
+            }
+            if self.transmit.waiting() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The device is gone, and all that waits with it.
+    fn go(&mut self) -> Error {
+        self.reap();
+        self.gone = true;
+        self.lost.device_failed += self.held();
+        self.socket.gone()
+    }
+
+    /// Packets in the ring or on their way.
+    fn held(&self) -> u64 {
+        self.put - self.completed
+    }
+}
+
+/// What the stack checks for other ports, the driver need not check for this one.
+fn max_len(link: &Link) -> usize {
+    link.mtu as usize + HEADER + TAG
+}
+
+impl Tx for XdpTx {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+        let mut packets = batch.live().and(which).iter();
+        if self.gone {
+            self.lost.device_failed += packets.count() as u64;
+            return Err(self.socket.gone());
+        }
+        self.patience_ends = None;
+        self.reap();
+        for i in packets.by_ref() {
+            if let Err(error) = self.put(batch.packet(i), rewrite_of(batch, i, rewrites)) {
+                self.lost.device_failed += packets.count() as u64;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        if self.gone {
+            return Err(self.socket.gone());
+        }
+        self.kick()?;
+        self.reap();
+        Ok(())
+    }
+
+    /// Losses: `ring_full`; `too_long` for the device or a frame, and `too_short` for an
+    /// Ethernet header; `driver`, dropped by it; `invalid`, refused by the kernel; and
+    /// `device_failed`, when sending ended in an error.
+    fn counters(&mut self) -> Result<TxCounters, Error> {
+        self.reap();
+        let statistics = xdp_statistics(self.socket.fd.as_fd())
+            .map_err(self.socket.refused("read its counters"))?;
+        if let Ok(Some(link)) = self.links.numbered(self.socket.link.index) {
+            self.max_len = max_len(&link);
+        }
+        let lost = &self.lost;
+        let invalid = statistics.tx_invalid_descs;
+        let held = if self.gone { 0 } else { self.held().saturating_sub(invalid) };
+        Ok(TxCounters {
+            packets: self.completed.saturating_sub(lost.driver),
+            bytes: self.bytes,
+            losses: vec![
+                ("ring_full", lost.ring_full),
+                ("too_long", lost.too_long),
+                ("too_short", lost.too_short),
+                ("driver", lost.driver),
+                ("invalid", invalid),
+                ("device_failed", lost.device_failed),
+            ],
+            held,
+        })
+    }
+}

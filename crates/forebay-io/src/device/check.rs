@@ -1,0 +1,278 @@
+//! Whether a device is fit for a port, and making it so.
+//!
+//! Each thing that would glue, change or lose packets behind a port's back is looked at by
+//! itself. What is not as it should be is a [`Finding`]: mended if that was asked for and
+//! the system lets us, else told with the command that mends it. A device that no port
+//! can use at all is an error.
+//!
+//! Offloads are told by the names that the kernel has for them; `ethtool -K` takes the
+//! same ones.
+
+use std::fs;
+use std::io;
+
+use super::error::DeviceError;
+use super::ethtool::Ethtool;
+use super::link::{Link, Links};
+
+/// What a port needs of its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Packets are received from it.
+    pub receive: bool,
+    /// Packets are sent to it.
+    pub send: bool,
+    /// The port works below the stack, as XDP does, and sees no tag nor checksum that is
+    /// kept beside a packet.
+    pub xdp: bool,
+    /// The least MTU, or 0.
+    pub mtu: u32,
+}
+
+/// What became of something that was not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is, now.
+    Mended,
+    /// It is not; this command mends it.
+    Command(String),
+    /// It is not, and only the operator can know whether that is right.
+    Noted,
+}
+
+/// Something that was not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The device it is about.
+    pub device: String,
+    /// What was looked at, in one word that stays the same from version to version.
+    pub check: &'static str,
+    /// What was found, and what it does to packets.
+    pub what: String,
+    /// What became of it.
+    pub state: State,
+}
+
+/// Offloads that make one packet of several, as received.
+const GLUE: &[&str] = &["rx-gro", "rx-lro", "rx-gro-hw", "rx-gro-list", "rx-udp-gro-forwarding"];
+
+/// Offloads by which the other end of a veth pair hands over packets not yet cut up.
+const UNCUT: &[&str] = &[
+    "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation",
+    "tx-tcp-mangleid-segmentation",
+    "tx-tcp6-segmentation",
+    "tx-generic-segmentation",
+    "tx-udp-segmentation",
+];
+
+/// Offloads that keep a received VLAN tag beside its packet.
+const TAGS_IN: &[&str] = &["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
+
+/// Offloads that keep a VLAN tag to be sent beside its packet.
+const TAGS_OUT: &[&str] = &["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
+
+/// Offloads that leave checksums to a device, which the other end of a veth pair is not.
+const CHECKSUMS: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+
+/// Looks at `device` as a port with that need does, mends what it can if it `may_mend`,
+/// and gives the device as it is then, and what was found.
+///
+/// # Errors
+/// That there is no such device, that it does not carry Ethernet frames, or that the
+/// system refuses to say.
+pub fn check(
+    device: &str,
+    need: Need,
+    may_mend: bool,
+) -> Result<(Link, Vec<Finding>), DeviceError> {
+    let mut links = Links::open(device)?;
+    let link = links.named(device)?.ethernet()?;
+    let mut checker = Checker { links, may_mend, findings: Vec::new() };
+    checker.link_state(&link, need);
+    if need.receive {
+        checker.receiving(&link, need)?;
+    }
+    if need.send {
+        checker.sending(&link, need)?;
+    }
+    let link = checker.links.named(device)?;
+    if link.up && !link.carrier {
+        let what = "no carrier: its cable or other end is missing or down".to_owned();
+        checker.find(&link.name, "carrier", what, || false, None);
+    }
+    Ok((link, checker.findings))
+}
+
+/// What is known while checking.
+struct Checker {
+    links: Links,
+    may_mend: bool,
+    findings: Vec<Finding>,
+}
+
+impl Checker {
+    /// Notes a finding, after trying to mend it.
+    fn find(
+        &mut self,
+        device: &str,
+        check: &'static str,
+        what: String,
+        mend: impl FnOnce() -> bool,
+        command: Option<String>,
+    ) {
+        let state = match command {
+            Some(_) if self.may_mend && mend() => State::Mended,
+            Some(command) => State::Command(command),
+            None => State::Noted,
+        };
+        self.findings.push(Finding { device: device.to_owned(), check, what, state });
+    }
+
+    /// Up, and with an MTU that lets packets through.
+    fn link_state(&mut self, link: &Link, need: Need) {
+        let name = &link.name;
+        if link.mtu < need.mtu {
+            let what = format!("its MTU is {}: longer packets are lost", link.mtu);
+            let mended = self.may_mend && self.links.set(link.index, false, Some(need.mtu)).is_ok();
+            let command = format!("ip link set dev {name} mtu {}", need.mtu);
+            self.find(name, "mtu", what, || mended, Some(command));
+        }
+        if !link.up {
+            let mended = self.may_mend && self.links.set(link.index, true, None).is_ok();
+            let command = format!("ip link set dev {name} up");
+            self.find(name, "down", "it is down".to_owned(), || mended, Some(command));
+        }
+    }
+
+    /// What would change packets on their way in.
+    fn receiving(&mut self, link: &Link, need: Need) -> Result<(), DeviceError> {
+        let glue = "makes one packet of several";
+        self.offloads(&link.name, "glue", GLUE, glue)?;
+        if need.xdp {
+            self.offloads(&link.name, "tags", TAGS_IN, "keeps VLAN tags beside their packets")?;
+        }
+        let other_end = self.other_end(link);
+        if let Some(peer) = &other_end {
+            self.offloads(peer, "uncut", UNCUT, "hands over packets not yet cut up")?;
+            if need.xdp {
+                self.offloads(peer, "tags", TAGS_OUT, "keeps VLAN tags beside their packets")?;
+                self.offloads(peer, "checksums", CHECKSUMS, "hands over half-done checksums")?;
+            }
+        } else if is_veth(link) {
+            let what = "its other end is in another namespace, and may hand over packets not \
+                        yet cut up"
+                .to_owned();
+            let command = "ethtool -K PEER tso off gso off tx off txvlan off, in that namespace";
+            self.find(&link.name, "uncut", what, || false, Some(command.to_owned()));
+        }
+        self.host_stack(link);
+        Ok(())
+    }
+
+    /// What would lose packets on their way out.
+    fn sending(&mut self, link: &Link, need: Need) -> Result<(), DeviceError> {
+        let setting = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+        if link.master.is_some() && is_set(setting) {
+            let what = "the bridge it belongs to lets netfilter drop frames".to_owned();
+            let command = "sysctl -w net.bridge.bridge-nf-call-iptables=0".to_owned();
+            let mend = || fs::write(setting, "0").is_ok();
+            self.find(&link.name, "bridge-netfilter", what, mend, Some(command));
+        }
+        if !need.xdp || !is_veth(link) {
+            return Ok(());
+        }
+        // Frames that XDP redirects to a veth device are taken by the NAPI of its other
+        // end, which runs with GRO switched on, or with a program of its own.
+        let command = |peer: &str| format!("ethtool -K {peer} gro on");
+        let lost = "has no NAPI: redirected frames vanish, unless an XDP program is attached";
+        match self.other_end(link) {
+            Some(peer) => {
+                let tool = Ethtool::open(&peer).map_err(DeviceError::system(&peer, ASK))?;
+                let napi = tool.feature("rx-gro").map_err(DeviceError::system(&peer, ASK))?;
+                if !napi.is_some_and(|napi| napi.on) {
+                    let mend = || tool.set("rx-gro", true).unwrap_or(false);
+                    self.find(&peer, "napi", format!("it {lost}"), mend, Some(command(&peer)));
+                }
+            }
+            None => {
+                let what = format!("its other end is in another namespace, and perhaps {lost}");
+                let command = format!("{}, in that namespace", command("PEER"));
+                self.find(&link.name, "napi", what, || false, Some(command));
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of the other end of a veth pair, when it is in our namespace.
+    fn other_end(&mut self, link: &Link) -> Option<String> {
+        let peer = link.peer.filter(|_| is_veth(link))?;
+        self.links.numbered(peer).ok().flatten().map(|peer| peer.name)
+    }
+
+    /// Offloads that must be off.
+    fn offloads(
+        &mut self,
+        device: &str,
+        check: &'static str,
+        names: &[&str],
+        does: &str,
+    ) -> Result<(), DeviceError> {
+        let tool = match Ethtool::open(device) {
+            Ok(tool) => tool,
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(()),
+            Err(error) => return Err(DeviceError::system(device, ASK)(error)),
+        };
+        for &name in names {
+            let feature = tool.feature(name).map_err(DeviceError::system(device, ASK))?;
+            let Some(feature) = feature.filter(|feature| feature.on) else { continue };
+            let what = format!("{name} is on, which {does}");
+            let command = feature.changeable.then(|| format!("ethtool -K {device} {name} off"));
+            let mend = || tool.set(name, false).unwrap_or(false);
+            self.find(device, check, what, mend, command);
+        }
+        Ok(())
+    }
+
+    /// The host's own stack speaking on a tap.
+    fn host_stack(&mut self, link: &Link) {
+        let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", link.name);
+        if fs::read_to_string(&setting).is_ok_and(|value| value.trim() == "0") {
+            let what = "IPv6 is on: the host answers what it hears there".to_owned();
+            let command = format!("sysctl -w net.ipv6.conf.{}.disable_ipv6=1", link.name);
+            let mend = || fs::write(&setting, "1").is_ok();
+            self.find(&link.name, "ipv6", what, mend, Some(command));
+        }
+    }
+}
+
+const ASK: &str = "ask for its offloads";
+
+fn is_veth(link: &Link) -> bool {
+    link.kind.as_deref() == Some("veth")
+}
+
+fn is_set(setting: &str) -> bool {
+    fs::read_to_string(setting).is_ok_and(|value| value.trim() == "1")
+}
+
+/// The name of the device's driver.
+///
+/// # Errors
+/// The system's, also where the driver does not say.
+pub fn driver(device: &str) -> Result<String, DeviceError> {
+    let asked = Ethtool::open(device).and_then(|tool| tool.driver());
+    asked.map_err(DeviceError::system(device, "ask for its driver"))
+}
+
+/// Receive queues that are in use: as the driver says, else as the kernel does.
+///
+/// # Errors
+/// That there is no such device, or the system's error.
+pub fn receive_queues(device: &str) -> Result<u32, DeviceError> {
+    let asked: io::Result<u32> = Ethtool::open(device).and_then(|tool| tool.receive_queues());
+    match asked {
+        Ok(queues) if queues > 0 => Ok(queues),
+        _ => Ok(Link::named(device)?.rx_queues),
+    }
+}

@@ -1,0 +1,287 @@
+//! What the kernel says of a network device: name, number, address, state, counters.
+
+use std::io;
+
+use forebay_packet::MacAddress;
+
+use super::error::DeviceError;
+use super::netlink::{
+    IFINFO, Netlink, RTM_GETLINK, RTM_NEWLINK, attributes, i32_at, push_attribute, u16_at, u32_at,
+    u64_at,
+};
+
+/// Attributes of a link (linux/if_link.h).
+mod attribute {
+    pub(super) const ADDRESS: u16 = 1;
+    pub(super) const NAME: u16 = 3;
+    pub(super) const MTU: u16 = 4;
+    pub(super) const LINK: u16 = 5;
+    pub(super) const MASTER: u16 = 10;
+    pub(super) const INFO: u16 = 18;
+    pub(super) const STATS: u16 = 23;
+    pub(super) const TX_QUEUES: u16 = 31;
+    pub(super) const RX_QUEUES: u16 = 32;
+    pub(super) const CARRIER: u16 = 33;
+    pub(super) const LINK_NAMESPACE: u16 = 37;
+    /// Within `INFO`.
+    pub(super) const KIND: u16 = 1;
+}
+
+/// The most bytes of a device's name, without the zero behind it.
+const NAME_LEN: usize = 15;
+
+/// Hardware types (linux/if_arp.h).
+const ETHERNET: u16 = 1;
+const LOOPBACK: u16 = 772;
+
+/// Device flags (linux/if.h).
+const UP: u32 = 1;
+
+/// What the device counted of packets, of all its users (linux/if_link.h,
+/// `rtnl_link_stats64`). The three losses of reception do not overlap: errors are frames
+/// that came damaged, missed ones found no buffer in the device, dropped ones were given
+/// up later, by driver or kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Frames that came damaged.
+    pub rx_errors: u64,
+    /// Frames given up by driver or kernel.
+    pub rx_dropped: u64,
+    /// Packets given up on their way out.
+    pub tx_dropped: u64,
+    /// Frames for which the device had no buffer.
+    pub rx_missed: u64,
+}
+
+/// A network device as the kernel describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number in this namespace; a device deleted and made again has another.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// ARPHRD_ value of its hardware.
+    pub hardware: u16,
+    /// Whether it was set up.
+    pub up: bool,
+    /// Whether it has a carrier: a cable, a peer that is up.
+    pub carrier: bool,
+    /// The most bytes of a frame behind its Ethernet header, VLAN tag not counted.
+    pub mtu: u32,
+    /// Its address, if it has one of six bytes.
+    pub address: Option<MacAddress>,
+    /// The kind of a virtual device: `veth`, `bridge`, `tun`.
+    pub kind: Option<String>,
+    /// The bridge or bond it belongs to.
+    pub master: Option<u32>,
+    /// The device at its other end or below it, if that is in this namespace.
+    pub peer: Option<u32>,
+    /// Whether that device is in another namespace.
+    pub peer_elsewhere: bool,
+    /// Receive queues.
+    pub rx_queues: u32,
+    /// Transmit queues.
+    pub tx_queues: u32,
+    /// What it counted.
+    pub stats: LinkStats,
+}
+
+impl Link {
+    /// The device called `name`.
+    ///
+    /// # Errors
+    /// That there is none, or the system's error.
+    pub fn named(name: &str) -> Result<Self, DeviceError> {
+        Links::open(name)?.named(name)
+    }
+
+    /// Whether its packets are Ethernet frames.
+    #[must_use]
+    pub fn is_ethernet(&self) -> bool {
+        matches!(self.hardware, ETHERNET | LOOPBACK)
+    }
+
+    /// The device itself if its packets are Ethernet frames.
+    ///
+    /// # Errors
+    /// That they are not.
+    pub fn ethernet(self) -> Result<Self, DeviceError> {
+        if self.is_ethernet() {
+            return Ok(self);
+        }
+        Err(DeviceError::NotEthernet { device: self.name, hardware: self.hardware })
+    }
+
+    /// Whether packets can go through it now.
+    #[must_use]
+    pub fn works(&self) -> bool {
+        self.up && self.carrier
+    }
+
+    /// The link of a `RTM_NEWLINK` or `RTM_DELLINK` message.
+    pub(super) fn parse(message: &[u8]) -> Option<Self> {
+        let hardware = u16_at(message, 2)?;
+        let index = u32::try_from(i32_at(message, 4)?).ok()?;
+        let flags = u32_at(message, 8)?;
+        let mut link = Self {
+            index,
+            name: String::new(),
+            hardware,
+            up: flags & UP != 0,
+            carrier: false,
+            mtu: 0,
+            address: None,
+            kind: None,
+            master: None,
+            peer: None,
+            peer_elsewhere: false,
+            rx_queues: 1,
+            tx_queues: 1,
+            stats: LinkStats::default(),
+        };
+        for (kind, value) in attributes(message.get(IFINFO..)?) {
+            link.take(kind, value);
+        }
+        if link.peer_elsewhere {
+            link.peer = None;
+        }
+        (!link.name.is_empty()).then_some(link)
+    }
+
+    /// Takes one attribute over.
+    fn take(&mut self, kind: u16, value: &[u8]) {
+        let number = u32_at(value, 0);
+        match kind {
+            attribute::ADDRESS => self.address = value.try_into().ok().map(MacAddress),
+            attribute::NAME => self.name = text(value),
+            attribute::MTU => self.mtu = number.unwrap_or_default(),
+            attribute::LINK => self.peer = number.filter(|&peer| peer != 0 && peer != self.index),
+            attribute::MASTER => self.master = number,
+            attribute::INFO => {
+                let kind = attributes(value).find(|(kind, _)| *kind == attribute::KIND);
+                self.kind = kind.map(|(_, name)| text(name));
+            }
+            attribute::STATS => self.stats = LinkStats::parse(value).unwrap_or_default(),
+            attribute::TX_QUEUES => self.tx_queues = number.unwrap_or(1),
+            attribute::RX_QUEUES => self.rx_queues = number.unwrap_or(1),
+            attribute::CARRIER => self.carrier = value.first() == Some(&1),
+            attribute::LINK_NAMESPACE => self.peer_elsewhere = true,
+            _ => {}
+        }
+    }
+}
+
+impl LinkStats {
+    /// Positions of `rtnl_link_stats64`, each of eight bytes.
+    fn parse(value: &[u8]) -> Option<Self> {
+        let at = |field: usize| u64_at(value, field * 8);
+        Some(Self {
+            rx_packets: at(0)?,
+            tx_packets: at(1)?,
+            rx_errors: at(4)?,
+            rx_dropped: at(6)?,
+            tx_dropped: at(7)?,
+            rx_missed: at(15)?,
+        })
+    }
+}
+
+/// Text up to the first zero.
+fn text(value: &[u8]) -> String {
+    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
+    String::from_utf8_lossy(&value[..end]).into_owned()
+}
+
+/// A way to ask about links, of the namespace it was opened in.
+pub(crate) struct Links {
+    netlink: Netlink,
+}
+
+impl Links {
+    /// Opened on behalf of `device`.
+    pub(crate) fn open(device: &str) -> Result<Self, DeviceError> {
+        let netlink = Netlink::open(0).map_err(DeviceError::system(device, "ask about devices"))?;
+        Ok(Self { netlink })
+    }
+
+    /// The device called `name`.
+    pub(crate) fn named(&mut self, name: &str) -> Result<Link, DeviceError> {
+        let missing = || DeviceError::Missing { device: name.to_owned() };
+        if name.is_empty() || name.len() > NAME_LEN || name.contains(['\0', '/']) {
+            return Err(missing());
+        }
+        let mut request = vec![0; IFINFO];
+        push_attribute(&mut request, attribute::NAME, &[name.as_bytes(), b"\0"].concat());
+        self.ask(&request).map_err(DeviceError::system(name, "ask about it"))?.ok_or_else(missing)
+    }
+
+    /// The device of that number, if there still is one.
+    pub(crate) fn numbered(&mut self, index: u32) -> io::Result<Option<Link>> {
+        let mut request = vec![0; IFINFO];
+        request[4..8].copy_from_slice(&index.to_ne_bytes());
+        self.ask(&request)
+    }
+
+    fn ask(&mut self, request: &[u8]) -> io::Result<Option<Link>> {
+        match self.netlink.ask(RTM_GETLINK, request) {
+            Ok(answer) => Ok(answer.and_then(|message| Link::parse(&message))),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets a device up, and gives it an MTU if one is named.
+    pub(super) fn set(&mut self, index: u32, up: bool, mtu: Option<u32>) -> io::Result<()> {
+        let mut request = vec![0; IFINFO];
+        request[4..8].copy_from_slice(&index.to_ne_bytes());
+        if up {
+            request[8..12].copy_from_slice(&UP.to_ne_bytes());
+            request[12..16].copy_from_slice(&UP.to_ne_bytes());
+        }
+        if let Some(mtu) = mtu {
+            push_attribute(&mut request, attribute::MTU, &mtu.to_ne_bytes());
+        }
+        self.netlink.ask(RTM_NEWLINK, &request).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_device_is_there_and_others_are_not() {
+        let lo = Link::named("lo").unwrap().ethernet().unwrap();
+        assert_eq!((lo.name.as_str(), lo.hardware, lo.index), ("lo", LOOPBACK, 1));
+        assert_eq!(lo.address, Some(MacAddress([0; 6])));
+        assert!(lo.mtu > 0);
+        for missing in ["", "no-such-device", "a-name-that-is-too-long", "l\0o", "../lo"] {
+            let error = Link::named(missing).unwrap_err();
+            assert!(matches!(error, DeviceError::Missing { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_taken_apart() {
+        let mut message = vec![0; IFINFO];
+        message[2..4].copy_from_slice(&512_u16.to_ne_bytes());
+        message[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        message[8..12].copy_from_slice(&1_u32.to_ne_bytes());
+        push_attribute(&mut message, attribute::NAME, b"ppp0\0");
+        push_attribute(&mut message, attribute::LINK, &3_u32.to_ne_bytes());
+        push_attribute(&mut message, attribute::CARRIER, &[1]);
+        let link = Link::parse(&message).unwrap();
+        assert_eq!((link.index, link.peer, link.works()), (7, Some(3), true));
+        let error = link.ethernet().unwrap_err().to_string();
+        assert!(error.contains("ppp0 is no Ethernet device") && error.contains("512"), "{error}");
+        push_attribute(&mut message, attribute::LINK_NAMESPACE, &0_u32.to_ne_bytes());
+        assert_eq!(Link::parse(&message).unwrap().peer, None, "a number of another namespace");
+        for cut in 0..message.len() {
+            let _ = Link::parse(&message[..cut]);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The two ends of a ring in memory as ports.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, PacketMeta, Rewrite};
+
+use super::ring::{self, Meta, Reader, Writer, prefetch};
+use crate::error::Error;
+use crate::frame::{rewrite_of, write_frame};
+use crate::port::{Received, Rx, RxCounters, Tx, TxCounters};
+
+/// What a sender does when the ring is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The packet is lost.
+    Lose,
+    /// It waits for the reader, so long for each batch, and then the packet is lost.
+    Wait(Duration),
+}
+
+/// How a ring is made.
+#[derive(Clone, Debug)]
+pub struct RingOptions {
+    /// Slots, a power of two.
+    pub slots: usize,
+    /// The longest packet, in bytes.
+    pub max_len: usize,
+    /// What a sender does when all slots are taken.
+    pub when_full: WhenFull,
+    /// The interface that received packets are of; its clock counts nanoseconds.
+    pub name: String,
+}
+
+impl Default for RingOptions {
+    fn default() -> Self {
+        Self { slots: 4096, max_len: 2048, when_full: WhenFull::Lose, name: "mem".to_owned() }
+    }
+}
+
+/// The two ends of a new ring.
+///
+/// # Errors
+/// That there cannot be such a ring, or the system's error.
+pub fn ring(options: &RingOptions) -> Result<(RingTx, RingRx), Error> {
+    let (writer, reader) = ring::new(options.slots, options.max_len)
+        .map_err(|source| Error::Create { file: options.name.clone(), source })?;
+    let interface = Interface {
+        snap_len: 0,
+        clock: Clock::NANOS,
+        name: Some(options.name.clone()),
+        ..Interface::default()
+    };
+    let tx = RingTx {
+        writer,
+        when_full: options.when_full,
+        packets: 0,
+        bytes: 0,
+        ring_full: 0,
+        too_long: 0,
+        no_reader: 0,
+        patience_ends: None,
+    };
+    let interfaces = Arc::new(vec![interface]);
+    Ok((tx, RingRx { reader, interfaces, counters: RxCounters::default() }))
+}
+
+/// The end of a ring that packets are sent to.
+///
+/// Losses are `ring_full`, `too_long` for a slot, and `no_reader` once the other end was
+/// dropped. Held are packets that were not received, or whose batch lives.
+pub struct RingTx {
+    writer: Writer,
+    when_full: WhenFull,
+    /// Packets that went into the ring, and their bytes.
+    packets: u64,
+    bytes: u64,
+    ring_full: u64,
+    too_long: u64,
+    no_reader: u64,
+    /// When the waiting of one batch ends, once it began.
+    patience_ends: Option<Instant>,
+}
+
+/// Packets by which the first lines of a packet are fetched before it is copied.
+const AHEAD: usize = 16;
+
+/// Packets after which those in the ring are published.
+const PUBLISH: usize = 64;
+
+impl RingTx {
+    /// Copies packet `i` into the next slot.
+    #[inline]
+    fn put(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) {
+        let packet = batch.packet(i);
+        let Some(slot) = self.writer.slot() else {
+            self.put_when_full(batch, i, rewrite);
+            return;
+        };
+        let Some(len) = write_frame(rewrite, packet, slot) else {
+            self.too_long += 1;
+            return;
+        };
+        let clock = batch.interface(i).clock;
+        let ticks = batch.ticks(i);
+        // Packets from before the epoch are set to it: a ring's clock knows none.
+        let nanos = if clock == Clock::NANOS { ticks } else { batch.nanos(i).max(0) as u64 };
+        // What is pushed is on the wire, too; what is sliced off was.
+        let wire_len = batch.wire_len(i).max(len as u32);
+        self.writer.fill(Meta { cap_len: len as u32, wire_len, ticks: nanos });
+        self.packets += 1;
+        self.bytes += len as u64;
+    }
+
+    /// Waits for a slot if that was asked for.
+    #[cold]
+    fn put_when_full(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) {
+        self.writer.publish();
+        if self.writer.is_abandoned() {
+            self.no_reader += 1;
+            return;
+        }
+        let WhenFull::Wait(most) = self.when_full else {
+            self.ring_full += 1;
+            return;
+        };
+        let end = *self.patience_ends.get_or_insert_with(|| Instant::now() + most);
+        while Instant::now() < end && !self.writer.is_abandoned() {
+            if self.writer.slot().is_some() {
+                return self.put(batch, i, rewrite);
+            }
+            std::thread::yield_now();
+        }
+        self.ring_full += 1;
+    }
+}
+
+impl Tx for RingTx {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+        let which = batch.live().and(which);
+        self.patience_ends = None;
+        let mut ahead = which.iter();
+        for i in ahead.by_ref().take(AHEAD) {
+            prefetch(batch.packet(i));
+        }
+        for (sent, i) in which.iter().enumerate() {
+            if let Some(next) = ahead.next() {
+                prefetch(batch.packet(next));
+            }
+            self.put(batch, i, rewrite_of(batch, i, rewrites));
+            if sent % PUBLISH == PUBLISH - 1 {
+                self.writer.publish();
+            }
+        }
+        self.writer.publish();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<TxCounters, Error> {
+        let held = self.writer.held();
+        Ok(TxCounters {
+            packets: self.packets - held,
+            bytes: self.bytes,
+            losses: vec![
+                ("ring_full", self.ring_full),
+                ("too_long", self.too_long),
+                ("no_reader", self.no_reader),
+            ],
+            held,
+        })
+    }
+}
+
+/// The end of a ring that packets are received from.
+pub struct RingRx {
+    reader: Reader,
+    interfaces: Arc<Vec<Interface>>,
+    counters: RxCounters,
+}
+
+impl Rx for RingRx {
+    fn receive(&mut self) -> Result<Received, Error> {
+        // Asked before, so that what was sent last is not missed.
+        let ending = self.reader.is_ending();
+        let Some(run) = self.reader.take(BATCH) else {
+            return Ok(if ending { Received::End } else { Received::Idle });
+        };
+        let region = Arc::clone(self.reader.region());
+        let mut batch = Batch::new(region, Arc::clone(&self.interfaces));
+        for (offset, Meta { cap_len, wire_len, ticks }) in run.packets() {
+            // A run is no longer than a batch.
+            let _ = batch.push(PacketMeta { offset, cap_len, wire_len, ticks, interface: 0 });
+            self.counters.bytes += u64::from(wire_len);
+        }
+        self.counters.packets += batch.len() as u64;
+        batch.set_lease(Arc::new(run));
+        Ok(Received::Batch(batch))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.reader.descriptor())
+    }
+
+    fn counters(&mut self) -> Result<RxCounters, Error> {
+        Ok(self.counters.clone())
+    }
+}

@@ -1,0 +1,45 @@
+//! The system calls that make a TAP device of an open `/dev/net/tun`.
+#![allow(unsafe_code, reason = "ioctls that take a structure, and numbers, by address")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Bytes of an `ifreq`.
+const REQUEST: usize = 40;
+
+/// Has the open file be a queue of the TAP device called `name`, which is made if there is
+/// none; with `%d` in the name the kernel chooses a number. Gives the device's name.
+pub(super) fn attach(fd: BorrowedFd<'_>, name: &str, multi_queue: bool) -> io::Result<String> {
+    let mut request = [0_u8; REQUEST];
+    let place = request.get_mut(..name.len()).filter(|place| place.len() < libc::IFNAMSIZ);
+    place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(name.as_bytes());
+    let queues = if multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
+    let flags = (libc::IFF_TAP | libc::IFF_NO_PI | queues) as u16;
+    request[libc::IFNAMSIZ..libc::IFNAMSIZ + 2].copy_from_slice(&flags.to_ne_bytes());
+    // SAFETY: the request has the size of an `ifreq`, whose name ends in zeros; the kernel
+    // reads and writes no more than that.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF as _, request.as_mut_ptr()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let name = request[..libc::IFNAMSIZ].split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Has the device stay when its last file is closed, or not.
+pub(super) fn set_persistent(fd: BorrowedFd<'_>, persistent: bool) -> io::Result<()> {
+    let persistent = libc::c_ulong::from(persistent);
+    // SAFETY: the argument is a number, not an address.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETPERSIST as _, persistent) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Has a BPF program, of the type of socket filters, choose the queue of each frame that
+/// the host sends.
+pub(super) fn set_steering(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_raw_fd();
+    // SAFETY: the kernel reads one `int` at the address.
+    let result =
+        unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETSTEERINGEBPF as _, &raw const program) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
