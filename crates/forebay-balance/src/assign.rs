@@ -128,7 +128,8 @@ impl Assignment {
     }
 }
 
-fn check(sensors: &[Sensor]) -> Result<(), AssignmentError> {
+/// Whether sensors can be assigned to at all.
+pub(crate) fn check(sensors: &[Sensor]) -> Result<(), AssignmentError> {
     if sensors.is_empty() {
         return Err(AssignmentError::NoSensors);
     }

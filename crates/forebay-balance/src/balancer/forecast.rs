@@ -1,0 +1,274 @@
+//! What a bucket's load will be when a move takes effect.
+//!
+//! A move of a bucket moves the flows that begin after it. Where flows last, the load
+//! that a bucket will have is the one it has; where they are short, the bucket that is
+//! loaded now is no likelier to be loaded then than any other, and to move it moves an
+//! average bucket. Whoever takes one for the other chases noise, or moves empty
+//! buckets and wonders. So what becomes of loads is measured: buckets are put into
+//! classes by their load, a class a power of two, and by the number of their live flows,
+//! and after [`HORIZON`] readings the loads of each class are compared with what they
+//! were: the regression of later on earlier load, without the assumption that it is a
+//! line. A class of few buckets leans on the line through all of them. The flows must be
+//! part of it because moves are chosen by them too: among buckets of one load, those
+//! whose flows have just ended are the cheapest and will have the least.
+//!
+//! Before the first comparison every bucket is forecast the mean: right where flows
+//! are short, and where they last it costs the time until then.
+
+use super::load::{Dimension, Load};
+
+/// Readings between an observation and its comparison.
+pub const HORIZON: u32 = 4;
+
+/// Classes: one for no load, then powers of two around the mean load.
+const CLASSES: usize = 48;
+
+/// The class of the mean load.
+const MEAN_CLASS: i32 = 16;
+
+/// Classes by live flows: none, one, and powers of two.
+const FLOW_CLASSES: usize = 6;
+
+/// Buckets of its own that a class needs to count for as much as the line does.
+const LEANING: f64 = 8.0;
+
+/// The least forecast, as a share of the mean.
+const LEAST: f64 = 1e-6;
+
+/// What stays of earlier comparisons at each new one.
+const MEMORY: f64 = 0.5;
+
+/// Sums over the buckets of a class: their number, their load as a share of the mean, and
+/// what that became.
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    buckets: f64,
+    before: f64,
+    after: f64,
+}
+
+/// The regression in one dimension.
+#[derive(Clone, Debug)]
+struct Regression {
+    classes: [[Class; FLOW_CLASSES]; CLASSES],
+    /// Sums of squares and of products of deviations from the mean.
+    squares: f64,
+    products: f64,
+}
+
+impl Regression {
+    fn new() -> Self {
+        let classes = [[Class::default(); FLOW_CLASSES]; CLASSES];
+        Self { classes, squares: 0.0, products: 0.0 }
+    }
+
+    fn forget(&mut self) {
+        for class in self.classes.as_flattened_mut() {
+            class.buckets *= MEMORY;
+            class.before *= MEMORY;
+            class.after *= MEMORY;
+        }
+        self.squares *= MEMORY;
+        self.products *= MEMORY;
+    }
+
+    /// A load that was `before` has become `after`, both in shares of the mean.
+    fn learn(&mut self, before: f64, flows: f64, after: f64) {
+        let class = &mut self.classes[class_of(before)][flow_class_of(flows)];
+        class.buckets += 1.0;
+        class.before += before;
+        class.after += after;
+        self.squares += (before - 1.0) * (before - 1.0);
+        self.products += (before - 1.0) * (after - 1.0);
+    }
+
+    /// What a load will become, in shares of the mean.
+    fn forecast(&self, now: f64, flows: f64) -> f64 {
+        let slope = if self.squares > 0.0 { self.products / self.squares } else { 0.0 };
+        let line = 1.0 + slope.clamp(0.0, 1.0) * (now - 1.0);
+        let class = &self.classes[class_of(now)][flow_class_of(flows)];
+        if class.buckets == 0.0 {
+            return line;
+        }
+        let own = if class.before > 0.0 {
+            now * class.after / class.before
+        } else {
+            class.after / class.buckets
+        };
+        let trust = class.buckets / (class.buckets + LEANING);
+        trust * own + (1.0 - trust) * line
+    }
+}
+
+fn class_of(share: f64) -> usize {
+    if share <= 0.0 {
+        return 0;
+    }
+    (share.log2().floor() as i32 + MEAN_CLASS).clamp(1, CLASSES as i32 - 1) as usize
+}
+
+fn flow_class_of(flows: f64) -> usize {
+    if flows < 0.5 { 0 } else { (flows.log2().round() as usize + 1).min(FLOW_CLASSES - 1) }
+}
+
+/// Learns what becomes of loads, and forecasts them.
+#[derive(Clone, Debug)]
+pub struct Forecast {
+    regressions: [Regression; 2],
+    /// Earlier loads to compare with, in shares of the mean, and live flows.
+    reference: Vec<(Load, f64)>,
+    age: u32,
+}
+
+impl Default for Forecast {
+    fn default() -> Self {
+        Self { regressions: [Regression::new(), Regression::new()], reference: Vec::new(), age: 0 }
+    }
+}
+
+impl Forecast {
+    /// Learns from the loads and live flows of a reading; to be called at each.
+    pub fn learn(&mut self, loads: &[Load], flows: &[f64]) {
+        self.age += 1;
+        if self.reference.len() == loads.len() && self.age < HORIZON {
+            return;
+        }
+        let shares = shares(loads);
+        if self.reference.len() == shares.len() {
+            for (dimension, regression) in Dimension::ALL.into_iter().zip(&mut self.regressions) {
+                regression.forget();
+                for ((before, flows), after) in self.reference.iter().zip(&shares) {
+                    regression.learn(before[dimension], *flows, after[dimension]);
+                }
+            }
+        }
+        self.reference = shares.into_iter().zip(flows.iter().copied()).collect();
+        self.age = 0;
+    }
+
+    /// What the loads will become. They add up to what they are now, and none is
+    /// less than nearly nothing, so that buckets count where there is no traffic.
+    #[must_use]
+    pub fn forecast(&self, loads: &[Load], flows: &[f64]) -> Vec<Load> {
+        let one = |(share, flows): (Load, &f64)| {
+            let [packets, bits] = &self.regressions;
+            Load {
+                packets: packets.forecast(share.packets, *flows).max(LEAST),
+                bits: bits.forecast(share.bits, *flows).max(LEAST),
+            }
+        };
+        let mut later: Vec<Load> = shares(loads).into_iter().zip(flows).map(one).collect();
+        let (now, sum) = (total(loads), total(&later));
+        let factor = Load::from_fn(|d| now[d].max(1.0) / sum[d]);
+        for load in &mut later {
+            *load = Load::from_fn(|d| load[d] * factor[d]);
+        }
+        later
+    }
+}
+
+/// The sum of loads.
+pub(super) fn total(loads: &[Load]) -> Load {
+    loads.iter().fold(Load::NONE, |sum, &load| sum + load)
+}
+
+fn shares(loads: &[Load]) -> Vec<Load> {
+    let sum = total(loads);
+    let per_mean = Load::from_fn(|d| if sum[d] > 0.0 { loads.len() as f64 / sum[d] } else { 0.0 });
+    loads.iter().map(|load| Load::from_fn(|d| load[d] * per_mean[d])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assign::BUCKETS;
+    use forebay_packet::{HashKey, siphash13};
+
+    /// A hash as a number from 0 to below 1.
+    fn uniform(seed: u64, i: usize) -> f64 {
+        (siphash13(&HashKey([seed, 1]), &[i as u64]) >> 12) as f64 / (1_u64 << 52) as f64
+    }
+
+    fn load(packets: f64) -> Load {
+        Load { packets, bits: packets * 4000.0 }
+    }
+
+    /// Heavy-tailed loads of one bucket in ten.
+    fn sparse(seed: u64) -> Vec<Load> {
+        let one = |i| if uniform(seed, i) < 0.1 { 1.0 / (0.01 + uniform(!seed, i)) } else { 0.0 };
+        (0..BUCKETS).map(|i| load(one(i))).collect()
+    }
+
+    fn flows(loads: &[Load]) -> Vec<f64> {
+        loads.iter().map(|load| if load.packets > 0.0 { 1.0 } else { 0.0 }).collect()
+    }
+
+    fn learned(rounds: u64, loads: impl Fn(u64) -> Vec<Load>) -> Forecast {
+        let mut forecast = Forecast::default();
+        for round in 0..rounds * u64::from(HORIZON) + 1 {
+            let loads = loads(round);
+            forecast.learn(&loads, &flows(&loads));
+        }
+        forecast
+    }
+
+    #[test]
+    fn lasting_loads_are_forecast_as_they_are() {
+        let loads = sparse(3);
+        let later = learned(2, |_| sparse(3)).forecast(&loads, &flows(&loads));
+        for (now, later) in loads.iter().zip(&later) {
+            assert!(
+                (now.packets - later.packets).abs() <= 0.02 * now.packets.max(0.1),
+                "{now:?} {later:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn passing_loads_are_forecast_the_mean() {
+        let now = sparse(1000);
+        let later = learned(4, sparse).forecast(&now, &flows(&now));
+        let mean = total(&now).packets / BUCKETS as f64;
+        let idle: Vec<f64> = now
+            .iter()
+            .zip(&later)
+            .filter(|(n, _)| n.packets == 0.0)
+            .map(|(_, l)| l.packets)
+            .collect();
+        let idle_mean = idle.iter().sum::<f64>() / idle.len() as f64;
+        assert!((0.9..1.1).contains(&(idle_mean / mean)), "{}", idle_mean / mean);
+        let heaviest = now.iter().zip(&later).max_by(|a, b| a.0.packets.total_cmp(&b.0.packets));
+        let (heaviest, its_later) = heaviest.unwrap();
+        assert!(its_later.packets < 0.1 * heaviest.packets, "{heaviest:?} {its_later:?}");
+    }
+
+    #[test]
+    fn a_mixture_of_both_is_told_apart_by_load() {
+        // A hundred buckets with lasting loads far above the others, which pass.
+        let loads = |round| {
+            let mut loads = sparse(round);
+            for bucket in &mut loads[..100] {
+                *bucket = load(1_000.0);
+            }
+            loads
+        };
+        let now = loads(77);
+        let later = learned(4, loads).forecast(&now, &flows(&now));
+        assert!((900.0..1_100.0).contains(&later[5].packets), "{:?}", later[5]);
+        let mean = total(&now[100..]).packets / (BUCKETS - 100) as f64;
+        let sum = total(&later[100..]).packets / (BUCKETS - 100) as f64;
+        assert!((0.9..1.1).contains(&(sum / mean)));
+        let idle = (100..BUCKETS).find(|&i| now[i].packets == 0.0).unwrap();
+        assert!(
+            (0.6..1.4).contains(&(later[idle].packets / mean)),
+            "{}",
+            later[idle].packets / mean
+        );
+    }
+
+    #[test]
+    fn without_traffic_buckets_still_count_and_all_alike() {
+        let later = Forecast::default().forecast(&vec![Load::NONE; BUCKETS], &vec![0.0; BUCKETS]);
+        assert!(later[0].packets > 0.0 && later.iter().all(|load| *load == later[0]));
+    }
+}

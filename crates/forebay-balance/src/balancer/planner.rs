@@ -1,0 +1,251 @@
+//! One interval's choice of moves.
+
+use super::Balancer;
+use super::load::Load;
+use super::targets::Standing;
+use super::{PlannedMove, View};
+use crate::table::Phase;
+
+/// Buckets that fit nowhere in a row before it is taken that none does.
+const TRIES: usize = 64;
+
+/// The loads as they would be after the moves chosen so far.
+pub(super) struct Planner<'a> {
+    balancer: &'a Balancer,
+    view: &'a View<'a>,
+    targets: &'a [Load],
+    expected: Vec<Load>,
+    /// What each sensor may still gain in this interval.
+    allowance: Vec<Load>,
+    keys: f64,
+    most: usize,
+    moves: Vec<PlannedMove>,
+}
+
+impl<'a> Planner<'a> {
+    pub fn new(
+        balancer: &'a Balancer,
+        view: &'a View<'a>,
+        targets: &'a [Load],
+        expected: Vec<Load>,
+    ) -> Self {
+        let unlimited = Load { packets: f64::INFINITY, bits: f64::INFINITY };
+        let allowance = |(&target, &warming): (&Load, &bool)| {
+            if warming { target * balancer.settings.ramp } else { unlimited }
+        };
+        Self {
+            balancer,
+            view,
+            targets,
+            expected,
+            allowance: targets.iter().zip(&balancer.warming).map(allowance).collect(),
+            keys: view.keys,
+            most: view.moves.min(balancer.settings.moves_per_interval),
+            moves: Vec::new(),
+        }
+    }
+
+    /// The moves chosen, and what each sensor would carry after them.
+    pub fn finish(self) -> (Vec<PlannedMove>, Vec<Load>) {
+        (self.moves, self.expected)
+    }
+
+    /// Chooses moves: off sensors that drain, then off those that are too far over their
+    /// target, the farthest first. Where one is too far below its target, all that are
+    /// over theirs give.
+    pub fn plan(&mut self) {
+        let hysteresis = self.balancer.settings.hysteresis;
+        let sensors = self.view.sensors;
+        let having = |standing| -> Vec<usize> {
+            (0..sensors.len()).filter(|&i| sensors[i].standing == standing).collect()
+        };
+        let (draining, up) = (having(Standing::Draining), having(Standing::Up));
+        let any_below = up.iter().any(|&i| self.fullness(i) < 1.0 - hysteresis);
+        let trigger = 1.0 + if any_below { hysteresis / 5.0 } else { hysteresis };
+        let mut over: Vec<usize> = up.into_iter().filter(|&i| self.fullness(i) > trigger).collect();
+        over.sort_by(|&a, &b| self.fullness(b).total_cmp(&self.fullness(a)));
+        if draining.is_empty() && over.is_empty() {
+            return;
+        }
+        let mut buckets: Vec<Vec<u16>> = vec![Vec::new(); self.view.sensors.len()];
+        for (bucket, entry) in (0..=u16::MAX).zip(self.view.entries) {
+            if let Some(list) = buckets.get_mut(usize::from(entry.destination())) {
+                list.push(bucket);
+            }
+        }
+        for sensor in draining {
+            self.drain(sensor, &buckets[sensor]);
+        }
+        for sensor in over {
+            self.shed(sensor, &buckets[sensor]);
+        }
+    }
+
+    fn fullness(&self, sensor: usize) -> f64 {
+        self.expected[sensor].share_of(self.targets[sensor])
+    }
+
+    fn later(&self, bucket: u16) -> Load {
+        self.balancer.later[usize::from(bucket)]
+    }
+
+    /// The buckets of a list that may move, with their live flows, cheapest first.
+    fn cheapest_first(&self, buckets: &[u16], whole: Load, urgent: bool) -> Vec<(u16, f64)> {
+        let may_move = |&bucket: &u16| {
+            let is_cool = self.balancer.cool_from[usize::from(bucket)] <= self.balancer.interval;
+            urgent
+                || is_cool
+                    && !self.balancer.oversize.contains_key(&bucket)
+                    && (self.view.is_movable)(bucket)
+        };
+        let mut order: Vec<(f64, f64, u16, f64)> = buckets
+            .iter()
+            .copied()
+            .filter(may_move)
+            .map(|bucket| {
+                let flows = self.view.flows[usize::from(bucket)];
+                let size = self.later(bucket).share_of(whole);
+                (flows / size, -size, bucket, flows)
+            })
+            .collect();
+        // Buckets that are equal otherwise in an order that has nothing to do with
+        // their numbers: neighbours may have been given out together.
+        let shuffled = |bucket: u16| bucket.wrapping_mul(0x9e37).rotate_left(7);
+        order.sort_unstable_by(|a, b| {
+            let by_cost = a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
+            by_cost.then_with(|| shuffled(a.2).cmp(&shuffled(b.2)))
+        });
+        order.into_iter().map(|(_, _, bucket, flows)| (bucket, flows)).collect()
+    }
+
+    fn drain(&mut self, sensor: usize, buckets: &[u16]) {
+        let whole = super::total(&self.balancer.later);
+        for (bucket, flows) in self.cheapest_first(buckets, whole, true) {
+            if !self.has_room(flows) {
+                continue;
+            }
+            let Some((to, _)) = self.emptiest(sensor, self.later(bucket)) else { return };
+            self.choose(bucket, flows, sensor, to);
+        }
+    }
+
+    fn shed(&mut self, sensor: usize, buckets: &[u16]) {
+        let hysteresis = self.balancer.settings.hysteresis;
+        let target = self.targets[sensor];
+        let candidates = self.cheapest_first(buckets, target, false);
+        let dimension = self.expected[sensor].critical(target);
+        let (before, mut misses) = (self.moves.len(), 0);
+        for &(bucket, flows) in &candidates {
+            let excess = self.expected[sensor][dimension] - target[dimension];
+            if excess <= 0.0 || misses >= TRIES {
+                break;
+            }
+            let load = self.later(bucket);
+            if load[dimension] > excess + hysteresis / 2.0 * target[dimension]
+                || !self.has_room(flows)
+            {
+                continue;
+            }
+            match self.emptiest(sensor, load) {
+                Some((to, fullness)) if fullness <= 1.0 + hysteresis / 2.0 => {
+                    self.choose(bucket, flows, sensor, to);
+                    misses = 0;
+                }
+                _ => misses += 1,
+            }
+        }
+        if self.moves.len() == before {
+            self.shed_one(sensor, &candidates);
+        }
+    }
+
+    /// Takes the one bucket whose move makes the fuller of both sensors least full, if that is
+    /// a gain: all buckets were too big to move without overshooting.
+    fn shed_one(&mut self, sensor: usize, candidates: &[(u16, f64)]) {
+        let mut best = self.fullness(sensor) - self.balancer.settings.hysteresis;
+        let mut choice = None;
+        for &(bucket, flows) in candidates {
+            let load = self.later(bucket);
+            let left = (self.expected[sensor] - load).share_of(self.targets[sensor]);
+            let Some((to, fullness)) = self.emptiest(sensor, load) else { return };
+            if left.max(fullness) < best && self.has_room(flows) {
+                best = left.max(fullness);
+                choice = Some((bucket, flows, to));
+            }
+        }
+        if let Some((bucket, flows, to)) = choice {
+            self.choose(bucket, flows, sensor, to);
+        }
+    }
+
+    fn has_room(&self, flows: f64) -> bool {
+        self.moves.len() < self.most && flows <= self.keys
+    }
+
+    /// The sensor that would be the least full with `load` more, and how full.
+    fn emptiest(&self, except: usize, load: Load) -> Option<(usize, f64)> {
+        let may_take = |&i: &usize| {
+            i != except
+                && self.view.sensors[i].standing == Standing::Up
+                && load.packets <= self.allowance[i].packets
+                && load.bits <= self.allowance[i].bits
+        };
+        (0..self.view.sensors.len())
+            .filter(may_take)
+            .map(|i| (i, (self.expected[i] + load).share_of(self.targets[i])))
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    fn choose(&mut self, bucket: u16, flows: f64, from: usize, to: usize) {
+        let load = self.later(bucket);
+        self.expected[from] -= load;
+        self.expected[to] += load;
+        self.allowance[to] -= load;
+        self.keys -= flows;
+        self.moves.push(PlannedMove { bucket, to: to as u16, emergency: false });
+    }
+}
+
+/// Chooses moves that tear flows until `sensor` carries its target: those that tear
+/// the fewest flows for the load.
+pub(super) fn tear(
+    view: &View<'_>,
+    targets: &[Load],
+    measured: &mut [Load],
+    sensor: usize,
+    moves: &mut Vec<PlannedMove>,
+) {
+    let is_there = |bucket: u16| {
+        let entry = view.entries[usize::from(bucket)];
+        let stays = matches!(entry.phase(), Phase::Turning | Phase::Moving)
+            && usize::from(entry.from()) == sensor;
+        stays || usize::from(entry.default_sensor()) == sensor
+    };
+    let load = |bucket: u16| view.loads[usize::from(bucket)];
+    let flows = |bucket: u16| view.flows[usize::from(bucket)];
+    let mut order: Vec<(f64, u16)> = (0..=u16::MAX)
+        .filter(|&bucket| is_there(bucket) && load(bucket) != Load::NONE)
+        .map(|bucket| (flows(bucket) / load(bucket).share_of(targets[sensor]), bucket))
+        .collect();
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    for (_, bucket) in order {
+        if measured[sensor].share_of(targets[sensor]) <= 1.0 {
+            return;
+        }
+        let load = load(bucket);
+        let fits = |&i: &usize| {
+            i != sensor
+                && view.sensors[i].standing == Standing::Up
+                && (measured[i] + load).share_of(targets[i]) <= 1.0
+        };
+        let fullness = |i: usize| (measured[i] + load).share_of(targets[i]);
+        let to = (0..view.sensors.len())
+            .filter(fits)
+            .min_by(|&a, &b| fullness(a).total_cmp(&fullness(b)));
+        if let Some(to) = to {
+            measured[sensor] -= load;
+            measured[to] += load;
+            moves.push(PlannedMove { bucket, to: to as u16, emergency: true });
+        }
+    }
+}

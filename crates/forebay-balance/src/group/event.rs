@@ -1,0 +1,193 @@
+//! What happens in a group, for logs and counters.
+//!
+//! Conditions that last are told when they begin and when they end.
+
+use std::collections::HashMap;
+
+use forebay_packet::FlowKey;
+
+use crate::balancer::load::Load;
+use crate::balancer::targets::{HEADROOM, SensorShare, Standing};
+use crate::balancer::{Outlook, Oversize, Plan};
+use crate::counters::Flows;
+use crate::health::Transition;
+use crate::moves::{Mover, Plane};
+use crate::watch::MAX_WATCHED;
+
+/// Intervals that a sensor must be over what moves can do before it is told.
+const BOUND_AFTER: u32 = 6;
+
+/// How far over its target a sensor is that needs telling.
+const BOUND_OVER: f64 = 1.1;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// What is known of a sensor's health says otherwise now. Moves and buckets follow with
+    /// [`Event::Died`], or when nothing is left of an earlier death.
+    Standing {
+        /// Index of the sensor.
+        sensor: u16,
+        /// From what to what, and why.
+        transition: Transition,
+    },
+    /// All that a sensor had is with others now.
+    Died {
+        /// Index of the sensor.
+        sensor: u16,
+        /// How many buckets it had.
+        buckets: usize,
+        /// About how many live flows it had.
+        broken: u64,
+        /// Whether there may be many more: some bucket had more than can be counted.
+        or_more: bool,
+    },
+    /// A draining sensor has nothing left.
+    Drained {
+        /// Index of the sensor.
+        sensor: u16,
+    },
+    /// A move was cancelled, because there was no room to record a key of the bucket.
+    Cancelled {
+        /// The bucket.
+        bucket: u16,
+    },
+    /// An emergency move has torn flows.
+    Torn {
+        /// The bucket.
+        bucket: u16,
+        /// Index of its new sensor.
+        to: u16,
+        /// How many flows.
+        flows: Flows,
+    },
+    /// A bucket is too big for any sensor.
+    Oversize {
+        /// Which, and how big.
+        oversize: Oversize,
+        /// The flow with most of its bytes, if one has been seen.
+        key: Option<FlowKey>,
+    },
+    /// A bucket is not too big any more.
+    OversizeOver {
+        /// The bucket.
+        bucket: u16,
+    },
+    /// A sensor carries more than it should, and moves cannot help: its flows last.
+    Bound {
+        /// Index of the sensor.
+        sensor: u16,
+        /// What it carries, and what it should.
+        outlook: Outlook,
+    },
+    /// A sensor is not bound any more.
+    BoundOver {
+        /// Index of the sensor.
+        sensor: u16,
+    },
+    /// The load is more than all sensors' limits together.
+    Overload {
+        /// The load.
+        load: Load,
+        /// The limits together; infinite where a sensor has none.
+        limit: Load,
+    },
+    /// The limits are enough again.
+    OverloadOver,
+}
+
+/// The conditions that last.
+#[derive(Debug, Default)]
+pub(super) struct Onsets {
+    /// Buckets that are too big, and whether that was told.
+    oversize: HashMap<u16, bool>,
+    /// Intervals that sensors were over.
+    bound: HashMap<u16, u32>,
+    is_overloaded: bool,
+}
+
+impl Onsets {
+    /// Tells what has begun and ended with the last interval.
+    pub fn note<P: Plane>(
+        &mut self,
+        plan: &Plan,
+        sensors: &[SensorShare],
+        mover: &mut Mover<P>,
+        events: &mut Vec<Event>,
+    ) {
+        self.note_oversize(&plan.oversize, mover, events);
+        self.note_bound(&plan.outlook, sensors, events);
+        self.note_overload(&plan.outlook, sensors, events);
+    }
+
+    /// A bucket that is too big is watched for an interval, so that its flow can be named.
+    fn note_oversize<P: Plane>(
+        &mut self,
+        now: &[Oversize],
+        mover: &mut Mover<P>,
+        events: &mut Vec<Event>,
+    ) {
+        let is_now = |bucket| now.iter().any(|oversize| oversize.bucket == bucket);
+        let over: Vec<u16> = self.oversize.keys().copied().filter(|&b| !is_now(b)).collect();
+        for bucket in over {
+            mover.watch(bucket, false);
+            if self.oversize.remove(&bucket) == Some(true) {
+                events.push(Event::OversizeOver { bucket });
+            }
+        }
+        for &oversize in now {
+            let bucket = oversize.bucket;
+            match self.oversize.get(&bucket) {
+                None if self.oversize.len() < MAX_WATCHED => {
+                    self.oversize.insert(bucket, false);
+                    mover.watch(bucket, true);
+                }
+                Some(false) => {
+                    self.oversize.insert(bucket, true);
+                    let key = mover.plane().leader(bucket).map(|leader| leader.key);
+                    events.push(Event::Oversize { oversize, key });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn note_bound(
+        &mut self,
+        outlook: &[Outlook],
+        sensors: &[SensorShare],
+        events: &mut Vec<Event>,
+    ) {
+        for ((sensor, outlook), share) in (0..).zip(outlook).zip(sensors) {
+            let over = outlook.measured.share_of(outlook.target);
+            let lasts = outlook.lasting.share_of(outlook.target) > BOUND_OVER - 1.0;
+            let times = self.bound.get(&sensor).copied().unwrap_or(0);
+            if share.standing == Standing::Up && lasts && over > BOUND_OVER {
+                self.bound.insert(sensor, times.saturating_add(1));
+                if times + 1 == BOUND_AFTER {
+                    events.push(Event::Bound { sensor, outlook: *outlook });
+                }
+            } else if self.bound.remove(&sensor).is_some_and(|times| times >= BOUND_AFTER) {
+                events.push(Event::BoundOver { sensor });
+            }
+        }
+    }
+
+    fn note_overload(
+        &mut self,
+        outlook: &[Outlook],
+        sensors: &[SensorShare],
+        events: &mut Vec<Event>,
+    ) {
+        let up = || sensors.iter().filter(|sensor| sensor.standing == Standing::Up);
+        let limit = up().fold(Load::NONE, |sum, sensor| sum + sensor.limit());
+        let load = outlook.iter().fold(Load::NONE, |sum, outlook| sum + outlook.measured);
+        let is_over = up().count() > 0 && load.share_of(limit * HEADROOM) > 1.0;
+        if is_over && !self.is_overloaded {
+            events.push(Event::Overload { load, limit });
+        } else if !is_over && self.is_overloaded {
+            events.push(Event::OverloadOver);
+        }
+        self.is_overloaded = is_over;
+    }
+}

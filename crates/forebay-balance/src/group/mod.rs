@@ -1,0 +1,458 @@
+//! A group of sensors that share traffic: everything but the packets.
+//!
+//! [`Group`] is the side of the thread that balances. It is called every few
+//! milliseconds ([`Group::tick`]), and told what is heard of the sensors; what it decides
+//! is in the shared table when the call returns. The workers' side are the
+//! [`Worker`]s that [`Group::new`] gives out.
+//!
+//! A sensor is known by its index, which outputs go by. An index stays with a sensor as
+//! long as it is configured, and is given out again only when nothing is left of it.
+
+mod event;
+mod sensors;
+
+use std::sync::Arc;
+
+pub use event::Event;
+pub use sensors::{SensorSettings, SensorStatus};
+
+use crate::assign::{Assignment, AssignmentError, BUCKETS, MAX_SENSORS, Sensor};
+use crate::balancer::load::{BucketLoads, Load};
+use crate::balancer::targets::Standing;
+use crate::balancer::{BalanceSettings, Balancer, Outlook, Plan, View};
+use crate::health::{Hello, Manual};
+use crate::moves::{
+    Displaced, MoveCounts, Mover, Plane, RecordLimits, SensorDeath, Worker, WorkerPlane,
+};
+use crate::table::{BucketTable, Entry, NO_SENSOR};
+use event::Onsets;
+use sensors::Member;
+
+/// How much of a new reading goes into a bucket's load.
+const READING_WEIGHT: f64 = 0.4;
+
+/// The part of the idle timeout that keys are held for longer: packets that are on time at
+/// the sensor may have been late here.
+const HOLD_MARGIN: u64 = 16;
+
+/// The shortest margin, in nanoseconds.
+const SHORTEST_MARGIN: u64 = 50_000_000;
+
+/// How a group is run. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupSettings {
+    /// Packets of a key that are farther apart may go to two sensors.
+    pub idle_timeout: u64,
+    /// How often loads are compared and moves decided.
+    pub interval: u64,
+    /// The most buckets that move at once.
+    pub moves: usize,
+    /// How much state moves may take.
+    pub records: RecordLimits,
+    /// How buckets are chosen.
+    pub balance: BalanceSettings,
+}
+
+impl Default for GroupSettings {
+    fn default() -> Self {
+        Self {
+            idle_timeout: 60_000_000_000,
+            interval: 1_000_000_000,
+            moves: BUCKETS / 4,
+            records: RecordLimits::default(),
+            balance: BalanceSettings::default(),
+        }
+    }
+}
+
+impl GroupSettings {
+    /// How long a key stays on record after its last packet.
+    fn hold(&self) -> u64 {
+        let margin = (self.idle_timeout / HOLD_MARGIN).max(SHORTEST_MARGIN);
+        self.idle_timeout.saturating_add(margin)
+    }
+}
+
+/// What runs a group of sensors.
+#[derive(Debug)]
+pub struct Group<P> {
+    settings: GroupSettings,
+    mover: Mover<P>,
+    balancer: Balancer,
+    loads: BucketLoads,
+    members: Vec<Member>,
+    displaced: Vec<Displaced>,
+    outlook: Vec<Outlook>,
+    onsets: Onsets,
+    now: u64,
+    balanced_at: Option<u64>,
+    rotated_at: u64,
+    events: Vec<Event>,
+}
+
+impl Group<Arc<WorkerPlane>> {
+    /// A group at the time `now`, and that many workers for it. All sensors are up to
+    /// begin with, their indices those in `sensors`.
+    ///
+    /// # Errors
+    /// [`AssignmentError`], when the sensors are none, too many, or contradictory.
+    pub fn new(
+        settings: GroupSettings,
+        sensors: &[SensorSettings],
+        workers: usize,
+        now: u64,
+    ) -> Result<(Self, Vec<Worker>), AssignmentError> {
+        let ids: Vec<Sensor> = sensors.iter().map(SensorSettings::share).collect();
+        let table = BucketTable::new(&Assignment::new(&ids)?);
+        let plane = Arc::new(WorkerPlane::new(table, workers, settings.hold(), settings.records));
+        let workers = (0..workers).map(|i| Worker::new(Arc::clone(&plane), i)).collect();
+        Ok((Self::on(plane, settings, sensors, now), workers))
+    }
+}
+
+impl<P: Plane> Group<P> {
+    /// A group on a plane whose buckets are all settled at these sensors, at the time
+    /// `now`. The plane must keep keys on record for [`Group::hold`] nanoseconds.
+    pub fn on(plane: P, settings: GroupSettings, sensors: &[SensorSettings], now: u64) -> Self {
+        Self {
+            mover: Mover::new(plane, settings.hold(), settings.moves),
+            balancer: Balancer::new(settings.balance),
+            loads: BucketLoads::new(READING_WEIGHT),
+            members: sensors.iter().map(|sensor| Member::new(sensor, now)).collect(),
+            displaced: vec![Displaced::default(); sensors.len()],
+            outlook: Vec::new(),
+            onsets: Onsets::default(),
+            now,
+            balanced_at: None,
+            rotated_at: now,
+            events: Vec::new(),
+            settings,
+        }
+    }
+
+    /// How long a key must stay on record after its last packet, in nanoseconds, with
+    /// these settings.
+    #[must_use]
+    pub fn hold(settings: &GroupSettings) -> u64 {
+        settings.hold()
+    }
+
+    /// Does what is due at the time `now` of the monotonic clock, in nanoseconds, and tells
+    /// what has happened since the last call. To be called every few hundredths of the
+    /// idle timeout, and more often than hellos may come late.
+    pub fn tick(&mut self, now: u64) -> Vec<Event> {
+        self.now = self.now.max(now);
+        for sensor in 0..self.members.len() {
+            if let Some(transition) = self.members[sensor].health.tick(self.now) {
+                self.events.push(Event::Standing { sensor: sensor as u16, transition });
+            }
+            self.follow_health(sensor);
+        }
+        let progress = self.mover.tick(self.now);
+        self.events
+            .extend(progress.cancelled.into_iter().map(|bucket| Event::Cancelled { bucket }));
+        if self.now - self.rotated_at >= self.settings.idle_timeout / 2 {
+            self.rotated_at = self.now;
+            self.mover.plane().rotate_flows();
+        }
+        if self.balanced_at.is_none_or(|at| self.now - at >= self.settings.interval) {
+            self.balance();
+        }
+        self.note_drained();
+        std::mem::take(&mut self.events)
+    }
+
+    /// A hello of a sensor came.
+    pub fn hello(&mut self, sensor: u16, now: u64, hello: Hello) {
+        self.hear(sensor, |member| member.health.hello(now, hello));
+    }
+
+    /// The link of a sensor came or went.
+    pub fn link(&mut self, sensor: u16, is_up: bool) {
+        self.hear(sensor, |member| member.health.link(is_up));
+    }
+
+    /// An operator speaks about a sensor.
+    pub fn command(&mut self, sensor: u16, manual: Manual) {
+        self.hear(sensor, |member| member.health.command(manual));
+    }
+
+    fn hear(
+        &mut self,
+        sensor: u16,
+        hear: impl FnOnce(&mut Member) -> Option<crate::health::Transition>,
+    ) {
+        let Some(member) = self.members.get_mut(usize::from(sensor)) else { return };
+        if !member.is_configured {
+            return;
+        }
+        if let Some(transition) = hear(member) {
+            self.events.push(Event::Standing { sensor, transition });
+        }
+        self.follow_health(usize::from(sensor));
+    }
+
+    /// Takes other settings; those of records stay as they are.
+    pub fn configure(&mut self, settings: GroupSettings) {
+        let (idle_timeout, records) = (self.settings.idle_timeout, self.settings.records);
+        self.settings = GroupSettings { idle_timeout, records, ..settings };
+        self.balancer.configure(settings.balance);
+        self.mover.set_most(settings.moves);
+    }
+
+    /// Takes other sensors, known by identifier, and gives the index of each. One that is
+    /// not named any more is dead from now on; one that is new takes load slowly.
+    ///
+    /// # Errors
+    /// [`AssignmentError`], and nothing has changed.
+    pub fn set_sensors(&mut self, sensors: &[SensorSettings]) -> Result<Vec<u16>, AssignmentError> {
+        let ids: Vec<Sensor> = sensors.iter().map(SensorSettings::share).collect();
+        crate::assign::check(&ids)?;
+        let gone = |member: &Member| !sensors.iter().any(|sensor| sensor.id == member.settings.id);
+        let known = |id| self.members.iter().any(|m| m.is_configured && m.settings.id == id);
+        let new = sensors.iter().filter(|sensor| !known(sensor.id)).count();
+        let vacant = (0..self.members.len()).filter(|&i| self.is_vacant(i)).count();
+        let indices = self.members.len() + new.saturating_sub(vacant);
+        if indices > MAX_SENSORS {
+            return Err(AssignmentError::TooMany(indices));
+        }
+        let leaving: Vec<usize> =
+            (0..self.members.len()).filter(|&i| gone(&self.members[i])).collect();
+        let places: Vec<u16> = sensors.iter().map(|sensor| self.place(sensor)).collect();
+        // Those that come first, so that they can take from those that go.
+        for &place in &places {
+            self.follow_health(usize::from(place));
+        }
+        for sensor in leaving {
+            let member = &mut self.members[sensor];
+            if member.is_configured && gone(member) {
+                member.is_configured = false;
+                self.follow_health(sensor);
+            }
+        }
+        Ok(places)
+    }
+
+    fn is_vacant(&self, sensor: usize) -> bool {
+        !self.members[sensor].is_configured && self.mover.is_buried(sensor as u16)
+    }
+
+    /// The index of a sensor that is to be configured like that.
+    fn place(&mut self, sensor: &SensorSettings) -> u16 {
+        let known = self
+            .members
+            .iter()
+            .position(|member| member.is_configured && member.settings.id == sensor.id);
+        if let Some(i) = known {
+            self.members[i].configure(sensor, self.now);
+            return i as u16;
+        }
+        let fresh = Member { standing: Standing::Down, ..Member::new(sensor, self.now) };
+        match (0..self.members.len()).find(|&i| self.is_vacant(i)) {
+            Some(i) => {
+                self.members[i] = fresh;
+                i as u16
+            }
+            None => {
+                self.members.push(fresh);
+                self.displaced.push(Displaced::default());
+                self.members.len() as u16 - 1
+            }
+        }
+    }
+
+    /// Brings what the table does into line with a sensor's health.
+    fn follow_health(&mut self, sensor: usize) {
+        let member = &self.members[sensor];
+        let wanted = if member.is_configured { member.health.standing() } else { Standing::Down };
+        if wanted == member.standing {
+            return;
+        }
+        match (member.standing, wanted) {
+            (_, Standing::Down) => self.bury(sensor),
+            (Standing::Down, _) if !self.mover.revive(sensor as u16) => return,
+            _ => {}
+        }
+        self.members[sensor].standing = wanted;
+        self.members[sensor].is_drained = false;
+        if wanted == Standing::Up {
+            self.adopt();
+        }
+    }
+
+    /// Gives all that a dead sensor had to the others.
+    fn bury(&mut self, sensor: usize) {
+        self.members[sensor].standing = Standing::Down;
+        let entries = self.entries();
+        let its: Vec<u16> = (0..=u16::MAX)
+            .filter(|&bucket| usize::from(entries[usize::from(bucket)].default_sensor()) == sensor)
+            .collect();
+        let places = self.balancer.spread(&self.shares(), &entries, &its);
+        let mut instead = vec![NO_SENSOR; BUCKETS];
+        for (&bucket, place) in its.iter().zip(places) {
+            instead[usize::from(bucket)] = place;
+        }
+        let death = self.mover.kill(sensor as u16, &mut |bucket| instead[usize::from(bucket)]);
+        let (broken, or_more) = self.broken_by(&death);
+        let buckets = death.moved.len();
+        self.events.push(Event::Died { sensor: sensor as u16, buckets, broken, or_more });
+    }
+
+    /// About how many flows a death has broken, and whether there may be many more.
+    fn broken_by(&self, death: &SensorDeath) -> (u64, bool) {
+        let mut keys = death.keys.clone();
+        let (mut broken, mut or_more) = (0.0, false);
+        for (bucket, _) in &death.moved {
+            let flows = self.mover.plane().live_flows(*bucket);
+            let elsewhere = f64::from(self.mover.pinned_keys(*bucket));
+            let recorded = f64::from(keys.remove(bucket).unwrap_or(0));
+            broken += (f64::from(flows.about) - elsewhere).max(recorded);
+            or_more |= flows.or_more;
+        }
+        let rest: u64 = keys.values().map(|&keys| u64::from(keys)).sum();
+        (broken.round() as u64 + rest, or_more)
+    }
+
+    /// Gives sensors to buckets that have none.
+    fn adopt(&mut self) {
+        let entries = self.entries();
+        let orphans: Vec<u16> = (0..=u16::MAX)
+            .filter(|&bucket| entries[usize::from(bucket)].default_sensor() == NO_SENSOR)
+            .collect();
+        if orphans.is_empty() {
+            return;
+        }
+        let places = self.balancer.spread(&self.shares(), &entries, &orphans);
+        for (bucket, place) in orphans.into_iter().zip(places) {
+            // One that cannot be settled now is still without a sensor at the next
+            // interval, and asked for again.
+            let _ = self.mover.begin(bucket, place, None);
+        }
+    }
+
+    /// Compares loads and begins moves.
+    fn balance(&mut self) {
+        let seconds = self.balanced_at.map(|at| (self.now - at) as f64 / 1e9);
+        self.balanced_at = Some(self.now);
+        let plane = self.mover.plane();
+        self.loads.read(self.now, |bucket| plane.tally(bucket));
+        let displaced = self.displaced_loads(seconds.unwrap_or(1.0));
+        let Some(loads) = self.loads.loads() else { return };
+        let (shares, entries) = (self.shares(), self.entries());
+        let flows: Vec<f64> = (0..=u16::MAX)
+            .map(|bucket| f64::from(self.mover.plane().live_flows(bucket).about))
+            .collect();
+        let moving: f64 = self.mover.moves().map(|(bucket, _)| flows[usize::from(bucket)]).sum();
+        let plan = self.balancer.decide(&View {
+            sensors: &shares,
+            loads,
+            entries: &entries,
+            displaced: &displaced,
+            flows: &flows,
+            is_movable: &|bucket| self.mover.is_movable(bucket),
+            moves: self.mover.room(),
+            // Half full, the records still find a place for nearly every key.
+            keys: self.mover.plane().record_capacity() as f64 / 2.0 - moving,
+        });
+        self.carry_out(&plan);
+        self.adopt();
+        self.onsets.note(&plan, &shares, &mut self.mover, &mut self.events);
+        self.outlook = plan.outlook;
+    }
+
+    fn carry_out(&mut self, plan: &Plan) {
+        for planned in &plan.moves {
+            let bucket = planned.bucket;
+            if planned.emergency {
+                let flows = self.mover.plane().live_flows(bucket);
+                if self.mover.force(bucket, planned.to).is_ok() {
+                    self.events.push(Event::Torn { bucket, to: planned.to, flows });
+                }
+                continue;
+            }
+            // A bucket that cannot be moved now is looked at again at the next interval.
+            let _ = self.mover.begin(bucket, planned.to, self.loads.quiet(bucket));
+        }
+    }
+
+    fn displaced_loads(&mut self, seconds: f64) -> Vec<Load> {
+        let mut loads = Vec::with_capacity(self.members.len());
+        for (sensor, last) in (0..).zip(&mut self.displaced) {
+            let now = self.mover.plane().displaced(sensor);
+            let (to, from) = (now.to.since(last.to), now.from.since(last.from));
+            loads.push(Load::of(to, seconds) - Load::of(from, seconds));
+            *last = now;
+        }
+        loads
+    }
+
+    /// Notes sensors that have drained.
+    fn note_drained(&mut self) {
+        let is_waiting =
+            |member: &Member| member.standing == Standing::Draining && !member.is_drained;
+        if !self.members.iter().any(is_waiting) {
+            return;
+        }
+        let held = self.mover.held(self.members.len());
+        for (sensor, (member, held)) in self.members.iter_mut().zip(held).enumerate() {
+            if is_waiting(member) && held == crate::moves::Held::default() {
+                member.is_drained = true;
+                self.events.push(Event::Drained { sensor: sensor as u16 });
+            }
+        }
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        (0..=u16::MAX).map(|bucket| self.mover.plane().entry(bucket)).collect()
+    }
+
+    fn shares(&self) -> Vec<crate::balancer::targets::SensorShare> {
+        self.members.iter().map(Member::balanced_as).collect()
+    }
+
+    /// The sensors, by index; nothing where an index is not in use.
+    #[must_use]
+    pub fn sensors(&self) -> Vec<Option<SensorStatus>> {
+        let held = self.mover.held(self.members.len());
+        let outlook = |i: usize| self.outlook.get(i).copied().unwrap_or_default();
+        let status = |(i, member): (usize, &Member)| {
+            member.is_configured.then(|| member.status(held[i], outlook(i)))
+        };
+        self.members.iter().enumerate().map(status).collect()
+    }
+
+    /// What became of moves so far.
+    #[must_use]
+    pub fn counts(&self) -> MoveCounts {
+        self.mover.counts()
+    }
+
+    /// The buckets that are on the move.
+    pub fn moves(&self) -> impl Iterator<Item = (u16, Entry)> {
+        self.mover.moves()
+    }
+
+    /// What the table says of a bucket.
+    #[must_use]
+    pub fn bucket(&self, bucket: u16) -> Entry {
+        self.mover.plane().entry(bucket)
+    }
+
+    /// The load of a bucket, once there were two intervals.
+    #[must_use]
+    pub fn load(&self, bucket: u16) -> Option<Load> {
+        self.loads.loads().map(|loads| loads[usize::from(bucket)])
+    }
+
+    /// What it is run on.
+    #[must_use]
+    pub fn plane(&self) -> &P {
+        self.mover.plane()
+    }
+
+    /// The time of the last tick.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+}

@@ -1,0 +1,374 @@
+//! The side of the moves that begins them and sees them through.
+//!
+//! The mover owns the table's changes; workers change an entry in one way only, from
+//! learning or turning to cancelled. It is called now and then ([`Mover::tick`]), does
+//! what is due and never waits: what every worker must have seen is looked after at a
+//! later call. What is asked of it at once, a dead sensor or an emergency, is in
+//! the table when the call returns, whatever the bucket was doing.
+
+use std::collections::HashMap;
+
+use super::plane::Plane;
+use crate::assign::{BUCKETS, MAX_SENSORS};
+use crate::counters::Tally;
+use crate::table::{Entry, NO_SENSOR, Phase};
+
+/// Why a move does not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotBegun {
+    /// The bucket is there already.
+    #[error("the bucket is at this sensor already")]
+    There,
+    /// The bucket's last move is at a point where it cannot be changed.
+    #[error("a move of this bucket is on its way")]
+    Busy,
+    /// The sensor is dead, or there is no such sensor.
+    #[error("the sensor is not alive")]
+    NotAlive,
+    /// As many moves are on their way as may be.
+    #[error("{0} moves are on their way, as many as may be")]
+    TooMany(usize),
+}
+
+/// A time since which a bucket's counters did not move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quiet {
+    /// All packets that `tally` counts came before, in nanoseconds.
+    pub since: u64,
+    /// What the bucket's counters said.
+    pub tally: Tally,
+}
+
+/// What became of moves, since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MoveCounts {
+    /// Moves that began.
+    pub begun: u64,
+    /// Moves that ended at their target.
+    pub completed: u64,
+    /// Moves that were cancelled because a key could not be recorded.
+    pub cancelled: u64,
+    /// Moves that a sensor's death decided, one way or the other.
+    pub decided_by_death: u64,
+    /// Moves made at once, whatever flows they tore.
+    pub emergency: u64,
+}
+
+/// What a sensor still has to do with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Buckets whose new keys go to it.
+    pub buckets: u32,
+    /// Keys on record at it though new keys of their bucket go elsewhere, as of
+    /// the last sweep.
+    pub keys: u32,
+    /// Buckets that learn, to go to it.
+    pub arriving: u32,
+}
+
+/// What a sensor's death broke.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct SensorDeath {
+    /// Buckets whose new keys went there, and where they go now.
+    pub moved: Vec<(u16, u16)>,
+    /// Keys on record there, by their bucket.
+    pub keys: HashMap<u16, u32>,
+}
+
+/// How far a bucket's move is. The entry says between which sensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Settled, and nothing is on record.
+    Idle,
+    /// Learning, which from `epoch` every worker knows.
+    Announced { epoch: u64 },
+    /// Every worker learns.
+    Learning { until: u64 },
+    /// Turning, which from `epoch` every worker knows.
+    Turning { epoch: u64 },
+    /// Cancelled or decided, which from `epoch` every worker knows; until then they
+    /// may record keys.
+    Unwinding { epoch: u64 },
+    /// Waits for the keys on record to end. `back`: where it came from.
+    Moving { back: bool },
+    /// Settled; from `epoch` nobody records keys any more, and those that there are
+    /// mean nothing.
+    Clearing { epoch: u64 },
+}
+
+/// A dead sensor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dead {
+    pub sensor: u16,
+    /// From then on, no worker records a key there.
+    pub epoch: u64,
+    /// Whether the records were swept since.
+    pub swept: bool,
+}
+
+/// Begins moves and sees them through.
+#[derive(Debug)]
+pub struct Mover<P> {
+    pub(super) plane: P,
+    /// Nanoseconds that a key stays on record after its last packet.
+    pub(super) hold: u64,
+    most: usize,
+    pub(super) stages: Vec<Stage>,
+    /// Buckets whose stage is not idle.
+    pub(super) active: Vec<u16>,
+    pub(super) quiet: HashMap<u16, Quiet>,
+    pub(super) dead: Vec<Dead>,
+    pub(super) counts: MoveCounts,
+    /// By bucket: keys on record that do not go where the bucket's new keys go.
+    pub(super) pinned: Vec<u32>,
+    /// The same by sensor.
+    pub(super) pinned_at: Vec<u32>,
+    pub(super) swept_at: Option<u64>,
+    /// After a sweep that no turn has followed yet: the epoch since the sweep.
+    pub(super) swept: Option<u64>,
+}
+
+impl<P: Plane> Mover<P> {
+    /// A mover of `plane`, whose buckets are all settled, with at most `most` moves
+    /// at once, and with keys that stay on record for `hold` nanoseconds.
+    pub fn new(plane: P, hold: u64, most: usize) -> Self {
+        Self {
+            plane,
+            hold,
+            most,
+            stages: vec![Stage::Idle; BUCKETS],
+            active: Vec::new(),
+            quiet: HashMap::new(),
+            dead: Vec::new(),
+            counts: MoveCounts::default(),
+            pinned: vec![0; BUCKETS],
+            pinned_at: vec![0; MAX_SENSORS],
+            swept_at: None,
+            swept: None,
+        }
+    }
+
+    /// The plane that it steers.
+    pub fn plane(&self) -> &P {
+        &self.plane
+    }
+
+    /// What became of moves so far.
+    pub fn counts(&self) -> MoveCounts {
+        self.counts
+    }
+
+    /// The buckets that are not settled.
+    pub fn moves(&self) -> impl Iterator<Item = (u16, Entry)> {
+        let entries = self.active.iter().map(|&bucket| (bucket, self.plane.entry(bucket)));
+        entries.filter(|(_, entry)| entry.phase() != Phase::Settled)
+    }
+
+    /// Moves that may begin before there are as many as may be.
+    pub fn room(&self) -> usize {
+        self.most.saturating_sub(self.active.len())
+    }
+
+    /// Keys on record that do not go where the bucket's new keys go, as of the last
+    /// sweep.
+    pub fn pinned_keys(&self, bucket: u16) -> u32 {
+        self.pinned[usize::from(bucket)]
+    }
+
+    /// Whether a move of the bucket could begin, as far as the bucket is concerned.
+    pub fn is_movable(&self, bucket: u16) -> bool {
+        matches!(self.stages[usize::from(bucket)], Stage::Idle | Stage::Moving { .. })
+    }
+
+    /// What each of the first `sensors` still has to do with.
+    pub fn held(&self, sensors: usize) -> Vec<Held> {
+        let mut held = vec![Held::default(); sensors];
+        for bucket in 0..=u16::MAX {
+            let entry = self.plane.entry(bucket);
+            if let Some(held) = held.get_mut(usize::from(entry.default_sensor())) {
+                held.buckets += 1;
+            }
+            if entry.phase() == Phase::Learning
+                && let Some(held) = held.get_mut(usize::from(entry.destination()))
+            {
+                held.arriving += 1;
+            }
+        }
+        for (held, &keys) in held.iter_mut().zip(&self.pinned_at) {
+            held.keys = keys;
+        }
+        held
+    }
+
+    /// Begins to move a bucket; one that has no sensor gets it at once. With `quiet`
+    /// a bucket without flows need not learn for the whole hold time.
+    ///
+    /// # Errors
+    /// [`NotBegun`], and nothing has changed.
+    pub fn begin(&mut self, bucket: u16, to: u16, quiet: Option<Quiet>) -> Result<(), NotBegun> {
+        self.check_alive(to)?;
+        let entry = self.plane.entry(bucket);
+        let stage = self.stages[usize::from(bucket)];
+        let from = entry.default_sensor();
+        match stage {
+            Stage::Idle | Stage::Moving { .. } if from == to => return Err(NotBegun::There),
+            Stage::Idle if from == NO_SENSOR => {
+                self.write(bucket, Entry::settled(to));
+                return Ok(());
+            }
+            Stage::Moving { .. } if from == NO_SENSOR => {
+                self.write(bucket, Entry::of_move(Phase::Moving, entry.from(), to));
+                return Ok(());
+            }
+            Stage::Idle if self.active.len() >= self.most => {
+                return Err(NotBegun::TooMany(self.most));
+            }
+            Stage::Idle | Stage::Moving { .. } => {}
+            _ => return Err(NotBegun::Busy),
+        }
+        self.plane.allow_records(bucket);
+        self.write(bucket, Entry::of_move(Phase::Learning, from, to));
+        let epoch = self.plane.advance();
+        self.set_stage(bucket, Stage::Announced { epoch });
+        self.quiet.remove(&bucket);
+        self.quiet.extend(quiet.map(|quiet| (bucket, quiet)));
+        self.counts.begun += 1;
+        Ok(())
+    }
+
+    /// Moves a bucket at once, whatever flows that tears; how many, only the
+    /// bucket's own count of live flows can tell.
+    ///
+    /// # Errors
+    /// [`NotBegun`], and nothing has changed.
+    pub fn force(&mut self, bucket: u16, to: u16) -> Result<(), NotBegun> {
+        self.check_alive(to)?;
+        let is_idle = self.stages[usize::from(bucket)] == Stage::Idle;
+        if is_idle && self.plane.entry(bucket).default_sensor() == to {
+            return Err(NotBegun::There);
+        }
+        self.write(bucket, Entry::settled(to));
+        if !is_idle {
+            let epoch = self.plane.advance();
+            self.set_stage(bucket, Stage::Clearing { epoch });
+        }
+        self.counts.emergency += 1;
+        Ok(())
+    }
+
+    /// Takes note of a sensor's death. All that went there goes elsewhere when this
+    /// returns: `instead` names a living sensor for a bucket, or [`NO_SENSOR`].
+    pub fn kill(&mut self, sensor: u16, instead: &mut dyn FnMut(u16) -> u16) -> SensorDeath {
+        let mut death = SensorDeath::default();
+        if usize::from(sensor) >= MAX_SENSORS {
+            return death;
+        }
+        self.plane.set_alive(sensor, false);
+        for bucket in 0..=u16::MAX {
+            let before = self.plane.entry(bucket);
+            let Some(after) = without(sensor, before, &mut || instead(bucket)) else { continue };
+            if before.default_sensor() == sensor {
+                death.moved.push((bucket, after.default_sensor()));
+            }
+            self.write(bucket, after);
+            if before.phase() != Phase::Settled {
+                self.counts.decided_by_death += 1;
+                // The epoch comes when all is written: one is enough.
+                self.set_stage(bucket, Stage::Unwinding { epoch: u64::MAX });
+            }
+        }
+        let epoch = self.plane.advance();
+        for &bucket in &self.active {
+            let stage = &mut self.stages[usize::from(bucket)];
+            if *stage == (Stage::Unwinding { epoch: u64::MAX }) {
+                *stage = Stage::Unwinding { epoch };
+            }
+        }
+        self.dead.retain(|dead| dead.sensor != sensor);
+        self.dead.push(Dead { sensor, epoch, swept: false });
+        // Only counted: a bucket may be turning, and then no record may go.
+        self.plane.sweep(0, &mut |key| {
+            if key.sensor == sensor {
+                *death.keys.entry(key.bucket).or_default() += 1;
+            }
+            true
+        });
+        death
+    }
+
+    /// Lets moves go to a sensor again that was dead. False while there may be
+    /// records left from before: then to be tried again after the next tick.
+    pub fn revive(&mut self, sensor: u16) -> bool {
+        match self.dead.iter().position(|dead| dead.sensor == sensor) {
+            None => true,
+            Some(i) if self.dead[i].swept => {
+                self.dead.swap_remove(i);
+                self.plane.set_alive(sensor, true);
+                true
+            }
+            Some(_) => false,
+        }
+    }
+
+    /// Whether a sensor is dead, and no record of it is left.
+    pub fn is_buried(&self, sensor: u16) -> bool {
+        self.dead.iter().any(|dead| dead.sensor == sensor && dead.swept)
+    }
+
+    /// Changes how many moves there may be at once; those that are on their way go on.
+    pub fn set_most(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Has the packets of a bucket watched, or not any more.
+    pub fn watch(&mut self, bucket: u16, watched: bool) {
+        let change = |entry: Entry| entry.with_watch(watched);
+        self.change(bucket, &change);
+    }
+
+    fn check_alive(&self, sensor: u16) -> Result<(), NotBegun> {
+        let dead = self.dead.iter().any(|dead| dead.sensor == sensor);
+        if dead || usize::from(sensor) >= MAX_SENSORS { Err(NotBegun::NotAlive) } else { Ok(()) }
+    }
+
+    /// Says `entry` of a bucket, whatever was said before, and leaves it watched if
+    /// it was.
+    pub(super) fn write(&self, bucket: u16, entry: Entry) {
+        self.change(bucket, &|current| entry.with_watch(current.is_watched()));
+    }
+
+    fn change(&self, bucket: u16, change: &dyn Fn(Entry) -> Entry) {
+        let mut current = self.plane.entry(bucket);
+        while let Err(other) = self.plane.replace(bucket, current, change(current)) {
+            current = other;
+        }
+    }
+
+    pub(super) fn set_stage(&mut self, bucket: u16, stage: Stage) {
+        let place = &mut self.stages[usize::from(bucket)];
+        if *place == Stage::Idle && stage != Stage::Idle {
+            self.active.push(bucket);
+        }
+        *place = stage;
+    }
+}
+
+/// What an entry becomes when `dead` dies; nothing, where it may stay as it is.
+///
+/// Keys on record at living sensors stay there in any case. `instead` gives a
+/// sensor to a bucket whose new keys went to the dead one, unless it was moving
+/// away from it and the target lives.
+fn without(dead: u16, entry: Entry, instead: &mut dyn FnMut() -> u16) -> Option<Entry> {
+    let goes_to = |sensor| Some(Entry::of_move(Phase::Moving, dead, sensor));
+    let (goes_there, aims_there) = (entry.default_sensor() == dead, entry.destination() == dead);
+    match entry.phase() {
+        Phase::Settled => goes_there.then(|| Entry::settled(instead())),
+        Phase::Learning if goes_there => goes_to(entry.destination()),
+        // Learning has sent nothing to the dead sensor: all is where it was.
+        Phase::Learning if aims_there => goes_to(entry.default_sensor()),
+        Phase::Turning | Phase::Moving | Phase::Cancelled if goes_there => goes_to(instead()),
+        // Whoever still learns records keys at a sensor that is dead. That is known.
+        Phase::Turning if entry.from() == dead => goes_to(entry.default_sensor()),
+        _ => None,
+    }
+}

@@ -1,0 +1,151 @@
+//! Knowing that every worker has seen a change of the table.
+//!
+//! A worker reads an entry and acts on it a little later, at most until the end of
+//! its batch. Who changes an entry and must know that nobody acts on the old one
+//! waits until every worker has begun another batch or rests: quiescent-state-based
+//! reclamation (Hart, McKenney, Brown and Walpole, "Performance of memory
+//! reclamation for lockless synchronization", 2007). A batch costs the worker a
+//! load and two stores; only one that comes out of rest pays for a fence.
+//!
+//! Workers also say what time they go by. A record of keys may be called idle only
+//! by a clock that no worker's is behind: one that was held up in the middle of a
+//! batch still sees its keys as they were when the batch began.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The epoch of a worker that rests.
+const RESTING: u64 = u64::MAX;
+
+/// What a worker tells of itself, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Seat {
+    epoch: AtomicU64,
+    now: AtomicU64,
+}
+
+/// What the workers of a group have seen.
+#[derive(Debug)]
+pub struct Quiescence {
+    epoch: AtomicU64,
+    seats: Box<[Seat]>,
+}
+
+impl Quiescence {
+    /// That many workers, all at rest.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        let seat = || Seat { epoch: AtomicU64::new(RESTING), now: AtomicU64::new(0) };
+        Self { epoch: AtomicU64::new(0), seats: (0..workers).map(|_| seat()).collect() }
+    }
+
+    /// `worker` begins a batch at the time `now`, in nanoseconds: what it read
+    /// before it will not use again.
+    pub(crate) fn begin(&self, worker: usize, now: u64) {
+        let Some(seat) = self.seats.get(worker) else { return };
+        let was_resting = seat.epoch.load(Ordering::Relaxed) == RESTING;
+        seat.now.store(now, Ordering::Relaxed);
+        // Acquire: changes made before this epoch are seen from here on. Release:
+        // what the worker did before, the one who waits sees.
+        seat.epoch.store(self.epoch.load(Ordering::Acquire), Ordering::Release);
+        if was_resting {
+            // Pairs with the fence of `advance`: either that side sees this worker
+            // awake, or this worker sees what was changed before.
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// `worker` rests: it uses nothing of what it read.
+    pub(crate) fn rest(&self, worker: usize) {
+        if let Some(seat) = self.seats.get(worker) {
+            seat.epoch.store(RESTING, Ordering::Release);
+        }
+    }
+
+    /// The epoch after all changes made so far.
+    pub(crate) fn advance(&self) -> u64 {
+        let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
+        fence(Ordering::SeqCst);
+        epoch
+    }
+
+    /// Whether every worker has seen what was changed before `epoch`.
+    pub(crate) fn has_reached(&self, epoch: u64) -> bool {
+        self.seats.iter().all(|seat| seat.epoch.load(Ordering::Acquire) >= epoch)
+    }
+
+    /// The earliest time that any worker goes by, at most `now`.
+    pub(crate) fn earliest(&self, now: u64) -> u64 {
+        let awake = |seat: &&Seat| seat.epoch.load(Ordering::Acquire) != RESTING;
+        let times = self.seats.iter().filter(awake).map(|seat| seat.now.load(Ordering::Relaxed));
+        times.fold(now, u64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_seen_once_every_worker_began_anew_or_rests() {
+        let workers = Quiescence::new(3);
+        let first = workers.advance();
+        assert!(workers.has_reached(first), "all rest");
+        workers.begin(0, 10);
+        workers.begin(1, 11);
+        let second = workers.advance();
+        assert!(!workers.has_reached(second));
+        workers.begin(0, 20);
+        assert!(!workers.has_reached(second));
+        workers.rest(1);
+        assert!(workers.has_reached(second));
+    }
+
+    #[test]
+    fn the_earliest_time_is_that_of_a_worker_awake() {
+        let workers = Quiescence::new(2);
+        assert_eq!(workers.earliest(100), 100);
+        workers.begin(0, 40);
+        workers.begin(1, 120);
+        assert_eq!(workers.earliest(100), 40);
+        workers.rest(0);
+        assert_eq!(workers.earliest(100), 100);
+    }
+
+    /// Two threads: one takes a value away and waits, the other must never use a
+    /// value after it was taken away and waited for.
+    #[test]
+    fn nobody_uses_what_was_taken_away_and_waited_for() {
+        let workers = Quiescence::new(1);
+        let (current, gone) = (AtomicU64::new(0), AtomicU64::new(0));
+        let done = AtomicBool::new(false);
+        let rounds = 20_000;
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                let mut batches = 0_u64;
+                while !done.load(Ordering::Relaxed) {
+                    workers.begin(0, 0);
+                    let value = current.load(Ordering::Relaxed);
+                    let taken = gone.load(Ordering::Relaxed);
+                    assert!(value >= taken, "used {value} after {taken} was waited for");
+                    batches += 1;
+                    if batches.is_multiple_of(3) {
+                        workers.rest(0);
+                    }
+                }
+                workers.rest(0);
+            });
+            for value in 1..=rounds {
+                current.store(value, Ordering::Relaxed);
+                let epoch = workers.advance();
+                while !workers.has_reached(epoch) && !worker.is_finished() {
+                    std::hint::spin_loop();
+                }
+                gone.store(value, Ordering::Relaxed);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}

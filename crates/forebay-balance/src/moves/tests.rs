@@ -1,0 +1,356 @@
+//! Moves step by step, in simulated time.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::assign::Assignment;
+use crate::table::{BucketTable, Entry, NO_SENSOR, Phase};
+
+const HOLD: u64 = 1_000;
+
+/// A bucket that is at sensor 0 of three at the beginning.
+const BUCKET: u16 = 0x4321;
+
+struct Rig {
+    plane: Arc<WorkerPlane>,
+    mover: Mover<Arc<WorkerPlane>>,
+    workers: Vec<Worker>,
+    now: u64,
+}
+
+impl Rig {
+    fn new(limits: RecordLimits) -> Self {
+        let table = BucketTable::new(&Assignment::of_weights(&[1, 1, 1]).unwrap());
+        let plane = Arc::new(WorkerPlane::new(table, 2, HOLD, limits));
+        let mut mover = Mover::new(Arc::clone(&plane), HOLD, 100);
+        if plane.entry(BUCKET).default_sensor() != 0 {
+            mover.force(BUCKET, 0).unwrap();
+        }
+        let workers = (0..2).map(|i| Worker::new(Arc::clone(&plane), i)).collect();
+        Self { plane, mover, workers, now: 10_000 }
+    }
+
+    fn moving() -> Self {
+        let mut rig = Self::new(RecordLimits::default());
+        rig.mover.begin(BUCKET, 1, None).unwrap();
+        rig
+    }
+
+    fn hash(key: u64) -> u64 {
+        u64::from(BUCKET) << 48 | key.wrapping_mul(0x1234_5678_9abd) & 0xffff_ffff_ffff
+    }
+
+    /// Where a packet of `key` goes that comes to `worker`, which rests afterwards.
+    fn packet(&mut self, worker: usize, key: u64, tcp: TcpSignal) -> u16 {
+        self.workers[worker].begin(self.now);
+        let sensor = self.stale_packet(worker, key, tcp);
+        self.workers[worker].rest();
+        sensor
+    }
+
+    /// The same for a worker in the middle of a batch.
+    fn stale_packet(&mut self, worker: usize, key: u64, tcp: TcpSignal) -> u16 {
+        let mut sensors = Vec::new();
+        let facts = |_| PacketFacts { tcp, bytes: 100, ..PacketFacts::default() };
+        self.workers[worker].assign(&[Self::hash(key)], &mut sensors, facts);
+        self.workers[worker].count(&[Self::hash(key)], &[100]);
+        sensors[0]
+    }
+
+    fn plain(&mut self, key: u64) -> u16 {
+        self.packet(0, key, TcpSignal::Nothing)
+    }
+
+    fn phase(&self) -> Phase {
+        self.plane.entry(BUCKET).phase()
+    }
+
+    /// Time passes, and the mover is called often.
+    fn pass(&mut self, time: u64) {
+        for _ in 0..time / 20 {
+            self.now += 20;
+            self.mover.tick(self.now);
+        }
+    }
+
+    fn pass_until(&mut self, phase: Phase) {
+        for _ in 0..1_000 {
+            if self.phase() == phase {
+                return;
+            }
+            self.pass(20);
+        }
+        panic!("still {:?}", self.phase());
+    }
+}
+
+#[test]
+fn known_keys_stay_and_new_keys_go_until_the_known_are_idle() {
+    let mut rig = Rig::moving();
+    assert_eq!(rig.plain(1), 0);
+    rig.pass(HOLD - 100);
+    assert_eq!((rig.plain(2), rig.phase()), (0, Phase::Learning));
+    rig.pass_until(Phase::Moving);
+    for _ in 0..10 {
+        assert_eq!((rig.plain(2), rig.plain(3)), (0, 1));
+        rig.pass(HOLD / 2);
+        assert_eq!(rig.phase(), Phase::Moving);
+    }
+    assert_eq!(rig.plain(1), 1, "idle since long before");
+    rig.pass_until(Phase::Settled);
+    assert_eq!((rig.plain(2), rig.mover.counts().completed), (1, 1));
+}
+
+#[test]
+fn learning_lasts_for_the_hold_time_after_every_worker_knows() {
+    let mut rig = Rig::new(RecordLimits::default());
+    rig.workers[1].begin(rig.now);
+    rig.mover.begin(BUCKET, 1, None).unwrap();
+    rig.pass(3 * HOLD);
+    assert_eq!(rig.phase(), Phase::Learning, "a worker has not begun anew");
+    rig.workers[1].begin(rig.now);
+    rig.pass(HOLD - 100);
+    assert_eq!(rig.phase(), Phase::Learning);
+    rig.pass(HOLD);
+    assert_eq!(rig.phase(), Phase::Learning, "by this worker's clock, no time has passed");
+    rig.workers[1].rest();
+    rig.pass(200);
+    assert_ne!(rig.phase(), Phase::Learning);
+}
+
+#[test]
+fn a_bucket_that_was_quiet_moves_at_once() {
+    let mut rig = Rig::new(RecordLimits::default());
+    rig.plain(1);
+    let quiet = Quiet { since: rig.now, tally: rig.plane.tally(BUCKET) };
+    rig.pass(HOLD);
+    rig.mover.begin(BUCKET, 1, Some(quiet)).unwrap();
+    rig.pass(120);
+    assert_eq!(rig.phase(), Phase::Settled);
+    assert_eq!(rig.plain(1), 1);
+}
+
+#[test]
+fn a_packet_after_the_proof_makes_a_bucket_learn_in_full() {
+    let mut rig = Rig::new(RecordLimits::default());
+    let quiet = Quiet { since: 0, tally: rig.plane.tally(BUCKET) };
+    rig.plain(1);
+    rig.mover.begin(BUCKET, 1, Some(quiet)).unwrap();
+    rig.pass(HOLD - 50);
+    assert_eq!(rig.phase(), Phase::Learning);
+    assert_eq!(rig.plain(1), 0);
+}
+
+#[test]
+fn a_bare_syn_goes_to_the_new_sensor_only_after_the_end_of_its_connection() {
+    use TcpSignal::*;
+    let cases: [(&[TcpSignal], u16); 7] = [
+        (&[Nothing], 0),
+        (&[BareSyn, BareSyn], 0),
+        (&[LowFin], 0),
+        (&[LowFin, LowFin], 0),
+        (&[LowFin, HighFin], 1),
+        (&[HighFin, Nothing, LowFin, Nothing], 1),
+        (&[Reset], 1),
+    ];
+    for (before, sensor) in cases {
+        let mut rig = Rig::moving();
+        rig.plain(1);
+        rig.pass(HOLD - 100);
+        for &signal in before {
+            assert_eq!(rig.packet(0, 1, signal), 0, "learning: {before:?}");
+        }
+        rig.pass_until(Phase::Moving);
+        assert_eq!(rig.plain(1), 0, "no SYN: {before:?}");
+        assert_eq!(rig.packet(0, 1, BareSyn), sensor, "{before:?}");
+        assert_eq!(rig.plain(1), sensor, "it stays where it is: {before:?}");
+        assert_eq!(rig.plane.restarts(), u64::from(sensor));
+    }
+}
+
+#[test]
+fn while_it_learns_a_bare_syn_on_an_ended_key_opens_it_again() {
+    let mut rig = Rig::moving();
+    rig.packet(0, 1, TcpSignal::Reset);
+    rig.pass(HOLD / 2);
+    assert_eq!(rig.packet(0, 1, TcpSignal::BareSyn), 0);
+    rig.pass_until(Phase::Moving);
+    assert_eq!(rig.packet(0, 1, TcpSignal::BareSyn), 0, "sent twice");
+}
+
+#[test]
+fn too_many_keys_cancel_the_move_and_nothing_is_torn() {
+    let mut rig = Rig::new(RecordLimits { keys_per_move: 50, ..RecordLimits::default() });
+    rig.mover.begin(BUCKET, 1, None).unwrap();
+    for key in 0..500 {
+        assert_eq!(rig.plain(key), 0);
+    }
+    assert_eq!(rig.phase(), Phase::Cancelled);
+    rig.pass(100);
+    assert_eq!((rig.phase(), rig.mover.counts().cancelled), (Phase::Settled, 1));
+    assert_eq!((rig.plain(3), rig.plain(400)), (0, 0));
+    assert_eq!(rig.mover.counts().completed, 0);
+    assert!(rig.mover.begin(BUCKET, 1, None).is_ok(), "it may try again");
+}
+
+#[test]
+fn a_move_may_begin_while_keys_of_the_last_are_left() {
+    let mut rig = Rig::moving();
+    rig.plain(1);
+    rig.pass(HOLD / 2);
+    assert_eq!(rig.mover.begin(BUCKET, 2, None), Err(NotBegun::Busy));
+    rig.plain(1);
+    rig.pass_until(Phase::Moving);
+    assert_eq!((rig.plain(1), rig.plain(2)), (0, 1));
+    assert_eq!(rig.mover.begin(BUCKET, 1, None), Err(NotBegun::There));
+    rig.mover.begin(BUCKET, 2, None).unwrap();
+    for _ in 0..10 {
+        assert_eq!((rig.plain(1), rig.plain(2)), (0, 1));
+        rig.pass(HOLD / 4);
+    }
+    assert_eq!(rig.phase(), Phase::Moving);
+    assert_eq!((rig.plain(1), rig.plain(2), rig.plain(3)), (0, 1, 2));
+    rig.pass_until(Phase::Settled);
+    assert_eq!(rig.plain(1), 2);
+}
+
+/// The bucket's phase when sensor `dead` dies; where a known and a new key go after.
+#[test]
+fn a_sensor_may_die_in_every_phase() {
+    let cases = [
+        (Phase::Settled, 0, (2, 2)),
+        (Phase::Settled, 1, (0, 0)),
+        (Phase::Learning, 0, (1, 1)),
+        (Phase::Learning, 1, (0, 0)),
+        (Phase::Turning, 0, (1, 1)),
+        (Phase::Turning, 1, (0, 2)),
+        (Phase::Moving, 0, (1, 1)),
+        (Phase::Moving, 1, (0, 2)),
+        (Phase::Moving, 2, (0, 1)),
+        (Phase::Cancelled, 0, (2, 2)),
+        (Phase::Cancelled, 1, (0, 0)),
+    ];
+    for (phase, dead, goes) in cases {
+        let mut rig = Rig::new(RecordLimits { keys_per_move: 2, ..RecordLimits::default() });
+        if phase != Phase::Settled {
+            rig.mover.begin(BUCKET, 1, None).unwrap();
+        }
+        rig.pass(HOLD / 2);
+        rig.plain(1);
+        if phase == Phase::Cancelled {
+            rig.plain(8);
+            rig.plain(9);
+        }
+        rig.pass_until(phase);
+        let death = rig.mover.kill(dead, &mut |_| 2);
+        let had = rig.plane.entry(BUCKET);
+        assert_eq!((rig.plain(1), rig.plain(7)), goes, "{dead} dies: {phase:?} to {had:?}");
+        let known = death.keys.get(&BUCKET).copied().unwrap_or(0);
+        let on_record = if phase == Phase::Cancelled { 2 } else { 1 };
+        let expected = if dead == 0 && phase != Phase::Settled { on_record } else { 0 };
+        assert_eq!(known, expected, "{dead} dies: {phase:?}");
+        assert!(!rig.mover.revive(dead), "its records are not swept");
+        rig.pass(100);
+        assert_eq!((rig.plain(1), rig.plain(7)), goes, "later: {dead} dies: {phase:?}");
+        rig.pass(3 * HOLD);
+        assert_eq!((rig.phase(), rig.mover.moves().count()), (Phase::Settled, 0));
+        assert!(rig.mover.revive(dead));
+    }
+}
+
+#[test]
+fn a_worker_that_has_not_seen_a_death_leaves_nothing_behind() {
+    let mut rig = Rig::moving();
+    rig.workers[1].begin(rig.now);
+    rig.stale_packet(1, 1, TcpSignal::Nothing);
+    rig.mover.kill(0, &mut |_| 2);
+    rig.pass(200);
+    assert!(!rig.mover.revive(0), "the worker may still record keys there");
+    rig.workers[1].rest();
+    rig.pass(200);
+    assert!(rig.mover.revive(0));
+    rig.mover.begin(BUCKET, 0, None).unwrap();
+    assert_eq!(rig.plain(1), 1, "what was known of it is forgotten");
+}
+
+#[test]
+fn moves_to_the_dead_or_beyond_the_bounds_do_not_begin() {
+    let mut rig = Rig::new(RecordLimits::default());
+    rig.mover.kill(1, &mut |_| NO_SENSOR);
+    assert_eq!(rig.mover.begin(BUCKET, 1, None), Err(NotBegun::NotAlive));
+    assert_eq!(rig.mover.force(BUCKET, 1), Err(NotBegun::NotAlive));
+    assert_eq!(rig.mover.begin(BUCKET, 5_000, None), Err(NotBegun::NotAlive));
+    assert_eq!(rig.mover.begin(BUCKET, 0, None), Err(NotBegun::There));
+    let others = (0..=u16::MAX).filter(|&b| rig.plane.entry(b).default_sensor() == 0);
+    let results: Vec<_> = others.take(101).map(|b| rig.mover.begin(b, 2, None)).collect();
+    assert!(results[..100].iter().all(Result::is_ok));
+    assert_eq!(results[100], Err(NotBegun::TooMany(100)));
+    let orphan = (0..=u16::MAX).find(|&b| rig.plane.entry(b) == Entry::settled(NO_SENSOR));
+    assert_eq!(rig.mover.begin(orphan.unwrap(), 2, None), Ok(()), "no flow can be torn");
+    assert_eq!(rig.plane.entry(orphan.unwrap()), Entry::settled(2));
+}
+
+#[test]
+fn an_emergency_move_is_in_force_at_once_and_leaves_no_records() {
+    for phase in [Phase::Settled, Phase::Learning, Phase::Turning, Phase::Moving] {
+        let mut rig = Rig::new(RecordLimits::default());
+        if phase != Phase::Settled {
+            rig.mover.begin(BUCKET, 1, None).unwrap();
+        }
+        rig.pass(HOLD / 2);
+        rig.plain(1);
+        rig.pass_until(phase);
+        rig.mover.force(BUCKET, 2).unwrap();
+        assert_eq!((rig.plain(1), rig.plain(2)), (2, 2), "{phase:?}");
+        rig.pass(100);
+        rig.mover.begin(BUCKET, 1, None).unwrap();
+        assert_eq!(rig.plain(1), 2, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_ends_no_record() {
+    let mut rig = Rig::moving();
+    rig.pass(HOLD / 2);
+    rig.plain(1);
+    rig.pass_until(Phase::Moving);
+    assert_eq!(rig.plain(1), 0);
+    let before = rig.now;
+    for back in [10, HOLD, 5 * HOLD, 9 * HOLD] {
+        rig.now = before - back;
+        assert_eq!(rig.plain(1), 0);
+        rig.mover.tick(rig.now);
+        assert_eq!(rig.plain(1), 0, "{back} back");
+    }
+}
+
+#[test]
+fn watched_stays_watched_through_a_move() {
+    let mut rig = Rig::moving();
+    rig.mover.watch(BUCKET, true);
+    rig.pass(HOLD / 2);
+    rig.plain(1);
+    rig.pass_until(Phase::Moving);
+    assert!(rig.plane.entry(BUCKET).is_watched());
+    rig.pass_until(Phase::Settled);
+    assert!(rig.plane.entry(BUCKET).is_watched());
+    assert_eq!(rig.plain(1), 1);
+    rig.mover.watch(BUCKET, false);
+    assert_eq!(rig.plane.entry(BUCKET), Entry::settled(1));
+}
+
+#[test]
+fn traffic_of_known_keys_is_counted_as_displaced() {
+    let mut rig = Rig::moving();
+    rig.pass(HOLD / 2);
+    rig.plain(1);
+    rig.pass_until(Phase::Moving);
+    for _ in 0..3 {
+        rig.plain(2);
+    }
+    assert_eq!(rig.plane.displaced(0), Displaced::default());
+    rig.packet(1, 1, TcpSignal::Nothing);
+    let (old, new) = (rig.plane.displaced(0), rig.plane.displaced(1));
+    assert_eq!((old.to.packets(), old.to.bytes(), old.from.packets()), (1, 100, 0));
+    assert_eq!((new.from.packets(), new.to.packets()), (1, 0));
+}

@@ -1,0 +1,380 @@
+//! The workers' side of the table: which sensor a packet goes to.
+//!
+//! For nearly every packet that is one load. A packet of a moving bucket is looked
+//! up in the records, and the phase of the move says what becomes of a key that is
+//! not there. Nothing here waits, allocates per packet or fails: where a key cannot
+//! be recorded, its move is cancelled on the spot by changing the entry, and the
+//! mover cleans up later.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use forebay_packet::FlowKey;
+
+use super::plane::{Displaced, Pinned, Plane};
+use super::quiescence::Quiescence;
+use super::records::{Changed, Found, Inserted, Records, State, Tick, TickClock};
+use super::signal::TcpSignal;
+use crate::assign::{BUCKETS, MAX_SENSORS, bucket_of};
+use crate::counters::{BucketCounters, Flows, Tally, TallyCell};
+use crate::table::{BucketTable, Entry};
+use crate::watch::{Candidate, Watch, Watchers};
+
+/// How much state moves may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordLimits {
+    /// Keys on record at once, 8 bytes each; rounded up to a power of two from
+    /// 8,192 to 2²⁵.
+    pub keys: usize,
+    /// Keys that one move may record, so that a flood aimed at its bucket ends
+    /// this move and no other. Each worker may exceed it by one.
+    pub keys_per_move: u32,
+}
+
+impl Default for RecordLimits {
+    fn default() -> Self {
+        Self { keys: 1 << 18, keys_per_move: 4096 }
+    }
+}
+
+/// All that the workers of a group share with each other and the mover.
+#[derive(Debug)]
+pub struct WorkerPlane {
+    table: BucketTable,
+    records: Records,
+    clock: TickClock,
+    quiescence: Quiescence,
+    counters: BucketCounters,
+    /// Keys recorded since the bucket's move began.
+    recorded: Box<[AtomicU32]>,
+    keys_per_move: u32,
+    /// A bit a sensor.
+    alive: [AtomicU64; MAX_SENSORS / 64],
+    displaced: Box<[DisplacedCells]>,
+    watchers: Watchers,
+}
+
+/// A worker's counters of packets that went elsewhere than where their bucket's
+/// new keys go; a cell a sensor.
+#[derive(Debug)]
+struct DisplacedCells {
+    to: Box<[TallyCell]>,
+    from: Box<[TallyCell]>,
+    restarts: AtomicU64,
+}
+
+impl WorkerPlane {
+    /// The state of a group with that many workers, whose records are kept for
+    /// `hold` nanoseconds.
+    #[must_use]
+    pub fn new(table: BucketTable, workers: usize, hold: u64, limits: RecordLimits) -> Self {
+        let cells = || (0..MAX_SENSORS).map(|_| TallyCell::default()).collect();
+        let displaced =
+            || DisplacedCells { to: cells(), from: cells(), restarts: AtomicU64::new(0) };
+        Self {
+            table,
+            records: Records::new(limits.keys),
+            clock: TickClock::new(hold),
+            quiescence: Quiescence::new(workers),
+            counters: BucketCounters::new(workers),
+            recorded: (0..BUCKETS).map(|_| AtomicU32::new(0)).collect(),
+            keys_per_move: limits.keys_per_move,
+            alive: std::array::from_fn(|_| AtomicU64::new(u64::MAX)),
+            displaced: (0..workers).map(|_| displaced()).collect(),
+            watchers: Watchers::new(workers),
+        }
+    }
+
+    /// The buckets' counters.
+    #[must_use]
+    pub fn counters(&self) -> &BucketCounters {
+        &self.counters
+    }
+
+    /// Connections that ended and began anew on another sensor, by a bare SYN.
+    #[must_use]
+    pub fn restarts(&self) -> u64 {
+        self.displaced.iter().map(|worker| worker.restarts.load(Ordering::Relaxed)).sum()
+    }
+
+    fn is_alive(&self, sensor: u16) -> bool {
+        let word = self.alive.get(usize::from(sensor) / 64);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (sensor % 64) & 1 == 1)
+    }
+}
+
+impl Plane for WorkerPlane {
+    fn entry(&self, bucket: u16) -> Entry {
+        self.table.entry(bucket)
+    }
+
+    fn replace(&self, bucket: u16, current: Entry, new: Entry) -> Result<(), Entry> {
+        self.table.replace(bucket, current, new)
+    }
+
+    fn advance(&self) -> u64 {
+        self.quiescence.advance()
+    }
+
+    fn has_reached(&self, epoch: u64) -> bool {
+        self.quiescence.has_reached(epoch)
+    }
+
+    fn allow_records(&self, bucket: u16) {
+        self.recorded[usize::from(bucket)].store(0, Ordering::Relaxed);
+    }
+
+    fn earliest(&self, now: u64) -> u64 {
+        self.quiescence.earliest(now)
+    }
+
+    fn sweep(&self, time: u64, keep: &mut dyn FnMut(Pinned) -> bool) {
+        let now = self.clock.at(time);
+        self.records.sweep(&mut |record| {
+            let idle = record.is_idle(now);
+            keep(Pinned { bucket: record.bucket(), sensor: record.sensor(), idle })
+        });
+    }
+
+    fn set_alive(&self, sensor: u16, alive: bool) {
+        let Some(word) = self.alive.get(usize::from(sensor) / 64) else { return };
+        let bit = 1 << (sensor % 64);
+        if alive {
+            word.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    fn tally(&self, bucket: u16) -> Tally {
+        self.counters.tally(bucket)
+    }
+
+    fn live_flows(&self, bucket: u16) -> Flows {
+        self.counters.live_flows(bucket)
+    }
+
+    fn rotate_flows(&self) {
+        self.counters.rotate();
+    }
+
+    fn displaced(&self, sensor: u16) -> Displaced {
+        let mut sum = Displaced::default();
+        for worker in &self.displaced {
+            let read = |cells: &[TallyCell]| {
+                cells.get(usize::from(sensor)).map_or(Tally::default(), TallyCell::get)
+            };
+            sum.to = sum.to.plus(read(&worker.to));
+            sum.from = sum.from.plus(read(&worker.from));
+        }
+        sum
+    }
+
+    fn leader(&self, bucket: u16) -> Option<Candidate> {
+        self.watchers.leader(bucket)
+    }
+
+    fn record_capacity(&self) -> usize {
+        self.records.capacity()
+    }
+}
+
+/// What a worker is asked about a packet of a moving or watched bucket.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PacketFacts {
+    /// The flow, for naming it.
+    pub key: FlowKey,
+    /// What the packet says of its connection.
+    pub tcp: TcpSignal,
+    /// Bytes on the wire.
+    pub bytes: u32,
+}
+
+/// A worker's access to the table, the records and its own counters.
+#[derive(Debug)]
+pub struct Worker {
+    plane: Arc<WorkerPlane>,
+    index: usize,
+    now: u64,
+    tick: Tick,
+    watch: Watch,
+}
+
+impl Worker {
+    /// The worker of that index, of which there must be one only.
+    #[must_use]
+    pub fn new(plane: Arc<WorkerPlane>, index: usize) -> Self {
+        Self { plane, index, now: 0, tick: Tick::default(), watch: Watch::default() }
+    }
+
+    /// Begins a batch, at the time `now` of the monotonic clock in nanoseconds. A
+    /// time before that of an earlier batch counts as that. Packets of the batch
+    /// before must have been counted by now.
+    pub fn begin(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        self.tick = self.plane.clock.at(self.now);
+        self.plane.quiescence.begin(self.index, self.now);
+        self.watch.publish(self.now, &self.plane.watchers, self.index);
+    }
+
+    /// Rests until the next [`Worker::begin`]. A worker that is about to wait must
+    /// say so, or no move goes on while it does.
+    pub fn rest(&mut self) {
+        self.plane.quiescence.rest(self.index);
+    }
+
+    /// Puts into `sensors` the sensor of each packet, [`crate::NO_SENSOR`] where
+    /// there is none. Packets are known by their group's hash; what else there is
+    /// to know of packet `i` is asked of `facts(i)` if its bucket moves or is
+    /// watched.
+    #[inline]
+    pub fn assign(
+        &mut self,
+        hashes: &[u64],
+        sensors: &mut Vec<u16>,
+        facts: impl Fn(usize) -> PacketFacts,
+    ) {
+        let mut any_special = false;
+        sensors.clear();
+        sensors.extend(hashes.iter().map(|&hash| {
+            let entry = self.plane.table.entry(bucket_of(hash));
+            any_special |= entry.is_special();
+            entry.default_sensor()
+        }));
+        if !any_special {
+            return;
+        }
+        for (i, (&hash, sensor)) in hashes.iter().zip(sensors).enumerate() {
+            let entry = self.plane.table.entry(bucket_of(hash));
+            if entry.is_special() {
+                *sensor = self.special(entry, hash, &facts(i));
+            }
+        }
+    }
+
+    /// Counts packets by their hash and bytes on the wire.
+    #[inline]
+    pub fn count(&mut self, hashes: &[u64], bytes: &[u32]) {
+        self.plane.counters.count(self.index, hashes, bytes);
+    }
+
+    #[cold]
+    fn special(&mut self, entry: Entry, hash: u64, facts: &PacketFacts) -> u16 {
+        if entry.is_watched() {
+            self.watch.observe(bucket_of(hash), &facts.key, facts.bytes);
+        }
+        if !entry.looks_up() {
+            return entry.default_sensor();
+        }
+        let sensor = self.route(entry, hash, facts.tcp);
+        let default = entry.default_sensor();
+        if sensor != default
+            && let Some(displaced) = self.plane.displaced.get(self.index)
+        {
+            let amount = Tally::new(1, u64::from(facts.bytes));
+            let cells = [(&displaced.to, sensor), (&displaced.from, default)];
+            for (cells, sensor) in cells {
+                if let Some(cell) = cells.get(usize::from(sensor)) {
+                    cell.add(amount);
+                }
+            }
+        }
+        sensor
+    }
+
+    /// The sensor of a packet whose bucket moves.
+    fn route(&self, entry: Entry, hash: u64, tcp: TcpSignal) -> u16 {
+        let mut known = self.plane.records.find(hash);
+        loop {
+            known = match known {
+                Some(found) => match self.follow(found, entry, tcp) {
+                    Ok(sensor) => return sensor,
+                    Err(Changed) => self.plane.records.find(hash),
+                },
+                None if !entry.records() => return entry.default_sensor(),
+                None => match self.record(entry, hash) {
+                    Ok(sensor) => return sensor,
+                    Err(found) => Some(found),
+                },
+            };
+        }
+    }
+
+    /// The sensor of a key on record, which is brought up to date.
+    fn follow(&self, found: Found<'_>, entry: Entry, tcp: TcpSignal) -> Result<u16, Changed> {
+        let record = found.record;
+        if !self.plane.is_alive(record.sensor()) {
+            if entry.records() {
+                let here = record.with_sensor(entry.default_sensor());
+                found.replace(Some(here.seen(self.tick, State::Open)))?;
+            }
+            return Ok(entry.default_sensor());
+        }
+        if tcp == TcpSignal::BareSyn && record.state() == State::Ended && !entry.records() {
+            found.replace(None)?;
+            if record.sensor() != entry.default_sensor()
+                && let Some(worker) = self.plane.displaced.get(self.index)
+            {
+                worker.restarts.fetch_add(1, Ordering::Relaxed);
+            }
+            return Ok(entry.default_sensor());
+        }
+        let state = next_state(record.state(), tcp);
+        if record.is_before(self.tick) {
+            found.replace(Some(record.seen(self.tick, state)))?;
+        } else if state != record.state() {
+            found.replace(Some(record.with_state(state)))?;
+        }
+        Ok(record.sensor())
+    }
+
+    /// Records a key where new keys of its bucket go, or cancels the move.
+    ///
+    /// # Errors
+    /// The record of the key, if another worker made one meanwhile.
+    fn record(&self, entry: Entry, hash: u64) -> Result<u16, Found<'_>> {
+        let bucket = bucket_of(hash);
+        let recorded = &self.plane.recorded[usize::from(bucket)];
+        if recorded.load(Ordering::Relaxed) >= self.plane.keys_per_move {
+            return Ok(self.cancel(bucket, entry));
+        }
+        match self.plane.records.insert(hash, entry.default_sensor(), self.tick) {
+            Inserted::Now => {
+                recorded.fetch_add(1, Ordering::Relaxed);
+                Ok(entry.default_sensor())
+            }
+            Inserted::Before(found) => Err(found),
+            Inserted::Full => Ok(self.cancel(bucket, entry)),
+        }
+    }
+
+    /// Cancels a move that records, and tells where keys go now.
+    fn cancel(&self, bucket: u16, entry: Entry) -> u16 {
+        let mut current = entry;
+        while current.records() {
+            let cancelled = current.cancelled();
+            match self.plane.table.replace(bucket, current, cancelled) {
+                Ok(()) => return cancelled.default_sensor(),
+                Err(other) => current = other,
+            }
+        }
+        current.default_sensor()
+    }
+}
+
+/// What a packet makes of a connection. A bare SYN opens it anew; what else comes
+/// after its end belongs to its end.
+fn next_state(state: State, tcp: TcpSignal) -> State {
+    match (state, tcp) {
+        (State::Ended, TcpSignal::BareSyn) => State::Open,
+        (State::Ended, _) | (_, TcpSignal::Reset) => State::Ended,
+        (State::LowClosed, TcpSignal::HighFin) | (State::HighClosed, TcpSignal::LowFin) => {
+            State::Ended
+        }
+        (State::Open, TcpSignal::LowFin) => State::LowClosed,
+        (State::Open, TcpSignal::HighFin) => State::HighClosed,
+        (_, TcpSignal::BareSyn | TcpSignal::Nothing | TcpSignal::LowFin | TcpSignal::HighFin) => {
+            state
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The bucket table that workers and balancer share.
+//!
+//! One 32-bit entry a bucket says all that a worker must know of it, so that one
+//! relaxed load a packet decides, and no packet sees half of a change. Nearly
+//! every entry is settled: it is then the index of a sensor and nothing else. An
+//! entry of a bucket on the move has a high bit set and sends the worker to the
+//! records of keys ([`crate::moves`]).
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0–10 | where keys go that are not on record, [`NO_SENSOR`] for nowhere |
+//! | 11–21 | the other sensor of the move |
+//! | 22 | record keys that are not on record |
+//! | 23 | new keys go to the target already |
+//! | 24 | cancelled by a worker that could not record a key |
+//! | 30 | the packets of the bucket are watched |
+//! | 31 | look the key up |
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::assign::{Assignment, BUCKETS};
+
+/// In the place of a sensor: there is none.
+pub const NO_SENSOR: u16 = SENSOR_MASK as u16;
+
+const SENSOR_BITS: u32 = 11;
+const SENSOR_MASK: u32 = (1 << SENSOR_BITS) - 1;
+const RECORD: u32 = 1 << 22;
+const TURNED: u32 = 1 << 23;
+const CANCELLED: u32 = 1 << 24;
+const WATCHED: u32 = 1 << 30;
+const LOOK_UP: u32 = 1 << 31;
+
+/// What a bucket is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Every key goes to one sensor.
+    Settled,
+    /// Every key goes to the old sensor and is recorded.
+    Learning,
+    /// Keys on record go where they are recorded, others to the new sensor; these
+    /// are recorded too, until every worker knows that learning is over.
+    Turning,
+    /// Keys on record go where they are recorded, others to the new sensor.
+    Moving,
+    /// A key could not be recorded: keys on record go where they are recorded,
+    /// others to the old sensor.
+    Cancelled,
+}
+
+/// What the table says of one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry(u32);
+
+impl Entry {
+    /// All keys go to `sensor`.
+    #[must_use]
+    pub fn settled(sensor: u16) -> Self {
+        Self(u32::from(sensor) & SENSOR_MASK)
+    }
+
+    /// A move `from` one sensor `to` another that is in `phase`; `to` alone counts
+    /// where the phase is [`Phase::Settled`].
+    #[must_use]
+    pub fn of_move(phase: Phase, from: u16, to: u16) -> Self {
+        let (default, other, flags) = match phase {
+            Phase::Settled => return Self::settled(to),
+            Phase::Learning => (from, to, LOOK_UP | RECORD),
+            Phase::Turning => (to, from, LOOK_UP | RECORD | TURNED),
+            Phase::Moving => (to, from, LOOK_UP | TURNED),
+            Phase::Cancelled => (from, to, LOOK_UP | CANCELLED),
+        };
+        let sensors =
+            u32::from(default) & SENSOR_MASK | (u32::from(other) & SENSOR_MASK) << SENSOR_BITS;
+        Self(sensors | flags)
+    }
+
+    /// The phase of the bucket.
+    #[must_use]
+    pub fn phase(self) -> Phase {
+        if self.0 & LOOK_UP == 0 {
+            Phase::Settled
+        } else if self.0 & CANCELLED != 0 {
+            Phase::Cancelled
+        } else {
+            match (self.records(), self.0 & TURNED != 0) {
+                (true, false) => Phase::Learning,
+                (true, true) => Phase::Turning,
+                (false, _) => Phase::Moving,
+            }
+        }
+    }
+
+    /// Where keys go that are not on record.
+    #[inline]
+    #[must_use]
+    pub fn default_sensor(self) -> u16 {
+        (self.0 & SENSOR_MASK) as u16
+    }
+
+    /// Where the bucket is moving from; its only sensor where it is not moving.
+    #[must_use]
+    pub fn from(self) -> u16 {
+        if self.0 & TURNED != 0 { self.other() } else { self.default_sensor() }
+    }
+
+    /// Where the bucket will be when its move has ended.
+    #[must_use]
+    pub fn destination(self) -> u16 {
+        if self.phase() == Phase::Learning { self.other() } else { self.default_sensor() }
+    }
+
+    /// Whether the packets of the bucket are watched.
+    #[inline]
+    #[must_use]
+    pub fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
+
+    /// This entry, with its packets watched or not.
+    #[must_use]
+    pub fn with_watch(self, watched: bool) -> Self {
+        Self(if watched { self.0 | WATCHED } else { self.0 & !WATCHED })
+    }
+
+    /// Whether the sensor of a packet takes looking up its key.
+    #[inline]
+    pub(crate) fn looks_up(self) -> bool {
+        self.0 & LOOK_UP != 0
+    }
+
+    /// Whether keys that are not on record are recorded.
+    #[inline]
+    pub(crate) fn records(self) -> bool {
+        self.0 & RECORD != 0
+    }
+
+    /// Whether the low bits alone do not say it all.
+    #[inline]
+    pub(crate) fn is_special(self) -> bool {
+        self.0 & (LOOK_UP | WATCHED) != 0
+    }
+
+    /// The cancelled form of a move that records.
+    pub(crate) fn cancelled(self) -> Self {
+        let flags = self.0 & WATCHED;
+        Self(Self::of_move(Phase::Cancelled, self.from(), self.target()).0 | flags)
+    }
+
+    /// The sensor that a move aims or aimed at.
+    pub(crate) fn target(self) -> u16 {
+        if self.0 & TURNED != 0 { self.default_sensor() } else { self.other() }
+    }
+
+    fn other(self) -> u16 {
+        (self.0 >> SENSOR_BITS & SENSOR_MASK) as u16
+    }
+
+    /// The entry as other planes than ours store it: see the table of the module.
+    #[must_use]
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The entry with those bits.
+    #[must_use]
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+/// The entries of all buckets.
+///
+/// Relaxed loads and stores are enough: an entry is one word, and whoever must
+/// know that every worker has seen a change waits for it
+/// ([`crate::moves::Quiescence`]).
+#[derive(Debug)]
+pub struct BucketTable(Box<[AtomicU32]>);
+
+impl BucketTable {
+    /// Every bucket settled at the sensor that `assignment` gives it.
+    #[must_use]
+    pub fn new(assignment: &Assignment) -> Self {
+        let entry = |bucket| Entry::settled(assignment.sensor_of_bucket(bucket));
+        Self((0..=u16::MAX).map(|bucket| AtomicU32::new(entry(bucket).0)).collect())
+    }
+
+    /// Every bucket settled at no sensor.
+    #[must_use]
+    pub fn without_sensors() -> Self {
+        Self((0..BUCKETS).map(|_| AtomicU32::new(Entry::settled(NO_SENSOR).0)).collect())
+    }
+
+    /// What the table says of `bucket`.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self, bucket: u16) -> Entry {
+        Entry(self.0[usize::from(bucket)].load(Ordering::Relaxed))
+    }
+
+    /// Says `new` of `bucket` if it still says `current`.
+    ///
+    /// # Errors
+    /// What it says instead.
+    pub(crate) fn replace(&self, bucket: u16, current: Entry, new: Entry) -> Result<(), Entry> {
+        self.0[usize::from(bucket)]
+            .compare_exchange(current.0, new.0, Ordering::Relaxed, Ordering::Relaxed)
+            .map(drop)
+            .map_err(Entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PHASES: [Phase; 4] = [Phase::Learning, Phase::Turning, Phase::Moving, Phase::Cancelled];
+
+    proptest! {
+        #[test]
+        fn an_entry_gives_back_what_went_in(
+            from in 0_u16..1024, to in 0_u16..1024, phase in 0_usize..4, watched: bool,
+        ) {
+            let entry = Entry::of_move(PHASES[phase], from, to).with_watch(watched);
+            prop_assert_eq!(entry.phase(), PHASES[phase]);
+            prop_assert_eq!((entry.from(), entry.target()), (from, to));
+            prop_assert_eq!(entry.is_watched(), watched);
+            prop_assert!(entry.is_special() && entry.looks_up());
+            let (stays, lands) = match PHASES[phase] {
+                Phase::Learning => (from, to),
+                Phase::Cancelled => (from, from),
+                _ => (to, to),
+            };
+            prop_assert_eq!((entry.default_sensor(), entry.destination()), (stays, lands));
+            let cancelled = entry.cancelled();
+            prop_assert_eq!(cancelled.phase(), Phase::Cancelled);
+            prop_assert_eq!((cancelled.from(), cancelled.is_watched()), (from, watched));
+        }
+    }
+
+    #[test]
+    fn a_settled_entry_is_the_index_of_its_sensor() {
+        for sensor in [0, 1, 1023, NO_SENSOR] {
+            let entry = Entry::settled(sensor);
+            assert_eq!(entry.to_bits(), u32::from(sensor));
+            assert!(!entry.is_special());
+            assert_eq!((entry.from(), entry.destination()), (sensor, sensor));
+        }
+        assert!(Entry::settled(3).with_watch(true).is_special());
+    }
+
+    #[test]
+    fn replacing_tells_what_came_between() {
+        let table = BucketTable::without_sensors();
+        let (a, b) = (Entry::settled(NO_SENSOR), Entry::settled(2));
+        assert_eq!(table.replace(7, b, a), Err(a));
+        assert_eq!(table.replace(7, a, b), Ok(()));
+        assert_eq!((table.entry(7), table.entry(8)), (b, a));
+    }
+}
