@@ -164,7 +164,8 @@ impl Link {
     fn row(&self) -> LedgerRow {
         let names = self.stage.drop_names().iter();
         LedgerRow {
-            stage: self.stage.name(),
+            stage: self.stage.name().into(),
+            beside: false,
             input: self.input,
             copies: self.outbox.copies,
             injected: self.outbox.injected,

@@ -1,7 +1,10 @@
 //! The ledger: where every packet went.
 //!
 //! For each stage, `in + copies + injected = out + drops + held`, and what leaves a
-//! stage enters the next. A ledger for which both hold everywhere is closed.
+//! stage enters the next. A ledger for which both hold everywhere is closed. Where the
+//! way forks, rows stand beside each other: together they let out what the next take in.
+
+use std::borrow::Cow;
 
 use serde::Serialize;
 
@@ -18,7 +21,9 @@ pub struct DropCount {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LedgerRow {
     /// The stage.
-    pub stage: &'static str,
+    pub stage: Cow<'static, str>,
+    /// Whether it is beside the stage of the row before, not behind it.
+    pub beside: bool,
     /// Packets that came in.
     pub input: u64,
     /// Packets handed to further outputs besides their first.
@@ -36,8 +41,8 @@ pub struct LedgerRow {
 impl LedgerRow {
     /// A row whose packets all went through.
     #[must_use]
-    pub fn passed(stage: &'static str, packets: u64) -> Self {
-        Self { stage, input: packets, output: packets, ..Self::default() }
+    pub fn passed(stage: impl Into<Cow<'static, str>>, packets: u64) -> Self {
+        Self { stage: stage.into(), input: packets, output: packets, ..Self::default() }
     }
 
     /// Packets dropped, for any reason.
@@ -72,7 +77,7 @@ impl Serialize for LedgerRow {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = serializer.serialize_map(Some(7))?;
-        map.serialize_entry("stage", self.stage)?;
+        map.serialize_entry("stage", &self.stage)?;
         map.serialize_entry("in", &self.input)?;
         map.serialize_entry("copies", &self.copies)?;
         map.serialize_entry("injected", &self.injected)?;
@@ -94,24 +99,36 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Whether every row's equation holds and every row takes in what the row
-    /// before it let out.
+    /// Whether every row's equation holds and the rows beside each other take in what
+    /// those before them let out.
     #[must_use]
     pub fn closes(&self) -> bool {
+        let steps: Vec<(u64, u64)> = self.steps().map(Self::passage).collect();
         self.rows.iter().all(LedgerRow::closes)
-            && self.rows.windows(2).all(|pair| pair[0].output == pair[1].input)
+            && steps.windows(2).all(|pair| pair[0].1 == pair[1].0)
+    }
+
+    /// The rows, those beside each other together.
+    pub fn steps(&self) -> impl DoubleEndedIterator<Item = &[LedgerRow]> {
+        self.rows.chunk_by(|_, next| next.beside)
+    }
+
+    /// Packets that came into rows beside each other, and those that left them.
+    fn passage(step: &[LedgerRow]) -> (u64, u64) {
+        (step.iter().map(|row| row.input).sum(), step.iter().map(|row| row.output).sum())
     }
 
     /// Packets that came into the pipeline, or that its first stage made.
     #[must_use]
     pub fn input(&self) -> u64 {
-        self.rows.first().map_or(0, |row| row.input + row.injected)
+        let first = self.steps().next().unwrap_or_default();
+        first.iter().map(|row| row.input + row.injected).sum()
     }
 
     /// Packets that came out of it.
     #[must_use]
     pub fn output(&self) -> u64 {
-        self.rows.last().map_or(0, |row| row.output)
+        self.steps().next_back().map_or(0, |step| Self::passage(step).1)
     }
 
     /// The output was thrown away: what the last stage let out is dropped instead, as
@@ -144,7 +161,7 @@ mod tests {
     #[test]
     fn a_ledger_closes_only_if_no_packet_is_unaccounted_for() {
         let filter = LedgerRow {
-            stage: "filter",
+            stage: "filter".into(),
             input: 10,
             output: 7,
             drops: vec![DropCount { name: "no_match", packets: 3 }],
@@ -161,6 +178,28 @@ mod tests {
         let mut lost_between = ledger.clone();
         lost_between.rows[2] = LedgerRow::passed("write", 6);
         assert!(!lost_between.closes());
+    }
+
+    #[test]
+    fn rows_beside_each_other_are_summed() {
+        let beside = |stage: &'static str, packets| LedgerRow {
+            beside: true,
+            ..LedgerRow::passed(stage, packets)
+        };
+        let copied = LedgerRow { input: 10, copies: 5, output: 15, ..LedgerRow::default() };
+        let rows = vec![
+            LedgerRow::passed("rx a", 4),
+            beside("rx b", 6),
+            copied,
+            LedgerRow::passed("ids", 9),
+            beside("recorder", 6),
+            LedgerRow::passed("tx", 15),
+        ];
+        let mut ledger = Ledger { rows };
+        assert!(ledger.closes());
+        assert_eq!((ledger.input(), ledger.output(), ledger.steps().count()), (10, 15, 4));
+        ledger.rows[4] = beside("recorder", 5);
+        assert!(!ledger.closes());
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 mod chain;
 mod flows;
+mod fork;
 mod ledger;
 mod run;
 mod stage;
@@ -19,6 +20,7 @@ pub mod stages;
 
 pub use chain::Chain;
 pub use flows::{FlowRecord, FlowTable};
+pub use fork::{Branch, Fork};
 pub use ledger::{DropCount, Ledger, LedgerRow};
 pub use run::{Run, RunError, Worker, run};
 pub use stage::{Outbox, Promises, Settings, Stage, StageError};

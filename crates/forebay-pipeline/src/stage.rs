@@ -23,12 +23,15 @@ pub struct Promises {
 /// stands for "as before".
 #[derive(Clone, Default)]
 pub struct Settings {
-    /// A new filter.
-    pub filter: Option<FilterSet>,
-    /// A new rule list.
-    pub rules: Option<Ruling>,
+    /// A new filter, or none any more.
+    pub filter: Option<Option<FilterSet>>,
+    /// A new rule list, or none any more.
+    pub rules: Option<Option<Ruling>>,
     /// A new bucket table.
     pub assignment: Option<Assignment>,
+    /// The sensors that packets are spread over while none is up; with an empty list
+    /// they are dropped.
+    pub spare: Option<Vec<u16>>,
 }
 
 /// Why a stage cannot go on.

@@ -127,14 +127,14 @@ fn settings_take_effect_between_batches_and_lose_nothing() {
     let before = through(&mut chain, batches(&input, 256));
     assert!(before.iter().all(|batch| batch.output.iter().all(|&output| output == 0)));
     chain.reload(&Settings {
-        filter: Some(filter_set("udp")),
+        filter: Some(Some(filter_set("udp"))),
         assignment: Some(Assignment::of_weights(&[1, 1]).unwrap()),
         ..Settings::default()
     });
     let after = through(&mut chain, batches(&input, 256));
     assert_eq!(packets(&after).len(), 512);
     assert!(after.iter().any(|batch| batch.output.contains(&1)));
-    chain.reload(&Settings { rules: Some(ruling("tcp")), ..Settings::default() });
+    chain.reload(&Settings { rules: Some(Some(ruling("tcp"))), ..Settings::default() });
     assert!(packets(&through(&mut chain, batches(&input, 256))).is_empty());
     let rejected = &chain.rows()[1].drops[0];
     assert_eq!((rejected.name, rejected.packets), ("rejected", 512));

@@ -1,7 +1,7 @@
 //! Finds each packet's flow.
 
 use forebay_packet::decode::{Fragment, FragmentNote, Outcome};
-use forebay_packet::{Batch, Decoder, FlowKey, HashKey};
+use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LinkType};
 
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
@@ -41,6 +41,14 @@ impl Stage for Classify {
         batch.reversed.resize(n, false);
         batch.fragments.clear();
         for i in batch.live().iter() {
+            if batch.interface(i).link == LinkType::ETHERNET
+                && let Some(plain) = self.decoder.decode_plain(batch.packet(i))
+            {
+                batch.key[i] = plain.key;
+                batch.reversed[i] = plain.reversed;
+                batch.hash[i] = plain.affinity.hash(&self.hash_key);
+                continue;
+            }
             let decoded = self.decoder.decode(batch.interface(i).link, batch.packet(i));
             match decoded.outcome {
                 Outcome::UnknownLink => self.unknown_link += 1,

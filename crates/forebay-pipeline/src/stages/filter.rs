@@ -7,7 +7,7 @@ use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
 /// Sets each packet's verdict, and drops those with verdict 0.
 pub struct Filter {
-    programs: FilterSet,
+    programs: Option<FilterSet>,
     drops: bool,
 }
 
@@ -15,13 +15,19 @@ impl Filter {
     /// Drops what `programs` do not accept.
     #[must_use]
     pub fn new(programs: FilterSet) -> Self {
+        Self::optional(Some(programs))
+    }
+
+    /// As [`Filter::new`]; passes everything while there are no programs.
+    #[must_use]
+    pub fn optional(programs: Option<FilterSet>) -> Self {
         Self { programs, drops: true }
     }
 
     /// Sets verdicts only.
     #[must_use]
     pub fn judge_only(programs: FilterSet) -> Self {
-        Self { programs, drops: false }
+        Self { programs: Some(programs), drops: false }
     }
 }
 
@@ -39,7 +45,11 @@ impl Stage for Filter {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        self.programs.run_batch(&mut batch)?;
+        let Some(programs) = &mut self.programs else {
+            out.emit(batch);
+            return Ok(());
+        };
+        programs.run_batch(&mut batch)?;
         if self.drops {
             let before = batch.live().count();
             for i in batch.live().iter() {
@@ -55,7 +65,7 @@ impl Stage for Filter {
 
     fn reload(&mut self, settings: &Settings) {
         if let Some(programs) = &settings.filter {
-            self.programs = programs.clone();
+            self.programs.clone_from(programs);
         }
     }
 }

@@ -5,11 +5,15 @@ mod classify;
 mod filter;
 mod fragments;
 mod limit;
+mod live_fragments;
 mod rules;
+mod steer;
 
 pub use balance::Balance;
 pub use classify::Classify;
 pub use filter::Filter;
 pub use fragments::{Fragments, Window};
 pub use limit::Limit;
+pub use live_fragments::{DATAGRAMS, LiveFragments};
 pub use rules::{NOT_IP, Rules, Ruling};
+pub use steer::Steer;

@@ -77,6 +77,19 @@ impl Keyed {
         }
     }
 
+    /// Sets the verdicts of a batch.
+    fn judge_batch(&mut self, ruling: &Ruling, batch: &mut Batch) {
+        self.clear();
+        for i in batch.live().iter() {
+            if let Some(key) = Key::of_packet(batch.interface(i).link, batch.packet(i)) {
+                self.push(&key, i);
+            }
+        }
+        batch.verdict.clear();
+        batch.verdict.resize(batch.len(), NOT_IP);
+        self.judge(&*ruling.engine, &mut batch.verdict);
+    }
+
     /// Sets the verdicts of the packets that have a key.
     fn judge(&mut self, engine: &dyn Engine, verdict: &mut [u32]) {
         let rules = &mut self.rules;
@@ -95,7 +108,7 @@ impl Keyed {
 /// [`NO_RULE`] where the default decides, or to [`NOT_IP`]; and drops what the
 /// list rejects. Packets that are not IP pass.
 pub struct Rules {
-    ruling: Ruling,
+    ruling: Option<Ruling>,
     drops: bool,
     keyed: Keyed,
 }
@@ -104,25 +117,19 @@ impl Rules {
     /// Drops what `ruling` rejects.
     #[must_use]
     pub fn new(ruling: Ruling) -> Self {
-        Self { drops: true, ..Self::judge_only(ruling) }
+        Self::optional(Some(ruling))
+    }
+
+    /// As [`Rules::new`]; passes everything while there is no list.
+    #[must_use]
+    pub fn optional(ruling: Option<Ruling>) -> Self {
+        Self { ruling, drops: true, keyed: Keyed::default() }
     }
 
     /// Sets verdicts only.
     #[must_use]
     pub fn judge_only(ruling: Ruling) -> Self {
-        Self { ruling, drops: false, keyed: Keyed::default() }
-    }
-
-    fn judge(&mut self, batch: &mut Batch) {
-        self.keyed.clear();
-        for i in batch.live().iter() {
-            if let Some(key) = Key::of_packet(batch.interface(i).link, batch.packet(i)) {
-                self.keyed.push(&key, i);
-            }
-        }
-        batch.verdict.clear();
-        batch.verdict.resize(batch.len(), NOT_IP);
-        self.keyed.judge(&*self.ruling.engine, &mut batch.verdict);
+        Self { drops: false, ..Self::new(ruling) }
     }
 }
 
@@ -140,11 +147,15 @@ impl Stage for Rules {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        self.judge(&mut batch);
+        let Some(ruling) = &self.ruling else {
+            out.emit(batch);
+            return Ok(());
+        };
+        self.keyed.judge_batch(ruling, &mut batch);
         if self.drops {
             let before = batch.live().count();
             for i in batch.live().iter() {
-                if self.ruling.rejects(batch.verdict[i]) {
+                if ruling.rejects(batch.verdict[i]) {
                     batch.drop_packet(i);
                 }
             }
@@ -156,7 +167,7 @@ impl Stage for Rules {
 
     fn reload(&mut self, settings: &Settings) {
         if let Some(ruling) = &settings.rules {
-            self.ruling = ruling.clone();
+            self.ruling.clone_from(ruling);
         }
     }
 }
