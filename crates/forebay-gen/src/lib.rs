@@ -8,13 +8,15 @@
 //! The crate's parts, from the bytes up: `headers` builds frames from the inside
 //! out, `payload` renders application messages, `path` numbers hosts and ports,
 //! `session` is what two ends say to each other, `zipf` how many packets they
-//! have for it, and `profile` puts the sessions into one capture.
+//! have for it, and `profile` puts the sessions into one capture. [`probe`] is traffic of
+//! another kind: frames that carry their own numbers, for live links.
 #![forbid(unsafe_code)]
 
 mod config;
 mod headers;
 mod path;
 mod payload;
+pub mod probe;
 mod profile;
 mod random;
 mod session;

@@ -1,0 +1,211 @@
+//! What arrived, what did not, and what arrived wrong.
+//!
+//! Of each flow the numbers seen last are kept as bits, so that a frame that comes twice
+//! is told from one that comes late. What is not seen in the end, up to the highest
+//! number seen, is lost: so the loss of a flow's last frames shows only against what was
+//! sent.
+
+use std::collections::HashMap;
+
+use super::frame::Probe;
+
+/// Numbers below the highest that are told apart.
+const WINDOW: u64 = 1_024;
+const WORDS: usize = (WINDOW / 64) as usize;
+
+/// What became of one flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowAccount {
+    /// Frames with a number of their own.
+    pub received: u64,
+    /// Frames that came once more.
+    pub duplicates: u64,
+    /// Frames that came after one with a higher number.
+    pub reordered: u64,
+    /// One more than the highest number seen.
+    pub end: u64,
+    /// Where it was seen, a bit each.
+    pub places: u64,
+    /// Frames that came to another place than the one before, within the idle timeout.
+    pub torn: u64,
+    /// Numbers from `end - WINDOW` to `end`, at their remainder.
+    seen: [u64; WORDS],
+    last_place: u8,
+    last: u64,
+}
+
+/// Sums over all flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Flows seen.
+    pub flows: u64,
+    /// Frames that are probes, each once.
+    pub received: u64,
+    /// Numbers below the highest of a flow that never came.
+    pub lost: u64,
+    /// Frames that came once more.
+    pub duplicates: u64,
+    /// Frames that came after one with a higher number.
+    pub reordered: u64,
+    /// Flows that were in two places within the idle timeout.
+    pub torn_flows: u64,
+    /// Frames that are no probes.
+    pub foreign: u64,
+}
+
+/// Judges probes that arrive.
+pub struct Tracker {
+    flows: HashMap<u32, FlowAccount>,
+    idle_timeout: u64,
+    foreign: u64,
+}
+
+impl Tracker {
+    /// A flow that pauses longer than `idle_timeout`, in nanoseconds, may go on in
+    /// another place without being torn.
+    #[must_use]
+    pub fn new(idle_timeout: u64) -> Self {
+        Self { flows: HashMap::new(), idle_timeout, foreign: 0 }
+    }
+
+    /// Takes a frame that arrived at `place`, below 64, at time `now` in nanoseconds.
+    pub fn frame(&mut self, frame: &[u8], place: u8, now: u64) {
+        match Probe::of_frame(frame) {
+            Some(probe) => self.probe(probe, place, now),
+            None => self.foreign += 1,
+        }
+    }
+
+    fn probe(&mut self, probe: Probe, place: u8, now: u64) {
+        let idle_timeout = self.idle_timeout;
+        let flow = self.flows.entry(probe.flow).or_insert_with(|| FlowAccount {
+            received: 0,
+            duplicates: 0,
+            reordered: 0,
+            end: 0,
+            places: 0,
+            torn: 0,
+            seen: [0; WORDS],
+            last_place: place,
+            last: now,
+        });
+        flow.places |= 1 << (place & 63);
+        if flow.last_place != place && now.saturating_sub(flow.last) <= idle_timeout {
+            flow.torn += 1;
+        }
+        (flow.last_place, flow.last) = (place, now);
+        flow.take(probe.sequence);
+    }
+
+    /// The flows, by their numbers.
+    #[must_use]
+    pub fn flows(&self) -> &HashMap<u32, FlowAccount> {
+        &self.flows
+    }
+
+    /// The sums.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally { foreign: self.foreign, ..Tally::default() };
+        for flow in self.flows.values() {
+            tally.flows += 1;
+            tally.received += flow.received;
+            tally.lost += flow.end - flow.received;
+            tally.duplicates += flow.duplicates;
+            tally.reordered += flow.reordered;
+            tally.torn_flows += u64::from(flow.torn > 0);
+        }
+        tally
+    }
+}
+
+impl FlowAccount {
+    fn take(&mut self, sequence: u64) {
+        if sequence >= self.end {
+            // What leaves the window makes room for what enters it.
+            let entering = (sequence - self.end).min(WINDOW);
+            for number in sequence - entering..sequence {
+                self.set(number, false);
+            }
+            self.set(sequence, true);
+            self.end = sequence + 1;
+            self.received += 1;
+            return;
+        }
+        let known = self.end - sequence > WINDOW || self.is_set(sequence);
+        if known {
+            // Older than the window is late beyond measure: it counts as a copy.
+            self.duplicates += 1;
+        } else {
+            self.set(sequence, true);
+            self.received += 1;
+            self.reordered += 1;
+        }
+    }
+
+    fn is_set(&self, number: u64) -> bool {
+        let bit = number % WINDOW;
+        self.seen[(bit / 64) as usize] >> (bit % 64) & 1 == 1
+    }
+
+    fn set(&mut self, number: u64, seen: bool) {
+        let bit = number % WINDOW;
+        let word = &mut self.seen[(bit / 64) as usize];
+        *word = *word & !(1 << (bit % 64)) | u64::from(seen) << (bit % 64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(frames: &[(u32, u64, u8, u64)]) -> Tally {
+        let mut tracker = Tracker::new(100);
+        for &(flow, sequence, place, now) in frames {
+            tracker.probe(Probe { flow, sequence }, place, now);
+        }
+        tracker.tally()
+    }
+
+    #[test]
+    fn losses_copies_and_late_ones_are_told_apart() {
+        let frames =
+            [(1, 0, 0, 0), (1, 2, 0, 0), (1, 1, 0, 0), (1, 1, 0, 0), (1, 5, 0, 0), (2, 0, 0, 0)];
+        let expected = Tally {
+            flows: 2,
+            received: 5,
+            lost: 2,
+            duplicates: 1,
+            reordered: 1,
+            ..Tally::default()
+        };
+        assert_eq!(tally(&frames), expected);
+    }
+
+    #[test]
+    fn numbers_are_told_apart_over_many_windows() {
+        let mut tracker = Tracker::new(100);
+        let mut send = |sequence| tracker.probe(Probe { flow: 1, sequence }, 0, 0);
+        for sequence in (0..10_000).filter(|n| n % 7 != 3) {
+            send(sequence);
+        }
+        send(20_000);
+        // Of those that never came, and within the window of the highest.
+        send(20_000 - WINDOW + 1);
+        send(20_000 - WINDOW);
+        let tally = tracker.tally();
+        let missing = (0..10_000).filter(|n| n % 7 == 3).count() as u64;
+        assert_eq!(tally.lost, missing + 10_000 - 1);
+        assert_eq!((tally.reordered, tally.duplicates), (1, 1));
+    }
+
+    #[test]
+    fn a_flow_is_torn_by_another_place_within_the_idle_timeout() {
+        assert_eq!(tally(&[(1, 0, 0, 0), (1, 1, 1, 100)]).torn_flows, 1);
+        assert_eq!(tally(&[(1, 0, 0, 0), (1, 1, 1, 101)]).torn_flows, 0);
+        assert_eq!(tally(&[(1, 0, 0, 0), (2, 0, 1, 0)]).torn_flows, 0);
+        let mut tracker = Tracker::new(100);
+        tracker.frame(b"no probe", 0, 0);
+        assert_eq!(tracker.tally(), Tally { foreign: 1, ..Tally::default() });
+    }
+}
