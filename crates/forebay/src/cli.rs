@@ -1,9 +1,11 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay_packet::MacAddress;
 use forebay_rules::choose::EngineName;
 
 /// A packet broker: filters captures, finds their flows, and splits them over
@@ -45,6 +47,12 @@ pub enum Verb {
     Rules(RulesArgs),
     /// Make a capture of synthetic traffic
     Gen(GenArgs),
+    /// Receive what `forebay gen -i` sends, and tell what is lost, doubled, late or torn
+    Sink(SinkArgs),
+    /// Split live traffic over sensors, as a configuration says
+    Run(RunArgs),
+    /// Ask a running broker how it is, or tell it what to do
+    Ctl(CtlArgs),
     /// Write the manual pages
     #[command(hide = true)]
     Man(ManArgs),
@@ -414,14 +422,23 @@ pub enum RuleLanguage {
 #[derive(Debug, Args)]
 pub struct GenArgs {
     /// The capture to make; `-` is standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub write: PathBuf,
-    /// Number of flows
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        required_unless_present = "interface",
+        conflicts_with = "interface"
+    )]
+    pub write: Option<PathBuf>,
+    /// The network device to send on: frames that carry their numbers, for `forebay sink`
+    #[arg(short, long, value_name = "IFACE", conflicts_with = "profile")]
+    pub interface: Option<String>,
+    /// Number of flows; with -i, of those alive at any time
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub flows: u64,
-    /// Number of packets
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub packets: u64,
+    /// Number of packets; 100,000 if not given, with -i no end
+    #[arg(long, value_name = "N")]
+    pub packets: Option<u64>,
     /// The same seed makes the same traffic
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
@@ -431,9 +448,132 @@ pub struct GenArgs {
     /// Size of the packets, or of the largest, on the wire without checksum
     #[arg(long, value_name = "BYTES")]
     pub size: Option<u32>,
-    /// Mean rate in packets a second, for the time stamps
+    /// Mean rate in packets a second, for the time stamps; with -i, the rate
     #[arg(long, value_name = "PPS", default_value_t = 100_000)]
     pub rate: u64,
+    /// How long to send, like 10s
+    #[arg(long, value_name = "TIME", requires = "interface", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// How long flows live on average, like 1s; as long as the traffic if not given
+    #[arg(long, value_name = "TIME", requires = "interface", value_parser = parse_duration)]
+    pub life: Option<Duration>,
+    /// All flows have as many packets, instead of some many and most few
+    #[arg(long, requires = "interface")]
+    pub even: bool,
+    /// The station that frames are for
+    #[arg(long, value_name = "MAC", requires = "interface")]
+    pub to: Option<MacAddress>,
+    /// The station that frames are from
+    #[arg(long, value_name = "MAC", requires = "interface")]
+    pub from: Option<MacAddress>,
+}
+
+impl GenArgs {
+    /// Packets of a capture.
+    #[must_use]
+    pub fn capture_packets(&self) -> u64 {
+        self.packets.unwrap_or(100_000)
+    }
+
+    /// The most packets to send.
+    #[must_use]
+    pub fn live_packets(&self) -> u64 {
+        self.packets.unwrap_or(u64::MAX)
+    }
+}
+
+/// `forebay sink`.
+#[derive(Debug, Args)]
+pub struct SinkArgs {
+    /// A network device to receive on; with several, each is a sensor, and a flow seen by two
+    /// of them is torn
+    #[arg(short, long, value_name = "IFACE", required = true)]
+    pub interface: Vec<String>,
+    /// How long to receive, like 10s; until a signal if not given
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// End when nothing has come for so long, like 2s, after the first packet
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub quiet_after: Option<Duration>,
+    /// A flow that pauses longer may go on at another sensor
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub idle_timeout: Duration,
+}
+
+/// `forebay run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", required_unless_present = "example")]
+    pub config: Option<PathBuf>,
+    /// Check the configuration, its filters and its rules, and do nothing else
+    #[arg(long)]
+    pub check: bool,
+    /// Print an annotated configuration that has every key
+    #[arg(long, conflicts_with_all = ["config", "check"])]
+    pub example: bool,
+}
+
+/// `forebay ctl`.
+#[derive(Debug, Args)]
+pub struct CtlArgs {
+    /// The control socket of the broker
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "SOCKET",
+        default_value = "/run/forebay/control.sock"
+    )]
+    pub socket: PathBuf,
+    /// What to ask
+    #[command(subcommand)]
+    pub ask: CtlVerb,
+}
+
+/// What a running broker can be asked and told.
+#[derive(Debug, Subcommand)]
+pub enum CtlVerb {
+    /// How it is: ports, rates, losses
+    Status,
+    /// The sensors, their states and loads
+    Sensors,
+    /// Which sensor has which buckets, and how much traffic they carry
+    Buckets {
+        /// The group; the first if not given
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+    },
+    /// Where every packet went
+    Ledger,
+    /// Read the configuration again
+    Reload,
+    /// Pass on what is there, and end
+    Drain,
+    /// Set the state of a sensor
+    Sensor {
+        /// Its name
+        name: String,
+        /// What is to become of it
+        #[arg(value_enum)]
+        action: SensorAction,
+        /// Its group, where several have a sensor of that name
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+    },
+}
+
+/// What can be done to a sensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SensorAction {
+    /// It takes part, whatever is known of it
+    Up,
+    /// Its flows go to others at once
+    Down,
+    /// It gets no new flows
+    Drain,
+    /// What is observed of it decides again
+    Auto,
 }
 
 /// `forebay man`.
@@ -449,6 +589,10 @@ pub struct ManArgs {
 pub struct CompletionArgs {
     /// The shell
     pub shell: clap_complete::Shell,
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    forebay_broker::config::units::duration(text).map_err(|error| error.to_string())
 }
 
 fn parse_hash_key(text: &str) -> Result<forebay_packet::HashKey, String> {

@@ -66,7 +66,7 @@ pub fn ledger_table(ledger: &Ledger, colour: Colour, width: Option<usize>) -> St
             .map(|drop| format!("{} {}", human::count(drop.packets), drop.name))
             .collect();
         table.row([
-            row.stage.to_owned(),
+            row.stage.to_string(),
             human::count(row.input + row.copies + row.injected),
             human::count(row.output),
             human::count(row.held),

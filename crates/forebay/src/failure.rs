@@ -60,6 +60,21 @@ pub enum Failure {
     /// A stage of the pipeline failed.
     #[error("{0}")]
     Stage(StageError),
+    /// A configuration of the broker is wrong.
+    #[error("{0}")]
+    Config(#[from] forebay_broker::config::ConfigError),
+    /// What a configuration names cannot be used.
+    #[error("{0}")]
+    Plan(#[from] forebay_broker::plan::PlanError),
+    /// The broker does not start.
+    #[error("{0}")]
+    Broker(#[from] forebay_broker::BrokerError),
+    /// A running broker does not answer, or says no.
+    #[error("{0}")]
+    Ask(#[from] forebay_broker::control::AskError),
+    /// Something failed while the broker ran.
+    #[error("{0}")]
+    Live(String),
     /// Another file cannot be read or written.
     #[error("cannot {doing} {file}: {source}")]
     File {
@@ -110,7 +125,9 @@ impl Failure {
             | Self::Expression(_)
             | Self::Filter(_)
             | Self::Sensors(_)
-            | Self::Traffic(_) => ExitCode::from(2),
+            | Self::Traffic(_)
+            | Self::Config(_)
+            | Self::Plan(_) => ExitCode::from(2),
             _ if self.is_silent() => ExitCode::SUCCESS,
             _ => ExitCode::from(1),
         }

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use forebay_io::{ReadOptions, Reader, Rx as _};
+use forebay_io::{ReadOptions, Reader};
 
 /// A packet: interface, ticks, wire length, bytes.
 type Packet = (u16, u64, u32, Vec<u8>);

@@ -1,11 +1,12 @@
 //! `forebay gen`: a capture of synthetic traffic.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_gen::{Config, Generator};
-use forebay_io::{Format, OutputName, Summary, Tx as _, WriteOptions, Writer};
+use forebay_io::{Format, OutputName, Summary, WriteOptions, Writer};
 use forebay_pipeline::{DropCount, Ledger, LedgerRow};
 use serde_json::json;
 
@@ -17,13 +18,21 @@ use crate::show::human;
 use crate::signals;
 
 pub fn run(cli: &Cli, args: &GenArgs) -> Result<(), Failure> {
+    match (&args.interface, &args.write) {
+        (Some(device), _) => super::gen_live::run(cli, args, device),
+        (None, Some(path)) => to_capture(cli, args, path),
+        (None, None) => Err(Failure::Usage("gen: expected -w FILE or -i IFACE".to_owned())),
+    }
+}
+
+fn to_capture(cli: &Cli, args: &GenArgs, path: &Path) -> Result<(), Failure> {
     let profile = args.profile.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
     let size = args.size.map(|size| {
         u16::try_from(size)
             .map_err(|_| Failure::Usage(format!("--size {size}: at most {}", u16::MAX)))
     });
     let config = Config {
-        packets: args.packets,
+        packets: args.capture_packets(),
         flows: args.flows,
         seed: args.seed,
         profile,
@@ -34,26 +43,26 @@ pub fn run(cli: &Cli, args: &GenArgs) -> Result<(), Failure> {
     let (mut made, mut written) = (0, 0);
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
-    let outcome = write(args, &mut generator, &stop, &mut made, &mut written);
+    let outcome = write(path, &mut generator, &stop, &mut made, &mut written);
     let mut ledger = ledger(made, written);
-    if outcome.is_err() && !is_stream(&args.write) {
+    if outcome.is_err() && !is_stream(path) {
         ledger.discard_output();
     }
     match outcome {
-        Ok(summary) => conclude(&ledger, cli, None, show(cli, args, &summary, &ledger)),
+        Ok(summary) => conclude(&ledger, cli, None, show(cli, (args, path), &summary, &ledger)),
         Err(failure) => conclude(&ledger, cli, Some(failure), Ok(())),
     }
 }
 
 /// Writes the traffic; counts packets made, and those of them that the writer took.
 fn write(
-    args: &GenArgs,
+    path: &Path,
     generator: &mut Generator,
     stop: &AtomicBool,
     made: &mut u64,
     written: &mut u64,
 ) -> Result<Summary, Failure> {
-    let name = OutputName::Exact(args.write.clone());
+    let name = OutputName::Exact(path.to_owned());
     let options = WriteOptions::default();
     let mut writer = Writer::create(name, Format::Pcap, generator.interfaces(), &options)?;
     loop {
@@ -62,21 +71,25 @@ fn write(
         }
         let batch = generator.next_batch().map_err(|source| Failure::File {
             doing: "hold packets for",
-            file: args.write.display().to_string(),
+            file: path.display().to_string(),
             source,
         })?;
         let Some(batch) = batch else { break };
         let live = batch.live();
         *made += live.count() as u64;
-        writer.send(&batch, &live)?;
+        writer.write(&batch, &live)?;
         *written += live.count() as u64;
     }
     Ok(writer.finish()?)
 }
 
 fn ledger(made: u64, written: u64) -> Ledger {
-    let generate =
-        LedgerRow { stage: "generate", injected: made, output: made, ..LedgerRow::default() };
+    let generate = LedgerRow {
+        stage: "generate".into(),
+        injected: made,
+        output: made,
+        ..LedgerRow::default()
+    };
     let mut write = LedgerRow { input: made, ..LedgerRow::passed("write", written) };
     if made > written {
         write.drops.push(DropCount { name: "aborted", packets: made - written });
@@ -84,8 +97,13 @@ fn ledger(made: u64, written: u64) -> Ledger {
     Ledger { rows: vec![generate, write] }
 }
 
-fn show(cli: &Cli, args: &GenArgs, summary: &Summary, ledger: &Ledger) -> Result<(), Failure> {
-    if cli.json && args.write.as_os_str() != "-" {
+fn show(
+    cli: &Cli,
+    (args, path): (&GenArgs, &Path),
+    summary: &Summary,
+    ledger: &Ledger,
+) -> Result<(), Failure> {
+    if cli.json && path.as_os_str() != "-" {
         return print_json(&json!({
             "file": summary.path.display().to_string(),
             "packets": summary.packets,

@@ -1,11 +1,15 @@
 //! The verbs. Each file reads its options, runs a pipeline, and shows the result.
 
 mod compile;
+mod ctl;
 mod filter;
 mod flows;
+mod gen_live;
 mod gen_traffic;
 mod manual;
 mod rules;
+mod run;
+mod sink;
 mod split;
 
 use crate::cli::{Cli, Verb};
@@ -23,6 +27,9 @@ pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Verb::Flows(args) => flows::run(cli, args),
         Verb::Rules(args) => rules::run(cli, args),
         Verb::Gen(args) => gen_traffic::run(cli, args),
+        Verb::Sink(args) => sink::run(cli, args),
+        Verb::Run(args) => run::run(cli, args),
+        Verb::Ctl(args) => ctl::run(cli, args),
         Verb::Man(args) => manual::write_pages(&args.out),
         Verb::Completions(args) => manual::print_completions(args.shell),
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forebay_io::{Format, OutputName, Tx as _, WriteOptions, Writer};
+use forebay_io::{Format, OutputName, WriteOptions, Writer};
 use forebay_packet::{Batch, Interface, LiveMask};
 
 use crate::cli::FilterArgs;
@@ -117,7 +117,7 @@ impl Files {
 
     fn write(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Failure> {
         match &mut self.writer {
-            Some(writer) => Ok(writer.send(batch, which)?),
+            Some(writer) => Ok(writer.write(batch, which)?),
             None => Ok(()),
         }
     }

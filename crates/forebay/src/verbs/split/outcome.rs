@@ -293,7 +293,7 @@ fn is_icmp(key: &FlowKey) -> bool {
 
 fn ledger_row(row: &forebay_pipeline::LedgerRow) -> LedgerRow {
     LedgerRow {
-        stage: row.stage.to_owned(),
+        stage: row.stage.to_string(),
         in_: row.input,
         copies: row.copies,
         injected: row.injected,

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forebay_io::{Format, OutputName, Summary, Tx as _, WriteOptions, Writer};
+use forebay_io::{Format, OutputName, Summary, WriteOptions, Writer};
 use forebay_packet::{Batch, Interface, LiveMask};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -98,7 +98,7 @@ impl Outputs {
         }
         for sensor in touched {
             let mask = std::mem::take(&mut self.masks[sensor]);
-            self.writers[sensor].send(batch, &mask)?;
+            self.writers[sensor].write(batch, &mask)?;
         }
         Ok(())
     }

@@ -1,0 +1,523 @@
+//! The broker: opens what a configuration names, starts workers, and looks after them.
+//!
+//! Packets are the workers' business. The thread that runs [`Broker::run`] does all the
+//! rest, one thing after another: it answers what is asked over the control socket, has
+//! each group's manager move buckets, follows signals, and puts changes of the
+//! configuration through.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use forebay_balance::health::Manual;
+use forebay_balance::{AssignmentError, Event, moves};
+use forebay_bpf::link::XdpLink;
+use forebay_io::device::Finding;
+use forebay_packet::{Decoder, HashKey};
+use forebay_pipeline::stages::{Classify, Filter, LiveFragments, Rules, Steer};
+use forebay_pipeline::{Branch, Chain, Fork, Settings};
+
+use crate::answers;
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError, Group, Key};
+use crate::control::{Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
+use crate::group::LiveGroup;
+use crate::metrics::{self, ServeError};
+use crate::plan::{CodeOptions, Plan, PlanError, decode_options};
+use crate::ports::{PortError, Ports};
+use crate::privileges::{self, PrivilegeError};
+use crate::report::Report;
+use crate::worker::{Change, Desk, Route, Worker, WorkerError};
+
+/// How long the broker's own thread waits for a request before it looks round.
+const ROUND: Duration = Duration::from_millis(20);
+
+/// How long a worker may take to say how it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a broker does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// Its configuration is none.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// What the configuration names is not what it takes.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A port.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The sensors of a group.
+    #[error("group {group}: {source}")]
+    Sensors {
+        /// The group.
+        group: String,
+        /// What is wrong with them.
+        source: AssignmentError,
+    },
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The page of metrics.
+    #[error(transparent)]
+    Metrics(#[from] ServeError),
+    /// Giving up privileges.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
+    /// The system has no thread, descriptor or random number left.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// What a broker is told from outside, by signals.
+#[derive(Clone, Debug, Default)]
+pub struct Signals {
+    /// It is to end.
+    pub stop: Arc<AtomicBool>,
+    /// It is to read its configuration again.
+    pub reload: Arc<AtomicBool>,
+}
+
+/// How a broker ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The account of all workers.
+    pub report: Report,
+    /// What ended a worker before its time.
+    pub errors: Vec<String>,
+}
+
+impl Ended {
+    /// The account and what went wrong, for scripts.
+    #[must_use]
+    pub fn as_json(&self) -> serde_json::Value {
+        let mut value = answers::ledger(&self.report);
+        value["errors"] = self.problems().into();
+        value
+    }
+
+    /// What went wrong: with workers, then with ports.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        self.errors.iter().chain(&self.report.failed).cloned().collect()
+    }
+}
+
+/// Something to tell people.
+pub struct Notice(String);
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+struct Running {
+    desk: Arc<Desk>,
+    thread: JoinHandle<(Report, Result<(), WorkerError>)>,
+}
+
+/// A broker whose ports are open.
+pub struct Broker {
+    path: PathBuf,
+    config: Config,
+    options: CodeOptions,
+    clock: Clock,
+    hash_key: HashKey,
+    groups: Vec<LiveGroup>,
+    workers: Vec<Worker>,
+    findings: Vec<Finding>,
+    /// Kept, as they are gone when dropped.
+    programs: Vec<XdpLink>,
+}
+
+impl Broker {
+    /// Opens the ports of `config`, which was read from `path`.
+    ///
+    /// # Errors
+    /// [`BrokerError`]: the first thing that is not as it has to be.
+    pub fn open(
+        path: &Path,
+        config: Config,
+        plan: Plan,
+        options: CodeOptions,
+    ) -> Result<Self, BrokerError> {
+        let clock = Clock::default();
+        let hash_key = drawn_key()?;
+        let mut groups = Vec::new();
+        // By worker, then by group.
+        let mut steering: Vec<Vec<moves::Worker>> = Vec::new();
+        steering.resize_with(config.workers, Vec::new);
+        for group in &config.groups {
+            let (live, workers) = open_group(group, &config, clock.now())?;
+            groups.push(live);
+            steering.iter_mut().zip(workers).for_each(|(all, one)| all.push(one));
+        }
+        let ports = Ports::open(&config, &hash_key)?;
+        let routes: Vec<Route> = groups.iter().map(LiveGroup::route).collect();
+        let stages = Stages { config: &config, hash_key, plan: &plan, groups: &groups };
+        let mut workers = Vec::new();
+        for (steering, ports) in steering.into_iter().zip(ports.workers) {
+            let fork = Fork::new(stages.branches(steering));
+            workers.push(Worker::new(
+                ports.inputs,
+                stages.trunk(),
+                fork,
+                routes.clone(),
+                ports.outputs,
+                clock,
+                config.busy_poll,
+            ));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            config,
+            options,
+            clock,
+            hash_key,
+            groups,
+            workers,
+            findings: ports.findings,
+            programs: ports.programs,
+        })
+    }
+
+    /// Runs until all inputs have ended or it is told to end.
+    ///
+    /// # Errors
+    /// [`BrokerError`], before the first packet.
+    pub fn run(
+        mut self,
+        signals: &Signals,
+        tell: &mut dyn FnMut(Notice),
+    ) -> Result<Ended, BrokerError> {
+        for finding in &self.findings {
+            tell(Notice(answers::finding(finding)));
+        }
+        for command in self.config.groups.iter().flat_map(crate::group::static_entries) {
+            tell(Notice(format!("at a switch that ages addresses out: {command}")));
+        }
+        let requests = Requests::default();
+        if let Some(user) = &self.config.user {
+            privileges::become_user(user)?;
+        }
+        let control = self.config.control.as_ref();
+        let _server =
+            control.map(|socket| Server::listen(socket, requests.entrance())).transpose()?;
+        if let Some(address) = self.config.metrics {
+            metrics::serve(address, requests.entrance())?;
+        }
+        privileges::confine()?;
+        let mut running = Vec::new();
+        for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
+            let desk = Arc::new(Desk::new()?);
+            let orders = Arc::clone(&desk);
+            let name = format!("forebay-work-{number}");
+            let thread = thread::Builder::new().name(name).spawn(move || worker.run(&orders))?;
+            running.push(Running { desk, thread });
+        }
+        tell(Notice("running".to_owned()));
+        self.look_after(&running, &requests, signals, tell);
+        // What has been received is taken in before the programs go.
+        let ended = end(running);
+        self.programs.clear();
+        Ok(ended)
+    }
+
+    /// Does what there is to do until the workers have ended or are to end.
+    fn look_after(
+        &mut self,
+        running: &[Running],
+        requests: &Requests,
+        signals: &Signals,
+        tell: &mut dyn FnMut(Notice),
+    ) {
+        loop {
+            if let Some(visit) = requests.next(ROUND) {
+                let drains = visit.request == Request::Drain;
+                self.answer(visit, running, tell);
+                if drains {
+                    return;
+                }
+            }
+            let now = self.clock.now();
+            for group in &mut self.groups {
+                let events: Vec<Event> = group.manager.tick(now);
+                events.iter().for_each(|event| tell(Notice(group.tell(event))));
+            }
+            if signals.reload.swap(false, Ordering::Relaxed) {
+                let outcome = self.reload(running);
+                tell(Notice(outcome.unwrap_or_else(|why| format!("not reloaded: {why}"))));
+            }
+            let over = running.iter().all(|one| one.thread.is_finished());
+            if over || signals.stop.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, visit: Visit, running: &[Running], tell: &mut dyn FnMut(Notice)) {
+        let done = match &visit.request {
+            Request::Drain => Ok("draining".into()),
+            Request::Reload => self.reload(running).map(|done| {
+                tell(Notice(done.clone()));
+                done.into()
+            }),
+            Request::Sensor { group, name, action } => {
+                self.command(group.as_deref(), name, *action).map(Into::into)
+            }
+            Request::Buckets { group } => {
+                let wanted = group.as_deref();
+                let found =
+                    self.groups.iter().find(|live| wanted.is_none_or(|g| g == live.config.name));
+                let missing = || format!("no group `{}`", wanted.unwrap_or_default());
+                found.map(answers::buckets).ok_or_else(missing)
+            }
+            Request::Sensors => Ok(answers::sensors(&self.groups)),
+            Request::Ledger => Ok(answers::ledger(&report(running))),
+            Request::Status => {
+                Ok(answers::status(&self.config, self.clock.now(), &self.groups, &report(running)))
+            }
+            Request::Metrics => Ok(answers::metrics(&self.groups, &report(running)).into()),
+        };
+        visit.answer(match done {
+            Ok(value) => Answer::Done(value),
+            Err(why) => Answer::Refused(why),
+        });
+    }
+
+    /// An operator's word about a sensor.
+    fn command(
+        &mut self,
+        group: Option<&str>,
+        name: &str,
+        action: SensorAction,
+    ) -> Result<String, String> {
+        let mut found = Vec::new();
+        for (place, live) in self.groups.iter().enumerate() {
+            if group.is_none_or(|group| group == live.config.name) {
+                let of_name = live.indices().filter(|(_, sensor)| sensor.name == name);
+                found.extend(of_name.map(|(index, _)| (place, index)));
+            }
+        }
+        let &[(place, index)] = found.as_slice() else {
+            let groups: Vec<&str> =
+                found.iter().map(|&(place, _)| self.groups[place].config.name.as_str()).collect();
+            return Err(match groups.as_slice() {
+                [] => format!("no sensor `{name}`"),
+                several => format!("sensor `{name}` is in {}: name one", several.join(", ")),
+            });
+        };
+        let (manual, done) = match action {
+            SensorAction::Up => (Manual::Up, "is up"),
+            SensorAction::Down => (Manual::Down, "is down"),
+            SensorAction::Drain => (Manual::Drain, "is draining"),
+            SensorAction::Auto => (Manual::Automatic, "goes by what is observed of it"),
+        };
+        self.groups[place].manager.command(index, manual);
+        Ok(format!("{name} {done}"))
+    }
+
+    /// Reads the configuration again and puts it through, or leaves all as it is.
+    fn reload(&mut self, running: &[Running]) -> Result<String, String> {
+        let config = Config::read(&self.path).map_err(|error| error.to_string())?;
+        unchangeable(&self.config, &config)?;
+        let plan = Plan::new(&config, &self.options).map_err(|error| error.to_string())?;
+        let now = self.clock.now();
+        // New groups first, as only these can fail half-way.
+        let mut fresh = Vec::new();
+        for group in &config.groups {
+            if !self.groups.iter().any(|live| live.config.name == group.name) {
+                let opened = open_group(group, &config, now).map_err(|error| error.to_string())?;
+                fresh.push(opened);
+            }
+        }
+        for group in &config.groups {
+            if let Some(live) = self.groups.iter_mut().find(|live| live.config.name == group.name) {
+                live.admit(group, &config)
+                    .map_err(|error| format!("group {}: {error}", group.name))?;
+            }
+        }
+        let mut groups = Vec::new();
+        let mut steering: Vec<Vec<Option<moves::Worker>>> = Vec::new();
+        steering.resize_with(running.len(), Vec::new);
+        let mut fresh = fresh.into_iter();
+        let mut old = std::mem::take(&mut self.groups);
+        for group in &config.groups {
+            match old.iter().position(|live| live.config.name == group.name) {
+                Some(at) => {
+                    groups.push(old.remove(at));
+                    steering.iter_mut().for_each(|all| all.push(None));
+                }
+                None => {
+                    if let Some((live, workers)) = fresh.next() {
+                        groups.push(live);
+                        let ends = steering.iter_mut().zip(workers);
+                        ends.for_each(|(all, worker)| all.push(Some(worker)));
+                    }
+                }
+            }
+        }
+        self.groups = groups;
+        self.hand_over(&config, &plan, steering, running);
+        // Only now, when all workers know the way to every sensor.
+        for (live, group) in self.groups.iter_mut().zip(&config.groups) {
+            live.dismiss(group, &config)
+                .map_err(|error| format!("group {}: {error}", group.name))?;
+        }
+        self.config = config;
+        Ok("reloaded".to_owned())
+    }
+
+    /// Gives every worker the new settings, and waits until it has them.
+    fn hand_over(
+        &self,
+        config: &Config,
+        plan: &Plan,
+        steering: Vec<Vec<Option<moves::Worker>>>,
+        running: &[Running],
+    ) {
+        let stages = Stages { config, hash_key: self.hash_key, plan, groups: &self.groups };
+        let routes: Vec<Route> = self.groups.iter().map(LiveGroup::route).collect();
+        for (one, steering) in running.iter().zip(steering) {
+            let branches = stages.changed_branches(steering);
+            let (trunk, settings) = (plan.trunk(), stages.group_settings());
+            one.desk.change(Change { trunk, branches, settings, routes: routes.clone() });
+        }
+        for one in running {
+            // A worker that has ended needs no settings.
+            let _ = one.desk.report().recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// The stages that a configuration asks for.
+struct Stages<'a> {
+    config: &'a Config,
+    hash_key: HashKey,
+    plan: &'a Plan,
+    groups: &'a [LiveGroup],
+}
+
+impl Stages<'_> {
+    /// The stages that all packets pass.
+    fn trunk(&self) -> Chain {
+        Chain::new()
+            .with(Filter::optional(self.plan.filter.clone()))
+            .with(Rules::optional(self.plan.rules.clone()))
+    }
+
+    fn branch(&self, group: &Group, steering: moves::Worker, settings: &Settings) -> Branch {
+        let decoder = Decoder::new(decode_options(self.config, group.key));
+        let mut chain = Chain::new()
+            .with(Filter::optional(None))
+            .with(Classify::new(decoder, self.hash_key))
+            .with(LiveFragments::new(self.hash_key))
+            .with(Steer::new(steering, group.key == Key::FiveTuple));
+        chain.reload(settings);
+        Branch::new(group.name.clone(), chain)
+    }
+
+    /// Settings for the stages of each group.
+    fn group_settings(&self) -> Vec<Settings> {
+        let each = self.plan.groups().into_iter().zip(self.groups);
+        each.map(|(settings, group)| Settings { spare: Some(group.spare()), ..settings }).collect()
+    }
+
+    /// The stages of each group.
+    fn branches(&self, steering: Vec<moves::Worker>) -> Vec<Branch> {
+        let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
+        each.map(|((group, steering), settings)| self.branch(group, steering, &settings)).collect()
+    }
+
+    /// The same after a change, in which a group without steering of its own is one that
+    /// there is already.
+    fn changed_branches(&self, steering: Vec<Option<moves::Worker>>) -> Vec<Branch> {
+        let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
+        each.map(|((group, steering), settings)| match steering {
+            Some(steering) => self.branch(group, steering, &settings),
+            None => Branch::new(group.name.clone(), Chain::new()),
+        })
+        .collect()
+    }
+}
+
+fn open_group(
+    group: &Group,
+    config: &Config,
+    now: u64,
+) -> Result<(LiveGroup, Vec<moves::Worker>), BrokerError> {
+    LiveGroup::new(group, config, now)
+        .map_err(|source| BrokerError::Sensors { group: group.name.clone(), source })
+}
+
+/// What a running broker cannot take over.
+fn unchangeable(old: &Config, new: &Config) -> Result<(), String> {
+    let refused =
+        |what: &str| Err(format!("{what} cannot change while the broker runs: restart it"));
+    if old.inputs != new.inputs || old.outputs != new.outputs {
+        return refused("ports");
+    }
+    if old.workers != new.workers || old.busy_poll != new.busy_poll {
+        return refused("workers");
+    }
+    if (&old.control, &old.metrics, &old.user) != (&new.control, &new.metrics, &new.user) {
+        return refused("control, metrics and user");
+    }
+    let flow = |config: &Config| (config.tunnel_depth, config.vlan_in_key, config.idle_timeout);
+    if flow(old) != flow(new) {
+        return refused("what a flow is");
+    }
+    for group in &new.groups {
+        let known = old.groups.iter().find(|known| known.name == group.name);
+        if known.is_some_and(|known| known.key != group.key) {
+            return refused(&format!("the key of group {}", group.name));
+        }
+    }
+    Ok(())
+}
+
+/// A key that nobody can guess, so that traffic cannot be aimed at one sensor.
+fn drawn_key() -> std::io::Result<HashKey> {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    let [low, high] = [0, 8].map(|at| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(word)
+    });
+    Ok(HashKey([low, high]))
+}
+
+/// The account of all workers that run.
+fn report(running: &[Running]) -> Report {
+    let asked: Vec<_> = running.iter().map(|one| one.desk.report()).collect();
+    let mut sum = Report::default();
+    for (number, answer) in asked.into_iter().enumerate() {
+        match answer.recv_timeout(PATIENCE) {
+            Ok(report) => sum.add(report),
+            Err(_) => sum.failed.push(format!("worker {number} does not answer")),
+        }
+    }
+    sum
+}
+
+/// Ends the workers.
+fn end(running: Vec<Running>) -> Ended {
+    running.iter().for_each(|one| one.desk.stop());
+    let mut ended = Ended { report: Report::default(), errors: Vec::new() };
+    for one in running {
+        let (report, outcome) =
+            one.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        ended.report.add(report);
+        ended.errors.extend(outcome.err().map(|error| error.to_string()));
+    }
+    ended
+}

@@ -1,0 +1,192 @@
+//! Groups of sensors, and what each sensor's packets look like.
+
+use forebay_packet::{MacAddress, Rewrite};
+use toml::Spanned;
+
+use super::error::Fault;
+use super::ports::Port;
+use super::raw::Quantity;
+use super::{bounded, choice, names, raw, read, units};
+
+/// The most groups, sensors of a group, and the largest weight.
+const MAX_GROUPS: usize = 16;
+const MAX_SENSORS: usize = 256;
+const MAX_WEIGHT: u64 = 1_000;
+
+/// The fewest and most bytes that a packet may be sliced to.
+const SLICES: std::ops::RangeInclusive<u64> = 64..=65_535;
+
+/// VLAN identifiers that a tag can have (IEEE 802.1Q: 0 and 4095 are reserved).
+const VLANS: std::ops::RangeInclusive<u64> = 1..=4094;
+
+/// What keeps packets together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Addresses, protocol and ports.
+    FiveTuple,
+    /// Both addresses.
+    IpPair,
+    /// The source address.
+    Source,
+}
+
+/// What becomes of packets while no sensor of a group is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSensor {
+    /// They are dropped.
+    Drop,
+    /// They go where they would go if all sensors were up.
+    Pass,
+}
+
+/// Sensors that share the same packets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// The filter that its packets have to pass.
+    pub filter: Option<String>,
+    /// What keeps packets together.
+    pub key: Key,
+    /// What becomes of them while no sensor is up.
+    pub no_sensor: NoSensor,
+    /// Who gets them.
+    pub sensors: Vec<Sensor>,
+}
+
+/// A sensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sensor {
+    /// Its name.
+    pub name: String,
+    /// The number of the output that leads to it.
+    pub output: usize,
+    /// What its frames look like.
+    pub rewrite: Rewrite,
+    /// Its share is its weight over the sum of the group's.
+    pub weight: u32,
+    /// Packets a second that it can take, if that is known.
+    pub limit_pps: Option<u64>,
+    /// Bits a second that it can take, if that is known.
+    pub limit_bps: Option<u64>,
+    /// Whether it says hello, and is down when it does not.
+    pub hello: bool,
+}
+
+const KEYS: [(&str, Key); 3] =
+    [("5tuple", Key::FiveTuple), ("ip-pair", Key::IpPair), ("src", Key::Source)];
+
+const NO_SENSOR: [(&str, NoSensor); 2] = [("drop", NoSensor::Drop), ("pass", NoSensor::Pass)];
+
+/// The groups.
+pub fn check(raw: &[Spanned<raw::Group>], outputs: &[Port]) -> Result<Vec<Group>, Fault> {
+    if raw.is_empty() || raw.len() > MAX_GROUPS {
+        let what = format!("{} groups: expected 1 to {MAX_GROUPS} [[group]]", raw.len());
+        return Err(Fault::new(0..0, what));
+    }
+    names(raw.iter().map(|group| &group.get_ref().name), "group")?;
+    raw.iter().map(|raw| group(raw, outputs)).collect()
+}
+
+fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> {
+    let raw = group.get_ref();
+    let count = raw.sensor.len();
+    if count == 0 || count > MAX_SENSORS {
+        let name = raw.name.get_ref();
+        let what = format!(
+            "group `{name}` has {count} sensors: expected 1 to {MAX_SENSORS} [[group.sensor]]"
+        );
+        return Err(Fault::new(group.span(), what));
+    }
+    names(raw.sensor.iter().map(|sensor| &sensor.get_ref().name), "sensor")?;
+    let key = raw.key.as_ref().map(|key| choice(key, "key", &KEYS)).transpose()?;
+    let no_sensor =
+        raw.no_sensor.as_ref().map(|text| choice(text, "no_sensor", &NO_SENSOR)).transpose()?;
+    let sensors: Vec<Sensor> =
+        raw.sensor.iter().map(|one| sensor(one, raw, outputs)).collect::<Result<_, _>>()?;
+    for (i, one) in sensors.iter().enumerate() {
+        let address = |one: &Sensor| (one.output, one.rewrite.destination, one.rewrite.push_vlan);
+        if let Some(other) = sensors[..i].iter().find(|other| address(other) == address(one)) {
+            return Err(Fault::new(
+                raw.sensor[i].span(),
+                format!(
+                    "sensor `{}` cannot be told from `{}` by their frames: expected another \
+                     `mac`, `vlan` or `output`",
+                    one.name, other.name
+                ),
+            ));
+        }
+    }
+    Ok(Group {
+        name: raw.name.get_ref().clone(),
+        filter: raw.filter.as_ref().map(|filter| filter.get_ref().clone()),
+        key: key.unwrap_or(Key::FiveTuple),
+        no_sensor: no_sensor.unwrap_or(NoSensor::Drop),
+        sensors,
+    })
+}
+
+fn sensor(
+    sensor: &Spanned<raw::Sensor>,
+    group: &raw::Group,
+    outputs: &[Port],
+) -> Result<Sensor, Fault> {
+    let raw = sensor.get_ref();
+    let output = match raw.output.as_ref().or(group.output.as_ref()) {
+        Some(name) => {
+            outputs.iter().position(|port| port.name == *name.get_ref()).ok_or_else(|| {
+                let names: Vec<&str> = outputs.iter().map(|port| port.name.as_str()).collect();
+                let got = name.get_ref();
+                let what = format!("no output `{got}`: expected one of {}", names.join(", "));
+                Fault::new(name.span(), what)
+            })?
+        }
+        None if outputs.len() == 1 => 0,
+        None => {
+            let what = format!("sensor `{}` and its group without `output`", raw.name.get_ref());
+            return Err(Fault::new(sensor.span(), what));
+        }
+    };
+    let destination = read(raw.mac.as_ref(), str::parse::<MacAddress>)?;
+    if let (Some(address), Some(text)) = (destination, &raw.mac)
+        && address.is_group()
+    {
+        return Err(Fault::new(text.span(), format!("{address} is the address of a group")));
+    }
+    let source = match group.source_mac.as_ref().filter(|text| text.get_ref() != "keep") {
+        Some(text) => read(Some(text), str::parse::<MacAddress>)?,
+        None if group.source_mac.is_some() => None,
+        // A switch must not learn the stations of the link as its own.
+        None => destination.map(|_| own_address(group.name.get_ref())),
+    };
+    let slice = bounded(group.slice.as_ref(), SLICES, "bytes")?.map(|slice| slice as u32);
+    let push_vlan = bounded(raw.vlan.as_ref(), VLANS, "is the VLAN identifier")?;
+    let rewrite = Rewrite { destination, source, push_vlan: push_vlan.map(|id| id as u16), slice };
+    Ok(Sensor {
+        name: raw.name.get_ref().clone(),
+        output,
+        rewrite,
+        weight: bounded(raw.weight.as_ref(), 1..=MAX_WEIGHT, "as weight")?.unwrap_or(1) as u32,
+        limit_pps: quantity(raw.limit_pps.as_ref())?,
+        limit_bps: quantity(raw.limit_bps.as_ref())?,
+        hello: raw.hello.unwrap_or(false),
+    })
+}
+
+/// A locally administered address, the same each time (FNV-1a of the group's name).
+fn own_address(name: &str) -> MacAddress {
+    let digest = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let [a, b, c, d, e, ..] = digest.to_be_bytes();
+    MacAddress([0x02, a, b, c, d, e])
+}
+
+fn quantity(quantity: Option<&Spanned<Quantity>>) -> Result<Option<u64>, Fault> {
+    let Some(given) = quantity else { return Ok(None) };
+    let text = match given.get_ref() {
+        Quantity::Number(number) => number.to_string(),
+        Quantity::Text(text) => text.clone(),
+    };
+    units::rate(&text).map(Some).map_err(|error| Fault::new(given.span(), error))
+}

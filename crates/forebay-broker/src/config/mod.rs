@@ -1,0 +1,199 @@
+//! `run.toml`: what a broker is to do.
+//!
+//! Reading goes in two steps. `raw` takes the text apart and refuses what is no TOML, or
+//! has keys that there are not. What the values mean is judged here, in `ports` and in
+//! `groups`, and every fault names its line. What comes out is whole and free of
+//! contradictions, but nothing on the machine has been looked at.
+
+mod error;
+mod groups;
+mod ports;
+mod raw;
+pub mod units;
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toml::Spanned;
+
+pub use error::{ConfigError, Place};
+pub use groups::{Group, Key, NoSensor, Sensor};
+pub use ports::{Port, PortKind};
+
+use error::Fault;
+
+/// The most workers.
+const MAX_WORKERS: u64 = 64;
+
+/// The most tunnels to look into.
+const MAX_TUNNEL_DEPTH: u64 = 16;
+
+/// The annotated example, which has every key.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// A configuration that makes sense.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Threads that packets are worked on by.
+    pub workers: usize,
+    /// Workers ask their inputs again and again instead of sleeping.
+    pub busy_poll: bool,
+    /// The control socket, if there is to be one.
+    pub control: Option<PathBuf>,
+    /// Where metrics are served, if at all.
+    pub metrics: Option<SocketAddr>,
+    /// The user to become once the ports are open.
+    pub user: Option<String>,
+    /// Tunnels to look into for a packet's flow.
+    pub tunnel_depth: u8,
+    /// VLAN identifiers tell flows apart.
+    pub vlan_in_key: bool,
+    /// How long a flow without packets is still one flow.
+    pub idle_timeout: Duration,
+    /// Between two looks at the sensors' loads.
+    pub interval: Duration,
+    /// Flows may be torn to relieve a sensor.
+    pub emergency: bool,
+    /// How long a sensor that sends hellos may be silent.
+    pub hello_timeout: Duration,
+    /// The filter that all packets have to pass.
+    pub filter: Option<String>,
+    /// The rule list that they are held against, and which list of the file.
+    pub rules: Option<PathBuf>,
+    /// The list's name in a file of several.
+    pub rule_list: Option<String>,
+    /// Where packets come from.
+    pub inputs: Vec<Port>,
+    /// Where they go.
+    pub outputs: Vec<Port>,
+    /// Who gets them.
+    pub groups: Vec<Group>,
+}
+
+impl Config {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the file cannot be read, or what is wrong where in it.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+            file: file.clone(),
+            place: None,
+            what: format!("cannot be read: {error}"),
+        })?;
+        Self::parse(&file, &text)
+    }
+
+    /// Reads the text of a configuration; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        let raw: raw::File = toml::from_str(text).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            place: error.span().map(|span| Place::of(text, span.start)),
+            what: error.message().replace('\n', "; "),
+        })?;
+        check(&raw).map_err(|fault| fault.in_file(file, text))
+    }
+}
+
+fn check(raw: &raw::File) -> Result<Config, Fault> {
+    let inputs = ports::check(&raw.input, "input")?;
+    let outputs = ports::check(&raw.output, "output")?;
+    let groups = groups::check(&raw.group, &outputs)?;
+    if let (Some(list), None) = (&raw.rule_list, &raw.rules) {
+        return Err(Fault::new(list.span(), "a `rule_list`, but no file of `rules` to find it in"));
+    }
+    let workers = raw.broker.workers.as_ref();
+    let workers = bounded(workers, 1..=MAX_WORKERS, "workers")?.unwrap_or(1) as usize;
+    let depth = bounded(raw.flow.tunnel_depth.as_ref(), 0..=MAX_TUNNEL_DEPTH, "tunnels")?;
+    let text = |text: &Option<raw::Text>| text.as_ref().map(|text| text.get_ref().clone());
+    Ok(Config {
+        workers,
+        busy_poll: raw.broker.busy_poll.unwrap_or(false),
+        control: text(&raw.broker.control).map(PathBuf::from),
+        metrics: read(raw.broker.metrics.as_ref(), |text| {
+            text.parse().map_err(|_| {
+                format!("`{text}` is no address and port: expected one like 127.0.0.1:9464")
+            })
+        })?,
+        user: text(&raw.broker.user),
+        tunnel_depth: depth.unwrap_or(4) as u8,
+        vlan_in_key: raw.flow.vlan_in_key.unwrap_or(false),
+        idle_timeout: duration(raw.flow.idle_timeout.as_ref(), 30_000)?,
+        interval: duration(raw.balance.interval.as_ref(), 1_000)?,
+        emergency: raw.balance.emergency.unwrap_or(false),
+        hello_timeout: duration(raw.health.hello_timeout.as_ref(), 1_000)?,
+        filter: text(&raw.filter),
+        rules: text(&raw.rules).map(PathBuf::from),
+        rule_list: text(&raw.rule_list),
+        inputs,
+        outputs,
+        groups,
+    })
+}
+
+/// What `reader` makes of a text, if there is one.
+fn read<T, E: Display>(
+    text: Option<&raw::Text>,
+    reader: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>, Fault> {
+    let fault = |text: &raw::Text, error: E| Fault::new(text.span(), error);
+    text.map(|text| reader(text.get_ref()).map_err(|error| fault(text, error))).transpose()
+}
+
+fn duration(text: Option<&raw::Text>, default_millis: u64) -> Result<Duration, Fault> {
+    Ok(read(text, units::duration)?.unwrap_or(Duration::from_millis(default_millis)))
+}
+
+/// A number within bounds, if there is one.
+fn bounded(
+    number: Option<&Spanned<u64>>,
+    bounds: std::ops::RangeInclusive<u64>,
+    what: &str,
+) -> Result<Option<u64>, Fault> {
+    let Some(number) = number else { return Ok(None) };
+    if bounds.contains(number.get_ref()) {
+        return Ok(Some(*number.get_ref()));
+    }
+    let (least, most) = bounds.into_inner();
+    let got = number.get_ref();
+    Err(Fault::new(number.span(), format!("{got} {what}: expected {least} to {most}")))
+}
+
+/// One of some names.
+fn choice<T: Copy>(text: &raw::Text, what: &str, choices: &[(&str, T)]) -> Result<T, Fault> {
+    let found = choices.iter().find(|(name, _)| name == text.get_ref());
+    found.map(|&(_, choice)| choice).ok_or_else(|| {
+        let names: Vec<String> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let got = text.get_ref();
+        Fault::new(text.span(), format!("{what} `{got}`: expected one of {}", names.join(", ")))
+    })
+}
+
+/// Whether names are given, not too long, and different.
+fn names<'a>(all: impl Iterator<Item = &'a raw::Text>, what: &str) -> Result<(), Fault> {
+    let mut seen: Vec<&str> = Vec::new();
+    for name in all {
+        let text = name.get_ref().as_str();
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if text.is_empty() || text.len() > 32 || !text.chars().all(fits) {
+            return Err(Fault::new(
+                name.span(),
+                format!(
+                    "`{text}` is no name for {what}: expected 1 to 32 letters, digits, `-`, `_` \
+                     and `.`"
+                ),
+            ));
+        }
+        if seen.contains(&text) {
+            return Err(Fault::new(name.span(), format!("a second {what} named `{text}`")));
+        }
+        seen.push(text);
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Inputs and outputs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::Spanned;
+
+use super::error::Fault;
+use super::{bounded, choice, names, raw, read, units};
+
+/// The most queues of a device.
+const MAX_QUEUES: u64 = 64;
+
+/// Bytes of a ring, and how long a full one is waited for, unless said otherwise.
+const RING: usize = 16 << 20;
+const WAIT: Duration = Duration::from_millis(1);
+
+/// Longest that a full ring may be waited for: packets pile up in front meanwhile.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// An input or output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// What it is called in the ledger and in metrics.
+    pub name: String,
+    /// What it is.
+    pub kind: PortKind,
+    /// Bytes of its ring.
+    pub ring: usize,
+    /// How long a full ring is waited for before a packet is lost.
+    pub wait: Duration,
+}
+
+/// Kinds of ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// Rings shared with the kernel.
+    AfPacket {
+        /// The device.
+        interface: String,
+        /// Whether frames for other stations are received.
+        promiscuous: bool,
+    },
+    /// Rings below the kernel's network stack.
+    AfXdp {
+        /// The device.
+        interface: String,
+        /// Its queues, from 0.
+        queues: u32,
+        /// Whether frames for other stations are received.
+        promiscuous: bool,
+    },
+    /// A virtual Ethernet device of the broker's own.
+    Tap {
+        /// What it is called.
+        interface: String,
+    },
+    /// A capture file.
+    Pcap {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    AfPacket,
+    AfXdp,
+    Tap,
+    Pcap,
+}
+
+const KINDS: [(&str, Kind); 4] = [
+    ("af_packet", Kind::AfPacket),
+    ("af_xdp", Kind::AfXdp),
+    ("tap", Kind::Tap),
+    ("pcap", Kind::Pcap),
+];
+
+/// The ports of one side.
+pub fn check(raw: &[Spanned<raw::Port>], side: &str) -> Result<Vec<Port>, Fault> {
+    if raw.is_empty() {
+        return Err(Fault::new(0..0, format!("no {side}: expected at least one [[{side}]]")));
+    }
+    names(raw.iter().map(|port| &port.get_ref().name), side)?;
+    let ports: Vec<Port> = raw.iter().map(port).collect::<Result<_, _>>()?;
+    for (i, port) in ports.iter().enumerate() {
+        let same = |other: &&Port| other.place().is_some() && other.place() == port.place();
+        if let Some(other) = ports[..i].iter().find(same) {
+            let what = format!("{side} `{}` has the same place as `{}`", port.name, other.name);
+            return Err(Fault::new(raw[i].span(), what));
+        }
+    }
+    Ok(ports)
+}
+
+impl Port {
+    /// The device or file.
+    fn place(&self) -> Option<String> {
+        match &self.kind {
+            PortKind::AfPacket { interface, .. }
+            | PortKind::AfXdp { interface, .. }
+            | PortKind::Tap { interface } => Some(format!("device {interface}")),
+            PortKind::Pcap { file } => Some(format!("file {}", file.display())),
+        }
+    }
+}
+
+fn port(port: &Spanned<raw::Port>) -> Result<Port, Fault> {
+    let raw = port.get_ref();
+    let kind = choice(&raw.kind, "port type", &KINDS)?;
+    applies(raw, kind)?;
+    let interface = || -> Result<String, Fault> {
+        let kind = raw.kind.get_ref();
+        let missing =
+            || Fault::new(port.span(), format!("a port of type {kind} without `interface`"));
+        let name = raw.interface.as_ref().ok_or_else(missing)?;
+        device_name(name)
+    };
+    let promiscuous = raw.promiscuous.as_ref().is_none_or(|value| *value.get_ref());
+    let kind = match kind {
+        Kind::AfPacket => PortKind::AfPacket { interface: interface()?, promiscuous },
+        Kind::AfXdp => {
+            let queues = bounded(raw.queues.as_ref(), 1..=MAX_QUEUES, "queues")?.unwrap_or(1);
+            PortKind::AfXdp { interface: interface()?, queues: queues as u32, promiscuous }
+        }
+        Kind::Tap => PortKind::Tap { interface: interface()? },
+        Kind::Pcap => {
+            let file = raw.file.as_ref().map(|file| PathBuf::from(file.get_ref()));
+            let missing = || Fault::new(port.span(), "a port of type pcap without `file`");
+            PortKind::Pcap { file: file.ok_or_else(missing)? }
+        }
+    };
+    let ring = read(raw.ring.as_ref(), units::size)?.unwrap_or(RING);
+    if !(1 << 16..=1 << 32).contains(&ring) {
+        let at = raw.ring.as_ref().map_or(port.span(), Spanned::span);
+        return Err(Fault::new(at, format!("a ring of {ring} bytes: expected 64KiB to 4GiB")));
+    }
+    let wait = read(raw.wait.as_ref(), units::duration)?.unwrap_or(WAIT);
+    if wait > LONGEST_WAIT {
+        let at = raw.wait.as_ref().map_or(port.span(), Spanned::span);
+        return Err(Fault::new(at, "a full ring can be waited for up to 1s"));
+    }
+    Ok(Port { name: raw.name.get_ref().clone(), kind, ring, wait })
+}
+
+/// Whether all keys given are of the port's type.
+fn applies(raw: &raw::Port, kind: Kind) -> Result<(), Fault> {
+    let span = |given: Option<std::ops::Range<usize>>, key, kinds: &[Kind]| match given {
+        Some(at) if !kinds.contains(&kind) => Err(Fault::new(
+            at,
+            format!("key `{key}` has no meaning for a port of type {}", raw.kind.get_ref()),
+        )),
+        _ => Ok(()),
+    };
+    let devices = [Kind::AfPacket, Kind::AfXdp, Kind::Tap];
+    span(raw.interface.as_ref().map(Spanned::span), "interface", &devices)?;
+    span(raw.file.as_ref().map(Spanned::span), "file", &[Kind::Pcap])?;
+    span(raw.queues.as_ref().map(Spanned::span), "queues", &[Kind::AfXdp])?;
+    span(raw.ring.as_ref().map(Spanned::span), "ring", &devices[..2])?;
+    span(raw.wait.as_ref().map(Spanned::span), "wait", &devices)?;
+    span(raw.promiscuous.as_ref().map(Spanned::span), "promiscuous", &devices[..2])
+}
+
+/// The name of a network device, which the kernel limits to 15 bytes.
+fn device_name(name: &raw::Text) -> Result<String, Fault> {
+    let text = name.get_ref();
+    let fits = |c: char| !c.is_whitespace() && c != '/' && c != ':' && !c.is_control();
+    if text.is_empty() || text.len() > 15 || text == "." || text == ".." || !text.chars().all(fits)
+    {
+        return Err(Fault::new(
+            name.span(),
+            format!(
+                "`{text}` is no network device: expected a name of 1 to 15 bytes without spaces, \
+                 `/` and `:`"
+            ),
+        ));
+    }
+    Ok(text.clone())
+}

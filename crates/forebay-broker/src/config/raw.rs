@@ -1,0 +1,109 @@
+//! The configuration as it is written: the keys that there are, none of them judged.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+pub type Text = Spanned<String>;
+
+/// A number, or text with a unit.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Quantity {
+    Number(u64),
+    Text(String),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    #[serde(default)]
+    pub broker: Broker,
+    #[serde(default)]
+    pub flow: Flow,
+    #[serde(default)]
+    pub balance: Balance,
+    #[serde(default)]
+    pub health: Health,
+    pub filter: Option<Text>,
+    pub rules: Option<Text>,
+    pub rule_list: Option<Text>,
+    #[serde(default)]
+    pub input: Vec<Spanned<Port>>,
+    #[serde(default)]
+    pub output: Vec<Spanned<Port>>,
+    #[serde(default)]
+    pub group: Vec<Spanned<Group>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Broker {
+    pub workers: Option<Spanned<u64>>,
+    pub busy_poll: Option<bool>,
+    pub control: Option<Text>,
+    pub metrics: Option<Text>,
+    pub user: Option<Text>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    pub tunnel_depth: Option<Spanned<u64>>,
+    pub vlan_in_key: Option<bool>,
+    pub idle_timeout: Option<Text>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Balance {
+    pub interval: Option<Text>,
+    pub emergency: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    pub hello_timeout: Option<Text>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    pub name: Text,
+    #[serde(rename = "type")]
+    pub kind: Text,
+    pub interface: Option<Text>,
+    pub file: Option<Text>,
+    pub ring: Option<Text>,
+    pub queues: Option<Spanned<u64>>,
+    pub promiscuous: Option<Spanned<bool>>,
+    pub wait: Option<Text>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    pub name: Text,
+    pub filter: Option<Text>,
+    pub key: Option<Text>,
+    pub output: Option<Text>,
+    pub source_mac: Option<Text>,
+    pub slice: Option<Spanned<u64>>,
+    pub no_sensor: Option<Text>,
+    #[serde(default)]
+    pub sensor: Vec<Spanned<Sensor>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sensor {
+    pub name: Text,
+    pub output: Option<Text>,
+    pub mac: Option<Text>,
+    pub vlan: Option<Spanned<u64>>,
+    pub weight: Option<Spanned<u64>>,
+    pub limit_pps: Option<Spanned<Quantity>>,
+    pub limit_bps: Option<Spanned<Quantity>>,
+    #[serde(default)]
+    pub hello: Option<bool>,
+}

@@ -1,0 +1,76 @@
+//! The side that asks.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Answer, MOST_ANSWER, Request};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// No broker listens there.
+    #[error("no broker answers at {socket}: {source}")]
+    NoBroker {
+        /// The socket.
+        socket: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The conversation broke off.
+    #[error("the broker at {socket} does not answer: {source}")]
+    Broken {
+        /// The socket.
+        socket: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// What came is no answer.
+    #[error("what listens at {socket} is no broker of this version: {source}")]
+    Foreign {
+        /// The socket.
+        socket: PathBuf,
+        /// What is wrong with the answer.
+        source: serde_json::Error,
+    },
+    /// The broker says no.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks the broker that listens at `socket`.
+///
+/// # Errors
+/// [`AskError`]
+pub fn ask(socket: &Path, request: &Request) -> Result<Value, AskError> {
+    let no_broker = |source| AskError::NoBroker { socket: socket.to_owned(), source };
+    let stream = UnixStream::connect(socket).map_err(no_broker)?;
+    let line = converse(stream, request)
+        .map_err(|source| AskError::Broken { socket: socket.to_owned(), source })?;
+    let foreign = |source| AskError::Foreign { socket: socket.to_owned(), source };
+    match serde_json::from_str(&line).map_err(foreign)? {
+        Answer::Done(value) => Ok(value),
+        Answer::Refused(why) => Err(AskError::Refused(why)),
+    }
+}
+
+fn converse(mut stream: UnixStream, request: &Request) -> io::Result<String> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_string(request)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream).take(MOST_ANSWER).read_line(&mut answer)?;
+    if answer.ends_with('\n') {
+        Ok(answer)
+    } else {
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer breaks off"))
+    }
+}

@@ -1,0 +1,75 @@
+//! Questions and orders from outside, over a Unix socket.
+//!
+//! One request a connection: a line of JSON, answered by a line of JSON. Whoever may open
+//! the socket may ask anything: its mode is 0660. Requests are not worked on here but
+//! handed to the broker's own thread, which answers them between two looks at its
+//! sensors.
+
+mod client;
+mod server;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use client::{AskError, ask};
+pub use server::{ControlError, Requests, Server, Visit};
+
+/// The longest request and the longest answer, in bytes.
+const MOST_REQUEST: u64 = 64 << 10;
+const MOST_ANSWER: u64 = 64 << 20;
+
+/// What can be asked of a running broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// How it is.
+    Status,
+    /// The sensors, their loads and states.
+    Sensors,
+    /// Who has which buckets.
+    Buckets {
+        /// The group; the first where none is named.
+        group: Option<String>,
+    },
+    /// Where every packet went.
+    Ledger,
+    /// Read the configuration again.
+    Reload,
+    /// Take in what is there, pass it on, and end.
+    Drain,
+    /// Set the state of a sensor.
+    Sensor {
+        /// Its group; may be left out where the name is in one group only.
+        group: Option<String>,
+        /// Its name.
+        name: String,
+        /// What is to become of it.
+        action: SensorAction,
+    },
+    /// All numbers, as Prometheus reads them.
+    Metrics,
+}
+
+/// What can be done to a sensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SensorAction {
+    /// It takes part, whatever is known of it.
+    Up,
+    /// It takes no part; its flows go to others at once.
+    Down,
+    /// It gets no new flows.
+    Drain,
+    /// What is observed decides again.
+    Auto,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// What was asked for.
+    Done(Value),
+    /// Why it could not be done.
+    Refused(String),
+}

@@ -1,0 +1,247 @@
+//! The side that is asked.
+
+use std::fs::Permissions;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::{Answer, MOST_REQUEST, Request};
+
+/// How long a visitor may take to ask, and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Visitors that are heard at once.
+const MOST_VISITORS: usize = 16;
+
+/// Why a broker cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The socket cannot be made.
+    #[error("cannot listen at {socket}: {source}")]
+    Listen {
+        /// The socket.
+        socket: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Another broker listens there.
+    #[error("another broker listens at {0}: expected a `control` of its own for each broker")]
+    Taken(PathBuf),
+    /// Something else is there.
+    #[error("{0} is there and is no socket")]
+    NoSocket(PathBuf),
+}
+
+/// A request, and the one who waits for the answer.
+pub struct Visit {
+    /// What is asked.
+    pub request: Request,
+    reply: mpsc::Sender<Answer>,
+}
+
+impl Visit {
+    /// A request that is answered over a channel.
+    #[must_use]
+    pub fn new(request: Request) -> (Self, mpsc::Receiver<Answer>) {
+        let (reply, answer) = mpsc::channel();
+        (Self { request, reply }, answer)
+    }
+
+    /// Answers. Whoever asked may have gone.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// Where requests come out.
+pub struct Requests {
+    visits: mpsc::Receiver<Visit>,
+    entrance: mpsc::Sender<Visit>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        let (entrance, visits) = mpsc::channel();
+        Self { visits, entrance }
+    }
+}
+
+impl Requests {
+    /// Where requests go in.
+    #[must_use]
+    pub fn entrance(&self) -> mpsc::Sender<Visit> {
+        self.entrance.clone()
+    }
+
+    /// The next request, if one comes in time.
+    #[must_use]
+    pub fn next(&self, patience: Duration) -> Option<Visit> {
+        // The entrance is kept open by this very value: without a visit, time has run out.
+        self.visits.recv_timeout(patience).ok()
+    }
+}
+
+/// A socket that requests come over; gone with this value.
+pub struct Server {
+    socket: PathBuf,
+}
+
+impl Server {
+    /// Listens at `socket`, and hands requests to `entrance`.
+    ///
+    /// # Errors
+    /// [`ControlError`]
+    pub fn listen(socket: &Path, entrance: mpsc::Sender<Visit>) -> Result<Self, ControlError> {
+        let failed = |source| ControlError::Listen { socket: socket.to_owned(), source };
+        clear(socket)?;
+        // Bound under another name first: nobody can connect before the mode is right.
+        let draft = draft_name(socket);
+        let _ = std::fs::remove_file(&draft);
+        let listener = UnixListener::bind(&draft).map_err(failed)?;
+        let ready = std::fs::set_permissions(&draft, Permissions::from_mode(0o660))
+            .and_then(|()| std::fs::rename(&draft, socket));
+        if let Err(error) = ready {
+            let _ = std::fs::remove_file(&draft);
+            return Err(failed(error));
+        }
+        let server = Self { socket: socket.to_owned() };
+        thread::Builder::new()
+            .name("forebay-control".to_owned())
+            .spawn(move || accept(&listener, &entrance))
+            .map_err(failed)?;
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The thread goes on to listen to nobody, and ends with the process.
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Removes a socket that a broker left behind.
+fn clear(socket: &Path) -> Result<(), ControlError> {
+    let Ok(there) = std::fs::symlink_metadata(socket) else { return Ok(()) };
+    if !there.file_type().is_socket() {
+        return Err(ControlError::NoSocket(socket.to_owned()));
+    }
+    if UnixStream::connect(socket).is_ok() {
+        return Err(ControlError::Taken(socket.to_owned()));
+    }
+    let failed = |source| ControlError::Listen { socket: socket.to_owned(), source };
+    std::fs::remove_file(socket).map_err(failed)
+}
+
+fn draft_name(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    name.into()
+}
+
+fn accept(listener: &UnixListener, entrance: &mpsc::Sender<Visit>) {
+    let visitors = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // No descriptor is left, most likely; one may be soon.
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if visitors.fetch_add(1, Ordering::Relaxed) >= MOST_VISITORS {
+            visitors.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (entrance, inside) = (entrance.clone(), Arc::clone(&visitors));
+        let heard = thread::Builder::new().name("forebay-visitor".to_owned()).spawn(move || {
+            // A visitor who breaks off has no use for an answer.
+            let _ = hear(&stream, &entrance);
+            inside.fetch_sub(1, Ordering::Relaxed);
+        });
+        if heard.is_err() {
+            visitors.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn hear(mut stream: &UnixStream, entrance: &mpsc::Sender<Visit>) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream).take(MOST_REQUEST).read_line(&mut line)?;
+    let answer = match serde_json::from_str::<Request>(&line) {
+        Err(error) => Answer::Refused(format!("that is no request: {error}")),
+        Ok(request) => {
+            let (visit, answer) = Visit::new(request);
+            let gone = || Answer::Refused("the broker has ended".to_owned());
+            match entrance.send(visit) {
+                Ok(()) => answer.recv().unwrap_or_else(|_| gone()),
+                Err(_) => gone(),
+            }
+        }
+    };
+    let mut text = serde_json::to_string(&answer)?;
+    text.push('\n');
+    stream.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{AskError, ask};
+    use super::*;
+
+    #[test]
+    fn requests_are_heard_and_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("control");
+        let requests = Requests::default();
+        let server = Server::listen(&socket, requests.entrance()).unwrap();
+        let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o660);
+        let broker = thread::spawn(move || {
+            for _ in 0..2 {
+                let visit = requests.next(Duration::from_secs(10)).unwrap();
+                let answer = match visit.request {
+                    Request::Status => Answer::Done(json!({ "well": true })),
+                    _ => Answer::Refused("not now".to_owned()),
+                };
+                visit.answer(answer);
+            }
+        });
+        assert_eq!(ask(&socket, &Request::Status).unwrap(), json!({ "well": true }));
+        let refused = ask(&socket, &Request::Drain).unwrap_err();
+        assert!(matches!(&refused, AskError::Refused(why) if why == "not now"), "{refused}");
+        broker.join().unwrap();
+        let stream = UnixStream::connect(&socket).unwrap();
+        (&stream).write_all(b"{\"ask\":\"lunch\"}\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(&stream).read_line(&mut answer).unwrap();
+        assert!(answer.contains("unknown variant `lunch`"), "{answer}");
+        drop(server);
+        assert!(!socket.exists());
+        assert!(matches!(ask(&socket, &Request::Status), Err(AskError::NoBroker { .. })));
+    }
+
+    #[test]
+    fn a_socket_in_use_is_left_alone_and_one_left_behind_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("control");
+        let requests = Requests::default();
+        let listen = || Server::listen(&socket, requests.entrance());
+        let first = listen().unwrap();
+        assert!(matches!(listen(), Err(ControlError::Taken(_))));
+        drop(first);
+        drop(UnixListener::bind(&socket).unwrap());
+        assert!(listen().is_ok());
+        std::fs::write(&socket, "text").unwrap();
+        assert!(matches!(listen(), Err(ControlError::NoSocket(_))));
+        assert_eq!(std::fs::read(&socket).unwrap(), b"text");
+    }
+}

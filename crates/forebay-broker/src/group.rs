@@ -1,0 +1,207 @@
+//! A group of sensors, live: its manager, and who is behind each of its indices.
+
+use std::sync::Arc;
+
+use forebay_balance::balancer::BalanceSettings;
+use forebay_balance::health::{self, HelloRule};
+use forebay_balance::moves::{self, WorkerPlane};
+use forebay_balance::{AssignmentError, Event, GroupSettings, SensorSettings};
+use forebay_packet::MacAddress;
+
+use crate::config::{Config, Group, NoSensor, Sensor};
+use crate::hello::Hello;
+use crate::worker::Route;
+
+/// Hellos that a sensor may miss before it is down.
+const MISSES: u32 = 3;
+
+/// A group that is running.
+pub struct LiveGroup {
+    /// How it is configured.
+    pub config: Group,
+    /// What moves its buckets.
+    pub manager: forebay_balance::Group<Arc<WorkerPlane>>,
+    /// The sensor behind each index, also of those that are gone: their packets may still be
+    /// on the way.
+    sensors: Vec<Sensor>,
+}
+
+impl LiveGroup {
+    /// A group at the time `now`, and its side of that many workers.
+    ///
+    /// # Errors
+    /// When the sensors' weights leave one of them nothing.
+    pub fn new(
+        group: &Group,
+        config: &Config,
+        now: u64,
+    ) -> Result<(Self, Vec<moves::Worker>), AssignmentError> {
+        let sensors: Vec<SensorSettings> =
+            group.sensors.iter().map(|sensor| settings_of(sensor, config)).collect();
+        let settings = group_settings(config);
+        let (manager, workers) =
+            forebay_balance::Group::new(settings, &sensors, config.workers, now)?;
+        let live = Self { config: group.clone(), manager, sensors: group.sensors.clone() };
+        Ok((live, workers))
+    }
+
+    /// The way to the sensor behind each index.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        Route {
+            outputs: self.sensors.iter().map(|sensor| sensor.output).collect(),
+            rewrites: self.sensors.iter().map(|sensor| sensor.rewrite).collect(),
+        }
+    }
+
+    /// The sensors that packets are spread over while none is up.
+    #[must_use]
+    pub fn spare(&self) -> Vec<u16> {
+        match self.config.no_sensor {
+            NoSensor::Drop => Vec::new(),
+            NoSensor::Pass => self.indices().map(|(index, _)| index).collect(),
+        }
+    }
+
+    /// The sensor behind an index.
+    #[must_use]
+    pub fn sensor(&self, index: u16) -> Option<&Sensor> {
+        self.sensors.get(usize::from(index))
+    }
+
+    /// The indices of sensors that take part, with their names.
+    pub fn indices(&self) -> impl Iterator<Item = (u16, &Sensor)> {
+        let present = self.manager.sensors();
+        let named = (0_u16..).zip(&self.sensors);
+        named.filter(move |(index, _)| matches!(present.get(usize::from(*index)), Some(Some(_))))
+    }
+
+    /// Takes sensors in that are new, besides those there are: the first half of a change.
+    /// Workers have to know the [`LiveGroup::route`] before the second.
+    ///
+    /// # Errors
+    /// [`AssignmentError`], and nothing has changed.
+    pub fn admit(&mut self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
+        let mut all: Vec<Sensor> = group.sensors.clone();
+        let staying = self.indices().map(|(_, sensor)| sensor);
+        let leaving: Vec<Sensor> =
+            staying.filter(|old| !all.iter().any(|new| new.name == old.name)).cloned().collect();
+        all.extend(leaving);
+        self.set_sensors(&all, config)
+    }
+
+    /// Lets sensors go that are not in `group`: the second half.
+    ///
+    /// # Errors
+    /// As [`LiveGroup::admit`].
+    pub fn dismiss(&mut self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
+        self.manager.configure(group_settings(config));
+        self.set_sensors(&group.sensors, config)?;
+        self.config = group.clone();
+        Ok(())
+    }
+
+    fn set_sensors(&mut self, sensors: &[Sensor], config: &Config) -> Result<(), AssignmentError> {
+        let settings: Vec<SensorSettings> =
+            sensors.iter().map(|sensor| settings_of(sensor, config)).collect();
+        let places = self.manager.set_sensors(&settings)?;
+        for (sensor, place) in sensors.iter().zip(places) {
+            let place = usize::from(place);
+            while self.sensors.len() <= place {
+                self.sensors.push(sensor.clone());
+            }
+            self.sensors[place] = sensor.clone();
+        }
+        Ok(())
+    }
+
+    /// A sensor has said hello; says whether it is one of this group.
+    pub fn hello(&mut self, hello: &Hello, now: u64) -> bool {
+        let speaks = |sensor: &Sensor| {
+            sensor.hello
+                && (sensor.rewrite.destination == Some(hello.from)
+                    || sensor.rewrite.destination.is_none() && sensor.name == hello.name)
+        };
+        let found: Vec<u16> =
+            self.indices().filter(|(_, sensor)| speaks(sensor)).map(|(index, _)| index).collect();
+        for &index in &found {
+            let interval = u64::try_from(hello.interval.as_nanos()).unwrap_or(u64::MAX);
+            let (received, dropped) = (hello.received, hello.dropped);
+            self.manager.hello(index, now, health::Hello { interval, received, dropped });
+        }
+        !found.is_empty()
+    }
+
+    /// What has happened, for people.
+    #[must_use]
+    pub fn tell(&self, event: &Event) -> String {
+        let name = |index: u16| self.sensor(index).map_or("?", |sensor| sensor.name.as_str());
+        let what = match event {
+            Event::Standing { sensor, transition } => {
+                format!("sensor {} is {:?}: {}", name(*sensor), transition.to, transition.reason)
+            }
+            Event::Died { sensor, buckets, broken, or_more } => {
+                let about = if *or_more { "at least" } else { "about" };
+                format!(
+                    "sensor {} gave {buckets} buckets to others; {about} {broken} flows broken",
+                    name(*sensor)
+                )
+            }
+            Event::Drained { sensor } => format!("sensor {} has drained", name(*sensor)),
+            Event::Cancelled { bucket } => {
+                format!("bucket {bucket} stays: it has more flows than moves may record")
+            }
+            other => format!("{other:?}"),
+        };
+        format!("group {}: {what}", self.config.name)
+    }
+}
+
+/// How hellos are expected: one that promises to come is believed up to the time-out.
+fn hello_rule(config: &Config) -> HelloRule {
+    let timeout = nanos(config.hello_timeout);
+    let interval = (timeout / u64::from(MISSES)).max(1);
+    HelloRule { interval, longest: interval, misses: MISSES, ..HelloRule::default() }
+}
+
+fn settings_of(sensor: &Sensor, config: &Config) -> SensorSettings {
+    SensorSettings {
+        id: id_of(&sensor.name),
+        weight: sensor.weight,
+        max_packets: sensor.limit_pps.map(|limit| limit as f64),
+        max_bits: sensor.limit_bps.map(|limit| limit as f64),
+        hello: sensor.hello.then(|| hello_rule(config)),
+    }
+}
+
+fn group_settings(config: &Config) -> GroupSettings {
+    GroupSettings {
+        idle_timeout: nanos(config.idle_timeout),
+        interval: nanos(config.interval),
+        balance: BalanceSettings { emergency: config.emergency, ..BalanceSettings::default() },
+        ..GroupSettings::default()
+    }
+}
+
+fn nanos(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A number for a name (FNV-1a), so that a sensor keeps its buckets over restarts.
+fn id_of(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The commands that give a switch a lasting entry for each sensor (bridge(8)).
+#[must_use]
+pub fn static_entries(group: &Group) -> Vec<String> {
+    let address = |sensor: &Sensor| -> Option<(String, MacAddress)> {
+        Some((sensor.name.clone(), sensor.rewrite.destination?))
+    };
+    let addresses = group.sensors.iter().filter_map(address);
+    addresses
+        .map(|(name, mac)| format!("bridge fdb replace {mac} dev PORT_OF_{name} master static"))
+        .collect()
+}

@@ -1,0 +1,23 @@
+//! The live broker: packets from ports through stages to sensors.
+//!
+//! [`config`] is what it is to do, [`plan`] what that comes to before any device is
+//! touched, [`ports`] the devices. A [`worker`] moves packets; [`Broker`] looks after the
+//! workers and after each [`group`] of sensors, and answers over [`control`].
+#![forbid(unsafe_code)]
+
+mod answers;
+mod broker;
+mod clock;
+pub mod config;
+pub mod control;
+pub mod group;
+pub mod hello;
+pub mod metrics;
+pub mod plan;
+pub mod ports;
+pub mod privileges;
+pub mod report;
+pub mod worker;
+
+pub use broker::{Broker, BrokerError, Ended, Notice, Signals};
+pub use clock::Clock;

@@ -1,0 +1,176 @@
+//! What a configuration comes to before any device is touched: filters compiled, rule
+//! lists built. All that can be wrong with a configuration's contents is found here.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use forebay_jit::{FilterError, FilterSet, Isa, Options};
+use forebay_packet::{Affinity, DecodeOptions, Interface};
+use forebay_pipeline::Settings;
+use forebay_pipeline::stages::Ruling;
+use forebay_rules::RuleList;
+use forebay_rules::choose::EngineName;
+use forebay_rules::language::yamaha::{self, Document};
+
+use crate::config::{Config, Key};
+
+/// What a configuration names and cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A filter.
+    #[error("filter of {place}: {source}")]
+    Filter {
+        /// "the broker", or a group.
+        place: String,
+        /// What is wrong with it.
+        source: Box<FilterError>,
+    },
+    /// A file of rules cannot be read.
+    #[error("cannot read {file}: {source}")]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A file of rules is not one.
+    #[error("{file}:{}: found {}, expected {}", source.line, source.found, source.expected)]
+    Rules {
+        /// The file.
+        file: PathBuf,
+        /// The line and what is wrong with it.
+        source: forebay_rules::ParseError,
+    },
+    /// A file has not the list that is asked for, or several.
+    #[error("{file}: {what}")]
+    List {
+        /// The file.
+        file: PathBuf,
+        /// What is there and what was expected.
+        what: String,
+    },
+    /// A list that no engine takes.
+    #[error("{file}: {source}")]
+    Engine {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: forebay_rules::choose::EngineError,
+    },
+}
+
+/// How code is to be made.
+#[derive(Clone, Debug)]
+pub struct CodeOptions {
+    /// For filters.
+    pub filters: Options,
+    /// For rule lists.
+    pub isa: Isa,
+}
+
+/// What the stages need.
+#[derive(Clone)]
+pub struct Plan {
+    /// The filter of all packets.
+    pub filter: Option<FilterSet>,
+    /// The rules of all packets.
+    pub rules: Option<Ruling>,
+    /// The filter of each group.
+    pub group_filters: Vec<Option<FilterSet>>,
+}
+
+impl Plan {
+    /// Compiles what `config` names.
+    ///
+    /// # Errors
+    /// [`PlanError`]
+    pub fn new(config: &Config, options: &CodeOptions) -> Result<Self, PlanError> {
+        let filter = config.filter.as_deref();
+        let filter = filter.map(|text| compile(text, "the broker".to_owned(), options));
+        let of_group = |group: &crate::config::Group| {
+            let place = || format!("group {}", group.name);
+            group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
+        };
+        Ok(Self {
+            filter: filter.transpose()?,
+            rules: rules(config, options)?,
+            group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Settings for the stages that all packets pass.
+    #[must_use]
+    pub fn trunk(&self) -> Settings {
+        Settings {
+            filter: Some(self.filter.clone()),
+            rules: Some(self.rules.clone()),
+            ..Settings::default()
+        }
+    }
+
+    /// Settings for the stages of each group.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Settings> {
+        let settings = |filter: &Option<FilterSet>| Settings {
+            filter: Some(filter.clone()),
+            ..Settings::default()
+        };
+        self.group_filters.iter().map(settings).collect()
+    }
+}
+
+/// How the packets of a group are decoded.
+#[must_use]
+pub fn decode_options(config: &Config, key: Key) -> DecodeOptions {
+    DecodeOptions {
+        affinity: match key {
+            Key::FiveTuple => Affinity::FiveTuple,
+            Key::IpPair => Affinity::IpPair,
+            Key::Source => Affinity::Source,
+        },
+        vlan_in_key: config.vlan_in_key,
+        tunnel_in_key: false,
+        tunnel_depth: config.tunnel_depth,
+    }
+}
+
+fn compile(text: &str, place: String, options: &CodeOptions) -> Result<FilterSet, PlanError> {
+    let mut filter = FilterSet::new(text, options.filters.clone());
+    // Live ports are Ethernet; a capture that is played in may add to it later.
+    filter
+        .prepare(&[Interface::default()])
+        .map_err(|source| PlanError::Filter { place, source: source.into() })?;
+    Ok(filter)
+}
+
+fn rules(config: &Config, options: &CodeOptions) -> Result<Option<Ruling>, PlanError> {
+    let Some(file) = &config.rules else { return Ok(None) };
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| PlanError::Read { file: file.clone(), source })?;
+    let document =
+        yamaha::parse(&text).map_err(|source| PlanError::Rules { file: file.clone(), source })?;
+    let list = choose(&document, config.rule_list.as_deref())
+        .map_err(|what| PlanError::List { file: file.clone(), what })?;
+    let engine = EngineName::Auto
+        .build(&list, options.isa)
+        .map_err(|source| PlanError::Engine { file: file.clone(), source })?;
+    Ok(Some(Ruling::new(Arc::new(list), engine)))
+}
+
+/// The list of that name, or the only one: all rules, where the file names none.
+fn choose(document: &Document, name: Option<&str>) -> Result<RuleList, String> {
+    let names: Vec<&str> = document.names().collect();
+    let named = |name: &str| document.list(name);
+    match (name, names.as_slice()) {
+        (Some(name), _) => named(name).ok_or_else(|| match names.as_slice() {
+            [] => format!("no list `{name}`: the file names none, so that all its rules are one"),
+            there => format!("no list `{name}`: expected one of {}", there.join(", ")),
+        }),
+        (None, []) => Ok(document.ascending()),
+        (None, [only]) => named(only).ok_or_else(|| format!("no list `{only}`")),
+        (None, several) => {
+            let names = several.join(", ");
+            Err(format!("several lists: expected `rule_list` to name one of {names}"))
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Opens the ports that a configuration names.
+//!
+//! Each worker gets a receiver and a transmitter of its own for each device. Devices are
+//! looked at first, and what can be mended is: see `forebay_io::device`.
+
+mod xdp;
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use forebay_bpf::BpfError;
+use forebay_bpf::link::XdpLink;
+use forebay_bpf::programs::fanout;
+use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
+use forebay_io::device::{self, DeviceError, Finding, Link, Need};
+use forebay_io::tap::{Tap, TapOptions, TapRx, TapTx};
+use forebay_io::{
+    CaptureRx, CaptureTx, Format, OutputName, ReadOptions, Reader, Rx, Tx, WriteOptions, Writer,
+};
+use forebay_packet::{HashKey, Interface};
+
+use crate::config::{Config, Port, PortKind};
+use crate::worker::{Input, Output};
+
+/// Bytes of a block of a receive ring.
+const BLOCK: usize = 256 << 10;
+
+/// Bytes of a slot of a transmit ring: an Ethernet frame, and some for the kernel.
+const SLOT: usize = 2048;
+
+/// Why a port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The port itself.
+    #[error("{side} {name}: {source}")]
+    Io {
+        /// "input" or "output".
+        side: &'static str,
+        /// The port's name.
+        name: String,
+        /// What it says.
+        source: forebay_io::Error,
+    },
+    /// The device below it.
+    #[error("{side} {name}: {source}")]
+    Device {
+        /// "input" or "output".
+        side: &'static str,
+        /// The port's name.
+        name: String,
+        /// What is wrong with the device.
+        source: DeviceError,
+    },
+    /// The program that shares packets out to workers.
+    #[error("input {name}: {source}")]
+    Program {
+        /// The port's name.
+        name: String,
+        /// What the kernel says.
+        source: BpfError,
+    },
+    /// What the port cannot do.
+    #[error("{side} {name}: {what}")]
+    Cannot {
+        /// "input" or "output".
+        side: &'static str,
+        /// The port's name.
+        name: String,
+        /// What, and what was expected.
+        what: String,
+    },
+}
+
+/// The ports of one worker.
+#[derive(Default)]
+pub struct WorkerPorts {
+    /// Where its packets come from.
+    pub inputs: Vec<Input>,
+    /// Where they go, in the order of the configuration.
+    pub outputs: Vec<Output>,
+}
+
+/// All ports, and what was found out about their devices.
+pub struct Ports {
+    /// One element a worker.
+    pub workers: Vec<WorkerPorts>,
+    /// What was not as it should be.
+    pub findings: Vec<Finding>,
+    /// The programs that devices run for us, as long as this lives.
+    pub programs: Vec<XdpLink>,
+    /// TAP devices, which are inputs and outputs at once: the ends not yet taken.
+    taps: Vec<OpenTap>,
+}
+
+struct OpenTap {
+    name: String,
+    receivers: Vec<TapRx>,
+    senders: Vec<TapTx>,
+}
+
+impl Ports {
+    /// Opens what `config` names. `hash_key` shares packets out to workers.
+    ///
+    /// # Errors
+    /// [`PortError`]: the first port that cannot be opened.
+    pub fn open(config: &Config, hash_key: &HashKey) -> Result<Self, PortError> {
+        let mut ports = Self {
+            workers: Vec::new(),
+            findings: Vec::new(),
+            programs: Vec::new(),
+            taps: Vec::new(),
+        };
+        ports.workers.resize_with(config.workers, WorkerPorts::default);
+        for port in &config.outputs {
+            ports.open_output(port, hash_key)?;
+        }
+        // Last, so that nothing is received before it can go anywhere.
+        for port in &config.inputs {
+            ports.open_input(port, hash_key)?;
+        }
+        Ok(ports)
+    }
+
+    fn look_at(
+        &mut self,
+        port: &Port,
+        side: &'static str,
+        need: Need,
+    ) -> Result<Option<Link>, PortError> {
+        let Some(name) = device_of(port) else { return Ok(None) };
+        let wrong = |source| PortError::Device { side, name: port.name.clone(), source };
+        let (link, findings) = device::check(name, need, true).map_err(wrong)?;
+        self.findings.extend(findings);
+        Ok(Some(link))
+    }
+
+    fn open_input(&mut self, port: &Port, hash_key: &HashKey) -> Result<(), PortError> {
+        let need = Need { receive: true, send: false, xdp: false, mtu: 0 };
+        let receivers: Vec<Box<dyn Rx>> = match &port.kind {
+            PortKind::AfPacket { promiscuous, .. } => {
+                self.look_at(port, "input", need)?;
+                packet_receivers(port, *promiscuous, self.workers.len(), hash_key)?
+            }
+            PortKind::Tap { interface } => {
+                let receivers = &mut self.tap(interface, port, "input", hash_key)?.receivers;
+                receivers.drain(..).map(|tap| -> Box<dyn Rx> { Box::new(tap) }).collect()
+            }
+            PortKind::Pcap { file } => {
+                self.only_worker(port, "input")?;
+                let reader = Reader::open(file, &ReadOptions::default());
+                vec![Box::new(CaptureRx::new(reader.map_err(io_error("input", port))?))]
+            }
+            PortKind::AfXdp { interface, queues, .. } => {
+                let link = self.look_at(port, "input", Need { xdp: true, ..need })?;
+                let (workers, index) = (self.workers.len(), link.map_or(0, |link| link.index));
+                let place = (interface.as_str(), index);
+                let opened = xdp::receive(port, place, *queues, workers, hash_key)?;
+                self.programs.push(opened.link);
+                for (worker, receivers) in self.workers.iter_mut().zip(opened.by_worker) {
+                    for (queue, receiver) in receivers.into_iter().enumerate() {
+                        let name = match queues {
+                            1 => port.name.clone(),
+                            _ => format!("{}.{queue}", port.name),
+                        };
+                        worker.inputs.push(Input { name, port: receiver });
+                    }
+                }
+                return Ok(());
+            }
+        };
+        for (worker, receiver) in self.workers.iter_mut().zip(receivers) {
+            worker.inputs.push(Input { name: port.name.clone(), port: receiver });
+        }
+        Ok(())
+    }
+
+    fn open_output(&mut self, port: &Port, hash_key: &HashKey) -> Result<(), PortError> {
+        let need = Need { receive: false, send: true, xdp: false, mtu: 0 };
+        let workers = self.workers.len();
+        let senders: Vec<Box<dyn Tx>> = match &port.kind {
+            PortKind::AfPacket { interface, .. } => {
+                self.look_at(port, "output", need)?;
+                let options = TxOptions {
+                    slots: u32::try_from(port.ring / SLOT).unwrap_or(u32::MAX).max(64),
+                    patience: port.wait,
+                    ..TxOptions::default()
+                };
+                let open = || -> Result<Box<dyn Tx>, PortError> {
+                    let tx = PacketTx::open(interface, &options);
+                    Ok(Box::new(tx.map_err(io_error("output", port))?))
+                };
+                (0..workers).map(|_| open()).collect::<Result<_, _>>()?
+            }
+            PortKind::Tap { interface } => {
+                let senders = &mut self.tap(interface, port, "output", hash_key)?.senders;
+                senders.drain(..).map(|tap| -> Box<dyn Tx> { Box::new(tap) }).collect()
+            }
+            PortKind::Pcap { file } => {
+                self.only_worker(port, "output")?;
+                let name = OutputName::Exact(file.clone());
+                let interfaces = Arc::new(vec![Interface::default()]);
+                let options = WriteOptions::default();
+                let writer = Writer::create(name, Format::Pcapng, &interfaces, &options);
+                vec![Box::new(CaptureTx::new(writer.map_err(io_error("output", port))?))]
+            }
+            PortKind::AfXdp { interface, .. } => {
+                self.look_at(port, "output", Need { xdp: true, ..need })?;
+                xdp::send(port, interface, workers)?
+            }
+        };
+        for (worker, sender) in self.workers.iter_mut().zip(senders) {
+            worker.outputs.push(Output { name: port.name.clone(), port: sender });
+        }
+        Ok(())
+    }
+
+    /// The TAP device of that name, with a queue for each worker.
+    fn tap(
+        &mut self,
+        name: &str,
+        port: &Port,
+        side: &'static str,
+        hash_key: &HashKey,
+    ) -> Result<&mut OpenTap, PortError> {
+        let at = match self.taps.iter().position(|tap| tap.name == name) {
+            Some(at) => at,
+            None => {
+                let workers = self.workers.len();
+                let options = TapOptions { queues: workers, ..TapOptions::default() };
+                let tap = Tap::open(name, &options).map_err(io_error(side, port))?;
+                if workers > 1 {
+                    let program = fanout_program(port, workers, hash_key)?;
+                    tap.steer(program.as_fd()).map_err(io_error(side, port))?;
+                }
+                let (receivers, senders) = tap.queues.into_iter().unzip();
+                self.taps.push(OpenTap { name: name.to_owned(), receivers, senders });
+                self.taps.len() - 1
+            }
+        };
+        Ok(&mut self.taps[at])
+    }
+
+    /// Whether there is only one worker to use a port that cannot be shared.
+    fn only_worker(&self, port: &Port, side: &'static str) -> Result<(), PortError> {
+        if self.workers.len() == 1 {
+            return Ok(());
+        }
+        let what = "cannot be shared by several workers: expected `workers = 1`".to_owned();
+        Err(PortError::Cannot { side, name: port.name.clone(), what })
+    }
+}
+
+fn packet_receivers(
+    port: &Port,
+    promiscuous: bool,
+    workers: usize,
+    hash_key: &HashKey,
+) -> Result<Vec<Box<dyn Rx>>, PortError> {
+    let Some(device) = device_of(port) else { return Ok(Vec::new()) };
+    let blocks = u32::try_from(port.ring / BLOCK).unwrap_or(u32::MAX).max(2);
+    let options = RxOptions { blocks, promiscuous, ..RxOptions::default() };
+    let failed = io_error("input", port);
+    if workers == 1 {
+        return Ok(vec![Box::new(PacketRx::open(device, &options).map_err(failed)?)]);
+    }
+    let program = fanout_program(port, workers, hash_key)?;
+    let group = PacketRx::open_group(device, &options, workers, program.as_fd()).map_err(failed)?;
+    Ok(group.into_iter().map(|rx| -> Box<dyn Rx> { Box::new(rx) }).collect())
+}
+
+/// The program that says which worker gets a packet.
+fn fanout_program(
+    port: &Port,
+    workers: usize,
+    hash_key: &HashKey,
+) -> Result<forebay_bpf::program::Program, PortError> {
+    // A configuration has no more workers than that.
+    let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+    let failed = |source| PortError::Program { name: port.name.clone(), source };
+    fanout::load(hash_key, workers).map_err(failed)
+}
+
+fn device_of(port: &Port) -> Option<&str> {
+    match &port.kind {
+        PortKind::AfPacket { interface, .. }
+        | PortKind::AfXdp { interface, .. }
+        | PortKind::Tap { interface } => Some(interface),
+        PortKind::Pcap { .. } => None,
+    }
+}
+
+fn io_error<'a>(
+    side: &'static str,
+    port: &'a Port,
+) -> impl Fn(forebay_io::Error) -> PortError + 'a {
+    move |source| PortError::Io { side, name: port.name.clone(), source }
+}

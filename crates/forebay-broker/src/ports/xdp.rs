@@ -1,0 +1,87 @@
+//! Devices by AF_XDP sockets: a socket a queue and worker, and the program that shares
+//! packets out among them.
+//!
+//! The program hangs on the device by a link that nobody else holds, so that it is gone
+//! with this process, however that ends.
+
+use std::io;
+use std::time::Duration;
+
+use forebay_bpf::link::{XdpLink, XdpMode};
+use forebay_bpf::map::SocketMap;
+use forebay_bpf::programs::redirect::{self, NoSocket};
+use forebay_io::af_xdp::{XdpOptions, XdpPort};
+use forebay_io::{Rx, Tx};
+use forebay_packet::HashKey;
+
+use super::PortError;
+use crate::config::Port;
+
+/// Bytes of a frame: an Ethernet frame, and what comes before it.
+const FRAME: usize = 2048;
+
+/// Frames of a queue at the least and at the most.
+const FRAMES: std::ops::RangeInclusive<usize> = 64..=1 << 18;
+
+/// Receivers by worker, for each of the device's queues, and the program's place.
+pub struct Receivers {
+    pub by_worker: Vec<Vec<Box<dyn Rx>>>,
+    pub link: XdpLink,
+}
+
+/// Frames that fit into a ring of so many bytes: a power of two.
+fn frames(bytes: usize) -> u32 {
+    let frames = (bytes / FRAME).clamp(*FRAMES.start(), *FRAMES.end());
+    1 << frames.ilog2()
+}
+
+/// Receives all packets of the device of that number from now on.
+pub fn receive(
+    port: &Port,
+    (device, interface): (&str, u32),
+    queues: u32,
+    workers: usize,
+    hash_key: &HashKey,
+) -> Result<Receivers, PortError> {
+    let failed = |source| PortError::Program { name: port.name.clone(), source };
+    let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+    let sockets =
+        SocketMap::create("forebay_sockets", queues.saturating_mul(workers)).map_err(failed)?;
+    let options =
+        XdpOptions { rx_frames: frames(port.ring), tx_frames: 0, ..XdpOptions::default() };
+    let mut by_worker: Vec<Vec<Box<dyn Rx>>> = Vec::new();
+    by_worker.resize_with(workers as usize, Vec::new);
+    for queue in 0..queues {
+        let enter = |worker: u32, fd: std::os::fd::BorrowedFd<'_>| {
+            sockets.set(queue * workers + worker, &fd).map_err(io::Error::other)
+        };
+        let opened = XdpPort::open(device, queue, workers, &options, enter);
+        let opened = opened.map_err(super::io_error("input", port))?;
+        for (all, socket) in by_worker.iter_mut().zip(opened) {
+            if let Some(rx) = socket.rx {
+                all.push(Box::new(rx));
+            }
+        }
+    }
+    // Frames of a queue that no socket is bound to are lost if they are not passed on, and
+    // only the device would count them.
+    let program = redirect::load(&sockets, workers, hash_key, NoSocket::Drop, false);
+    let program = program.map_err(failed)?;
+    let link = XdpLink::attach(&program, interface, XdpMode::Any).map_err(failed)?;
+    Ok(Receivers { by_worker, link })
+}
+
+/// A sender for each worker, all on the device's first queue.
+pub fn send(port: &Port, device: &str, workers: usize) -> Result<Vec<Box<dyn Tx>>, PortError> {
+    let options = XdpOptions {
+        rx_frames: 0,
+        tx_frames: frames(port.ring / workers.max(1)),
+        patience: port.wait.max(Duration::from_micros(1)),
+        ..XdpOptions::default()
+    };
+    let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+    let opened = XdpPort::open(device, 0, workers, &options, |_, _| Ok(()));
+    let opened = opened.map_err(super::io_error("output", port))?;
+    let senders = opened.into_iter().filter_map(|socket| socket.tx);
+    Ok(senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect())
+}

@@ -1,0 +1,172 @@
+//! Gives up what a broker needs only to open its ports.
+//!
+//! Raw sockets, devices and BPF programs take root or capabilities; working on packets
+//! takes neither. So once all ports are open the process becomes an ordinary user for
+//! good, can gain no new privileges, and may make only the system calls of [`ALLOWED`].
+//! What is not on that list fails with EPERM. All that is done before any thread is
+//! started, so that it holds for all of them.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::io;
+
+use nix::unistd::{Uid, User, initgroups, setgid, setuid};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+
+/// Why privileges could not be given up.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivilegeError {
+    /// There is no such user.
+    #[error("no user `{0}`: expected the name of a user of this machine")]
+    NoUser(String),
+    /// It is not allowed to become the user.
+    #[error("cannot become user `{user}`: {source}")]
+    Become {
+        /// The user.
+        user: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// System calls cannot be confined.
+    #[error("cannot confine system calls: {0}")]
+    Confine(String),
+}
+
+/// System calls of a running broker: packets, timers, threads, the control socket, the
+/// files of captures and of a configuration that is read again, code for new filters.
+const ALLOWED: &[i64] = &[
+    // Packets and waiting for them.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_ppoll,
+    libc::SYS_getsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_ioctl,
+    libc::SYS_bpf,
+    // The control socket and metrics.
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_accept4,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    libc::SYS_eventfd2,
+    libc::SYS_pipe2,
+    // Files.
+    libc::SYS_openat,
+    libc::SYS_close,
+    libc::SYS_statx,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_lseek,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_fcntl,
+    libc::SYS_memfd_create,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_readlinkat,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_umask,
+    libc::SYS_copy_file_range,
+    // Memory.
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    // Threads, signals, time.
+    libc::SYS_clone3,
+    libc::SYS_clone,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getrandom,
+    libc::SYS_prctl,
+    libc::SYS_membarrier,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_tgkill,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// Older forms of some of them, which newer architectures do not have.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[i64] = &[
+    libc::SYS_poll,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_unlink,
+    libc::SYS_readlink,
+    libc::SYS_stat,
+    libc::SYS_open,
+    libc::SYS_pipe,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[i64] = &[];
+
+/// Becomes `user`, for good. Does nothing if the process is that user already.
+///
+/// # Errors
+/// [`PrivilegeError::NoUser`], [`PrivilegeError::Become`].
+pub fn become_user(user: &str) -> Result<(), PrivilegeError> {
+    let failed = |errno: nix::Error| PrivilegeError::Become {
+        user: user.to_owned(),
+        source: io::Error::from(errno),
+    };
+    let no_user = || PrivilegeError::NoUser(user.to_owned());
+    let known = User::from_name(user).map_err(failed)?.ok_or_else(no_user)?;
+    if Uid::effective() == known.uid && !known.uid.is_root() {
+        return Ok(());
+    }
+    let name = CString::new(user).map_err(|_| no_user())?;
+    initgroups(&name, known.gid).map_err(failed)?;
+    setgid(known.gid).map_err(failed)?;
+    setuid(known.uid).map_err(failed)
+}
+
+/// From now on only the system calls of [`ALLOWED`] work, and no program that is started
+/// can have more privileges than this one.
+///
+/// # Errors
+/// [`PrivilegeError::Confine`]
+pub fn confine() -> Result<(), PrivilegeError> {
+    let failed = |error: &dyn std::error::Error| PrivilegeError::Confine(error.to_string());
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| failed(&error))?;
+    let rules: BTreeMap<i64, Vec<_>> =
+        ALLOWED.iter().chain(OLDER).map(|&call| (call, Vec::new())).collect();
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Errno(libc::EPERM as u32),
+        SeccompAction::Allow,
+        arch,
+    );
+    let program: BpfProgram =
+        filter.and_then(BpfProgram::try_from).map_err(|error| failed(&error))?;
+    // Sets no_new_privs first, which the kernel demands of ordinary users.
+    seccompiler::apply_filter(&program).map_err(|error| failed(&error))
+}

@@ -1,0 +1,448 @@
+//! A worker: packets from its inputs through its stages to its outputs.
+//!
+//! Workers share nothing but their sensors' tables. Each has receive rings, stages and
+//! transmit rings of its own, and its orders come over a [`Desk`], which is looked at
+//! between two batches: so settings change without a packet being lost, and a report is
+//! the state between two batches, in which the ledger closes.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use forebay_io::{Losses, Received, Rx, Tx, TxCounters};
+use forebay_packet::{Batch, LiveMask, Rewrite};
+use forebay_pipeline::{Branch, Chain, DropCount, Fork, LedgerRow, Settings, StageError};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::OwnedFd;
+
+use crate::clock::Clock;
+use crate::report::Report;
+
+/// Batches that are taken from one input before the next has its turn.
+const BURST: usize = 8;
+
+/// Nanoseconds between two ticks of the stages, and the longest sleep.
+const TICK: u64 = 10_000_000;
+
+/// What went wrong at a port or in a stage.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// A port.
+    #[error("{port}: {source}")]
+    Port {
+        /// Its name.
+        port: String,
+        /// What it says.
+        source: forebay_io::Error,
+    },
+    /// A stage.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// The system does not let the worker wait.
+    #[error("cannot wait for packets: {0}")]
+    Wait(std::io::Error),
+}
+
+/// Where packets come from.
+pub struct Input {
+    /// Its name in the ledger.
+    pub name: String,
+    /// The port.
+    pub port: Box<dyn Rx>,
+}
+
+/// Where packets go.
+pub struct Output {
+    /// Its name in the ledger.
+    pub name: String,
+    /// The port.
+    pub port: Box<dyn Tx>,
+}
+
+/// How the sensors of a group are reached, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Route {
+    /// The output of each.
+    pub outputs: Vec<usize>,
+    /// What its frames look like.
+    pub rewrites: Vec<Rewrite>,
+}
+
+/// New settings for a worker.
+pub struct Change {
+    /// For the stages that all packets pass.
+    pub trunk: Settings,
+    /// The groups there are from now on; those there were keep their stages.
+    pub branches: Vec<Branch>,
+    /// For the stages of each.
+    pub settings: Vec<Settings>,
+    /// The way to the sensors of each.
+    pub routes: Vec<Route>,
+}
+
+/// What a worker is told.
+enum Order {
+    Change(Box<Change>),
+    Report(mpsc::Sender<Report>),
+    Stop,
+}
+
+/// Where a worker's orders lie.
+pub struct Desk {
+    orders: Mutex<Vec<Order>>,
+    waiting: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl Desk {
+    /// An empty desk.
+    ///
+    /// # Errors
+    /// The system's, when it has no descriptor left.
+    pub fn new() -> std::io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self { orders: Mutex::new(Vec::new()), waiting: AtomicBool::new(false), bell })
+    }
+
+    /// Has new settings taken over.
+    pub fn change(&self, change: Change) {
+        self.put(Order::Change(Box::new(change)));
+    }
+
+    /// Has a report written; it comes over the channel, or never if the worker has ended.
+    #[must_use]
+    pub fn report(&self) -> mpsc::Receiver<Report> {
+        let (send, receive) = mpsc::channel();
+        self.put(Order::Report(send));
+        receive
+    }
+
+    /// Has the worker end, after what has reached it.
+    pub fn stop(&self) {
+        self.put(Order::Stop);
+    }
+
+    fn put(&self, order: Order) {
+        self.orders().push(order);
+        self.waiting.store(true, Ordering::Release);
+        // A bell that cannot be rung has been rung too often: it will be heard.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Vec<Order> {
+        if !self.waiting.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        // It may be silent if the order was seen before it rang.
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        std::mem::take(&mut *self.orders())
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Vec<Order>> {
+        // A list of orders is whole between any two operations.
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Source {
+    input: Input,
+    ended: bool,
+}
+
+struct Sink {
+    output: Output,
+    given: u64,
+}
+
+/// A thread's share of the broker.
+pub struct Worker {
+    sources: Vec<Source>,
+    trunk: Chain,
+    fork: Fork,
+    delivery: Delivery,
+    clock: Clock,
+    busy_poll: bool,
+    failed: Vec<String>,
+}
+
+/// What is behind the stages.
+struct Delivery {
+    sinks: Vec<Sink>,
+    routes: Vec<Route>,
+    failed: Vec<String>,
+}
+
+impl Worker {
+    /// A worker with its own ports and stages; `routes` has an entry for each branch.
+    #[must_use]
+    pub fn new(
+        inputs: Vec<Input>,
+        trunk: Chain,
+        fork: Fork,
+        routes: Vec<Route>,
+        outputs: Vec<Output>,
+        clock: Clock,
+        busy_poll: bool,
+    ) -> Self {
+        let sources = inputs.into_iter().map(|input| Source { input, ended: false }).collect();
+        let sinks = outputs.into_iter().map(|output| Sink { output, given: 0 }).collect();
+        let delivery = Delivery { sinks, routes, failed: Vec::new() };
+        Self { sources, trunk, fork, delivery, clock, busy_poll, failed: Vec::new() }
+    }
+
+    /// Works until it is told to stop or all inputs have ended, and gives its account.
+    ///
+    /// # Errors
+    /// What makes it impossible to go on. A port that fails does not, as long as there
+    /// is another: it is in the report.
+    pub fn run(mut self, desk: &Desk) -> (Report, Result<(), WorkerError>) {
+        let outcome = self.work(desk);
+        let ended = self.wind_up();
+        let mut report = self.report();
+        for Sink { output: Output { name, port }, .. } in self.delivery.sinks {
+            if let Err(error) = port.finish() {
+                note(&mut report.failed, &name, &error);
+            }
+        }
+        (report, outcome.and(ended))
+    }
+
+    fn work(&mut self, desk: &Desk) -> Result<(), WorkerError> {
+        let mut ticked = self.clock.now();
+        loop {
+            let idle = self.round()?;
+            self.delivery.flush();
+            let now = self.clock.now();
+            if now.saturating_sub(ticked) >= TICK {
+                ticked = now;
+                self.tick(now)?;
+            }
+            for order in desk.take() {
+                match order {
+                    Order::Change(change) => self.change(*change)?,
+                    // Whoever asked may have gone.
+                    Order::Report(reply) => drop(reply.send(self.report())),
+                    Order::Stop => return self.take_what_is_there(),
+                }
+            }
+            if self.sources.iter().all(|source| source.ended) {
+                return Ok(());
+            }
+            if idle && !self.busy_poll {
+                self.wait(desk)?;
+            }
+        }
+    }
+
+    /// Asks every input for some batches; says whether none had any.
+    fn round(&mut self) -> Result<bool, WorkerError> {
+        let Self { sources, trunk, fork, delivery, failed, .. } = self;
+        let mut idle = true;
+        for source in sources.iter_mut().filter(|source| !source.ended) {
+            for _ in 0..BURST {
+                match source.input.port.receive() {
+                    Ok(Received::Batch(batch)) => {
+                        idle = false;
+                        pass(trunk, fork, delivery, batch)?;
+                    }
+                    Ok(Received::Idle) => break,
+                    Ok(Received::End) => {
+                        source.ended = true;
+                        break;
+                    }
+                    Err(error) => {
+                        source.ended = true;
+                        failed.push(format!("input {}: {error}", source.input.name));
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(idle)
+    }
+
+    /// What the inputs have at this moment; not what goes on coming.
+    fn take_what_is_there(&mut self) -> Result<(), WorkerError> {
+        let until = self.clock.now() + TICK;
+        while !self.round()? && self.clock.now() < until {
+            self.delivery.flush();
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, now: u64) -> Result<(), WorkerError> {
+        let Self { trunk, fork, delivery, .. } = self;
+        trunk.tick(now, &mut |batch| {
+            fork.push(batch, &mut |branch, batch| delivery.deliver(branch, &batch))
+        })?;
+        fork.tick(now, &mut |branch, batch| delivery.deliver(branch, &batch))
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), WorkerError> {
+        let Self { trunk, fork, delivery, .. } = self;
+        trunk.reload(&change.trunk);
+        fork.replace(change.branches, &mut |branch, batch| delivery.deliver(branch, &batch))?;
+        fork.reload(&change.settings);
+        delivery.routes = change.routes;
+        Ok(())
+    }
+
+    /// Sleeps until an input has something, an order comes, or it is time for a tick.
+    fn wait(&self, desk: &Desk) -> Result<(), WorkerError> {
+        let open = self.sources.iter().filter(|source| !source.ended);
+        let ports = open.filter_map(|source| source.input.port.descriptor());
+        let mut descriptors: Vec<PollFd<'_>> =
+            ports.map(|port| PollFd::from_borrowed_fd(port, PollFlags::IN)).collect();
+        descriptors.push(PollFd::from_borrowed_fd(desk.bell.as_fd(), PollFlags::IN));
+        let tick = Timespec { tv_sec: 0, tv_nsec: TICK as i64 };
+        match poll(&mut descriptors, Some(&tick)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(WorkerError::Wait(error.into())),
+        }
+    }
+
+    /// Gives up what stages hold and waits, not for long, for rings to run empty.
+    fn wind_up(&mut self) -> Result<(), WorkerError> {
+        let Self { trunk, fork, delivery, .. } = self;
+        let drained = trunk.drain(&mut |batch| {
+            fork.push(batch, &mut |branch, batch| delivery.deliver(branch, &batch))
+        });
+        let emptied = fork.drain(&mut |branch, batch| delivery.deliver(branch, &batch));
+        let until = self.clock.now() + 100 * TICK;
+        delivery.flush();
+        while delivery.held() > 0 && self.clock.now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            delivery.flush();
+        }
+        drained.and(emptied)
+    }
+
+    /// The account between two batches.
+    fn report(&mut self) -> Report {
+        let mut report = Report::default();
+        for (i, source) in self.sources.iter_mut().enumerate() {
+            let Input { name, port } = &mut source.input;
+            match port.counters() {
+                Ok(counters) => {
+                    let lost: u64 = counters.losses.iter().map(|(_, packets)| packets).sum();
+                    report.ledger.rows.push(LedgerRow {
+                        stage: format!("rx {name}").into(),
+                        beside: i > 0,
+                        input: counters.packets + lost,
+                        output: counters.packets,
+                        drops: drops(&counters.losses),
+                        ..LedgerRow::default()
+                    });
+                    report.inputs.push((name.clone(), counters));
+                }
+                Err(error) => report.failed.push(format!("input {name}: {error}")),
+            }
+        }
+        report.ledger.rows.extend(self.trunk.rows());
+        report.ledger.rows.extend(self.fork.rows());
+        for (i, sink) in self.delivery.sinks.iter_mut().enumerate() {
+            sink.report(i > 0, &mut report);
+        }
+        report.remarks = self.trunk.remarks();
+        report.remarks.extend(self.fork.remarks());
+        report.failed.extend(self.failed.iter().cloned());
+        report.failed.extend(self.delivery.failed.iter().cloned());
+        report
+    }
+}
+
+/// Sends a batch from an input to the outputs.
+fn pass(
+    trunk: &mut Chain,
+    fork: &mut Fork,
+    delivery: &mut Delivery,
+    batch: Batch,
+) -> Result<(), WorkerError> {
+    trunk.push(batch, &mut |batch| {
+        fork.push(batch, &mut |branch, batch| delivery.deliver(branch, &batch))
+    })
+}
+
+impl Delivery {
+    /// Hands the packets of a branch to the outputs of their sensors.
+    fn deliver(&mut self, branch: usize, batch: &Batch) -> Result<(), WorkerError> {
+        let Some(route) = self.routes.get(branch) else { return Ok(()) };
+        for (number, sink) in self.sinks.iter_mut().enumerate() {
+            let mut which = LiveMask::default();
+            for i in batch.live().iter() {
+                let sensor = batch.output.get(i).copied().unwrap_or_default();
+                if route.outputs.get(usize::from(sensor)) == Some(&number) {
+                    which.insert(i);
+                }
+            }
+            let packets = which.count() as u64;
+            if packets == 0 {
+                continue;
+            }
+            sink.given += packets;
+            if let Err(error) = sink.output.port.send(batch, &which, &route.rewrites) {
+                note(&mut self.failed, &sink.output.name, &error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has rings sent.
+    fn flush(&mut self) {
+        for sink in &mut self.sinks {
+            if let Err(error) = sink.output.port.flush() {
+                note(&mut self.failed, &sink.output.name, &error);
+            }
+        }
+    }
+
+    /// Packets that lie in rings.
+    fn held(&mut self) -> u64 {
+        let held =
+            |sink: &mut Sink| sink.output.port.counters().map_or(0, |counters| counters.held);
+        self.sinks.iter_mut().map(held).sum()
+    }
+}
+
+/// Notes that an output fails, once for each way that it does.
+fn note(failed: &mut Vec<String>, name: &str, error: &forebay_io::Error) {
+    let text = format!("output {name}: {error}");
+    if !failed.contains(&text) {
+        failed.push(text);
+    }
+}
+
+impl Sink {
+    /// The account of an output. What it was given and did not count is lost with it.
+    fn report(&mut self, beside: bool, report: &mut Report) {
+        let Output { name, port } = &mut self.output;
+        let counters = match port.counters() {
+            Ok(counters) => counters,
+            Err(error) => {
+                note(&mut report.failed, name, &error);
+                TxCounters::default()
+            }
+        };
+        let lost: u64 = counters.losses.iter().map(|(_, packets)| packets).sum();
+        let mut drops = drops(&counters.losses);
+        let unsaid = self.given.saturating_sub(counters.packets + lost + counters.held);
+        if unsaid > 0 {
+            drops.push(DropCount { name: "port_failed", packets: unsaid });
+        }
+        report.ledger.rows.push(LedgerRow {
+            stage: format!("tx {name}").into(),
+            beside,
+            input: self.given,
+            output: counters.packets,
+            drops,
+            held: counters.held,
+            ..LedgerRow::default()
+        });
+        report.outputs.push((name.clone(), counters));
+    }
+}
+
+fn drops(losses: &Losses) -> Vec<DropCount> {
+    losses.iter().map(|&(name, packets)| DropCount { name, packets }).collect()
+}

@@ -1,0 +1,201 @@
+//! Configurations that are right, and what is said of those that are not.
+
+use std::time::Duration;
+
+use forebay_broker::config::{Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind};
+use forebay_packet::MacAddress;
+
+/// The least that a broker needs.
+const LEAST: &str = r#"
+[[input]]
+name = "tap"
+type = "af_packet"
+interface = "eth1"
+
+[[output]]
+name = "switch"
+type = "af_packet"
+interface = "eth2"
+
+[[group]]
+name = "ids"
+
+[[group.sensor]]
+name = "one"
+mac = "02:00:00:00:01:01"
+"#;
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    Config::parse("run.toml", text)
+}
+
+/// The error of [`LEAST`] with `old` replaced by `new`.
+fn refused(old: &str, new: &str) -> String {
+    assert_eq!(LEAST.matches(old).count(), 1, "`{old}` is there once");
+    read(&LEAST.replace(old, new)).unwrap_err().to_string()
+}
+
+#[test]
+fn the_example_says_what_it_says() {
+    let config = read(EXAMPLE).unwrap();
+    assert_eq!((config.inputs.len(), config.outputs.len(), config.groups.len()), (2, 2, 2));
+    assert_eq!(config.filter.as_deref(), Some("ip or ip6 or arp"));
+    assert_eq!(config.idle_timeout, Duration::from_secs(30));
+    assert_eq!(config.metrics.map(|address| address.port()), Some(9464));
+    let PortKind::AfXdp { interface, queues, .. } = &config.inputs[1].kind else { panic!() };
+    assert_eq!((interface.as_str(), *queues), ("eth2", 1));
+    assert_eq!(
+        (config.inputs[0].ring, config.outputs[0].wait),
+        (16 << 20, Duration::from_millis(1))
+    );
+    let ids = &config.groups[0];
+    assert_eq!((ids.key, ids.no_sensor), (Key::FiveTuple, NoSensor::Drop));
+    let first = &ids.sensors[0];
+    assert_eq!(
+        (first.weight, first.limit_pps, first.limit_bps),
+        (2, Some(500_000), Some(2_000_000_000))
+    );
+    assert!(first.hello && !ids.sensors[1].hello);
+    assert_eq!(first.rewrite.destination, Some(MacAddress([2, 0, 0, 0, 1, 1])));
+    assert_eq!(first.rewrite.source, Some(MacAddress([2, 0, 0, 0, 0, 1])));
+    assert_eq!(ids.sensors[2].rewrite.push_vlan, Some(103));
+    let recorder = &config.groups[1].sensors[0];
+    assert_eq!((recorder.output, recorder.rewrite.slice), (1, Some(128)));
+}
+
+#[test]
+fn what_is_left_out_has_a_default() {
+    let config = read(LEAST).unwrap();
+    assert_eq!((config.workers, config.tunnel_depth, config.busy_poll), (1, 4, false));
+    assert_eq!(
+        (config.interval, config.hello_timeout),
+        (Duration::from_secs(1), Duration::from_secs(1))
+    );
+    assert_eq!((&config.control, &config.metrics, &config.user), (&None, &None, &None));
+    let sensor = &config.groups[0].sensors[0];
+    assert_eq!((sensor.output, sensor.weight, sensor.limit_pps), (0, 1, None));
+    // A new source, so that a switch learns none of the link's stations.
+    let source = sensor.rewrite.source.unwrap();
+    assert!(source.0[0] & 3 == 2, "{source} is of this network and of one station");
+    let kept = LEAST.replace("name = \"ids\"", "name = \"ids\"\nsource_mac = \"keep\"");
+    assert_eq!(read(&kept).unwrap().groups[0].sensors[0].rewrite.source, None);
+}
+
+#[test]
+fn every_fault_names_its_place_and_what_was_expected() {
+    let faults = [
+        (
+            "name = \"tap\"",
+            "nam = \"tap\"",
+            "run.toml:3:1: unknown field `nam`, expected one of `name`",
+        ),
+        (
+            "type = \"af_packet\"\ninterface = \"eth1\"",
+            "type = \"dpdk\"\ninterface = \"eth1\"",
+            "run.toml:4:8: port type `dpdk`: expected one of `af_packet`, `af_xdp`, `tap`, `pcap`",
+        ),
+        (
+            "interface = \"eth1\"",
+            "interface = \"a name of 16 by\"",
+            "run.toml:5:13: `a name of 16 by` is no network device",
+        ),
+        (
+            "interface = \"eth1\"",
+            "file = \"in.pcap\"",
+            "run.toml:5:8: key `file` has no meaning for a port of type af_packet",
+        ),
+        ("interface = \"eth1\"", "", "a port of type af_packet without `interface`"),
+        (
+            "interface = \"eth1\"",
+            "interface = 7",
+            "run.toml:5:13: invalid type: integer `7`, expected a string",
+        ),
+        (
+            "interface = \"eth1\"",
+            "interface = \"eth1\"\nring = \"1KiB\"",
+            "run.toml:6:8: a ring of 1024 bytes: expected 64KiB to 4GiB",
+        ),
+        (
+            "interface = \"eth1\"",
+            "interface = \"eth1\"\nring = \"big\"",
+            "`big` is no size: expected a number",
+        ),
+        (
+            "interface = \"eth2\"",
+            "interface = \"eth2\"\nwait = \"1h\"",
+            "run.toml:11:8: a full ring can be waited for up to 1s",
+        ),
+        (
+            "02:00:00:00:01:01",
+            "02:00:00:00:01",
+            "run.toml:17:7: `02:00:00:00:01` is no MAC address",
+        ),
+        ("02:00:00:00:01:01", "03:00:00:00:01:01", "is the address of a group"),
+        (
+            "name = \"one\"",
+            "name = \"one\"\nvlan = 4095",
+            "4095 is the VLAN identifier: expected 1 to 4094",
+        ),
+        ("name = \"one\"", "name = \"one\"\nweight = 0", "0 as weight: expected 1 to 1000"),
+        ("name = \"one\"", "name = \"one\"\nlimit_pps = \"fast\"", "`fast` is no rate"),
+        (
+            "name = \"one\"",
+            "name = \"one\"\noutput = \"swich\"",
+            "no output `swich`: expected one of switch",
+        ),
+        ("name = \"one\"", "name = \"no name\"", "`no name` is no name for sensor"),
+        (
+            "name = \"ids\"",
+            "name = \"ids\"\nkey = \"4tuple\"",
+            "run.toml:14:7: key `4tuple`: expected one of `5tuple`, `ip-pair`, `src`",
+        ),
+        ("name = \"ids\"", "name = \"ids\"\nslice = 10", "10 bytes: expected 64 to 65535"),
+        (
+            "[[group.sensor]]\nname = \"one\"\nmac = \"02:00:00:00:01:01\"\n",
+            "",
+            "group `ids` has 0 sensors",
+        ),
+        (
+            "\n[[input]]",
+            "rule_list = \"lan1:in\"\n[[input]]",
+            "run.toml:1:13: a `rule_list`, but no file",
+        ),
+        (
+            "\n[[input]]",
+            "[broker]\nworkers = 65\n[[input]]",
+            "run.toml:2:11: 65 workers: expected 1 to 64",
+        ),
+        ("\n[[input]]", "[broker]\nmetrics = \"here\"\n[[input]]", "`here` is no address and port"),
+        ("\n[[input]]", "[balance]\ninterval = \"1\"\n[[input]]", "`1` is no duration"),
+        ("\n[[input]]", "filter = \n[[input]]", "run.toml:1:"),
+    ];
+    for (old, new, expected) in faults {
+        let error = refused(old, new);
+        assert!(error.contains(expected), "`{new}`\n  gives {error}\n  not   {expected}");
+        assert!(error.starts_with("run.toml:"), "{error}");
+    }
+}
+
+#[test]
+fn names_and_places_are_used_once() {
+    let twice = |part: &str, change: (&str, &str)| {
+        let at = LEAST.find(part).unwrap();
+        let end = LEAST[at..].find("\n\n").map_or(LEAST.len(), |end| at + end);
+        let copy = LEAST[at..end].replace(change.0, change.1);
+        read(&format!("{}\n{copy}\n{}", &LEAST[..end], &LEAST[end..])).unwrap_err().to_string()
+    };
+    assert!(twice("[[input]]", ("eth1", "eth9")).contains("a second input named `tap`"));
+    assert!(
+        twice("[[input]]", ("tap", "tap2")).contains("input `tap2` has the same place as `tap`")
+    );
+    assert!(twice("[[group.sensor]]", ("01:01", "01:02")).contains("a second sensor named `one`"));
+    let same = twice("[[group.sensor]]", ("\"one\"", "\"two\""));
+    assert!(same.contains("sensor `two` cannot be told from `one`"), "{same}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Config::read(&folder.path().join("none.toml")).unwrap_err().to_string();
+    assert!(error.contains("none.toml: cannot be read"), "{error}");
+}

@@ -1,0 +1,204 @@
+//! `forebay ctl`: questions and orders to a running broker.
+
+use std::io::{self, Write as _};
+
+use forebay_broker::control::{Request, SensorAction, ask};
+use serde_json::Value;
+
+use crate::cli::{self, Cli, CtlArgs, CtlVerb};
+use crate::failure::Failure;
+use crate::input::{print, print_json};
+use crate::show::{Colour, Column, Table, human, terminal_columns};
+
+pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
+    let answer = ask(&args.socket, &request(&args.ask))?;
+    if cli.json {
+        return print_json(&answer);
+    }
+    let text = match &args.ask {
+        CtlVerb::Status => status(&answer),
+        CtlVerb::Sensors => sensors(&answer),
+        CtlVerb::Buckets { .. } => buckets(&answer),
+        CtlVerb::Ledger => ledger(&answer),
+        CtlVerb::Reload | CtlVerb::Drain | CtlVerb::Sensor { .. } => {
+            if !cli.quiet {
+                let done = answer.as_str().unwrap_or("done");
+                // Nobody is there to be told of a standard error that takes nothing.
+                let _ = writeln!(io::stderr(), "{done}");
+            }
+            return Ok(());
+        }
+    };
+    print(|out| out.write_all(text.as_bytes()))
+}
+
+fn request(verb: &CtlVerb) -> Request {
+    match verb {
+        CtlVerb::Status => Request::Status,
+        CtlVerb::Sensors => Request::Sensors,
+        CtlVerb::Buckets { group } => Request::Buckets { group: group.clone() },
+        CtlVerb::Ledger => Request::Ledger,
+        CtlVerb::Reload => Request::Reload,
+        CtlVerb::Drain => Request::Drain,
+        CtlVerb::Sensor { name, action, group } => Request::Sensor {
+            group: group.clone(),
+            name: name.clone(),
+            action: match action {
+                cli::SensorAction::Up => SensorAction::Up,
+                cli::SensorAction::Down => SensorAction::Down,
+                cli::SensorAction::Drain => SensorAction::Drain,
+                cli::SensorAction::Auto => SensorAction::Auto,
+            },
+        },
+    }
+}
+
+/// How the broker is.
+fn status(answer: &Value) -> String {
+    let uptime = answer["uptime_s"].as_f64().unwrap_or(0.0);
+    let mut out = format!(
+        "forebay {}, {} worker(s), up {}\n",
+        text(&answer["version"]),
+        number(&answer["workers"]),
+        human::duration((uptime * 1e9) as u64)
+    );
+    let mut ports = Table::new(vec![
+        Column::left("port"),
+        Column::left("way"),
+        Column::right("packets"),
+        Column::right("bytes"),
+        Column::wrapped("lost"),
+    ]);
+    for (side, way) in [("inputs", "in"), ("outputs", "out")] {
+        for port in items(&answer[side]) {
+            ports.row([
+                text(&port["name"]),
+                way.to_owned(),
+                human::count(number(&port["packets"])),
+                human::bytes(number(&port["bytes"])),
+                counts(&port["losses"]),
+            ]);
+        }
+    }
+    out += &shown(&ports);
+    for group in items(&answer["groups"]) {
+        out += &format!(
+            "group {}: {} of {} sensors up, {} buckets moving\n",
+            text(&group["name"]),
+            number(&group["up"]),
+            number(&group["sensors"]),
+            number(&group["moving"])
+        );
+    }
+    for failed in items(&answer["failed"]) {
+        out += &format!("failed: {}\n", text(failed));
+    }
+    if answer["closes"] == Value::Bool(false) {
+        out += "the ledger does not close: a defect, please report it\n";
+    }
+    out
+}
+
+/// The sensors of each group.
+fn sensors(answer: &Value) -> String {
+    let mut table = Table::new(vec![
+        Column::left("group"),
+        Column::left("sensor"),
+        Column::left("state"),
+        Column::right("buckets"),
+        Column::right("load"),
+        Column::right("target"),
+        Column::right("rate"),
+        Column::right("hello"),
+    ]);
+    for group in items(answer) {
+        for sensor in items(&group["sensors"]) {
+            let rate = |key: &str| sensor[key].as_f64().unwrap_or(0.0);
+            let hello = sensor["hello_ms_ago"].as_u64();
+            table.row([
+                text(&group["group"]),
+                text(&sensor["name"]),
+                text(&sensor["standing"]),
+                human::count(number(&sensor["buckets"])),
+                human::packet_rate(rate("packets_per_s")),
+                human::packet_rate(rate("target_packets_per_s")),
+                human::bit_rate(rate("bits_per_s")),
+                hello.map_or("-".to_owned(), |ms| format!("{ms} ms ago")),
+            ]);
+        }
+    }
+    shown(&table)
+}
+
+/// Who has how many buckets, and which are on the move.
+fn buckets(answer: &Value) -> String {
+    let mut held: Vec<(String, u64)> = Vec::new();
+    if let Some(sensors) = answer["sensors"].as_object() {
+        for (index, name) in sensors {
+            let index = index.parse::<u64>().ok();
+            let all = items(&answer["table"]);
+            let count = all.iter().filter(|sensor| sensor.as_u64() == index).count();
+            held.push((text(name), count as u64));
+        }
+    }
+    let mut table = Table::new(vec![Column::left("sensor"), Column::right("buckets")]);
+    for (name, count) in held {
+        table.row([name, human::count(count)]);
+    }
+    let moves = &answer["moves"];
+    let mut out = shown(&table);
+    out += &format!(
+        "{} buckets moving; moves begun {}, completed {}, cancelled {}\n",
+        items(&answer["moving"]).len(),
+        number(&moves["begun"]),
+        number(&moves["completed"]),
+        number(&moves["cancelled"])
+    );
+    out
+}
+
+/// Where every packet went.
+fn ledger(answer: &Value) -> String {
+    let mut table = Table::new(vec![
+        Column::left("stage"),
+        Column::right("in"),
+        Column::right("out"),
+        Column::right("held"),
+        Column::wrapped("dropped"),
+    ]);
+    for row in items(&answer["ledger"]) {
+        table.row([
+            text(&row["stage"]),
+            human::count(number(&row["in"])),
+            human::count(number(&row["out"])),
+            human::count(number(&row["held"])),
+            counts(&row["drops"]),
+        ]);
+    }
+    shown(&table)
+}
+
+fn shown(table: &Table) -> String {
+    table.render(terminal_columns(io::stdout()), Colour::stdout())
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Counts that are not 0, with their names.
+fn counts(value: &Value) -> String {
+    let counted = value.as_object().into_iter().flatten();
+    let counted = counted.filter(|(_, count)| number(count) > 0);
+    let texts: Vec<String> =
+        counted.map(|(name, count)| format!("{name} {}", human::count(number(count)))).collect();
+    texts.join(", ")
+}

@@ -1,0 +1,61 @@
+//! `forebay run`: the broker live.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use forebay_broker::config::{Config, EXAMPLE};
+use forebay_broker::plan::{CodeOptions, Plan};
+use forebay_broker::{Broker, Signals};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::cli::{Backend, Cli, RunArgs};
+use crate::ending::conclude;
+use crate::failure::Failure;
+use crate::input::{compiler_options, print, print_json};
+
+pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
+    let Some(path) = args.config.as_ref().filter(|_| !args.example) else {
+        return print(|out| out.write_all(EXAMPLE.as_bytes()));
+    };
+    let config = Config::read(path)?;
+    let options = CodeOptions {
+        filters: compiler_options(cli, Backend::Auto)?,
+        isa: forebay_jit::cpu::choose(cli.isa.map(Into::into))
+            .map_err(|error| Failure::Usage(error.to_string()))?,
+    };
+    let plan = Plan::new(&config, &options)?;
+    if args.check {
+        if !cli.quiet {
+            // Nobody is there to be told of a standard error that takes nothing.
+            let _ = writeln!(io::stderr(), "{}: all well", path.display());
+        }
+        return Ok(());
+    }
+    let signals = watch()?;
+    let broker = Broker::open(path, config, plan, options)?;
+    let quiet = cli.quiet;
+    let ended = broker.run(&signals, &mut |event| {
+        if !quiet {
+            let _ = writeln!(io::stderr(), "{event}");
+        }
+    })?;
+    let shown = if cli.json { print_json(&ended.as_json()) } else { Ok(()) };
+    let problems = ended.problems();
+    let failure = (!problems.is_empty()).then(|| Failure::Live(problems.join("; ")));
+    conclude(&ended.report.ledger, cli, failure, shown)
+}
+
+/// SIGINT and SIGTERM drain the broker, SIGHUP has it read its configuration again. A
+/// second signal to end ends it at once.
+fn watch() -> Result<Signals, Failure> {
+    let signals = Signals { stop: Arc::new(AtomicBool::new(false)), ..Signals::default() };
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&signals.stop))
+            .map_err(Failure::Signals)?;
+        flag::register(signal, Arc::clone(&signals.stop)).map_err(Failure::Signals)?;
+    }
+    flag::register(SIGHUP, Arc::clone(&signals.reload)).map_err(Failure::Signals)?;
+    Ok(signals)
+}

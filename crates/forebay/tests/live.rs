@@ -1,0 +1,262 @@
+//! The broker live, in a network of its own: probes in, sensors out, every packet counted.
+
+mod support {
+    pub mod command;
+    pub mod namespace;
+}
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::command::{command, run};
+use support::namespace::{in_namespace, ip, veth, wait_for};
+use tempfile::TempDir;
+
+/// A process that is ended with the test.
+struct Started(Option<Child>);
+
+impl Started {
+    fn start(mut command: Command) -> Self {
+        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    fn signal(&self, signal: i32) {
+        let id = self.0.as_ref().unwrap().id();
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(id.cast_signed(), signal) }, 0);
+    }
+
+    /// What it said in the end, as JSON. It must have ended well.
+    fn ended(mut self) -> Value {
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", output.status);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A generator's link `g`, and links `x0` … to sensors; the broker's ends are `b` and `y0` ….
+struct Network {
+    folder: TempDir,
+    sensors: usize,
+}
+
+impl Network {
+    fn new(sensors: usize) -> Self {
+        veth("g", "b");
+        (0..sensors).for_each(|i| veth(&format!("x{i}"), &format!("y{i}")));
+        Self { folder: tempfile::tempdir().unwrap(), sensors }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a configuration with a port a sensor, by the types of ports given.
+    fn configure(&self, input: &str, output: &str, more: &str) -> PathBuf {
+        let mut text = format!(
+            "{more}\n[broker]\ncontrol = \"{}\"\n[flow]\nidle_timeout = \"1s\"\n\
+             [[input]]\nname = \"tap\"\ntype = \"{input}\"\ninterface = \"b\"\n",
+            self.path("control").display()
+        );
+        for i in 0..self.sensors {
+            text += &format!(
+                "[[output]]\nname = \"o{i}\"\ntype = \"{output}\"\ninterface = \"y{i}\"\nwait = \"100ms\"\n"
+            );
+        }
+        text += "[[group]]\nname = \"ids\"\n";
+        for i in 0..self.sensors {
+            text += &format!(
+                "[[group.sensor]]\nname = \"s{i}\"\noutput = \"o{i}\"\nmac = \"02:00:00:00:01:0{i}\"\n"
+            );
+        }
+        let path = self.path("run.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn broker(&self, config: &Path) -> Started {
+        let broker = Started::start(command(["run", "--json", "-c", config.to_str().unwrap()]));
+        wait_for("the broker", || self.ask(&["status"]).is_some());
+        broker
+    }
+
+    /// What the broker answers, if it does.
+    fn ask(&self, words: &[&str]) -> Option<Value> {
+        let socket = self.path("control");
+        let asked = ["ctl", "--json", "-s", socket.to_str().unwrap()];
+        let ran = run(asked.iter().chain(words));
+        (ran.status == 0).then(|| serde_json::from_slice(&ran.stdout).unwrap_or(Value::Null))
+    }
+
+    /// A sink that hears all sensors.
+    fn sink(&self) -> Started {
+        let mut words = vec!["sink".to_owned(), "--json".to_owned()];
+        (0..self.sensors).for_each(|i| words.extend(["-i".to_owned(), format!("x{i}")]));
+        words.extend(
+            ["--quiet-after", "1s", "--duration", "60s", "--idle-timeout", "1s"].map(String::from),
+        );
+        let sink = Started::start(command(words));
+        // It says nothing until the end: long enough to open its ports.
+        std::thread::sleep(Duration::from_millis(500));
+        sink
+    }
+
+    fn generate(&self, words: &str) -> Value {
+        let words = ["gen", "--json", "-i", "g"].into_iter().chain(words.split_whitespace());
+        let ran = run(words);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        serde_json::from_slice(&ran.stdout).unwrap()
+    }
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("no number `{key}` in {value}"))
+}
+
+/// Row `stage` of what a broker said.
+fn row<'a>(said: &'a Value, stage: &str) -> &'a Value {
+    let rows = said["ledger"].as_array().unwrap();
+    rows.iter().find(|row| row["stage"] == stage).unwrap_or_else(|| panic!("no {stage}: {said}"))
+}
+
+/// Nothing was lost, doubled, late or torn, from the generator to the sensors.
+fn all_well(sent: u64, heard: &Value, said: &Value) {
+    assert_eq!(number(heard, "received"), sent, "{heard}\n{said}");
+    for wrong in ["lost", "duplicates", "reordered", "torn_flows", "lost_here"] {
+        assert_eq!(number(heard, wrong), 0, "{wrong}: {heard}\n{said}");
+    }
+    assert_eq!(
+        (&said["closes"], &said["errors"]),
+        (&true.into(), &serde_json::json!([])),
+        "{said}"
+    );
+    assert_eq!(number(row(said, "rx tap"), "out"), sent, "{said}");
+}
+
+#[test]
+fn every_packet_reaches_one_sensor_by_each_type_of_port() {
+    in_namespace(|| {
+        let network = Network::new(3);
+        for (input, output) in
+            [("af_packet", "af_packet"), ("af_xdp", "af_packet"), ("af_packet", "af_xdp")]
+        {
+            let config = network.configure(input, output, "");
+            let broker = network.broker(&config);
+            let sink = network.sink();
+            let sent = network.generate("--rate 4000 --packets 6000 --flows 300 --life 1s");
+            let heard = sink.ended();
+            broker.signal(libc::SIGTERM);
+            let said = broker.ended();
+            all_well(number(&sent, "packets"), &heard, &said);
+            // Each sensor had its part.
+            for i in 0..3 {
+                assert!(number(row(&said, &format!("tx o{i}")), "out") > 500, "{said}");
+            }
+        }
+    });
+}
+
+#[test]
+fn settings_change_under_load_and_nothing_is_lost() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        let config = network.configure("af_packet", "af_packet", "");
+        let broker = network.broker(&config);
+        let sink = network.sink();
+        let sent = std::thread::scope(|scope| {
+            let load = scope.spawn(|| network.generate("--rate 4000 --duration 4s --flows 200"));
+            for i in 0..40 {
+                let filter = ["", "filter = \"udp\"", "filter = \"ip and not tcp\""][i % 3];
+                network.configure("af_packet", "af_packet", filter);
+                if i % 2 == 0 {
+                    assert!(network.ask(&["reload"]).is_some(), "reload {i}");
+                } else {
+                    broker.signal(libc::SIGHUP);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            load.join().unwrap()
+        });
+        // What cannot change is refused, and everything stays as it is.
+        network.configure("af_xdp", "af_packet", "");
+        assert!(network.ask(&["reload"]).is_none());
+        let heard = sink.ended();
+        assert!(network.ask(&["drain"]).is_some());
+        all_well(number(&sent, "packets"), &heard, &broker.ended());
+    });
+}
+
+#[test]
+fn a_sensor_that_is_down_gets_nothing_and_others_get_all() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        let config = network.configure("af_packet", "af_packet", "");
+        let broker = network.broker(&config);
+        assert!(network.ask(&["sensor", "s0", "down"]).is_some());
+        let sent = network.generate("--rate 4000 --packets 2000 --flows 200");
+        let packets = number(&sent, "packets");
+        wait_for("the packets", || {
+            let said = network.ask(&["ledger"]).unwrap();
+            number(row(&said, "tx o1"), "out") == packets
+        });
+        assert!(network.ask(&["sensor", "s1", "down"]).is_some());
+        network.generate("--rate 4000 --packets 1000 --flows 200");
+        assert!(network.ask(&["sensor", "nobody", "down"]).is_none());
+        broker.signal(libc::SIGTERM);
+        let said = broker.ended();
+        assert_eq!(said["closes"], true, "{said}");
+        assert_eq!(number(row(&said, "tx o0"), "in"), 0, "{said}");
+        assert_eq!(number(&row(&said, "group ids")["drops"], "no_sensor"), 1_000, "{said}");
+    });
+}
+
+#[test]
+fn a_device_that_is_deleted_under_load_ends_the_broker_and_its_ledger_closes() {
+    in_namespace(|| {
+        let network = Network::new(1);
+        let config = network.configure("af_packet", "af_packet", "");
+        let broker = network.broker(&config);
+        let load = Started::start(command("gen -i g --rate 5000 --duration 5s -q".split(' ')));
+        wait_for("packets", || {
+            let status = network.ask(&["status"]).unwrap();
+            status["inputs"][0]["packets"].as_u64() > Some(100)
+        });
+        ip("link delete dev b");
+        let mut broker = broker;
+        let output = broker.0.take().unwrap().wait_with_output().unwrap();
+        drop(load);
+        assert_eq!(output.status.code(), Some(1));
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(said["closes"], true, "{said}");
+        let error = said["errors"][0].as_str().unwrap();
+        assert!(error.contains("input tap: ") && error.contains("b"), "{error}");
+    });
+}
+
+#[test]
+fn a_configuration_is_checked_without_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.toml");
+    let example = run(["run", "--example"]);
+    assert_eq!(example.status, 0);
+    std::fs::write(&path, &example.stdout).unwrap();
+    let checked = run(["run", "--check", "-c", path.to_str().unwrap()]);
+    assert_eq!(checked.status, 0, "{}", checked.stderr);
+    let wrong = String::from_utf8(example.stdout).unwrap().replace("not port 22", "not prot 22");
+    std::fs::write(&path, wrong).unwrap();
+    let refused = run(["run", "--check", "-c", path.to_str().unwrap()]);
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("filter of group ids"), "{}", refused.stderr);
+}
