@@ -8,6 +8,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use forebay_packet::{BATCH, Batch, Clock, Interface, PacketMeta};
 
@@ -63,6 +64,8 @@ pub struct RxNotes {
 pub struct PacketRx {
     device: String,
     index: u32,
+    /// Milliseconds after which the kernel hands over a block that is not full.
+    retire_ms: u32,
     ring: BlockRing,
     socket: OwnedFd,
     interfaces: Arc<Vec<Interface>>,
@@ -87,8 +90,14 @@ enum State {
     /// The device was down once, and may come back or be deleted. What it handed over
     /// before may still come, and says nothing of that.
     Down,
+    /// The device is gone since then, and a last block may still be handed over.
+    Gone(Instant),
     Ended,
 }
+
+/// How long after a device is gone its last block is waited for: the kernel hands a block
+/// over when it has waited for `retire_ms`, device or not.
+const LAST_BLOCK: Duration = Duration::from_millis(20);
 
 impl PacketRx {
     /// Receives all packets of `device` from now on.
@@ -167,6 +176,7 @@ impl PacketRx {
             freezes: 0,
             uncounted: 0,
             before: (link.stats, link.stats),
+            retire_ms: options.retire_ms,
             state: State::Open,
         })
     }
@@ -253,7 +263,15 @@ impl PacketRx {
                 return Err(self.refused("receive from it")(source).into());
             }
         }
-        if sys::is_bound(self.socket.as_fd()).map_err(self.refused(look))? {
+        if !sys::is_bound(self.socket.as_fd()).map_err(self.refused(look))? {
+            self.state = State::Gone(Instant::now());
+        }
+        Ok(Received::Idle)
+    }
+
+    /// Waits for the last block of a device that is gone.
+    fn wind_up(&mut self, since: Instant) -> Result<Received, Error> {
+        if since.elapsed() < LAST_BLOCK + Duration::from_millis(u64::from(self.retire_ms)) {
             return Ok(Received::Idle);
         }
         self.state = State::Ended;
@@ -301,9 +319,12 @@ fn socket_of(link: &Link, options: &RxOptions) -> Result<OwnedFd, DeviceError> {
 
 impl Rx for PacketRx {
     fn receive(&mut self) -> Result<Received, Error> {
+        if self.state == State::Ended {
+            return Ok(Received::End);
+        }
         if self.block.is_none() && !self.take_block() {
             return match self.state {
-                State::Ended => Ok(Received::End),
+                State::Gone(since) => self.wind_up(since),
                 _ => self.look_at_device(),
             };
         }
