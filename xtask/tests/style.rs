@@ -23,17 +23,17 @@ fn write(root: &Path, path: &str, text: &str) {
 fn a_workspace_that_breaks_them_is_told_where() {
     let root = tempfile::tempdir().unwrap();
     let library = "//! Docs.\n#![forbid(unsafe_code)]\n#[cfg(test)]\nmod oracle;\npub mod bad;\n";
-    write(root.path(), "crates/forebay-io/src/lib.rs", library);
-    write(root.path(), "crates/forebay-io/src/oracle.rs", "//! Docs.\nfn f() { g().unwrap() }\n");
-    write(root.path(), "crates/forebay-io/src/bad.rs", "//! Docs.\nfn f() { g().unwrap() }\n");
+    write(root.path(), "crates/forebay-gen/src/lib.rs", library);
+    write(root.path(), "crates/forebay-gen/src/oracle.rs", "//! Docs.\nfn f() { g().unwrap() }\n");
+    write(root.path(), "crates/forebay-gen/src/bad.rs", "//! Docs.\nfn f() { g().unwrap() }\n");
     let manifest = "[dependencies]\nforebay-balance.workspace = true\n";
-    write(root.path(), "crates/forebay-io/Cargo.toml", manifest);
+    write(root.path(), "crates/forebay-gen/Cargo.toml", manifest);
     let findings = style::check(root.path()).unwrap();
     let places: Vec<_> =
         findings.iter().map(|f| format!("{}:{}: {}", f.path, f.line, f.rule)).collect();
     assert_eq!(
         places,
-        ["crates/forebay-io/Cargo.toml:2: layers", "crates/forebay-io/src/bad.rs:2: banned"]
+        ["crates/forebay-gen/Cargo.toml:2: layers", "crates/forebay-gen/src/bad.rs:2: banned"]
     );
 }
 

@@ -81,95 +81,93 @@ fn what_is_left_out_has_a_default() {
     assert_eq!(read(&kept).unwrap().groups[0].sensors[0].rewrite.source, None);
 }
 
+/// What to replace in [`LEAST`], by what, and what is said of it.
+const FAULTS: &[(&str, &str, &str)] = &[
+    (
+        "name = \"tap\"",
+        "nam = \"tap\"",
+        "run.toml:3:1: unknown field `nam`, expected one of `name`",
+    ),
+    (
+        "type = \"af_packet\"\ninterface = \"eth1\"",
+        "type = \"dpdk\"\ninterface = \"eth1\"",
+        "run.toml:4:8: port type `dpdk`: expected one of `af_packet`, `af_xdp`, `tap`, `pcap`",
+    ),
+    (
+        "interface = \"eth1\"",
+        "interface = \"a name of 16 by\"",
+        "run.toml:5:13: `a name of 16 by` is no network device",
+    ),
+    (
+        "interface = \"eth1\"",
+        "file = \"in.pcap\"",
+        "run.toml:5:8: key `file` has no meaning for a port of type af_packet",
+    ),
+    ("interface = \"eth1\"", "", "a port of type af_packet without `interface`"),
+    (
+        "interface = \"eth1\"",
+        "interface = 7",
+        "run.toml:5:13: invalid type: integer `7`, expected a string",
+    ),
+    (
+        "interface = \"eth1\"",
+        "interface = \"eth1\"\nring = \"1KiB\"",
+        "run.toml:6:8: a ring of 1024 bytes: expected 64KiB to 4GiB",
+    ),
+    (
+        "interface = \"eth1\"",
+        "interface = \"eth1\"\nring = \"big\"",
+        "`big` is no size: expected a number",
+    ),
+    (
+        "interface = \"eth2\"",
+        "interface = \"eth2\"\nwait = \"1h\"",
+        "run.toml:11:8: a full ring can be waited for up to 1s",
+    ),
+    ("02:00:00:00:01:01", "02:00:00:00:01", "run.toml:17:7: `02:00:00:00:01` is no MAC address"),
+    ("02:00:00:00:01:01", "03:00:00:00:01:01", "is the address of a group"),
+    (
+        "name = \"one\"",
+        "name = \"one\"\nvlan = 4095",
+        "4095 is the VLAN identifier: expected 1 to 4094",
+    ),
+    ("name = \"one\"", "name = \"one\"\nweight = 0", "0 as weight: expected 1 to 1000"),
+    ("name = \"one\"", "name = \"one\"\nlimit_pps = \"fast\"", "`fast` is no rate"),
+    (
+        "name = \"one\"",
+        "name = \"one\"\noutput = \"swich\"",
+        "no output `swich`: expected one of switch",
+    ),
+    ("name = \"one\"", "name = \"no name\"", "`no name` is no name for sensor"),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nkey = \"4tuple\"",
+        "run.toml:14:7: key `4tuple`: expected one of `5tuple`, `ip-pair`, `src`",
+    ),
+    ("name = \"ids\"", "name = \"ids\"\nslice = 10", "10 bytes: expected 64 to 65535"),
+    (
+        "[[group.sensor]]\nname = \"one\"\nmac = \"02:00:00:00:01:01\"\n",
+        "",
+        "group `ids` has 0 sensors",
+    ),
+    (
+        "\n[[input]]",
+        "rule_list = \"lan1:in\"\n[[input]]",
+        "run.toml:1:13: a `rule_list`, but no file",
+    ),
+    (
+        "\n[[input]]",
+        "[broker]\nworkers = 65\n[[input]]",
+        "run.toml:2:11: 65 workers: expected 1 to 64",
+    ),
+    ("\n[[input]]", "[broker]\nmetrics = \"here\"\n[[input]]", "`here` is no address and port"),
+    ("\n[[input]]", "[balance]\ninterval = \"1\"\n[[input]]", "`1` is no duration"),
+    ("\n[[input]]", "filter = \n[[input]]", "run.toml:1:"),
+];
+
 #[test]
 fn every_fault_names_its_place_and_what_was_expected() {
-    let faults = [
-        (
-            "name = \"tap\"",
-            "nam = \"tap\"",
-            "run.toml:3:1: unknown field `nam`, expected one of `name`",
-        ),
-        (
-            "type = \"af_packet\"\ninterface = \"eth1\"",
-            "type = \"dpdk\"\ninterface = \"eth1\"",
-            "run.toml:4:8: port type `dpdk`: expected one of `af_packet`, `af_xdp`, `tap`, `pcap`",
-        ),
-        (
-            "interface = \"eth1\"",
-            "interface = \"a name of 16 by\"",
-            "run.toml:5:13: `a name of 16 by` is no network device",
-        ),
-        (
-            "interface = \"eth1\"",
-            "file = \"in.pcap\"",
-            "run.toml:5:8: key `file` has no meaning for a port of type af_packet",
-        ),
-        ("interface = \"eth1\"", "", "a port of type af_packet without `interface`"),
-        (
-            "interface = \"eth1\"",
-            "interface = 7",
-            "run.toml:5:13: invalid type: integer `7`, expected a string",
-        ),
-        (
-            "interface = \"eth1\"",
-            "interface = \"eth1\"\nring = \"1KiB\"",
-            "run.toml:6:8: a ring of 1024 bytes: expected 64KiB to 4GiB",
-        ),
-        (
-            "interface = \"eth1\"",
-            "interface = \"eth1\"\nring = \"big\"",
-            "`big` is no size: expected a number",
-        ),
-        (
-            "interface = \"eth2\"",
-            "interface = \"eth2\"\nwait = \"1h\"",
-            "run.toml:11:8: a full ring can be waited for up to 1s",
-        ),
-        (
-            "02:00:00:00:01:01",
-            "02:00:00:00:01",
-            "run.toml:17:7: `02:00:00:00:01` is no MAC address",
-        ),
-        ("02:00:00:00:01:01", "03:00:00:00:01:01", "is the address of a group"),
-        (
-            "name = \"one\"",
-            "name = \"one\"\nvlan = 4095",
-            "4095 is the VLAN identifier: expected 1 to 4094",
-        ),
-        ("name = \"one\"", "name = \"one\"\nweight = 0", "0 as weight: expected 1 to 1000"),
-        ("name = \"one\"", "name = \"one\"\nlimit_pps = \"fast\"", "`fast` is no rate"),
-        (
-            "name = \"one\"",
-            "name = \"one\"\noutput = \"swich\"",
-            "no output `swich`: expected one of switch",
-        ),
-        ("name = \"one\"", "name = \"no name\"", "`no name` is no name for sensor"),
-        (
-            "name = \"ids\"",
-            "name = \"ids\"\nkey = \"4tuple\"",
-            "run.toml:14:7: key `4tuple`: expected one of `5tuple`, `ip-pair`, `src`",
-        ),
-        ("name = \"ids\"", "name = \"ids\"\nslice = 10", "10 bytes: expected 64 to 65535"),
-        (
-            "[[group.sensor]]\nname = \"one\"\nmac = \"02:00:00:00:01:01\"\n",
-            "",
-            "group `ids` has 0 sensors",
-        ),
-        (
-            "\n[[input]]",
-            "rule_list = \"lan1:in\"\n[[input]]",
-            "run.toml:1:13: a `rule_list`, but no file",
-        ),
-        (
-            "\n[[input]]",
-            "[broker]\nworkers = 65\n[[input]]",
-            "run.toml:2:11: 65 workers: expected 1 to 64",
-        ),
-        ("\n[[input]]", "[broker]\nmetrics = \"here\"\n[[input]]", "`here` is no address and port"),
-        ("\n[[input]]", "[balance]\ninterval = \"1\"\n[[input]]", "`1` is no duration"),
-        ("\n[[input]]", "filter = \n[[input]]", "run.toml:1:"),
-    ];
-    for (old, new, expected) in faults {
+    for (old, new, expected) in FAULTS {
         let error = refused(old, new);
         assert!(error.contains(expected), "`{new}`\n  gives {error}\n  not   {expected}");
         assert!(error.starts_with("run.toml:"), "{error}");

@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn a_crate_refuses_unsafe_at_its_root() {
         let root = "//! Docs.\n#![forbid(unsafe_code)]\n";
-        assert_eq!(check_snippet("crates/forebay-io/src/lib.rs", root), []);
+        assert_eq!(check_snippet("crates/forebay-gen/src/lib.rs", root), []);
         assert_eq!(
-            check_snippet("crates/forebay-io/src/main.rs", "//! Docs.\n"),
+            check_snippet("crates/forebay-gen/src/main.rs", "//! Docs.\n"),
             [("unsafe-lint", 1)]
         );
         assert_eq!(check_snippet("crates/forebay-packet/src/lib.rs", root), [("unsafe-lint", 1)]);
