@@ -2,7 +2,7 @@
 //!
 //! Raw sockets, devices and BPF programs take root or capabilities; working on packets
 //! takes neither. So once all ports are open the process becomes an ordinary user for
-//! good, can gain no new privileges, and may make only the system calls of [`ALLOWED`].
+//! good, can gain no new privileges, and may make only the system calls of a list.
 //! What is not on that list fails with EPERM. All that is done before any thread is
 //! started, so that it holds for all of them.
 
@@ -149,7 +149,7 @@ pub fn become_user(user: &str) -> Result<(), PrivilegeError> {
     setuid(known.uid).map_err(failed)
 }
 
-/// From now on only the system calls of [`ALLOWED`] work, and no program that is started
+/// From now on only the system calls of a list work, and no program that is started
 /// can have more privileges than this one.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Which buckets move where.
 //!
 //! Each interval the balancer compares what every sensor will carry with what it
-//! should ([`targets`]). What it will carry is the forecast of all buckets that are, or
+//! should ([`mod@targets`]). What it will carry is the forecast of all buckets that are, or
 //! on their way to be, its own ([`forecast`]), and what flows that have outlasted their
 //! bucket's move keep there. Sensors too far over give away buckets until they are at
 //! their target, the cheapest first: those with the fewest live flows for the load.
