@@ -1,6 +1,7 @@
 //! Frames through interfaces, in a network namespace of the test's own: generator,
 //! splitter, sensors.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::mem::zeroed;
@@ -114,22 +115,6 @@ impl Socket {
         frame.truncate(usize::try_from(length).ok()?);
         Some(frame)
     }
-
-    /// All that comes until nothing has for a while.
-    fn receive_all(&self) -> Vec<Vec<u8>> {
-        let mut frames = Vec::new();
-        let mut last = Instant::now();
-        while last.elapsed() < Duration::from_millis(100) {
-            match self.receive() {
-                Some(frame) => {
-                    frames.push(frame);
-                    last = Instant::now();
-                }
-                None => thread::sleep(Duration::from_millis(1)),
-            }
-        }
-        frames
-    }
 }
 
 fn settings() -> Settings {
@@ -171,8 +156,13 @@ struct Chain {
     generator_side: u32,
     sensors: Socket,
     state: State,
+    /// What the sensors have been sent, in the order that it came.
+    received: RefCell<Vec<Vec<u8>>>,
     _links: [XdpLink; 2],
 }
+
+/// So many frames are under way at most, as a veth's ring has room for 256.
+const UNDER_WAY: u32 = 128;
 
 impl Chain {
     fn new() -> Self {
@@ -189,18 +179,39 @@ impl Chain {
         assert_eq!(link.interface(), in_side);
         let busy = XdpLink::attach(&program, in_side, XdpMode::Driver).unwrap_err();
         assert!(busy.to_string().contains("cannot attach"), "{busy}");
-        Self { generator_side, sensors, state, _links: [pass, link] }
+        let received = RefCell::default();
+        Self { generator_side, sensors, state, received, _links: [pass, link] }
     }
 
-    /// Sends so many frames of 100 bytes.
+    /// Sends so many frames of 100 bytes, and waits until the sensors have them.
     fn send(&self, generator: &Generator, frames: u32) {
-        let goal = generator.sent().frames + u64::from(frames);
-        // A signal that stops this process for a while ends a run.
-        while generator.sent().frames < goal {
-            let left = u32::try_from(goal - generator.sent().frames).unwrap();
-            generator.run(&[0; 100], self.generator_side, left, 64).unwrap();
+        let mut left = frames;
+        while left > 0 {
+            let some = left.min(UNDER_WAY);
+            let goal = generator.sent().frames + u64::from(some);
+            // A signal that stops this process for a while ends a run.
+            while generator.sent().frames < goal {
+                let rest = u32::try_from(goal - generator.sent().frames).unwrap();
+                generator.run(&[0; 100], self.generator_side, rest, 64).unwrap();
+            }
+            assert_eq!(generator.sent(), Sent { frames: goal, ..Sent::default() });
+            self.receive(some);
+            left -= some;
         }
-        assert_eq!(generator.sent(), Sent { frames: goal, ..Sent::default() });
+    }
+
+    fn receive(&self, frames: u32) {
+        let mut received = self.received.borrow_mut();
+        let goal = received.len() + frames as usize;
+        let begun = Instant::now();
+        while received.len() < goal {
+            match self.sensors.receive() {
+                Some(frame) => received.push(frame),
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+            let outcomes = self.state.outcomes();
+            assert!(begun.elapsed() < Duration::from_secs(30), "a frame is lost: {outcomes:?}");
+        }
     }
 }
 
@@ -233,7 +244,7 @@ fn generated_flows_arrive_whole_and_in_order_at_their_sensors() {
         let (frames, generator) = connections(0..50);
         chain.send(&generator, FRAMES);
         let mut next = [0; 50];
-        for frame in chain.sensors.receive_all() {
+        for frame in chain.received.take() {
             assert_eq!(frame.len(), 100);
             let (port, number) = numbers(&frame);
             let sensor = usize::from(bucket_of(&frames[usize::from(port)]) % 2);
@@ -275,7 +286,7 @@ fn flows_stay_while_every_bucket_moves() {
         chain.send(&begun_before, 512);
         chain.send(&begun_after, 512);
         let mut frames = 0;
-        for frame in chain.sensors.receive_all() {
+        for frame in chain.received.take() {
             let (port, _) = numbers(&frame);
             let bucket = bucket_of(&tcp((1, port), (2, 80), 0x10));
             let moved = usize::from(port) >= old.len();
@@ -397,7 +408,13 @@ fn a_fanout_group_is_shared_out_by_the_program() {
                 }
             }
         }
-        let numbers: Vec<_> = group.iter().map(|socket| socket.receive_all().len()).collect();
+        let mut numbers = [0; WORKERS as usize];
+        let until = Instant::now() + Duration::from_secs(30);
+        while numbers.iter().sum::<u32>() < expected.iter().sum() && Instant::now() < until {
+            for (number, socket) in numbers.iter_mut().zip(&group) {
+                *number += u32::from(socket.receive().is_some());
+            }
+        }
         assert_eq!(numbers, expected);
         assert!(numbers.iter().all(|&number| number > 0), "{numbers:?}");
     });
