@@ -155,7 +155,8 @@ impl<P: Plane> Group<P> {
             self.rotated_at = self.now;
             self.mover.plane().rotate_flows();
         }
-        if self.balanced_at.is_none_or(|at| self.now - at >= self.settings.interval) {
+        let interval = self.settings.interval.max(1);
+        if self.balanced_at.is_none_or(|at| self.now - at >= interval) {
             self.balance();
         }
         self.note_drained();
@@ -456,3 +457,6 @@ impl<P: Plane> Group<P> {
         self.now
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ pub(crate) struct TickClock {
 impl TickClock {
     /// Records that are to be kept for `hold` nanoseconds.
     pub(crate) fn new(hold: u64) -> Self {
-        Self { tick: (hold / HOLD_TICKS).max(1) }
+        Self { tick: hold.div_ceil(HOLD_TICKS).max(1) }
     }
 
     /// The tick of the time `now`, in nanoseconds.

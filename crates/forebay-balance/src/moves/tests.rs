@@ -119,6 +119,15 @@ fn learning_lasts_for_the_hold_time_after_every_worker_knows() {
 }
 
 #[test]
+fn a_worker_that_is_gone_holds_up_nothing() {
+    let mut rig = Rig::moving();
+    rig.workers[1].begin(rig.now);
+    rig.workers.pop();
+    rig.pass(2 * HOLD);
+    assert_eq!(rig.phase(), Phase::Settled);
+}
+
+#[test]
 fn a_bucket_that_was_quiet_moves_at_once() {
     let mut rig = Rig::new(RecordLimits::default());
     rig.plain(1);
@@ -353,4 +362,67 @@ fn traffic_of_known_keys_is_counted_as_displaced() {
     let (old, new) = (rig.plane.displaced(0), rig.plane.displaced(1));
     assert_eq!((old.to.packets(), old.to.bytes(), old.from.packets()), (1, 100, 0));
     assert_eq!((new.from.packets(), new.to.packets()), (1, 0));
+}
+
+/// A model of what torn means, for one bucket: where each key was last, and when.
+#[derive(Default)]
+struct LastSeen(std::collections::HashMap<u64, (u64, u16)>);
+
+impl LastSeen {
+    fn see(&mut self, key: u64, now: u64, sensor: u16) -> Result<(), String> {
+        match self.0.insert(key, (now, sensor)) {
+            Some((then, other)) if other != sensor && now - then < HOLD => {
+                Err(format!("{key} at {other}, and {} later at {sensor}", now - then))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Whatever happens in whatever order, no key is torn but from a sensor that died, none
+    /// goes to a dead sensor, and all comes to rest.
+    #[test]
+    fn no_key_is_torn_whatever_happens(
+        steps in proptest::collection::vec((0_u8..16, 0_u64..8, 0_u16..3), 1..400),
+    ) {
+        let mut rig = Rig::new(RecordLimits { keys_per_move: 6, ..RecordLimits::default() });
+        let mut seen = LastSeen::default();
+        let mut is_dead = [false; 3];
+        for (step, key, sensor) in steps {
+            let at = usize::from(sensor);
+            let other = (0..3).find(|&i| i != sensor && !is_dead[usize::from(i)]);
+            match (step, other) {
+                (0..=7, _) => {
+                    let worker = usize::from(step % 2);
+                    // Some packets come to a worker that rests afterwards, some not.
+                    let goes = if step < 4 {
+                        rig.packet(worker, key, TcpSignal::Nothing)
+                    } else {
+                        rig.workers[worker].begin(rig.now);
+                        rig.stale_packet(worker, key, TcpSignal::Nothing)
+                    };
+                    proptest::prop_assert!(goes != NO_SENSOR && !is_dead[usize::from(goes)]);
+                    let torn = seen.see(key, rig.now, goes);
+                    proptest::prop_assert!(torn.is_ok(), "{:?} in {:?}", torn, rig.phase());
+                }
+                (8..=9, _) => {
+                    let _ = rig.mover.begin(BUCKET, sensor, None);
+                }
+                (10, Some(other)) if !is_dead[at] => {
+                    rig.mover.kill(sensor, &mut |_| other);
+                    is_dead[at] = true;
+                    seen.0.retain(|_, last| last.1 != sensor);
+                }
+                (11, _) if is_dead[at] => is_dead[at] = !rig.mover.revive(sensor),
+                (12, _) => rig.workers[usize::from(sensor % 2)].rest(),
+                (13, _) => rig.pass(HOLD),
+                _ => rig.pass(20 * (key + 1)),
+            }
+        }
+        rig.workers.iter_mut().for_each(Worker::rest);
+        rig.pass(4 * HOLD);
+        proptest::prop_assert_eq!(rig.phase(), Phase::Settled);
+        proptest::prop_assert_eq!(rig.mover.moves().count(), 0);
+    }
 }

@@ -207,9 +207,9 @@ impl Worker {
         Self { plane, index, now: 0, tick: Tick::default(), watch: Watch::default() }
     }
 
-    /// Begins a batch, at the time `now` of the monotonic clock in nanoseconds. A
-    /// time before that of an earlier batch counts as that. Packets of the batch
-    /// before must have been counted by now.
+    /// Begins a batch, at the time `now` of the monotonic clock in nanoseconds, which
+    /// was read just before. A time before that of an earlier batch counts as that.
+    /// Packets of the batch before must have been counted by now.
     pub fn begin(&mut self, now: u64) {
         self.now = self.now.max(now);
         self.tick = self.plane.clock.at(self.now);
@@ -311,6 +311,8 @@ impl Worker {
             return Ok(entry.default_sensor());
         }
         if tcp == TcpSignal::BareSyn && record.state() == State::Ended && !entry.records() {
+            // This frees a place while other buckets may turn, which is no harm: keys
+            // that have a connection come to one worker.
             found.replace(None)?;
             if record.sensor() != entry.default_sensor()
                 && let Some(worker) = self.plane.displaced.get(self.index)
@@ -359,6 +361,13 @@ impl Worker {
             }
         }
         current.default_sensor()
+    }
+}
+
+/// A worker that is no more holds up no move.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.rest();
     }
 }
 

@@ -1,0 +1,167 @@
+//! A group as its caller sees it, in simulated time.
+
+use forebay_packet::FlowKey;
+
+use super::*;
+use crate::balancer::targets::HEADROOM;
+use crate::health::HelloRule;
+use crate::moves::PacketFacts;
+
+const MS: u64 = 1_000_000;
+
+struct Rig {
+    group: Group<Arc<WorkerPlane>>,
+    workers: Vec<Worker>,
+    now: u64,
+    events: Vec<Event>,
+}
+
+impl Rig {
+    fn new(sensors: &[SensorSettings]) -> Self {
+        let settings = GroupSettings { idle_timeout: 2_000 * MS, ..GroupSettings::default() };
+        let (group, workers) = Group::new(settings, sensors, 1, 0).unwrap();
+        Self { group, workers, now: 0, events: Vec::new() }
+    }
+
+    fn pass(&mut self, time: u64) {
+        self.pass_with(time, &[], 0);
+    }
+
+    /// Time passes; every 20 ms a packet of each hash comes.
+    fn pass_with(&mut self, time: u64, hashes: &[u64], bytes: u32) {
+        let mut sensors = Vec::new();
+        for _ in 0..time / (20 * MS) {
+            self.now += 20 * MS;
+            let worker = &mut self.workers[0];
+            worker.begin(self.now);
+            let key = |i: usize| FlowKey { low: u128::from(hashes[i]), ..FlowKey::default() };
+            let facts = |i| PacketFacts { key: key(i), bytes, ..PacketFacts::default() };
+            worker.assign(hashes, &mut sensors, facts);
+            worker.count(hashes, &vec![bytes; hashes.len()]);
+            worker.rest();
+            self.events.extend(self.group.tick(self.now));
+        }
+    }
+
+    fn buckets(&self, sensor: u16) -> u32 {
+        let sensors = self.group.sensors();
+        sensors[usize::from(sensor)].as_ref().map_or(0, |sensor| sensor.held.buckets)
+    }
+}
+
+fn sensors(ids: &[u64]) -> Vec<SensorSettings> {
+    ids.iter().map(|&id| SensorSettings::new(id, 1)).collect()
+}
+
+/// Hashes of flows all over the buckets.
+fn everywhere(n: u64) -> Vec<u64> {
+    (1..=n).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
+}
+
+#[test]
+fn a_sensor_that_falls_silent_is_without_load_within_a_second() {
+    let mut settings = sensors(&[0, 1, 2]);
+    settings.iter_mut().for_each(|sensor| sensor.hello = Some(HelloRule::default()));
+    let mut rig = Rig::new(&settings);
+    let hello = Hello { interval: 200 * MS, ..Hello::default() };
+    for _ in 0..10 {
+        (0..3).for_each(|sensor| rig.group.hello(sensor, rig.now, hello));
+        rig.pass(200 * MS);
+    }
+    assert_eq!(rig.events, []);
+    for _ in 0..5 {
+        (0..2).for_each(|sensor| rig.group.hello(sensor, rig.now, hello));
+        rig.pass(200 * MS);
+    }
+    assert_eq!((rig.buckets(0) + rig.buckets(1), rig.buckets(2)), (BUCKETS as u32, 0));
+    let died = |event: &Event| matches!(event, Event::Died { sensor: 2, buckets: 21_845.., .. });
+    assert_eq!(rig.events.iter().filter(|event| died(event)).count(), 1, "{:?}", rig.events);
+    for _ in 0..100 {
+        (0..3).for_each(|sensor| rig.group.hello(sensor, rig.now, hello));
+        rig.pass_with(200 * MS, &everywhere(300), 100);
+    }
+    assert!(rig.buckets(2) > 15_000, "it is back: {}", rig.buckets(2));
+}
+
+#[test]
+fn other_sensors_keep_their_indices_and_the_gone_are_dead() {
+    let mut rig = Rig::new(&sensors(&[10, 11, 12]));
+    rig.pass(3_000 * MS);
+    let places = rig.group.set_sensors(&sensors(&[12, 13, 10])).unwrap();
+    assert_eq!(places, [2, 3, 0]);
+    assert!(rig.group.sensors()[1].is_none());
+    assert!((0..=u16::MAX).all(|bucket| rig.group.bucket(bucket).default_sensor() != 1));
+    let again = rig.group.set_sensors(&sensors(&[12, 14, 13, 10])).unwrap();
+    assert_eq!(again, [2, 4, 3, 0], "what is left of sensor 11 is not known yet");
+    rig.pass(100 * MS);
+    let later = rig.group.set_sensors(&sensors(&[12, 15, 14, 13, 10])).unwrap();
+    assert_eq!(later, [2, 1, 4, 3, 0], "its index is free");
+    rig.pass(30_000 * MS);
+    for place in later {
+        assert!(rig.buckets(place) > 10_000, "{place}: {}", rig.buckets(place));
+    }
+}
+
+#[test]
+fn all_sensors_may_be_replaced_at_once() {
+    let mut rig = Rig::new(&sensors(&[1, 2]));
+    let places = rig.group.set_sensors(&sensors(&[3, 4])).unwrap();
+    assert_eq!(rig.buckets(places[0]) + rig.buckets(places[1]), BUCKETS as u32);
+}
+
+#[test]
+fn sensors_that_contradict_each_other_change_nothing() {
+    let mut rig = Rig::new(&sensors(&[1, 2]));
+    assert_eq!(rig.group.set_sensors(&[]), Err(AssignmentError::NoSensors));
+    let same = rig.group.set_sensors(&sensors(&[1, 3, 3]));
+    assert_eq!(same, Err(AssignmentError::SameId(1, 2)));
+    let ids: Vec<u64> = (100..100 + MAX_SENSORS as u64).collect();
+    let many = rig.group.set_sensors(&sensors(&ids));
+    assert_eq!(many, Err(AssignmentError::TooMany(MAX_SENSORS + 2)));
+    assert_eq!(rig.group.sensors().len(), 2);
+    assert_eq!(rig.buckets(0) + rig.buckets(1), BUCKETS as u32);
+}
+
+#[test]
+fn a_flow_too_big_for_any_sensor_is_named_and_stays() {
+    let mut rig = Rig::new(&sensors(&[0, 1, 2]));
+    let big = 0x7777_0000_1234_5678;
+    let mut hashes = everywhere(100);
+    hashes.extend([big; 200]);
+    let home = rig.group.bucket(0x7777);
+    rig.pass_with(8_000 * MS, &hashes, 1_000);
+    let named = rig.events.iter().filter_map(|event| match event {
+        Event::Oversize { oversize, key } => Some((oversize.bucket, key.map(|key| key.low))),
+        _ => None,
+    });
+    assert_eq!(named.collect::<Vec<_>>(), [(0x7777, Some(u128::from(big)))]);
+    assert_eq!(rig.group.bucket(0x7777).with_watch(false), home);
+    rig.pass_with(20_000 * MS, &everywhere(100), 1_000);
+    assert!(rig.events.contains(&Event::OversizeOver { bucket: 0x7777 }));
+    assert!(!rig.group.bucket(0x7777).is_watched());
+}
+
+#[test]
+fn a_load_beyond_all_limits_is_told_once_and_when_it_is_over() {
+    let mut settings = sensors(&[0, 1]);
+    settings.iter_mut().for_each(|sensor| sensor.max_packets = Some(2_000.0 / HEADROOM));
+    let mut rig = Rig::new(&settings);
+    rig.pass_with(6_000 * MS, &everywhere(100), 100);
+    rig.pass_with(6_000 * MS, &everywhere(40), 100);
+    let told = |event: &&Event| matches!(event, Event::Overload { .. } | Event::OverloadOver);
+    let told: Vec<&Event> = rig.events.iter().filter(told).collect();
+    assert!(
+        matches!(told[..], [Event::Overload { load, .. }, Event::OverloadOver] if load.packets > 4_000.0),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn what_the_group_is_told_of_sensors_it_has_not_is_ignored() {
+    let mut rig = Rig::new(&sensors(&[0, 1]));
+    rig.group.command(7, Manual::Down);
+    rig.group.link(u16::MAX, false);
+    rig.group.hello(2, 5, Hello::default());
+    rig.pass(100 * MS);
+    assert_eq!(rig.events, []);
+}
