@@ -50,12 +50,13 @@ impl CaptureTx {
 
     /// Writes one packet that is changed on its way.
     fn write_changed(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) -> Result<(), Error> {
-        let len = rewrite.len_of(batch.packet(i).len());
+        let len = rewrite.len_of(batch.packet(i));
         let mut frame = vec![0; len];
         // It is as long as asked for.
         let _ = rewrite.write(batch.packet(i), &mut frame);
-        // What is pushed is on the wire, too; what is sliced off was.
-        let wire_len = batch.wire_len(i).max(len as u32);
+        // What is pushed is on the wire, too; what is sliced off was; what is stripped is not.
+        let left = batch.wire_len(i).saturating_sub(rewrite.stripped_off(batch.packet(i)) as u32);
+        let wire_len = left.max(len as u32);
         let arena = Arena::new(1, len).map(|mut arena| {
             arena.push(&frame, wire_len, batch.ticks(i), batch.interface_id(i));
             arena.into_batches(batch.interfaces())
@@ -80,7 +81,7 @@ impl Tx for CaptureTx {
             }
         }
         self.counters.packets += which.count() as u64;
-        let lens = which.iter().map(|i| rewrite_of(i).len_of(batch.packet(i).len()) as u64);
+        let lens = which.iter().map(|i| rewrite_of(i).len_of(batch.packet(i)) as u64);
         self.counters.bytes += lens.sum::<u64>();
         Ok(())
     }

@@ -16,7 +16,9 @@ pub(crate) fn rewrite_of<'a>(batch: &Batch, i: usize, rewrites: &'a [Rewrite]) -
 #[inline]
 pub(crate) fn write_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Option<usize> {
     let len = frame.len();
-    if rewrite.push_vlan.is_some() || rewrite.slice.is_some() || !(32..=128).contains(&len) {
+    let is_whole =
+        rewrite.push_vlan.is_none() && rewrite.slice.is_none() && rewrite.strip.is_none();
+    if !is_whole || !(32..=128).contains(&len) {
         return rewrite.write(frame, out);
     }
     let out = out.get_mut(..len)?;

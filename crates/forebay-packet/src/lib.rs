@@ -21,6 +21,7 @@ mod hash;
 mod link;
 mod region;
 mod rewrite;
+mod strip;
 
 pub use arena::Arena;
 pub use batch::{BATCH, Batch, Full, Layout, Lease, LiveMask, PacketMeta};
@@ -32,3 +33,4 @@ pub use hash::{HashKey, siphash13};
 pub use link::{Interface, LinkType};
 pub use region::{Region, TAIL_GUARD};
 pub use rewrite::{MacAddress, NoMacAddress, Rewrite};
+pub use strip::Strip;

@@ -1,4 +1,4 @@
-//! What is changed of a packet on its way out: addresses, a VLAN tag, its length.
+//! What is changed of a packet on its way out: headers, addresses, a VLAN tag, its length.
 //!
 //! Packets in a batch are never written, so that several outputs can have the same one.
 //! A [`Rewrite`] is applied while a packet is copied into an output's memory. It takes
@@ -6,6 +6,8 @@
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::strip::{Strip, Stripped};
 
 /// A MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,26 +63,44 @@ const TAG_PROTOCOL: [u8; 2] = [0x81, 0x00];
 /// What is changed of each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
+    /// The headers that are taken off, before anything else.
+    pub strip: Strip,
     /// The destination address, unless it stays: L2NAT.
     pub destination: Option<MacAddress>,
     /// The source address, unless it stays.
     pub source: Option<MacAddress>,
     /// The VLAN identifier of a tag to put in front of all others.
     pub push_vlan: Option<u16>,
-    /// The most bytes of the frame as it came that are kept.
+    /// The most bytes that are kept of the frame, without the tag.
     pub slice: Option<u32>,
 }
 
 impl Rewrite {
     /// Nothing is changed.
-    pub const NONE: Self = Self { destination: None, source: None, push_vlan: None, slice: None };
+    pub const NONE: Self =
+        Self { strip: Strip::NONE, destination: None, source: None, push_vlan: None, slice: None };
 
-    /// Bytes that a frame of `len` bytes has afterwards.
+    /// Bytes that `frame` has afterwards.
     #[inline]
     #[must_use]
-    pub fn len_of(&self, len: usize) -> usize {
-        let kept = self.slice.map_or(len, |slice| len.min(slice as usize));
+    pub fn len_of(&self, frame: &[u8]) -> usize {
+        let kept = self.kept(frame.len() - self.stripped_off(frame));
         if self.push_vlan.is_some() && kept >= HEADER { kept + TAG } else { kept }
+    }
+
+    /// Bytes of headers that are taken off `frame`, and what was around it.
+    #[inline]
+    #[must_use]
+    pub fn stripped_off(&self, frame: &[u8]) -> usize {
+        if self.strip.is_none() {
+            return 0;
+        }
+        self.strip.of(frame).map_or(0, |stripped| frame.len() - stripped.len())
+    }
+
+    #[inline]
+    fn kept(&self, len: usize) -> usize {
+        self.slice.map_or(len, |slice| len.min(slice as usize))
     }
 
     /// Copies `frame` to the start of `out`, changed, and gives the bytes written.
@@ -88,21 +108,57 @@ impl Rewrite {
     #[inline]
     #[must_use]
     pub fn write(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
-        let len = self.len_of(frame.len());
-        let out = out.get_mut(..len)?;
-        let kept = self.slice.map_or(frame.len(), |slice| frame.len().min(slice as usize));
+        if !self.strip.is_none()
+            && let Some(stripped) = self.strip.of(frame)
+        {
+            return self.write_stripped(frame, &stripped, out);
+        }
+        let kept = self.kept(frame.len());
+        let tag = if self.push_vlan.is_some() && kept >= HEADER { TAG } else { 0 };
+        let out = out.get_mut(..kept + tag)?;
         let frame = &frame[..kept];
         if kept < HEADER {
             out.copy_from_slice(frame);
-            return Some(len);
+            return Some(kept);
         }
-        if let Some(vlan) = self.push_vlan {
+        if tag > 0 {
             out[..ADDRESSES].copy_from_slice(&frame[..ADDRESSES]);
-            out[ADDRESSES..ADDRESSES + 2].copy_from_slice(&TAG_PROTOCOL);
-            out[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&(vlan & 0xfff).to_be_bytes());
             out[ADDRESSES + TAG..].copy_from_slice(&frame[ADDRESSES..]);
         } else {
             out.copy_from_slice(frame);
+        }
+        self.write_header(out);
+        Some(kept + tag)
+    }
+
+    /// Writes what is left of a frame.
+    fn write_stripped(&self, frame: &[u8], left: &Stripped, out: &mut [u8]) -> Option<usize> {
+        let kept = self.kept(left.len());
+        let tag = if self.push_vlan.is_some() && kept >= HEADER { TAG } else { 0 };
+        let out = out.get_mut(..kept + tag)?;
+        let head = &frame[left.head.clone()];
+        let payload = &frame[left.payload.clone()];
+        let rest = head[ADDRESSES..].iter().chain(&left.ether_type).chain(payload);
+        let (addresses, behind) = out.split_at_mut(kept.min(ADDRESSES));
+        addresses.copy_from_slice(&head[..addresses.len()]);
+        let behind = behind.get_mut(tag..).unwrap_or_default();
+        // Headers byte by byte, and the payload in one piece.
+        let headers = behind.len().min(head.len() - ADDRESSES + left.ether_type.len());
+        let (front, back) = behind.split_at_mut(headers);
+        front.iter_mut().zip(rest).for_each(|(out, byte)| *out = *byte);
+        back.copy_from_slice(&payload[..back.len()]);
+        if kept >= HEADER {
+            self.write_header(out);
+        }
+        Some(kept + tag)
+    }
+
+    /// Writes what is new of a header.
+    #[inline]
+    fn write_header(&self, out: &mut [u8]) {
+        if let Some(vlan) = self.push_vlan {
+            out[ADDRESSES..ADDRESSES + 2].copy_from_slice(&TAG_PROTOCOL);
+            out[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&(vlan & 0xfff).to_be_bytes());
         }
         if let Some(MacAddress(address)) = self.destination {
             out[..6].copy_from_slice(&address);
@@ -110,7 +166,6 @@ impl Rewrite {
         if let Some(MacAddress(address)) = self.source {
             out[6..ADDRESSES].copy_from_slice(&address);
         }
-        Some(len)
     }
 }
 
@@ -127,6 +182,7 @@ mod tests {
             source: Some(MacAddress([0x06, 0, 0, 0, 0, 8])),
             push_vlan: Some(0x123),
             slice: Some(16),
+            ..Rewrite::NONE
         };
         let mut out = [0xee; 24];
         assert_eq!(rewrite.write(&FRAME, &mut out), Some(20));

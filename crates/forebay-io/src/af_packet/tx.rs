@@ -165,12 +165,13 @@ impl PacketTx {
     /// Puts packet `i` into the ring.
     fn put(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) -> Result<(), Error> {
         let packet = batch.packet(i);
-        let len = rewrite.len_of(packet.len());
+        let len = rewrite.len_of(packet);
         if len < HEADER {
             self.lost.too_short += 1;
             return Ok(());
         }
-        let is_tagged = rewrite.push_vlan.is_some() || packet[12..14] == TAG_PROTOCOL;
+        let keeps_tag = !rewrite.strip.vlan && packet[12..14] == TAG_PROTOCOL;
+        let is_tagged = rewrite.push_vlan.is_some() || keeps_tag;
         if !self.fits(len, is_tagged) {
             self.lost.too_long += 1;
             return Ok(());

@@ -85,7 +85,7 @@ impl XdpTx {
 
     /// Puts a packet into the ring.
     fn put(&mut self, packet: &[u8], rewrite: &Rewrite) -> Result<(), Error> {
-        let len = rewrite.len_of(packet.len());
+        let len = rewrite.len_of(packet);
         if len < HEADER {
             self.lost.too_short += 1;
             return Ok(());
