@@ -27,6 +27,9 @@ pub struct Settings {
     pub filter: Option<Option<FilterSet>>,
     /// A new rule list, or none any more.
     pub rules: Option<Option<Ruling>>,
+    /// For how long, in nanoseconds, a packet that comes again is taken for a copy; without
+    /// it, none is.
+    pub duplicates: Option<Option<u64>>,
     /// A new bucket table.
     pub assignment: Option<Assignment>,
     /// The sensors that packets are spread over while none is up; with an empty list

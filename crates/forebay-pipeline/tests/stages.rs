@@ -3,8 +3,10 @@
 mod support;
 
 use forebay_balance::Assignment;
-use forebay_packet::Batch;
-use forebay_pipeline::stages::{Balance, Filter, Fragments, Limit, Rules, Ruling, Window};
+use forebay_packet::{Batch, HashKey};
+use forebay_pipeline::stages::{
+    Balance, Duplicates, Filter, Fragments, Limit, Rules, Ruling, Window,
+};
 use forebay_pipeline::{Chain, Settings, Stage};
 use forebay_rules::choose::EngineName;
 use support::*;
@@ -16,6 +18,12 @@ fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
         Box::new(|| Box::new(Filter::judge_only(filter_set("udp src port 1")))),
         Box::new(|| Box::new(Rules::new(ruling("udp * 1-40000")))),
         Box::new(|| Box::new(Rules::judge_only(ruling("udp * 1-40000")))),
+        Box::new(|| {
+            let mut stage = Duplicates::new(HashKey::OFFLINE);
+            let window = Some(Some(50_000_000));
+            stage.reload(&Settings { duplicates: window, ..Settings::default() });
+            Box::new(stage)
+        }),
         Box::new(|| Box::new(classify())),
         Box::new(|| Box::new(Fragments::new(Window::OFFLINE))),
         Box::new(move || Box::new(Balance::new(assignment.clone()))),

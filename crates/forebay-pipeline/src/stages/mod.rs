@@ -2,6 +2,7 @@
 
 mod balance;
 mod classify;
+mod duplicates;
 mod filter;
 mod fragments;
 mod limit;
@@ -11,6 +12,7 @@ mod steer;
 
 pub use balance::Balance;
 pub use classify::Classify;
+pub use duplicates::Duplicates;
 pub use filter::Filter;
 pub use fragments::{Fragments, Window};
 pub use limit::Limit;

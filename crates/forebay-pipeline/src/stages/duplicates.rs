@@ -1,0 +1,183 @@
+//! Drops the copies that a mirror port makes of a packet it sees twice.
+//!
+//! A switch that mirrors a port in both directions, or several ports, sends a packet once
+//! for each: from before it was routed and from after. Copies are the same from their IP
+//! header on, but for what a router changes of it: hop limit and checksum. Packets that are
+//! not IP are copies when all bytes are.
+//!
+//! A packet is a copy of one that came at most `window` earlier, by the packets' own times,
+//! and has the same keyed digest of 64 bits. The table has a fixed number of places and
+//! forgets the oldest of a set first: a flood can make it miss copies, and never drop a
+//! packet that came once. What hosts themselves send twice within the window looks the same
+//! (duplicate acknowledgements without time stamps, for one): the window is to be no longer
+//! than a packet's way through the switch.
+
+use forebay_packet::{Batch, HashKey, LinkType, siphash13};
+
+use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+
+/// Sets of the table, and packets of a set.
+const SETS: usize = 1 << 14;
+const WAYS: usize = 4;
+
+/// Bytes of an IPv4 header without options, and of an IPv6 header.
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+
+/// A packet that was seen.
+#[derive(Clone, Copy)]
+struct Seen {
+    digest: u64,
+    /// In nanoseconds.
+    at: i64,
+}
+
+impl Seen {
+    const NOTHING: Self = Self { digest: 0, at: i64::MIN };
+}
+
+/// Drops packets that have just been seen.
+pub struct Duplicates {
+    hash_key: HashKey,
+    /// In nanoseconds; without one, nothing is dropped.
+    window: Option<u64>,
+    /// Empty while there is no window.
+    table: Vec<[Seen; WAYS]>,
+    words: Vec<u64>,
+}
+
+impl Duplicates {
+    /// Digests packets with `hash_key`; passes everything until a window is set.
+    #[must_use]
+    pub fn new(hash_key: HashKey) -> Self {
+        // The digest must not tell anything of the hash that chooses sensors.
+        let HashKey([low, high]) = hash_key;
+        let hash_key = HashKey([low ^ u64::MAX, high]);
+        Self { hash_key, window: None, table: Vec::new(), words: Vec::new() }
+    }
+
+    /// Drops what comes again within `window` nanoseconds.
+    fn set_window(&mut self, window: Option<u64>) {
+        self.window = window;
+        match window {
+            Some(_) if self.table.is_empty() => self.table = vec![[Seen::NOTHING; WAYS]; SETS],
+            Some(_) => {}
+            None => self.table = Vec::new(),
+        }
+    }
+
+    /// Whether the packet of this digest came within the window before; remembers it.
+    fn is_copy(&mut self, digest: u64, at: i64, window: u64) -> bool {
+        let set = &mut self.table[digest as usize % SETS];
+        let mut oldest = 0;
+        for way in 0..WAYS {
+            let seen = set[way];
+            // Times may jump either way: what is far off is another packet's.
+            if seen.digest == digest && at.abs_diff(seen.at) <= window {
+                return true;
+            }
+            if age(at, seen) > age(at, set[oldest]) {
+                oldest = way;
+            }
+        }
+        set[oldest] = Seen { digest, at };
+        false
+    }
+
+    /// A digest of what copies of a packet have in common.
+    fn digest(&mut self, link: LinkType, packet: &[u8]) -> u64 {
+        self.words.clear();
+        let network = network_offset(link, packet).and_then(|at| packet.get(at..));
+        match network.map(|packet| (packet, packet.first().map_or(0, |byte| byte >> 4))) {
+            Some((packet, 4)) if packet.len() >= IPV4_HEADER => {
+                let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
+                let mut header: [u8; IPV4_HEADER] = *packet.first_chunk().unwrap_or(&[0; 20]);
+                (header[8], header[10], header[11]) = (0, 0, 0);
+                self.add(&header);
+                self.add(within(packet, IPV4_HEADER, total));
+            }
+            Some((packet, 6)) if packet.len() >= IPV6_HEADER => {
+                let payload = usize::from(u16::from_be_bytes([packet[4], packet[5]]));
+                let total = if payload == 0 { 0 } else { IPV6_HEADER + payload };
+                let mut header: [u8; IPV6_HEADER] = *packet.first_chunk().unwrap_or(&[0; 40]);
+                header[7] = 0;
+                self.add(&header);
+                self.add(within(packet, IPV6_HEADER, total));
+            }
+            _ => self.add(packet),
+        }
+        siphash13(&self.hash_key, &self.words)
+    }
+
+    /// Adds bytes, and how many they are.
+    fn add(&mut self, bytes: &[u8]) {
+        let (whole, rest) = bytes.as_chunks();
+        self.words.extend(whole.iter().map(|word| u64::from_le_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.words.extend([u64::from_le_bytes(last), bytes.len() as u64]);
+    }
+}
+
+/// How long ago a packet was seen, or will be.
+fn age(now: i64, seen: Seen) -> u64 {
+    now.abs_diff(seen.at)
+}
+
+/// The bytes of an IP packet after `from`, without what is behind it in the frame.
+fn within(packet: &[u8], from: usize, total: usize) -> &[u8] {
+    // Zero is left in by hosts that let the network card cut the segment.
+    let end = if total < from { packet.len() } else { packet.len().min(total) };
+    &packet[from..end]
+}
+
+/// Where the IP header of a packet is, behind VLAN tags.
+fn network_offset(link: LinkType, packet: &[u8]) -> Option<usize> {
+    match link {
+        LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => return Some(0),
+        LinkType::ETHERNET => {}
+        _ => return None,
+    }
+    let mut at = 12;
+    loop {
+        match packet.get(at..at + 2)? {
+            [0x81, 0] | [0x88, 0xa8] | [0x91 | 0x92, 0] => at += 4,
+            [0x08, 0] | [0x86, 0xdd] => return Some(at + 2),
+            _ => return None,
+        }
+    }
+}
+
+impl Stage for Duplicates {
+    fn name(&self) -> &'static str {
+        "duplicates"
+    }
+
+    fn drop_names(&self) -> &'static [&'static str] {
+        &["duplicate"]
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
+    }
+
+    fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        if let Some(window) = self.window {
+            for i in batch.live().iter() {
+                let digest = self.digest(batch.interface(i).link, batch.packet(i));
+                if self.is_copy(digest, batch.nanos(i), window) {
+                    batch.drop_packet(i);
+                    out.dropped(0, 1);
+                }
+            }
+        }
+        out.emit(batch);
+        Ok(())
+    }
+
+    fn reload(&mut self, settings: &Settings) {
+        if let Some(window) = settings.duplicates {
+            self.set_window(window);
+        }
+    }
+}
