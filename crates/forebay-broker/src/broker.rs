@@ -17,7 +17,7 @@ use forebay_balance::{AssignmentError, Event, moves};
 use forebay_bpf::link::XdpLink;
 use forebay_io::device::Finding;
 use forebay_packet::{Decoder, HashKey};
-use forebay_pipeline::stages::{Classify, Filter, LiveFragments, Rules, Steer};
+use forebay_pipeline::stages::{Classify, Duplicates, Filter, LiveFragments, Rules, Steer};
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
 
 use crate::answers;
@@ -414,6 +414,7 @@ impl Stages<'_> {
         let decoder = Decoder::new(decode_options(self.config, group.key));
         let mut chain = Chain::new()
             .with(Filter::optional(None))
+            .with(Duplicates::new(self.hash_key))
             .with(Classify::new(decoder, self.hash_key))
             .with(LiveFragments::new(self.hash_key))
             .with(Steer::new(steering, group.key == Key::FiveTuple));

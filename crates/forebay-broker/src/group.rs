@@ -183,7 +183,8 @@ fn group_settings(config: &Config) -> GroupSettings {
     }
 }
 
-fn nanos(duration: std::time::Duration) -> u64 {
+/// Nanoseconds of a duration.
+pub fn nanos(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

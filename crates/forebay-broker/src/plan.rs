@@ -13,6 +13,7 @@ use forebay_rules::choose::EngineName;
 use forebay_rules::language::yamaha::{self, Document};
 
 use crate::config::{Config, Key};
+use crate::group::nanos;
 
 /// What a configuration names and cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +78,8 @@ pub struct Plan {
     pub rules: Option<Ruling>,
     /// The filter of each group.
     pub group_filters: Vec<Option<FilterSet>>,
+    /// For how many nanoseconds a packet that comes again is a copy, of each group.
+    pub duplicates: Vec<Option<u64>>,
 }
 
 impl Plan {
@@ -95,6 +98,7 @@ impl Plan {
             filter: filter.transpose()?,
             rules: rules(config, options)?,
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
+            duplicates: config.groups.iter().map(|group| group.duplicates.map(nanos)).collect(),
         })
     }
 
@@ -111,11 +115,12 @@ impl Plan {
     /// Settings for the stages of each group.
     #[must_use]
     pub fn groups(&self) -> Vec<Settings> {
-        let settings = |filter: &Option<FilterSet>| Settings {
+        let settings = |(filter, duplicates): (&Option<FilterSet>, &Option<u64>)| Settings {
             filter: Some(filter.clone()),
+            duplicates: Some(*duplicates),
             ..Settings::default()
         };
-        self.group_filters.iter().map(settings).collect()
+        self.group_filters.iter().zip(&self.duplicates).map(settings).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forebay_broker::config::{Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind};
-use forebay_packet::MacAddress;
+use forebay_packet::{MacAddress, Strip};
 
 /// The least that a broker needs.
 const LEAST: &str = r#"
@@ -61,6 +61,8 @@ fn the_example_says_what_it_says() {
     assert_eq!(ids.sensors[2].rewrite.push_vlan, Some(103));
     let recorder = &config.groups[1].sensors[0];
     assert_eq!((recorder.output, recorder.rewrite.slice), (1, Some(128)));
+    assert_eq!(recorder.rewrite.strip, Strip { vlan: true, vxlan: true, ..Strip::NONE });
+    assert_eq!(ids.duplicates, Some(Duration::from_millis(1)));
 }
 
 #[test]
@@ -145,6 +147,12 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "run.toml:14:7: key `4tuple`: expected one of `5tuple`, `ip-pair`, `src`",
     ),
     ("name = \"ids\"", "name = \"ids\"\nslice = 10", "10 bytes: expected 64 to 65535"),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nstrip = [\"vlan\", \"geneve\"]",
+        "run.toml:14:18: strip `geneve`: expected some of `vlan`, `mpls`",
+    ),
+    ("name = \"ids\"", "name = \"ids\"\nduplicates = \"2\"", "`2` is no duration"),
     (
         "[[group.sensor]]\nname = \"one\"\nmac = \"02:00:00:00:01:01\"\n",
         "",

@@ -1,6 +1,8 @@
 //! Groups of sensors, and what each sensor's packets look like.
 
-use forebay_packet::{MacAddress, Rewrite};
+use std::time::Duration;
+
+use forebay_packet::{MacAddress, Rewrite, Strip};
 use toml::Spanned;
 
 use super::error::Fault;
@@ -48,6 +50,8 @@ pub struct Group {
     pub filter: Option<String>,
     /// What keeps packets together.
     pub key: Key,
+    /// For how long a packet that comes again is a mirror port's copy; without it, none is.
+    pub duplicates: Option<Duration>,
     /// What becomes of them while no sensor is up.
     pub no_sensor: NoSensor,
     /// Who gets them.
@@ -121,6 +125,7 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
         name: raw.name.get_ref().clone(),
         filter: raw.filter.as_ref().map(|filter| filter.get_ref().clone()),
         key: key.unwrap_or(Key::FiveTuple),
+        duplicates: read(raw.duplicates.as_ref(), units::duration)?,
         no_sensor: no_sensor.unwrap_or(NoSensor::Drop),
         sensors,
     })
@@ -161,7 +166,8 @@ fn sensor(
     };
     let slice = bounded(group.slice.as_ref(), SLICES, "bytes")?.map(|slice| slice as u32);
     let push_vlan = bounded(raw.vlan.as_ref(), VLANS, "is the VLAN identifier")?;
-    let rewrite = Rewrite { destination, source, push_vlan: push_vlan.map(|id| id as u16), slice };
+    let push_vlan = push_vlan.map(|id| id as u16);
+    let rewrite = Rewrite { strip: strip(&group.strip)?, destination, source, push_vlan, slice };
     Ok(Sensor {
         name: raw.name.get_ref().clone(),
         output,
@@ -171,6 +177,28 @@ fn sensor(
         limit_bps: quantity(raw.limit_bps.as_ref())?,
         hello: raw.hello.unwrap_or(false),
     })
+}
+
+/// Which headers are taken off.
+fn strip(names: &[raw::Text]) -> Result<Strip, Fault> {
+    let mut strip = Strip::NONE;
+    for name in names {
+        let flag = match name.get_ref().as_str() {
+            "vlan" => &mut strip.vlan,
+            "mpls" => &mut strip.mpls,
+            "vxlan" => &mut strip.vxlan,
+            "gre" => &mut strip.gre,
+            "erspan" => &mut strip.erspan,
+            other => {
+                let what = format!(
+                    "strip `{other}`: expected some of `vlan`, `mpls`, `vxlan`, `gre`, `erspan`"
+                );
+                return Err(Fault::new(name.span(), what));
+            }
+        };
+        *flag = true;
+    }
+    Ok(strip)
 }
 
 /// A locally administered address, the same each time (FNV-1a of the group's name).

@@ -88,6 +88,9 @@ pub struct Group {
     pub key: Option<Text>,
     pub output: Option<Text>,
     pub source_mac: Option<Text>,
+    #[serde(default)]
+    pub strip: Vec<Text>,
+    pub duplicates: Option<Text>,
     pub slice: Option<Spanned<u64>>,
     pub no_sensor: Option<Text>,
     #[serde(default)]
