@@ -90,16 +90,19 @@ impl Examination<'_> {
         let shared: Vec<Region> = pairs.filter_map(|(cell, other)| cell.and(other)).collect();
         let mut random = Random::new(later as u64);
         for region in &shared {
-            *left = left.saturating_sub(1 + DRAWS as u64);
             let drawn: Vec<_> = (0..DRAWS).map(|_| region.draw(&mut random)).collect();
             let mut points = [region.least()].into_iter().chain(drawn);
             let point = points.find(|point| self.first(point) == Some(earlier));
+            *left = left.saturating_sub(self.index.take_cost());
             if point.is_some() {
                 return point;
             }
         }
         let mut before = BTreeSet::new();
         for region in &shared {
+            if *left == 0 {
+                break;
+            }
             self.index.candidates(&Bounds::touching(region), self.before(earlier), |other| {
                 *left = left.saturating_sub(1);
                 if !self.unreached[self.owner(other)] {

@@ -45,6 +45,8 @@ impl<'a> Examination<'a> {
         let space = Space::new(list, family);
         let index = Index::new(&space.regions);
         let shadows = shadows(&space, &index, limits.causes);
+        // Those are found whatever it takes.
+        index.take_cost();
         let action = |place: usize| list.rules[space.places[place].index].action;
         let mut run_start = 0;
         let run_starts = (0..space.places.len()).map(|place| {
@@ -167,9 +169,11 @@ impl<'a> Examination<'a> {
         self.limits.work.saturating_sub(self.report.work).min(self.limits.work_per_rule)
     }
 
-    /// Counts comparisons.
+    /// Counts comparisons, and what questions to the index took.
     pub(super) fn spend(&mut self, comparisons: u64) {
-        self.report.work += comparisons;
+        let spent = self.report.work.saturating_add(comparisons + self.index.take_cost());
+        // The last question may have taken a little more than was left.
+        self.report.work = spent.min(self.limits.work);
     }
 
     /// Reports that a question was given up at the bound `allowed`.
@@ -258,12 +262,12 @@ impl<'a> Examination<'a> {
     }
 
     /// What the list says of the packet at `point`, and what it says without the
-    /// rule at `place`. The oracle is asked of each rule that may match.
+    /// rule at `place`. The oracle is asked of each rule that has the point.
     fn decisions(&self, place: usize, point: &Point, key: &Key) -> (Decision, Decision) {
         let (mut first, mut other) = (None, None);
         self.index.candidates(&Bounds::at(point), self.everywhere(), |region| {
             let owner = self.owner(region);
-            if self.rule(owner).matches(key) {
+            if self.space.regions[region].contains(point) && self.rule(owner).matches(key) {
                 first = first.or(Some(owner));
                 other = Some(owner).filter(|&owner| owner != place);
             }
@@ -278,11 +282,10 @@ impl<'a> Examination<'a> {
 
     /// The first rule that matches the packet at `point`, by place.
     pub(super) fn first(&self, point: &Point) -> Option<usize> {
-        let key = self.space.key(point);
         let mut first = None;
         self.index.candidates(&Bounds::at(point), self.everywhere(), |region| {
-            let owner = self.owner(region);
-            first = Some(owner).filter(|&owner| self.rule(owner).matches(&key));
+            let has = self.space.regions[region].contains(point);
+            first = has.then(|| self.owner(region));
             proceed_if(first.is_none())
         });
         first

@@ -13,6 +13,7 @@
 
 use super::region::{AXES, Point, Region};
 use std::array;
+use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 
 /// Regions of a block.
@@ -130,15 +131,28 @@ impl Block {
     }
 }
 
+/// What a block costs that is asked, in comparisons of two regions without gaps.
+const BLOCK_COST: u64 = 64;
+
 /// The index of a space's regions.
 pub struct Index {
     blocks: Vec<Block>,
+    cost: Cell<u64>,
 }
 
 impl Index {
     /// The index of `regions`.
     pub fn new(regions: &[Region]) -> Self {
-        Self { blocks: regions.chunks(BLOCK).map(Block::new).collect() }
+        Self { blocks: regions.chunks(BLOCK).map(Block::new).collect(), cost: Cell::new(0) }
+    }
+
+    /// What the questions since the last call took, in comparisons.
+    pub fn take_cost(&self) -> u64 {
+        self.cost.take()
+    }
+
+    fn spend(&self, comparisons: u64) {
+        self.cost.set(self.cost.get() + comparisons);
     }
 
     /// Calls `visit` with the numbers, ascending and all in `within`, of all
@@ -151,11 +165,13 @@ impl Index {
     ) {
         let blocks = within.start / BLOCK..within.end.div_ceil(BLOCK).min(self.blocks.len());
         for at in blocks {
+            self.spend(BLOCK_COST);
             let Some(found) = self.blocks[at].candidates(bounds) else { continue };
             for (word_at, mut word) in found.into_iter().enumerate() {
                 while word != 0 {
                     let region = at * BLOCK + word_at * 64 + word.trailing_zeros() as usize;
                     word &= word - 1;
+                    self.spend(1);
                     if within.contains(&region) && visit(region).is_break() {
                         return;
                     }

@@ -17,10 +17,16 @@ impl Examination<'_> {
     /// Looks whether the rule is redundant. It decides the packet at `point`, or
     /// matches it, if it is not known whether it decides any.
     pub(super) fn redundant(&mut self, place: usize, point: &Point) {
+        let question = Question::Redundancy;
+        let allowed = self.allowed();
+        if allowed == 0 {
+            return self.give_up(place, question, allowed);
+        }
         let samples = [*point].into_iter().chain(self.samples(place).take(SAMPLES));
         let needed = samples
             .filter_map(|point| self.witness(place, &point))
             .any(|shown| shown.decision.action != shown.without.action);
+        self.spend(0);
         if needed {
             return;
         }
@@ -28,7 +34,6 @@ impl Examination<'_> {
         if let Some(covering) = covering.filter(|&covering| self.is_one_run(place, covering)) {
             return self.add_redundant(place, point, &[covering], false);
         }
-        let question = Question::Redundancy;
         let action = self.action(place);
         let end = covering.map(|covering| self.space.places[covering].regions.end);
         let within = 0..end.unwrap_or(self.everywhere().end);

@@ -60,7 +60,9 @@ impl Ranks {
 
     /// Whether `rank` is in the set.
     pub fn contains(&self, rank: u32) -> bool {
-        self.ranges().iter().any(|&(first, last)| first <= rank && rank <= last)
+        let ranges = self.ranges();
+        let before = ranges.partition_point(|&(_, last)| last < rank);
+        ranges.get(before).is_some_and(|&(first, _)| first <= rank)
     }
 
     /// Whether all of `other` is in the set.

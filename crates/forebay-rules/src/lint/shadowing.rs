@@ -53,7 +53,11 @@ impl Examination<'_> {
         if !self.shadows[place].is_empty() {
             return Reach::Shadowed(Kind::Shadowed, self.shadows[place].clone());
         }
-        let sample = self.samples(place).find(|point| self.first(point) == Some(place));
+        let tried = if self.allowed() > 0 { usize::MAX } else { 0 };
+        let mut samples = self.samples(place).take(tried);
+        let sample = samples.find(|point| self.first(point) == Some(place));
+        drop(samples);
+        self.spend(0);
         if let Some(point) = sample {
             return Reach::Decides(point);
         }
@@ -85,8 +89,12 @@ impl Examination<'_> {
             return None;
         }
         let action = self.action(place);
-        let shown = self.samples(place).filter_map(|point| self.witness(place, &point));
-        let opposed = shown.into_iter().find(|shown| shown.decision.action != action);
+        let tried = if self.allowed() > 0 { usize::MAX } else { 0 };
+        let samples = self.samples(place).take(tried);
+        let mut shown = samples.filter_map(|point| self.witness(place, &point));
+        let opposed = shown.find(|shown| shown.decision.action != action);
+        drop(shown);
+        self.spend(0);
         if opposed.is_some() {
             return opposed;
         }
