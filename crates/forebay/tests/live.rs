@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::command::{command, run};
-use support::namespace::{in_namespace, ip, veth, wait_for};
+use support::namespace::{in_namespace, ip, receivers, veth, wait_for};
 use tempfile::TempDir;
 
 /// A process that is ended with the test.
@@ -107,9 +107,9 @@ impl Network {
         words.extend(
             ["--quiet-after", "1s", "--duration", "60s", "--idle-timeout", "1s"].map(String::from),
         );
+        let before = receivers();
         let sink = Started::start(command(words));
-        // It says nothing until the end: long enough to open its ports.
-        std::thread::sleep(Duration::from_millis(500));
+        wait_for("the sink", || receivers() >= before + self.sensors);
         sink
     }
 
