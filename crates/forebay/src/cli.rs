@@ -132,8 +132,11 @@ impl From<Isa> for forebay_jit::Isa {
 #[derive(Debug, Args)]
 pub struct FilterArgs {
     /// The capture; `-` is standard input
-    #[arg(short, long, value_name = "FILE")]
-    pub read: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "interface")]
+    pub read: Option<PathBuf>,
+    /// Capture what this device receives and sends, until a signal or -c ends it
+    #[arg(short, long, value_name = "DEVICE", conflicts_with = "read")]
+    pub interface: Option<String>,
     /// Write the packets to a capture; `-` is standard output
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["count", "verdicts"])]
     pub write: Option<PathBuf>,

@@ -189,6 +189,12 @@ impl PacketRx {
         DeviceError::system(&self.device, action)
     }
 
+    /// Where its packets come from, as its batches have it.
+    #[must_use]
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
     /// What is worth knowing besides the counters.
     #[must_use]
     pub fn notes(&self) -> RxNotes {

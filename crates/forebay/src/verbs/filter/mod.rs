@@ -1,11 +1,13 @@
-//! `forebay filter`: what tcpdump does with a capture.
+//! `forebay filter`: what tcpdump does with a capture, or a device.
 
+mod live;
 mod rotate;
 mod summary;
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
-use forebay_io::ReadOptions;
+use forebay_io::{Format, ReadOptions};
 use forebay_jit::FilterSet;
 use forebay_packet::{Batch, Interface};
 use forebay_pipeline::stages::{Filter, Limit};
@@ -28,27 +30,34 @@ enum Sink {
 }
 
 pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
+    match (&args.interface, &args.read) {
+        (Some(device), _) => live::run(cli, args, device),
+        (None, Some(capture)) => read(cli, args, capture),
+        (None, None) => Err(Failure::Usage("expected -r FILE or -i DEVICE".to_owned())),
+    }
+}
+
+/// Selects packets of a capture.
+fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     // As libpcap, whose verdicts these are: bytes past the snapshot length do not
     // count.
     let options = ReadOptions { clamp_to_snap_len: true, ..ReadOptions::default() };
     let mut programs = filter_of(cli, &args.selection)?;
     let streams = args.write.is_none() && !args.count && !cli.json;
     // A bar would be drawn between the lines of the results.
-    let mut input = Input::open(&args.read, &options, cli.quiet || streams)?;
+    let mut input = Input::open(capture, &options, cli.quiet || streams)?;
     if let Some(programs) = &mut programs {
         programs.prepare(input.first_interfaces())?;
     }
-    let mut sink = Sink::of(cli, args, &input)?;
+    let mut sink = Sink::of(cli, args, input.format(), false)?;
     input.watch_signals()?;
-    let serial = match args.limit {
-        Some(limit) => Chain::new().with(Limit::new(limit)),
-        None => Chain::new(),
-    };
+    let serial = limited(Chain::new(), args);
     // Without an expression there are verdicts all the same.
     if args.verdicts && programs.is_none() {
         programs = Some(FilterSet::new("", compiler_options(cli, args.selection.backend)?));
     }
-    let workers = input.workers(chains(args, programs.as_ref()));
+    let chains = (0..processors()).map(|_| chain(args, programs.as_ref())).collect();
+    let workers = input.workers(chains);
     let run = forebay_pipeline::run(workers, serial, |batch| sink.take(batch));
     let mut ledger = run.ledger;
     let failure = run.error.map(Failure::from);
@@ -66,20 +75,30 @@ pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
     conclude(&ledger, cli, failure, shown)
 }
 
-fn chains(args: &FilterArgs, programs: Option<&FilterSet>) -> Vec<Chain> {
-    let chain = || match programs {
+/// The filter, if there is one.
+fn chain(args: &FilterArgs, programs: Option<&FilterSet>) -> Chain {
+    match programs {
         Some(programs) if args.verdicts => Chain::new().with(Filter::judge_only(programs.clone())),
         Some(programs) => Chain::new().with(Filter::new(programs.clone())),
         None => Chain::new(),
-    };
-    (0..processors()).map(|_| chain()).collect()
+    }
+}
+
+/// A chain that ends after the packets that were asked for.
+fn limited(chain: Chain, args: &FilterArgs) -> Chain {
+    match args.limit {
+        Some(limit) => chain.with(Limit::new(limit)),
+        None => chain,
+    }
 }
 
 impl Sink {
-    fn of(cli: &Cli, args: &FilterArgs, input: &Input) -> Result<Self, Failure> {
+    /// Where packets of an input of that format go. Files are written `in_place` where
+    /// they may be read while they grow.
+    fn of(cli: &Cli, args: &FilterArgs, format: Format, in_place: bool) -> Result<Self, Failure> {
         let out = || BufWriter::with_capacity(1 << 16, io::stdout());
         if args.write.is_some() {
-            return Ok(Self::Files(Box::new(Files::new(args, input.format())?)));
+            return Ok(Self::Files(Box::new(Files::new(args, format, in_place)?)));
         }
         Ok(match (args.count, args.verdicts) {
             (true, _) => Self::Count,
@@ -114,6 +133,16 @@ impl Sink {
                 .iter()
                 .try_for_each(|i| summarizer.write_line(out, batch, i))
                 .map_err(Failure::Stdout),
+        }
+    }
+
+    /// Nothing comes at the moment: whoever looks is to see what has come.
+    fn flush(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Verdicts { out, .. } | Self::Summaries { out, .. } => {
+                out.flush().map_err(Failure::Stdout)
+            }
+            Self::Files(_) | Self::Count => Ok(()),
         }
     }
 

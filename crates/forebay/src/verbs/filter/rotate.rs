@@ -43,7 +43,7 @@ struct Limits {
 
 impl Files {
     /// Files as the options say. None is opened before its first packet comes.
-    pub fn new(args: &FilterArgs, input: Format) -> Result<Self, Failure> {
+    pub fn new(args: &FilterArgs, input: Format, in_place: bool) -> Result<Self, Failure> {
         let pattern = args.write.clone().unwrap_or_default();
         let limits = Limits {
             bytes: args.file_size.map(|millions| millions.saturating_mul(1_000_000)),
@@ -62,7 +62,7 @@ impl Files {
         let options = WriteOptions {
             snap_len: args.snap_len.filter(|&bytes| bytes != 0),
             packet_buffered: args.packet_buffered,
-            in_place: false,
+            in_place,
         };
         Ok(Self {
             pattern,
