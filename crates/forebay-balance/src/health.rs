@@ -76,6 +76,8 @@ pub enum Reason {
     },
     /// Its hellos come again.
     HelloBack,
+    /// Hellos are expected otherwise than before, or none are.
+    Expectation,
 }
 
 impl std::fmt::Display for Reason {
@@ -88,6 +90,7 @@ impl std::fmt::Display for Reason {
                 write!(f, "no hello for {} ms", silent_for / 1_000_000)
             }
             Self::HelloBack => f.write_str("its hellos are back"),
+            Self::Expectation => f.write_str("its hellos are judged anew"),
         }
     }
 }
@@ -185,15 +188,16 @@ impl Health {
         self.heard_at
     }
 
-    /// Expects hellos by another rule, or none.
-    pub fn expect(&mut self, rule: Option<HelloRule>, now: u64) {
+    /// Expects hellos by another rule, or none; its silence so far is forgotten.
+    pub fn expect(&mut self, rule: Option<HelloRule>, now: u64) -> Option<Transition> {
         if self.rule == rule {
-            return;
+            return None;
         }
         self.rule = rule;
         self.heard_at = self.heard_at.max(now);
         self.interval = rule.map_or(0, |rule| rule.interval);
         self.returning = None;
+        self.settle(Reason::Expectation)
     }
 
     /// An operator speaks.
@@ -289,6 +293,16 @@ mod tests {
         assert_eq!(health.hello(9_000 * MS, hello()), None);
         let back = health.hello(9_200 * MS, hello()).unwrap();
         assert_eq!((back.to, back.reason), (Standing::Up, Reason::HelloBack));
+    }
+
+    #[test]
+    fn a_silent_sensor_of_which_no_hellos_are_expected_any_more_is_up() {
+        let mut health = watched();
+        health.tick(10_000 * MS);
+        let back = health.expect(None, 11_000 * MS).unwrap();
+        assert_eq!((back.from, back.to), (Standing::Down, Standing::Up));
+        assert_eq!(health.expect(None, 12_000 * MS), None);
+        assert_eq!(health.tick(99_000 * MS), None);
     }
 
     #[test]

@@ -245,7 +245,9 @@ impl<P: Plane> Group<P> {
             .iter()
             .position(|member| member.is_configured && member.settings.id == sensor.id);
         if let Some(i) = known {
-            self.members[i].configure(sensor, self.now);
+            if let Some(transition) = self.members[i].configure(sensor, self.now) {
+                self.events.push(Event::Standing { sensor: i as u16, transition });
+            }
             return i as u16;
         }
         let fresh = Member { standing: Standing::Down, ..Member::new(sensor, self.now) };
@@ -293,7 +295,13 @@ impl<P: Plane> Group<P> {
         for (&bucket, place) in its.iter().zip(places) {
             instead[usize::from(bucket)] = place;
         }
-        let death = self.mover.kill(sensor as u16, &mut |bucket| instead[usize::from(bucket)]);
+        // A move may have been cancelled since the entries were read.
+        let any = self.members.iter().position(|member| member.standing == Standing::Up);
+        let any = any.map_or(NO_SENSOR, |place| place as u16);
+        let death = self.mover.kill(sensor as u16, &mut |bucket| {
+            let place = instead[usize::from(bucket)];
+            if place == NO_SENSOR { any } else { place }
+        });
         let (broken, or_more) = self.broken_by(&death);
         let buckets = death.moved.len();
         self.events.push(Event::Died { sensor: sensor as u16, buckets, broken, or_more });
@@ -340,9 +348,13 @@ impl<P: Plane> Group<P> {
         let displaced = self.displaced_loads(seconds.unwrap_or(1.0));
         let Some(loads) = self.loads.loads() else { return };
         let (shares, entries) = (self.shares(), self.entries());
-        let flows: Vec<f64> = (0..=u16::MAX)
-            .map(|bucket| f64::from(self.mover.plane().live_flows(bucket).about))
-            .collect();
+        let most = f64::from(self.settings.records.keys_per_move);
+        let flows_of = |bucket| {
+            let flows = self.mover.plane().live_flows(bucket);
+            // Of more than can be counted, as many as may be recorded may have to be.
+            if flows.or_more { most } else { f64::from(flows.about) }
+        };
+        let flows: Vec<f64> = (0..=u16::MAX).map(flows_of).collect();
         let moving: f64 = self.mover.moves().map(|(bucket, _)| flows[usize::from(bucket)]).sum();
         let plan = self.balancer.decide(&View {
             sensors: &shares,

@@ -3,7 +3,7 @@
 use crate::assign::Sensor;
 use crate::balancer::Outlook;
 use crate::balancer::targets::{SensorShare, Standing};
-use crate::health::{Health, HelloRule};
+use crate::health::{Health, HelloRule, Transition};
 use crate::moves::Held;
 
 /// How a sensor is configured.
@@ -73,9 +73,9 @@ impl Member {
         }
     }
 
-    pub fn configure(&mut self, settings: &SensorSettings, now: u64) {
+    pub fn configure(&mut self, settings: &SensorSettings, now: u64) -> Option<Transition> {
         self.settings = *settings;
-        self.health.expect(settings.hello, now);
+        self.health.expect(settings.hello, now)
     }
 
     pub fn balanced_as(&self) -> SensorShare {

@@ -14,13 +14,15 @@ struct Rig {
     workers: Vec<Worker>,
     now: u64,
     events: Vec<Event>,
+    /// Where the packets of the last pass went.
+    went: Vec<u16>,
 }
 
 impl Rig {
     fn new(sensors: &[SensorSettings]) -> Self {
         let settings = GroupSettings { idle_timeout: 2_000 * MS, ..GroupSettings::default() };
         let (group, workers) = Group::new(settings, sensors, 1, 0).unwrap();
-        Self { group, workers, now: 0, events: Vec::new() }
+        Self { group, workers, now: 0, events: Vec::new(), went: Vec::new() }
     }
 
     fn pass(&mut self, time: u64) {
@@ -30,6 +32,7 @@ impl Rig {
     /// Time passes; every 20 ms a packet of each hash comes.
     fn pass_with(&mut self, time: u64, hashes: &[u64], bytes: u32) {
         let mut sensors = Vec::new();
+        self.went.clear();
         for _ in 0..time / (20 * MS) {
             self.now += 20 * MS;
             let worker = &mut self.workers[0];
@@ -37,6 +40,7 @@ impl Rig {
             let key = |i: usize| FlowKey { low: u128::from(hashes[i]), ..FlowKey::default() };
             let facts = |i| PacketFacts { key: key(i), bytes, ..PacketFacts::default() };
             worker.assign(hashes, &mut sensors, facts);
+            self.went.extend(&sensors);
             worker.count(hashes, &vec![bytes; hashes.len()]);
             worker.rest();
             self.events.extend(self.group.tick(self.now));
@@ -100,6 +104,27 @@ fn other_sensors_keep_their_indices_and_the_gone_are_dead() {
     for place in later {
         assert!(rig.buckets(place) > 10_000, "{place}: {}", rig.buckets(place));
     }
+}
+
+#[test]
+fn nothing_goes_to_a_sensor_that_is_said_to_have_drained() {
+    let mut rig = Rig::new(&sensors(&[0, 1, 2]));
+    let flows = everywhere(400);
+    rig.pass_with(3_000 * MS, &flows, 100);
+    rig.group.command(1, Manual::Drain);
+    let mut live = 400;
+    while !rig.events.contains(&Event::Drained { sensor: 1 }) {
+        assert!(rig.now < 200_000 * MS, "it never drains");
+        // Flows end one after another, and until then none may idle.
+        live = (live - 1).max(40);
+        let last = if rig.now < 60_000 * MS { live } else { 0 };
+        rig.pass_with(100 * MS, &flows[..last], 100);
+    }
+    assert!(!rig.went.contains(&1), "as it was said");
+    let held = rig.group.sensors()[1].as_ref().unwrap().held;
+    assert_eq!(held, crate::moves::Held::default());
+    rig.pass_with(1_000 * MS, &flows, 100);
+    assert!(!rig.went.contains(&1));
 }
 
 #[test]

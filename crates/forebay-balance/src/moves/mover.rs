@@ -64,6 +64,9 @@ pub struct Held {
     pub keys: u32,
     /// Buckets that learn, to go to it.
     pub arriving: u32,
+    /// Buckets whose new keys go elsewhere, and of which it is not known yet that no key
+    /// is left at it.
+    pub leaving: u32,
 }
 
 /// What a sensor's death broke.
@@ -192,6 +195,10 @@ impl<P: Plane> Mover<P> {
                 && let Some(held) = held.get_mut(usize::from(entry.destination()))
             {
                 held.arriving += 1;
+            }
+            let turned = matches!(entry.phase(), Phase::Turning | Phase::Moving | Phase::Cancelled);
+            if turned && let Some(held) = held.get_mut(usize::from(entry.from())) {
+                held.leaving += 1;
             }
         }
         for (held, &keys) in held.iter_mut().zip(&self.pinned_at) {
