@@ -260,3 +260,35 @@ fn a_configuration_is_checked_without_a_device() {
     assert_eq!(refused.status, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("filter of group ids"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_recorder_has_every_packet_of_several_inputs() {
+    in_namespace(|| {
+        let network = Network::new(1);
+        veth("g1", "b1");
+        let file = network.path("all.pcapng");
+        let text = format!(
+            "[broker]\ncontrol = \"{}\"\n\
+             [[input]]\nname = \"tap\"\ntype = \"af_packet\"\ninterface = \"b\"\n\
+             [[input]]\nname = \"back\"\ntype = \"af_packet\"\ninterface = \"b1\"\n\
+             [[output]]\nname = \"disk\"\ntype = \"pcap\"\nfile = \"{}\"\n\
+             [[group]]\nname = \"all\"\nslice = 64\n[[group.sensor]]\nname = \"disk\"\n",
+            network.path("control").display(),
+            file.display()
+        );
+        let config = network.path("run.toml");
+        std::fs::write(&config, text).unwrap();
+        let broker = network.broker(&config);
+        let sent = number(&network.generate("--rate 4000 --packets 800 --flows 20"), "packets");
+        let back = run(["gen", "-i", "g1", "--rate", "4000", "--packets", "400", "--flows", "9"]);
+        assert_eq!(back.status, 0, "{}", back.stderr);
+        let seen = || number(row(&network.ask(&["ledger"]).unwrap(), "tx disk"), "out");
+        wait_for("the last packet", || seen() == sent + 400);
+        broker.signal(libc::SIGTERM);
+        let said = broker.ended();
+        assert_eq!((&said["closes"], &said["errors"]), (&true.into(), &serde_json::json!([])));
+        let counted = run(["filter", "-r", file.to_str().unwrap(), "--count", "udp"]);
+        let counted = String::from_utf8_lossy(&counted.stdout).into_owned();
+        assert_eq!(counted.trim(), format!("{} packets", sent + 400));
+    });
+}

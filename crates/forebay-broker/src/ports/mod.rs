@@ -17,13 +17,10 @@ use forebay_io::tap::{Tap, TapOptions, TapRx, TapTx};
 use forebay_io::{
     CaptureRx, CaptureTx, Format, OutputName, ReadOptions, Reader, Rx, Tx, WriteOptions, Writer,
 };
-use forebay_packet::{HashKey, Interface};
+use forebay_packet::HashKey;
 
 use crate::config::{Config, Port, PortKind};
 use crate::worker::{Input, Output};
-
-/// Bytes of a block of a receive ring.
-const BLOCK: usize = 256 << 10;
 
 /// Bytes of a slot of a transmit ring: an Ethernet frame, and some for the kernel.
 const SLOT: usize = 2048;
@@ -198,9 +195,10 @@ impl Ports {
             PortKind::Pcap { file } => {
                 self.only_worker(port, "output")?;
                 let name = OutputName::Exact(file.clone());
-                let interfaces = Arc::new(vec![Interface::default()]);
-                let options = WriteOptions::default();
-                let writer = Writer::create(name, Format::Pcapng, &interfaces, &options);
+                // Under its name from the start: another user may have to end it.
+                let options = WriteOptions { in_place: true, ..WriteOptions::default() };
+                // Inputs bring their interfaces with their packets.
+                let writer = Writer::create(name, Format::Pcapng, &Arc::default(), &options);
                 vec![Box::new(CaptureTx::new(writer.map_err(io_error("output", port))?))]
             }
             PortKind::AfXdp { interface, .. } => {
@@ -257,8 +255,10 @@ fn packet_receivers(
     hash_key: &HashKey,
 ) -> Result<Vec<Box<dyn Rx>>, PortError> {
     let Some(device) = device_of(port) else { return Ok(Vec::new()) };
-    let blocks = u32::try_from(port.ring / BLOCK).unwrap_or(u32::MAX).max(2);
-    let options = RxOptions { blocks, promiscuous, ..RxOptions::default() };
+    let options = RxOptions { promiscuous, ..RxOptions::default() };
+    let blocks = port.ring / options.block_len as usize;
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX).max(2);
+    let options = RxOptions { blocks, ..options };
     let failed = io_error("input", port);
     if workers == 1 {
         return Ok(vec![Box::new(PacketRx::open(device, &options).map_err(failed)?)]);

@@ -54,7 +54,8 @@ impl Probe {
         }
         let flow = u32::from_be_bytes(numbers[4..8].try_into().ok()?);
         let sequence = u64::from_be_bytes(numbers[8..16].try_into().ok()?);
-        Some(Self { flow, sequence })
+        // The number behind it has to be one, too.
+        (sequence < u64::MAX).then_some(Self { flow, sequence })
     }
 }
 

@@ -166,19 +166,18 @@ impl Checker {
             let command = "ethtool -K PEER tso off gso off tx off txvlan off, in that namespace";
             self.find(&link.name, "uncut", what, || false, Some(command.to_owned()));
         }
+        // Under a VLAN device and the like, another one receives.
+        let below = link.peer.filter(|_| !is_veth(link));
+        if let Some(below) = below.and_then(|below| self.links.numbered(below).ok().flatten()) {
+            self.offloads(&below.name, "glue", GLUE, glue)?;
+        }
         self.host_stack(link);
         Ok(())
     }
 
     /// What would lose packets on their way out.
     fn sending(&mut self, link: &Link, need: Need) -> Result<(), DeviceError> {
-        let setting = "/proc/sys/net/bridge/bridge-nf-call-iptables";
-        if link.master.is_some() && is_set(setting) {
-            let what = "the bridge it belongs to lets netfilter drop frames".to_owned();
-            let command = "sysctl -w net.bridge.bridge-nf-call-iptables=0".to_owned();
-            let mend = || fs::write(setting, "0").is_ok();
-            self.find(&link.name, "bridge-netfilter", what, mend, Some(command));
-        }
+        self.bridge(link);
         if !need.xdp || !is_veth(link) {
             return Ok(());
         }
@@ -202,6 +201,24 @@ impl Checker {
             }
         }
         Ok(())
+    }
+
+    /// A bridge that frames come to at the other end, and that shows them to netfilter.
+    fn bridge(&mut self, link: &Link) {
+        let peer = link.peer.filter(|_| is_veth(link));
+        let peer = peer.and_then(|peer| self.links.numbered(peer).ok().flatten());
+        if peer.is_none_or(|peer| peer.master.is_none()) {
+            return;
+        }
+        for tables in ["iptables", "ip6tables", "arptables"] {
+            let setting = format!("/proc/sys/net/bridge/bridge-nf-call-{tables}");
+            if is_set(&setting) {
+                let what = format!("the bridge behind it lets {tables} drop frames");
+                let command = format!("sysctl -w net.bridge.bridge-nf-call-{tables}=0");
+                let mend = || fs::write(&setting, "0").is_ok();
+                self.find(&link.name, "bridge-netfilter", what, mend, Some(command));
+            }
+        }
     }
 
     /// The name of the other end of a veth pair, when it is in our namespace.

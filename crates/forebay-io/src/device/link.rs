@@ -124,6 +124,10 @@ impl Link {
 
     /// The link of a `RTM_NEWLINK` or `RTM_DELLINK` message.
     pub(super) fn parse(message: &[u8]) -> Option<Self> {
+        // What a bridge says of its ports is of its own family, and incomplete.
+        if *message.first()? != libc::AF_UNSPEC as u8 {
+            return None;
+        }
         let hardware = u16_at(message, 2)?;
         let index = u32::try_from(i32_at(message, 4)?).ok()?;
         let flags = u32_at(message, 8)?;

@@ -80,8 +80,9 @@ impl Tap {
                 .map_err(DeviceError::system(&name, "make it a TAP device"))?;
             files.push(file);
         }
-        if let Some(file) = files.first() {
-            sys::set_persistent(file.as_fd(), options.persistent)
+        // One that somebody made to stay is not ours to make go.
+        if let Some(file) = files.first().filter(|_| options.persistent) {
+            sys::set_persistent(file.as_fd())
                 .map_err(DeviceError::system(&name, "have it stay"))?;
         }
         let index = Links::open(&name)?.named(&name)?.ethernet()?.index;

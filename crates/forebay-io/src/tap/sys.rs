@@ -27,8 +27,8 @@ pub(super) fn attach(fd: BorrowedFd<'_>, name: &str, multi_queue: bool) -> io::R
 }
 
 /// Has the device stay when its last file is closed, or not.
-pub(super) fn set_persistent(fd: BorrowedFd<'_>, persistent: bool) -> io::Result<()> {
-    let persistent = libc::c_ulong::from(persistent);
+pub(super) fn set_persistent(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let persistent: libc::c_ulong = 1;
     // SAFETY: the argument is a number, not an address.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETPERSIST as _, persistent) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
