@@ -6,6 +6,7 @@
 //! sensors.
 
 mod client;
+pub(crate) mod deadline;
 mod server;
 
 use serde::{Deserialize, Serialize};

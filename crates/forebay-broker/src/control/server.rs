@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::deadline::Deadline;
 use super::{Answer, MOST_REQUEST, Request};
 
 /// How long a visitor may take to ask, and to take the answer.
@@ -169,11 +170,9 @@ fn accept(listener: &UnixListener, entrance: &mpsc::Sender<Visit>) {
     }
 }
 
-fn hear(mut stream: &UnixStream, entrance: &mpsc::Sender<Visit>) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn hear(stream: &UnixStream, entrance: &mpsc::Sender<Visit>) -> io::Result<()> {
     let mut line = String::new();
-    BufReader::new(stream).take(MOST_REQUEST).read_line(&mut line)?;
+    BufReader::new(Deadline::of(stream, PATIENCE)).take(MOST_REQUEST).read_line(&mut line)?;
     let answer = match serde_json::from_str::<Request>(&line) {
         Err(error) => Answer::Refused(format!("that is no request: {error}")),
         Ok(request) => {
@@ -187,7 +186,7 @@ fn hear(mut stream: &UnixStream, entrance: &mpsc::Sender<Visit>) -> io::Result<(
     };
     let mut text = serde_json::to_string(&answer)?;
     text.push('\n');
-    stream.write_all(text.as_bytes())
+    Deadline::of(stream, PATIENCE).write_all(text.as_bytes())
 }
 
 #[cfg(test)]

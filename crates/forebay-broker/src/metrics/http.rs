@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crate::control::deadline::Deadline;
 use crate::control::{Answer, Request, Visit};
 
 /// How long a visitor may take.
@@ -48,10 +49,8 @@ pub fn serve(address: SocketAddr, entrance: mpsc::Sender<Visit>) -> Result<Socke
     Ok(bound)
 }
 
-fn answer(mut stream: &TcpStream, entrance: &mpsc::Sender<Visit>) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(stream.take(MOST_HEAD)).lines();
+fn answer(stream: &TcpStream, entrance: &mpsc::Sender<Visit>) -> io::Result<()> {
+    let mut lines = BufReader::new(Deadline::of(stream, PATIENCE).take(MOST_HEAD)).lines();
     let request = lines.next().transpose()?.unwrap_or_default();
     // The rest of the head says nothing that matters here, but has to be read before the
     // connection is closed.
@@ -61,12 +60,12 @@ fn answer(mut stream: &TcpStream, entrance: &mpsc::Sender<Visit>) -> io::Result<
         }
     }
     let (status, kind, page) = page(&request, entrance);
-    write!(
-        stream,
+    let text = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{page}",
         page.len()
-    )
+    );
+    Deadline::of(stream, PATIENCE).write_all(text.as_bytes())
 }
 
 fn page(request: &str, entrance: &mpsc::Sender<Visit>) -> (&'static str, &'static str, String) {
