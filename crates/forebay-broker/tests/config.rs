@@ -170,6 +170,11 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("\n[[input]]", "[broker]\nmetrics = \"here\"\n[[input]]", "`here` is no address and port"),
     ("\n[[input]]", "[balance]\ninterval = \"1\"\n[[input]]", "`1` is no duration"),
+    (
+        "\n[[input]]",
+        "[balance]\ninterval = \"1ms\"\n[[input]]",
+        "run.toml:2:12: `1ms` is too short: expected at least 100ms",
+    ),
     ("\n[[input]]", "filter = \n[[input]]", "run.toml:1:"),
 ];
 
@@ -180,6 +185,20 @@ fn every_fault_names_its_place_and_what_was_expected() {
         assert!(error.contains(expected), "`{new}`\n  gives {error}\n  not   {expected}");
         assert!(error.starts_with("run.toml:"), "{error}");
     }
+}
+
+#[test]
+fn a_sensor_too_light_for_a_bucket_is_refused() {
+    let mut text = LEAST.to_owned();
+    for i in 0..66 {
+        text += &format!(
+            "[[group.sensor]]\nname = \"s{i}\"\nmac = \"02:00:00:00:02:{i:02x}\"\nweight = 1000\n"
+        );
+    }
+    let error = read(&text).unwrap_err().to_string();
+    let expected = "weight 1 of sensor `one` beside 66001 in all is less than a bucket of 65536: \
+                    expected at least 2";
+    assert!(error.starts_with("run.toml:15:1: ") && error.contains(expected), "{error}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use forebay_balance::BUCKETS;
 use forebay_packet::{MacAddress, Rewrite, Strip};
 use toml::Spanned;
 
@@ -121,6 +122,7 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
             ));
         }
     }
+    weights(&sensors, &raw.sensor)?;
     Ok(Group {
         name: raw.name.get_ref().clone(),
         filter: raw.filter.as_ref().map(|filter| filter.get_ref().clone()),
@@ -129,6 +131,23 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
         no_sensor: no_sensor.unwrap_or(NoSensor::Drop),
         sensors,
     })
+}
+
+/// Each sensor must be worth a bucket.
+fn weights(sensors: &[Sensor], raw: &[Spanned<raw::Sensor>]) -> Result<(), Fault> {
+    let all: u64 = sensors.iter().map(|sensor| u64::from(sensor.weight)).sum();
+    let least = all.div_ceil(BUCKETS as u64);
+    let light = sensors.iter().position(|sensor| u64::from(sensor.weight) < least);
+    let Some(light) = light else { return Ok(()) };
+    let place = raw[light].get_ref().weight.as_ref();
+    Err(Fault::new(
+        place.map_or(raw[light].span(), Spanned::span),
+        format!(
+            "weight {} of sensor `{}` beside {all} in all is less than a bucket of {BUCKETS}: \
+             expected at least {least}",
+            sensors[light].weight, sensors[light].name
+        ),
+    ))
 }
 
 fn sensor(

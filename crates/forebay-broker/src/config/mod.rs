@@ -124,10 +124,10 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
         user: text(&raw.broker.user),
         tunnel_depth: depth.unwrap_or(4) as u8,
         vlan_in_key: raw.flow.vlan_in_key.unwrap_or(false),
-        idle_timeout: duration(raw.flow.idle_timeout.as_ref(), 30_000)?,
-        interval: duration(raw.balance.interval.as_ref(), 1_000)?,
+        idle_timeout: duration(raw.flow.idle_timeout.as_ref(), 100, 30_000)?,
+        interval: duration(raw.balance.interval.as_ref(), 100, 1_000)?,
         emergency: raw.balance.emergency.unwrap_or(false),
-        hello_timeout: duration(raw.health.hello_timeout.as_ref(), 1_000)?,
+        hello_timeout: duration(raw.health.hello_timeout.as_ref(), 60, 1_000)?,
         filter: text(&raw.filter),
         rules: text(&raw.rules).map(PathBuf::from),
         rule_list: text(&raw.rule_list),
@@ -146,8 +146,16 @@ fn read<T, E: Display>(
     text.map(|text| reader(text.get_ref()).map_err(|error| fault(text, error))).transpose()
 }
 
-fn duration(text: Option<&raw::Text>, default_millis: u64) -> Result<Duration, Fault> {
-    Ok(read(text, units::duration)?.unwrap_or(Duration::from_millis(default_millis)))
+/// A length of time of at least so many milliseconds, or so many where none is given.
+fn duration(text: Option<&raw::Text>, least: u64, default: u64) -> Result<Duration, Fault> {
+    let judged = |text: &str| -> Result<Duration, String> {
+        let duration = units::duration(text).map_err(|error| error.to_string())?;
+        if duration < Duration::from_millis(least) {
+            return Err(format!("`{text}` is too short: expected at least {least}ms"));
+        }
+        Ok(duration)
+    };
+    Ok(read(text, judged)?.unwrap_or(Duration::from_millis(default)))
 }
 
 /// A number within bounds, if there is one.
