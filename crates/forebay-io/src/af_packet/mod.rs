@@ -10,14 +10,21 @@
 //! [`PacketTx`] sends by a TPACKET_V2 ring: packets are copied into slots, changed as
 //! their outputs want them, and one system call has all of them sent.
 //!
+//! [`FrameSocket`] has neither ring: it is for the few frames of a protocol of one's own
+//! beside the packets. [`StrayCounter`] counts frames for other stations.
+//!
 //! A group of receivers shares the packets of one device: a BPF program says which member
 //! gets a packet.
 
 mod block;
+mod frames;
 mod ring;
 mod rx;
-mod sys;
+mod strays;
+pub(crate) mod sys;
 mod tx;
 
+pub use frames::FrameSocket;
 pub use rx::{PacketRx, RxNotes, RxOptions};
+pub use strays::StrayCounter;
 pub use tx::{PacketTx, TxOptions};

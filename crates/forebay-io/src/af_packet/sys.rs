@@ -115,7 +115,11 @@ pub(super) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()
 
 /// Binds to a device, for packets of all protocols or none.
 pub(super) fn bind(fd: BorrowedFd<'_>, index: u32, receive: bool) -> io::Result<()> {
-    let protocol = if receive { libc::ETH_P_ALL as u16 } else { 0 };
+    bind_for(fd, index, if receive { libc::ETH_P_ALL as u16 } else { 0 })
+}
+
+/// Binds to a device, for packets of one EtherType.
+pub(super) fn bind_for(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: protocol.to_be(),
@@ -150,13 +154,26 @@ pub(super) fn is_bound(fd: BorrowedFd<'_>) -> io::Result<bool> {
 }
 
 /// Has the device receive all frames, as long as the socket lives.
-pub(super) fn join_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
-    let request = libc::packet_mreq {
+pub(crate) fn join_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    join(fd, index, libc::PACKET_MR_PROMISC, None)
+}
+
+/// Has the device receive frames for one more address, as long as the socket lives.
+pub(super) fn join_address(fd: BorrowedFd<'_>, index: u32, address: [u8; 6]) -> io::Result<()> {
+    join(fd, index, libc::PACKET_MR_UNICAST, Some(address))
+}
+
+fn join(fd: BorrowedFd<'_>, index: u32, kind: i32, address: Option<[u8; 6]>) -> io::Result<()> {
+    let mut request = libc::packet_mreq {
         mr_ifindex: index.cast_signed(),
-        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_type: kind as u16,
         mr_alen: 0,
         mr_address: [0; 8],
     };
+    if let Some(address) = address {
+        request.mr_alen = 6;
+        request.mr_address[..6].copy_from_slice(&address);
+    }
     set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
@@ -177,13 +194,28 @@ pub(super) fn set_group_program(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> 
     set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &program.as_raw_fd())
 }
 
+/// An instruction of a socket's filter, in classic BPF: code, jumps, constant.
+pub(super) type Instruction = (u16, u8, u8, u32);
+
 /// Has the socket refuse all packets, without counting them, until [`admit`].
 pub(super) fn refuse(fd: BorrowedFd<'_>) -> io::Result<()> {
     const RETURN: u16 = 6;
-    let mut nothing = [libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 }];
-    let program = libc::sock_fprog { len: 1, filter: nothing.as_mut_ptr() };
+    filter(fd, &[(RETURN, 0, 0, 0)])
+}
+
+/// Has the socket take only what a program accepts.
+pub(super) fn filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let mut code: Vec<libc::sock_filter> =
+        program.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
+    let len = u16::try_from(code.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len, filter: code.as_mut_ptr() };
     // The kernel copies the program.
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Lets as few bytes wait to be received as the system allows.
+pub(super) fn set_least_receive_buffer(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &0)
 }
 
 /// Ends what [`refuse`] began.
@@ -194,6 +226,8 @@ pub(super) fn admit(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// What a receiving socket counted since this was last asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Statistics {
+    /// Packets that its filter accepted, also those that found no room.
+    pub packets: u32,
     /// Packets that found no room.
     pub drops: u32,
     /// Times that the ring was full.
@@ -202,8 +236,8 @@ pub(super) struct Statistics {
 
 /// Asks for it, which sets it to zero.
 pub(super) fn statistics(fd: BorrowedFd<'_>) -> io::Result<Statistics> {
-    let [_packets, drops, freezes] = get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
-    Ok(Statistics { drops, freezes })
+    let [packets, drops, freezes] = get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+    Ok(Statistics { packets, drops, freezes })
 }
 
 /// The error that the socket has, which is forgotten then; 0 for none.

@@ -208,8 +208,11 @@ pub(crate) struct Links {
 impl Links {
     /// Opened on behalf of `device`.
     pub(crate) fn open(device: &str) -> Result<Self, DeviceError> {
-        let netlink = Netlink::open(0).map_err(DeviceError::system(device, "ask about devices"))?;
-        Ok(Self { netlink })
+        Self::new().map_err(DeviceError::system(device, "ask about devices"))
+    }
+
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { netlink: Netlink::open(0)? })
     }
 
     /// The device called `name`.

@@ -10,6 +10,7 @@ mod error;
 mod ethtool;
 mod link;
 mod netlink;
+mod promiscuous;
 mod sys;
 mod watch;
 
@@ -17,4 +18,5 @@ pub use check::{Finding, Need, State, check, driver, receive_queues};
 pub use error::DeviceError;
 pub(crate) use link::Links;
 pub use link::{Link, LinkStats};
+pub use promiscuous::Promiscuous;
 pub use watch::{Change, Watch};

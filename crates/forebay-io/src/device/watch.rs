@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::link::Link;
+use super::error::DeviceError;
+use super::link::{Link, Links};
 use super::netlink::{Netlink, RTM_DELLINK, RTM_NEWLINK, RTMGRP_LINK};
 
 /// What happened to a device.
@@ -20,6 +21,7 @@ pub enum Change {
 /// Tells of changes to the devices of the namespace it was opened in.
 pub struct Watch {
     netlink: Netlink,
+    links: Links,
 }
 
 impl Watch {
@@ -28,7 +30,16 @@ impl Watch {
     /// # Errors
     /// The system's.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { netlink: Netlink::open(RTMGRP_LINK)? })
+        Ok(Self { netlink: Netlink::open(RTMGRP_LINK)?, links: Links::new()? })
+    }
+
+    /// The device called `name`, as it is now. This opens nothing: it works for those who
+    /// have given up what it takes to open the watch.
+    ///
+    /// # Errors
+    /// That there is none, or the system's error.
+    pub fn link(&mut self, name: &str) -> Result<Link, DeviceError> {
+        self.links.named(name)
     }
 
     /// Becomes readable when something changed.
