@@ -1,4 +1,4 @@
-//! What a broker answers: as JSON, and as metrics.
+//! What a broker answers, as JSON.
 
 use forebay_balance::balancer::targets::Standing;
 use forebay_balance::moves::Plane as _;
@@ -8,8 +8,9 @@ use forebay_io::device::{Finding, State};
 use serde_json::{Map, Value, json};
 
 use crate::config::Config;
+use crate::flooding::Flooding;
 use crate::group::LiveGroup;
-use crate::metrics::{Kind, Page};
+use crate::hellos::HelloCounts;
 use crate::report::Report;
 
 /// A finding at a device, for people.
@@ -23,7 +24,13 @@ pub fn finding(finding: &Finding) -> String {
 }
 
 /// How the broker is.
-pub fn status(config: &Config, now: u64, groups: &[LiveGroup], report: &Report) -> Value {
+pub fn status(
+    config: &Config,
+    now: u64,
+    groups: &[LiveGroup],
+    hellos: HelloCounts,
+    report: &Report,
+) -> Value {
     let inputs: Vec<Value> = report
         .inputs
         .iter()
@@ -60,6 +67,7 @@ pub fn status(config: &Config, now: u64, groups: &[LiveGroup], report: &Report) 
                 "sensors": sensors.iter().flatten().count(),
                 "up": up,
                 "moving": group.manager.moves().count(),
+                "moves": moves(group),
             })
         })
         .collect();
@@ -70,6 +78,11 @@ pub fn status(config: &Config, now: u64, groups: &[LiveGroup], report: &Report) 
         "inputs": inputs,
         "outputs": outputs,
         "groups": groups,
+        "hellos": {
+            "heard": hellos.heard,
+            "unknown": hellos.unknown,
+            "malformed": hellos.malformed,
+        },
         "remarks": losses(&report.remarks),
         "failed": report.failed,
         "closes": report.ledger.closes(),
@@ -103,7 +116,10 @@ fn sensors_of(group: &LiveGroup) -> Vec<Value> {
             "target_packets_per_s": status.outlook.target.packets,
             "target_bits_per_s": status.outlook.target.bits,
             "hello_ms_ago": heard,
+            "received": status.health.last_hello().map(|hello| hello.received),
             "dropped": status.health.last_hello().map(|hello| hello.dropped),
+            "frames_for_others": group.flooding(sensor).map(Flooding::frames),
+            "flooded": group.flooding(sensor).is_some_and(Flooding::is_on),
         }));
     }
     all
@@ -147,17 +163,22 @@ pub fn buckets(group: &LiveGroup) -> Value {
         .collect();
     let sensors: Map<String, Value> =
         group.indices().map(|(index, one)| (index.to_string(), one.name.clone().into())).collect();
-    let counts = group.manager.counts();
     json!({
         "group": group.config.name,
         "sensors": sensors,
-        "moves": {
-            "begun": counts.begun,
-            "completed": counts.completed,
-            "cancelled": counts.cancelled,
-        },
+        "moves": moves(group),
         "moving": moving,
         "table": table,
+    })
+}
+
+/// What became of moves.
+fn moves(group: &LiveGroup) -> Value {
+    let counts = group.manager.counts();
+    json!({
+        "begun": counts.begun,
+        "completed": counts.completed,
+        "cancelled": counts.cancelled,
     })
 }
 
@@ -168,99 +189,4 @@ pub fn ledger(report: &Report) -> Value {
 
 fn losses(losses: &Losses) -> Value {
     losses.iter().map(|&(name, packets)| (name.to_owned(), Value::from(packets))).collect()
-}
-
-/// The page of metrics.
-pub fn metrics(groups: &[LiveGroup], report: &Report) -> String {
-    let mut page = Page::default();
-    page.metric("forebay_packets_total", Kind::Counter, "Packets into and out of a stage.");
-    for row in &report.ledger.rows {
-        for (way, packets) in [("in", row.input), ("out", row.output)] {
-            page.sample(
-                "forebay_packets_total",
-                &[("stage", &row.stage), ("way", way)],
-                packets as f64,
-            );
-        }
-    }
-    page.metric("forebay_dropped_packets_total", Kind::Counter, "Packets dropped, by reason.");
-    for row in &report.ledger.rows {
-        for drop in &row.drops {
-            let labels = [("stage", row.stage.as_ref()), ("reason", drop.name)];
-            page.sample("forebay_dropped_packets_total", &labels, drop.packets as f64);
-        }
-    }
-    page.metric("forebay_held_packets", Kind::Gauge, "Packets in a stage or in a ring.");
-    for row in &report.ledger.rows {
-        page.sample("forebay_held_packets", &[("stage", &row.stage)], row.held as f64);
-    }
-    page.metric(
-        "forebay_lost_before_total",
-        Kind::Counter,
-        "Packets lost before they reached an input, as far as the device tells.",
-    );
-    for (name, counters) in &report.inputs {
-        for &(reason, packets) in &counters.before {
-            let labels = [("input", name.as_str()), ("reason", reason)];
-            page.sample("forebay_lost_before_total", &labels, packets as f64);
-        }
-    }
-    page.metric("forebay_port_bytes_total", Kind::Counter, "Bytes received and sent.");
-    for (name, counters) in &report.inputs {
-        let labels = [("port", name.as_str()), ("way", "in")];
-        page.sample("forebay_port_bytes_total", &labels, counters.bytes as f64);
-    }
-    for (name, counters) in &report.outputs {
-        let labels = [("port", name.as_str()), ("way", "out")];
-        page.sample("forebay_port_bytes_total", &labels, counters.bytes as f64);
-    }
-    sensor_metrics(&mut page, groups);
-    page.metric("forebay_failed_ports", Kind::Gauge, "Ports that are of no further use.");
-    page.sample("forebay_failed_ports", &[], report.failed.len() as f64);
-    page.finish()
-}
-
-fn sensor_metrics(page: &mut Page, groups: &[LiveGroup]) {
-    let mut samples: Vec<(&str, String, String, f64)> = Vec::new();
-    for group in groups {
-        let present = group.manager.sensors();
-        for (index, sensor) in group.indices() {
-            let Some(Some(status)) = present.get(usize::from(index)) else { continue };
-            let up = if status.standing == Standing::Up { 1.0 } else { 0.0 };
-            let values = [
-                ("forebay_sensor_up", up),
-                ("forebay_sensor_buckets", f64::from(status.held.buckets)),
-                ("forebay_sensor_packets_per_second", status.outlook.measured.packets),
-                ("forebay_sensor_bits_per_second", status.outlook.measured.bits),
-            ];
-            let of = |(name, value)| (name, group.config.name.clone(), sensor.name.clone(), value);
-            samples.extend(values.map(of));
-        }
-    }
-    let names = [
-        ("forebay_sensor_up", "Whether a sensor takes new flows."),
-        ("forebay_sensor_buckets", "Buckets whose new flows go to a sensor."),
-        ("forebay_sensor_packets_per_second", "A sensor's load in the last interval."),
-        ("forebay_sensor_bits_per_second", "A sensor's load in the last interval."),
-    ];
-    for (name, help) in names {
-        page.metric(name, Kind::Gauge, help);
-        for (_, group, sensor, value) in samples.iter().filter(|sample| sample.0 == name) {
-            page.sample(name, &[("group", group), ("sensor", sensor)], *value);
-        }
-    }
-    let counts: Vec<_> =
-        groups.iter().map(|group| (&group.config.name, group.manager.counts())).collect();
-    page.metric("forebay_moves_total", Kind::Counter, "Moves of buckets, by outcome.");
-    for (group, counts) in &counts {
-        let outcomes = [
-            ("begun", counts.begun),
-            ("completed", counts.completed),
-            ("cancelled", counts.cancelled),
-        ];
-        for (outcome, moves) in outcomes {
-            let labels = [("group", group.as_str()), ("outcome", outcome)];
-            page.sample("forebay_moves_total", &labels, moves as f64);
-        }
-    }
 }

@@ -26,6 +26,8 @@ use crate::config::{Config, ConfigError, Group, Key};
 use crate::control::{Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
 use crate::group::LiveGroup;
 use crate::metrics::{self, ServeError};
+use crate::hellos::Hellos;
+use crate::links::Links;
 use crate::plan::{CodeOptions, Plan, PlanError, decode_options};
 use crate::ports::{PortError, Ports};
 use crate::privileges::{self, PrivilegeError};
@@ -145,6 +147,8 @@ impl Broker {
         plan: Plan,
         options: CodeOptions,
     ) -> Result<Self, BrokerError> {
+    hellos: Hellos,
+    links: Links,
         let clock = Clock::default();
         let hash_key = drawn_key()?;
         let mut groups = Vec::new();
@@ -190,6 +194,8 @@ impl Broker {
     /// # Errors
     /// [`BrokerError`], before the first packet.
     pub fn run(
+            hellos: Hellos::open(&config)?,
+            links: Links::open(&config)?,
         mut self,
         signals: &Signals,
         tell: &mut dyn FnMut(Notice),
@@ -243,11 +249,7 @@ impl Broker {
                     return;
                 }
             }
-            let now = self.clock.now();
-            for group in &mut self.groups {
-                let events: Vec<Event> = group.manager.tick(now);
-                events.iter().for_each(|event| tell(Notice(group.tell(event))));
-            }
+            self.look_round(tell);
             if signals.reload.swap(false, Ordering::Relaxed) {
                 let outcome = self.reload(running);
                 tell(Notice(outcome.unwrap_or_else(|why| format!("not reloaded: {why}"))));
@@ -279,9 +281,25 @@ impl Broker {
             Request::Sensors => Ok(answers::sensors(&self.groups)),
             Request::Ledger => Ok(answers::ledger(&report(running))),
             Request::Status => {
-                Ok(answers::status(&self.config, self.clock.now(), &self.groups, &report(running)))
+                let (now, hellos) = (self.clock.now(), self.hellos.counts());
+                Ok(answers::status(&self.config, now, &self.groups, hellos, &report(running)))
             }
-            Request::Metrics => Ok(answers::metrics(&self.groups, &report(running)).into()),
+            Request::Metrics => {
+                let hellos = self.hellos.counts();
+                Ok(metrics::page(&self.groups, hellos, &report(running)).into())
+            }
+    /// Takes in what has happened to sensors, and has each group follow it.
+    fn look_round(&mut self, tell: &mut dyn FnMut(Notice)) {
+        let now = self.clock.now();
+        let notices = self.hellos.take(&mut self.groups, now);
+        notices.into_iter().for_each(|notice| tell(Notice(notice)));
+        self.links.follow(&mut self.groups);
+        for group in &mut self.groups {
+            let events: Vec<Event> = group.manager.tick(now);
+            events.iter().for_each(|event| tell(Notice(group.tell(event))));
+        }
+    }
+
         };
         visit.answer(match done {
             Ok(value) => Answer::Done(value),
@@ -397,6 +415,7 @@ impl Broker {
 /// The stages that a configuration asks for.
 struct Stages<'a> {
     config: &'a Config,
+        self.links.tell_again();
     hash_key: HashKey,
     plan: &'a Plan,
     groups: &'a [LiveGroup],

@@ -1,5 +1,6 @@
 //! A group of sensors, live: its manager, and who is behind each of its indices.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use forebay_balance::balancer::BalanceSettings;
@@ -9,6 +10,7 @@ use forebay_balance::{AssignmentError, Event, GroupSettings, SensorSettings};
 use forebay_packet::MacAddress;
 
 use crate::config::{Config, Group, NoSensor, Sensor};
+use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
 use crate::worker::Route;
 
@@ -24,6 +26,8 @@ pub struct LiveGroup {
     /// The sensor behind each index, also of those that are gone: their packets may still be
     /// on the way.
     sensors: Vec<Sensor>,
+    /// What sensors get that is for others, by their names.
+    flooding: HashMap<String, Flooding>,
 }
 
 impl LiveGroup {
@@ -41,8 +45,8 @@ impl LiveGroup {
         let settings = group_settings(config);
         let (manager, workers) =
             forebay_balance::Group::new(settings, &sensors, config.workers, now)?;
-        let live = Self { config: group.clone(), manager, sensors: group.sensors.clone() };
-        Ok((live, workers))
+        let (config, sensors) = (group.clone(), group.sensors.clone());
+        Ok((Self { config, manager, sensors, flooding: HashMap::new() }, workers))
     }
 
     /// The way to the sensor behind each index.
@@ -98,6 +102,7 @@ impl LiveGroup {
         self.manager.configure(group_settings(config));
         self.set_sensors(&group.sensors, config)?;
         self.config = group.clone();
+        self.flooding.retain(|name, _| group.sensors.iter().any(|sensor| sensor.name == *name));
         Ok(())
     }
 
@@ -115,21 +120,53 @@ impl LiveGroup {
         Ok(())
     }
 
-    /// A sensor has said hello; says whether it is one of this group.
-    pub fn hello(&mut self, hello: &Hello, now: u64) -> bool {
-        let speaks = |sensor: &Sensor| {
-            sensor.hello
-                && (sensor.rewrite.destination == Some(hello.from)
-                    || sensor.rewrite.destination.is_none() && sensor.name == hello.name)
-        };
-        let found: Vec<u16> =
-            self.indices().filter(|(_, sensor)| speaks(sensor)).map(|(index, _)| index).collect();
-        for &index in &found {
-            let interval = u64::try_from(hello.interval.as_nanos()).unwrap_or(u64::MAX);
-            let (received, dropped) = (hello.received, hello.dropped);
-            self.manager.hello(index, now, health::Hello { interval, received, dropped });
+    /// The sensors that a hello which came in at an output speaks for. One that is told
+    /// from others by its address has to have that; any other has to give its name, unless
+    /// it is the only one there. Whatever names are given have to be right.
+    #[must_use]
+    pub fn speakers(&self, output: usize, hello: &Hello) -> Vec<u16> {
+        if !hello.group.is_empty() && hello.group != self.config.name {
+            return Vec::new();
         }
-        !found.is_empty()
+        let there: Vec<(u16, &Sensor)> =
+            self.indices().filter(|(_, sensor)| sensor.output == output).collect();
+        let is_meant = |sensor: &Sensor| {
+            let is_named = sensor.name == hello.name;
+            let is_known = match sensor.rewrite.destination {
+                Some(address) => address == hello.from,
+                None => is_named || there.len() == 1,
+            };
+            sensor.hello && is_known && (is_named || hello.name.is_empty())
+        };
+        there.iter().filter(|(_, sensor)| is_meant(sensor)).map(|&(index, _)| index).collect()
+    }
+
+    /// A sensor has said hello. Says whether a flood has begun or ended there.
+    pub fn hello(&mut self, index: u16, hello: &Hello, now: u64) -> Option<Turn> {
+        let interval = u64::try_from(hello.interval.as_nanos()).unwrap_or(u64::MAX);
+        let (received, dropped) = (hello.received, hello.dropped);
+        self.manager.hello(index, now, health::Hello { interval, received, dropped });
+        let sensor = self.sensors.get(usize::from(index))?;
+        // Without an address of its own, everything that a sensor gets is for others.
+        sensor.rewrite.destination?;
+        let name = sensor.name.clone();
+        self.flooding.entry(name).or_default().note(now, hello.strays)
+    }
+
+    /// What a sensor gets that is for others, if it says.
+    #[must_use]
+    pub fn flooding(&self, sensor: &Sensor) -> Option<&Flooding> {
+        self.flooding.get(&sensor.name)
+    }
+
+    /// Passes on which outputs' links work, for sensors that have an output to themselves.
+    pub fn follow_links(&mut self, works: impl Fn(usize) -> bool) {
+        let places: Vec<(u16, usize)> =
+            self.indices().map(|(index, sensor)| (index, sensor.output)).collect();
+        for &(index, output) in &places {
+            let is_alone = places.iter().filter(|(_, other)| *other == output).count() == 1;
+            self.manager.link(index, !is_alone || works(output));
+        }
     }
 
     /// What has happened, for people.

@@ -7,18 +7,22 @@
 //!
 //! | bytes | |
 //! |---|---|
-//! | 0–5 | destination: the broker's address, or all |
+//! | 0–5 | destination: all stations, or an address that the broker's device takes |
 //! | 6–11 | source: the sensor's address |
 //! | 12–13 | 0x88b5, for local experiments (IEEE 802, clause 9.2.3) |
 //! | 14–17 | `FBHL` |
 //! | 18 | version, 1 |
 //! | 19 | length of the name |
-//! | 20–23 | milliseconds to the next hello |
-//! | 24–31 | packets the sensor's interface received |
-//! | 32–39 | packets it dropped |
-//! | 40– | the sensor's name, then zeros to at least 60 bytes |
+//! | 20 | length of the group's name |
+//! | 21–23 | 0 |
+//! | 24–27 | milliseconds to the next hello |
+//! | 28–35 | packets the sensor's interface received |
+//! | 36–43 | packets it dropped |
+//! | 44–51 | frames it received that were for other stations |
+//! | 52– | the sensor's name, then its group's, then zeros to at least 60 bytes |
 //!
-//! Numbers are big-endian.
+//! Numbers are big-endian. Nothing in the frame proves who sent it: the network between
+//! broker and sensors is trusted to carry hellos of sensors only.
 
 use std::time::Duration;
 
@@ -29,10 +33,13 @@ pub const ETHER_TYPE: u16 = 0x88b5;
 
 const MAGIC: [u8; 4] = *b"FBHL";
 const VERSION: u8 = 1;
-const NAME: usize = 40;
+const NAMES: usize = 52;
 
-/// The longest name of a sensor, in bytes.
+/// The longest name of a sensor or group, in bytes.
 pub const MAX_NAME: usize = 32;
+
+/// The longest hello.
+pub const MAX_FRAME: usize = NAMES + 2 * MAX_NAME;
 
 /// The shortest frame of Ethernet, without frame check sequence.
 const MIN_FRAME: usize = 60;
@@ -44,34 +51,36 @@ pub struct Hello {
     pub from: MacAddress,
     /// Its name; empty where only the address is to count.
     pub name: String,
+    /// The group it speaks as a member of; empty for all that it is in.
+    pub group: String,
     /// How long until its next hello.
     pub interval: Duration,
     /// Packets that its interface received.
     pub received: u64,
     /// Packets that it dropped.
     pub dropped: u64,
+    /// Frames for other stations that its interface received, besides.
+    pub strays: u64,
 }
 
 impl Hello {
-    /// The frame, for a station or for all. A name is cut to [`MAX_NAME`] bytes.
+    /// The frame, for a station or for all. Names are cut to [`MAX_NAME`] bytes.
     #[must_use]
     pub fn frame(&self, to: MacAddress) -> Vec<u8> {
-        let mut end = self.name.len().min(MAX_NAME);
-        while !self.name.is_char_boundary(end) {
-            end -= 1;
-        }
-        let name = &self.name.as_bytes()[..end];
+        let (name, group) = (cut(&self.name), cut(&self.group));
         let interval = u32::try_from(self.interval.as_millis()).unwrap_or(u32::MAX);
-        let mut frame = Vec::with_capacity(MIN_FRAME + MAX_NAME);
+        let mut frame = Vec::with_capacity(MAX_FRAME);
         frame.extend_from_slice(&to.0);
         frame.extend_from_slice(&self.from.0);
         frame.extend_from_slice(&ETHER_TYPE.to_be_bytes());
         frame.extend_from_slice(&MAGIC);
-        frame.extend_from_slice(&[VERSION, name.len() as u8]);
+        frame.extend_from_slice(&[VERSION, name.len() as u8, group.len() as u8, 0, 0, 0]);
         frame.extend_from_slice(&interval.to_be_bytes());
-        frame.extend_from_slice(&self.received.to_be_bytes());
-        frame.extend_from_slice(&self.dropped.to_be_bytes());
+        for count in [self.received, self.dropped, self.strays] {
+            frame.extend_from_slice(&count.to_be_bytes());
+        }
         frame.extend_from_slice(name);
+        frame.extend_from_slice(group);
         frame.resize(frame.len().max(MIN_FRAME), 0);
         frame
     }
@@ -79,57 +88,73 @@ impl Hello {
     /// What a frame says, if it is a hello of this version.
     #[must_use]
     pub fn of_frame(frame: &[u8]) -> Option<Self> {
-        let head: &[u8; NAME] = frame.first_chunk()?;
-        let [_, _, _, _, _, _, from @ ..] = head;
-        let (from, rest) = from.split_first_chunk::<6>()?;
+        let head: &[u8; NAMES] = frame.first_chunk()?;
+        let (from, rest) = head[6..].split_first_chunk::<6>()?;
         if rest[..2] != ETHER_TYPE.to_be_bytes() || rest[2..6] != MAGIC || rest[6] != VERSION {
             return None;
         }
-        let name = frame.get(NAME..NAME + usize::from(rest[7]))?;
-        if name.len() > MAX_NAME {
+        let (name_len, group_len) = (usize::from(rest[7]), usize::from(rest[8]));
+        if name_len > MAX_NAME || group_len > MAX_NAME {
             return None;
         }
-        let number = |at: usize| Some(u64::from_be_bytes(rest[at..at + 8].try_into().ok()?));
-        let millis = u32::from_be_bytes(rest[8..12].try_into().ok()?);
+        let names = frame.get(NAMES..NAMES + name_len + group_len)?;
+        let (name, group) = names.split_at(name_len);
+        let text = |bytes| std::str::from_utf8(bytes).ok().map(str::to_owned);
+        let count = |at: usize| Some(u64::from_be_bytes(head[at..at + 8].try_into().ok()?));
+        let millis = u32::from_be_bytes(head[24..28].try_into().ok()?);
         Some(Self {
             from: MacAddress(*from),
-            name: std::str::from_utf8(name).ok()?.to_owned(),
+            name: text(name)?,
+            group: text(group)?,
             interval: Duration::from_millis(u64::from(millis)),
-            received: number(12)?,
-            dropped: number(20)?,
+            received: count(28)?,
+            dropped: count(36)?,
+            strays: count(44)?,
         })
     }
+}
+
+/// The beginning of a name, as far as it fits.
+fn cut(name: &str) -> &[u8] {
+    let mut end = name.len().min(MAX_NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name.as_bytes()[..end]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hello(name: &str) -> Hello {
+    fn hello(name: &str, group: &str) -> Hello {
         Hello {
             from: MacAddress([2, 0, 0, 0, 1, 1]),
             name: name.to_owned(),
+            group: group.to_owned(),
             interval: Duration::from_millis(200),
             received: 0x0102_0304_0506_0708,
             dropped: 9,
+            strays: 10,
         }
     }
 
     #[test]
     fn a_frame_says_what_was_put_in() {
-        for name in ["", "ids-1", &"x".repeat(MAX_NAME)] {
-            let frame = hello(name).frame(MacAddress([0xff; 6]));
-            assert!(frame.len() >= MIN_FRAME);
-            assert_eq!(Hello::of_frame(&frame), Some(hello(name)));
+        let long = "x".repeat(MAX_NAME);
+        for (name, group) in [("", ""), ("ids-1", ""), ("ids-1", "ids"), (&long, &long)] {
+            let frame = hello(name, group).frame(MacAddress([0xff; 6]));
+            assert!((MIN_FRAME..=MAX_FRAME).contains(&frame.len()));
+            assert_eq!(Hello::of_frame(&frame), Some(hello(name, group)));
         }
-        let cut = hello(&"ä".repeat(MAX_NAME)).frame(MacAddress([0xff; 6]));
-        assert_eq!(Hello::of_frame(&cut), Some(hello(&"ä".repeat(MAX_NAME / 2))));
+        let cut = hello(&"ä".repeat(MAX_NAME), "ids").frame(MacAddress([0xff; 6]));
+        assert_eq!(Hello::of_frame(&cut), Some(hello(&"ä".repeat(MAX_NAME / 2), "ids")));
     }
 
     #[test]
     fn other_frames_say_nothing() {
-        let frame = hello("ids-1").frame(MacAddress([0xff; 6]));
-        for len in 0..NAME + 5 {
+        let frame = hello("ids-1", "ids").frame(MacAddress([0xff; 6]));
+        for len in 0..NAMES + 8 {
             assert_eq!(Hello::of_frame(&frame[..len]), None, "{len} bytes");
         }
         for at in [12, 14, 18] {
@@ -137,11 +162,13 @@ mod tests {
             other[at] ^= 1;
             assert_eq!(Hello::of_frame(&other), None, "byte {at}");
         }
-        let mut endless = frame.clone();
-        endless[19] = 255;
-        assert_eq!(Hello::of_frame(&endless), None);
+        for at in [19, 20] {
+            let mut endless = frame.clone();
+            endless[at] = 255;
+            assert_eq!(Hello::of_frame(&endless), None, "byte {at}");
+        }
         let mut no_text = frame;
-        no_text[NAME] = 0xff;
+        no_text[NAMES] = 0xff;
         assert_eq!(Hello::of_frame(&no_text), None);
     }
 }

@@ -219,6 +219,18 @@ fn names_and_places_are_used_once() {
 }
 
 #[test]
+fn hellos_are_expected_only_where_they_can_come_from() {
+    let device = "type = \"af_packet\"\ninterface = \"eth2\"";
+    let greeting = LEAST.replace("name = \"one\"", "name = \"one\"\nhello = true");
+    assert!(read(&greeting).unwrap().groups[0].sensors[0].hello);
+    for other in ["type = \"pcap\"\nfile = \"out.pcap\"", "type = \"tap\"\ninterface = \"t\""] {
+        assert!(greeting.contains(device) && read(&LEAST.replace(device, other)).is_ok());
+        let error = read(&greeting.replace(device, other)).unwrap_err().to_string();
+        assert!(error.starts_with("run.toml:15:1: sensor `one` with `hello = true`"), "{error}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let error = Config::read(&folder.path().join("none.toml")).unwrap_err().to_string();

@@ -53,6 +53,8 @@ pub enum Verb {
     Run(RunArgs),
     /// Ask a running broker how it is, or tell it what to do
     Ctl(CtlArgs),
+    /// Run beside a sensor: tell the broker that it is there, and what it drops
+    SensorHello(SensorHelloArgs),
     /// Write the manual pages
     #[command(hide = true)]
     Man(ManArgs),
@@ -579,6 +581,41 @@ pub enum SensorAction {
     Auto,
 }
 
+/// `forebay sensor-hello`.
+#[derive(Debug, Args)]
+pub struct SensorHelloArgs {
+    /// The sensor's network device
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: String,
+    /// Between two hellos, like 200ms; a number alone is seconds
+    #[arg(long, value_name = "S", default_value = "200ms", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// The sensor's name in the broker's configuration; its address is enough where it has one
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = parse_name)]
+    pub name: String,
+    /// The group it is in, where not all that have a sensor of that name are meant
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = parse_name)]
+    pub group: String,
+    /// The station that hellos are for; all stations if not given
+    #[arg(long, value_name = "MAC")]
+    pub to: Option<MacAddress>,
+    /// The sensor's address, `mac` in the broker's configuration; the device's if not given
+    #[arg(long, value_name = "MAC")]
+    pub from: Option<MacAddress>,
+    /// Add the packets that the sensor's program says it drops: the last number in this file
+    #[arg(long, value_name = "FILE")]
+    pub drops: Option<PathBuf>,
+    /// Take the last number of the last line of that file that has this text in it
+    #[arg(long, value_name = "TEXT", requires = "drops")]
+    pub drops_key: Option<String>,
+    /// Say hello only as long as this process lives, and end with it
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Option<i32>,
+    /// The sensor's program, to be started and to end with
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
 /// `forebay man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
@@ -596,6 +633,22 @@ pub struct CompletionArgs {
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
     forebay_broker::config::units::duration(text).map_err(|error| error.to_string())
+}
+
+/// A time between two repetitions; a number without a unit is seconds.
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let is_plain = text.parse::<f64>().is_ok();
+    let interval = parse_duration(&if is_plain { format!("{text}s") } else { text.to_owned() })?;
+    if (Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&interval) {
+        return Ok(interval);
+    }
+    Err("expected 10ms to 1h".to_owned())
+}
+
+/// A name that fits into a hello.
+fn parse_name(text: &str) -> Result<String, String> {
+    let most = forebay_broker::hello::MAX_NAME;
+    if text.len() <= most { Ok(text.to_owned()) } else { Err(format!("expected {most} bytes")) }
 }
 
 fn parse_hash_key(text: &str) -> Result<forebay_packet::HashKey, String> {
@@ -621,6 +674,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_interval_is_in_seconds_unless_it_says_otherwise() {
+        for (text, millis) in [("200ms", 200), ("0.5", 500), ("2", 2_000), ("1m", 60_000)] {
+            assert_eq!(parse_interval(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for bad in ["", "0", "9ms", "2h", "-1", "NaN", "inf", "1e999", "soon"] {
+            assert!(parse_interval(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

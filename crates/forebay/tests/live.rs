@@ -1,50 +1,19 @@
 //! The broker live, in a network of its own: probes in, sensors out, every packet counted.
 
 mod support {
+    pub mod broker;
     pub mod command;
     pub mod namespace;
 }
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use support::broker::{Started, ask, broker, number, row};
 use support::command::{command, run};
 use support::namespace::{in_namespace, ip, receivers, veth, wait_for};
 use tempfile::TempDir;
-
-/// A process that is ended with the test.
-struct Started(Option<Child>);
-
-impl Started {
-    fn start(mut command: Command) -> Self {
-        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
-    }
-
-    fn signal(&self, signal: i32) {
-        let id = self.0.as_ref().unwrap().id();
-        // SAFETY: a signal to a child that was not waited for yet.
-        assert_eq!(unsafe { libc::kill(id.cast_signed(), signal) }, 0);
-    }
-
-    /// What it said in the end, as JSON. It must have ended well.
-    fn ended(mut self) -> Value {
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {said}", output.status);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
 
 /// A generator's link `g`, and links `x0` … to sensors; the broker's ends are `b` and `y0` ….
 struct Network {
@@ -67,7 +36,8 @@ impl Network {
     fn configure(&self, input: &str, output: &str, more: &str) -> PathBuf {
         let mut text = format!(
             "{more}\n[broker]\ncontrol = \"{}\"\n[flow]\nidle_timeout = \"1s\"\n\
-             [[input]]\nname = \"tap\"\ntype = \"{input}\"\ninterface = \"b\"\n",
+             [[input]]\nname = \"tap\"\ntype = \"{input}\"\ninterface = \"b\"\n\
+             ring = \"64MiB\"\n",
             self.path("control").display()
         );
         for i in 0..self.sensors {
@@ -87,17 +57,12 @@ impl Network {
     }
 
     fn broker(&self, config: &Path) -> Started {
-        let broker = Started::start(command(["run", "--json", "-c", config.to_str().unwrap()]));
-        wait_for("the broker", || self.ask(&["status"]).is_some());
-        broker
+        broker(config, &self.path("control"))
     }
 
     /// What the broker answers, if it does.
     fn ask(&self, words: &[&str]) -> Option<Value> {
-        let socket = self.path("control");
-        let asked = ["ctl", "--json", "-s", socket.to_str().unwrap()];
-        let ran = run(asked.iter().chain(words));
-        (ran.status == 0).then(|| serde_json::from_slice(&ran.stdout).unwrap_or(Value::Null))
+        ask(&self.path("control"), words)
     }
 
     /// A sink that hears all sensors.
@@ -119,16 +84,6 @@ impl Network {
         assert_eq!(ran.status, 0, "{}", ran.stderr);
         serde_json::from_slice(&ran.stdout).unwrap()
     }
-}
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("no number `{key}` in {value}"))
-}
-
-/// Row `stage` of what a broker said.
-fn row<'a>(said: &'a Value, stage: &str) -> &'a Value {
-    let rows = said["ledger"].as_array().unwrap();
-    rows.iter().find(|row| row["stage"] == stage).unwrap_or_else(|| panic!("no {stage}: {said}"))
 }
 
 /// Nothing was lost, doubled, late or torn, from the generator to the sensors.
@@ -235,10 +190,10 @@ fn a_device_that_is_deleted_under_load_ends_the_broker_and_its_ledger_closes() {
         });
         ip("link delete dev b");
         let mut broker = broker;
-        let output = broker.0.take().unwrap().wait_with_output().unwrap();
+        let (status, stdout) = broker.output();
         drop(load);
-        assert_eq!(output.status.code(), Some(1));
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(status, Some(1));
+        let said: Value = serde_json::from_slice(&stdout).unwrap();
         assert_eq!(said["closes"], true, "{said}");
         let error = said["errors"][0].as_str().unwrap();
         assert!(error.contains("input tap: ") && error.contains("b"), "{error}");

@@ -7,7 +7,7 @@ use forebay_packet::{MacAddress, Rewrite, Strip};
 use toml::Spanned;
 
 use super::error::Fault;
-use super::ports::Port;
+use super::ports::{Port, PortKind};
 use super::raw::Quantity;
 use super::{bounded, choice, names, raw, read, units};
 
@@ -183,6 +183,15 @@ fn sensor(
         // A switch must not learn the stations of the link as its own.
         None => destination.map(|_| own_address(group.name.get_ref())),
     };
+    let hello = raw.hello.unwrap_or(false);
+    if hello && matches!(outputs[output].kind, PortKind::Pcap { .. } | PortKind::Tap { .. }) {
+        let (name, output) = (raw.name.get_ref(), &outputs[output].name);
+        let what = format!(
+            "sensor `{name}` with `hello = true` at output `{output}`, where no hello can come \
+             from: expected an output of type af_packet or af_xdp"
+        );
+        return Err(Fault::new(sensor.span(), what));
+    }
     let slice = bounded(group.slice.as_ref(), SLICES, "bytes")?.map(|slice| slice as u32);
     let push_vlan = bounded(raw.vlan.as_ref(), VLANS, "is the VLAN identifier")?;
     let push_vlan = push_vlan.map(|id| id as u16);
@@ -194,7 +203,7 @@ fn sensor(
         weight: bounded(raw.weight.as_ref(), 1..=MAX_WEIGHT, "as weight")?.unwrap_or(1) as u32,
         limit_pps: quantity(raw.limit_pps.as_ref())?,
         limit_bps: quantity(raw.limit_bps.as_ref())?,
-        hello: raw.hello.unwrap_or(false),
+        hello,
     })
 }
 

@@ -153,6 +153,12 @@ impl Ports {
                 let place = (interface.as_str(), index);
                 let opened = xdp::receive(port, place, *queues, workers, hash_key)?;
                 self.programs.push(opened.link);
+                if let Some(link) = link.as_ref().filter(|_| *promiscuous) {
+                    let side = "input";
+                    let refused =
+                        |source| PortError::Device { side, name: port.name.clone(), source };
+                    self.promiscuous.push(Promiscuous::join(link).map_err(refused)?);
+                }
                 for (worker, receivers) in self.workers.iter_mut().zip(opened.by_worker) {
                     for (queue, receiver) in receivers.into_iter().enumerate() {
                         let name = match queues {

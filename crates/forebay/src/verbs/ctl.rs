@@ -110,11 +110,14 @@ fn sensors(answer: &Value) -> String {
         Column::right("target"),
         Column::right("rate"),
         Column::right("hello"),
+        Column::right("drops"),
+        Column::right("for others"),
     ]);
     for group in items(answer) {
         for sensor in items(&group["sensors"]) {
             let rate = |key: &str| sensor[key].as_f64().unwrap_or(0.0);
             let hello = sensor["hello_ms_ago"].as_u64();
+            let count = |key: &str| sensor[key].as_u64().map_or("-".to_owned(), human::count);
             table.row([
                 text(&group["group"]),
                 text(&sensor["name"]),
@@ -124,6 +127,8 @@ fn sensors(answer: &Value) -> String {
                 human::packet_rate(rate("target_packets_per_s")),
                 human::bit_rate(rate("bits_per_s")),
                 hello.map_or("-".to_owned(), |ms| format!("{ms} ms ago")),
+                count("dropped"),
+                count("frames_for_others"),
             ]);
         }
     }

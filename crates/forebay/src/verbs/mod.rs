@@ -9,6 +9,7 @@ mod gen_traffic;
 mod manual;
 mod rules;
 mod run;
+mod sensor_hello;
 mod sink;
 mod split;
 
@@ -30,6 +31,7 @@ pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Verb::Sink(args) => sink::run(cli, args),
         Verb::Run(args) => run::run(cli, args),
         Verb::Ctl(args) => ctl::run(cli, args),
+        Verb::SensorHello(args) => sensor_hello::run(cli, args),
         Verb::Man(args) => manual::write_pages(&args.out),
         Verb::Completions(args) => manual::print_completions(args.shell),
     }

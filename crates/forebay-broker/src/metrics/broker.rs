@@ -1,0 +1,154 @@
+//! What the page of metrics shows of a broker.
+
+use forebay_balance::SensorStatus;
+use forebay_balance::balancer::targets::Standing;
+
+use super::{Kind, Page};
+use crate::config::Sensor;
+use crate::group::LiveGroup;
+use crate::hellos::HelloCounts;
+use crate::report::Report;
+
+/// The page of metrics.
+pub fn page(groups: &[LiveGroup], hellos: HelloCounts, report: &Report) -> String {
+    let mut page = Page::default();
+    page.metric("forebay_packets_total", Kind::Counter, "Packets into and out of a stage.");
+    for row in &report.ledger.rows {
+        for (way, packets) in [("in", row.input), ("out", row.output)] {
+            page.sample(
+                "forebay_packets_total",
+                &[("stage", &row.stage), ("way", way)],
+                packets as f64,
+            );
+        }
+    }
+    page.metric("forebay_dropped_packets_total", Kind::Counter, "Packets dropped, by reason.");
+    for row in &report.ledger.rows {
+        for drop in &row.drops {
+            let labels = [("stage", row.stage.as_ref()), ("reason", drop.name)];
+            page.sample("forebay_dropped_packets_total", &labels, drop.packets as f64);
+        }
+    }
+    page.metric("forebay_held_packets", Kind::Gauge, "Packets in a stage or in a ring.");
+    for row in &report.ledger.rows {
+        page.sample("forebay_held_packets", &[("stage", &row.stage)], row.held as f64);
+    }
+    page.metric(
+        "forebay_lost_before_total",
+        Kind::Counter,
+        "Packets lost before they reached an input, as far as the device tells.",
+    );
+    for (name, counters) in &report.inputs {
+        for &(reason, packets) in &counters.before {
+            let labels = [("input", name.as_str()), ("reason", reason)];
+            page.sample("forebay_lost_before_total", &labels, packets as f64);
+        }
+    }
+    page.metric("forebay_port_bytes_total", Kind::Counter, "Bytes received and sent.");
+    for (name, counters) in &report.inputs {
+        let labels = [("port", name.as_str()), ("way", "in")];
+        page.sample("forebay_port_bytes_total", &labels, counters.bytes as f64);
+    }
+    for (name, counters) in &report.outputs {
+        let labels = [("port", name.as_str()), ("way", "out")];
+        page.sample("forebay_port_bytes_total", &labels, counters.bytes as f64);
+    }
+    sensors(&mut page, groups);
+    rejected(&mut page, hellos);
+    moves(&mut page, groups);
+    page.metric("forebay_failed_ports", Kind::Gauge, "Ports that are of no further use.");
+    page.sample("forebay_failed_ports", &[], report.failed.len() as f64);
+    page.finish()
+}
+
+/// A number of a sensor; nothing where it is not known.
+struct SensorMetric {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    value: fn(&LiveGroup, &Sensor, &SensorStatus) -> Option<f64>,
+}
+
+const SENSOR_METRICS: [SensorMetric; 7] = [
+    SensorMetric {
+        name: "forebay_sensor_up",
+        kind: Kind::Gauge,
+        help: "Whether a sensor takes new flows.",
+        value: |_, _, status| Some(if status.standing == Standing::Up { 1.0 } else { 0.0 }),
+    },
+    SensorMetric {
+        name: "forebay_sensor_buckets",
+        kind: Kind::Gauge,
+        help: "Buckets whose new flows go to a sensor.",
+        value: |_, _, status| Some(f64::from(status.held.buckets)),
+    },
+    SensorMetric {
+        name: "forebay_sensor_packets_per_second",
+        kind: Kind::Gauge,
+        help: "A sensor's load in the last interval.",
+        value: |_, _, status| Some(status.outlook.measured.packets),
+    },
+    SensorMetric {
+        name: "forebay_sensor_bits_per_second",
+        kind: Kind::Gauge,
+        help: "A sensor's load in the last interval.",
+        value: |_, _, status| Some(status.outlook.measured.bits),
+    },
+    SensorMetric {
+        name: "forebay_sensor_received_packets_total",
+        kind: Kind::Counter,
+        help: "Packets that a sensor's interface received, by its hellos.",
+        value: |_, _, status| status.health.last_hello().map(|hello| hello.received as f64),
+    },
+    SensorMetric {
+        name: "forebay_sensor_dropped_packets_total",
+        kind: Kind::Counter,
+        help: "Packets that a sensor dropped, by its hellos.",
+        value: |_, _, status| status.health.last_hello().map(|hello| hello.dropped as f64),
+    },
+    SensorMetric {
+        name: "forebay_sensor_frames_for_others_total",
+        kind: Kind::Counter,
+        help: "Frames for other stations that reached a sensor, by its hellos.",
+        value: |group, sensor, _| group.flooding(sensor).map(|one| one.frames() as f64),
+    },
+];
+
+fn sensors(page: &mut Page, groups: &[LiveGroup]) {
+    let statuses: Vec<_> = groups.iter().map(|group| group.manager.sensors()).collect();
+    for metric in &SENSOR_METRICS {
+        page.metric(metric.name, metric.kind, metric.help);
+        for (group, present) in groups.iter().zip(&statuses) {
+            for (index, sensor) in group.indices() {
+                let Some(Some(status)) = present.get(usize::from(index)) else { continue };
+                let Some(value) = (metric.value)(group, sensor, status) else { continue };
+                let labels = [("group", group.config.name.as_str()), ("sensor", &sensor.name)];
+                page.sample(metric.name, &labels, value);
+            }
+        }
+    }
+}
+
+fn rejected(page: &mut Page, hellos: HelloCounts) {
+    let name = "forebay_rejected_hellos_total";
+    page.metric(name, Kind::Counter, "Frames like hellos that count for no sensor.");
+    for (reason, frames) in [("unknown", hellos.unknown), ("malformed", hellos.malformed)] {
+        page.sample(name, &[("reason", reason)], frames as f64);
+    }
+}
+
+fn moves(page: &mut Page, groups: &[LiveGroup]) {
+    page.metric("forebay_moves_total", Kind::Counter, "Moves of buckets, by outcome.");
+    for group in groups {
+        let counts = group.manager.counts();
+        let outcomes = [
+            ("begun", counts.begun),
+            ("completed", counts.completed),
+            ("cancelled", counts.cancelled),
+        ];
+        for (outcome, moves) in outcomes {
+            let labels = [("group", group.config.name.as_str()), ("outcome", outcome)];
+            page.sample("forebay_moves_total", &labels, moves as f64);
+        }
+    }
+}

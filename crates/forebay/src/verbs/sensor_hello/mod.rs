@@ -1,0 +1,169 @@
+//! `forebay sensor-hello`: says that a sensor is there, as long as it is.
+
+mod drops;
+mod tool;
+
+use std::io::{self, Write as _};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use forebay_broker::hello::{ETHER_TYPE, Hello};
+use forebay_io::af_packet::{FrameSocket, StrayCounter};
+use forebay_io::device::{Link, LinkStats};
+use forebay_packet::MacAddress;
+use forebay_pipeline::{DropCount, Ledger, LedgerRow};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::json;
+
+use crate::cli::{Cli, SensorHelloArgs};
+use crate::failure::Failure;
+use crate::input::print_json;
+use crate::signals;
+use drops::Drops;
+use tool::Tool;
+
+/// All stations.
+const EVERYONE: MacAddress = MacAddress([0xff; 6]);
+
+pub fn run(cli: &Cli, args: &SensorHelloArgs) -> Result<(), Failure> {
+    let mut speaker = Speaker::open(args)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    signals::watch(&stop)?;
+    let tool = Tool::of(args)?;
+    let mut due = Instant::now();
+    let ended = loop {
+        if stop.load(Ordering::Relaxed) {
+            break tool.end();
+        }
+        if tool.has_ended() {
+            break tool.outcome();
+        }
+        let now = Instant::now();
+        if now >= due {
+            speaker.speak(cli)?;
+            due += args.interval;
+            if due < now {
+                // After a pause there is nothing to be made up for.
+                due = now + args.interval;
+            }
+        }
+        wait(due.saturating_duration_since(Instant::now()), tool.descriptor())?;
+    };
+    let shown = if cli.json { print_json(&speaker.account()) } else { Ok(()) };
+    ended.and(shown)
+}
+
+/// Sleeps for some time, or until the program ends or a signal comes.
+fn wait(time: Duration, tool: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
+    let time = Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    };
+    let mut polled: Vec<PollFd<'_>> =
+        tool.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).into_iter().collect();
+    match poll(&mut polled, Some(&time)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(Failure::Live(format!("cannot wait: {error}"))),
+    }
+}
+
+/// Who says hello.
+struct Speaker<'a> {
+    args: &'a SensorHelloArgs,
+    from: MacAddress,
+    socket: FrameSocket,
+    strays: StrayCounter,
+    drops: Option<Drops<'a>>,
+    /// The device's counters at the start.
+    at_start: LinkStats,
+    last: Option<Hello>,
+    sent: u64,
+    failed: u64,
+}
+
+impl<'a> Speaker<'a> {
+    fn open(args: &'a SensorHelloArgs) -> Result<Self, Failure> {
+        let device = args.interface.as_str();
+        let link = Link::named(device).map_err(forebay_io::Error::from)?;
+        let from = args.from.or(link.address).filter(|address| !address.is_group());
+        let from = from.ok_or_else(|| {
+            Failure::Usage(format!("{device} has no address of its own: expected --from"))
+        })?;
+        let drops = args.drops.as_ref().map(|file| Drops::new(file, args.drops_key.as_deref()));
+        Ok(Self {
+            args,
+            from,
+            socket: FrameSocket::open(device, ETHER_TYPE)?,
+            strays: StrayCounter::open(device, from, ETHER_TYPE)?,
+            drops,
+            at_start: link.stats,
+            last: None,
+            sent: 0,
+            failed: 0,
+        })
+    }
+
+    /// Says hello once.
+    fn speak(&mut self, cli: &Cli) -> Result<(), Failure> {
+        // A device that is gone does not come back under this number.
+        let link = Link::named(&self.args.interface).map_err(forebay_io::Error::from)?;
+        let since = |counter: fn(&LinkStats) -> u64| {
+            counter(&link.stats).saturating_sub(counter(&self.at_start))
+        };
+        let by_device = since(|stats| stats.rx_dropped) + since(|stats| stats.rx_missed);
+        let by_program = self.drops.as_mut().map_or(0, Drops::count);
+        let hello = Hello {
+            from: self.from,
+            name: self.args.name.clone(),
+            group: self.args.group.clone(),
+            interval: self.args.interval,
+            received: since(|stats| stats.rx_packets),
+            dropped: by_device + by_program,
+            strays: self.strays.frames()?,
+        };
+        match self.socket.send(&hello.frame(self.args.to.unwrap_or(EVERYONE))) {
+            Ok(()) => self.sent += 1,
+            Err(error) => {
+                if self.failed == 0 && !cli.quiet {
+                    // Nobody is there to be told of a standard error that takes nothing.
+                    let _ = writeln!(io::stderr(), "{error}; trying again");
+                }
+                self.failed += 1;
+            }
+        }
+        self.last = Some(hello);
+        Ok(())
+    }
+
+    /// What was said, for scripts.
+    fn account(&self) -> serde_json::Value {
+        let due = self.sent + self.failed;
+        let ledger = Ledger {
+            rows: vec![
+                LedgerRow {
+                    stage: "hello".into(),
+                    injected: due,
+                    output: due,
+                    ..LedgerRow::default()
+                },
+                LedgerRow {
+                    stage: "send".into(),
+                    input: due,
+                    output: self.sent,
+                    drops: vec![DropCount { name: "refused", packets: self.failed }],
+                    ..LedgerRow::default()
+                },
+            ],
+        };
+        json!({
+            "interface": self.args.interface,
+            "hellos": self.sent,
+            "received": self.last.as_ref().map(|hello| hello.received),
+            "dropped": self.last.as_ref().map(|hello| hello.dropped),
+            "frames_for_others": self.last.as_ref().map(|hello| hello.strays),
+            "ledger": ledger,
+        })
+    }
+}
