@@ -53,6 +53,8 @@ pub enum Verb {
     Run(RunArgs),
     /// Ask a running broker how it is, or tell it what to do
     Ctl(CtlArgs),
+    /// Watch a running broker: rates, losses, sensors, moves
+    Top(TopArgs),
     /// Run beside a sensor: tell the broker that it is there, and what it drops
     SensorHello(SensorHelloArgs),
     /// Write the manual pages
@@ -579,6 +581,20 @@ pub enum SensorAction {
     Drain,
     /// What is observed of it decides again
     Auto,
+}
+
+/// `forebay top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// The control socket of the broker
+    #[arg(short, long, value_name = "SOCKET", default_value = "/run/forebay/control.sock")]
+    pub socket: PathBuf,
+    /// Between two looks, like 500ms or 2s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// Show one interval, and end
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// `forebay sensor-hello`.

@@ -12,6 +12,7 @@ mod run;
 mod sensor_hello;
 mod sink;
 mod split;
+mod top;
 
 use crate::cli::{Cli, Verb};
 use crate::failure::Failure;
@@ -31,6 +32,7 @@ pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Verb::Sink(args) => sink::run(cli, args),
         Verb::Run(args) => run::run(cli, args),
         Verb::Ctl(args) => ctl::run(cli, args),
+        Verb::Top(args) => top::run(cli, args),
         Verb::SensorHello(args) => sensor_hello::run(cli, args),
         Verb::Man(args) => manual::write_pages(&args.out),
         Verb::Completions(args) => manual::print_completions(args.shell),
