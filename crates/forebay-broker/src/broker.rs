@@ -15,19 +15,21 @@ use std::time::Duration;
 use forebay_balance::health::Manual;
 use forebay_balance::{AssignmentError, Event, moves};
 use forebay_bpf::link::XdpLink;
-use forebay_io::device::Finding;
+use forebay_io::device::{Finding, Promiscuous};
 use forebay_packet::{Decoder, HashKey};
 use forebay_pipeline::stages::{Classify, Duplicates, Filter, LiveFragments, Rules, Steer};
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
+use rustix::thread::CapabilitySet;
 
 use crate::answers;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Group, Key};
 use crate::control::{Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
 use crate::group::LiveGroup;
-use crate::metrics::{self, ServeError};
 use crate::hellos::Hellos;
 use crate::links::Links;
+use crate::metrics::{self, ServeError};
+use crate::notify::Notifier;
 use crate::plan::{CodeOptions, Plan, PlanError, decode_options};
 use crate::ports::{PortError, Ports};
 use crate::privileges::{self, PrivilegeError};
@@ -69,6 +71,9 @@ pub enum BrokerError {
     /// Giving up privileges.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
+    /// The service manager.
+    #[error("nobody listens at NOTIFY_SOCKET of the environment: {0}")]
+    Notify(std::io::Error),
     /// The system has no thread, descriptor or random number left.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -120,6 +125,16 @@ impl fmt::Display for Notice {
 struct Running {
     desk: Arc<Desk>,
     thread: JoinHandle<(Report, Result<(), WorkerError>)>,
+    /// How often it had looked for orders when it was last vouched for.
+    seen: u64,
+}
+
+impl Running {
+    /// Whether the worker has moved on since this was last asked, or has nothing more to do.
+    fn moves(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.seen, self.desk.looks());
+        before != self.seen || self.thread.is_finished()
+    }
 }
 
 /// A broker whose ports are open.
@@ -132,8 +147,12 @@ pub struct Broker {
     groups: Vec<LiveGroup>,
     workers: Vec<Worker>,
     findings: Vec<Finding>,
+    hellos: Hellos,
+    links: Links,
+    notifier: Notifier,
     /// Kept, as they are gone when dropped.
     programs: Vec<XdpLink>,
+    _promiscuous: Vec<Promiscuous>,
 }
 
 impl Broker {
@@ -147,8 +166,6 @@ impl Broker {
         plan: Plan,
         options: CodeOptions,
     ) -> Result<Self, BrokerError> {
-    hellos: Hellos,
-    links: Links,
         let clock = Clock::default();
         let hash_key = drawn_key()?;
         let mut groups = Vec::new();
@@ -178,6 +195,9 @@ impl Broker {
         }
         Ok(Self {
             path: path.to_owned(),
+            hellos: Hellos::open(&config)?,
+            links: Links::open(&config)?,
+            notifier: Notifier::from_environment().map_err(BrokerError::Notify)?,
             config,
             options,
             clock,
@@ -186,6 +206,7 @@ impl Broker {
             workers,
             findings: ports.findings,
             programs: ports.programs,
+            _promiscuous: ports.promiscuous,
         })
     }
 
@@ -194,8 +215,6 @@ impl Broker {
     /// # Errors
     /// [`BrokerError`], before the first packet.
     pub fn run(
-            hellos: Hellos::open(&config)?,
-            links: Links::open(&config)?,
         mut self,
         signals: &Signals,
         tell: &mut dyn FnMut(Notice),
@@ -210,6 +229,7 @@ impl Broker {
         if let Some(user) = &self.config.user {
             privileges::become_user(user)?;
         }
+        privileges::keep_capabilities(CapabilitySet::empty())?;
         let control = self.config.control.as_ref();
         let _server =
             control.map(|socket| Server::listen(socket, requests.entrance())).transpose()?;
@@ -223,10 +243,12 @@ impl Broker {
             let orders = Arc::clone(&desk);
             let name = format!("forebay-work-{number}");
             let thread = thread::Builder::new().name(name).spawn(move || worker.run(&orders))?;
-            running.push(Running { desk, thread });
+            running.push(Running { desk, thread, seen: 0 });
         }
         tell(Notice("running".to_owned()));
-        self.look_after(&running, &requests, signals, tell);
+        self.notifier.ready("running");
+        self.look_after(&mut running, &requests, signals, tell);
+        self.notifier.stopping();
         // What has been received is taken in before the programs go.
         let ended = end(running);
         self.programs.clear();
@@ -236,12 +258,14 @@ impl Broker {
     /// Does what there is to do until the workers have ended or are to end.
     fn look_after(
         &mut self,
-        running: &[Running],
+        running: &mut [Running],
         requests: &Requests,
         signals: &Signals,
         tell: &mut dyn FnMut(Notice),
     ) {
         loop {
+            let now = self.clock.now();
+            self.notifier.feed(now, || running.iter_mut().all(Running::moves));
             if let Some(visit) = requests.next(ROUND) {
                 let drains = visit.request == Request::Drain;
                 self.answer(visit, running, tell);
@@ -258,6 +282,18 @@ impl Broker {
             if over || signals.stop.load(Ordering::Relaxed) {
                 return;
             }
+        }
+    }
+
+    /// Takes in what has happened to sensors, and has each group follow it.
+    fn look_round(&mut self, tell: &mut dyn FnMut(Notice)) {
+        let now = self.clock.now();
+        let notices = self.hellos.take(&mut self.groups, now);
+        notices.into_iter().for_each(|notice| tell(Notice(notice)));
+        self.links.follow(&mut self.groups);
+        for group in &mut self.groups {
+            let events: Vec<Event> = group.manager.tick(now);
+            events.iter().for_each(|event| tell(Notice(group.tell(event))));
         }
     }
 
@@ -288,18 +324,6 @@ impl Broker {
                 let hellos = self.hellos.counts();
                 Ok(metrics::page(&self.groups, hellos, &report(running)).into())
             }
-    /// Takes in what has happened to sensors, and has each group follow it.
-    fn look_round(&mut self, tell: &mut dyn FnMut(Notice)) {
-        let now = self.clock.now();
-        let notices = self.hellos.take(&mut self.groups, now);
-        notices.into_iter().for_each(|notice| tell(Notice(notice)));
-        self.links.follow(&mut self.groups);
-        for group in &mut self.groups {
-            let events: Vec<Event> = group.manager.tick(now);
-            events.iter().for_each(|event| tell(Notice(group.tell(event))));
-        }
-    }
-
         };
         visit.answer(match done {
             Ok(value) => Answer::Done(value),
@@ -341,6 +365,13 @@ impl Broker {
 
     /// Reads the configuration again and puts it through, or leaves all as it is.
     fn reload(&mut self, running: &[Running]) -> Result<String, String> {
+        self.notifier.reloading();
+        let outcome = self.take_over(running);
+        self.notifier.ready("running");
+        outcome
+    }
+
+    fn take_over(&mut self, running: &[Running]) -> Result<String, String> {
         let config = Config::read(&self.path).map_err(|error| error.to_string())?;
         unchangeable(&self.config, &config)?;
         let plan = Plan::new(&config, &self.options).map_err(|error| error.to_string())?;
@@ -386,6 +417,7 @@ impl Broker {
             live.dismiss(group, &config)
                 .map_err(|error| format!("group {}: {error}", group.name))?;
         }
+        self.links.tell_again();
         self.config = config;
         Ok("reloaded".to_owned())
     }
@@ -415,7 +447,6 @@ impl Broker {
 /// The stages that a configuration asks for.
 struct Stages<'a> {
     config: &'a Config,
-        self.links.tell_again();
     hash_key: HashKey,
     plan: &'a Plan,
     groups: &'a [LiveGroup],

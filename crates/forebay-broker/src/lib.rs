@@ -16,6 +16,7 @@ pub mod hello;
 pub mod hellos;
 pub mod links;
 pub mod metrics;
+pub mod notify;
 pub mod plan;
 pub mod ports;
 pub mod privileges;

@@ -3,14 +3,17 @@
 //! Raw sockets, devices and BPF programs take root or capabilities; working on packets
 //! takes neither. So once all ports are open the process becomes an ordinary user for
 //! good, can gain no new privileges, and may make only the system calls of a list.
-//! What is not on that list fails with EPERM. All that is done before any thread is
-//! started, so that it holds for all of them.
+//! What is not on that list fails with EPERM. Who the process is is settled before any
+//! thread is started; the list holds for those too that listen already, as listening
+//! takes calls that are not on it.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
 
 use nix::unistd::{Uid, User, initgroups, setgid, setuid};
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 /// Why privileges could not be given up.
@@ -27,6 +30,9 @@ pub enum PrivilegeError {
         /// The system's reason.
         source: io::Error,
     },
+    /// Capabilities cannot be given up.
+    #[error("cannot give up capabilities: {0}")]
+    Capabilities(io::Error),
     /// System calls cannot be confined.
     #[error("cannot confine system calls: {0}")]
     Confine(String),
@@ -149,6 +155,23 @@ pub fn become_user(user: &str) -> Result<(), PrivilegeError> {
     setuid(known.uid).map_err(failed)
 }
 
+/// Gives up all capabilities but those in `kept`, as far as there are any, also those that
+/// an ordinary user was given to open ports with. Root keeps its own. To be called before
+/// there are other threads.
+///
+/// # Errors
+/// [`PrivilegeError::Capabilities`]
+pub fn keep_capabilities(kept: CapabilitySet) -> Result<(), PrivilegeError> {
+    if Uid::effective().is_root() {
+        return Ok(());
+    }
+    let failed = |error: Errno| PrivilegeError::Capabilities(error.into());
+    let may = capabilities(None).map_err(failed)?.permitted & kept;
+    let sets =
+        CapabilitySets { effective: may, permitted: may, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets).map_err(failed)
+}
+
 /// From now on only the system calls of a list work, and no program that is started
 /// can have more privileges than this one.
 ///
@@ -167,6 +190,7 @@ pub fn confine() -> Result<(), PrivilegeError> {
     );
     let program: BpfProgram =
         filter.and_then(BpfProgram::try_from).map_err(|error| failed(&error))?;
-    // Sets no_new_privs first, which the kernel demands of ordinary users.
-    seccompiler::apply_filter(&program).map_err(|error| failed(&error))
+    // Sets no_new_privs first, which the kernel demands of ordinary users, and both for
+    // all threads there are.
+    seccompiler::apply_filter_all_threads(&program).map_err(|error| failed(&error))
 }

@@ -6,7 +6,7 @@
 //! the state between two batches, in which the ledger closes.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -93,6 +93,8 @@ pub struct Desk {
     orders: Mutex<Vec<Order>>,
     waiting: AtomicBool,
     bell: OwnedFd,
+    /// How often the worker has looked.
+    looks: AtomicU64,
 }
 
 impl Desk {
@@ -102,7 +104,15 @@ impl Desk {
     /// The system's, when it has no descriptor left.
     pub fn new() -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { orders: Mutex::new(Vec::new()), waiting: AtomicBool::new(false), bell })
+        let (orders, waiting) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        Ok(Self { orders, waiting, bell, looks: AtomicU64::new(0) })
+    }
+
+    /// How often the worker has looked for orders: a number that rises all the time while
+    /// it works, also when there are no packets.
+    #[must_use]
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
     }
 
     /// Has new settings taken over.
@@ -131,6 +141,8 @@ impl Desk {
     }
 
     fn take(&self) -> Vec<Order> {
+        // Written by this one thread.
+        self.looks.store(self.looks() + 1, Ordering::Relaxed);
         if !self.waiting.swap(false, Ordering::Acquire) {
             return Vec::new();
         }

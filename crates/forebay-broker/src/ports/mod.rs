@@ -12,7 +12,7 @@ use forebay_bpf::BpfError;
 use forebay_bpf::link::XdpLink;
 use forebay_bpf::programs::fanout;
 use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
-use forebay_io::device::{self, DeviceError, Finding, Link, Need};
+use forebay_io::device::{self, DeviceError, Finding, Link, Need, Promiscuous};
 use forebay_io::tap::{Tap, TapOptions, TapRx, TapTx};
 use forebay_io::{
     CaptureRx, CaptureTx, Format, OutputName, ReadOptions, Reader, Rx, Tx, WriteOptions, Writer,
@@ -85,6 +85,8 @@ pub struct Ports {
     pub findings: Vec<Finding>,
     /// The programs that devices run for us, as long as this lives.
     pub programs: Vec<XdpLink>,
+    /// Devices that receive all frames, as long as this lives.
+    pub promiscuous: Vec<Promiscuous>,
     /// TAP devices, which are inputs and outputs at once: the ends not yet taken.
     taps: Vec<OpenTap>,
 }
@@ -105,6 +107,7 @@ impl Ports {
             workers: Vec::new(),
             findings: Vec::new(),
             programs: Vec::new(),
+            promiscuous: Vec::new(),
             taps: Vec::new(),
         };
         ports.workers.resize_with(config.workers, WorkerPorts::default);
@@ -147,18 +150,18 @@ impl Ports {
                 let reader = Reader::open(file, &ReadOptions::default());
                 vec![Box::new(CaptureRx::new(reader.map_err(io_error("input", port))?))]
             }
-            PortKind::AfXdp { interface, queues, .. } => {
+            PortKind::AfXdp { interface, queues, promiscuous } => {
                 let link = self.look_at(port, "input", Need { xdp: true, ..need })?;
-                let (workers, index) = (self.workers.len(), link.map_or(0, |link| link.index));
-                let place = (interface.as_str(), index);
-                let opened = xdp::receive(port, place, *queues, workers, hash_key)?;
-                self.programs.push(opened.link);
                 if let Some(link) = link.as_ref().filter(|_| *promiscuous) {
                     let side = "input";
                     let refused =
                         |source| PortError::Device { side, name: port.name.clone(), source };
                     self.promiscuous.push(Promiscuous::join(link).map_err(refused)?);
                 }
+                let (workers, index) = (self.workers.len(), link.map_or(0, |link| link.index));
+                let place = (interface.as_str(), index);
+                let opened = xdp::receive(port, place, *queues, workers, hash_key)?;
+                self.programs.push(opened.link);
                 for (worker, receivers) in self.workers.iter_mut().zip(opened.by_worker) {
                     for (queue, receiver) in receivers.into_iter().enumerate() {
                         let name = match queues {
@@ -286,7 +289,8 @@ fn fanout_program(
     fanout::load(hash_key, workers).map_err(failed)
 }
 
-fn device_of(port: &Port) -> Option<&str> {
+/// The network device of a port, if it is one.
+pub(crate) fn device_of(port: &Port) -> Option<&str> {
     match &port.kind {
         PortKind::AfPacket { interface, .. }
         | PortKind::AfXdp { interface, .. }
@@ -295,7 +299,8 @@ fn device_of(port: &Port) -> Option<&str> {
     }
 }
 
-fn io_error<'a>(
+/// For `map_err`: what a port says.
+pub(crate) fn io_error<'a>(
     side: &'static str,
     port: &'a Port,
 ) -> impl Fn(forebay_io::Error) -> PortError + 'a {
