@@ -13,14 +13,19 @@ SHELL_SCRIPTS := .ci/run $(wildcard scripts/*.sh)
 FUZZ_SECONDS ?= 600
 BENCH_ARGS ?=
 
-.PHONY: help demo test bench lint docs fuzz setup-build setup-test setup-bench setup-lint
+.PHONY: help demo demo-live test bench lint docs fuzz \
+	setup-build setup-test setup-live setup-bench setup-lint
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup-build ## Make traffic, split it over four sensors, show the balance
 	cargo build --release --locked -p forebay
 	scripts/demo.sh $(TARGET_DIR)/release/forebay
+
+demo-live: setup-live ## The live broker in a network of namespaces (takes root, a minute)
+	cargo build --release --locked -p forebay
+	scripts/demo-live.sh $(TARGET_DIR)/release/forebay
 
 test: setup-test ## Run all tests (data from FOREBAY_DATA, default ../shared/data)
 	cargo test --workspace --locked
@@ -49,5 +54,5 @@ docs: setup-build ## API pages, man pages and shell completions, below target/
 fuzz: setup-build ## Run each fuzz target for FUZZ_SECONDS (600)
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
-setup-build setup-test setup-bench setup-lint: setup-%:
+setup-build setup-test setup-live setup-bench setup-lint: setup-%:
 	@scripts/setup.sh $*

@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh build   a C compiler, libpcap's headers, a Rust toolchain
 #   scripts/setup.sh test    and tcpdump, which tests run against
+#   scripts/setup.sh live    and tools that the live demo runs as sensors
 #   scripts/setup.sh bench   and clang and libraries of DPDK, which benchmarks
 #                            run against where they are there
 #   scripts/setup.sh lint    and rustfmt, clippy, shellcheck, cargo-deny
@@ -64,6 +65,12 @@ missing_packages() {
     fi
     if [[ $group != build ]]; then
         has tcpdump || echo tcpdump
+    fi
+    if [[ $group == live ]]; then
+        has ip && has bridge || echo iproute2
+        has pgrep || echo procps
+        has tshark || echo tshark
+        has ndpiReader || echo libndpi-bin
     fi
     if [[ $group == bench ]]; then
         has clang || echo clang
@@ -148,8 +155,8 @@ install_lint_tools() {
 
 group=${1:-build}
 case $group in
-build | test | bench | lint) ;;
-*) die "unknown group '$group': build, test, bench or lint" ;;
+build | test | live | bench | lint) ;;
+*) die "unknown group '$group': build, test, live, bench or lint" ;;
 esac
 
 install_packages "$group"
