@@ -7,8 +7,12 @@
 //! whoever clears one counts it under a name.
 
 use std::fmt::Debug;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering::Relaxed;
 
+use crate::columns::{Columns, Recycled};
 use crate::decode::FragmentNote;
 use crate::flow::FlowKey;
 use crate::link::Interface;
@@ -28,6 +32,35 @@ impl LiveMask {
         self.0.get(i / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
     }
 
+    /// The first `packets` bits.
+    fn first(packets: usize) -> Self {
+        let bits = |start: usize| match packets.saturating_sub(start) {
+            0 => 0,
+            some => u64::MAX >> (64 - some.min(64)),
+        };
+        Self(std::array::from_fn(|word| bits(64 * word)))
+    }
+
+    /// The packets of whose values `test` holds.
+    #[inline]
+    #[must_use]
+    pub fn of<T: Copy>(values: &[T], test: impl Fn(T) -> bool) -> Self {
+        let mut mask = Self::default();
+        for (word, values) in mask.0.iter_mut().zip(values.chunks(64)) {
+            let mut flags = [0; 64];
+            for (flag, &value) in flags.iter_mut().zip(values) {
+                *flag = u8::from(test(value));
+            }
+            let (eights, _) = flags.as_chunks::<8>();
+            for (i, eight) in eights.iter().enumerate() {
+                // Eight bytes of one bit each; the product has them side by side on top.
+                let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+                *word |= bits << (8 * i);
+            }
+        }
+        mask
+    }
+
     /// Sets bit `i`.
     ///
     /// # Panics
@@ -36,12 +69,23 @@ impl LiveMask {
         self.0[i / 64] |= 1 << (i % 64);
     }
 
+    /// Sets bits `64 * i` to `64 * i + 63` to those of `word`.
+    pub(crate) fn set_word(&mut self, i: usize, word: u64) {
+        self.0[i] = word;
+    }
+
     /// Clears bit `i`.
     ///
     /// # Panics
     /// When `i` is not below [`BATCH`].
     pub fn remove(&mut self, i: usize) {
         self.0[i / 64] &= !(1 << (i % 64));
+    }
+
+    /// The bits that `other` has not.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] & !other.0[i]))
     }
 
     /// The bits that both have.
@@ -57,18 +101,33 @@ impl LiveMask {
     }
 
     /// The set bits, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
-        let words = self.0;
-        (0..words.len()).flat_map(move |w| {
-            let mut rest = words[w];
-            std::iter::from_fn(move || {
-                (rest != 0).then(|| {
-                    let bit = rest.trailing_zeros() as usize;
-                    rest &= rest - 1;
-                    w * 64 + bit
-                })
-            })
-        })
+    #[inline]
+    pub fn iter(&self) -> LivePackets {
+        LivePackets { words: self.0, word: 0, rest: self.0[0] }
+    }
+}
+
+/// The set bits of a [`LiveMask`], ascending.
+#[derive(Clone, Debug)]
+pub struct LivePackets {
+    words: [u64; BATCH / 64],
+    word: usize,
+    /// Of the word at `word`.
+    rest: u64,
+}
+
+impl Iterator for LivePackets {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.rest == 0 {
+            self.word += 1;
+            self.rest = *self.words.get(self.word)?;
+        }
+        let bit = self.rest.trailing_zeros() as usize;
+        self.rest &= self.rest - 1;
+        Some(self.word * 64 + bit)
     }
 }
 
@@ -108,7 +167,7 @@ pub trait Lease: Debug + Send + Sync {}
 #[error("the batch already holds {BATCH} packets")]
 pub struct Full;
 
-/// Up to [`BATCH`] packets of one region.
+/// Up to [`BATCH`] packets of one region. What is known of them are its [`Columns`].
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Before the region, so that it is dropped first.
@@ -117,25 +176,45 @@ pub struct Batch {
     interfaces: Arc<Vec<Interface>>,
     layout: Layout,
     live: LiveMask,
-    offset: Vec<u32>,
-    cap_len: Vec<u32>,
-    wire_len: Vec<u32>,
-    ticks: Vec<u64>,
-    interface: Vec<u16>,
-    /// What the filter returned for each packet; 0 where no filter ran.
-    pub verdict: Vec<u32>,
-    /// The symmetric keyed hash that decides where each packet goes; empty
-    /// until the packets were classified.
-    pub hash: Vec<u64>,
-    /// Each packet's own flow; empty until the packets were classified.
-    pub key: Vec<FlowKey>,
-    /// Whether each packet goes from its key's high end to its low end; empty
-    /// until the packets were classified.
-    pub reversed: Vec<bool>,
-    /// The output each packet was given; empty until a balancer ran.
-    pub output: Vec<u16>,
-    /// What the classifier has to say of fragments, ascending by packet.
-    pub fragments: Vec<FragmentNote>,
+    /// The descriptors, where several batches have the same; those of `columns` are empty
+    /// then.
+    shared: Option<Arc<Columns>>,
+    ahead: Option<Ahead>,
+    columns: Recycled,
+}
+
+/// Packets that will come after those of a batch, in the same region.
+#[derive(Debug)]
+struct Ahead {
+    columns: Arc<Columns>,
+    /// How many of them were fetched.
+    fetched: AtomicU16,
+}
+
+impl Clone for Ahead {
+    fn clone(&self) -> Self {
+        let fetched = AtomicU16::new(self.fetched.load(Relaxed));
+        Self { columns: Arc::clone(&self.columns), fetched }
+    }
+}
+
+/// Where headers begin that decide: behind the addresses of a frame.
+const DECIDING: usize = 12;
+
+impl Deref for Batch {
+    type Target = Columns;
+
+    #[inline]
+    fn deref(&self) -> &Columns {
+        &self.columns
+    }
+}
+
+impl DerefMut for Batch {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Columns {
+        &mut self.columns
+    }
 }
 
 impl Batch {
@@ -152,24 +231,15 @@ impl Batch {
         interfaces: Arc<Vec<Interface>>,
         packets: usize,
     ) -> Self {
-        let packets = packets.min(BATCH);
         Self {
             lease: None,
             region,
             interfaces,
             layout: Layout::Scattered,
             live: LiveMask::default(),
-            offset: Vec::with_capacity(packets),
-            cap_len: Vec::with_capacity(packets),
-            wire_len: Vec::with_capacity(packets),
-            ticks: Vec::with_capacity(packets),
-            interface: Vec::with_capacity(packets),
-            verdict: Vec::new(),
-            hash: Vec::new(),
-            key: Vec::new(),
-            reversed: Vec::new(),
-            output: Vec::new(),
-            fragments: Vec::new(),
+            shared: None,
+            ahead: None,
+            columns: Recycled::new(packets.min(BATCH)),
         }
     }
 
@@ -182,20 +252,83 @@ impl Batch {
     /// When the packet is not wholly inside the region, or its interface is
     /// not one of the batch's: both are mistakes of the caller, not of input.
     pub fn push(&mut self, meta: PacketMeta) -> Result<(), Full> {
-        let i = self.offset.len();
+        let i = self.len();
         if i == BATCH {
             return Err(Full);
         }
         let end = u64::from(meta.offset) + u64::from(meta.cap_len);
         assert!(end <= self.region.len() as u64, "packet outside its region");
         assert!(usize::from(meta.interface) < self.interfaces.len(), "unknown interface");
-        self.offset.push(meta.offset);
-        self.cap_len.push(meta.cap_len);
-        self.wire_len.push(meta.wire_len);
-        self.ticks.push(meta.ticks);
-        self.interface.push(meta.interface);
+        if let Some(shared) = self.shared.take() {
+            self.columns.copy_descriptors(&shared);
+        }
+        self.columns.describe(&meta);
         self.live.insert(i);
         Ok(())
+    }
+
+    /// The columns that describe the packets: offsets, lengths, times, interfaces.
+    #[inline]
+    fn described(&self) -> &Columns {
+        self.shared.as_deref().unwrap_or(&self.columns)
+    }
+
+    /// Has the descriptors of the packets shared with what is cloned from here on, as
+    /// long as none of the batches gets another packet.
+    pub fn share_descriptors(&mut self) {
+        if self.shared.is_none() {
+            self.shared = Some(Arc::new(self.columns.take_descriptors()));
+        }
+    }
+
+    /// Says what packets will come next, those of `next`, if that is known: see
+    /// [`Batch::fetch_ahead`]. Nothing is said unless they are in the same region and share
+    /// their descriptors.
+    pub fn set_ahead(&mut self, next: &Self) {
+        let shared = next.shared.as_ref().filter(|_| Arc::ptr_eq(&self.region, &next.region));
+        self.ahead = shared
+            .map(|columns| Ahead { columns: Arc::clone(columns), fetched: AtomicU16::new(0) });
+    }
+
+    /// Has the heads of the next so many packets fetched into the cache that will come
+    /// after those of this batch, while there is something else to do. To be called by
+    /// whoever works on packets whose heads are in the cache, for about as many packets.
+    #[inline]
+    pub fn fetch_ahead(&self, packets: usize) {
+        let Some(Ahead { columns, fetched }) = &self.ahead else { return };
+        let from = usize::from(fetched.load(Relaxed));
+        let to = columns.offset.len().min(from + packets);
+        for &offset in &columns.offset[from..to] {
+            self.region.fetch(offset as usize + DECIDING);
+        }
+        // At most a batch.
+        fetched.store(to as u16, Relaxed);
+    }
+
+    /// Forgets the packets that were dropped: those that are live are numbered anew, in
+    /// order, and all of them are live.
+    pub fn squeeze(&mut self) {
+        let live = self.live.count();
+        if live == self.len() {
+            return;
+        }
+        let mut places = [0; BATCH];
+        let mut packets = 0;
+        for (place, i) in places.iter_mut().zip(self.live.iter()) {
+            // Numbers of packets are below 256.
+            *place = i as u8;
+            packets += 1;
+        }
+        let places = &places[..packets];
+        if !self.columns.fragments.is_empty() {
+            self.columns.fragments = self.kept_fragments();
+        }
+        match self.shared.take() {
+            Some(shared) => self.columns.gather_descriptors(&shared, places),
+            None => self.columns.keep_descriptors(places),
+        }
+        self.columns.keep_findings(places);
+        self.live = LiveMask::first(packets);
     }
 
     /// Has the packets' memory, of a shared region, kept as long as the batch lives and
@@ -218,13 +351,13 @@ impl Batch {
     /// Packets in the batch, dropped ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.offset.len()
+        self.described().offset.len()
     }
 
     /// Whether the batch never held a packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.offset.is_empty()
+        self.described().offset.is_empty()
     }
 
     /// Packets that are still in.
@@ -264,7 +397,8 @@ impl Batch {
     /// As all per-packet accessors: when `i` is not below [`Batch::len`].
     #[must_use]
     pub fn packet(&self, i: usize) -> &[u8] {
-        self.region.packet(self.offset[i] as usize, self.cap_len[i] as usize)
+        let columns = self.described();
+        self.region.packet(columns.offset[i] as usize, columns.cap_len[i] as usize)
     }
 
     /// Where each packet starts in the region, in bytes. Each offset plus the
@@ -272,85 +406,86 @@ impl Batch {
     /// length.
     #[must_use]
     pub fn offsets(&self) -> &[u32] {
-        &self.offset
+        &self.described().offset
     }
 
     /// Captured length of each packet in bytes.
     #[must_use]
     pub fn cap_lens(&self) -> &[u32] {
-        &self.cap_len
+        &self.described().cap_len
     }
 
     /// Length of each packet on the wire in bytes.
     #[must_use]
     pub fn wire_lens(&self) -> &[u32] {
-        &self.wire_len
+        self.described().wire_lens()
     }
 
     /// Where packet `i` starts in the region, in bytes.
     #[must_use]
     pub fn offset(&self, i: usize) -> u32 {
-        self.offset[i]
+        self.described().offset[i]
     }
 
     /// Captured length of packet `i` in bytes.
     #[must_use]
     pub fn cap_len(&self, i: usize) -> u32 {
-        self.cap_len[i]
+        self.described().cap_len[i]
     }
 
     /// Length of packet `i` on the wire in bytes.
     #[must_use]
     pub fn wire_len(&self, i: usize) -> u32 {
-        self.wire_len[i]
+        self.described().wire_lens()[i]
     }
 
     /// Time stamp of packet `i` in ticks of its interface's clock.
     #[must_use]
     pub fn ticks(&self, i: usize) -> u64 {
-        self.ticks[i]
+        self.described().ticks_of(i)
     }
 
     /// Time stamp of packet `i` in nanoseconds since the epoch.
     #[must_use]
     pub fn nanos(&self, i: usize) -> i64 {
-        self.interface(i).clock.nanos(self.ticks[i])
+        self.interface(i).clock.nanos(self.described().ticks_of(i))
     }
 
     /// Index of the interface of packet `i`.
     #[must_use]
     pub fn interface_id(&self, i: usize) -> u16 {
-        self.interface[i]
+        self.described().interface_of(i)
     }
 
     /// The interface of packet `i`.
     #[must_use]
     pub fn interface(&self, i: usize) -> &Interface {
-        &self.interfaces[usize::from(self.interface[i])]
+        &self.interfaces[usize::from(self.described().interface_of(i))]
     }
 
     /// The descriptor of packet `i`.
     #[must_use]
     pub fn meta(&self, i: usize) -> PacketMeta {
+        let columns = self.described();
         PacketMeta {
-            offset: self.offset[i],
-            cap_len: self.cap_len[i],
-            wire_len: self.wire_len[i],
-            ticks: self.ticks[i],
-            interface: self.interface[i],
+            offset: columns.offset[i],
+            cap_len: columns.cap_len[i],
+            wire_len: columns.wire_lens()[i],
+            ticks: columns.ticks_of(i),
+            interface: columns.interface_of(i),
         }
     }
 
     /// Captured bytes of the live packets.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
-        self.live.iter().map(|i| u64::from(self.cap_len[i])).sum()
+        self.live.iter().map(|i| u64::from(self.cap_len(i))).sum()
     }
 
     /// Bytes that the live packets had on the wire.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
-        self.live.iter().map(|i| u64::from(self.wire_len[i])).sum()
+        self.live.iter().map(|i| u64::from(self.wire_len(i))).sum()
     }
 
     /// Memory that a compacted batch takes, in bytes: its packets in whole pages, and
@@ -398,6 +533,11 @@ impl Batch {
         copy.reversed = kept(&self.reversed, keep);
         copy.output = kept(&self.output, keep);
         copy.fragments = self.kept_fragments();
+        for (rank, i) in self.live.iter().enumerate().filter(|_| self.key.is_empty()) {
+            if let Some((key, reversed)) = self.flow(i) {
+                copy.set_flow(rank, key, reversed);
+            }
+        }
         Ok(copy)
     }
 
@@ -452,6 +592,54 @@ mod tests {
         assert_eq!(batch.push(batch.meta(0)), Err(Full));
         assert_eq!(batch.live().count(), BATCH);
         assert_eq!(batch.live().iter().collect::<Vec<_>>(), (0..BATCH).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn squeezed_batches_have_what_was_live_in_order_whoever_owns_the_descriptors() {
+        for shared in [false, true] {
+            for kept in [1, 2, 3, 300] {
+                let mut batch = batch_of(200);
+                if shared {
+                    batch.share_descriptors();
+                }
+                let mut squeezed = batch.clone();
+                squeezed.hash = (0..200).collect();
+                for i in (0..200).filter(|i| i % kept != 0) {
+                    squeezed.drop_packet(i);
+                }
+                squeezed.squeeze();
+                let expected: Vec<usize> = (0..200).step_by(kept).collect();
+                assert_eq!(squeezed.len(), expected.len());
+                assert_eq!(squeezed.live().iter().count(), expected.len());
+                for (i, was) in expected.into_iter().enumerate() {
+                    assert!(squeezed.live().contains(i));
+                    assert_eq!(squeezed.meta(i), batch.meta(was));
+                    assert_eq!(squeezed.hash[i], was as u64);
+                }
+                assert!(squeezed.verdict.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_that_shares_its_descriptors_can_get_a_packet() {
+        let mut batch = batch_of(3);
+        batch.share_descriptors();
+        let mut other = batch.clone();
+        other.push(batch.meta(1)).unwrap();
+        assert_eq!((batch.len(), other.len()), (3, 4));
+        assert_eq!(other.meta(3), batch.meta(1));
+        assert_eq!(other.meta(0), batch.meta(0));
+    }
+
+    #[test]
+    fn a_mask_has_the_packets_that_pass_a_test() {
+        for len in [0, 1, 7, 8, 63, 64, 65, 200, 255, 256] {
+            let values: Vec<u32> = (0..len).map(|i| i * 7 % 11).collect();
+            let mask = LiveMask::of(&values, |value| value < 4);
+            let expected: Vec<usize> = (0..values.len()).filter(|&i| values[i] < 4).collect();
+            assert_eq!(mask.iter().collect::<Vec<_>>(), expected, "{len}");
+        }
     }
 
     #[test]

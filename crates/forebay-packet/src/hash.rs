@@ -15,10 +15,12 @@ impl HashKey {
     pub const OFFLINE: Self = Self([0x466f_7265_6261_7921, 0x7061_636b_6574_7321]);
 }
 
-struct State([u64; 4]);
+/// The four words that a message is mixed into.
+pub(crate) struct State(pub(crate) [u64; 4]);
 
 impl State {
-    fn new(key: &HashKey) -> Self {
+    /// The state before the first word.
+    pub(crate) fn new(key: &HashKey) -> Self {
         // The constants of the paper's section 2.
         Self([
             key.0[0] ^ 0x736f_6d65_7073_6575,

@@ -14,6 +14,7 @@
 mod arena;
 mod batch;
 mod clock;
+mod columns;
 mod community_id;
 pub mod decode;
 pub mod flow;
@@ -24,10 +25,11 @@ mod rewrite;
 mod strip;
 
 pub use arena::Arena;
-pub use batch::{BATCH, Batch, Full, Layout, Lease, LiveMask, PacketMeta};
+pub use batch::{BATCH, Batch, Full, Layout, Lease, LiveMask, LivePackets, PacketMeta};
 pub use clock::{Clock, Resolution};
+pub use columns::Columns;
 pub use community_id::community_id;
-pub use decode::{Affinity, DecodeOptions, Decoded, Decoder};
+pub use decode::{Affinity, DecodeOptions, Decoded, Decoder, Lanes};
 pub use flow::FlowKey;
 pub use hash::{HashKey, siphash13};
 pub use link::{Interface, LinkType};

@@ -21,6 +21,10 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "owns an anonymous mapping and hands out slices of it",
     },
     UnsafePlace {
+        path: "crates/forebay-packet/src/decode/lanes/",
+        reason: "vector instructions by intrinsics: headers and hashes of many packets at once",
+    },
+    UnsafePlace {
         path: "crates/forebay-bpf/src/sys.rs",
         reason: "the bpf(2) system call, and memory shared with BPF programs",
     },
@@ -159,6 +163,7 @@ pub const LAYERS: &[Layer] = &[
             "forebay-gen",
             "forebay-balance",
             "forebay-pipeline",
+            "forebay-broker",
             "forebay",
         ],
     },

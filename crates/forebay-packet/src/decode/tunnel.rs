@@ -35,10 +35,13 @@ pub(super) fn may_carry(protocol: u8, ipv6: bool) -> bool {
     ipv6 || matches!(protocol, UDP | GRE | IP_IN_IP | IPV6_IN_IP)
 }
 
+/// Ports to which a UDP datagram may hold a tunnel.
+pub(super) const TUNNEL_PORTS: [u16; 4] = [VXLAN_PORT, VXLAN_LINUX_PORT, GENEVE_PORT, GTP_U_PORT];
+
 /// Whether a UDP datagram to that port may hold a tunnel.
 #[inline]
 pub(super) fn is_tunnel_port(port: u16) -> bool {
-    matches!(port, VXLAN_PORT | VXLAN_LINUX_PORT | GENEVE_PORT | GTP_U_PORT)
+    TUNNEL_PORTS.contains(&port)
 }
 
 impl Walk<'_> {

@@ -1,0 +1,359 @@
+//! What is known of the packets of a batch: a column a fact, in memory that is used again.
+//!
+//! Batches come and go hundreds of thousands of times a second, and the descriptions of
+//! 256 packets are some kilobytes. So the columns of a batch that ends are kept by the
+//! thread that it ended on, and the next batch that begins there takes them over, empty
+//! but with their room.
+
+use std::cell::RefCell;
+use std::mem;
+use std::ops::{Deref, DerefMut};
+
+use crate::batch::{BATCH, PacketMeta};
+use crate::decode::FragmentNote;
+use crate::flow::FlowKey;
+
+/// Sets of columns that a thread keeps for later.
+const KEPT: usize = 32;
+
+/// The columns of a batch: as long as it has packets, or empty.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    pub(crate) offset: Vec<u32>,
+    pub(crate) cap_len: Vec<u32>,
+    /// Empty if all packets were captured whole: their captured lengths stand for it.
+    wire_len: Vec<u32>,
+    /// Empty if all are 0.
+    ticks: Vec<u64>,
+    /// Empty if all are 0: most often there is one interface only.
+    interface: Vec<u16>,
+    /// What the filter returned for each packet; 0 where no filter ran.
+    pub verdict: Vec<u32>,
+    /// The symmetric keyed hash that decides where each packet goes; empty
+    /// until the packets were classified.
+    pub hash: Vec<u64>,
+    /// Each packet's own flow; empty until the packets were classified.
+    pub key: Vec<FlowKey>,
+    /// Whether each packet goes from its key's high end to its low end; empty
+    /// until the packets were classified.
+    pub reversed: Vec<bool>,
+    /// The output each packet was given; empty until a balancer ran.
+    pub output: Vec<u16>,
+    /// Flows of single packets, where not every packet's is in `key`: those of fragments,
+    /// whose own headers do not say it all. See [`Columns::flow`].
+    pub(crate) flows: Vec<KnownFlow>,
+    /// What the classifier has to say of fragments, ascending by packet.
+    pub fragments: Vec<FragmentNote>,
+}
+
+/// A packet's flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownFlow {
+    /// Index of the packet in its batch.
+    packet: u16,
+    key: FlowKey,
+    /// Whether the packet goes from the key's high end to its low end.
+    reversed: bool,
+}
+
+impl Columns {
+    /// Adds a packet's description.
+    pub(crate) fn describe(&mut self, meta: &PacketMeta) {
+        let packets = self.offset.len();
+        self.offset.push(meta.offset);
+        if meta.wire_len != meta.cap_len || !self.wire_len.is_empty() {
+            if self.wire_len.is_empty() {
+                self.wire_len.extend_from_slice(&self.cap_len);
+            }
+            self.wire_len.push(meta.wire_len);
+        }
+        self.cap_len.push(meta.cap_len);
+        if meta.ticks != 0 || !self.ticks.is_empty() {
+            self.ticks.resize(packets, 0);
+            self.ticks.push(meta.ticks);
+        }
+        if meta.interface != 0 || !self.interface.is_empty() {
+            self.interface.resize(packets, 0);
+            self.interface.push(meta.interface);
+        }
+    }
+
+    /// Length of each packet on the wire.
+    #[inline]
+    pub(crate) fn wire_lens(&self) -> &[u32] {
+        if self.wire_len.is_empty() { &self.cap_len } else { &self.wire_len }
+    }
+
+    /// Time stamp of packet `i`.
+    #[inline]
+    pub(crate) fn ticks_of(&self, i: usize) -> u64 {
+        self.value(&self.ticks, i)
+    }
+
+    /// Index of the interface of packet `i`.
+    #[inline]
+    pub(crate) fn interface_of(&self, i: usize) -> u16 {
+        self.value(&self.interface, i)
+    }
+
+    /// The value of packet `i` in a column that may be empty.
+    #[inline]
+    fn value<T: Copy + Default>(&self, column: &[T], i: usize) -> T {
+        assert!(i < self.offset.len(), "no packet of that number");
+        column.get(i).copied().unwrap_or_default()
+    }
+
+    /// The flow of packet `i`, if that was noted, and whether the packet goes from the
+    /// key's high end to its low end. What was not noted, the packet's headers say.
+    #[must_use]
+    pub fn flow(&self, i: usize) -> Option<(FlowKey, bool)> {
+        if let (Some(&key), Some(&reversed)) = (self.key.get(i), self.reversed.get(i)) {
+            return Some((key, reversed));
+        }
+        let known = self.flows.iter().find(|known| usize::from(known.packet) == i)?;
+        Some((known.key, known.reversed))
+    }
+
+    /// Notes the flow of packet `i`.
+    pub fn set_flow(&mut self, i: usize, key: FlowKey, reversed: bool) {
+        if let (Some(old), Some(direction)) = (self.key.get_mut(i), self.reversed.get_mut(i)) {
+            (*old, *direction) = (key, reversed);
+            return;
+        }
+        // Packets of a batch are numbered by 8 bits.
+        let flow = KnownFlow { packet: i as u16, key, reversed };
+        match self.flows.iter_mut().find(|known| known.packet == flow.packet) {
+            Some(known) => *known = flow,
+            None => self.flows.push(flow),
+        }
+    }
+
+    /// Forgets all flows.
+    pub fn clear_flows(&mut self) {
+        self.key.clear();
+        self.reversed.clear();
+        self.flows.clear();
+    }
+
+    /// Forgets everything and keeps the room.
+    fn clear(&mut self) {
+        self.offset.clear();
+        self.cap_len.clear();
+        self.wire_len.clear();
+        self.ticks.clear();
+        self.interface.clear();
+        self.verdict.clear();
+        self.hash.clear();
+        self.key.clear();
+        self.reversed.clear();
+        self.output.clear();
+        self.flows.clear();
+        self.fragments.clear();
+    }
+
+    /// Takes over what `other` knows; `self` is empty.
+    fn copy(&mut self, other: &Self) {
+        self.offset.extend_from_slice(&other.offset);
+        self.cap_len.extend_from_slice(&other.cap_len);
+        self.wire_len.extend_from_slice(&other.wire_len);
+        self.ticks.extend_from_slice(&other.ticks);
+        self.interface.extend_from_slice(&other.interface);
+        self.verdict.extend_from_slice(&other.verdict);
+        self.hash.extend_from_slice(&other.hash);
+        self.key.extend_from_slice(&other.key);
+        self.reversed.extend_from_slice(&other.reversed);
+        self.output.extend_from_slice(&other.output);
+        self.flows.extend_from_slice(&other.flows);
+        self.fragments.extend_from_slice(&other.fragments);
+    }
+
+    /// Takes over another's descriptors.
+    pub(crate) fn copy_descriptors(&mut self, other: &Self) {
+        self.offset.clone_from(&other.offset);
+        self.cap_len.clone_from(&other.cap_len);
+        self.wire_len.clone_from(&other.wire_len);
+        self.ticks.clone_from(&other.ticks);
+        self.interface.clone_from(&other.interface);
+    }
+
+    /// Gives its descriptors up.
+    pub(crate) fn take_descriptors(&mut self) -> Self {
+        Self {
+            offset: mem::take(&mut self.offset),
+            cap_len: mem::take(&mut self.cap_len),
+            wire_len: mem::take(&mut self.wire_len),
+            ticks: mem::take(&mut self.ticks),
+            interface: mem::take(&mut self.interface),
+            ..Self::default()
+        }
+    }
+
+    /// Takes over another's descriptors of the packets at `places`.
+    pub(crate) fn gather_descriptors(&mut self, other: &Self, places: &[u8]) {
+        gather(&mut self.offset, &other.offset, places);
+        gather(&mut self.cap_len, &other.cap_len, places);
+        gather(&mut self.wire_len, &other.wire_len, places);
+        gather(&mut self.ticks, &other.ticks, places);
+        gather(&mut self.interface, &other.interface, places);
+    }
+
+    /// Keeps the descriptors of the packets at `places` alone.
+    pub(crate) fn keep_descriptors(&mut self, places: &[u8]) {
+        keep(&mut self.offset, places);
+        keep(&mut self.cap_len, places);
+        keep(&mut self.wire_len, places);
+        keep(&mut self.ticks, places);
+        keep(&mut self.interface, places);
+    }
+
+    /// Keeps what was found of the packets at `places` alone; not of fragments.
+    pub(crate) fn keep_findings(&mut self, places: &[u8]) {
+        keep(&mut self.verdict, places);
+        keep(&mut self.hash, places);
+        keep(&mut self.key, places);
+        keep(&mut self.reversed, places);
+        keep(&mut self.output, places);
+        if !self.flows.is_empty() {
+            let place = |flow: &KnownFlow| {
+                let place = places.iter().position(|&i| u16::from(i) == flow.packet)?;
+                Some(KnownFlow { packet: place as u16, ..*flow })
+            };
+            self.flows = self.flows.iter().filter_map(place).collect();
+        }
+    }
+
+    /// Room for so many packets, as far as it is surely needed.
+    fn reserve(&mut self, packets: usize) {
+        self.offset.reserve_exact(packets);
+        self.cap_len.reserve_exact(packets);
+    }
+}
+
+/// The values of `from` at `places`; none, if that is empty.
+fn gather<T: Copy>(to: &mut Vec<T>, from: &[T], places: &[u8]) {
+    to.clear();
+    if from.is_empty() {
+        return;
+    }
+    to.extend(places.iter().map(|&i| from[usize::from(i)]));
+}
+
+/// The values at `places`, which ascend, move to the front; the others go. A column that
+/// is empty stays so.
+fn keep<T: Copy>(values: &mut Vec<T>, places: &[u8]) {
+    if values.is_empty() {
+        return;
+    }
+    for (to, &i) in places.iter().enumerate() {
+        values[to] = values[usize::from(i)];
+    }
+    values.truncate(places.len());
+}
+
+thread_local! {
+    static SPARE: RefCell<Vec<Box<Columns>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Columns that go back to the thread's spare ones. They are there from the beginning to
+/// the end of their life.
+#[derive(Debug)]
+pub(crate) struct Recycled {
+    columns: Option<Box<Columns>>,
+    /// Whether they are of use for another batch.
+    again: bool,
+}
+
+impl Recycled {
+    /// Empty columns with room for so many packets. Those of few packets are held for long,
+    /// and are made for just these.
+    pub(crate) fn new(packets: usize) -> Self {
+        let again = packets == BATCH;
+        let mut columns = if again { spare() } else { Box::default() };
+        columns.reserve(packets);
+        Self { columns: Some(columns), again }
+    }
+}
+
+/// Spare columns of this thread, or new ones: empty.
+fn spare() -> Box<Columns> {
+    SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+}
+
+impl Clone for Recycled {
+    fn clone(&self) -> Self {
+        let mut columns = spare();
+        columns.copy(self);
+        Self { columns: Some(columns), again: true }
+    }
+}
+
+impl Drop for Recycled {
+    fn drop(&mut self) {
+        let Some(mut columns) = self.columns.take().filter(|_| self.again) else { return };
+        columns.clear();
+        // A thread that is about to end has nothing to keep any more.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < KEPT {
+                spare.push(columns);
+            }
+        });
+    }
+}
+
+impl Deref for Recycled {
+    type Target = Columns;
+
+    #[inline]
+    fn deref(&self) -> &Columns {
+        const NONE: &Columns = &Columns {
+            offset: Vec::new(),
+            cap_len: Vec::new(),
+            wire_len: Vec::new(),
+            ticks: Vec::new(),
+            interface: Vec::new(),
+            verdict: Vec::new(),
+            hash: Vec::new(),
+            key: Vec::new(),
+            reversed: Vec::new(),
+            output: Vec::new(),
+            flows: Vec::new(),
+            fragments: Vec::new(),
+        };
+        self.columns.as_deref().unwrap_or(NONE)
+    }
+}
+
+impl DerefMut for Recycled {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Columns {
+        self.columns.get_or_insert_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_come_back_empty_with_their_room() {
+        let mut first = Recycled::new(BATCH);
+        first.offset.push(7);
+        first.hash.resize(BATCH, 1);
+        let room = first.hash.as_ptr();
+        let copy = first.clone();
+        assert_eq!((copy.offset.as_slice(), copy.hash.len()), (&[7][..], BATCH));
+        drop(first);
+        let second = Recycled::new(BATCH);
+        assert!(second.offset.is_empty() && second.hash.is_empty());
+        assert_eq!(second.hash.as_ptr(), room);
+        assert!(second.offset.capacity() >= BATCH);
+    }
+
+    #[test]
+    fn a_few_packets_get_columns_of_their_own() {
+        drop(Recycled::new(BATCH));
+        let few = Recycled::new(3);
+        assert!(few.offset.capacity() < BATCH);
+    }
+}
