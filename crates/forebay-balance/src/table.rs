@@ -175,20 +175,25 @@ impl Entry {
 /// know that every worker has seen a change waits for it
 /// ([`crate::moves::Quiescence`]).
 #[derive(Debug)]
-pub struct BucketTable(Box<[AtomicU32]>);
+pub struct BucketTable(Box<[AtomicU32; BUCKETS]>);
 
 impl BucketTable {
     /// Every bucket settled at the sensor that `assignment` gives it.
     #[must_use]
     pub fn new(assignment: &Assignment) -> Self {
-        let entry = |bucket| Entry::settled(assignment.sensor_of_bucket(bucket));
-        Self((0..=u16::MAX).map(|bucket| AtomicU32::new(entry(bucket).0)).collect())
+        Self::of(|bucket| Entry::settled(assignment.sensor_of_bucket(bucket)))
     }
 
     /// Every bucket settled at no sensor.
     #[must_use]
     pub fn without_sensors() -> Self {
-        Self((0..BUCKETS).map(|_| AtomicU32::new(Entry::settled(NO_SENSOR).0)).collect())
+        Self::of(|_| Entry::settled(NO_SENSOR))
+    }
+
+    fn of(entry: impl Fn(u16) -> Entry) -> Self {
+        let entries: Box<[AtomicU32]> =
+            (0..=u16::MAX).map(|bucket| AtomicU32::new(entry(bucket).0)).collect();
+        Self(entries.try_into().expect("as many entries were made as there are buckets"))
     }
 
     /// What the table says of `bucket`.

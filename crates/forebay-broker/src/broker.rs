@@ -465,9 +465,9 @@ impl Stages<'_> {
         let mut chain = Chain::new()
             .with(Filter::optional(None))
             .with(Duplicates::new(self.hash_key))
-            .with(Classify::new(decoder, self.hash_key))
+            .with(Classify::hashing(decoder, self.hash_key))
             .with(LiveFragments::new(self.hash_key))
-            .with(Steer::new(steering, group.key == Key::FiveTuple));
+            .with(Steer::new(steering, decoder, group.key == Key::FiveTuple));
         chain.reload(settings);
         Branch::new(group.name.clone(), chain)
     }

@@ -69,6 +69,26 @@ pub struct Route {
     pub rewrites: Vec<Rewrite>,
 }
 
+impl Route {
+    /// The packets of a batch that go to an output; without a balancer they are all of the
+    /// first sensor.
+    fn packets_to(&self, output: usize, batch: &Batch) -> LiveMask {
+        if batch.output.is_empty() {
+            let here = self.outputs.first() == Some(&output);
+            return if here { batch.live() } else { LiveMask::default() };
+        }
+        // Behind a switch all sensors are: then a comparison says it, of many at once.
+        let which = if self.outputs.iter().all(|one| *one == output) {
+            LiveMask::of(&batch.output, |sensor| usize::from(sensor) < self.outputs.len())
+        } else {
+            LiveMask::of(&batch.output, |sensor| {
+                self.outputs.get(usize::from(sensor)) == Some(&output)
+            })
+        };
+        batch.live().and(&which)
+    }
+}
+
 /// New settings for a worker.
 pub struct Change {
     /// For the stages that all packets pass.
@@ -381,13 +401,7 @@ impl Delivery {
     fn deliver(&mut self, branch: usize, batch: &Batch) -> Result<(), WorkerError> {
         let Some(route) = self.routes.get(branch) else { return Ok(()) };
         for (number, sink) in self.sinks.iter_mut().enumerate() {
-            let mut which = LiveMask::default();
-            for i in batch.live().iter() {
-                let sensor = batch.output.get(i).copied().unwrap_or_default();
-                if route.outputs.get(usize::from(sensor)) == Some(&number) {
-                    which.insert(i);
-                }
-            }
+            let which = route.packets_to(number, batch);
             let packets = which.count() as u64;
             if packets == 0 {
                 continue;

@@ -9,6 +9,23 @@ pub(crate) fn rewrite_of<'a>(batch: &Batch, i: usize, rewrites: &'a [Rewrite]) -
     rewrites.get(usize::from(output)).unwrap_or(&Rewrite::NONE)
 }
 
+/// Bytes of the two addresses of an Ethernet frame.
+const ADDRESSES: usize = 12;
+
+/// Lengths of frames that are copied by two pieces of fixed size: of 32 bytes at least,
+/// also without the addresses.
+const SHORT: std::ops::RangeInclusive<usize> = 44..=128;
+
+/// The first byte that is read of every frame: none of the addresses is, where both are
+/// replaced. Where the EtherType starts a line of the cache, they are in a line of their own.
+#[inline]
+pub(crate) fn first_read(rewrites: &[Rewrite]) -> usize {
+    let replaced = |rewrite: &Rewrite| {
+        rewrite.destination.is_some() && rewrite.source.is_some() && rewrite.push_vlan.is_none()
+    };
+    if !rewrites.is_empty() && rewrites.iter().all(replaced) { ADDRESSES } else { 0 }
+}
+
 /// Copies `frame` to the start of `out` as [`Rewrite::write`] does. A short frame that
 /// keeps its length is copied by two pieces of fixed size that may overlap, which the
 /// compiler makes a few vector instructions of, where a call of `memcpy` costs more than
@@ -18,24 +35,37 @@ pub(crate) fn write_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Op
     let len = frame.len();
     let is_whole =
         rewrite.push_vlan.is_none() && rewrite.slice.is_none() && rewrite.strip.is_none();
-    if !is_whole || !(32..=128).contains(&len) {
+    if !is_whole || !SHORT.contains(&len) {
         return rewrite.write(frame, out);
     }
     let out = out.get_mut(..len)?;
-    if len <= 64 {
-        out[..32].copy_from_slice(&frame[..32]);
-        out[len - 32..].copy_from_slice(&frame[len - 32..]);
-    } else {
-        out[..64].copy_from_slice(&frame[..64]);
-        out[len - 64..].copy_from_slice(&frame[len - 64..]);
+    if let (Some(destination), Some(source)) = (rewrite.destination, rewrite.source) {
+        copy_short(&frame[ADDRESSES..], &mut out[ADDRESSES..]);
+        out[..6].copy_from_slice(&destination.0);
+        out[6..ADDRESSES].copy_from_slice(&source.0);
+        return Some(len);
     }
+    copy_short(frame, out);
     if let Some(MacAddress(address)) = rewrite.destination {
         out[..6].copy_from_slice(&address);
     }
     if let Some(MacAddress(address)) = rewrite.source {
-        out[6..12].copy_from_slice(&address);
+        out[6..ADDRESSES].copy_from_slice(&address);
     }
     Some(len)
+}
+
+/// Copies 32 to 128 bytes, of which there are as many in both.
+#[inline]
+fn copy_short(from: &[u8], to: &mut [u8]) {
+    let len = from.len();
+    if len <= 64 {
+        to[..32].copy_from_slice(&from[..32]);
+        to[len - 32..].copy_from_slice(&from[len - 32..]);
+    } else {
+        to[..64].copy_from_slice(&from[..64]);
+        to[len - 64..].copy_from_slice(&from[len - 64..]);
+    }
 }
 
 #[cfg(test)]

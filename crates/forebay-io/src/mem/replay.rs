@@ -7,10 +7,17 @@ use crate::port::{Received, Rx, RxCounters};
 
 /// Gives out the same batches, in order, so many times.
 pub struct Replay {
-    batches: Vec<Batch>,
+    batches: Vec<Counted>,
     next: usize,
     rounds_left: u64,
     counters: RxCounters,
+}
+
+/// A batch, and what it counts for.
+struct Counted {
+    batch: Batch,
+    packets: u64,
+    bytes: u64,
 }
 
 impl Replay {
@@ -18,6 +25,12 @@ impl Replay {
     #[must_use]
     pub fn new(batches: Vec<Batch>, rounds: u64) -> Self {
         let rounds_left = if batches.is_empty() { 0 } else { rounds };
+        let counted = |mut batch: Batch| {
+            batch.share_descriptors();
+            let packets = batch.live().count() as u64;
+            Counted { packets, bytes: batch.wire_bytes(), batch }
+        };
+        let batches = batches.into_iter().map(counted).collect();
         Self { batches, next: 0, rounds_left, counters: RxCounters::default() }
     }
 }
@@ -27,14 +40,16 @@ impl Rx for Replay {
         if self.rounds_left == 0 {
             return Ok(Received::End);
         }
-        let batch = self.batches[self.next].clone();
+        let Counted { batch, packets, bytes } = &self.batches[self.next];
+        self.counters.packets += packets;
+        self.counters.bytes += bytes;
+        let mut batch = batch.clone();
         self.next += 1;
         if self.next == self.batches.len() {
             self.next = 0;
             self.rounds_left -= 1;
         }
-        self.counters.packets += batch.live().count() as u64;
-        self.counters.bytes += batch.wire_bytes();
+        batch.set_ahead(&self.batches[self.next].batch);
         Ok(Received::Batch(batch))
     }
 

@@ -317,14 +317,14 @@ impl Meta {
     }
 }
 
-/// Has the line that holds the first of `bytes`, and the one behind it, fetched.
+/// Has the lines fetched that hold the first of `bytes` and, of 128 at the most, the last.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
-    for line in [0, LINE] {
+    for place in [0, bytes.len().clamp(1, 2 * LINE) - 1] {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint for any address whatever, which reads nothing that can be seen.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(place).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = bytes;

@@ -8,7 +8,7 @@ use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, PacketMeta, Rewri
 
 use super::ring::{self, Meta, Reader, Writer, prefetch};
 use crate::error::Error;
-use crate::frame::{rewrite_of, write_frame};
+use crate::frame::{first_read, rewrite_of, write_frame};
 use crate::port::{Received, Rx, RxCounters, Tx, TxCounters};
 
 /// What a sender does when the ring is full.
@@ -140,13 +140,13 @@ impl Tx for RingTx {
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
         let which = batch.live().and(which);
         self.patience_ends = None;
+        let first_read = first_read(rewrites);
+        let fetch = |i: usize| prefetch(batch.packet(i).get(first_read..).unwrap_or_default());
         let mut ahead = which.iter();
-        for i in ahead.by_ref().take(AHEAD) {
-            prefetch(batch.packet(i));
-        }
+        ahead.by_ref().take(AHEAD).for_each(fetch);
         for (sent, i) in which.iter().enumerate() {
             if let Some(next) = ahead.next() {
-                prefetch(batch.packet(next));
+                fetch(next);
             }
             self.put(batch, i, rewrite_of(batch, i, rewrites));
             if sent % PUBLISH == PUBLISH - 1 {

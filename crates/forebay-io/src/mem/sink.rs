@@ -6,7 +6,7 @@ use forebay_packet::{Batch, LiveMask, Region, Rewrite};
 
 use super::ring::prefetch;
 use crate::error::Error;
-use crate::frame::{rewrite_of, write_frame};
+use crate::frame::{first_read, rewrite_of, write_frame};
 use crate::port::{Tx, TxCounters};
 
 /// Bytes of a packet's place by default: with 256 of them the ring stays in a level-1 or
@@ -15,6 +15,9 @@ const MAX_LEN: usize = 2048;
 
 /// Packets by which the first lines of a packet are fetched before it is copied.
 const AHEAD: usize = 16;
+
+/// Packets to come whose heads are fetched for each [`AHEAD`] that are copied.
+const TO_COME: usize = 6;
 
 /// Copies packets, changed as their outputs want them, into a ring that wraps and that
 /// nobody reads: what sending costs without a device. Loses packets `too_long` for a slot.
@@ -53,15 +56,18 @@ impl Sink {
 impl Tx for Sink {
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
         let which = batch.live().and(which);
+        let first_read = first_read(rewrites);
+        let fetch = |i: usize| prefetch(batch.packet(i).get(first_read..).unwrap_or_default());
         let mut ahead = which.iter();
-        for i in ahead.by_ref().take(AHEAD) {
-            prefetch(batch.packet(i));
-        }
+        ahead.by_ref().take(AHEAD).for_each(fetch);
         let memory = self.memory.bytes_mut();
         let (mut packets, mut bytes) = (0, 0);
-        for i in which.iter() {
+        for (done, i) in which.iter().enumerate() {
+            if done % AHEAD == 0 {
+                batch.fetch_ahead(TO_COME);
+            }
             if let Some(next) = ahead.next() {
-                prefetch(batch.packet(next));
+                fetch(next);
             }
             let slot = &mut memory[self.next * self.stride..][..MAX_LEN];
             match write_frame(rewrite_of(batch, i, rewrites), batch.packet(i), slot) {

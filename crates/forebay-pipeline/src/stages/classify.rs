@@ -1,7 +1,7 @@
 //! Finds each packet's flow.
 
 use forebay_packet::decode::{Fragment, FragmentNote, Outcome};
-use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LinkType};
+use forebay_packet::{Batch, Decoder, FlowKey, HashKey, Lanes, LinkType};
 
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
@@ -9,6 +9,8 @@ use crate::stage::{Outbox, Promises, Stage, StageError};
 pub struct Classify {
     decoder: Decoder,
     hash_key: HashKey,
+    /// How plain packets are hashed, where their keys are not kept.
+    lanes: Option<Lanes>,
     unknown_link: u64,
     not_ip: u64,
     cut: u64,
@@ -18,7 +20,45 @@ impl Classify {
     /// Decodes with `decoder`, hashes with `hash_key`.
     #[must_use]
     pub fn new(decoder: Decoder, hash_key: HashKey) -> Self {
-        Self { decoder, hash_key, unknown_link: 0, not_ip: 0, cut: 0 }
+        Self { decoder, hash_key, lanes: None, unknown_link: 0, not_ip: 0, cut: 0 }
+    }
+
+    /// As [`Classify::new`], and keeps no keys but those of fragments: whoever wants to
+    /// know another packet's flow decodes it again.
+    #[must_use]
+    pub fn hashing(decoder: Decoder, hash_key: HashKey) -> Self {
+        Self { lanes: Some(Lanes::fastest()), ..Self::new(decoder, hash_key) }
+    }
+
+    /// Flow, hash and notes of a packet, whatever it is.
+    fn decode(&mut self, batch: &mut Batch, i: usize) {
+        let decoded = self.decoder.decode(batch.interface(i).link, batch.packet(i));
+        match decoded.outcome {
+            Outcome::UnknownLink => self.unknown_link += 1,
+            Outcome::NotIp => self.not_ip += 1,
+            Outcome::Cut => self.cut += 1,
+            Outcome::Arp | Outcome::Ip | Outcome::LaterFragment => {}
+        }
+        batch.hash[i] = decoded.affinity.hash(&self.hash_key);
+        if self.lanes.is_none() || decoded.fragments[0].is_some() {
+            batch.set_flow(i, decoded.key, decoded.reversed);
+        }
+        for Fragment { role, key, span } in decoded.fragments.into_iter().flatten() {
+            batch.fragments.push(FragmentNote { packet: i as u16, role, key, span });
+        }
+    }
+
+    /// The same, of a packet that may be plain, with its key.
+    fn decode_with_key(&mut self, batch: &mut Batch, i: usize) {
+        if batch.interface(i).link == LinkType::ETHERNET
+            && let Some(plain) = self.decoder.decode_plain(batch.packet(i))
+        {
+            batch.key[i] = plain.key;
+            batch.reversed[i] = plain.reversed;
+            batch.hash[i] = plain.affinity.hash(&self.hash_key);
+            return;
+        }
+        self.decode(batch, i);
     }
 }
 
@@ -32,35 +72,19 @@ impl Stage for Classify {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        let n = batch.len();
-        batch.hash.clear();
-        batch.hash.resize(n, 0);
-        batch.key.clear();
-        batch.key.resize(n, FlowKey::default());
-        batch.reversed.clear();
-        batch.reversed.resize(n, false);
         batch.fragments.clear();
-        for i in batch.live().iter() {
-            if batch.interface(i).link == LinkType::ETHERNET
-                && let Some(plain) = self.decoder.decode_plain(batch.packet(i))
-            {
-                batch.key[i] = plain.key;
-                batch.reversed[i] = plain.reversed;
-                batch.hash[i] = plain.affinity.hash(&self.hash_key);
-                continue;
+        batch.clear_flows();
+        match self.lanes {
+            Some(lanes) => {
+                let plain = self.decoder.hash_plain(lanes, &self.hash_key, &mut batch);
+                batch.live().without(&plain).iter().for_each(|i| self.decode(&mut batch, i));
             }
-            let decoded = self.decoder.decode(batch.interface(i).link, batch.packet(i));
-            match decoded.outcome {
-                Outcome::UnknownLink => self.unknown_link += 1,
-                Outcome::NotIp => self.not_ip += 1,
-                Outcome::Cut => self.cut += 1,
-                Outcome::Arp | Outcome::Ip | Outcome::LaterFragment => {}
-            }
-            batch.key[i] = decoded.key;
-            batch.reversed[i] = decoded.reversed;
-            batch.hash[i] = decoded.affinity.hash(&self.hash_key);
-            for Fragment { role, key, span } in decoded.fragments.into_iter().flatten() {
-                batch.fragments.push(FragmentNote { packet: i as u16, role, key, span });
+            None => {
+                let packets = batch.len();
+                batch.hash.resize(packets, 0);
+                batch.key.resize(packets, FlowKey::default());
+                batch.reversed.resize(packets, false);
+                batch.live().iter().for_each(|i| self.decode_with_key(&mut batch, i));
             }
         }
         out.emit(batch);

@@ -1,9 +1,12 @@
 //! Keeps the packets that the filter accepts.
 
 use forebay_jit::FilterSet;
-use forebay_packet::Batch;
+use forebay_packet::{Batch, LiveMask};
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+
+/// A batch of which no more than one packet in so many is left is squeezed.
+const MOSTLY: usize = 2;
 
 /// Sets each packet's verdict, and drops those with verdict 0.
 pub struct Filter {
@@ -52,12 +55,14 @@ impl Stage for Filter {
         programs.run_batch(&mut batch)?;
         if self.drops {
             let before = batch.live().count();
-            for i in batch.live().iter() {
-                if batch.verdict[i] == 0 {
-                    batch.drop_packet(i);
-                }
+            let accepted = LiveMask::of(&batch.verdict, |verdict| verdict != 0);
+            batch.retain(&accepted);
+            let left = batch.live().count();
+            out.dropped(0, (before - left) as u64);
+            // The stages behind this one need not look for those few among all others.
+            if left * MOSTLY < before {
+                batch.squeeze();
             }
-            out.dropped(0, (before - batch.live().count()) as u64);
         }
         out.emit(batch);
         Ok(())

@@ -60,8 +60,10 @@ impl LiveFragments {
     }
 
     fn remember(&mut self, name: FragmentKey, batch: &Batch, i: usize) {
+        // The classifier notes the flow of every fragment.
+        let Some((key, reversed)) = batch.flow(i) else { return };
+        let hash = batch.hash[i];
         self.serial += 1;
-        let (hash, key, reversed) = (batch.hash[i], batch.key[i], batch.reversed[i]);
         let datagram = Datagram { hash, key, reversed, since: self.now, serial: self.serial };
         self.datagrams.insert(name, datagram);
         self.order.push_back((name, self.serial));
@@ -93,8 +95,7 @@ impl LiveFragments {
                 self.joined += 1;
                 batch.hash[i] = datagram.hash;
                 if note.role == FragmentRole::Later {
-                    batch.key[i] = datagram.key;
-                    batch.reversed[i] = datagram.reversed;
+                    batch.set_flow(i, datagram.key, datagram.reversed);
                 }
             }
             None => {

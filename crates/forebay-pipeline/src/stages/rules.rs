@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_packet::Batch;
+use forebay_packet::{Batch, LinkType, LiveMask};
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::packed::{Key4, Key6, Packed};
 use forebay_rules::{Action, Key, RuleList};
@@ -18,13 +18,17 @@ pub const NOT_IP: u32 = NO_RULE - 1;
 pub struct Ruling {
     engine: Arc<dyn Engine>,
     list: Arc<RuleList>,
+    /// Of each rule, and of the default behind them, whether it rejects.
+    rejects: Arc<[bool]>,
 }
 
 impl Ruling {
     /// `engine` was built of `list`.
     #[must_use]
     pub fn new(list: Arc<RuleList>, engine: Box<dyn Engine>) -> Self {
-        Self { engine: engine.into(), list }
+        let actions = list.rules.iter().map(|rule| rule.action).chain([list.default]);
+        let rejects = actions.map(|action| action == Action::Reject).collect();
+        Self { engine: engine.into(), list, rejects }
     }
 
     /// The list.
@@ -43,8 +47,11 @@ impl Ruling {
         rules
     }
 
+    #[inline]
     fn rejects(&self, verdict: u32) -> bool {
-        verdict != NOT_IP && self.list.decision(verdict).action == Action::Reject
+        let default = self.rejects.len() - 1;
+        let decided = (verdict as usize).min(default);
+        verdict != NOT_IP && self.rejects[decided]
     }
 }
 
@@ -81,12 +88,19 @@ impl Keyed {
     fn judge_batch(&mut self, ruling: &Ruling, batch: &mut Batch) {
         self.clear();
         for i in batch.live().iter() {
-            if let Some(key) = Key::of_packet(batch.interface(i).link, batch.packet(i)) {
+            let (link, packet) = (batch.interface(i).link, batch.packet(i));
+            if link == LinkType::ETHERNET
+                && let Some(key) = Key4::of_plain(packet)
+            {
+                self.v4.0.push(key);
+                self.v4.1.push(i);
+            } else if let Some(key) = Key::of_packet(link, packet) {
                 self.push(&key, i);
             }
         }
+        let packets = batch.len();
         batch.verdict.clear();
-        batch.verdict.resize(batch.len(), NOT_IP);
+        batch.verdict.resize(packets, NOT_IP);
         self.judge(&*ruling.engine, &mut batch.verdict);
     }
 
@@ -154,11 +168,8 @@ impl Stage for Rules {
         self.keyed.judge_batch(ruling, &mut batch);
         if self.drops {
             let before = batch.live().count();
-            for i in batch.live().iter() {
-                if ruling.rejects(batch.verdict[i]) {
-                    batch.drop_packet(i);
-                }
-            }
+            let passed = LiveMask::of(&batch.verdict, |verdict| !ruling.rejects(verdict));
+            batch.retain(&passed);
             out.dropped(0, (before - batch.live().count()) as u64);
         }
         out.emit(batch);

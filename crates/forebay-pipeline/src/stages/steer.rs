@@ -2,20 +2,22 @@
 
 use forebay_balance::NO_SENSOR;
 use forebay_balance::moves::{PacketFacts, TcpSignal, Worker};
-use forebay_packet::Batch;
+use forebay_packet::{Batch, Decoder, LiveMask};
 use forebay_rules::Key;
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+
+/// Packets to come whose heads are fetched while counting.
+const AHEAD: usize = 12;
 
 /// Sets each packet's output to the sensor that its bucket, or its record, names; counts
 /// it for the balancer; drops those that no sensor takes.
 pub struct Steer {
     worker: Worker,
-    /// Whether a key is one connection, so that TCP's flags say when it ends.
-    connections: bool,
+    facts: Facts,
     /// Where packets go while no sensor is up.
     spare: Vec<u16>,
-    /// Of the live packets of a batch.
+    /// Of the live packets of a batch, where some are not.
     hashes: Vec<u64>,
     bytes: Vec<u32>,
     places: Vec<usize>,
@@ -23,13 +25,13 @@ pub struct Steer {
 }
 
 impl Steer {
-    /// Steers as `worker` says. `connections` is whether the key of the group is that of
-    /// a transport connection.
+    /// Steers as `worker` says. `decoder` is that of the group, `connections` whether its
+    /// key is that of a transport connection.
     #[must_use]
-    pub fn new(worker: Worker, connections: bool) -> Self {
+    pub fn new(worker: Worker, decoder: Decoder, connections: bool) -> Self {
         Self {
             worker,
-            connections,
+            facts: Facts { decoder, connections },
             spare: Vec::new(),
             hashes: Vec::new(),
             bytes: Vec::new(),
@@ -38,16 +40,55 @@ impl Steer {
         }
     }
 
-    /// Takes what matters of the live packets out of a batch.
-    fn gather(&mut self, batch: &Batch) {
-        self.hashes.clear();
-        self.bytes.clear();
-        self.places.clear();
+    /// Gives out sensors where all packets are live: their columns are used as they are.
+    fn steer_all(&mut self, batch: &mut Batch) {
+        let Self { worker, facts, sensors, .. } = self;
+        worker.assign(&batch.hash, sensors, |i| facts.of(batch, i));
+        batch.fetch_ahead(AHEAD);
+        worker.count(&batch.hash, batch.wire_lens());
+        batch.output.clear();
+        batch.output.extend_from_slice(sensors);
+    }
+
+    /// Gives out sensors where some packets were dropped.
+    fn steer_live(&mut self, batch: &mut Batch) {
+        let Self { worker, facts, hashes, bytes, places, sensors, .. } = self;
+        hashes.clear();
+        bytes.clear();
+        places.clear();
         for i in batch.live().iter() {
-            self.hashes.push(batch.hash[i]);
-            self.bytes.push(batch.wire_len(i));
-            self.places.push(i);
+            hashes.push(batch.hash[i]);
+            bytes.push(batch.wire_len(i));
+            places.push(i);
         }
+        worker.assign(hashes, sensors, |i| facts.of(batch, places[i]));
+        worker.count(hashes, bytes);
+        let packets = batch.len();
+        batch.output.clear();
+        batch.output.resize(packets, NO_SENSOR);
+        for (&i, &sensor) in places.iter().zip(&*sensors) {
+            batch.output[i] = sensor;
+        }
+    }
+
+    /// Drops the packets that no sensor takes, unless one is to be found for them. Returns
+    /// how many.
+    fn drop_others(&self, batch: &mut Batch) -> u64 {
+        let taken = LiveMask::of(&batch.output, |sensor| sensor != NO_SENSOR);
+        let live = batch.live();
+        if live.and(&taken) == live {
+            return 0;
+        }
+        let mut dropped = 0;
+        for i in live.iter().filter(|&i| !taken.contains(i)) {
+            let spare = spare_of(&self.spare, batch.hash[i]);
+            batch.output[i] = spare;
+            if spare == NO_SENSOR {
+                batch.drop_packet(i);
+                dropped += 1;
+            }
+        }
+        dropped
     }
 }
 
@@ -59,15 +100,29 @@ fn spare_of(spare: &[u16], hash: u64) -> u16 {
     }
 }
 
-/// What is asked about packet `i`, once in a while.
-fn facts_of(batch: &Batch, i: usize, connections: bool) -> PacketFacts {
-    let key = batch.key[i];
-    // A packet in a tunnel has no TCP header where this looks: its flow ends by idling.
-    let outer = connections.then(|| Key::of_packet(batch.interface(i).link, batch.packet(i)));
-    let flags = outer.flatten().and_then(|key| key.tcp_flags);
-    let signal = |flags| TcpSignal::of_flags(flags, batch.reversed[i]);
-    let tcp = flags.map_or(TcpSignal::Nothing, signal);
-    PacketFacts { key, tcp, bytes: batch.wire_len(i) }
+/// How packets are looked at whose flow is asked for, once in a while.
+#[derive(Clone, Copy)]
+struct Facts {
+    decoder: Decoder,
+    /// Whether a key is one connection, so that TCP's flags say when it ends.
+    connections: bool,
+}
+
+impl Facts {
+    /// What there is to know of packet `i`.
+    fn of(self, batch: &Batch, i: usize) -> PacketFacts {
+        let (link, packet) = (batch.interface(i).link, batch.packet(i));
+        let (key, reversed) = batch.flow(i).unwrap_or_else(|| {
+            let decoded = self.decoder.decode(link, packet);
+            (decoded.key, decoded.reversed)
+        });
+        // A packet in a tunnel has no TCP header where this looks: its flow ends by idling.
+        let outer = self.connections.then(|| Key::of_packet(link, packet)).flatten();
+        let flags = outer.and_then(|key| key.tcp_flags);
+        let signal = |flags| TcpSignal::of_flags(flags, reversed);
+        let tcp = flags.map_or(TcpSignal::Nothing, signal);
+        PacketFacts { key, tcp, bytes: batch.wire_len(i) }
+    }
 }
 
 impl Stage for Steer {
@@ -84,21 +139,12 @@ impl Stage for Steer {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        self.gather(&batch);
-        let Self { worker, connections, spare, hashes, bytes, places, sensors } = self;
-        worker.assign(hashes, sensors, |i| facts_of(&batch, places[i], *connections));
-        worker.count(hashes, bytes);
-        batch.output.clear();
-        batch.output.resize(batch.len(), NO_SENSOR);
-        let mut dropped = 0;
-        for ((&i, &hash), &sensor) in places.iter().zip(&*hashes).zip(&*sensors) {
-            let sensor = if sensor == NO_SENSOR { spare_of(spare, hash) } else { sensor };
-            batch.output[i] = sensor;
-            if sensor == NO_SENSOR {
-                batch.drop_packet(i);
-                dropped += 1;
-            }
+        if batch.live().count() == batch.len() {
+            self.steer_all(&mut batch);
+        } else {
+            self.steer_live(&mut batch);
         }
+        let dropped = self.drop_others(&mut batch);
         out.dropped(0, dropped);
         out.emit(batch);
         Ok(())
