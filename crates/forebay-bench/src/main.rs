@@ -52,6 +52,8 @@ struct Options {
 enum Suite {
     /// Compiled filters beside libpcap, other compilers, and compiled C
     Filters,
+    /// A worker of the broker from memory to memory, stage by stage
+    Pipeline,
     /// Rule lists beside DPDK's classifier and the paper's C
     Rules,
     /// `forebay filter` beside tcpdump, and `forebay split`, on a capture
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
     }
     let outcome = match options.suite {
         Suite::Filters => suites::filters::run(&options),
+        Suite::Pipeline => suites::pipeline::run(&options),
         Suite::Rules => suites::rules::run(&options),
         Suite::Split => suites::split::run(&options),
     };

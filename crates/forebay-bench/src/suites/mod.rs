@@ -1,5 +1,6 @@
 //! The suites, one file each.
 
 pub mod filters;
+pub mod pipeline;
 pub mod rules;
 pub mod split;

@@ -7,11 +7,11 @@
 pub mod engines;
 pub mod frames;
 pub mod headers;
+pub mod lists;
 
 mod acl;
 mod bars;
 mod figures;
-mod lists;
 mod measure;
 mod paper;
 mod parsing;

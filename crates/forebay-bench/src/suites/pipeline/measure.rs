@@ -1,0 +1,164 @@
+//! Rounds: in each, packets go through every prefix of the stages, in a new order of the
+//! prefixes. What a stage takes is what its prefix takes more than the one before it, in
+//! the same round.
+//!
+//! All memory but that of the packets is as a broker's is after a while: the table and its
+//! counters are those of earlier runs, and packets go round so often in a run that what a
+//! worker does once counts for nothing.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use forebay_broker::report::Report;
+use forebay_broker::worker::{Desk, Worker};
+use forebay_io::mem::{Replay, Sink};
+use forebay_packet::Batch;
+
+use super::oracle::{Expected, Witness};
+use super::stages::{Setup, Stage};
+use crate::clock::Clock;
+use crate::lots::Lots;
+use crate::{BenchError, io_error};
+
+/// Packets of a sink's ring: as many as a batch, so that the ring stays in the cache as the
+/// part of a device's ring does that is being filled.
+const SINK_SLOTS: usize = 256;
+
+/// Windows of the clock in each round.
+const WINDOWS: usize = 2;
+
+/// How long a round looks for time that the machine takes away.
+const IDLE: Duration = Duration::from_millis(2);
+
+/// A pause that nothing but the machine makes: an idle loop looks at the time more often
+/// than each microsecond.
+const PAUSE: Duration = Duration::from_micros(5);
+
+/// A case under way.
+pub struct Trial<'a> {
+    /// Its stages.
+    pub setup: &'a Setup,
+    /// Those that there are, in order.
+    pub stages: &'a [Stage],
+    /// The packets.
+    pub batches: &'a [Batch],
+    /// What has to come of them.
+    pub expected: &'a Expected,
+    /// How often they go round in a run.
+    pub passes: u64,
+}
+
+/// Times of a case.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Nanoseconds a packet of each prefix, round by round.
+    pub prefixes: Vec<Vec<f64>>,
+    /// The part of the time that the machine took away from an idle loop, round by round.
+    pub stolen: Vec<f64>,
+    /// How often packets have gone through all stages up to the counters.
+    pub counted: u64,
+}
+
+impl Trial<'_> {
+    /// Sends the packets through once, with a witness.
+    pub fn check(&self) -> Result<(), BenchError> {
+        let (tx, wrong) = Witness::new(sink()?, self.expected.clone());
+        let rx = Replay::new(self.batches.to_vec(), 1);
+        let worker = self.setup.worker(Stage::Tx, rx, tx);
+        self.checked(Stage::Tx, &work(worker)?, 1)?;
+        match wrong.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            wrong => Err(BenchError::WrongAnswer(format!(
+                "{wrong} packets that were sent are not those expected"
+            ))),
+        }
+    }
+
+    /// Measures every prefix, so many rounds.
+    pub fn measure(&self, rounds: usize, clock: &mut Clock) -> Result<Times, BenchError> {
+        let count = self.stages.len();
+        let mut times = Times { prefixes: vec![Vec::new(); count], ..Times::default() };
+        // The first round warms caches up.
+        for round in 0..=rounds {
+            for place in Lots::new(round as u64).draw(count, count) {
+                let place = place as usize;
+                let nanos = self.run(self.stages[place])?;
+                if round > 0 {
+                    times.prefixes[place].push(nanos);
+                }
+                times.counted += if self.stages[place] >= Stage::Balance { self.passes } else { 0 };
+            }
+            clock.sample(WINDOWS);
+            times.stolen.push(stolen());
+        }
+        Ok(times)
+    }
+
+    /// Nanoseconds a packet of a run up to stage `last`.
+    fn run(&self, last: Stage) -> Result<f64, BenchError> {
+        let rx = Replay::new(self.batches.to_vec(), self.passes);
+        let worker = self.setup.worker(last, rx, sink()?);
+        let started = Instant::now();
+        let report = work(worker)?;
+        let nanos = started.elapsed().as_nanos() as f64;
+        self.checked(last, &report, self.passes)?;
+        Ok(nanos / (self.expected.packets * self.passes) as f64)
+    }
+
+    /// Holds a report against what is expected of so many rounds of the packets.
+    fn checked(&self, last: Stage, report: &Report, passes: u64) -> Result<(), BenchError> {
+        let wrong = |what: &str| {
+            Err(BenchError::WrongAnswer(format!("up to {}: {what}: {report:?}", last.name())))
+        };
+        let ledger = &report.ledger;
+        if ledger.input() != self.expected.packets * passes {
+            return wrong("packets that came in");
+        }
+        let dropped = |name: &str| {
+            let drops = ledger.rows.iter().flat_map(|row| &row.drops);
+            drops.filter(|drop| drop.name == name).map(|drop| drop.packets).sum::<u64>()
+        };
+        if last >= Stage::Filter && dropped("no_match") != self.expected.misses * passes {
+            return wrong("packets that the filter drops");
+        }
+        if last >= Stage::Rules && dropped("rejected") != self.expected.rejected * passes {
+            return wrong("packets that rules drop");
+        }
+        if last == Stage::Tx {
+            if !ledger.closes() || !report.failed.is_empty() {
+                return wrong("a ledger that does not close");
+            }
+            if ledger.output() != self.expected.output() * passes {
+                return wrong("packets that came out");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn work(worker: Worker) -> Result<Report, BenchError> {
+    let desk = Desk::new().map_err(io_error("making a worker's desk"))?;
+    let (report, outcome) = worker.run(&desk);
+    outcome.map(|()| report).map_err(|error| BenchError::WrongAnswer(error.to_string()))
+}
+
+fn sink() -> Result<Sink, BenchError> {
+    Sink::new(SINK_SLOTS).map_err(io_error("getting memory for a sink"))
+}
+
+/// The part of the time that an idle loop does not get.
+fn stolen() -> f64 {
+    let started = Instant::now();
+    let (mut before, mut lost) = (started, Duration::ZERO);
+    loop {
+        let now = Instant::now();
+        let passed = now - before;
+        if passed > PAUSE {
+            lost += passed;
+        }
+        if now - started > IDLE {
+            return lost.as_secs_f64() / (now - started).as_secs_f64();
+        }
+        before = now;
+    }
+}

@@ -1,0 +1,122 @@
+//! The packets: no two alike, each a flow of its own, in slots of 2,112 bytes that are
+//! visited in an order without order.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use forebay_packet::{Arena, BATCH, Batch, Interface, PacketMeta};
+use forebay_rules::packed::{HAS_PORTS, Key4, NOT_TCP};
+use forebay_rules::rule::{TCP, UDP, flag};
+
+use crate::lots::Lots;
+use crate::suites::rules::frames::frame;
+use crate::{BenchError, io_error};
+
+/// Bytes of a packet.
+pub const LEN: usize = 64;
+
+/// What an arena for packets of any usual size has slots for: with the alignment of the
+/// EtherType a stride of 2,112 bytes.
+const SLOT: usize = 2048;
+
+/// The port that the filter looks for.
+pub const PORT: u16 = 3000;
+
+/// Packets in a hundred that the filter lets pass.
+pub const HITS: usize = 30;
+
+/// Packets in a thousand that go to the networks of the rules' servers, where rules
+/// decide; elsewhere none matches.
+const TO_SERVERS: usize = 100;
+
+const SEED: u64 = 20_261_122;
+
+/// Networks that the traffic is between, as first address and number of addresses:
+/// private ones (RFC 1918), shared ones (RFC 6598), and a part of all others.
+const NETWORKS: [(u32, usize); 3] =
+    [(0xac10_0000, 1 << 20), (0x6440_0000, 1 << 22), (0x0b00_0000, 0x5800_0000)];
+
+/// Networks of the rules' servers.
+const SERVERS: [(u32, usize); 3] = [(0xc000_0200, 256), (0xc612_1400, 512), (0xc613_0700, 256)];
+
+/// `count` packets in batches, in a shuffled order.
+pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
+    let mut arena = Arena::new(count, SLOT).map_err(io_error("getting memory for packets"))?;
+    let mut lots = Lots::new(SEED);
+    let mut flows = HashSet::with_capacity(count);
+    while arena.len() < count {
+        let key = key(&mut lots);
+        if flows.insert((key.source, key.destination, key.first, key.second, key.kind)) {
+            let mut packet = [0; LEN];
+            let head = frame(&key);
+            packet[..head.len()].copy_from_slice(&head);
+            packet[..12].copy_from_slice(&[2, 0, 0, 0, 0, 0xaa, 2, 0, 0, 0, 0, 0xbb]);
+            packet[16..18].copy_from_slice(&(LEN as u16 - 14).to_be_bytes());
+            // The end of the packet tells it from all others.
+            packet[LEN - 4..].copy_from_slice(&(arena.len() as u32).to_be_bytes());
+            arena.push(&packet, LEN as u32, 0, 0);
+        }
+    }
+    let interfaces = Arc::new(vec![Interface::default()]);
+    let in_order = arena.into_batches(&interfaces);
+    let meta: Vec<PacketMeta> =
+        in_order.iter().flat_map(|batch| (0..batch.len()).map(|i| batch.meta(i))).collect();
+    let Some(first) = in_order.first() else { return Ok(Vec::new()) };
+    let shuffled = Lots::new(!SEED).draw(count, count);
+    let batch_of = |places: &[u32]| {
+        let mut batch = Batch::new(Arc::clone(first.region()), Arc::clone(&interfaces));
+        for &place in places {
+            // No chunk is longer than a batch.
+            let _ = batch.push(meta[place as usize]);
+        }
+        batch
+    };
+    Ok(shuffled.chunks(BATCH).map(batch_of).collect())
+}
+
+/// What the headers of a packet say.
+fn key(lots: &mut Lots) -> Key4 {
+    let address = |(first, count): (u32, usize), lots: &mut Lots| first + lots.below(count) as u32;
+    let source = address(NETWORKS[lots.below(NETWORKS.len())], lots);
+    let networks = if lots.below(1_000) < TO_SERVERS { &SERVERS } else { &NETWORKS };
+    let destination = address(networks[lots.below(networks.len())], lots);
+    let client = 32_768 + lots.below(28_232) as u16;
+    let server = match lots.below(100) {
+        0..HITS => PORT,
+        // Any other port below those of clients.
+        _ => match 1 + lots.below(32_766) as u16 {
+            port if port < PORT => port,
+            port => port + 1,
+        },
+    };
+    let (first, second) = if lots.below(2) == 0 { (client, server) } else { (server, client) };
+    let (protocol, flags) = match lots.below(100) {
+        0..20 => (UDP, NOT_TCP),
+        20..25 => (TCP, flag::SYN.into()),
+        25..30 => (TCP, (flag::FIN | flag::ACK).into()),
+        _ => (TCP, flag::ACK.into()),
+    };
+    let kind = u16::from(protocol) | HAS_PORTS;
+    Key4 { source, destination, first, second, kind, flags }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_lie_2112_bytes_apart_in_no_order_and_differ() {
+        let batches = batches(1000).unwrap();
+        let offsets: Vec<u32> =
+            batches.iter().flat_map(|batch| batch.offsets().iter().copied()).collect();
+        assert!(offsets.iter().all(|offset| (offset + 12) % 64 == 0));
+        assert!(offsets.windows(2).any(|pair| pair[0] > pair[1]));
+        let slots: HashSet<u32> = offsets.iter().map(|offset| offset / 2112).collect();
+        assert_eq!(slots.len(), 1000);
+        let packets: HashSet<&[u8]> = batches
+            .iter()
+            .flat_map(|batch| (0..batch.len()).map(|i| &batch.packet(i)[12..]))
+            .collect();
+        assert_eq!(packets.len(), 1000);
+    }
+}

@@ -1,0 +1,133 @@
+//! The stages of a worker, all of them or only the first so many.
+
+use std::sync::Arc;
+
+use forebay_balance::moves::{self, RecordLimits, WorkerPlane};
+use forebay_balance::{Assignment, BucketTable};
+use forebay_broker::Clock;
+use forebay_broker::worker::{Input, Output, Route, Worker};
+use forebay_io::{Rx, Tx};
+use forebay_jit::FilterSet;
+use forebay_packet::{Decoder, HashKey, MacAddress, Rewrite};
+use forebay_pipeline::stages::{Classify, Filter, LiveFragments, Rules, Ruling, Steer};
+use forebay_pipeline::{Branch, Chain, Fork};
+
+/// Sensors that the packets are spread over.
+const SENSORS: u16 = 4;
+
+/// How long keys would be kept of buckets that move, in nanoseconds; none does.
+const HOLD: u64 = 2_000_000_000;
+
+/// What a worker does with a packet, step by step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Taken from the port, and through stages that do nothing.
+    Rx,
+    /// Held against the filter.
+    Filter,
+    /// Held against the rules.
+    Rules,
+    /// Headers decoded, flow hashed.
+    Classify,
+    /// Fragments joined: there are none.
+    Fragments,
+    /// Its bucket looked up and counted.
+    Balance,
+    /// Written to the sink with the sensor's addresses.
+    Tx,
+}
+
+impl Stage {
+    /// All of them, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Rx,
+        Self::Filter,
+        Self::Rules,
+        Self::Classify,
+        Self::Fragments,
+        Self::Balance,
+        Self::Tx,
+    ];
+
+    /// Its name in tables and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rx => "rx",
+            Self::Filter => "filter",
+            Self::Rules => "rules",
+            Self::Classify => "classify",
+            Self::Fragments => "fragments",
+            Self::Balance => "balance",
+            Self::Tx => "tx",
+        }
+    }
+}
+
+/// What workers are made of.
+pub struct Setup {
+    /// The filter.
+    pub filter: FilterSet,
+    /// The rules, where the case has any.
+    pub ruling: Option<Ruling>,
+    /// How flows are found.
+    pub decoder: Decoder,
+    /// The key of their hash.
+    pub hash_key: HashKey,
+    /// Whether a flow is a transport connection.
+    pub connections: bool,
+    /// Table and counters.
+    pub plane: Arc<WorkerPlane>,
+}
+
+/// Where the buckets are.
+pub fn assignment() -> Assignment {
+    Assignment::of_weights(&[1; SENSORS as usize]).expect("a few sensors of equal weight")
+}
+
+/// A table of settled buckets, and counters.
+pub fn plane(assignment: &Assignment) -> Arc<WorkerPlane> {
+    let table = BucketTable::new(assignment);
+    Arc::new(WorkerPlane::new(table, 1, HOLD, RecordLimits::default()))
+}
+
+impl Setup {
+    /// A worker that takes packets from `rx` and does what is to be done up to `last`. What
+    /// is left of packets then goes nowhere, unless that is the end.
+    pub fn worker(&self, last: Stage, rx: impl Rx + 'static, tx: impl Tx + 'static) -> Worker {
+        let upto = |stage: Stage| stage <= last;
+        let mut trunk = Chain::new();
+        if upto(Stage::Filter) {
+            trunk = trunk.with(Filter::new(self.filter.clone()));
+        }
+        if let Some(ruling) = self.ruling.as_ref().filter(|_| upto(Stage::Rules)) {
+            trunk = trunk.with(Rules::new(ruling.clone()));
+        }
+        let mut branch = Chain::new();
+        if upto(Stage::Classify) {
+            branch = branch.with(Filter::optional(None));
+            branch = branch.with(Classify::hashing(self.decoder, self.hash_key));
+        }
+        if upto(Stage::Fragments) {
+            branch = branch.with(LiveFragments::new(self.hash_key));
+        }
+        if upto(Stage::Balance) {
+            let worker = moves::Worker::new(Arc::clone(&self.plane), 0);
+            branch = branch.with(Steer::new(worker, self.decoder, self.connections));
+        }
+        let route = if upto(Stage::Tx) { route() } else { Route::default() };
+        let input = Input { name: "mem".to_owned(), port: Box::new(rx) };
+        let output = Output { name: "mem".to_owned(), port: Box::new(tx) };
+        let fork = Fork::new(vec![Branch::new("sensors", branch)]);
+        Worker::new(vec![input], trunk, fork, vec![route], vec![output], Clock::default(), true)
+    }
+}
+
+/// All sensors behind one output, each with an address of its own.
+fn route() -> Route {
+    let rewrite = |sensor: u16| Rewrite {
+        destination: Some(MacAddress([2, 0, 0, 0, 1, sensor as u8])),
+        source: Some(MacAddress([6, 0, 0, 0, 0, 1])),
+        ..Rewrite::NONE
+    };
+    Route { outputs: vec![0; usize::from(SENSORS)], rewrites: (0..SENSORS).map(rewrite).collect() }
+}
