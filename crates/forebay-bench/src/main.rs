@@ -58,6 +58,8 @@ enum Suite {
     Rules,
     /// `forebay filter` beside tcpdump, and `forebay split`, on a capture
     Split,
+    /// `forebay run` by each type of port, beside the kernel's bridge and nftables
+    Forward,
 }
 
 fn main() -> ExitCode {
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Suite::Pipeline => suites::pipeline::run(&options),
         Suite::Rules => suites::rules::run(&options),
         Suite::Split => suites::split::run(&options),
+        Suite::Forward => suites::forward::run(&options),
     };
     ending(outcome.and_then(|record| record.publish(options.json.as_deref())))
 }
@@ -104,6 +107,12 @@ enum BenchError {
     Command { command: String, message: String },
     #[error("wrong answer: {0}")]
     WrongAnswer(String),
+    #[error("{0}")]
+    Bpf(#[from] forebay_bpf::BpfError),
+    #[error("{0}")]
+    Unable(String),
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Adds what was being done to an input or output error.

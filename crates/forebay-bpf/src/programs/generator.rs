@@ -8,7 +8,8 @@
 //! It is paced inside. A run that comes before its time gives the frame back, so the
 //! kernel spins, and what was sent goes out in small groups. There is no catching up: a
 //! frame that is late for longer than the interval begins a new schedule, and what
-//! should have been sent in between never is.
+//! should have been sent in between never is. Besides, it can be allowed so many frames
+//! and no more: who watches where frames arrive keeps as many on the way as have room.
 //!
 //! A frame counts as sent when the device has taken it. Whether it has room for it
 //! shows later, in the device's own counters.
@@ -34,8 +35,10 @@ pub const MIN_FRAME: usize = 60;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// A flow's words: its head, then how many frames it had.
-const FLOW_WORDS: usize = HEAD / 8 + 1;
+/// A flow's words: its head, how many frames it had, and the bytes that their ends are
+/// moved by.
+const FLOW_WORDS: usize = HEAD / 8 + 2;
+const CUT: usize = HEAD / 8 + 1;
 const FLOW_BYTES: i32 = FLOW_WORDS as i32 * 8;
 
 /// The words that steer the program, and those it counts in.
@@ -45,6 +48,7 @@ enum Word {
     NextAt,
     Interval,
     StopAt,
+    Allowed,
     Position,
     Sent,
     NotSent,
@@ -63,6 +67,9 @@ impl Word {
 pub struct Flows<'a> {
     /// The first bytes of each flow's frames.
     pub heads: &'a [[u8; HEAD]],
+    /// Bytes that each flow's frames are shorter than the one given to
+    /// [`Generator::run`]; none where all have its length.
+    pub cuts: &'a [u16],
     /// Whose turn it is, frame by frame, over and over: a power of two of numbers of
     /// flows.
     pub order: &'a [u32],
@@ -89,6 +96,8 @@ pub struct Generator {
     flows: SharedMemory,
     control: SharedMemory,
     devices: DeviceMap,
+    /// The shortest frame that the program can be run with.
+    shortest: usize,
 }
 
 impl Generator {
@@ -99,20 +108,27 @@ impl Generator {
     pub fn load(flows: &Flows<'_>) -> Result<Self, BpfError> {
         check(flows)?;
         let memory = SharedMemory::create("gen_flows", flows.heads.len() * FLOW_WORDS)?;
-        for (words, head) in memory.words().chunks_exact(FLOW_WORDS).zip(flows.heads) {
+        let entries = memory.words().chunks_exact(FLOW_WORDS);
+        for (words, head) in entries.clone().zip(flows.heads) {
             for (word, bytes) in words.iter().zip(head.as_chunks().0) {
                 word.store(u64::from_ne_bytes(*bytes), Relaxed);
             }
+        }
+        for (words, &cut) in entries.zip(flows.cuts) {
+            words[CUT].store((-i64::from(cut)).cast_unsigned(), Relaxed);
         }
         let order = SharedMemory::create("gen_order", flows.order.len())?;
         for (word, &flow) in order.words().iter().zip(flows.order) {
             word.store(flow.into(), Relaxed);
         }
         let control = SharedMemory::create("gen_control", Word::End as usize)?;
+        control.words()[Word::Allowed as usize].store(u64::MAX, Relaxed);
         let devices = DeviceMap::create("gen_devices", 1)?;
         let asm = assemble(flows, &memory, &order, &control, &devices);
         let program = Program::load("forebay_gen", Kind::Xdp { multi_buffer: false }, asm)?;
-        Ok(Self { program, flows: memory, control, devices })
+        let cut = flows.cuts.iter().copied().max().unwrap_or_default();
+        let shortest = MIN_FRAME + usize::from(cut);
+        Ok(Self { program, flows: memory, control, devices, shortest })
     }
 
     fn set(&self, word: Word, value: u64) {
@@ -135,6 +151,12 @@ impl Generator {
         self.set(Word::StopAt, time);
     }
 
+    /// Sends no more once that many frames were sent since the program was loaded; at first
+    /// there is no limit.
+    pub fn allow(&self, frames: u64) {
+        self.set(Word::Allowed, frames);
+    }
+
     /// Runs the program so many times, and at most once a frame that is sent, by the
     /// interface of that number. Frames are as long as `frame`, whose bytes past the
     /// head they have. `batch` are run in a row before they are sent: 64 is what drivers
@@ -152,11 +174,11 @@ impl Generator {
         times: u32,
         batch: u32,
     ) -> Result<bool, BpfError> {
-        if frame.len() < MIN_FRAME {
+        if frame.len() < self.shortest {
             return Err(BpfError::Setting {
                 setting: "the length of a frame",
                 value: frame.len() as u64,
-                expected: "60 or more",
+                expected: "60 or more, and what flows have cut off",
             });
         }
         self.devices.set(0, interface)?;
@@ -189,7 +211,7 @@ impl Generator {
     /// Frames that a flow has had; 0 for a flow that there is none of.
     #[must_use]
     pub fn frames_of(&self, flow: usize) -> u64 {
-        let word = self.flows.words().get(flow * FLOW_WORDS + FLOW_WORDS - 1);
+        let word = self.flows.words().get(flow * FLOW_WORDS + HEAD / 8);
         word.map_or(0, |word| word.load(Relaxed))
     }
 }
@@ -211,6 +233,9 @@ fn check(flows: &Flows<'_>) -> Result<(), BpfError> {
     }
     if let Some(&flow) = flows.order.iter().find(|&&flow| flow as usize >= count) {
         return wrong("a number in the flows' order", flow as usize, "a flow's");
+    }
+    if !flows.cuts.is_empty() && flows.cuts.len() != count {
+        return wrong("the number of flows' cuts", flows.cuts.len(), "one a flow, or none");
     }
     if flows.number_at > MIN_FRAME - 8 {
         return wrong("the place of a frame's number", flows.number_at, "0 to 52");
@@ -249,6 +274,9 @@ fn assemble(
     asm.load_map_value(R8, memory, 0);
     asm.alu(Alu::Add, R8, R1);
     emit_frame(&mut asm, flows.number_at as i16, idle);
+    if !flows.cuts.is_empty() {
+        emit_cut(&mut asm, idle);
+    }
 
     let sent = asm.label("sent");
     asm.load_map(R1, devices);
@@ -273,9 +301,19 @@ fn count(asm: &mut Assembler, word: Word) {
     asm.store(Size::Double, R6, word.at(), R1);
 }
 
-/// Leads to `due` where a frame is due, else to `idle`.
+/// Leads to `due` where a frame is due, else to `idle`. The time is asked for only where
+/// it decides.
 fn emit_schedule(asm: &mut Assembler, idle: Label, due: Label) {
-    let (no_end, late) = (asm.label("no_end"), asm.label("late"));
+    let (timed, no_end, late) = (asm.label("timed"), asm.label("no_end"), asm.label("late"));
+    asm.load(Size::Double, R1, R6, Word::Sent.at());
+    asm.load(Size::Double, R2, R6, Word::Allowed.at());
+    asm.branch(Condition::GreaterOrEqual, R1, R2, idle);
+    asm.load(Size::Double, R1, R6, Word::StopAt.at());
+    asm.load(Size::Double, R2, R6, Word::Interval.at());
+    asm.alu(Alu::Or, R1, R2);
+    asm.branch(Condition::NotEqual, R1, 0, timed);
+    asm.jump(due);
+    asm.bind(timed);
     asm.call(Helper::KtimeGetNs);
     asm.mov(R7, R0);
     asm.load(Size::Double, R1, R6, Word::StopAt.at());
@@ -313,4 +351,15 @@ fn emit_frame(asm: &mut Assembler, number_at: i16, idle: Label) {
     asm.store(Size::Double, R8, HEAD as i16, R5);
     asm.from_big_endian(Size::Double, R4);
     asm.store(Size::Double, R7, number_at, R4);
+}
+
+/// Cuts the end off the frame of the context in R9, as the flow at R8 says.
+fn emit_cut(asm: &mut Assembler, idle: Label) {
+    let whole = asm.label("whole");
+    asm.load(Size::Double, R2, R8, CUT as i16 * 8);
+    asm.branch(Condition::Equal, R2, 0, whole);
+    asm.mov(R1, R9);
+    asm.call(Helper::XdpAdjustTail);
+    asm.branch(Condition::NotEqual, R0, 0, idle);
+    asm.bind(whole);
 }

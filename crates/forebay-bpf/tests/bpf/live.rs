@@ -225,7 +225,7 @@ fn connections(ports: std::ops::Range<u16>) -> (Vec<Vec<u8>>, Generator) {
     };
     let heads: Vec<[u8; HEAD]> = frames.iter().map(head).collect();
     let order: Vec<u32> = (0..256_u32).map(|n| n * 7 % heads.len() as u32).collect();
-    let flows = Flows { heads: &heads, order: &order, number_at: NUMBER_AT };
+    let flows = Flows { heads: &heads, cuts: &[], order: &order, number_at: NUMBER_AT };
     let generator = Generator::load(&flows).unwrap();
     (frames, generator)
 }
@@ -316,7 +316,7 @@ fn a_rate_is_kept_and_never_caught_up() {
         let frame = udp((1, 2), (3, 4));
         let mut head = [0; HEAD];
         head.copy_from_slice(&frame[..HEAD]);
-        let flows = Flows { heads: &[head], order: &[0], number_at: 50 };
+        let flows = Flows { heads: &[head], cuts: &[], order: &[0], number_at: 50 };
         let generator = Generator::load(&flows).unwrap();
         let interval = Duration::from_micros(50);
         generator.set_interval(interval);

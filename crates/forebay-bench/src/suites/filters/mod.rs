@@ -73,27 +73,27 @@ const FEWEST_WINDOWS: usize = 50;
 /// What to measure of the suite.
 #[derive(Debug, Args)]
 pub struct FilterOptions {
-    /// Filters and rules: only cases whose expression or name contains this; rules: or one of
-    /// several texts with commas between them
+    /// Only cases whose expression or name contains this; rules and forward: or one of several
+    /// texts with commas between them; cases of forward are like 64/capacity
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Filters: only on this set; can be repeated
     #[arg(long = "set", value_name = "NAME")]
     sets: Vec<Set>,
-    /// Filters: only this engine beside libpcap and touch; rules: only this one; can be
-    /// repeated
+    /// Filters: only this engine beside libpcap and touch; rules and forward: only this one; can
+    /// be repeated
     #[arg(long = "engine", value_name = "NAME")]
     pub engines: Vec<String>,
     /// Filters: our back ends with other load latencies and prefetch distances
     #[arg(long)]
     sweep: bool,
-    /// Filters and rules: rounds on every set
+    /// Filters, rules and forward: rounds on every set
     #[arg(long, value_name = "NUMBER")]
     pub rounds: Option<usize>,
     /// Compile a list of hosts, and print time and memory: what the suite runs for each
     #[arg(long, hide = true, value_name = "NUMBER")]
     pub compile_hosts: Option<usize>,
-    /// Filters and rules: write the figures to this folder, as SVG
+    /// Filters, rules and forward: write the figures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
 }

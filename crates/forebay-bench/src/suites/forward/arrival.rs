@@ -1,0 +1,99 @@
+//! Where frames arrive and are counted: an interface whose frames the host's stack drops,
+//! or one whose frames an XDP program counts and drops before that.
+
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+use forebay_bpf::asm::Register::{R0, R1, R2};
+use forebay_bpf::asm::{Alu, Assembler, Condition, Helper, Size};
+use forebay_bpf::map::{SharedMemory, processors};
+use forebay_bpf::{Action, BpfError, Kind, Program, XdpLink, XdpMode};
+
+use super::network;
+use crate::BenchError;
+
+/// Words from one processor's counter to the next: two lines of the cache.
+const STRIDE: usize = 16;
+
+/// The kinds there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkKind {
+    /// An XDP program.
+    Xdp,
+    /// The host's stack.
+    Stack,
+}
+
+impl SinkKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Xdp, Self::Stack];
+
+    /// What the name of an engine has behind it.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Xdp => "",
+            Self::Stack => "-skb",
+        }
+    }
+}
+
+impl fmt::Display for SinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Xdp => "xdp",
+            Self::Stack => "stack",
+        })
+    }
+}
+
+/// Counts what arrives at an interface.
+pub enum Sink {
+    /// By a program, which is on the interface as long as this lives.
+    Xdp { _link: XdpLink, counters: SharedMemory },
+    /// By the interface's own counter.
+    Stack { interface: String },
+}
+
+impl Sink {
+    /// Counts what arrives at `interface` from now on.
+    pub fn open(kind: SinkKind, interface: &str) -> Result<Self, BenchError> {
+        if kind == SinkKind::Stack {
+            return Ok(Self::Stack { interface: interface.to_owned() });
+        }
+        let (program, counters) = counting_program()?;
+        let link = XdpLink::attach(&program, network::link(interface)?.index, XdpMode::Any)?;
+        Ok(Self::Xdp { _link: link, counters })
+    }
+
+    /// Frames so far; only differences mean something.
+    pub fn frames(&self) -> Result<u64, BenchError> {
+        match self {
+            Self::Xdp { counters, .. } => {
+                let words = counters.words().iter().step_by(STRIDE);
+                Ok(words.map(|word| word.load(Relaxed)).sum())
+            }
+            Self::Stack { interface } => Ok(network::link(interface)?.stats.rx_packets),
+        }
+    }
+}
+
+/// A program that counts each frame and drops it, and where it counts.
+pub fn counting_program() -> Result<(Program, SharedMemory), BpfError> {
+    let processors = processors()?;
+    let counters = SharedMemory::create("arrived", processors as usize * STRIDE)?;
+    let mut asm = Assembler::new();
+    let drop = asm.label("drop");
+    asm.call(Helper::GetSmpProcessorId);
+    // The verifier is told so.
+    asm.branch(Condition::GreaterOrEqual, R0, processors as i32, drop);
+    asm.alu(Alu::Mul, R0, STRIDE as i32 * 8);
+    asm.load_map_value(R1, &counters, 0);
+    asm.alu(Alu::Add, R1, R0);
+    asm.load(Size::Double, R2, R1, 0);
+    asm.alu(Alu::Add, R2, 1);
+    asm.store(Size::Double, R1, 0, R2);
+    asm.bind(drop);
+    asm.exit_with(Action::Drop as i32);
+    let program = Program::load("bench_arrived", Kind::Xdp { multi_buffer: false }, asm)?;
+    Ok((program, counters))
+}

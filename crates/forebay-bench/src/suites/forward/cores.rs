@@ -1,0 +1,114 @@
+//! Which processor does what, and how busy all are.
+
+use std::fs;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::{BenchError, io_error};
+
+/// Who runs where.
+#[derive(Clone, Debug)]
+pub struct Cores {
+    /// The generator, and the kernel's share of forwarding: what is sent is received by the
+    /// processor that sent it.
+    pub generator: usize,
+    /// The broker's workers, and the kernel's share of sending for them.
+    pub workers: Vec<usize>,
+    /// All that this process may use.
+    all: CpuSet,
+}
+
+impl Cores {
+    /// The processors there are: the first generates, the others work. With only one, it
+    /// does both.
+    pub fn new() -> Result<Self, BenchError> {
+        let all = sched_getaffinity(None)
+            .map_err(|error| io_error("asking for processors")(error.into()))?;
+        let mut numbers = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core));
+        let generator = numbers.next().unwrap_or_default();
+        let mut workers: Vec<usize> = numbers.collect();
+        if workers.is_empty() {
+            workers.push(generator);
+        }
+        Ok(Self { generator, workers, all })
+    }
+
+    /// Has this thread, and what it starts, run on those processors.
+    pub fn pin(cores: &[usize]) -> Result<(), BenchError> {
+        let mut set = CpuSet::new();
+        cores.iter().for_each(|&core| set.set(core));
+        set_affinity(&set)
+    }
+
+    /// Has this thread run on any.
+    pub fn release(&self) -> Result<(), BenchError> {
+        set_affinity(&self.all)
+    }
+}
+
+fn set_affinity(set: &CpuSet) -> Result<(), BenchError> {
+    sched_setaffinity(None, set).map_err(|error| io_error("choosing processors")(error.into()))
+}
+
+/// What processors have done since they were started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Busy {
+    /// Seconds that all together were in use, interrupts included.
+    pub seconds: f64,
+    /// How often each was about to receive from the network.
+    pub receptions: Vec<u64>,
+}
+
+impl Busy {
+    /// As of now.
+    pub fn now() -> Self {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let interrupts = fs::read_to_string("/proc/softirqs").unwrap_or_default();
+        Self { seconds: busy_seconds(&stat), receptions: receptions(&interrupts) }
+    }
+
+    /// The processors, by place, that received more than one in fifty times of all since
+    /// `before`.
+    pub fn receivers_since(&self, before: &Self) -> Vec<usize> {
+        let pairs = self.receptions.iter().zip(&before.receptions);
+        let since: Vec<u64> = pairs.map(|(now, then)| now.saturating_sub(*then)).collect();
+        let all: u64 = since.iter().sum();
+        (0..since.len()).filter(|&core| since[core] * 50 > all).collect()
+    }
+}
+
+/// Of /proc/stat: user, nice, system, irq and softirq of all, in ticks of 10 ms
+/// (proc_stat(5); the unit is fixed on x86-64).
+fn busy_seconds(stat: &str) -> f64 {
+    let line = stat.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    let busy = [0, 1, 2, 5, 6].iter().filter_map(|&place| ticks.get(place)).sum::<u64>();
+    busy as f64 / 100.0
+}
+
+/// Of /proc/softirqs: the line of network reception.
+fn receptions(interrupts: &str) -> Vec<u64> {
+    let line = interrupts.lines().find_map(|line| line.trim().strip_prefix("NET_RX:"));
+    line.unwrap_or_default().split_whitespace().filter_map(|n| n.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_use_leaves_idling_waiting_and_stolen_time_out() {
+        let stat = "cpu  100 20 3 5000 600 7 80 9000 1 1\ncpu0 1 1 1 1\n";
+        assert!((busy_seconds(stat) - 2.1).abs() < 1e-9);
+        assert_eq!(busy_seconds(""), 0.0);
+    }
+
+    #[test]
+    fn receivers_are_named() {
+        let text = "      CPU0  CPU1\n HI: 1 2\n NET_RX:  5  100\n";
+        assert_eq!(receptions(text), [5, 100]);
+        let before = Busy { seconds: 0.0, receptions: vec![5, 100] };
+        let after = Busy { seconds: 1.0, receptions: vec![1005, 101] };
+        assert_eq!(after.receivers_since(&before), [0]);
+    }
+}

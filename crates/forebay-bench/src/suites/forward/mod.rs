@@ -1,0 +1,360 @@
+//! Forwarding: each type of port, the kernel's bridge and nftables, between the same kind of
+//! interfaces, with the same frames.
+//!
+//! [`network`] and [`cores`] are the ground, [`traffic`] and [`sender`] what is sent,
+//! [`forwarders`] and [`broker`] who forwards it, [`arrival`] where it arrives. [`verify`]
+//! looks at every frame first; [`measure`] and [`loss_free`] are the trials; [`results`],
+//! [`bars`], [`tables`], [`paper`] and [`figures`] make something of them.
+
+mod arrival;
+mod bars;
+mod broker;
+mod cores;
+mod figures;
+mod forwarders;
+mod loss_free;
+mod measure;
+mod network;
+mod paper;
+mod results;
+mod sender;
+mod tables;
+mod traffic;
+mod verify;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::bar::Bar;
+use crate::record::Record;
+use crate::{BenchError, Options, io_error};
+use arrival::{Sink, SinkKind};
+use cores::Cores;
+use forwarders::{Forwarder, Kind};
+use loss_free::Trials;
+use measure::{Path, SendingCost};
+use results::{Outcome, Results, Set};
+use traffic::{Addressed, Size, Traffic};
+
+/// Rounds of capacity, and how long one takes of a forwarder.
+const ROUNDS: usize = 7;
+const ROUND: Duration = Duration::from_secs(1);
+const QUICK_ROUNDS: usize = 3;
+const QUICK_ROUND: Duration = Duration::from_millis(300);
+
+/// The rate at which ports in user space must lose nothing.
+const STEADY: f64 = 400_000.0;
+
+/// How much above its capacity a port is tried to be without loss.
+const HEADROOM: f64 = 1.1;
+
+/// A forwarder, and all frames that were sent to it and came out of it.
+struct Participant {
+    forwarder: Forwarder,
+    sent: u64,
+    arrived: u64,
+}
+
+/// The suite under way.
+struct Suite<'a> {
+    options: &'a Options,
+    cores: Cores,
+    stop: Arc<AtomicBool>,
+    nobody: Forwarder,
+    participants: Vec<Participant>,
+    results: Results,
+    verified: u64,
+    notes: Vec<String>,
+}
+
+/// Runs the suite.
+pub fn run(options: &Options) -> Result<Record, BenchError> {
+    let stop = watch_signals()?;
+    network::enter()?;
+    let folder = tempfile::tempdir().map_err(io_error("making a folder"))?;
+    let mut suite = Suite::open(options, folder.path(), stop)?;
+    let sizes: &[Size] = if options.quick { &Size::QUICK } else { &Size::ALL };
+    for &size in sizes {
+        if Set::ALL.into_iter().any(|set| suite.includes(size, set)) {
+            suite.measure(size)?;
+        }
+    }
+    suite.finish()
+}
+
+/// The first signal to end sets a flag, so that all is cleaned up; the second ends all at
+/// once.
+fn watch_signals() -> Result<Arc<AtomicBool>, BenchError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .map_err(io_error("handling signals"))?;
+    }
+    Ok(stop)
+}
+
+/// The `forebay` to measure.
+fn program(options: &Options) -> Result<PathBuf, BenchError> {
+    if let Some(program) = &options.forebay {
+        return Ok(program.clone());
+    }
+    let mine = std::env::current_exe().map_err(io_error("finding myself"))?;
+    Ok(mine.with_file_name("forebay"))
+}
+
+impl<'a> Suite<'a> {
+    /// Makes all interfaces and starts all who take part.
+    fn open(
+        options: &'a Options,
+        folder: &std::path::Path,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, BenchError> {
+        let cores = Cores::new()?;
+        let program = program(options)?;
+        let open = |kind, number| Forwarder::open(kind, number, &program, folder, &cores);
+        let nobody = open(Kind::Nobody, 0)?.map_err(BenchError::Unable)?;
+        let wanted = &options.filters.engines;
+        let mut kinds = Kind::all(cores.workers.len());
+        kinds.retain(|kind| wanted.is_empty() || wanted.contains(&kind.name()));
+        let mut suite = Self {
+            options,
+            stop,
+            nobody,
+            participants: Vec::new(),
+            results: Results::default(),
+            verified: 0,
+            notes: Vec::new(),
+            cores: cores.clone(),
+        };
+        for (number, kind) in (1..).zip(kinds) {
+            eprintln!("starting {}", kind.name());
+            match open(kind, number)? {
+                Ok(forwarder) => {
+                    suite.participants.push(Participant { forwarder, sent: 0, arrived: 0 });
+                }
+                Err(note) => {
+                    suite.results.missing.push(kind.name());
+                    suite.notes.push(note);
+                }
+            }
+        }
+        Ok(suite)
+    }
+
+    /// Whether a part of the suite is asked for.
+    fn includes(&self, size: Size, set: Set) -> bool {
+        let name = format!("{size}/{}", set.name());
+        let only = self.options.filters.only.as_deref();
+        only.is_none_or(|texts| texts.split(',').any(|text| name.contains(text)))
+    }
+
+    fn trials(&self) -> Trials {
+        if self.options.quick { loss_free::QUICK } else { loss_free::FULL }
+    }
+
+    /// All that is to be measured with frames of one size.
+    fn measure(&mut self, size: Size) -> Result<(), BenchError> {
+        eprintln!("{size} bytes");
+        let to_sensors = Arc::new(Traffic::new(size, Addressed::ToSensors)?);
+        let to_one = Arc::new(Traffic::new(size, Addressed::ToOne)?);
+        let traffic_of = |kind: Kind| match kind.addressed() {
+            Addressed::ToSensors => Arc::clone(&to_sensors),
+            Addressed::ToOne => Arc::clone(&to_one),
+        };
+        let cost = self.sending_cost(size, &to_one)?;
+        for place in 0..self.participants.len() {
+            let traffic = traffic_of(self.participants[place].forwarder.kind);
+            self.verify(place, &traffic)?;
+        }
+        for sink in SinkKind::ALL {
+            let mut turns = Vec::new();
+            for place in 0..self.participants.len() {
+                let Participant { forwarder, .. } = &self.participants[place];
+                let traffic = traffic_of(forwarder.kind);
+                let counter = Sink::open(sink, &forwarder.arrives)?;
+                let name = forwarder.kind.name();
+                let user_space = forwarder.kind.is_user_space();
+                let outcome = Outcome::new(size, to_one.mean, sink, name, user_space);
+                turns.push(Turn { place, traffic, sink: counter, outcome });
+            }
+            if self.includes(size, Set::Capacity) {
+                self.capacity(&mut turns, cost)?;
+            }
+            if sink == SinkKind::Xdp {
+                self.at_rates(size, &mut turns)?;
+            }
+            self.results.outcomes.extend(turns.into_iter().map(|turn| turn.outcome));
+        }
+        Ok(())
+    }
+
+    /// What sending frames of a size costs.
+    fn sending_cost(
+        &mut self,
+        size: Size,
+        traffic: &Arc<Traffic>,
+    ) -> Result<SendingCost, BenchError> {
+        let sink = Sink::open(SinkKind::Stack, &self.nobody.sends)?;
+        let mut path = Path::open(&mut self.nobody, traffic, &sink, &self.cores, &self.stop)?;
+        let cost = path.sending_cost(if self.options.quick { QUICK_ROUND } else { ROUND })?;
+        path.close()?;
+        self.results.sending.push((size, cost));
+        Ok(cost)
+    }
+
+    /// Looks at every frame that somebody forwards, for a while.
+    fn verify(&mut self, place: usize, traffic: &Arc<Traffic>) -> Result<(), BenchError> {
+        let one = &mut self.participants[place];
+        one.forwarder.begin()?;
+        let frames = verify::check(&mut one.forwarder, traffic, &self.cores, &self.stop)?;
+        one.forwarder.end()?;
+        one.sent += frames;
+        one.arrived += frames;
+        self.verified += frames;
+        Ok(())
+    }
+
+    /// Rounds, in each of which all have their turn.
+    fn capacity(&mut self, turns: &mut [Turn], cost: SendingCost) -> Result<(), BenchError> {
+        let (usual, duration) =
+            if self.options.quick { (QUICK_ROUNDS, QUICK_ROUND) } else { (ROUNDS, ROUND) };
+        for _ in 0..self.options.filters.rounds.unwrap_or(usual) {
+            for turn in &mut *turns {
+                let capacity = self.on_path(turn, |path| path.capacity(duration, cost))?;
+                turn.outcome.capacity.push(capacity);
+            }
+        }
+        Ok(())
+    }
+
+    /// The highest rates without loss, and losses at given rates.
+    fn at_rates(&mut self, size: Size, turns: &mut [Turn]) -> Result<(), BenchError> {
+        let trials = self.trials();
+        for turn in turns {
+            let kind = self.participants[turn.place].forwarder.kind;
+            if self.includes(size, Set::Steady) && size == Size::Bytes(64) && kind.is_user_space() {
+                for _ in 0..trials.count {
+                    let offered =
+                        self.on_path(turn, |path| path.offer(Some(STEADY), trials.last))?;
+                    turn.outcome.steady.push(offered);
+                }
+            }
+            if self.includes(size, Set::PaperRate) && size == Size::Bytes(paper::SIZES[1]) {
+                let rate = Some(paper::paper_rate());
+                let offered = self.on_path(turn, |path| path.offer(rate, trials.search))?;
+                turn.outcome.paper_rate.push(offered);
+            }
+            if self.includes(size, Set::LossFree) {
+                let most = self.most(turn)?;
+                let found = self.on_path(turn, |path| loss_free::search(path, most, trials))?;
+                turn.outcome.loss_free = Some(found);
+            }
+        }
+        Ok(())
+    }
+
+    /// A rate beyond what somebody can do without loss.
+    fn most(&mut self, turn: &Turn) -> Result<f64, BenchError> {
+        let known = turn.outcome.rate();
+        if !known.is_nan() {
+            return Ok(known * HEADROOM);
+        }
+        let cost = SendingCost::default();
+        let capacity = self.on_path(turn, |path| path.capacity(ROUND, cost))?;
+        Ok(capacity.rate * HEADROOM)
+    }
+
+    /// Does something with a forwarder and its traffic under way.
+    fn on_path<T>(
+        &mut self,
+        turn: &Turn,
+        act: impl FnOnce(&mut Path<'_>) -> Result<T, BenchError>,
+    ) -> Result<T, BenchError> {
+        let one = &mut self.participants[turn.place];
+        one.forwarder.begin()?;
+        let mut path =
+            Path::open(&mut one.forwarder, &turn.traffic, &turn.sink, &self.cores, &self.stop)?;
+        let outcome = act(&mut path)?;
+        let (sent, arrived) = path.close()?;
+        one.forwarder.end()?;
+        one.sent += sent;
+        one.arrived += arrived;
+        Ok(outcome)
+    }
+
+    /// Ends all who took part, holds their accounts against ours, and draws it all up.
+    fn finish(mut self) -> Result<Record, BenchError> {
+        for one in std::mem::take(&mut self.participants) {
+            let name = one.forwarder.kind.name();
+            let Some(account) = one.forwarder.close()? else { continue };
+            let lost: u64 = account.losses.iter().map(|(_, frames)| frames).sum();
+            let ours = (one.sent, one.arrived);
+            if !account.closes || (account.received, account.sent) != ours {
+                return Err(BenchError::WrongAnswer(format!(
+                    "{name}: {} frames were sent and {} arrived, but its account is {account:?}",
+                    one.sent, one.arrived
+                )));
+            }
+            if lost > 0 {
+                let named: Vec<String> = account
+                    .losses
+                    .iter()
+                    .map(|(place, frames)| format!("{frames} by {place}"))
+                    .collect();
+                let sent = one.sent;
+                self.notes
+                    .push(format!("{name} lost, of {sent} frames in all: {}", named.join(", ")));
+            }
+        }
+        self.note_conditions();
+        let bars = bars::bars(&self.results);
+        if let Some(folder) = &self.options.filters.plots {
+            figures::write(folder, &self.results)?;
+        }
+        let mut shown = tables::all(&self.results) + &tables::paper(&self.results);
+        shown.extend(bars.iter().map(Bar::text));
+        let rows = self.results.rows(&self.cores);
+        let mut record = Record::new("forward", self.notes, rows);
+        record.shown = Some(shown);
+        record.summary = Some(json!({ "bars": bars }));
+        Ok(record)
+    }
+
+    /// Says how the rows were measured.
+    fn note_conditions(&mut self) {
+        let Cores { generator, workers, .. } = &self.cores;
+        self.notes.push(format!(
+            "core {generator}: the generator, and all that the kernel does for a frame sent by it \
+             (NAPI of the input; for bridge, nftables and xdp all the way into the sink); cores \
+             {workers:?}: workers of af_packet, af_xdp and tap, and the sink behind them"
+        ));
+        self.notes.push(format!(
+            "{} frames were looked at one by one before anything was timed: all arrived once, in \
+             their flow's order, at one sensor a flow",
+            self.verified
+        ));
+        self.notes.push(
+            "CPU time is that of /proc/stat (user, system, interrupts) over all cores, less what \
+             the generator takes for its frames and its pauses, measured beside"
+                .to_owned(),
+        );
+        if self.options.quick {
+            self.notes.push("quick: two sizes, short rounds and trials".to_owned());
+        }
+    }
+}
+
+/// What is needed for a forwarder's turn, and what came of it.
+struct Turn {
+    place: usize,
+    traffic: Arc<Traffic>,
+    sink: Sink,
+    outcome: Outcome,
+}

@@ -1,0 +1,104 @@
+//! The generator at work: a thread that is in the kernel all the time, on a processor of
+//! its own.
+
+use std::os::unix::thread::JoinHandleExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use forebay_bpf::BpfError;
+use forebay_bpf::programs::generator::Sent;
+use nix::sys::pthread::pthread_kill;
+use nix::sys::signal::Signal;
+use signal_hook::consts::SIGUSR1;
+
+use super::cores::Cores;
+use super::traffic::Traffic;
+use crate::{BenchError, io_error};
+
+/// Frames in a row, as drivers send them.
+const BATCH: u32 = 64;
+
+/// How long the kernel gets to make its frames before they are asked for.
+const SET_UP: Duration = Duration::from_millis(60);
+
+/// A running generator, which sends what it is allowed. It ends when this is dropped.
+pub struct Sender {
+    traffic: Arc<Traffic>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), BpfError>>>,
+}
+
+impl Sender {
+    /// Starts on a processor, by the interface of that number. Nothing is sent before
+    /// [`Sender::allow`].
+    pub fn start(traffic: &Arc<Traffic>, interface: u32, core: usize) -> Result<Self, BenchError> {
+        // A signal that is handled ends the call, and nothing else.
+        let noticed = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGUSR1, noticed).map_err(io_error("handling signals"))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ours, theirs) = (Arc::clone(&stop), Arc::clone(traffic));
+        traffic.generator.allow(traffic.generator.sent().frames);
+        traffic.generator.set_interval(Duration::ZERO);
+        let work = move || {
+            // Elsewhere is slower, no worse.
+            let _ = Cores::pin(&[core]);
+            while !ours.load(Ordering::Relaxed) {
+                theirs.generator.run(&theirs.frame, interface, u32::MAX, BATCH)?;
+            }
+            Ok(())
+        };
+        let thread = std::thread::Builder::new().name("generator".to_owned()).spawn(work);
+        let thread = thread.map_err(io_error("starting a thread"))?;
+        std::thread::sleep(SET_UP);
+        Ok(Self { traffic: Arc::clone(traffic), stop, thread: Some(thread) })
+    }
+
+    /// What was sent since the generator was loaded.
+    pub fn sent(&self) -> Sent {
+        self.traffic.generator.sent()
+    }
+
+    /// Lets it send until so many frames were sent since it was loaded.
+    pub fn allow(&self, frames: u64) {
+        self.traffic.generator.allow(frames);
+    }
+
+    /// Has it send at a rate, or as fast as it can.
+    pub fn pace(&self, rate: Option<f64>) {
+        let interval = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate));
+        self.traffic.generator.set_interval(interval);
+    }
+
+    /// Has it send no more; it may already have begun a few.
+    pub fn close(&self) {
+        self.allow(self.sent().frames);
+    }
+
+    /// Ends it.
+    pub fn stop(mut self) -> Result<(), BenchError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), BenchError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        self.stop.store(true, Ordering::Relaxed);
+        while !thread.is_finished() {
+            // It may come just before the thread is in the kernel: then once more.
+            let _ = pthread_kill(thread.as_pthread_t(), Signal::SIGUSR1);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match thread.join() {
+            Ok(outcome) => Ok(outcome?),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        // Whoever wants to know has called `stop`.
+        let _ = self.end();
+    }
+}

@@ -1,0 +1,139 @@
+//! Right answers, before anything is timed: every frame sent arrives once, in the order of
+//! its flow, as it was, at a sensor's address, and all frames of a flow at the same one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use forebay_gen::probe::{Probe, Tally, Tracker};
+use forebay_io::af_packet::{PacketRx, RxOptions};
+use forebay_io::{Received, Rx};
+use forebay_packet::{Batch, DecodeOptions, Decoder, LinkType, MacAddress};
+
+use super::cores::Cores;
+use super::forwarders::Forwarder;
+use super::sender::Sender;
+use super::traffic::{Addressed, FLOWS, SENSORS, Traffic, sensor_of};
+use crate::BenchError;
+
+/// Frames sent, each flow's several times, and how many a second.
+const FRAMES: u64 = 8 * FLOWS as u64;
+const RATE: f64 = 100_000.0;
+
+/// How long the last frame is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Has frames forwarded and looks at each. Gives how many there were.
+pub fn check(
+    forwarder: &mut Forwarder,
+    traffic: &Arc<Traffic>,
+    cores: &Cores,
+    stop: &AtomicBool,
+) -> Result<u64, BenchError> {
+    let name = forwarder.kind.name();
+    let mut port = PacketRx::open(&forwarder.arrives, &RxOptions::default())?;
+    let sender = Sender::start(traffic, forwarder.sender, cores.generator)?;
+    let begun = sender.sent().frames;
+    sender.pace(Some(RATE));
+    sender.allow(begun + FRAMES);
+    let mut judge = Judge::new(forwarder);
+    let started = Instant::now();
+    while judge.frames < FRAMES && started.elapsed() < PATIENCE {
+        match port.receive()? {
+            Received::Batch(batch) => judge.take(&batch),
+            Received::Idle => std::thread::sleep(Duration::from_millis(1)),
+            Received::End => break,
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(BenchError::Interrupted);
+        }
+    }
+    sender.stop()?;
+    let faults = judge.faults();
+    if faults.is_empty() {
+        return Ok(FRAMES);
+    }
+    forwarder.check()?;
+    Err(BenchError::WrongAnswer(format!("{name}: {}", faults.join("; "))))
+}
+
+/// Judges frames.
+struct Judge<'a> {
+    forwarder: &'a Forwarder,
+    tracker: Tracker,
+    decoder: Decoder,
+    /// Numbers that flows had when this began.
+    first: HashMap<u32, u64>,
+    frames: u64,
+    /// Frames by sensor.
+    to_sensors: [u64; SENSORS.len()],
+    wrong_sensor: u64,
+    no_sensor: u64,
+}
+
+impl<'a> Judge<'a> {
+    fn new(forwarder: &'a Forwarder) -> Self {
+        Self {
+            forwarder,
+            tracker: Tracker::new(u64::MAX),
+            decoder: Decoder::new(DecodeOptions::default()),
+            first: HashMap::new(),
+            frames: 0,
+            to_sensors: [0; SENSORS.len()],
+            wrong_sensor: 0,
+            no_sensor: 0,
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        for i in batch.live().iter() {
+            self.frame(batch.packet(i));
+        }
+    }
+
+    fn frame(&mut self, frame: &[u8]) {
+        // What the host itself says is nobody's frame.
+        let Some(probe) = Probe::of_frame(frame) else { return };
+        self.frames += 1;
+        self.first.entry(probe.flow).or_insert(probe.sequence);
+        let address = frame.first_chunk().map(|address| MacAddress(*address));
+        let Some(sensor) = SENSORS.iter().position(|&mac| Some(mac) == address) else {
+            self.no_sensor += 1;
+            return;
+        };
+        self.to_sensors[sensor] += 1;
+        let expected = match self.forwarder.kind.addressed() {
+            Addressed::ToSensors => Some(sensor_of(probe.flow)),
+            Addressed::ToOne => {
+                let decoded = self.decoder.decode(LinkType::ETHERNET, frame);
+                self.forwarder.sensor_of(&decoded.affinity)
+            }
+        };
+        self.wrong_sensor += u64::from(expected.is_some_and(|mac| mac != SENSORS[sensor]));
+        self.tracker.frame(frame, sensor as u8, 0);
+    }
+
+    /// What is wrong.
+    fn faults(&self) -> Vec<String> {
+        let Tally { flows, lost, duplicates, reordered, torn_flows, .. } = self.tracker.tally();
+        // A generator that has sent before goes on with its flows' numbers.
+        let before: u64 = self.first.values().sum();
+        let unused = self.to_sensors.iter().filter(|&&frames| frames == 0).count() as u64;
+        [
+            (FRAMES - self.frames.min(FRAMES), "frames did not arrive"),
+            (u64::from(FLOWS).saturating_sub(flows), "flows did not arrive"),
+            (lost - before.min(lost), "numbers are missing within flows"),
+            (duplicates, "frames came twice"),
+            (reordered, "frames came out of order"),
+            (torn_flows, "flows went to several sensors"),
+            (self.wrong_sensor, "frames were for another sensor"),
+            (self.no_sensor, "frames were for no sensor"),
+            (unused, "sensors got nothing"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect()
+    }
+}
