@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_balance::health::Manual;
 use forebay_balance::{AssignmentError, Event, moves};
@@ -25,6 +25,7 @@ use crate::answers;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Group, Key};
 use crate::control::{Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
+use crate::desk::{Change, Desk};
 use crate::group::LiveGroup;
 use crate::hellos::Hellos;
 use crate::links::Links;
@@ -34,13 +35,13 @@ use crate::plan::{CodeOptions, Plan, PlanError, decode_options};
 use crate::ports::{PortError, Ports};
 use crate::privileges::{self, PrivilegeError};
 use crate::report::Report;
-use crate::worker::{Change, Desk, Route, Worker, WorkerError};
+use crate::worker::{Route, Worker, WorkerError};
 
 /// How long the broker's own thread waits for a request before it looks round.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// How long a worker may take to say how it is.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long workers may take to say how they are.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a broker does not start.
 #[derive(Debug, thiserror::Error)]
@@ -249,9 +250,9 @@ impl Broker {
         self.notifier.ready("running");
         self.look_after(&mut running, &requests, signals, tell);
         self.notifier.stopping();
-        // What has been received is taken in before the programs go.
-        let ended = end(running);
+        // Without their programs sockets get nothing more; what they have is taken in.
         self.programs.clear();
+        let ended = end(running);
         Ok(ended)
     }
 
@@ -279,7 +280,8 @@ impl Broker {
                 tell(Notice(outcome.unwrap_or_else(|why| format!("not reloaded: {why}"))));
             }
             let over = running.iter().all(|one| one.thread.is_finished());
-            if over || signals.stop.load(Ordering::Relaxed) {
+            let disorder = running.iter().any(|one| one.desk.was_left_in_disorder());
+            if over || disorder || signals.stop.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -439,7 +441,7 @@ impl Broker {
         }
         for one in running {
             // A worker that has ended needs no settings.
-            let _ = one.desk.report().recv_timeout(PATIENCE);
+            let _ = one.desk.ask().answer(PATIENCE);
         }
     }
 }
@@ -547,15 +549,19 @@ fn drawn_key() -> std::io::Result<HashKey> {
     Ok(HashKey([low, high]))
 }
 
-/// The account of all workers that run.
+/// The account of all workers. One that does not answer is there with what it said last.
 fn report(running: &[Running]) -> Report {
-    let asked: Vec<_> = running.iter().map(|one| one.desk.report()).collect();
+    let asked: Vec<_> = running.iter().map(|one| one.desk.ask()).collect();
+    let until = Instant::now() + PATIENCE;
     let mut sum = Report::default();
-    for (number, answer) in asked.into_iter().enumerate() {
-        match answer.recv_timeout(PATIENCE) {
-            Ok(report) => sum.add(report),
-            Err(_) => sum.failed.push(format!("worker {number} does not answer")),
-        }
+    for (number, asked) in asked.into_iter().enumerate() {
+        let last = asked.last();
+        sum.add(asked.answer(until.saturating_duration_since(Instant::now())).unwrap_or_else(
+            || {
+                let silent = format!("worker {number} does not answer: these are its last numbers");
+                Report { failed: vec![silent], ..last }
+            },
+        ));
     }
     sum
 }
@@ -565,10 +571,17 @@ fn end(running: Vec<Running>) -> Ended {
     running.iter().for_each(|one| one.desk.stop());
     let mut ended = Ended { report: Report::default(), errors: Vec::new() };
     for one in running {
-        let (report, outcome) =
-            one.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ended.report.add(report);
-        ended.errors.extend(outcome.err().map(|error| error.to_string()));
+        let name = one.thread.thread().name().unwrap_or("a worker").to_owned();
+        match one.thread.join() {
+            Ok((report, outcome)) => {
+                ended.report.add(report);
+                ended.errors.extend(outcome.err().map(|error| error.to_string()));
+            }
+            Err(_) => {
+                ended.report.add(one.desk.ask().last());
+                ended.errors.push(format!("{name} broke down: its numbers are not the last"));
+            }
+        }
     }
     ended
 }

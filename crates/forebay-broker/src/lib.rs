@@ -10,6 +10,7 @@ mod broker;
 mod clock;
 pub mod config;
 pub mod control;
+pub mod desk;
 pub mod flooding;
 pub mod group;
 pub mod hello;

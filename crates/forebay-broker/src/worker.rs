@@ -5,18 +5,15 @@
 //! between two batches: so settings change without a packet being lost, and a report is
 //! the state between two batches, in which the ledger closes.
 
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use forebay_io::{Losses, Received, Rx, Tx, TxCounters};
 use forebay_packet::{Batch, LiveMask, Rewrite};
-use forebay_pipeline::{Branch, Chain, DropCount, Fork, LedgerRow, Settings, StageError};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fd::OwnedFd;
+use forebay_pipeline::{Chain, DropCount, Fork, LedgerRow, StageError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::clock::Clock;
+use crate::desk::{Change, Desk, Order};
 use crate::report::Report;
 
 /// Batches that are taken from one input before the next has its turn.
@@ -24,6 +21,11 @@ const BURST: usize = 8;
 
 /// Nanoseconds between two ticks of the stages, and the longest sleep.
 const TICK: u64 = 10_000_000;
+
+/// For how long inputs that take no more are still asked, and how long they must have had
+/// nothing: the kernel hands a ring's last block over after some milliseconds.
+const LAST_ROUNDS: u64 = 2_000_000_000;
+const LAST_PACKETS: u64 = 20_000_000;
 
 /// What went wrong at a port or in a stage.
 #[derive(Debug, thiserror::Error)]
@@ -89,94 +91,6 @@ impl Route {
     }
 }
 
-/// New settings for a worker.
-pub struct Change {
-    /// For the stages that all packets pass.
-    pub trunk: Settings,
-    /// The groups there are from now on; those there were keep their stages.
-    pub branches: Vec<Branch>,
-    /// For the stages of each.
-    pub settings: Vec<Settings>,
-    /// The way to the sensors of each.
-    pub routes: Vec<Route>,
-}
-
-/// What a worker is told.
-enum Order {
-    Change(Box<Change>),
-    Report(mpsc::Sender<Report>),
-    Stop,
-}
-
-/// Where a worker's orders lie.
-pub struct Desk {
-    orders: Mutex<Vec<Order>>,
-    waiting: AtomicBool,
-    bell: OwnedFd,
-    /// How often the worker has looked.
-    looks: AtomicU64,
-}
-
-impl Desk {
-    /// An empty desk.
-    ///
-    /// # Errors
-    /// The system's, when it has no descriptor left.
-    pub fn new() -> std::io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let (orders, waiting) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-        Ok(Self { orders, waiting, bell, looks: AtomicU64::new(0) })
-    }
-
-    /// How often the worker has looked for orders: a number that rises all the time while
-    /// it works, also when there are no packets.
-    #[must_use]
-    pub fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
-    }
-
-    /// Has new settings taken over.
-    pub fn change(&self, change: Change) {
-        self.put(Order::Change(Box::new(change)));
-    }
-
-    /// Has a report written; it comes over the channel, or never if the worker has ended.
-    #[must_use]
-    pub fn report(&self) -> mpsc::Receiver<Report> {
-        let (send, receive) = mpsc::channel();
-        self.put(Order::Report(send));
-        receive
-    }
-
-    /// Has the worker end, after what has reached it.
-    pub fn stop(&self) {
-        self.put(Order::Stop);
-    }
-
-    fn put(&self, order: Order) {
-        self.orders().push(order);
-        self.waiting.store(true, Ordering::Release);
-        // A bell that cannot be rung has been rung too often: it will be heard.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
-    }
-
-    fn take(&self) -> Vec<Order> {
-        // Written by this one thread.
-        self.looks.store(self.looks() + 1, Ordering::Relaxed);
-        if !self.waiting.swap(false, Ordering::Acquire) {
-            return Vec::new();
-        }
-        // It may be silent if the order was seen before it rang.
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        std::mem::take(&mut *self.orders())
-    }
-
-    fn orders(&self) -> MutexGuard<'_, Vec<Order>> {
-        // A list of orders is whole between any two operations.
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 struct Source {
     input: Input,
     ended: bool,
@@ -202,6 +116,8 @@ pub struct Worker {
 struct Delivery {
     sinks: Vec<Sink>,
     routes: Vec<Route>,
+    /// Packets for sensors that there is no way to.
+    astray: u64,
     failed: Vec<String>,
 }
 
@@ -219,7 +135,7 @@ impl Worker {
     ) -> Self {
         let sources = inputs.into_iter().map(|input| Source { input, ended: false }).collect();
         let sinks = outputs.into_iter().map(|output| Sink { output, given: 0 }).collect();
-        let delivery = Delivery { sinks, routes, failed: Vec::new() };
+        let delivery = Delivery { sinks, routes, astray: 0, failed: Vec::new() };
         Self { sources, trunk, fork, delivery, clock, busy_poll, failed: Vec::new() }
     }
 
@@ -229,6 +145,7 @@ impl Worker {
     /// What makes it impossible to go on. A port that fails does not, as long as there
     /// is another: it is in the report.
     pub fn run(mut self, desk: &Desk) -> (Report, Result<(), WorkerError>) {
+        let leaving = desk.occupy();
         let outcome = self.work(desk);
         let ended = self.wind_up();
         let mut report = self.report();
@@ -237,7 +154,9 @@ impl Worker {
                 note(&mut report.failed, &name, &error);
             }
         }
-        (report, outcome.and(ended))
+        let outcome = outcome.and(ended);
+        leaving.leave(&report, outcome.is_ok());
+        (report, outcome)
     }
 
     fn work(&mut self, desk: &Desk) -> Result<(), WorkerError> {
@@ -253,8 +172,12 @@ impl Worker {
             for order in desk.take() {
                 match order {
                     Order::Change(change) => self.change(*change)?,
-                    // Whoever asked may have gone.
-                    Order::Report(reply) => drop(reply.send(self.report())),
+                    Order::Report(reply) => {
+                        let report = self.report();
+                        desk.note(&report);
+                        // Whoever asked may have gone.
+                        let _ = reply.send(report);
+                    }
                     Order::Stop => return self.take_what_is_there(),
                 }
             }
@@ -262,6 +185,7 @@ impl Worker {
                 return Ok(());
             }
             if idle && !self.busy_poll {
+                self.fork.rest();
                 self.wait(desk)?;
             }
         }
@@ -269,13 +193,14 @@ impl Worker {
 
     /// Asks every input for some batches; says whether none had any.
     fn round(&mut self) -> Result<bool, WorkerError> {
-        let Self { sources, trunk, fork, delivery, failed, .. } = self;
+        let Self { sources, trunk, fork, delivery, failed, clock, .. } = self;
         let mut idle = true;
         for source in sources.iter_mut().filter(|source| !source.ended) {
             for _ in 0..BURST {
                 match source.input.port.receive() {
                     Ok(Received::Batch(batch)) => {
                         idle = false;
+                        fork.begin(clock.now());
                         pass(trunk, fork, delivery, batch)?;
                     }
                     Ok(Received::Idle) => break,
@@ -294,11 +219,24 @@ impl Worker {
         Ok(idle)
     }
 
-    /// What the inputs have at this moment; not what goes on coming.
+    /// Takes in what has come by now, and no more.
     fn take_what_is_there(&mut self) -> Result<(), WorkerError> {
-        let until = self.clock.now() + TICK;
-        while !self.round()? && self.clock.now() < until {
+        let Self { sources, failed, .. } = self;
+        for Source { input: Input { name, port }, .. } in sources {
+            if let Err(error) = port.refuse() {
+                failed.push(format!("input {name}: {error}"));
+            }
+        }
+        let begun = self.clock.now();
+        let (mut now, mut heard) = (begun, begun);
+        while now - begun < LAST_ROUNDS && now - heard < LAST_PACKETS {
+            if self.round()? {
+                std::thread::sleep(Duration::from_millis(1));
+            } else {
+                heard = self.clock.now();
+            }
             self.delivery.flush();
+            now = self.clock.now();
         }
         Ok(())
     }
@@ -326,7 +264,7 @@ impl Worker {
         let ports = open.filter_map(|source| source.input.port.descriptor());
         let mut descriptors: Vec<PollFd<'_>> =
             ports.map(|port| PollFd::from_borrowed_fd(port, PollFlags::IN)).collect();
-        descriptors.push(PollFd::from_borrowed_fd(desk.bell.as_fd(), PollFlags::IN));
+        descriptors.push(PollFd::from_borrowed_fd(desk.bell(), PollFlags::IN));
         let tick = Timespec { tv_sec: 0, tv_nsec: TICK as i64 };
         match poll(&mut descriptors, Some(&tick)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -376,6 +314,7 @@ impl Worker {
         for (i, sink) in self.delivery.sinks.iter_mut().enumerate() {
             sink.report(i > 0, &mut report);
         }
+        report.ledger.rows.extend(self.delivery.astray());
         report.remarks = self.trunk.remarks();
         report.remarks.extend(self.fork.remarks());
         report.failed.extend(self.failed.iter().cloned());
@@ -399,7 +338,11 @@ fn pass(
 impl Delivery {
     /// Hands the packets of a branch to the outputs of their sensors.
     fn deliver(&mut self, branch: usize, batch: &Batch) -> Result<(), WorkerError> {
-        let Some(route) = self.routes.get(branch) else { return Ok(()) };
+        let mut left = batch.live().count() as u64;
+        let Some(route) = self.routes.get(branch) else {
+            self.astray += left;
+            return Ok(());
+        };
         for (number, sink) in self.sinks.iter_mut().enumerate() {
             let which = route.packets_to(number, batch);
             let packets = which.count() as u64;
@@ -407,11 +350,24 @@ impl Delivery {
                 continue;
             }
             sink.given += packets;
+            left -= packets;
             if let Err(error) = sink.output.port.send(batch, &which, &route.rewrites) {
                 note(&mut self.failed, &sink.output.name, &error);
             }
         }
+        self.astray += left;
         Ok(())
+    }
+
+    /// The account of packets for sensors that there is no way to, if there were any.
+    fn astray(&self) -> Option<LedgerRow> {
+        (self.astray > 0).then(|| LedgerRow {
+            stage: "tx nowhere".into(),
+            beside: !self.sinks.is_empty(),
+            input: self.astray,
+            drops: vec![DropCount { name: "no_route", packets: self.astray }],
+            ..LedgerRow::default()
+        })
     }
 
     /// Has rings sent.

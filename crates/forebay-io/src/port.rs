@@ -54,6 +54,15 @@ pub trait Rx: Send {
         None
     }
 
+    /// Takes nothing more from its device; what it has is still given out, some of it
+    /// perhaps some milliseconds later.
+    ///
+    /// # Errors
+    /// The system's.
+    fn refuse(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// What it counted.
     ///
     /// # Errors

@@ -118,6 +118,16 @@ impl Chain {
         Ok(())
     }
 
+    /// Tells the stages that a batch is about to come; `now` is monotonic, in nanoseconds.
+    pub fn begin(&mut self, now: u64) {
+        self.links.iter_mut().for_each(|link| link.stage.begin(now));
+    }
+
+    /// Tells the stages that no batch may come for a while.
+    pub fn rest(&mut self) {
+        self.links.iter_mut().for_each(|link| link.stage.rest());
+    }
+
     /// Tells the stages that time passes; `now` is monotonic, in nanoseconds.
     ///
     /// # Errors

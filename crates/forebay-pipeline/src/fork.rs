@@ -71,7 +71,8 @@ impl Fork {
     /// as it is, with what its stages know; its new settings are for [`Fork::reload`].
     ///
     /// # Errors
-    /// As [`Fork::push`]: branches that end give up what they hold.
+    /// As [`Fork::push`]: branches that end give up what they hold, under the numbers that
+    /// they had.
     ///
     /// # Panics
     /// As [`Fork::new`].
@@ -81,12 +82,13 @@ impl Fork {
         deliver: &mut dyn FnMut(usize, Batch) -> Result<(), E>,
     ) -> Result<(), E> {
         assert!(!branches.is_empty(), "a fork without branches");
-        let mut old = std::mem::take(&mut self.branches);
+        let old = std::mem::take(&mut self.branches);
+        let mut old: Vec<(usize, Branch)> = old.into_iter().enumerate().collect();
         for branch in branches {
-            let known = old.iter().position(|known| known.name == branch.name);
-            self.branches.push(known.map_or(branch, |known| old.remove(known)));
+            let known = old.iter().position(|(_, known)| known.name == branch.name);
+            self.branches.push(known.map_or(branch, |known| old.remove(known).1));
         }
-        for (i, mut branch) in old.into_iter().enumerate() {
+        for (i, mut branch) in old {
             let outcome = branch.chain.drain(&mut |batch| deliver(i, batch));
             let row = branch.row();
             match self.closed.iter_mut().find(|closed| closed.stage == row.stage) {
@@ -118,6 +120,16 @@ impl Fork {
             branch.chain.push(batch.clone(), &mut |batch| deliver(i, batch))?;
         }
         self.branches[last].chain.push(batch, &mut |batch| deliver(last, batch))
+    }
+
+    /// Tells the stages that a batch is about to come; `now` is monotonic, in nanoseconds.
+    pub fn begin(&mut self, now: u64) {
+        self.branches.iter_mut().for_each(|branch| branch.chain.begin(now));
+    }
+
+    /// Tells the stages that no batch may come for a while.
+    pub fn rest(&mut self) {
+        self.branches.iter_mut().for_each(|branch| branch.chain.rest());
     }
 
     /// Tells the stages that time passes; `now` is monotonic, in nanoseconds.

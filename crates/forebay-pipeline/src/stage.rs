@@ -112,6 +112,13 @@ pub trait Stage: Send {
     /// What it never does.
     fn promises(&self) -> Promises;
 
+    /// A batch is about to come; `now` is a monotonic clock in nanoseconds, read just
+    /// before. Called on live links.
+    fn begin(&mut self, _now: u64) {}
+
+    /// No batch is under way, and none may come for a while.
+    fn rest(&mut self) {}
+
     /// Takes a batch.
     ///
     /// # Errors

@@ -351,6 +351,10 @@ impl Rx for PacketRx {
     /// `ring_full` is the port's own loss. Before it, the device counts `device_errors`
     /// (damaged frames), `device_missed` (no buffer in the device) and `device_dropped`
     /// (given up by driver or kernel), of all its users together.
+    fn refuse(&mut self) -> Result<(), Error> {
+        Ok(sys::refuse(self.socket.as_fd()).map_err(self.refused("receive no more"))?)
+    }
+
     fn counters(&mut self) -> Result<RxCounters, Error> {
         self.read_statistics()?;
         let seen = self.links.numbered(self.index).map_err(self.refused("read its counters"))?;

@@ -156,7 +156,16 @@ impl Stage for Steer {
         }
     }
 
+    fn begin(&mut self, now: u64) {
+        self.worker.begin(now);
+    }
+
+    fn rest(&mut self) {
+        self.worker.rest();
+    }
+
     fn tick(&mut self, now: u64, _out: &mut Outbox) -> Result<(), StageError> {
+        // Who never rests does not hold up moves while there are no packets.
         self.worker.begin(now);
         Ok(())
     }

@@ -9,8 +9,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use forebay_broker::desk::Desk;
 use forebay_broker::report::Report;
-use forebay_broker::worker::{Desk, Worker};
+use forebay_broker::worker::Worker;
 use forebay_io::mem::{Replay, Sink};
 use forebay_packet::Batch;
 
