@@ -187,8 +187,19 @@ const SEND_REQUEST: u32 = 1;
 const SENDING: u32 = 2;
 const WRONG_FORMAT: u32 = 4;
 
-/// Bytes from a slot's start to its packet: `tpacket2_hdr`, aligned.
-pub(super) const SLOT_HEADER: usize = 32;
+/// Of a slot: the place of the `virtio_net_hdr` before its packet, behind `tpacket2_hdr`,
+/// aligned.
+const OFFLOAD_AT: usize = 32;
+
+/// Bytes of a `virtio_net_hdr`.
+const OFFLOAD: usize = 10;
+
+/// Bytes from a slot's start to its packet.
+pub(super) const SLOT_HEADER: usize = OFFLOAD_AT + OFFLOAD;
+
+/// Packets up to this length the kernel copies. Of longer ones it sends the slot's pages,
+/// which a virtual device copies anyway, page by page.
+const MOST_COPIED: usize = 2048;
 
 /// Of a slot: the place of the packet's length.
 const SLOT_LEN: usize = 4;
@@ -202,7 +213,8 @@ pub(super) struct SlotRing {
 }
 
 impl SlotRing {
-    /// The transmit ring of a socket that has one of this size, and no other ring.
+    /// The transmit ring of a socket that has one of this size, and no other ring, with a
+    /// `virtio_net_hdr` before each packet.
     pub(super) fn map(
         socket: BorrowedFd<'_>,
         block_len: usize,
@@ -256,13 +268,20 @@ impl SlotRing {
 
     /// The length of the slot's packet.
     pub(super) fn len(&self, slot: usize) -> usize {
-        self.mapping.word(self.at(slot) + SLOT_LEN).load(Ordering::Relaxed) as usize
+        let len = self.mapping.word(self.at(slot) + SLOT_LEN).load(Ordering::Relaxed) as usize;
+        len.saturating_sub(OFFLOAD)
     }
 
     /// Has the slot's packet sent by the next system call.
     pub(super) fn submit(&mut self, slot: usize, len: usize) {
         let at = self.at(slot);
-        self.mapping.word(at + SLOT_LEN).store(len as u32, Ordering::Relaxed);
+        // Flags and kind of segmentation, none, then the length of the headers, which is
+        // how much the kernel copies. What is behind that was zero from the start.
+        let copied = if len <= MOST_COPIED { len as u16 } else { 0 };
+        let [low, high] = copied.to_ne_bytes();
+        let offload = u32::from_ne_bytes([0, 0, low, high]);
+        self.mapping.word(at + OFFLOAD_AT).store(offload, Ordering::Relaxed);
+        self.mapping.word(at + SLOT_LEN).store((len + OFFLOAD) as u32, Ordering::Relaxed);
         self.mapping.word(at).store(SEND_REQUEST, Ordering::Release);
     }
 

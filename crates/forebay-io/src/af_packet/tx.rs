@@ -15,6 +15,13 @@
 //! for a bounded time, or taken out and counted. A full queue, of a device or at the other
 //! end of a veth pair, is so turned into waiting; the device may count each attempt as a
 //! drop of its own.
+//!
+//! Each packet has a `virtio_net_hdr` before it, which says that all of it is headers: the
+//! kernel then copies it, where it would else send the ring's pages themselves. For a
+//! packet of less than a page that is faster, most of all where a virtual device has to
+//! copy the pages: 455 ns instead of 620 for 60 bytes into a veth pair, 515 instead of 710
+//! for 1,496. With that header the kernel does not hold packets against the MTU; this
+//! does, and watches it.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -25,7 +32,7 @@ use rustix::net::{SendFlags, send};
 
 use super::ring::{SLOT_HEADER, SlotRing, SlotState};
 use super::sys::{self, Number, Version};
-use crate::device::{DeviceError, Link, Links};
+use crate::device::{Change, DeviceError, Link, Links, Watch};
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
 use crate::port::{Tx, TxCounters};
@@ -80,6 +87,7 @@ pub struct PacketTx {
     ring: SlotRing,
     socket: OwnedFd,
     links: Links,
+    watch: Watch,
     patience: Duration,
     /// The longest frame that the device takes, and whether a VLAN tag comes on top.
     max_len: usize,
@@ -115,6 +123,8 @@ impl PacketTx {
     /// That there is no such device, that its packets are no Ethernet frames, that the
     /// options do not fit, or what the system refuses.
     pub fn open(device: &str, options: &TxOptions) -> Result<Self, Error> {
+        // First, so that no change goes by unseen.
+        let watch = Watch::open().map_err(DeviceError::system(device, "watch it"))?;
         let mut links = Links::open(device)?;
         let link = links.named(device)?.ethernet()?;
         let (socket, ring) = socket_of(&link, options)?;
@@ -124,6 +134,7 @@ impl PacketTx {
             ring,
             socket,
             links,
+            watch,
             patience: options.patience,
             max_len: 0,
             tag_on_top: false,
@@ -147,6 +158,26 @@ impl PacketTx {
         self.max_len = link.mtu as usize + HEADER;
         // The stack grants the tag to Ethernet hardware only, not to loopback.
         self.tag_on_top = link.hardware == 1;
+    }
+
+    /// Takes over what has changed about the device.
+    fn follow_device(&mut self) -> Result<(), Error> {
+        let changes = self.watch.changes();
+        for change in changes.map_err(DeviceError::system(&self.device, "watch it"))? {
+            match change {
+                Change::Is(link) if link.index == self.index => self.set_limit(&link),
+                Change::Is(_) | Change::Gone(_) => {}
+                Change::Missed => {
+                    let link = self.links.numbered(self.index);
+                    if let Some(link) =
+                        link.map_err(DeviceError::system(&self.device, "ask for its MTU"))?
+                    {
+                        self.set_limit(&link);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether the device takes a frame of that length.
@@ -300,8 +331,8 @@ impl PacketTx {
         self.tail = self.head;
     }
 
-    /// Takes out the packet that the kernel refuses, and all that are too long like it:
-    /// the MTU is less than it was. Those behind move up, as the kernel goes through the
+    /// Takes out the packet that the kernel refuses, and all that are too long for what the
+    /// MTU is by now. Those behind move up, as the kernel goes through the
     /// slots one by one.
     fn take_out_refused(&mut self) -> Result<(), Error> {
         let link = self.links.numbered(self.index);
@@ -396,6 +427,7 @@ fn socket_of(link: &Link, options: &TxOptions) -> Result<(OwnedFd, SlotRing), De
     let socket = sys::socket().map_err(DeviceError::system(device, "open a packet socket"))?;
     let fd = socket.as_fd();
     sys::set_version(fd, Version::V2).map_err(refused())?;
+    sys::set_number(fd, Number::OffloadHeader, 1).map_err(refused())?;
     sys::set_slot_ring(fd, BLOCK as u32, blocks as u32, slot_len as u32).map_err(refused())?;
     sys::set_number(fd, Number::QdiscBypass, i32::from(options.qdisc_bypass)).map_err(refused())?;
     let in_flight = BLOCK / slot_len * blocks * (slot_len + BESIDE);
@@ -413,6 +445,10 @@ impl Tx for PacketTx {
             return Err(DeviceError::Gone { device: self.device.clone() }.into());
         }
         self.patience_ends = None;
+        if let Err(error) = self.follow_device() {
+            self.lost.device_failed += packets.count() as u64;
+            return Err(error);
+        }
         self.reap();
         for i in packets.by_ref() {
             if let Err(error) = self.put(batch, i, rewrite_of(batch, i, rewrites)) {
