@@ -26,9 +26,8 @@ pub struct XdpRx {
     receive: ReceiveRing,
     fill: Arc<Mutex<FillRing>>,
     interfaces: Arc<Vec<Interface>>,
-    /// Pieces that are not in a batch yet, and room for new ones.
+    /// Pieces that are not in a batch yet.
     pieces: VecDeque<Piece>,
-    taken: Vec<Piece>,
     counters: RxCounters,
     no_memory: u64,
     /// The first socket of a queue counts what the device lost.
@@ -58,7 +57,6 @@ impl XdpRx {
             fill: Arc::clone(fill),
             interfaces: Arc::new(vec![interface]),
             pieces: VecDeque::new(),
-            taken: Vec::new(),
             counters: RxCounters::default(),
             no_memory: 0,
             counts_device,
@@ -156,8 +154,7 @@ impl Rx for XdpRx {
     fn receive(&mut self) -> Result<Received, Error> {
         loop {
             if self.first_packet().is_none() {
-                self.receive.take(BATCH, &mut self.taken);
-                self.pieces.extend(self.taken.drain(..));
+                self.receive.take(BATCH, &mut self.pieces);
             }
             let Some(pieces) = self.first_packet() else {
                 return if self.ended { Ok(Received::End) } else { self.look_after_device() };
