@@ -342,6 +342,37 @@ fn a_rate_is_kept_and_never_caught_up() {
 }
 
 #[test]
+fn flows_have_their_lengths_and_no_more_is_sent_than_allowed() {
+    in_namespace(|| {
+        let (here, there) = pair("gen0", "sink0");
+        // Redirected frames need a program, or NAPI, at the other end.
+        let sockets = SocketMap::create("test_none", 1).unwrap();
+        let pass = redirect::load(&sockets, 1, &HASH_KEY, NoSocket::Pass, false).unwrap();
+        let _pass = XdpLink::attach(&pass, there, XdpMode::Driver).unwrap();
+        let sink = Socket::open(there);
+        let frame = udp((1, 2), (3, 4));
+        let mut head = [0; HEAD];
+        head.copy_from_slice(&frame[..HEAD]);
+        let flows = Flows { heads: &[head; 2], cuts: &[0, 40], order: &[0, 1], number_at: 50 };
+        let generator = Generator::load(&flows).unwrap();
+        for allowed in [10, 16] {
+            generator.allow(allowed);
+            // A signal that stops this process for a while ends a run.
+            while generator.sent().frames < allowed {
+                generator.run(&[0; 100], here, 1000, 64).unwrap();
+            }
+            generator.run(&[0; 100], here, 1000, 64).unwrap();
+            assert_eq!(generator.sent().frames, allowed);
+        }
+        let lengths: Vec<usize> = sink.receive_all().iter().map(Vec::len).collect();
+        assert_eq!(lengths, [100, 60].repeat(8));
+        assert!(generator.run(&[0; 99], here, 1, 64).is_err());
+        let uneven = Flows { cuts: &[40], ..flows };
+        assert!(Generator::load(&uneven).is_err());
+    });
+}
+
+#[test]
 fn a_program_is_replaced_without_a_frame_lost_and_ends_with_its_link() {
     in_namespace(|| {
         let (here, there) = pair("a0", "b0");

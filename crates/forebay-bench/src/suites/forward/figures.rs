@@ -7,7 +7,7 @@ use super::arrival::SinkKind;
 use super::paper::{SIZES, figure_8};
 use super::results::Results;
 use super::traffic::Size;
-use crate::svg::{Anchor, Axis, Drawing};
+use crate::svg::{Anchor, Drawing};
 use crate::{BenchError, io_error};
 
 /// Colours that the common kinds of colour blindness keep apart (Okabe and Ito).
@@ -26,63 +26,92 @@ pub fn write(folder: &Path, results: &Results) -> Result<(), BenchError> {
     fs::write(&path, text).map_err(doing(&path))
 }
 
-/// Gigabits a second by size, into an XDP sink.
+/// Where the figure's plot is.
+const LEFT: f64 = 60.0;
+const RIGHT: f64 = 620.0;
+const TOP: f64 = 50.0;
+const BOTTOM: f64 = 410.0;
+
+/// The sizes between which it runs, and those that are marked.
+const SIZES_SHOWN: [f64; 2] = [64.0, 1518.0];
+const MARKS: [f64; 6] = [64.0, 128.0, 256.0, 512.0, 1024.0, 1500.0];
+
+/// A line of the figure: bytes of a frame, and gigabits a second.
+type Line = Vec<(f64, f64)>;
+
+/// Gigabits a second by size, into an XDP sink, both on logarithmic scales.
 fn throughput(results: &Results) -> Option<String> {
-    const LEFT: f64 = 60.0;
-    const RIGHT: f64 = 620.0;
-    const BOTTOM: f64 = 400.0;
-    const LONGEST: f64 = 1518.0;
-    let points = |engine: &str| -> Vec<(f64, f64)> {
-        let bytes = |size: &Size| if let Size::Bytes(bytes) = size { Some(*bytes) } else { None };
-        let at = |size: &Size| {
-            let one = results.of(engine, *size, SinkKind::Xdp)?;
-            Some((bytes(size)? as f64, one.gigabits(one.rate())))
-        };
-        let sizes = results.sizes();
-        sizes.iter().filter_map(at).filter(|(_, gigabits)| !gigabits.is_nan()).collect()
-    };
-    let engines: Vec<(&str, Vec<(f64, f64)>)> = results
+    let engines: Vec<(&str, Line)> = results
         .engines()
         .into_iter()
-        .map(|engine| (engine, points(engine)))
-        .filter(|(_, points)| !points.is_empty())
+        .map(|engine| (engine, line_of(results, engine)))
+        .filter(|(_, line)| !line.is_empty())
         .collect();
-    let all = engines.iter().flat_map(|(_, points)| points.iter().map(|point| point.1));
-    let most = all.fold(0.0, f64::max);
-    if most <= 0.0 {
+    if engines.is_empty() {
         return None;
     }
+    let paper = figure_8().into_iter().take(3).map(|(name, values)| {
+        let points = SIZES.iter().zip(values).map(|(&size, value)| (size as f64, value));
+        (name, points.collect::<Line>())
+    });
+    let paper: Vec<(&str, Line)> = paper.collect();
+    let values = engines.iter().chain(&paper).flat_map(|(_, line)| line.iter().map(|at| at.1));
+    let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), value| {
+        (least.min(value), most.max(value))
+    });
+    let (low, high) = (least.log10().floor(), most.log10().ceil());
+    let x = |bytes: f64| {
+        let [first, last] = SIZES_SHOWN.map(f64::ln);
+        LEFT + (RIGHT - LEFT) * (bytes.ln() - first) / (last - first)
+    };
+    let y = |value: f64| BOTTOM - (BOTTOM - TOP) * (value.log10() - low) / (high - low).max(1.0);
+    let place = |&(bytes, value): &(f64, f64)| (x(bytes), y(value));
+
     let mut drawing = Drawing::new(RIGHT + 170.0, BOTTOM + 50.0, "Throughput of forwarding");
     drawing.heading(LEFT, 26.0, "Gbit/s by bytes of a frame: the paper's (grey) and here");
-    let y = Axis::new(BOTTOM, 50.0, most.max(10.0));
-    let x = |bytes: f64| LEFT + (RIGHT - LEFT) * bytes / LONGEST;
-    for mark in y.marks() {
-        let colour = if mark == 0.0 { AXIS } else { GRID };
-        drawing.line((LEFT, y.at(mark)), (RIGHT, y.at(mark)), colour, 1.0);
-        drawing.small_text(LEFT - 8.0, y.at(mark) + 4.0, Anchor::End, AXIS, &mark.to_string());
+    for power in low as i32..=high as i32 {
+        let value = 10_f64.powi(power);
+        drawing.line((LEFT, y(value)), (RIGHT, y(value)), GRID, 1.0);
+        drawing.small_text(LEFT - 8.0, y(value) + 4.0, Anchor::End, AXIS, &value.to_string());
     }
-    for bytes in [64.0, 256.0, 512.0, 1024.0, 1500.0] {
-        drawing.small_text(x(bytes), BOTTOM + 18.0, Anchor::Middle, AXIS, &bytes.to_string());
+    for bytes in MARKS {
+        drawing.line((x(bytes), BOTTOM), (x(bytes), BOTTOM + 5.0), AXIS, 1.0);
+        drawing.small_text(x(bytes), BOTTOM + 20.0, Anchor::Middle, AXIS, &bytes.to_string());
     }
-    for (name, ends) in figure_8().into_iter().take(3) {
-        let ends: Vec<(f64, f64)> =
-            SIZES.iter().zip(ends).map(|(&size, value)| (x(size as f64), y.at(value))).collect();
-        drawing.line(ends[0], ends[1], PAPER_COLOUR, 1.2);
-        ends.iter().for_each(|&end| drawing.cross(end, PAPER_COLOUR));
-        let (end, height) = ends[1];
-        drawing.small_text(end + 26.0, height + 4.0, Anchor::Start, PAPER_COLOUR, name);
-    }
-    for (index, (engine, points)) in engines.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        let places: Vec<(f64, f64)> =
-            points.iter().map(|&(bytes, value)| (x(bytes), y.at(value))).collect();
-        places.windows(2).for_each(|pair| drawing.line(pair[0], pair[1], colour, 2.0));
-        places.iter().for_each(|&place| drawing.circle(place, colour));
+    let entries = engines
+        .iter()
+        .enumerate()
+        .map(|(i, (name, line))| (*name, line, COLOURS[i % COLOURS.len()], 2.0));
+    let grey = paper.iter().map(|(name, line)| (*name, line, PAPER_COLOUR, 1.2));
+    for (index, (name, line, colour, width)) in grey.chain(entries).enumerate() {
+        let places: Vec<(f64, f64)> = line.iter().map(place).collect();
+        places.windows(2).for_each(|pair| drawing.line(pair[0], pair[1], colour, width));
         let legend = 60.0 + 20.0 * index as f64;
-        drawing.rectangle(RIGHT + 64.0, legend - 10.0, 12.0, 12.0, colour);
-        drawing.text(RIGHT + 82.0, legend, Anchor::Start, engine);
+        drawing.rectangle(RIGHT + 34.0, legend - 10.0, 12.0, 12.0, colour);
+        if colour == PAPER_COLOUR {
+            places.iter().for_each(|&at| drawing.cross(at, colour));
+            drawing.text(RIGHT + 52.0, legend, Anchor::Start, &format!("paper, {name}"));
+            if let Some(&(end, height)) = places.last() {
+                let label = name.chars().next().unwrap_or_default().to_string();
+                drawing.small_text(end + 8.0, height + 4.0, Anchor::Start, colour, &label);
+            }
+        } else {
+            places.iter().for_each(|&at| drawing.circle(at, colour));
+            drawing.text(RIGHT + 52.0, legend, Anchor::Start, name);
+        }
     }
     Some(drawing.finish())
+}
+
+/// What a forwarder carried of each size.
+fn line_of(results: &Results, engine: &str) -> Line {
+    let point = |size: Size| {
+        let Size::Bytes(bytes) = size else { return None };
+        let one = results.of(engine, size, SinkKind::Xdp)?;
+        Some((bytes as f64, one.gigabits(one.rate())))
+    };
+    let points = results.sizes().into_iter().filter_map(point);
+    points.filter(|(_, gigabits)| !gigabits.is_nan()).collect()
 }
 
 #[cfg(test)]
@@ -103,6 +132,6 @@ mod tests {
         write(folder.path(), &results).unwrap();
         let text = fs::read_to_string(folder.path().join("forward-figure-8.svg")).unwrap();
         assert_eq!(text.matches("<circle").count(), 2, "{text}");
-        assert!(text.contains(">2 threads</text>") && !text.contains("NaN"));
+        assert!(text.contains(">paper, 2 threads</text>") && !text.contains("NaN"));
     }
 }

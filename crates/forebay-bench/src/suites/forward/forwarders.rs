@@ -16,7 +16,7 @@ use forebay_bpf::{XdpLink, XdpMode};
 use forebay_packet::{Affinity, HashKey, MacAddress};
 
 use super::arrival::counting_program;
-use super::broker::{Account, Broker, Port, configuration};
+use super::broker::{Account, Broker, Port, accepts, configuration};
 use super::cores::Cores;
 use super::network::{self, feed, ip};
 use super::traffic::{Addressed, SENSORS};
@@ -39,21 +39,31 @@ pub enum Kind {
     NftNetdev,
     /// `forebay run`: type of the input, type of the output, workers.
     Broker(&'static str, &'static str, usize),
-    /// The splitter, in the kernel.
+    /// The program of ports of type `xdp`, by itself.
     Splitter,
 }
 
 impl Kind {
-    /// All, where that many workers can run beside the generator.
-    pub fn all(workers: usize) -> Vec<Self> {
+    /// All, where that many workers can run beside the generator. `in_kernel` is what stands
+    /// for ports of type `xdp`.
+    pub fn all(workers: usize, in_kernel: Self) -> Vec<Self> {
         let mut all = vec![Self::Bridge, Self::NftBridge, Self::NftNetdev];
         for n in [1, 2, 4].into_iter().filter(|&n| n <= workers.max(1)) {
             all.push(Self::Broker("af_packet", "af_packet", n));
             all.push(Self::Broker("af_xdp", "af_xdp", n));
         }
         all.push(Self::Broker("af_packet", "tap", 1));
-        all.push(Self::Splitter);
+        all.push(in_kernel);
         all
+    }
+
+    /// `forebay run` with ports of type `xdp`, or, where `program` has none, their program by
+    /// itself.
+    pub fn in_kernel(program: &Path, folder: &Path) -> Result<Self, BenchError> {
+        let port = |interface| Port { kind: "xdp", interface };
+        let text = configuration(port("in0"), port("out0"), 1);
+        let takes = accepts(program, &text, &folder.join("xdp.toml"))?;
+        Ok(if takes { Self::Broker("xdp", "xdp", 1) } else { Self::Splitter })
     }
 
     /// Its name in the record.
@@ -63,14 +73,14 @@ impl Kind {
             Self::Bridge => "bridge".to_owned(),
             Self::NftBridge => "nft-bridge".to_owned(),
             Self::NftNetdev => "nft-netdev".to_owned(),
+            Self::Splitter | Self::Broker("xdp", ..) => "xdp".to_owned(),
             Self::Broker(_, output, workers) => format!("{output}-{workers}"),
-            Self::Splitter => "xdp".to_owned(),
         }
     }
 
     /// Whether packets leave the kernel, on other processors than the generator's.
     pub fn is_user_space(self) -> bool {
-        matches!(self, Self::Broker(..))
+        matches!(self, Self::Broker(input, ..) if input != "xdp")
     }
 
     /// Who frames have to be for.

@@ -39,6 +39,13 @@ const WARM_UP: Duration = Duration::from_millis(150);
 /// Arrivals that are missing for that long end a trial.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often the generator's rate is corrected, after how long, to within what part, and
+/// up to how many times the rate wanted.
+const APPROACHES: usize = 8;
+const APPROACH: Duration = Duration::from_millis(50);
+const NEAR: f64 = 0.005;
+const MOST_ASKED: f64 = 8.0;
+
 /// What it costs to send: taken off what forwarding costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SendingCost {
@@ -222,12 +229,32 @@ impl<'a> Path<'a> {
         let (sent, lost) = (self.sent(), self.lost);
         self.sender.pace(rate);
         self.sender.allow(u64::MAX);
-        let started = Instant::now();
+        if let Some(rate) = rate {
+            self.approach(rate)?;
+        }
+        let (begun, started) = (self.sent(), Instant::now());
         self.wait(duration)?;
-        let frames = self.sent() - sent;
+        let frames = self.sent() - begun;
         let seconds = started.elapsed().as_secs_f64();
         let lost = self.settle()? - lost;
         Ok(Offered { rate: frames as f64 / seconds, sent: self.sent() - sent, lost })
+    }
+
+    /// Has the generator send at a rate. It never catches up, so that it sends less than it
+    /// is asked for by what receiving keeps it from: it is asked for more.
+    fn approach(&mut self, rate: f64) -> Result<(), BenchError> {
+        let mut asked = rate;
+        for _ in 0..APPROACHES {
+            let (begun, started) = (self.sent(), Instant::now());
+            self.wait(APPROACH)?;
+            let got = (self.sent() - begun) as f64 / started.elapsed().as_secs_f64();
+            if (got / rate - 1.0).abs() < NEAR {
+                break;
+            }
+            asked = (asked * rate / got.max(1.0)).min(rate * MOST_ASKED);
+            self.sender.pace(Some(asked));
+        }
+        Ok(())
     }
 
     /// What sending costs: a frame by this path, which is nobody's, and a pause.
