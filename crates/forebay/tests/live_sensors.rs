@@ -82,7 +82,7 @@ fn sensors_silent_but_for_hellos_stay_known_to_a_switch_that_learns() {
         let sink = network.sink("30s");
         // Twice as long as the switch remembers.
         let sent = network.generate("--rate 2000 --duration 4s --flows 300");
-        none_lost(&sent, &sink.ended(), &Value::from(serde_json::json!({ "closes": true })));
+        none_lost(&sent, &sink.ended(), &serde_json::json!({ "closes": true }));
         for i in 0..3 {
             let sensor = network.sensor(i);
             assert_eq!(
