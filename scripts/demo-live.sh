@@ -72,6 +72,8 @@ tear_down() {
 at_exit() {
     local status=$?
     trap - EXIT INT TERM HUP
+    # The shell tells of each process that is killed.
+    exec 2>/dev/null
     tear_down
     wait 2>/dev/null || true
     rm -rf "$work"
@@ -222,7 +224,7 @@ wait_until() {
 # Whether a sensor has that standing.
 stands() { ctl sensors | grep -q "^tools *$(name_of "$1") *$2 "; }
 
-show_top() { "$forebay" top -s "$socket" --once; }
+show_top() { echo && "$forebay" top -s "$socket" --once; }
 
 # What the broker has said of sensors since it was last asked.
 told=0

@@ -3,6 +3,9 @@
 #
 #   terminal-svg.awk [-v from=REGEX] [-v until=REGEX] TYPESCRIPT
 #
+# docs/demo-live.svg was made of what `script -qec "scripts/demo-live.sh FOREBAY" TYPESCRIPT`
+# took down, from '^4[.]' until '^6[.]'.
+#
 # `from` is the first line shown, `until` the first one that is not. Of the sequences for
 # styles those are known that forebay and its scripts use: bold, dim, and three colours.
 
