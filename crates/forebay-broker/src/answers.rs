@@ -115,6 +115,8 @@ fn sensors_of(group: &LiveGroup) -> Vec<Value> {
             "bits_per_s": status.outlook.measured.bits,
             "target_packets_per_s": status.outlook.target.packets,
             "target_bits_per_s": status.outlook.target.bits,
+            "expected_packets_per_s": status.outlook.expected.packets,
+            "expected_bits_per_s": status.outlook.expected.bits,
             "hello_ms_ago": heard,
             "received": status.health.last_hello().map(|hello| hello.received),
             "dropped": status.health.last_hello().map(|hello| hello.dropped),

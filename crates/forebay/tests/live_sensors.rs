@@ -221,12 +221,23 @@ fn a_sensor_with_a_link_to_itself_is_down_while_the_link_is() {
     });
 }
 
-/// What each sensor carries over what it should, of new flows' buckets and in all.
-fn loads(network: &Switched) -> Vec<(f64, f64)> {
+/// What a sensor carries, will carry when moves have taken effect, and should, in packets a
+/// second.
+struct Load {
+    now: f64,
+    expected: f64,
+    target: f64,
+}
+
+fn loads(network: &Switched) -> Vec<Load> {
     let real = |sensor: &Value, key: &str| sensor[key].as_f64().unwrap();
     let sensors = (0..network.sensors).map(|i| network.sensor(i));
     sensors
-        .map(|sensor| (real(&sensor, "packets_per_s"), real(&sensor, "target_packets_per_s")))
+        .map(|sensor| Load {
+            now: real(&sensor, "packets_per_s"),
+            expected: real(&sensor, "expected_packets_per_s"),
+            target: real(&sensor, "target_packets_per_s"),
+        })
         .collect()
 }
 
@@ -240,23 +251,29 @@ fn a_sensor_limited_to_half_is_relieved_without_a_flow_torn_or_lost() {
         let sent = std::thread::scope(|scope| {
             let words = "--rate 4000 --duration 27s --flows 2000 --life 1s";
             let load = scope.spawn(|| network.generate(words));
-            wait_for("an even load", || loads(&network).iter().all(|(load, _)| *load > 600.0));
+            wait_for("an even load", || loads(&network).iter().all(|load| load.now > 600.0));
             std::thread::sleep(Duration::from_secs(3));
             // Each has about 1,000 packets a second: one may have half of that from now on.
             network.configure(top, |i| {
                 if i == 0 { "limit_pps = 500".to_owned() } else { String::new() }
             });
             assert!(network.ask(&["reload"]).is_some());
+            // On a machine to itself both are within 10%, new flows in 5 intervals and all in
+            // 15; here others may be at work, and few flows make a load uneven.
+            let mut first = Load { now: 0.0, expected: 0.0, target: 0.0 };
             for interval in 1..=16 {
                 std::thread::sleep(Duration::from_secs(1));
-                let shown: Vec<String> =
-                    loads(&network).iter().map(|(load, to)| format!("{load:.0}/{to:.0}")).collect();
-                println!("interval {interval}: load/target {}", shown.join("  "));
+                let all = loads(&network);
+                let shown = all.iter().map(|load| {
+                    format!("{:.0} ({:.0}) of {:.0}", load.now, load.expected, load.target)
+                });
+                let shown: Vec<String> = shown.collect();
+                println!("interval {interval}: now (expected) of target: {}", shown.join(", "));
+                first = all.into_iter().next().unwrap();
+                assert!(interval < 5 || first.expected < 1.5 * first.target, "{}", shown[0]);
             }
-            let (load_now, target) = loads(&network)[0];
-            // On a machine to itself it is within 10%; others may be at work here.
-            assert!(load_now < 1.3 * target, "{load_now} of {target}");
-            assert!((400.0..=500.0).contains(&target), "{target}");
+            assert!(first.now < 1.5 * first.target, "{} of {}", first.now, first.target);
+            assert!((400.0..=500.0).contains(&first.target), "{}", first.target);
             load.join().unwrap()
         });
         let heard = sink.ended();
