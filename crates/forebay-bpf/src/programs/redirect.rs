@@ -47,21 +47,7 @@ pub fn load(
     }
     let mut asm = Assembler::new();
     asm.mov(R6, R1);
-    if sockets_per_queue == 1 {
-        asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);
-    } else {
-        let (hashed, first) = (asm.label("hashed"), asm.label("no_addresses"));
-        flow::emit_pair_hash(&mut asm, hash_key, first);
-        asm.mov(R0, R9);
-        emit_worker(&mut asm, sockets_per_queue);
-        asm.jump(hashed);
-        asm.bind(first);
-        asm.mov(R0, 0);
-        asm.bind(hashed);
-        asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);
-        asm.alu(Alu::Mul, R2, sockets_per_queue.cast_signed());
-        asm.alu(Alu::Add, R2, R0);
-    }
+    emit_slot(&mut asm, sockets_per_queue, hash_key);
     let otherwise = match no_socket {
         NoSocket::Drop => Action::Drop,
         NoSocket::Pass => Action::Pass,
@@ -71,4 +57,24 @@ pub fn load(
     asm.call(Helper::RedirectMap);
     asm.exit();
     Program::load("forebay_redirect", Kind::Xdp { multi_buffer }, asm)
+}
+
+/// Appends code for R2 = the slot of a frame's socket. In: R6 is the context, which stays;
+/// all else is destroyed.
+pub(crate) fn emit_slot(asm: &mut Assembler, sockets_per_queue: u32, hash_key: &HashKey) {
+    if sockets_per_queue == 1 {
+        asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);
+        return;
+    }
+    let (hashed, first) = (asm.label("hashed"), asm.label("no_pair"));
+    flow::emit_pair_hash(asm, hash_key, first);
+    asm.mov(R0, R9);
+    emit_worker(asm, sockets_per_queue);
+    asm.jump(hashed);
+    asm.bind(first);
+    asm.mov(R0, 0);
+    asm.bind(hashed);
+    asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);
+    asm.alu(Alu::Mul, R2, sockets_per_queue.cast_signed());
+    asm.alu(Alu::Add, R2, R0);
 }

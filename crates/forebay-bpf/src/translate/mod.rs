@@ -128,6 +128,14 @@ pub fn load_xdp_filter(
     Program::load("forebay_filter", Kind::Xdp { multi_buffer }, asm)
 }
 
+/// Whether a filter can be translated, for frames as they come from a driver.
+///
+/// # Errors
+/// The first instruction that cannot.
+pub fn check(filter: &forebay_filter::Program) -> Result<(), TranslateError> {
+    decode(filter.instructions()).map(drop)
+}
+
 /// Appends code that leads to `verdict` with what the filter returns in R0, whose
 /// upper half is 0. In: R6 is the context, which stays; all other registers and the
 /// stack down to [`STACK`] are destroyed.

@@ -16,9 +16,7 @@ use forebay_bpf::programs::fanout;
 use forebay_bpf::programs::generator::{Flows, Generator, HEAD, Sent};
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_bpf::programs::splitter::entry::{LOOK_UP, OTHER_SHIFT, RECORD, TURNED};
-use forebay_bpf::programs::splitter::{
-    self, Limits, Sensor, Settings, State, UserSpace, WithoutSensor,
-};
+use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, State, UserSpace};
 use forebay_bpf::{XdpLink, XdpMode};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType};
 
@@ -123,7 +121,8 @@ fn settings() -> Settings {
         flow: FlowOptions { affinity: Affinity::FiveTuple, hash_key: HASH_KEY, tunnels: true },
         idle_timeout: Duration::from_secs(2),
         user_space: UserSpace::Stack,
-        without_sensor: WithoutSensor::Drop,
+        group_filter: None,
+        input: 0,
         multi_buffer: false,
     }
 }

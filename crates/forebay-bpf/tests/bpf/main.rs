@@ -8,4 +8,5 @@ mod fanout;
 mod filters;
 mod flows;
 mod live;
+mod seats;
 mod splitter;

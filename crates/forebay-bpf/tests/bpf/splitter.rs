@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use forebay_bpf::flow::FlowOptions;
 use forebay_bpf::programs::splitter::entry::{CANCELLED, LOOK_UP, OTHER_SHIFT, RECORD, TURNED};
 use forebay_bpf::programs::splitter::{
-    self, Limits, NO_SENSOR, Record, Sensor, Settings, State, Traffic, UserSpace, WithoutSensor,
+    self, Limits, NO_SENSOR, Record, Sensor, Settings, State, Traffic, UserSpace,
 };
 use forebay_bpf::{Action, Program};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, FlowKey, HashKey, LinkType};
@@ -28,7 +28,8 @@ fn settings() -> Settings {
         flow: FlowOptions { affinity: Affinity::FiveTuple, hash_key: HASH_KEY, tunnels: true },
         idle_timeout: IDLE,
         user_space: UserSpace::Stack,
-        without_sensor: WithoutSensor::Drop,
+        group_filter: None,
+        input: 5,
         multi_buffer: true,
     }
 }
@@ -153,7 +154,9 @@ fn every_frame_of_every_capture_has_its_outcome() {
     let outcomes = splitter.state.outcomes();
     assert!(outcomes.closes(), "{outcomes:?}");
     assert_eq!((outcomes.filtered, outcomes.to_user_space), (filtered, user_space));
-    assert_eq!([0, 1].map(|sensor| splitter.state.sensor_traffic(sensor)), sensors);
+    let redirected = splitter.state.redirected(3);
+    assert_eq!(redirected.packets, sensors[0].packets + sensors[1].packets);
+    assert_eq!((redirected, splitter.state.received(5)), (outcomes.to_sensors, outcomes.received));
     assert!(outcomes.no_sensor.packets > 1000 && user_space.packets > 1000);
     for (bucket, traffic) in (0..=u16::MAX).zip(buckets) {
         let tally = (traffic.packets << 36) + traffic.bytes;
@@ -179,14 +182,11 @@ fn what_has_no_place_to_go_is_counted() {
     assert_eq!((outcomes.no_sensor, outcomes.no_interface), (one, one));
     assert!(outcomes.closes());
 
-    let settings = Settings {
-        user_space: UserSpace::Sockets,
-        without_sensor: WithoutSensor::UserSpace,
-        ..settings()
-    };
-    let splitter = Splitter::new(&settings);
-    splitter.state.set_sensor(0, None).unwrap();
-    assert_eq!(splitter.run(&frame).0, Action::Drop);
+    let sockets = UserSpace::Sockets { first: 4, queues: 1, per_queue: 2 };
+    let splitter = Splitter::new(&Settings { user_space: sockets, ..settings() });
+    let hard = fragment((1, 0), (2, 0));
+    let one = Traffic { packets: 1, bytes: hard.len() as u64 };
+    assert_eq!(splitter.run(&hard).0, Action::Drop);
     let outcomes = splitter.state.outcomes();
     assert_eq!((outcomes.no_sensor, outcomes.no_socket), (Traffic::default(), one));
     assert!(outcomes.closes());

@@ -1,14 +1,15 @@
 //! The program: what happens to a frame, from its arrival to its outcome.
 
 use super::state::{
-    BUCKET_COUNTERS_AT, Counter, FLOW_BIT, GENERATION_AT, PAIR, SECTION, SENSOR_COUNTERS_AT, State,
-    TALLY_PACKET,
+    BUCKET_COUNTERS_AT, Counter, DEVICE_COUNTERS_AT, FLOW_BIT, GENERATION_AT, INPUT_COUNTERS_AT,
+    PAIR, SECTION, SPARES_AT, State, TALLY_PACKET,
 };
-use super::{Settings, UserSpace, WithoutSensor, moving, rewrite};
+use super::{MAX_SENSORS, NO_SENSOR, Settings, UserSpace, moving, rewrite};
 use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use crate::asm::{Alu, Assembler, Condition, Helper, Label, Register, Size};
 use crate::flow::{self, Exits, XDP_RX_QUEUE, frame};
 use crate::program::Action;
+use crate::programs::redirect::emit_slot;
 use crate::translate::{self, Context, TranslateError};
 
 /// The program's own part of the stack, below what filter and flow code use.
@@ -28,6 +29,7 @@ pub(super) const RECORD_WORD: i16 = OWN - 40;
 #[derive(Clone, Copy)]
 pub(super) struct Outcomes {
     pub filtered: Label,
+    pub group_filtered: Label,
     pub user_space: Label,
     pub no_sensor: Label,
     pub no_interface: Label,
@@ -39,6 +41,7 @@ pub(super) fn assemble(state: &State, settings: &Settings) -> Result<Assembler, 
     let mut asm = Assembler::new();
     let outcomes = Outcomes {
         filtered: asm.label("filtered"),
+        group_filtered: asm.label("group_filtered"),
         user_space: asm.label("user_space"),
         no_sensor: asm.label("no_sensor"),
         no_interface: asm.label("no_interface"),
@@ -47,13 +50,16 @@ pub(super) fn assemble(state: &State, settings: &Settings) -> Result<Assembler, 
     let idle = settings.idle_timeout.as_nanos() as u64;
     let (plain, not_mine) = (asm.label("plain"), asm.label("not_mine"));
 
-    emit_arrival(&mut asm, state);
-    if let Some(filter) = &settings.filter {
+    emit_arrival(&mut asm, state, settings.input);
+    let filters =
+        [(&settings.filter, outcomes.filtered), (&settings.group_filter, outcomes.group_filtered)];
+    for (filter, dropped) in filters {
+        let Some(filter) = filter else { continue };
         let verdict = asm.label("verdict");
         let context = Context::Xdp { multi_buffer: settings.multi_buffer };
         translate::emit(&mut asm, filter, context, verdict)?;
         asm.bind(verdict);
-        asm.branch32(Condition::Equal, R0, 0, outcomes.filtered);
+        asm.branch32(Condition::Equal, R0, 0, dropped);
     }
     let exits = Exits { not_mine, no_addresses: outcomes.user_space };
     flow::emit(&mut asm, &settings.flow, exits);
@@ -62,6 +68,7 @@ pub(super) fn assemble(state: &State, settings: &Settings) -> Result<Assembler, 
     asm.bind(plain);
     emit_bucket(&mut asm, state);
     moving::emit(&mut asm, state);
+    emit_spare(&mut asm, state, outcomes.no_sensor);
     rewrite::emit(&mut asm, state, outcomes);
 
     asm.bind(not_mine);
@@ -71,7 +78,7 @@ pub(super) fn assemble(state: &State, settings: &Settings) -> Result<Assembler, 
 }
 
 /// Notes what all outcomes need, and counts the frame. R6 = the context.
-fn emit_arrival(asm: &mut Assembler, state: &State) {
+fn emit_arrival(asm: &mut Assembler, state: &State, input: u32) {
     asm.mov(R6, R1);
     let known = asm.label("processor_known");
     asm.call(Helper::GetSmpProcessorId);
@@ -86,7 +93,9 @@ fn emit_arrival(asm: &mut Assembler, state: &State) {
     asm.mov(R1, R6);
     asm.call(Helper::XdpGetBuffLen);
     asm.store(Size::Double, FP, LENGTH, R0);
-    count(asm, Counter::Received);
+    // A multiple of 16 below 1,024.
+    asm.load(Size::Double, R1, FP, COUNTERS);
+    count_at(asm, (INPUT_COUNTERS_AT + input * PAIR) as i16);
 }
 
 /// Counts the frame. R1 to R3 are destroyed.
@@ -116,9 +125,9 @@ fn emit_pair(asm: &mut Assembler, at: u32, number: Register) {
     asm.alu(Alu::Add, R1, R2);
 }
 
-/// Counts the frame for the sensor in R8. R1 to R3 are destroyed.
-pub(super) fn count_sensor(asm: &mut Assembler) {
-    emit_pair(asm, SENSOR_COUNTERS_AT, R8);
+/// Counts the frame for the device whose slot is in R8. R1 to R3 are destroyed.
+pub(super) fn count_device(asm: &mut Assembler) {
+    emit_pair(asm, DEVICE_COUNTERS_AT, R8);
     count_at(asm, 0);
 }
 
@@ -215,6 +224,26 @@ fn emit_bucket(asm: &mut Assembler, state: &State) {
     asm.load(Size::Double, R8, R1, 0);
 }
 
+/// Where R8 is no sensor, R8 = the spare sensor of the hash in R9, or leads to `no_sensor`
+/// where there is none. R1, R2 and R7 are destroyed.
+fn emit_spare(asm: &mut Assembler, state: &State, no_sensor: Label) {
+    let known = asm.label("has_sensor");
+    asm.branch(Condition::NotEqual, R8, i32::from(NO_SENSOR), known);
+    asm.load_map_value(R7, &state.tables, SPARES_AT);
+    asm.load(Size::Double, R1, R7, 0);
+    asm.branch(Condition::Equal, R1, 0, no_sensor);
+    asm.mov(R2, R9);
+    asm.alu(Alu::Rsh, R2, 32);
+    asm.alu(Alu::Mul, R2, R1);
+    asm.alu(Alu::Rsh, R2, 32);
+    // It is less than their number; the verifier is told what that can be.
+    asm.branch(Condition::GreaterOrEqual, R2, i32::from(MAX_SENSORS), no_sensor);
+    asm.alu(Alu::Lsh, R2, 3);
+    asm.alu(Alu::Add, R7, R2);
+    asm.load(Size::Double, R8, R7, 8);
+    asm.bind(known);
+}
+
 /// The ways a frame ends, but for the sensors.
 fn emit_outcomes(asm: &mut Assembler, state: &State, settings: &Settings, outcomes: Outcomes) {
     asm.bind(outcomes.user_space);
@@ -223,26 +252,27 @@ fn emit_outcomes(asm: &mut Assembler, state: &State, settings: &Settings, outcom
             count(asm, Counter::ToUserSpace);
             asm.exit_with(Action::Pass as i32);
         }
-        UserSpace::Sockets => {
-            let given = asm.label("given");
-            asm.load_map(R1, &state.sockets);
+        UserSpace::Sockets { first, queues, per_queue } => {
+            let (given, no_socket) = (asm.label("given"), asm.label("no_socket"));
             asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);
+            asm.branch(Condition::GreaterOrEqual, R2, queues.cast_signed(), no_socket);
+            emit_slot(asm, per_queue, &settings.flow.hash_key);
+            asm.alu(Alu::Add, R2, first.cast_signed());
+            asm.load_map(R1, &state.sockets);
             asm.mov(R3, Action::Aborted as i32);
             asm.call(Helper::RedirectMap);
             asm.branch(Condition::Equal, R0, Action::Redirect as i32, given);
+            asm.bind(no_socket);
             drop_counted(asm, Counter::NoSocket);
             asm.bind(given);
             count(asm, Counter::ToUserSpace);
             asm.exit_with(Action::Redirect as i32);
         }
     }
-    asm.bind(outcomes.no_sensor);
-    match settings.without_sensor {
-        WithoutSensor::Drop => drop_counted(asm, Counter::NoSensor),
-        WithoutSensor::UserSpace => asm.jump(outcomes.user_space),
-    }
     for (label, counter) in [
         (outcomes.filtered, Counter::Filtered),
+        (outcomes.group_filtered, Counter::GroupFiltered),
+        (outcomes.no_sensor, Counter::NoSensor),
         (outcomes.no_interface, Counter::NoInterface),
         (outcomes.no_room, Counter::NoRoom),
     ] {

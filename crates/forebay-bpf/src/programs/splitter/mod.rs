@@ -5,10 +5,10 @@
 //!
 //! | outcome | what becomes of the frame |
 //! |---|---|
-//! | filtered | the filter returned 0: dropped |
+//! | filtered | the filter, or the group's filter, returned 0: dropped |
 //! | to a sensor | addressed as the sensor's entry says, redirected to its interface |
 //! | to user space | passed up the stack, or to an AF_XDP socket |
-//! | no sensor | the bucket's sensor has no entry: dropped, or to user space |
+//! | no sensor | the bucket has no sensor and there is no spare one, or it has no entry: dropped |
 //! | no interface | the sensor's slot of the device map is empty: dropped |
 //! | no socket | user space has no socket for the queue: dropped |
 //! | no room | there is no room before the frame for a VLAN tag: dropped |
@@ -37,6 +37,7 @@ mod code;
 pub mod entry;
 mod moving;
 mod rewrite;
+mod seat;
 mod state;
 mod sweep;
 
@@ -47,6 +48,7 @@ use crate::flow::FlowOptions;
 use crate::program::{Kind, Program};
 
 pub use entry::{NO_SENSOR, Record};
+pub use seat::{Seat, Signal};
 pub use state::{Limits, Outcomes, Sensor, State, Traffic};
 
 /// Number of buckets: the upper 16 bits of a hash.
@@ -55,22 +57,26 @@ pub const BUCKETS: usize = 1 << 16;
 /// The most sensors.
 pub const MAX_SENSORS: u16 = 1024;
 
+/// The most interfaces that sensors are behind.
+pub const MAX_DEVICES: u32 = 1024;
+
+/// The most inputs.
+pub const MAX_INPUTS: u32 = 32;
+
 /// How user space gets the packets that are its own to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserSpace {
     /// Up the host's network stack, where packet sockets are.
     Stack,
-    /// To the AF_XDP socket in the slot of the receive queue.
-    Sockets,
-}
-
-/// What becomes of packets whose sensor does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithoutSensor {
-    /// They are dropped, and counted.
-    Drop,
-    /// They go to user space, and are counted there.
-    UserSpace,
+    /// To an AF_XDP socket of the receive queue, shared out as [`super::redirect`] does.
+    Sockets {
+        /// The slot of the first queue's first socket; the others follow, queue by queue.
+        first: u32,
+        /// How many queues have sockets.
+        queues: u32,
+        /// How many sockets each has.
+        per_queue: u32,
+    },
 }
 
 /// What the program is made after.
@@ -78,14 +84,17 @@ pub enum WithoutSensor {
 pub struct Settings {
     /// What is not kept by it is dropped; without a filter all is kept.
     pub filter: Option<forebay_filter::Program>,
+    /// Likewise, for what the first has kept; counted by itself.
+    pub group_filter: Option<forebay_filter::Program>,
+    /// The number of the input that it is attached to, for counting: less than
+    /// [`MAX_INPUTS`].
+    pub input: u32,
     /// What a flow is, and its hash.
     pub flow: FlowOptions,
     /// How long an address pair is silent before its mark means nothing.
     pub idle_timeout: Duration,
     /// The way to user space.
     pub user_space: UserSpace,
-    /// What becomes of packets without a sensor.
-    pub without_sensor: WithoutSensor,
     /// Take frames that lie in several buffers, larger than a page.
     pub multi_buffer: bool,
 }
@@ -93,8 +102,8 @@ pub struct Settings {
 /// Makes and loads the program over `state`.
 ///
 /// # Errors
-/// A filter that cannot be translated, an idle timeout that is no time; the kernel's
-/// refusal.
+/// A filter that cannot be translated, an idle timeout that is no time, numbers out of
+/// bounds; the kernel's refusal.
 pub fn load(state: &State, settings: &Settings) -> Result<Program, BpfError> {
     let idle = settings.idle_timeout.as_nanos();
     if idle == 0 || idle > u128::from(u64::MAX >> 1) {
@@ -103,6 +112,18 @@ pub fn load(state: &State, settings: &Settings) -> Result<Program, BpfError> {
             value: u64::try_from(idle).unwrap_or(u64::MAX),
             expected: "1 to 9223372036854775807",
         });
+    }
+    let sockets = match settings.user_space {
+        UserSpace::Stack => 1,
+        UserSpace::Sockets { per_queue, .. } => per_queue,
+    };
+    for (setting, value, most, expected) in [
+        ("the number of an input", settings.input, MAX_INPUTS - 1, "less than 32"),
+        ("sockets to a queue, less one,", sockets.wrapping_sub(1), 1023, "0 to 1023"),
+    ] {
+        if value > most {
+            return Err(BpfError::Setting { setting, value: value.into(), expected });
+        }
     }
     let asm = code::assemble(state, settings)?;
     Program::load("forebay_split", Kind::Xdp { multi_buffer: settings.multi_buffer }, asm)

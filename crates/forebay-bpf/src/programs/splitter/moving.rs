@@ -31,9 +31,9 @@ const NO_EXIST: i32 = 1;
 const EEXIST: i32 = 17;
 
 /// Flags of a TCP header (RFC 9293 section 3.1).
-const FIN: i32 = 0x01;
-const SYN: i32 = 0x02;
-const RST: i32 = 0x04;
+pub(super) const FIN: i32 = 0x01;
+pub(super) const SYN: i32 = 0x02;
+pub(super) const RST: i32 = 0x04;
 const ACK: i32 = 0x10;
 
 /// Where a packet's sensor is decided.
@@ -50,7 +50,7 @@ struct Ways {
 }
 
 /// Appends code for R8 = the sensor, of the bucket's entry in R8 and the hash in R9.
-/// All registers but R6 are destroyed.
+/// R6 and R9 stay.
 pub(super) fn emit(asm: &mut Assembler, state: &State) {
     let ways = Ways {
         stays: asm.label("stays"),
@@ -98,7 +98,7 @@ pub(super) fn emit(asm: &mut Assembler, state: &State) {
 }
 
 /// R1 = the address of the bucket's word in the table that starts at `at`.
-fn emit_bucket_word(asm: &mut Assembler, state: &State, at: u32) {
+pub(super) fn emit_bucket_word(asm: &mut Assembler, state: &State, at: u32) {
     asm.load_map_value(R1, &state.tables, at);
     asm.mov(R2, R9);
     asm.alu(Alu::Rsh, R2, 48);

@@ -1,11 +1,11 @@
 //! The last step to a sensor: a tag, addresses, and out by its interface.
 
-use super::MAX_SENSORS;
-use super::code::{Outcomes, count_sensor};
+use super::code::{Outcomes, count_device};
 use super::state::{
-    ENTRY_DESTINATION, ENTRY_DEVICE, ENTRY_SOURCE, PRESENT, PUSH_TAG, SENSOR_ENTRY, SENSORS_AT,
-    SET_DESTINATION, SET_SOURCE, State,
+    ENTRY_DESTINATION, ENTRY_DEVICE, ENTRY_PLACE, ENTRY_SOURCE, PRESENT, PUSH_TAG, SECOND_PLACE,
+    SENSOR_ENTRY, SENSORS_AT, SET_DESTINATION, SET_SOURCE, State,
 };
+use super::{MAX_DEVICES, MAX_SENSORS};
 use crate::asm::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 use crate::asm::{Alu, Assembler, Condition, Helper, Label, Register, Size};
 use crate::flow::{XDP_DATA, XDP_DATA_END};
@@ -27,16 +27,19 @@ pub(super) fn emit(asm: &mut Assembler, state: &State, outcomes: Outcomes) {
     asm.bind(untagged);
     emit_addresses(asm, outcomes.no_room);
 
+    asm.load(Size::Word, R8, R7, ENTRY_DEVICE);
+    asm.branch(Condition::GreaterOrEqual, R8, MAX_DEVICES.cast_signed(), outcomes.no_interface);
     asm.load_map(R1, &state.devices);
-    asm.load(Size::Word, R2, R7, ENTRY_DEVICE);
+    asm.mov(R2, R8);
     asm.mov(R3, Action::Aborted as i32);
     asm.call(Helper::RedirectMap);
     asm.branch(Condition::NotEqual, R0, Action::Redirect as i32, outcomes.no_interface);
-    count_sensor(asm);
+    count_device(asm);
     asm.exit_with(Action::Redirect as i32);
 }
 
-/// R7 = the sensor's entry, R9 = its first word: destination and flags.
+/// R9 = the first word of the sensor's entry: destination and flags. R7 leads to the place
+/// of the others that counts.
 fn emit_entry(asm: &mut Assembler, state: &State, no_sensor: Label) {
     asm.branch(Condition::GreaterOrEqual, R8, i32::from(MAX_SENSORS), no_sensor);
     asm.load_map_value(R7, &state.tables, SENSORS_AT);
@@ -45,6 +48,11 @@ fn emit_entry(asm: &mut Assembler, state: &State, no_sensor: Label) {
     asm.alu(Alu::Add, R7, R1);
     asm.load(Size::Double, R9, R7, ENTRY_DESTINATION);
     branch_unless(asm, PRESENT, no_sensor);
+    asm.mov(R1, R9);
+    asm.alu(Alu::Rsh, R1, SECOND_PLACE.trailing_zeros().cast_signed());
+    asm.alu(Alu::And, R1, 1);
+    asm.alu(Alu::Mul, R1, ENTRY_PLACE);
+    asm.alu(Alu::Add, R7, R1);
 }
 
 /// Leads to `otherwise` unless the flag is set in R9. R1 is destroyed.

@@ -3,40 +3,47 @@
 //! Layout of the shared memory, in bytes:
 //!
 //! * tables: [`BUCKETS`] words with the buckets' entries (see [`super::entry`]);
-//!   [`MAX_SENSORS`] entries of 32 bytes (destination MAC and flags, source MAC and
-//!   tag, slot of the device map); [`BUCKETS`] words with the number of keys that were
-//!   recorded; which of two maps of flows is current;
-//! * counters: a section for each processor, which is written there and nowhere else:
-//!   outcomes and sensors as pairs of packets and bytes, sensors' displaced traffic,
-//!   and for each bucket 16 bytes: a tally and two maps of flows, as
-//!   `forebay_balance::BucketCounters` has them.
+//!   [`MAX_SENSORS`] entries of 64 bytes; [`BUCKETS`] words with the number of keys that
+//!   were recorded; which of two maps of flows is current; the number of spare sensors
+//!   and these;
+//! * counters: a section for each processor and each seat in user space, which is written
+//!   there and nowhere else: outcomes, inputs and devices as pairs of packets and bytes,
+//!   sensors' displaced traffic, and for each bucket 16 bytes: a tally and two maps of
+//!   flows, as `forebay_balance::BucketCounters` has them.
 //!
-//! A word is replaced as a whole. A sensor's entry has three words: change the entry
-//! of a sensor only while it has no buckets, or a frame may go out with some of the
-//! old entry and some of the new.
+//! A word is replaced as a whole. A sensor's entry is a word with its destination MAC and
+//! flags, and two words more (source MAC and tag, slot of the device map), for which there
+//! are two places: one of the flags says which counts. A change goes to the other place
+//! and becomes true with the first word, so that no frame sees half of it.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::entry::{LOOK_UP, NO_SENSOR, RECORD, Record};
+use super::seat::Seat;
 use super::sweep::Sweeper;
-use super::{BUCKETS, MAX_SENSORS};
+use super::{BUCKETS, MAX_DEVICES, MAX_INPUTS, MAX_SENSORS};
 use crate::error::BpfError;
 use crate::map::{DeviceMap, HashMap, SharedMemory, SocketMap, WhenFull, processors};
 use crate::sys;
 
 /// Where the sensors' entries start, and the length of one.
 pub(super) const SENSORS_AT: u32 = BUCKETS as u32 * 8;
-pub(super) const SENSOR_ENTRY: u32 = 32;
+pub(super) const SENSOR_ENTRY: u32 = 64;
 /// Where the numbers of recorded keys start, and where the current map of flows is.
 pub(super) const RECORDED_AT: u32 = SENSORS_AT + MAX_SENSORS as u32 * SENSOR_ENTRY;
 pub(super) const GENERATION_AT: u32 = RECORDED_AT + BUCKETS as u32 * 8;
-const TABLES: u32 = GENERATION_AT + 8;
+/// Where the number of spare sensors is, and behind it each in a word.
+pub(super) const SPARES_AT: u32 = GENERATION_AT + 8;
+const TABLES: u32 = SPARES_AT + 8 + MAX_SENSORS as u32 * 8;
 
-/// Fields of a sensor's entry.
+/// Fields of a sensor's entry, and how far the second place of the latter two is behind
+/// the first.
 pub(super) const ENTRY_DESTINATION: i16 = 0;
 pub(super) const ENTRY_SOURCE: i16 = 8;
 pub(super) const ENTRY_DEVICE: i16 = 16;
+pub(super) const ENTRY_PLACE: i32 = 16;
 
 /// Flags, in the upper 16 bits of the destination's word.
 pub(super) const PRESENT: u64 = 1 << 48;
@@ -45,6 +52,8 @@ pub(super) const SET_SOURCE: u64 = 1 << 50;
 pub(super) const PUSH_TAG: u64 = 1 << 51;
 /// The sensor gets nothing by records any more.
 pub(super) const DEAD: u64 = 1 << 52;
+/// The second place counts.
+pub(super) const SECOND_PLACE: u64 = 1 << 53;
 
 /// A pair of counters, of a bucket's tally and its flows.
 pub(super) const PAIR: u32 = 16;
@@ -55,19 +64,21 @@ pub(super) const TALLY_PACKET: u64 = 1 << 36;
 pub(super) const FLOW_BIT: i32 = 43;
 
 /// Where counters are in a processor's section.
-pub(super) const SENSOR_COUNTERS_AT: u32 = 1024;
-pub(super) const DISPLACED_AT: u32 = SENSOR_COUNTERS_AT + MAX_SENSORS as u32 * PAIR;
+pub(super) const INPUT_COUNTERS_AT: u32 = 512;
+pub(super) const DEVICE_COUNTERS_AT: u32 = INPUT_COUNTERS_AT + MAX_INPUTS * PAIR;
+pub(super) const DISPLACED_AT: u32 = DEVICE_COUNTERS_AT + MAX_DEVICES * PAIR;
 pub(super) const BUCKET_COUNTERS_AT: u32 = 40 << 10;
 pub(super) const SECTION: u32 = BUCKET_COUNTERS_AT + BUCKETS as u32 * PAIR;
 
-const _: () = assert!(SENSOR_COUNTERS_AT + MAX_SENSORS as u32 * PAIR <= BUCKET_COUNTERS_AT);
+const _: () = assert!(DISPLACED_AT + MAX_SENSORS as u32 * PAIR <= BUCKET_COUNTERS_AT);
+const _: () = assert!((Counter::NotMarked as u32 + 1) * PAIR <= INPUT_COUNTERS_AT);
 
 /// The outcomes of frames, then events, in the order of their counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i16)]
 pub(super) enum Counter {
-    Received = 0,
-    Filtered,
+    Filtered = 0,
+    GroupFiltered,
     ToUserSpace,
     NoSensor,
     NoInterface,
@@ -96,8 +107,10 @@ pub struct Limits {
     pub keys_per_move: u32,
     /// Slots for interfaces.
     pub devices: u32,
-    /// Slots for AF_XDP sockets: receive queues.
+    /// Slots for AF_XDP sockets.
     pub sockets: u32,
+    /// Threads of user space that go by the same tables.
+    pub seats: u32,
 }
 
 impl Default for Limits {
@@ -106,8 +119,9 @@ impl Default for Limits {
             marks: 65_536,
             records: 1 << 18,
             keys_per_move: 4096,
-            devices: MAX_SENSORS.into(),
+            devices: MAX_DEVICES,
             sockets: 64,
+            seats: 0,
         }
     }
 }
@@ -174,6 +188,8 @@ pub struct Outcomes {
     pub to_sensors: Traffic,
     /// Dropped by the filter.
     pub filtered: Traffic,
+    /// Dropped by the group's filter.
+    pub group_filtered: Traffic,
     /// Given to user space.
     pub to_user_space: Traffic,
     /// Dropped: the bucket's sensor does not exist.
@@ -202,6 +218,7 @@ impl Outcomes {
         for outcome in [
             self.to_sensors,
             self.filtered,
+            self.group_filtered,
             self.to_user_space,
             self.no_sensor,
             self.no_interface,
@@ -224,6 +241,7 @@ pub struct State {
     pub(super) devices: DeviceMap,
     pub(super) sockets: SocketMap,
     pub(super) processors: u32,
+    seats: u32,
     pub(super) keys_per_move: u32,
     sweeper: Sweeper,
 }
@@ -236,7 +254,7 @@ impl State {
     pub fn create(limits: Limits) -> Result<Self, BpfError> {
         let processors = processors()?;
         let words = |bytes: u32| bytes as usize / 8;
-        let counters = words(SECTION) * processors as usize;
+        let counters = words(SECTION) * (processors as usize + limits.seats as usize);
         let records = HashMap::create("split_records", limits.records, WhenFull::Refuse)?;
         let state = Self {
             tables: SharedMemory::create("split_tables", words(TABLES))?,
@@ -247,6 +265,7 @@ impl State {
             devices: DeviceMap::create("split_devices", limits.devices)?,
             sockets: SocketMap::create("split_sockets", limits.sockets)?,
             processors,
+            seats: limits.seats,
             keys_per_move: limits.keys_per_move,
         };
         (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, NO_SENSOR.into()));
@@ -286,18 +305,52 @@ impl State {
     }
 
     /// Says how frames reach a sensor, or that it does not exist. Whether it is alive
-    /// stays as it was said.
+    /// stays as it was said. Between two changes of one sensor everybody must have seen
+    /// the first: see [`State::quiesce`].
     ///
     /// # Errors
     /// A number that no sensor can have.
     pub fn set_sensor(&self, sensor: u16, entry: Option<Sensor>) -> Result<(), BpfError> {
         let words = self.sensor_words(sensor)?;
         let [first, second, third] = entry.map_or([0; 3], Sensor::to_words);
-        words[1].store(second, Relaxed);
-        words[2].store(third, Relaxed);
+        let place = !words[0].load(Acquire) & SECOND_PLACE;
+        let at = if place == 0 { 1 } else { 1 + ENTRY_PLACE as usize / 8 };
+        words[at].store(second, Relaxed);
+        words[at + 1].store(third, Relaxed);
         // The flags come last: whoever sees them sees the rest of a new entry.
-        words[0].store(first | words[0].load(Relaxed) & DEAD, Release);
+        let changed = |word: u64| Some(first | place | word & DEAD);
+        let _ = words[0].fetch_update(AcqRel, Acquire, changed);
         Ok(())
+    }
+
+    /// Says which sensors take the packets of buckets without a sensor, by their hash;
+    /// none, and they are dropped. Numbers that no sensor can have are left out.
+    pub fn set_spare(&self, sensors: &[u16]) {
+        let sensors: Vec<u16> = sensors.iter().copied().filter(|&s| s < MAX_SENSORS).collect();
+        let sensors = &sensors[..sensors.len().min(MAX_SENSORS.into())];
+        let count = self.word(SPARES_AT, 0);
+        // Whatever mixture is seen meanwhile, a place that counts holds a sensor.
+        count.fetch_min(sensors.len() as u64, AcqRel);
+        for (place, &sensor) in (1..).zip(sensors) {
+            self.word(SPARES_AT, place).store(sensor.into(), Relaxed);
+        }
+        count.store(sensors.len() as u64, Release);
+    }
+
+    /// The place of a thread of user space, of which there are as many as the limits say.
+    /// Each is for one thread only.
+    ///
+    /// # Errors
+    /// A number that no seat has; the kernel's refusal.
+    pub fn seat(self: &Arc<Self>, number: u32) -> Result<Seat, BpfError> {
+        if number >= self.seats {
+            return Err(BpfError::Setting {
+                setting: "the number of a seat",
+                value: number.into(),
+                expected: "less than their number",
+            });
+        }
+        Seat::load(Arc::clone(self), self.processors + number)
     }
 
     /// Says whether a sensor is alive, as all are from the start. A key on record at a
@@ -324,7 +377,7 @@ impl State {
             });
         }
         let at = (SENSORS_AT + u32::from(sensor) * SENSOR_ENTRY) as usize / 8;
-        Ok(&self.tables.words()[at..at + 3])
+        Ok(&self.tables.words()[at..at + SENSOR_ENTRY as usize / 8])
     }
 
     /// The interfaces that sensors' entries name by slot.
@@ -333,13 +386,13 @@ impl State {
         &self.devices
     }
 
-    /// The sockets of user space by receive queue.
+    /// The sockets of user space, in slots as [`super::UserSpace::Sockets`] says.
     #[must_use]
     pub fn sockets(&self) -> &SocketMap {
         &self.sockets
     }
 
-    /// The packets and bytes of a bucket that the kernel decided on, as one number:
+    /// The packets and bytes of a bucket that were decided on, as one number:
     /// packets × 2³⁶ + bytes. Only differences modulo 2⁶⁴ mean something, of times that
     /// are not more than 2³⁶ bytes apart.
     #[must_use]
@@ -378,6 +431,17 @@ impl State {
         sections.map(move |section| &section[at..at + 2])
     }
 
+    /// A bucket's two words in one section.
+    pub(super) fn bucket_cell(&self, section: u32, bucket: u16) -> &[AtomicU64] {
+        let at = section * SECTION + BUCKET_COUNTERS_AT + u32::from(bucket) * PAIR;
+        &self.counters.words()[at as usize / 8..][..2]
+    }
+
+    /// Which of two maps of flows is current.
+    pub(super) fn generation(&self) -> u64 {
+        self.word(GENERATION_AT, 0).load(Relaxed) & 1
+    }
+
     /// Traffic that went by records elsewhere than where its bucket's new keys go, as
     /// tallies like [`State::bucket_tally`]: what came to this sensor so, and what
     /// went by it.
@@ -390,13 +454,22 @@ impl State {
         (pair.packets, pair.bytes)
     }
 
-    /// Traffic that was redirected to a sensor; none to one that cannot be.
+    /// Traffic that was redirected to the interface in a slot of the device map.
     #[must_use]
-    pub fn sensor_traffic(&self, sensor: u16) -> Traffic {
-        if sensor >= MAX_SENSORS {
+    pub fn redirected(&self, device: u32) -> Traffic {
+        if device >= MAX_DEVICES {
             return Traffic::default();
         }
-        self.sum(SENSOR_COUNTERS_AT + u32::from(sensor) * PAIR)
+        self.sum(DEVICE_COUNTERS_AT + device * PAIR)
+    }
+
+    /// Traffic that came in by an input.
+    #[must_use]
+    pub fn received(&self, input: u32) -> Traffic {
+        if input >= MAX_INPUTS {
+            return Traffic::default();
+        }
+        self.sum(INPUT_COUNTERS_AT + input * PAIR)
     }
 
     /// What became of all frames.
@@ -404,11 +477,12 @@ impl State {
     pub fn outcomes(&self) -> Outcomes {
         let sum = |counter: Counter| self.sum(counter.at().cast_unsigned().into());
         let mut to_sensors = Traffic::default();
-        (0..MAX_SENSORS).for_each(|sensor| to_sensors += self.sensor_traffic(sensor));
+        (0..MAX_DEVICES).for_each(|device| to_sensors += self.redirected(device));
         let outcomes = Outcomes {
             received: Traffic::default(),
             to_sensors,
             filtered: sum(Counter::Filtered),
+            group_filtered: sum(Counter::GroupFiltered),
             to_user_space: sum(Counter::ToUserSpace),
             no_sensor: sum(Counter::NoSensor),
             no_interface: sum(Counter::NoInterface),
@@ -419,15 +493,17 @@ impl State {
             not_marked: sum(Counter::NotMarked).packets,
         };
         // Read last, so that no outcome is ahead of what was received.
-        Outcomes { received: sum(Counter::Received), ..outcomes }
+        let mut received = Traffic::default();
+        (0..MAX_INPUTS).for_each(|input| received += self.received(input));
+        Outcomes { received, ..outcomes }
     }
 
-    /// A pair of counters over all processors.
+    /// A pair of counters over all sections.
     fn sum(&self, at: u32) -> Traffic {
         let words = self.counters.words();
         let mut sum = Traffic::default();
-        for processor in 0..self.processors as usize {
-            let at = (processor * SECTION as usize + at as usize) / 8;
+        for section in 0..self.processors as usize + self.seats as usize {
+            let at = (section * SECTION as usize + at as usize) / 8;
             sum += Traffic { packets: words[at].load(Relaxed), bytes: words[at + 1].load(Relaxed) };
         }
         sum
