@@ -64,6 +64,27 @@ pub enum BpfError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// A program cannot be attached to a tracepoint.
+    #[error(
+        "cannot attach the BPF program `{program}` to the tracepoint {}: {}",
+        tracepoint.to_string_lossy(), Hinted(source)
+    )]
+    Trace {
+        /// The program's name.
+        program: &'static str,
+        /// The tracepoint's name.
+        tracepoint: &'static std::ffi::CStr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel does not tell how its own structures are laid out.
+    #[error("cannot find {what} in /sys/kernel/btf/vmlinux: {source}")]
+    Types {
+        /// What was looked for.
+        what: String,
+        /// Why it is not there.
+        source: io::Error,
+    },
     /// A setting is outside what a program can do.
     #[error("{setting} is {value}, and must be {expected}")]
     Setting {

@@ -21,6 +21,7 @@
 compile_error!("forebay-bpf supports little-endian machines only");
 
 pub mod asm;
+mod btf;
 mod error;
 pub mod flow;
 pub mod link;
@@ -31,5 +32,5 @@ mod sys;
 pub mod translate;
 
 pub use error::{BpfError, Refusal};
-pub use link::{XdpLink, XdpMode};
+pub use link::{TracepointLink, XdpLink, XdpMode};
 pub use program::{Action, Kind, Program};

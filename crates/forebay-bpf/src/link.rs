@@ -1,5 +1,6 @@
 //! Links: programs in their places on interfaces, for as long as this process lives.
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::error::BpfError;
@@ -66,5 +67,24 @@ impl XdpLink {
     #[must_use]
     pub fn interface(&self) -> u32 {
         self.interface
+    }
+}
+
+/// A program on a tracepoint of the kernel, of all its network namespaces. It is taken off
+/// as an [`XdpLink`] is.
+#[derive(Debug)]
+pub struct TracepointLink(
+    #[expect(dead_code, reason = "its being open is what it is for")] OwnedFd,
+);
+
+impl TracepointLink {
+    /// Attaches `program` to the tracepoint of that name.
+    ///
+    /// # Errors
+    /// The kernel's: no such tracepoint, or one with fewer arguments than the program reads.
+    pub fn attach(program: &Program, tracepoint: &'static CStr) -> Result<Self, BpfError> {
+        let fd = sys::raw_tracepoint_open(tracepoint, program.as_fd());
+        let failed = |source| BpfError::Trace { program: program.name(), tracepoint, source };
+        fd.map(Self).map_err(failed)
     }
 }

@@ -253,6 +253,14 @@ impl DeviceMap {
         updated.map_err(self.0.failed("put an interface into"))
     }
 
+    /// The map's number in the kernel, by which tracepoints name it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn id(&self) -> Result<u32, BpfError> {
+        self.0.map.id().map_err(self.0.failed("ask for the number of"))
+    }
+
     /// Empties a slot; false where it was empty.
     ///
     /// # Errors

@@ -10,9 +10,10 @@ use crate::sys::{self, ProgramLayout, TestRun};
 /// longer one.
 const LOG_BYTES: usize = 1 << 20;
 
-/// The terms our programs are under, as the kernel spells them. None of the
-/// helpers we call is for GPL programs only.
+/// The terms our programs are under, as the kernel spells them. The helper that reads the
+/// kernel's memory is for programs that are under the GPL as well.
 const LICENSE: &std::ffi::CStr = c"MIT";
+const LICENSE_OF_TRACEPOINTS: &std::ffi::CStr = c"Dual MIT/GPL";
 
 /// `BPF_F_XDP_HAS_FRAGS`.
 const XDP_HAS_FRAGS: u32 = 1 << 5;
@@ -32,14 +33,21 @@ pub enum Kind {
         /// Also frames that lie in several buffers, larger than a page.
         multi_buffer: bool,
     },
+    /// A tracepoint of the kernel, with its arguments as 64-bit words.
+    RawTracepoint,
 }
 
 impl Kind {
+    fn license(self) -> &'static std::ffi::CStr {
+        if self == Self::RawTracepoint { LICENSE_OF_TRACEPOINTS } else { LICENSE }
+    }
+
     /// `enum bpf_prog_type`, `enum bpf_attach_type` and flags.
     fn numbers(self) -> (u32, u32, u32) {
         match self {
             Self::SocketFilter => (1, 0, 0),
             Self::Classifier => (3, 0, 0),
+            Self::RawTracepoint => (17, 0, 0),
             Self::Xdp { multi_buffer } => {
                 (6, ATTACH_XDP, if multi_buffer { XDP_HAS_FRAGS } else { 0 })
             }
@@ -96,8 +104,9 @@ impl Program {
     /// # Errors
     /// The kernel's refusal, with the end of its verifier's log.
     pub fn load_code(name: &'static str, kind: Kind, code: &Code) -> Result<Self, BpfError> {
+        let license = kind.license();
         let (kind, attach, flags) = kind.numbers();
-        let layout = ProgramLayout { kind, attach, flags, name, license: LICENSE };
+        let layout = ProgramLayout { kind, attach, flags, name, license };
         // The log costs time, and is of use only for a program that is refused.
         if let Ok(fd) = sys::program_load(layout, code.slots(), &mut []) {
             return Ok(Self { name, fd });

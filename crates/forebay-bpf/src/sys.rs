@@ -27,6 +27,8 @@ enum Command {
     MapDelete = 3,
     ProgramLoad = 5,
     TestRun = 10,
+    ObjectInfo = 15,
+    RawTracepointOpen = 17,
     MapLookupBatch = 24,
     LinkCreate = 28,
     LinkUpdate = 29,
@@ -141,6 +143,13 @@ struct MapBatch {
     flags: u64,
 }
 
+#[repr(C)]
+struct ObjectInfo {
+    fd: RawFd,
+    info_size: u32,
+    info: u64,
+}
+
 /// A map, with the sizes the kernel uses for every access.
 #[derive(Debug)]
 pub(crate) struct RawMap {
@@ -243,6 +252,20 @@ impl RawMap {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The map's number in the kernel.
+    pub fn id(&self) -> io::Result<u32> {
+        // The first fields of `struct bpf_map_info`: type and number.
+        let mut info = [0_u32; 2];
+        let mut attributes = ObjectInfo {
+            fd: self.fd.as_raw_fd(),
+            info_size: size_of_val(&info) as u32,
+            info: address_mut(&mut info),
+        };
+        // SAFETY: the kernel writes no more of the information than there is room for.
+        unsafe { bpf(Command::ObjectInfo, &mut attributes) }?;
+        Ok(info[1])
     }
 
     /// Maps the elements to this process.
@@ -488,6 +511,24 @@ pub(crate) fn link_create(
     let mut attributes = LinkCreate { program: program.as_raw_fd(), interface, attach, flags };
     // SAFETY: no field is a pointer, and the command makes a descriptor.
     unsafe { bpf_fd(Command::LinkCreate, &mut attributes) }
+}
+
+#[repr(C)]
+struct RawTracepointOpen {
+    name: u64,
+    program: RawFd,
+    padding: u32,
+}
+
+/// Attaches a program to a tracepoint until the descriptor is closed.
+pub(crate) fn raw_tracepoint_open(name: &CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut attributes = RawTracepointOpen {
+        name: name.as_ptr().expose_provenance() as u64,
+        program: program.as_raw_fd(),
+        padding: 0,
+    };
+    // SAFETY: the kernel reads the terminated name, and the command makes a descriptor.
+    unsafe { bpf_fd(Command::RawTracepointOpen, &mut attributes) }
 }
 
 #[repr(C)]

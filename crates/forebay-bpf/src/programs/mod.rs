@@ -2,6 +2,7 @@
 
 pub mod fanout;
 pub mod generator;
+pub mod losses;
 pub mod probe;
 pub mod redirect;
 pub mod splitter;

@@ -14,6 +14,7 @@ use forebay_bpf::flow::FlowOptions;
 use forebay_bpf::map::SocketMap;
 use forebay_bpf::programs::fanout;
 use forebay_bpf::programs::generator::{Flows, Generator, HEAD, Sent};
+use forebay_bpf::programs::losses::RedirectLosses;
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_bpf::programs::splitter::entry::{LOOK_UP, OTHER_SHIFT, RECORD, TURNED};
 use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, State, UserSpace};
@@ -399,6 +400,42 @@ fn a_program_is_replaced_without_a_frame_lost_and_ends_with_its_link() {
         let again = XdpLink::attach(&program, there, XdpMode::Generic).unwrap();
         assert_eq!(state.outcomes().received.packets, 200);
         drop(again);
+    });
+}
+
+#[test]
+fn what_a_device_does_not_take_is_counted_by_reason() {
+    in_namespace(|| {
+        let (here, there) = pair("a0", "b0");
+        // Behind an interface of another number than the one that loses.
+        pair("other0", "other1");
+        let (out_side, _no_napi) = pair("out0", "sensors0");
+        let state = state(out_side);
+        let losses = RedirectLosses::watch(&state, &[(0, out_side)]).unwrap();
+        let program = splitter::load(&state, &settings()).unwrap();
+        let _link = XdpLink::attach(&program, there, XdpMode::Driver).unwrap();
+        let socket = Socket::open(here);
+        let lost = |reason| losses.lost(0).iter().find(|lost| lost.0 == reason).unwrap().1;
+        let send = |count: u16, length, reason: &str| {
+            for port in 0..count {
+                let mut frame = udp((1, port), (2, 9));
+                frame.resize(length, 0);
+                socket.send(&frame);
+            }
+            let until = Instant::now() + Duration::from_secs(5);
+            while lost(reason) < count.into() && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(lost(reason), count.into(), "{reason}: {:?}", losses.lost(0));
+        };
+        send(100, 100, "refused");
+        ip("link set out0 mtu 500");
+        send(30, 1000, "too_long");
+        ip("link set out0 down");
+        send(20, 100, "link_down");
+        assert_eq!(lost("ring_full"), 0);
+        assert_eq!(losses.lost(1).map(|lost| lost.1), [0; 4]);
+        assert_eq!(state.redirected(0).packets, 150);
     });
 }
 

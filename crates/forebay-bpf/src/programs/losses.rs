@@ -1,0 +1,183 @@
+//! What is lost behind a redirect: frames that a program gave to a device, and that the
+//! device did not take.
+//!
+//! The program that redirects has ended by then, so that it cannot count them, and few
+//! drivers do. The kernel tells of them at two tracepoints, which this counts by slot of the
+//! device map:
+//!
+//! | name | tracepoint | a frame that |
+//! |---|---|---|
+//! | `ring_full` | `xdp_devmap_xmit` | found the transmit ring of the device full |
+//! | `refused` | both | the driver does not take: no ring for it, or no such feature |
+//! | `too_long` | `xdp_redirect_err` | is longer than the device's MTU allows |
+//! | `link_down` | `xdp_redirect_err` | found the device down |
+//!
+//! The first tracepoint knows devices only by their structures in the kernel, and is of all
+//! network namespaces, so both number and namespace of the device are read from there. It
+//! is reached once for up to 16 frames, and nearly always nothing is lost.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::asm::Register::{FP, R0, R1, R2, R3, R6, R7, R8, R9};
+use crate::asm::{Alu, Assembler, Condition, Helper, Instruction, Label, Register, Size};
+use crate::btf::Types;
+use crate::error::BpfError;
+use crate::link::TracepointLink;
+use crate::map::{HashMap, SharedMemory, WhenFull};
+use crate::program::{Kind, Program};
+use crate::programs::splitter::{MAX_DEVICES, State};
+
+/// Why frames were lost, in the order of their counters.
+const REASONS: [&str; 4] = ["ring_full", "refused", "too_long", "link_down"];
+const RING_FULL: i32 = 0;
+const REFUSED: i32 = 1;
+const TOO_LONG: i32 = 2;
+const LINK_DOWN: i32 = 3;
+
+/// Arguments of `xdp_devmap_xmit` and of `xdp_redirect_err` (include/trace/events/xdp.h of
+/// the kernel), in words of 64 bits.
+const TO_DEVICE: i16 = 8;
+const DROPS: i16 = 24;
+const XMIT_ERROR: i16 = 32;
+const ERROR: i16 = 24;
+const MAP: i16 = 40;
+const SLOT: i16 = 48;
+
+/// Errors of the kernel.
+const MESSAGE_SIZE: i32 = 90;
+const NETWORK_DOWN: i32 = 100;
+
+/// Where words of the kernel's memory are copied to.
+const COPY: i16 = -8;
+
+/// The network namespace of the thread that asks.
+const NAMESPACE: &str = "/proc/thread-self/ns/net";
+
+/// Counts what is lost behind redirects by the device map of a splitter.
+#[derive(Debug)]
+pub struct RedirectLosses {
+    /// By slot, then by reason.
+    lost: SharedMemory,
+    _links: [TracepointLink; 2],
+}
+
+impl RedirectLosses {
+    /// Counts from now on what devices lose, each given as its slot in the map and its
+    /// number in this thread's network namespace.
+    ///
+    /// # Errors
+    /// The kernel's refusal; no information on its types.
+    pub fn watch(state: &State, devices: &[(u32, u32)]) -> Result<Self, BpfError> {
+        let lost = SharedMemory::create("lost", MAX_DEVICES as usize * REASONS.len())?;
+        let slots = HashMap::create("lost_slots", MAX_DEVICES, WhenFull::Refuse)?;
+        for &(slot, interface) in devices {
+            slots.set(&interface, &slot)?;
+        }
+        let sent = after_sending(&lost, &slots)?;
+        let refused = after_refusal(&lost, state.devices().id()?)?;
+        let links = [
+            TracepointLink::attach(&sent, c"xdp_devmap_xmit")?,
+            TracepointLink::attach(&refused, c"xdp_redirect_err")?,
+        ];
+        Ok(Self { lost, _links: links })
+    }
+
+    /// What the device in a slot has lost, by reason.
+    #[must_use]
+    pub fn lost(&self, slot: u32) -> [(&'static str, u64); REASONS.len()] {
+        let first = slot as usize * REASONS.len();
+        let words = self.lost.words();
+        std::array::from_fn(|i| {
+            (REASONS[i], words.get(first + i).map_or(0, |word| word.load(Relaxed)))
+        })
+    }
+}
+
+/// The program for a device that was given frames.
+fn after_sending(lost: &SharedMemory, slots: &HashMap<u32, u32>) -> Result<Program, BpfError> {
+    let types = Types::of_kernel()?;
+    let number_at = types.offset("net_device", "ifindex")?;
+    let network_at = types.offset("net_device", "nd_net")?;
+    let namespace_at = types.offset("net", "ns")? + types.offset("ns_common", "inum")?;
+    let namespace = fs::metadata(NAMESPACE).map(|file| file.ino());
+    let namespace =
+        namespace.map_err(|source| BpfError::Types { what: NAMESPACE.to_owned(), source })?;
+
+    let mut asm = Assembler::new();
+    let (out, full) = (asm.label("out"), asm.label("full"));
+    asm.mov(R6, R1);
+    asm.load(Size::Double, R7, R6, DROPS);
+    asm.alu32(Alu::Mov, R7, R7);
+    asm.branch(Condition::Equal, R7, 0, out);
+    asm.load(Size::Double, R8, R6, TO_DEVICE);
+    emit_copy(&mut asm, R8, network_at, 8, out);
+    asm.load(Size::Double, R9, FP, COPY);
+    emit_copy(&mut asm, R9, namespace_at, 4, out);
+    asm.load(Size::Word, R1, FP, COPY);
+    asm.constant(R2, namespace & u64::from(u32::MAX));
+    asm.branch(Condition::NotEqual, R1, R2, out);
+    emit_copy(&mut asm, R8, number_at, 4, out);
+    asm.load_map(R1, slots);
+    asm.mov(R2, FP);
+    asm.alu(Alu::Add, R2, i32::from(COPY));
+    asm.call(Helper::MapLookupElem);
+    asm.branch(Condition::Equal, R0, 0, out);
+    asm.load(Size::Word, R8, R0, 0);
+    asm.load(Size::Double, R1, R6, XMIT_ERROR);
+    asm.mov(R9, RING_FULL);
+    asm.branch32(Condition::SignedGreaterOrEqual, R1, 0, full);
+    asm.mov(R9, REFUSED);
+    asm.bind(full);
+    emit_count(&mut asm, lost, out);
+    Program::load("forebay_sent", Kind::RawTracepoint, asm)
+}
+
+/// The program for a frame that did not get as far.
+fn after_refusal(lost: &SharedMemory, map: u32) -> Result<Program, BpfError> {
+    let mut asm = Assembler::new();
+    let (out, known) = (asm.label("out"), asm.label("known"));
+    asm.mov(R6, R1);
+    asm.load(Size::Double, R1, R6, MAP);
+    asm.alu32(Alu::Mov, R1, R1);
+    asm.constant(R2, map.into());
+    asm.branch(Condition::NotEqual, R1, R2, out);
+    asm.load(Size::Double, R8, R6, SLOT);
+    asm.alu32(Alu::Mov, R8, R8);
+    asm.load(Size::Double, R1, R6, ERROR);
+    asm.mov(R7, 1);
+    asm.mov(R9, TOO_LONG);
+    asm.branch32(Condition::Equal, R1, -MESSAGE_SIZE, known);
+    asm.mov(R9, LINK_DOWN);
+    asm.branch32(Condition::Equal, R1, -NETWORK_DOWN, known);
+    asm.mov(R9, REFUSED);
+    asm.bind(known);
+    emit_count(&mut asm, lost, out);
+    Program::load("forebay_refused", Kind::RawTracepoint, asm)
+}
+
+/// Appends code that copies so many bytes of the kernel's memory at `base` + `offset`, or
+/// leads to `out`. R0 to R5 are destroyed.
+fn emit_copy(asm: &mut Assembler, base: Register, offset: i32, bytes: i32, out: Label) {
+    asm.mov(R1, FP);
+    asm.alu(Alu::Add, R1, i32::from(COPY));
+    asm.mov(R2, bytes);
+    asm.mov(R3, base);
+    asm.alu(Alu::Add, R3, offset);
+    asm.call(Helper::ProbeReadKernel);
+    asm.branch(Condition::NotEqual, R0, 0, out);
+}
+
+/// Appends the program's end: R7 frames of the slot in R8 were lost for the reason in R9.
+fn emit_count(asm: &mut Assembler, lost: &SharedMemory, out: Label) {
+    asm.branch(Condition::GreaterOrEqual, R8, MAX_DEVICES.cast_signed(), out);
+    asm.alu(Alu::Mul, R8, REASONS.len() as i32);
+    asm.alu(Alu::Add, R8, R9);
+    asm.alu(Alu::Lsh, R8, 3);
+    asm.load_map_value(R1, lost, 0);
+    asm.alu(Alu::Add, R1, R8);
+    asm.emit(Instruction::AtomicAdd { base: R1, offset: 0, src: R7 });
+    asm.bind(out);
+    asm.exit_with(0);
+}
