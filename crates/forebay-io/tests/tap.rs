@@ -6,12 +6,13 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use forebay_bpf::asm::{Assembler, Register, Size};
+use forebay_bpf::programs::fanout;
 use forebay_bpf::{Kind, Program};
 use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
 use forebay_io::device::{DeviceError, Link};
 use forebay_io::tap::{Tap, TapOptions};
 use forebay_io::{Error, Received, Rx, Tx};
-use forebay_packet::{MacAddress, Rewrite};
+use forebay_packet::{Decoder, HashKey, LinkType, MacAddress, Rewrite};
 use live::{
     Seen, assert_same, batch_of, frame, in_namespace, ip, loss, receive_all, received_in_all, send,
     sent_in_all, silence,
@@ -128,6 +129,42 @@ fn a_program_chooses_the_queue() {
         for (queue, (rx, _)) in tap.queues.iter_mut().enumerate() {
             let own = frames.iter().filter(|frame| frame.len() % 3 == queue);
             assert_same(&receive_all(rx), &own.cloned().collect::<Vec<_>>());
+        }
+    });
+}
+
+/// A UDP datagram between two hosts of 10.0.0.0/8, in a frame with those tags.
+fn datagram(from: u8, to: u8, tags: &[[u8; 4]]) -> Vec<u8> {
+    let mut frame = vec![0x02, 0, 0, 0, 0, 0xb, 0x02, 0, 0, 0, 0, 0xa];
+    frame.extend(tags.concat());
+    frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
+    frame.extend([from, 1, to, 2, 0, 26, 0, 0]);
+    frame.resize(60 + 4 * tags.len(), 0);
+    frame
+}
+
+#[test]
+fn flows_have_the_queue_that_user_space_computes() {
+    const QUEUES: u32 = 3;
+    in_namespace(|| {
+        let options = TapOptions { queues: QUEUES as usize, ..TapOptions::default() };
+        let (mut tap, mut host_tx, _host_rx) = opened(&options);
+        let key = HashKey([7, 1 << 40]);
+        tap.steer(fanout::load_for_queues(&key, QUEUES).unwrap().as_fd()).unwrap();
+        let mut expected = vec![Vec::new(); QUEUES as usize];
+        for host in 2..60 {
+            for tags in [&[][..], &[[0x81, 0, 0, 9]], &[[0x88, 0xa8, 0, 1], [0x81, 0, 0, 9]]] {
+                for frame in [datagram(1, host, tags), datagram(host, 1, tags)] {
+                    let pair = Decoder::default().decode(LinkType::ETHERNET, &frame).key;
+                    let hash = pair.address_pair().hash(&key);
+                    expected[fanout::worker_of(hash, QUEUES) as usize].push(frame.clone());
+                    send(&mut host_tx, &[frame]);
+                }
+            }
+        }
+        for ((rx, _), expected) in tap.queues.iter_mut().zip(expected) {
+            assert!(expected.len() > 50, "{}", expected.len());
+            assert_same(&receive_all(rx), &expected);
         }
     });
 }

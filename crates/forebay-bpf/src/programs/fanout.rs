@@ -1,4 +1,5 @@
-//! Which worker gets a packet: a program for `PACKET_FANOUT_EBPF`.
+//! Which worker gets a packet: a program for `PACKET_FANOUT_EBPF`, and one for the queues
+//! of a TAP device (`TUNSETSTEERINGEBPF`).
 //!
 //! Workers share nothing, so all that belongs together has to come to one of them:
 //! the packets of a connection in both directions, and the fragments of its
@@ -7,8 +8,9 @@
 //! VLAN tags. So the pair's hash picks the worker; packets without (ARP, MPLS,
 //! PPPoE, nonsense) all go to worker 0.
 //!
-//! The kernel runs the program on what it has received with R1 at the network
-//! header, one tag taken off; on what this host sends, R1 is at the Ethernet header.
+//! On a packet socket the kernel runs the program on what it has received with R1 at the
+//! network header, one tag taken off; on what this host sends, R1 is at the Ethernet
+//! header. On a TAP device it always is.
 
 use forebay_packet::HashKey;
 use forebay_packet::flow::AddressKind;
@@ -42,11 +44,32 @@ const HEADER: i16 = frame::FREE - 32;
 /// The IP header's version and length, where it is read first.
 const IPV4_SHORTEST: i32 = 0x45;
 
-/// Makes and loads the program.
+/// Makes and loads the program for a group of packet sockets.
 ///
 /// # Errors
 /// A number of workers that no group can have; the kernel's refusal.
 pub fn load(hash_key: &HashKey, workers: u32) -> Result<Program, BpfError> {
+    load_for(hash_key, workers, Start::AsReceived)
+}
+
+/// Makes and loads the program for a TAP device with a queue for each worker.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_for_queues(hash_key: &HashKey, workers: u32) -> Result<Program, BpfError> {
+    load_for(hash_key, workers, Start::Ethernet)
+}
+
+/// What the program finds at the start of a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// The Ethernet header, or the network header of what was received.
+    AsReceived,
+    /// The Ethernet header.
+    Ethernet,
+}
+
+fn load_for(hash_key: &HashKey, workers: u32, start: Start) -> Result<Program, BpfError> {
     if workers == 0 || workers > MAX_WORKERS {
         return Err(BpfError::Setting {
             setting: "the number of workers",
@@ -54,15 +77,15 @@ pub fn load(hash_key: &HashKey, workers: u32) -> Result<Program, BpfError> {
             expected: "1 to 65536",
         });
     }
-    Program::load("forebay_fanout", Kind::SocketFilter, assemble(hash_key, workers))
+    Program::load("forebay_fanout", Kind::SocketFilter, assemble(hash_key, workers, start))
 }
 
 /// The code. R6 is the context, R7 the offset that has been reached.
-fn assemble(hash_key: &HashKey, workers: u32) -> Assembler {
+fn assemble(hash_key: &HashKey, workers: u32, start: Start) -> Assembler {
     let mut asm = Assembler::new();
     let (ip, hashed, elsewhere) = (asm.label("ip"), asm.label("hashed"), asm.label("no_addresses"));
     asm.mov(R6, R1);
-    emit_link(&mut asm, ip, elsewhere);
+    emit_link(&mut asm, start, ip, elsewhere);
 
     asm.bind(ip);
     let (v4, v6) = (asm.label("ipv4"), asm.label("ipv6"));
@@ -104,12 +127,14 @@ pub(crate) fn emit_worker(asm: &mut Assembler, workers: u32) {
 }
 
 /// Leads to `ip` with R7 the offset of the IP header, or to `elsewhere`.
-fn emit_link(asm: &mut Assembler, ip: Label, elsewhere: Label) {
+fn emit_link(asm: &mut Assembler, start: Start, ip: Label, elsewhere: Label) {
     let typed = asm.label("typed");
     asm.mov(R7, 0);
-    asm.load(Size::Word, R2, R6, SKB_PROTOCOL);
-    asm.load(Size::Word, R1, R6, SKB_PACKET_TYPE);
-    asm.branch(Condition::NotEqual, R1, PACKET_OUTGOING, typed);
+    if start == Start::AsReceived {
+        asm.load(Size::Word, R2, R6, SKB_PROTOCOL);
+        asm.load(Size::Word, R1, R6, SKB_PACKET_TYPE);
+        asm.branch(Condition::NotEqual, R1, PACKET_OUTGOING, typed);
+    }
     copy(asm, 0, ETHERNET, elsewhere);
     asm.load(Size::Half, R2, FP, HEADER + ETHER_TYPE);
     asm.mov(R7, ETHERNET);

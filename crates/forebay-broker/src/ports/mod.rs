@@ -236,7 +236,10 @@ impl Ports {
                 let options = TapOptions { queues: workers, ..TapOptions::default() };
                 let tap = Tap::open(name, &options).map_err(io_error(side, port))?;
                 if workers > 1 {
-                    let program = fanout_program(port, workers, hash_key)?;
+                    // A configuration has no more workers than that.
+                    let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+                    let failed = |source| PortError::Program { name: port.name.clone(), source };
+                    let program = fanout::load_for_queues(hash_key, workers).map_err(failed)?;
                     tap.steer(program.as_fd()).map_err(io_error(side, port))?;
                 }
                 let (receivers, senders) = tap.queues.into_iter().unzip();
