@@ -160,7 +160,8 @@ impl XdpPort {
             let tx = match rings.transmit {
                 Some(transmit) => {
                     let pool = Pool { sent: Arc::clone(&sent), worker, free: own };
-                    Some(XdpTx::new(&socket, transmit, pool, options.patience)?)
+                    let window = window(&socket, workers);
+                    Some(XdpTx::new(&socket, transmit, pool, window, options.patience)?)
                 }
                 None => None,
             };
@@ -202,6 +203,20 @@ fn check(device: &str, workers: u32, options: &XdpOptions) -> Result<(), DeviceE
         return Err(DeviceError::options(device, what));
     }
     Ok(())
+}
+
+/// Packets that the ring at the other end of a veth device holds (`VETH_RING_SIZE` of the
+/// kernel's drivers/net/veth.c).
+const VETH_RING: u64 = 256;
+
+/// The most packets that each of so many senders may have on their way.
+///
+/// Where the kernel copies, a frame comes back when whoever got the packet is through with
+/// it. A veth device drops what does not fit into the other end's ring, and says so only
+/// afterwards; who has no more on the way than the ring holds never sees that.
+fn window(socket: &Socket, senders: u32) -> u64 {
+    let is_veth = socket.link.kind.as_deref() == Some("veth");
+    if is_veth && !socket.is_zero_copy { (VETH_RING / u64::from(senders)).max(1) } else { u64::MAX }
 }
 
 /// Where and how a ring is mapped.

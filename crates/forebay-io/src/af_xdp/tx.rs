@@ -47,6 +47,8 @@ pub struct XdpTx {
     socket: Arc<Socket>,
     transmit: TransmitRing,
     pool: Pool,
+    /// The most packets that may be on their way.
+    window: u64,
     links: Links,
     patience: Duration,
     patience_ends: Option<Instant>,
@@ -65,12 +67,14 @@ impl XdpTx {
         socket: &Arc<Socket>,
         transmit: TransmitRing,
         pool: Pool,
+        window: u64,
         patience: Duration,
     ) -> Result<Self, DeviceError> {
         Ok(Self {
             socket: Arc::clone(socket),
             transmit,
             pool,
+            window,
             links: Links::open(&socket.device)?,
             patience,
             patience_ends: None,
@@ -94,12 +98,13 @@ impl XdpTx {
             self.lost.too_long += 1;
             return Ok(());
         }
-        if self.pool.free.is_empty() {
+        if !self.has_room() {
             let has_room = self.make_room();
             self.lost.device_failed += u64::from(has_room.is_err());
             has_room?;
         }
-        let Some(mut frame) = self.pool.free.pop() else {
+        let frame = if self.held() < self.window { self.pool.free.pop() } else { None };
+        let Some(mut frame) = frame else {
             self.lost.ring_full += 1;
             return Ok(());
         };
@@ -120,6 +125,10 @@ impl XdpTx {
         Ok(())
     }
 
+    fn has_room(&self) -> bool {
+        !self.pool.free.is_empty() && self.held() < self.window
+    }
+
     /// Waits until a frame is free, as long as the batch's patience lasts.
     fn make_room(&mut self) -> Result<(), Error> {
         let patience = self.patience;
@@ -127,7 +136,7 @@ impl XdpTx {
         loop {
             self.kick()?;
             self.reap();
-            if !self.pool.free.is_empty() || Instant::now() >= end {
+            if self.has_room() || Instant::now() >= end {
                 return Ok(());
             }
             std::thread::sleep(PAUSE);
