@@ -39,6 +39,12 @@ impl Tally {
         Self((packets << BYTE_BITS).wrapping_add(bytes))
     }
 
+    /// The tally that another plane keeps as this word, of the same digits.
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
     /// Packets of a difference.
     #[must_use]
     pub fn packets(self) -> u64 {
@@ -179,7 +185,9 @@ pub struct Flows {
 }
 
 impl Flows {
-    fn of_marks(marks: u32) -> Self {
+    /// The estimate from both maps of a bucket together.
+    #[must_use]
+    pub fn of_marks(marks: u32) -> Self {
         let m = MARKS as f32;
         let clear = marks.count_zeros();
         // With no bit clear the estimate has no bound; that of one is a lower one.

@@ -125,7 +125,8 @@ impl Entry {
 
     /// Whether the sensor of a packet takes looking up its key.
     #[inline]
-    pub(crate) fn looks_up(self) -> bool {
+    #[must_use]
+    pub fn looks_up(self) -> bool {
         self.0 & LOOK_UP != 0
     }
 

@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use forebay_balance::Event;
 use forebay_balance::health::Manual;
-use forebay_balance::{AssignmentError, Event, moves};
-use forebay_bpf::link::XdpLink;
-use forebay_io::device::{Finding, Promiscuous};
+use forebay_io::device::Finding;
 use forebay_packet::{Decoder, HashKey};
-use forebay_pipeline::stages::{Classify, Duplicates, Filter, LiveFragments, Rules, Steer};
+use forebay_pipeline::stages::{
+    Classify, Duplicates, Filter, LiveFragments, Rules, Steer, Steering,
+};
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
 use rustix::thread::CapabilitySet;
 
@@ -26,13 +27,14 @@ use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Group, Key};
 use crate::control::{Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
 use crate::desk::{Change, Desk};
-use crate::group::LiveGroup;
+use crate::group::{GroupError, LiveGroup, Sides};
 use crate::hellos::Hellos;
+use crate::kernel::Kernel;
 use crate::links::Links;
 use crate::metrics::{self, ServeError};
 use crate::notify::Notifier;
 use crate::plan::{CodeOptions, Plan, PlanError, decode_options};
-use crate::ports::{PortError, Ports};
+use crate::ports::{Attached, PortError, Ports};
 use crate::privileges::{self, PrivilegeError};
 use crate::report::Report;
 use crate::worker::{Route, Worker, WorkerError};
@@ -61,7 +63,7 @@ pub enum BrokerError {
         /// The group.
         group: String,
         /// What is wrong with them.
-        source: AssignmentError,
+        source: GroupError,
     },
     /// The control socket.
     #[error(transparent)]
@@ -152,8 +154,9 @@ pub struct Broker {
     links: Links,
     notifier: Notifier,
     /// Kept, as they are gone when dropped.
-    programs: Vec<XdpLink>,
-    _promiscuous: Vec<Promiscuous>,
+    programs: Vec<Attached>,
+    /// What the kernel does by itself, if anything.
+    kernel: Option<Kernel>,
 }
 
 impl Broker {
@@ -169,17 +172,20 @@ impl Broker {
     ) -> Result<Self, BrokerError> {
         let clock = Clock::default();
         let hash_key = drawn_key()?;
+        let mut kernel =
+            if config.is_in_kernel() { Some(Kernel::create(&config, hash_key)?) } else { None };
         let mut groups = Vec::new();
         // By worker, then by group.
-        let mut steering: Vec<Vec<moves::Worker>> = Vec::new();
+        let mut steering: Vec<Sides> = Vec::new();
         steering.resize_with(config.workers, Vec::new);
         for group in &config.groups {
-            let (live, workers) = open_group(group, &config, clock.now())?;
+            let (live, workers) = open_group(group, &config, clock, kernel.as_mut())?;
             groups.push(live);
             steering.iter_mut().zip(workers).for_each(|(all, one)| all.push(one));
         }
-        let ports = Ports::open(&config, &hash_key)?;
+        let ports = Ports::open(&config, &hash_key, kernel.as_mut())?;
         let routes: Vec<Route> = groups.iter().map(LiveGroup::route).collect();
+        let plan = if kernel.is_some() { plan.unfiltered() } else { plan };
         let stages = Stages { config: &config, hash_key, plan: &plan, groups: &groups };
         let mut workers = Vec::new();
         for (steering, ports) in steering.into_iter().zip(ports.workers) {
@@ -207,7 +213,7 @@ impl Broker {
             workers,
             findings: ports.findings,
             programs: ports.programs,
-            _promiscuous: ports.promiscuous,
+            kernel,
         })
     }
 
@@ -228,9 +234,10 @@ impl Broker {
         }
         let requests = Requests::default();
         if let Some(user) = &self.config.user {
-            privileges::become_user(user)?;
+            privileges::become_user(user, self.kernel.is_some())?;
         }
-        privileges::keep_capabilities(CapabilitySet::empty())?;
+        let for_programs = self.kernel.as_ref().map(|_| privileges::FOR_PROGRAMS);
+        privileges::keep_capabilities(for_programs.unwrap_or(CapabilitySet::empty()))?;
         let control = self.config.control.as_ref();
         let _server =
             control.map(|socket| Server::listen(socket, requests.entrance())).transpose()?;
@@ -250,10 +257,21 @@ impl Broker {
         self.notifier.ready("running");
         self.look_after(&mut running, &requests, signals, tell);
         self.notifier.stopping();
-        // Without their programs sockets get nothing more; what they have is taken in.
+        // Without their programs sockets get nothing more; what they have, and what the
+        // kernel has given to workers, is taken in.
+        self.kernel.iter_mut().for_each(Kernel::detach);
         self.programs.clear();
-        let ended = end(running);
+        let mut ended = end(running);
+        ended.report = self.account(ended.report);
         Ok(ended)
+    }
+
+    /// What workers say of themselves, and the kernel's part with it.
+    fn account(&self, workers: Report) -> Report {
+        match &self.kernel {
+            Some(kernel) => kernel.account(workers),
+            None => workers,
+        }
     }
 
     /// Does what there is to do until the workers have ended or are to end.
@@ -317,14 +335,16 @@ impl Broker {
                 found.map(answers::buckets).ok_or_else(missing)
             }
             Request::Sensors => Ok(answers::sensors(&self.groups)),
-            Request::Ledger => Ok(answers::ledger(&report(running))),
+            Request::Ledger => Ok(answers::ledger(&self.account(report(running)))),
             Request::Status => {
                 let (now, hellos) = (self.clock.now(), self.hellos.counts());
-                Ok(answers::status(&self.config, now, &self.groups, hellos, &report(running)))
+                let report = self.account(report(running));
+                Ok(answers::status(&self.config, now, &self.groups, hellos, &report))
             }
             Request::Metrics => {
                 let hellos = self.hellos.counts();
-                Ok(metrics::page(&self.groups, hellos, &report(running)).into())
+                let report = self.account(report(running));
+                Ok(metrics::page(&self.groups, hellos, &report).into())
             }
         };
         visit.answer(match done {
@@ -377,12 +397,16 @@ impl Broker {
         let config = Config::read(&self.path).map_err(|error| error.to_string())?;
         unchangeable(&self.config, &config)?;
         let plan = Plan::new(&config, &self.options).map_err(|error| error.to_string())?;
-        let now = self.clock.now();
+        let refused = |error: &dyn fmt::Display| error.to_string();
+        let programs = self.kernel.as_ref().map(|kernel| kernel.prepare(&config)).transpose();
+        let programs = programs.map_err(|error| refused(&error))?;
+        let plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
         // New groups first, as only these can fail half-way.
         let mut fresh = Vec::new();
         for group in &config.groups {
             if !self.groups.iter().any(|live| live.config.name == group.name) {
-                let opened = open_group(group, &config, now).map_err(|error| error.to_string())?;
+                let opened = open_group(group, &config, self.clock, self.kernel.as_mut());
+                let opened = opened.map_err(|error| error.to_string())?;
                 fresh.push(opened);
             }
         }
@@ -393,7 +417,7 @@ impl Broker {
             }
         }
         let mut groups = Vec::new();
-        let mut steering: Vec<Vec<Option<moves::Worker>>> = Vec::new();
+        let mut steering: Vec<Vec<Option<Box<dyn Steering>>>> = Vec::new();
         steering.resize_with(running.len(), Vec::new);
         let mut fresh = fresh.into_iter();
         let mut old = std::mem::take(&mut self.groups);
@@ -413,6 +437,10 @@ impl Broker {
             }
         }
         self.groups = groups;
+        if let (Some(kernel), Some(group)) = (&mut self.kernel, self.groups.first()) {
+            kernel.follow(group).map_err(|error| refused(&error))?;
+            kernel.replace(&programs.unwrap_or_default()).map_err(|error| refused(&error))?;
+        }
         self.hand_over(&config, &plan, steering, running);
         // Only now, when all workers know the way to every sensor.
         for (live, group) in self.groups.iter_mut().zip(&config.groups) {
@@ -429,7 +457,7 @@ impl Broker {
         &self,
         config: &Config,
         plan: &Plan,
-        steering: Vec<Vec<Option<moves::Worker>>>,
+        steering: Vec<Vec<Option<Box<dyn Steering>>>>,
         running: &[Running],
     ) {
         let stages = Stages { config, hash_key: self.hash_key, plan, groups: &self.groups };
@@ -462,7 +490,7 @@ impl Stages<'_> {
             .with(Rules::optional(self.plan.rules.clone()))
     }
 
-    fn branch(&self, group: &Group, steering: moves::Worker, settings: &Settings) -> Branch {
+    fn branch(&self, group: &Group, steering: Box<dyn Steering>, settings: &Settings) -> Branch {
         let decoder = Decoder::new(decode_options(self.config, group.key));
         let mut chain = Chain::new()
             .with(Filter::optional(None))
@@ -481,14 +509,14 @@ impl Stages<'_> {
     }
 
     /// The stages of each group.
-    fn branches(&self, steering: Vec<moves::Worker>) -> Vec<Branch> {
+    fn branches(&self, steering: Sides) -> Vec<Branch> {
         let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
         each.map(|((group, steering), settings)| self.branch(group, steering, &settings)).collect()
     }
 
     /// The same after a change, in which a group without steering of its own is one that
     /// there is already.
-    fn changed_branches(&self, steering: Vec<Option<moves::Worker>>) -> Vec<Branch> {
+    fn changed_branches(&self, steering: Vec<Option<Box<dyn Steering>>>) -> Vec<Branch> {
         let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
         each.map(|((group, steering), settings)| match steering {
             Some(steering) => self.branch(group, steering, &settings),
@@ -501,10 +529,14 @@ impl Stages<'_> {
 fn open_group(
     group: &Group,
     config: &Config,
-    now: u64,
-) -> Result<(LiveGroup, Vec<moves::Worker>), BrokerError> {
-    LiveGroup::new(group, config, now)
-        .map_err(|source| BrokerError::Sensors { group: group.name.clone(), source })
+    clock: Clock,
+    kernel: Option<&mut Kernel>,
+) -> Result<(LiveGroup, Sides), BrokerError> {
+    let opened = match kernel {
+        Some(kernel) => LiveGroup::in_kernel(group, config, clock, kernel),
+        None => LiveGroup::new(group, config, clock.now()),
+    };
+    opened.map_err(|source| BrokerError::Sensors { group: group.name.clone(), source })
 }
 
 /// What a running broker cannot take over.
@@ -523,6 +555,12 @@ fn unchangeable(old: &Config, new: &Config) -> Result<(), String> {
     let flow = |config: &Config| (config.tunnel_depth, config.vlan_in_key, config.idle_timeout);
     if flow(old) != flow(new) {
         return refused("what a flow is");
+    }
+    let names = |config: &Config| -> Vec<String> {
+        config.groups.iter().map(|group| group.name.clone()).collect()
+    };
+    if new.is_in_kernel() && names(old) != names(new) {
+        return refused("the name of a group in the kernel");
     }
     for group in &new.groups {
         let known = old.groups.iter().find(|known| known.name == group.name);

@@ -5,24 +5,47 @@ use std::sync::Arc;
 
 use forebay_balance::balancer::BalanceSettings;
 use forebay_balance::health::{self, HelloRule};
-use forebay_balance::moves::{self, WorkerPlane};
-use forebay_balance::{AssignmentError, Event, GroupSettings, SensorSettings};
+use forebay_balance::moves::{self, Plane, WorkerPlane};
+use forebay_balance::{
+    Assignment, AssignmentError, BucketTable, Event, GroupSettings, SensorSettings,
+};
 use forebay_packet::MacAddress;
+use forebay_pipeline::stages::Steering;
 
+use crate::clock::Clock;
 use crate::config::{Config, Group, NoSensor, Sensor};
 use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
+use crate::kernel::Kernel;
+use crate::kernel::plane::KernelWorker;
 use crate::worker::Route;
 
 /// Hellos that a sensor may miss before it is down.
 const MISSES: u32 = 3;
+
+/// What a group's packets are steered by.
+pub type AnyPlane = Arc<dyn Plane + Send + Sync>;
+
+/// The sides of workers.
+pub type Sides = Vec<Box<dyn Steering>>;
+
+/// Why a group cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum GroupError {
+    /// Its sensors.
+    #[error(transparent)]
+    Sensors(#[from] AssignmentError),
+    /// The kernel refuses what workers need.
+    #[error(transparent)]
+    Kernel(#[from] forebay_bpf::BpfError),
+}
 
 /// A group that is running.
 pub struct LiveGroup {
     /// How it is configured.
     pub config: Group,
     /// What moves its buckets.
-    pub manager: forebay_balance::Group<Arc<WorkerPlane>>,
+    pub manager: forebay_balance::Group<AnyPlane>,
     /// The sensor behind each index, also of those that are gone: their packets may still be
     /// on the way.
     sensors: Vec<Sensor>,
@@ -35,18 +58,52 @@ impl LiveGroup {
     ///
     /// # Errors
     /// When the sensors' weights leave one of them nothing.
-    pub fn new(
+    pub fn new(group: &Group, config: &Config, now: u64) -> Result<(Self, Sides), GroupError> {
+        let settings = group_settings(config);
+        let (sensors, assignment) = assign(group, config)?;
+        let hold = forebay_balance::Group::<AnyPlane>::hold(&settings);
+        let table = BucketTable::new(&assignment);
+        let plane = Arc::new(WorkerPlane::new(table, config.workers, hold, settings.records));
+        let worker =
+            |i| -> Box<dyn Steering> { Box::new(moves::Worker::new(Arc::clone(&plane), i)) };
+        let workers = (0..config.workers).map(worker).collect();
+        Ok((Self::on(plane, group, settings, &sensors, now), workers))
+    }
+
+    /// The same for a group whose packets the kernel steers.
+    ///
+    /// # Errors
+    /// As [`LiveGroup::new`], and the kernel's.
+    pub fn in_kernel(
         group: &Group,
         config: &Config,
-        now: u64,
-    ) -> Result<(Self, Vec<moves::Worker>), AssignmentError> {
-        let sensors: Vec<SensorSettings> =
-            group.sensors.iter().map(|sensor| settings_of(sensor, config)).collect();
+        clock: Clock,
+        kernel: &mut Kernel,
+    ) -> Result<(Self, Sides), GroupError> {
         let settings = group_settings(config);
-        let (manager, workers) =
-            forebay_balance::Group::new(settings, &sensors, config.workers, now)?;
+        let (sensors, assignment) = assign(group, config)?;
+        (0..=u16::MAX)
+            .for_each(|bucket| kernel.settle(bucket, assignment.sensor_of_bucket(bucket)));
+        let plane = kernel.plane(config.workers, &settings, clock);
+        let worker = |i| -> Result<Box<dyn Steering>, GroupError> {
+            Ok(Box::new(KernelWorker::new(&plane, i)?))
+        };
+        let workers = (0..config.workers).map(worker).collect::<Result<_, _>>()?;
+        let live = Self::on(plane, group, settings, &sensors, clock.now());
+        kernel.follow(&live)?;
+        Ok((live, workers))
+    }
+
+    fn on(
+        plane: AnyPlane,
+        group: &Group,
+        settings: GroupSettings,
+        sensors: &[SensorSettings],
+        now: u64,
+    ) -> Self {
+        let manager = forebay_balance::Group::on(plane, settings, sensors, now);
         let (config, sensors) = (group.clone(), group.sensors.clone());
-        Ok((Self { config, manager, sensors, flooding: HashMap::new() }, workers))
+        Self { config, manager, sensors, flooding: HashMap::new() }
     }
 
     /// The way to the sensor behind each index.
@@ -63,7 +120,11 @@ impl LiveGroup {
     pub fn spare(&self) -> Vec<u16> {
         match self.config.no_sensor {
             NoSensor::Drop => Vec::new(),
-            NoSensor::Pass => self.indices().map(|(index, _)| index).collect(),
+            NoSensor::Pass => {
+                let stays = |name: &String| self.config.sensors.iter().any(|one| one.name == *name);
+                let staying = self.indices().filter(|(_, sensor)| stays(&sensor.name));
+                staying.map(|(index, _)| index).collect()
+            }
         }
     }
 
@@ -91,7 +152,9 @@ impl LiveGroup {
         let leaving: Vec<Sensor> =
             staying.filter(|old| !all.iter().any(|new| new.name == old.name)).cloned().collect();
         all.extend(leaving);
-        self.set_sensors(&all, config)
+        self.set_sensors(&all, config)?;
+        self.config = group.clone();
+        Ok(())
     }
 
     /// Lets sensors go that are not in `group`: the second half.
@@ -101,7 +164,6 @@ impl LiveGroup {
     pub fn dismiss(&mut self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
         self.manager.configure(group_settings(config));
         self.set_sensors(&group.sensors, config)?;
-        self.config = group.clone();
         self.flooding.retain(|name, _| group.sensors.iter().any(|sensor| sensor.name == *name));
         Ok(())
     }
@@ -192,6 +254,18 @@ impl LiveGroup {
         };
         format!("group {}: {what}", self.config.name)
     }
+}
+
+/// The sensors of a group, and who has which buckets to begin with.
+fn assign(
+    group: &Group,
+    config: &Config,
+) -> Result<(Vec<SensorSettings>, Assignment), AssignmentError> {
+    let sensors: Vec<SensorSettings> =
+        group.sensors.iter().map(|sensor| settings_of(sensor, config)).collect();
+    let ids: Vec<_> = sensors.iter().map(SensorSettings::share).collect();
+    let assignment = Assignment::new(&ids)?;
+    Ok((sensors, assignment))
 }
 
 /// How hellos are expected: one that promises to come is believed up to the time-out.

@@ -2,7 +2,8 @@
 //!
 //! [`config`] is what it is to do, [`plan`] what that comes to before any device is
 //! touched, [`ports`] the devices. A [`worker`] moves packets; [`Broker`] looks after the
-//! workers and after each [`group`] of sensors, and answers over [`control`].
+//! workers and after each [`group`] of sensors, and answers over [`control`]. In
+//! [`kernel`] is what the kernel does by itself, where packets need not leave it.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -15,6 +16,7 @@ pub mod flooding;
 pub mod group;
 pub mod hello;
 pub mod hellos;
+pub mod kernel;
 pub mod links;
 pub mod metrics;
 pub mod notify;

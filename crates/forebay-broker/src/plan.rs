@@ -102,6 +102,14 @@ impl Plan {
         })
     }
 
+    /// The same without filters, for workers whose packets have passed them.
+    #[must_use]
+    pub fn unfiltered(&self) -> Self {
+        let group_filters = vec![None; self.group_filters.len()];
+        let duplicates = vec![None; self.duplicates.len()];
+        Self { filter: None, rules: self.rules.clone(), group_filters, duplicates }
+    }
+
     /// Settings for the stages that all packets pass.
     #[must_use]
     pub fn trunk(&self) -> Settings {

@@ -13,7 +13,9 @@ use std::io;
 
 use nix::unistd::{Uid, User, initgroups, setgid, setuid};
 use rustix::io::Errno;
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities,
+};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 /// Why privileges could not be given up.
@@ -135,11 +137,18 @@ const OLDER: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
-/// Becomes `user`, for good. Does nothing if the process is that user already.
+/// What it takes to put other programs in the place of those that steer packets in the
+/// kernel, when settings change.
+pub const FOR_PROGRAMS: CapabilitySet =
+    CapabilitySet::BPF.union(CapabilitySet::NET_ADMIN).union(CapabilitySet::PERFMON);
+
+/// Becomes `user`, for good. Does nothing if the process is that user already. With
+/// `keeps_programs`, what it may do beyond that is left to [`keep_capabilities`]; else it
+/// is gone.
 ///
 /// # Errors
 /// [`PrivilegeError::NoUser`], [`PrivilegeError::Become`].
-pub fn become_user(user: &str) -> Result<(), PrivilegeError> {
+pub fn become_user(user: &str, keeps_programs: bool) -> Result<(), PrivilegeError> {
     let failed = |errno: nix::Error| PrivilegeError::Become {
         user: user.to_owned(),
         source: io::Error::from(errno),
@@ -152,6 +161,11 @@ pub fn become_user(user: &str) -> Result<(), PrivilegeError> {
     let name = CString::new(user).map_err(|_| no_user())?;
     initgroups(&name, known.gid).map_err(failed)?;
     setgid(known.gid).map_err(failed)?;
+    let refused = |errno: Errno| PrivilegeError::Become {
+        user: user.to_owned(),
+        source: io::Error::from(errno),
+    };
+    set_keep_capabilities(keeps_programs).map_err(refused)?;
     setuid(known.uid).map_err(failed)
 }
 

@@ -55,7 +55,7 @@ impl Report {
     }
 }
 
-fn add_all(ours: &mut Losses, theirs: Losses) {
+pub(crate) fn add_all(ours: &mut Losses, theirs: Losses) {
     for (name, packets) in theirs {
         match ours.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => *sum += packets,

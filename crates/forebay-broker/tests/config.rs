@@ -93,7 +93,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     (
         "type = \"af_packet\"\ninterface = \"eth1\"",
         "type = \"dpdk\"\ninterface = \"eth1\"",
-        "run.toml:4:8: port type `dpdk`: expected one of `af_packet`, `af_xdp`, `tap`, `pcap`",
+        "run.toml:4:8: port type `dpdk`: expected one of `af_packet`, `af_xdp`, `xdp`, `tap`, `pcap`",
     ),
     (
         "interface = \"eth1\"",
@@ -235,4 +235,55 @@ fn a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let error = Config::read(&folder.path().join("none.toml")).unwrap_err().to_string();
     assert!(error.contains("none.toml: cannot be read"), "{error}");
+}
+
+/// The least that a broker in the kernel needs.
+fn in_kernel() -> String {
+    LEAST.replace("af_packet", "xdp")
+}
+
+#[test]
+fn ports_in_the_kernel_have_the_keys_of_their_kind() {
+    let config = read(&in_kernel()).unwrap();
+    assert!(config.is_in_kernel() && !read(LEAST).unwrap().is_in_kernel());
+    let all = in_kernel().replace(
+        "interface = \"eth1\"",
+        "interface = \"eth1\"\nqueues = 4\npromiscuous = false\nring = \"1MiB\"",
+    );
+    let PortKind::Xdp { interface, queues, promiscuous } = &read(&all).unwrap().inputs[0].kind
+    else {
+        panic!()
+    };
+    assert_eq!((interface.as_str(), *queues, *promiscuous), ("eth1", Some(4), false));
+}
+
+#[test]
+fn what_the_kernel_cannot_do_is_refused_by_its_key() {
+    let second = "\n[[group]]\nname = \"other\"\n[[group.sensor]]\nname = \"two\"";
+    let recorder =
+        "output = \"switch\"\n[[output]]\nname = \"disk\"\ntype = \"pcap\"\nfile = \"a.pcap\"";
+    for (old, new, place, said) in [
+        ("", "rules = \"acl\"\n", "1:9", "`rules`"),
+        ("", "[flow]\nvlan_in_key = true\n", "2:15", "`vlan_in_key`"),
+        ("", "filter = \"ip protochain 6\"\n", "1:10", "no backward jump"),
+        ("name = \"ids\"", "name = \"ids\"\nfilter = \"ip6 protochain 6\"", "14:10", "protochain"),
+        ("name = \"ids\"", "name = \"ids\"\nslice = 64", "14:9", "`slice`"),
+        ("mac = \"02:00:00:00:01:01\"", second, "18:1", "second group"),
+        ("mac = \"02:00:00:00:01:01\"", recorder, "20:8", "type pcap beside others"),
+    ] {
+        let text = if old.is_empty() {
+            format!("{new}{}", in_kernel())
+        } else {
+            in_kernel().replacen(old, new, 1)
+        };
+        let error = read(&text).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("run.toml:{place}: ")), "{new}: {error}");
+        assert!(error.contains(said) && error.contains("with ports of type xdp"), "{error}");
+    }
+    let mixed = LEAST.replacen("af_packet", "xdp", 1);
+    let error = read(&mixed).unwrap_err().to_string();
+    assert!(error.starts_with("run.toml:9:8: a port of type af_packet"), "{error}");
+    // What is allowed beside: the keys in their usual values.
+    let usual = format!("filter = \"ip\"\n[flow]\nvlan_in_key = false\n{}", in_kernel());
+    assert!(read(&usual).is_ok());
 }

@@ -29,7 +29,8 @@ impl SensorSettings {
     }
 
     /// The sensor as far as assignment goes.
-    pub(super) fn share(&self) -> Sensor {
+    #[must_use]
+    pub fn share(&self) -> Sensor {
         Sensor { id: self.id, weight: self.weight }
     }
 }

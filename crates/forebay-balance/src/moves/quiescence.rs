@@ -41,7 +41,7 @@ impl Quiescence {
 
     /// `worker` begins a batch at the time `now`, in nanoseconds: what it read
     /// before it will not use again.
-    pub(crate) fn begin(&self, worker: usize, now: u64) {
+    pub fn begin(&self, worker: usize, now: u64) {
         let Some(seat) = self.seats.get(worker) else { return };
         let was_resting = seat.epoch.load(Ordering::Relaxed) == RESTING;
         seat.now.store(now, Ordering::Relaxed);
@@ -56,26 +56,34 @@ impl Quiescence {
     }
 
     /// `worker` rests: it uses nothing of what it read.
-    pub(crate) fn rest(&self, worker: usize) {
+    pub fn rest(&self, worker: usize) {
         if let Some(seat) = self.seats.get(worker) {
             seat.epoch.store(RESTING, Ordering::Release);
         }
     }
 
-    /// The epoch after all changes made so far.
-    pub(crate) fn advance(&self) -> u64 {
+    /// A new epoch, after all changes made so far.
+    pub fn advance(&self) -> u64 {
         let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
         fence(Ordering::SeqCst);
         epoch
     }
 
+    /// The epoch that [`Quiescence::advance`] gave last.
+    #[must_use]
+    pub fn current(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
     /// Whether every worker has seen what was changed before `epoch`.
-    pub(crate) fn has_reached(&self, epoch: u64) -> bool {
+    #[must_use]
+    pub fn has_reached(&self, epoch: u64) -> bool {
         self.seats.iter().all(|seat| seat.epoch.load(Ordering::Acquire) >= epoch)
     }
 
     /// The earliest time that any worker goes by, at most `now`.
-    pub(crate) fn earliest(&self, now: u64) -> u64 {
+    #[must_use]
+    pub fn earliest(&self, now: u64) -> u64 {
         let awake = |seat: &&Seat| seat.epoch.load(Ordering::Acquire) != RESTING;
         let times = self.seats.iter().filter(awake).map(|seat| seat.now.load(Ordering::Relaxed));
         times.fold(now, u64::min)

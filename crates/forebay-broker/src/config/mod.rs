@@ -7,6 +7,7 @@
 
 mod error;
 mod groups;
+mod kernel;
 mod ports;
 mod raw;
 pub mod units;
@@ -87,6 +88,12 @@ impl Config {
         Self::parse(&file, &text)
     }
 
+    /// Whether packets stay in the kernel: all ports are of type `xdp`.
+    #[must_use]
+    pub fn is_in_kernel(&self) -> bool {
+        self.inputs.iter().any(|port| port.kind.is_in_kernel())
+    }
+
     /// Reads the text of a configuration; `file` is its name in errors.
     ///
     /// # Errors
@@ -105,6 +112,7 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
     let inputs = ports::check(&raw.input, "input")?;
     let outputs = ports::check(&raw.output, "output")?;
     let groups = groups::check(&raw.group, &outputs)?;
+    kernel::check(raw, &inputs, &outputs)?;
     if let (Some(list), None) = (&raw.rule_list, &raw.rules) {
         return Err(Fault::new(list.span(), "a `rule_list`, but no file of `rules` to find it in"));
     }
@@ -123,7 +131,7 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
         })?,
         user: text(&raw.broker.user),
         tunnel_depth: depth.unwrap_or(4) as u8,
-        vlan_in_key: raw.flow.vlan_in_key.unwrap_or(false),
+        vlan_in_key: raw.flow.vlan_in_key.as_ref().is_some_and(|key| *key.get_ref()),
         idle_timeout: duration(raw.flow.idle_timeout.as_ref(), 100, 30_000)?,
         interval: duration(raw.balance.interval.as_ref(), 100, 1_000)?,
         emergency: raw.balance.emergency.unwrap_or(false),

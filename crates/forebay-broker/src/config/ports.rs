@@ -54,6 +54,15 @@ pub enum PortKind {
         /// Whether frames for other stations are received.
         promiscuous: bool,
     },
+    /// A program in the device's driver.
+    Xdp {
+        /// The device.
+        interface: String,
+        /// Its queues that user space gets packets from; none means all.
+        queues: Option<u32>,
+        /// Whether frames for other stations are received.
+        promiscuous: bool,
+    },
     /// A virtual Ethernet device of the broker's own.
     Tap {
         /// What it is called.
@@ -70,16 +79,26 @@ pub enum PortKind {
 enum Kind {
     AfPacket,
     AfXdp,
+    Xdp,
     Tap,
     Pcap,
 }
 
-const KINDS: [(&str, Kind); 4] = [
+const KINDS: [(&str, Kind); 5] = [
     ("af_packet", Kind::AfPacket),
     ("af_xdp", Kind::AfXdp),
+    ("xdp", Kind::Xdp),
     ("tap", Kind::Tap),
     ("pcap", Kind::Pcap),
 ];
+
+impl PortKind {
+    /// Whether its packets go from device to device within the kernel.
+    #[must_use]
+    pub fn is_in_kernel(&self) -> bool {
+        matches!(self, Self::Xdp { .. })
+    }
+}
 
 /// The ports of one side.
 pub fn check(raw: &[Spanned<raw::Port>], side: &str) -> Result<Vec<Port>, Fault> {
@@ -105,6 +124,7 @@ impl Port {
         match &self.kind {
             PortKind::AfPacket { interface, .. }
             | PortKind::AfXdp { interface, .. }
+            | PortKind::Xdp { interface, .. }
             | PortKind::Tap { interface } => Some(format!("device {interface}")),
             PortKind::Pcap { file } => Some(format!("file {}", file.display())),
         }
@@ -128,6 +148,11 @@ fn port(port: &Spanned<raw::Port>, usual_ring: usize) -> Result<Port, Fault> {
         Kind::AfXdp => {
             let queues = bounded(raw.queues.as_ref(), 1..=MAX_QUEUES, "queues")?.unwrap_or(1);
             PortKind::AfXdp { interface: interface()?, queues: queues as u32, promiscuous }
+        }
+        Kind::Xdp => {
+            let queues = bounded(raw.queues.as_ref(), 1..=MAX_QUEUES, "queues")?;
+            let queues = queues.map(|queues| queues as u32);
+            PortKind::Xdp { interface: interface()?, queues, promiscuous }
         }
         Kind::Tap => PortKind::Tap { interface: interface()? },
         Kind::Pcap => {
@@ -158,13 +183,13 @@ fn applies(raw: &raw::Port, kind: Kind) -> Result<(), Fault> {
         )),
         _ => Ok(()),
     };
-    let devices = [Kind::AfPacket, Kind::AfXdp, Kind::Tap];
+    let devices = [Kind::AfPacket, Kind::AfXdp, Kind::Xdp, Kind::Tap];
     span(raw.interface.as_ref().map(Spanned::span), "interface", &devices)?;
     span(raw.file.as_ref().map(Spanned::span), "file", &[Kind::Pcap])?;
-    span(raw.queues.as_ref().map(Spanned::span), "queues", &[Kind::AfXdp])?;
-    span(raw.ring.as_ref().map(Spanned::span), "ring", &devices[..2])?;
+    span(raw.queues.as_ref().map(Spanned::span), "queues", &devices[1..3])?;
+    span(raw.ring.as_ref().map(Spanned::span), "ring", &devices[..3])?;
     span(raw.wait.as_ref().map(Spanned::span), "wait", &devices)?;
-    span(raw.promiscuous.as_ref().map(Spanned::span), "promiscuous", &devices[..2])
+    span(raw.promiscuous.as_ref().map(Spanned::span), "promiscuous", &devices[..3])
 }
 
 /// The name of a network device, which the kernel limits to 15 bytes.

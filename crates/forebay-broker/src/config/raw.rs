@@ -49,7 +49,7 @@ pub struct Broker {
 #[serde(deny_unknown_fields)]
 pub struct Flow {
     pub tunnel_depth: Option<Spanned<u64>>,
-    pub vlan_in_key: Option<bool>,
+    pub vlan_in_key: Option<Spanned<bool>>,
     pub idle_timeout: Option<Text>,
 }
 

@@ -3,7 +3,7 @@
 //! Each worker gets a receiver and a transmitter of its own for each device. Devices are
 //! looked at first, and what can be mended is: see `forebay_io::device`.
 
-mod xdp;
+pub(crate) mod xdp;
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use forebay_io::{
 use forebay_packet::HashKey;
 
 use crate::config::{Config, Port, PortKind};
+use crate::kernel::Kernel;
 use crate::worker::{Input, Output};
 
 /// Bytes of a slot of a transmit ring: an Ethernet frame, and some for the kernel.
@@ -83,12 +84,16 @@ pub struct Ports {
     pub workers: Vec<WorkerPorts>,
     /// What was not as it should be.
     pub findings: Vec<Finding>,
-    /// The programs that devices run for us, as long as this lives.
-    pub programs: Vec<XdpLink>,
-    /// Devices that receive all frames, as long as this lives.
-    pub promiscuous: Vec<Promiscuous>,
+    /// What devices do for us as long as this lives.
+    pub programs: Vec<Attached>,
     /// TAP devices, which are inputs and outputs at once: the ends not yet taken.
     taps: Vec<OpenTap>,
+}
+
+/// A program on a device, and its receiving all frames for it.
+pub struct Attached {
+    _program: XdpLink,
+    _promiscuous: Option<Promiscuous>,
 }
 
 struct OpenTap {
@@ -98,25 +103,40 @@ struct OpenTap {
 }
 
 impl Ports {
-    /// Opens what `config` names. `hash_key` shares packets out to workers.
+    /// Opens what `config` names. `hash_key` shares packets out to workers. Ports of type
+    /// `xdp` become those of `kernel`.
     ///
     /// # Errors
     /// [`PortError`]: the first port that cannot be opened.
-    pub fn open(config: &Config, hash_key: &HashKey) -> Result<Self, PortError> {
+    pub fn open(
+        config: &Config,
+        hash_key: &HashKey,
+        mut kernel: Option<&mut Kernel>,
+    ) -> Result<Self, PortError> {
         let mut ports = Self {
             workers: Vec::new(),
             findings: Vec::new(),
             programs: Vec::new(),
-            promiscuous: Vec::new(),
             taps: Vec::new(),
         };
         ports.workers.resize_with(config.workers, WorkerPorts::default);
         for port in &config.outputs {
             ports.open_output(port, hash_key)?;
+            if let Some(kernel) = &mut kernel {
+                ports.open_kernel_output(port, kernel)?;
+            }
+        }
+        if let Some(kernel) = &mut kernel {
+            ports.findings.extend(kernel.watch_losses());
         }
         // Last, so that nothing is received before it can go anywhere.
         for port in &config.inputs {
-            ports.open_input(port, hash_key)?;
+            match &mut kernel {
+                Some(kernel) if port.kind.is_in_kernel() => {
+                    ports.open_kernel_input(config, port, kernel)?;
+                }
+                _ => ports.open_input(port, hash_key)?,
+            }
         }
         Ok(ports)
     }
@@ -141,6 +161,10 @@ impl Ports {
                 self.look_at(port, "input", need)?;
                 packet_receivers(port, *promiscuous, self.workers.len(), hash_key)?
             }
+            PortKind::Xdp { .. } => {
+                let what = "its packets stay in the kernel".to_owned();
+                return Err(PortError::Cannot { side: "input", name: port.name.clone(), what });
+            }
             PortKind::Tap { interface } => {
                 let receivers = &mut self.tap(interface, port, "input", hash_key)?.receivers;
                 receivers.drain(..).map(|tap| -> Box<dyn Rx> { Box::new(tap) }).collect()
@@ -152,16 +176,14 @@ impl Ports {
             }
             PortKind::AfXdp { interface, queues, promiscuous } => {
                 let link = self.look_at(port, "input", Need { xdp: true, ..need })?;
-                if let Some(link) = link.as_ref().filter(|_| *promiscuous) {
-                    let side = "input";
-                    let refused =
-                        |source| PortError::Device { side, name: port.name.clone(), source };
-                    self.promiscuous.push(Promiscuous::join(link).map_err(refused)?);
-                }
+                let wrong =
+                    |source| PortError::Device { side: "input", name: port.name.clone(), source };
+                let wanted = link.as_ref().filter(|_| *promiscuous);
+                let joined = wanted.map(Promiscuous::join).transpose().map_err(wrong)?;
                 let (workers, index) = (self.workers.len(), link.map_or(0, |link| link.index));
                 let place = (interface.as_str(), index);
                 let opened = xdp::receive(port, place, *queues, workers, hash_key)?;
-                self.programs.push(opened.link);
+                self.programs.push(Attached { _program: opened.link, _promiscuous: joined });
                 for (worker, receivers) in self.workers.iter_mut().zip(opened.by_worker) {
                     for (queue, receiver) in receivers.into_iter().enumerate() {
                         let name = match queues {
@@ -180,12 +202,40 @@ impl Ports {
         Ok(())
     }
 
+    /// An input whose packets the kernel steers; workers get the rest.
+    fn open_kernel_input(
+        &mut self,
+        config: &Config,
+        port: &Port,
+        kernel: &mut Kernel,
+    ) -> Result<(), PortError> {
+        let need = Need { receive: true, send: false, xdp: true, mtu: 0 };
+        let Some(link) = self.look_at(port, "input", need)? else { return Ok(()) };
+        let by_worker = kernel.open_input(config, port, &link)?;
+        for (worker, receivers) in self.workers.iter_mut().zip(by_worker) {
+            let named = receivers.into_iter().map(|rx| Input { name: port.name.clone(), port: rx });
+            worker.inputs.extend(named);
+        }
+        Ok(())
+    }
+
+    /// An output that the kernel sends to, besides the workers.
+    fn open_kernel_output(&mut self, port: &Port, kernel: &mut Kernel) -> Result<(), PortError> {
+        let need = Need { receive: false, send: true, xdp: true, mtu: kernel.mtu() };
+        match self.look_at(port, "output", need)? {
+            Some(link) => kernel.open_output(port, link),
+            None => Ok(()),
+        }
+    }
+
     fn open_output(&mut self, port: &Port, hash_key: &HashKey) -> Result<(), PortError> {
         let need = Need { receive: false, send: true, xdp: false, mtu: 0 };
         let workers = self.workers.len();
         let senders: Vec<Box<dyn Tx>> = match &port.kind {
-            PortKind::AfPacket { interface, .. } => {
-                self.look_at(port, "output", need)?;
+            PortKind::AfPacket { interface, .. } | PortKind::Xdp { interface, .. } => {
+                if !port.kind.is_in_kernel() {
+                    self.look_at(port, "output", need)?;
+                }
                 let options = TxOptions {
                     slots: u32::try_from(port.ring / SLOT).unwrap_or(u32::MAX).max(64),
                     patience: port.wait,
@@ -297,6 +347,7 @@ pub(crate) fn device_of(port: &Port) -> Option<&str> {
     match &port.kind {
         PortKind::AfPacket { interface, .. }
         | PortKind::AfXdp { interface, .. }
+        | PortKind::Xdp { interface, .. }
         | PortKind::Tap { interface } => Some(interface),
         PortKind::Pcap { .. } => None,
     }

@@ -5,12 +5,13 @@
 //! with this process, however that ends.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use forebay_bpf::link::{XdpLink, XdpMode};
 use forebay_bpf::map::SocketMap;
 use forebay_bpf::programs::redirect::{self, NoSocket};
-use forebay_io::af_xdp::{XdpOptions, XdpPort};
+use forebay_io::af_xdp::{Copying, XdpOptions, XdpPort};
 use forebay_io::{Rx, Tx};
 use forebay_packet::HashKey;
 
@@ -30,7 +31,7 @@ pub struct Receivers {
 }
 
 /// Frames that fit into a ring of so many bytes: a power of two.
-fn frames(bytes: usize) -> u32 {
+pub fn frames(bytes: usize) -> u32 {
     let frames = (bytes / FRAME).clamp(*FRAMES.start(), *FRAMES.end());
     1 << frames.ilog2()
 }
@@ -47,15 +48,61 @@ pub fn receive(
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
     let sockets =
         SocketMap::create("forebay_sockets", queues.saturating_mul(workers)).map_err(failed)?;
-    let options =
-        XdpOptions { rx_frames: frames(port.ring), tx_frames: 0, ..XdpOptions::default() };
+    let wanted = Sockets {
+        device,
+        queues,
+        workers,
+        frames: frames(port.ring),
+        multi_buffer: false,
+        copying: Copying::Auto,
+    };
+    let enter = |slot, socket: BorrowedFd<'_>| sockets.set(slot, &socket).map_err(io::Error::other);
+    let by_worker = open_sockets(port, &wanted, enter)?;
+    // Frames of a queue that no socket is bound to are lost if they are not passed on, and
+    // only the device would count them.
+    let program = redirect::load(&sockets, workers, hash_key, NoSocket::Drop, false);
+    let program = program.map_err(failed)?;
+    let link = XdpLink::attach(&program, interface, XdpMode::Any).map_err(failed)?;
+    Ok(Receivers { by_worker, link })
+}
+
+/// Sockets that receive from a device.
+pub struct Sockets<'a> {
+    /// The device.
+    pub device: &'a str,
+    /// Its queues, from the first.
+    pub queues: u32,
+    /// Sockets to a queue.
+    pub workers: u32,
+    /// Frames of a queue, a power of two.
+    pub frames: u32,
+    /// Whether packets may be longer than a frame.
+    pub multi_buffer: bool,
+    /// Who moves packets into frames.
+    pub copying: Copying,
+}
+
+/// Opens sockets and has `enter` enter each into a map, at slot queue × workers + worker.
+/// Gives receivers by worker, for each queue.
+pub fn open_sockets(
+    port: &Port,
+    sockets: &Sockets<'_>,
+    mut enter: impl FnMut(u32, BorrowedFd<'_>) -> io::Result<()>,
+) -> Result<Vec<Vec<Box<dyn Rx>>>, PortError> {
+    let &Sockets { device, queues, workers, frames, multi_buffer, copying } = sockets;
+    let options = XdpOptions {
+        rx_frames: frames,
+        tx_frames: 0,
+        multi_buffer,
+        copying,
+        ..XdpOptions::default()
+    };
     let mut by_worker: Vec<Vec<Box<dyn Rx>>> = Vec::new();
     by_worker.resize_with(workers as usize, Vec::new);
     for queue in 0..queues {
-        let enter = |worker: u32, fd: std::os::fd::BorrowedFd<'_>| {
-            sockets.set(queue * workers + worker, &fd).map_err(io::Error::other)
-        };
-        let opened = XdpPort::open(device, queue, workers, &options, enter);
+        let opened = XdpPort::open(device, queue, workers, &options, |worker, socket| {
+            enter(queue * workers + worker, socket)
+        });
         let opened = opened.map_err(super::io_error("input", port))?;
         for (all, socket) in by_worker.iter_mut().zip(opened) {
             if let Some(rx) = socket.rx {
@@ -63,12 +110,7 @@ pub fn receive(
             }
         }
     }
-    // Frames of a queue that no socket is bound to are lost if they are not passed on, and
-    // only the device would count them.
-    let program = redirect::load(&sockets, workers, hash_key, NoSocket::Drop, false);
-    let program = program.map_err(failed)?;
-    let link = XdpLink::attach(&program, interface, XdpMode::Any).map_err(failed)?;
-    Ok(Receivers { by_worker, link })
+    Ok(by_worker)
 }
 
 /// A sender for each worker, all on the device's first queue.

@@ -18,4 +18,4 @@ pub use fragments::{Fragments, Window};
 pub use limit::Limit;
 pub use live_fragments::{DATAGRAMS, LiveFragments};
 pub use rules::{NOT_IP, Rules, Ruling};
-pub use steer::Steer;
+pub use steer::{Steer, Steering};

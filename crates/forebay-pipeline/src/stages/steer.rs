@@ -9,11 +9,56 @@ use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
 /// Packets to come whose heads are fetched while counting.
 const AHEAD: usize = 12;
+/// Who knows the sensor of each packet. One thread's.
+pub trait Steering: Send {
+    /// A batch begins at the time `now` of the monotonic clock, in nanoseconds. Packets of
+    /// the batch before have been counted.
+    fn begin(&mut self, now: u64);
+
+    /// No batch is under way, and none may come for a while.
+    fn rest(&mut self);
+
+    /// Puts into `sensors` the sensor of each packet, [`NO_SENSOR`] where there is none.
+    /// Packets are known by their hash; what else there is to know of packet `i` is asked
+    /// of `facts(i)` once in a while.
+    fn assign(
+        &mut self,
+        hashes: &[u64],
+        sensors: &mut Vec<u16>,
+        facts: &dyn Fn(usize) -> PacketFacts,
+    );
+
+    /// Counts packets by their hash and bytes on the wire.
+    fn count(&mut self, hashes: &[u64], bytes: &[u32]);
+}
+
+impl Steering for Worker {
+    fn begin(&mut self, now: u64) {
+        Self::begin(self, now);
+    }
+
+    fn rest(&mut self) {
+        Self::rest(self);
+    }
+
+    fn assign(
+        &mut self,
+        hashes: &[u64],
+        sensors: &mut Vec<u16>,
+        facts: &dyn Fn(usize) -> PacketFacts,
+    ) {
+        Self::assign(self, hashes, sensors, facts);
+    }
+
+    fn count(&mut self, hashes: &[u64], bytes: &[u32]) {
+        Self::count(self, hashes, bytes);
+    }
+}
 
 /// Sets each packet's output to the sensor that its bucket, or its record, names; counts
 /// it for the balancer; drops those that no sensor takes.
 pub struct Steer {
-    worker: Worker,
+    worker: Box<dyn Steering>,
     facts: Facts,
     /// Where packets go while no sensor is up.
     spare: Vec<u16>,
@@ -25,10 +70,10 @@ pub struct Steer {
 }
 
 impl Steer {
-    /// Steers as `worker` says. `decoder` is that of the group, `connections` whether its
-    /// key is that of a transport connection.
+    /// Steers as `worker` says, who is asked and told here alone. `decoder` is that of the
+    /// group, `connections` whether its key is that of a transport connection.
     #[must_use]
-    pub fn new(worker: Worker, decoder: Decoder, connections: bool) -> Self {
+    pub fn new(worker: Box<dyn Steering>, decoder: Decoder, connections: bool) -> Self {
         Self {
             worker,
             facts: Facts { decoder, connections },
@@ -43,7 +88,7 @@ impl Steer {
     /// Gives out sensors where all packets are live: their columns are used as they are.
     fn steer_all(&mut self, batch: &mut Batch) {
         let Self { worker, facts, sensors, .. } = self;
-        worker.assign(&batch.hash, sensors, |i| facts.of(batch, i));
+        worker.assign(&batch.hash, sensors, &|i| facts.of(batch, i));
         batch.fetch_ahead(AHEAD);
         worker.count(&batch.hash, batch.wire_lens());
         batch.output.clear();
@@ -61,7 +106,7 @@ impl Steer {
             bytes.push(batch.wire_len(i));
             places.push(i);
         }
-        worker.assign(hashes, sensors, |i| facts.of(batch, places[i]));
+        worker.assign(hashes, sensors, &|i| facts.of(batch, places[i]));
         worker.count(hashes, bytes);
         let packets = batch.len();
         batch.output.clear();

@@ -6,25 +6,16 @@
 //! ```
 
 use std::path::Path;
-use std::time::Duration;
 
-use forebay_bpf::flow::FlowOptions;
-use forebay_bpf::programs::splitter::{
-    self, Limits, Sensor, Settings, State, UserSpace, WithoutSensor,
-};
 use forebay_bpf::{XdpLink, XdpMode};
-use forebay_packet::{Affinity, HashKey, MacAddress};
 
 use super::arrival::counting_program;
-use super::broker::{Account, Broker, Port, accepts, configuration};
+use super::broker::{Account, Broker, Port, configuration};
 use super::cores::Cores;
 use super::network::{self, feed, ip};
 use super::traffic::{Addressed, SENSORS};
 use crate::BenchError;
 use crate::peers::process::find;
-
-/// The addresses that frames get as their source.
-const OWN: [u8; 6] = [0x02, 0, 0, 0, 9, 9];
 
 /// The kinds there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,31 +30,19 @@ pub enum Kind {
     NftNetdev,
     /// `forebay run`: type of the input, type of the output, workers.
     Broker(&'static str, &'static str, usize),
-    /// The program of ports of type `xdp`, by itself.
-    Splitter,
 }
 
 impl Kind {
-    /// All, where that many workers can run beside the generator. `in_kernel` is what stands
-    /// for ports of type `xdp`.
-    pub fn all(workers: usize, in_kernel: Self) -> Vec<Self> {
+    /// All, where that many workers can run beside the generator.
+    pub fn all(workers: usize) -> Vec<Self> {
         let mut all = vec![Self::Bridge, Self::NftBridge, Self::NftNetdev];
         for n in [1, 2, 4].into_iter().filter(|&n| n <= workers.max(1)) {
             all.push(Self::Broker("af_packet", "af_packet", n));
             all.push(Self::Broker("af_xdp", "af_xdp", n));
         }
         all.push(Self::Broker("af_packet", "tap", 1));
-        all.push(in_kernel);
+        all.push(Self::Broker("xdp", "xdp", 1));
         all
-    }
-
-    /// `forebay run` with ports of type `xdp`, or, where `program` has none, their program by
-    /// itself.
-    pub fn in_kernel(program: &Path, folder: &Path) -> Result<Self, BenchError> {
-        let port = |interface| Port { kind: "xdp", interface };
-        let text = configuration(port("in0"), port("out0"), 1);
-        let takes = accepts(program, &text, &folder.join("xdp.toml"))?;
-        Ok(if takes { Self::Broker("xdp", "xdp", 1) } else { Self::Splitter })
     }
 
     /// Its name in the record.
@@ -73,7 +52,7 @@ impl Kind {
             Self::Bridge => "bridge".to_owned(),
             Self::NftBridge => "nft-bridge".to_owned(),
             Self::NftNetdev => "nft-netdev".to_owned(),
-            Self::Splitter | Self::Broker("xdp", ..) => "xdp".to_owned(),
+            Self::Broker("xdp", ..) => "xdp".to_owned(),
             Self::Broker(_, output, workers) => format!("{output}-{workers}"),
         }
     }
@@ -114,7 +93,6 @@ pub struct Forwarder {
 enum What {
     Kernel,
     Broker(Broker),
-    Splitter { state: Box<State>, _link: XdpLink },
     Nobody { _link: XdpLink },
 }
 
@@ -164,11 +142,6 @@ impl Forwarder {
                 let file = folder.join(format!("run-{number}.toml"));
                 What::Broker(Broker::start(program, &text, &file, cores, on)?)
             }
-            Kind::Splitter => {
-                let [output, input] =
-                    [&output, &input].map(|name| network::link(name).map(|link| link.index));
-                splitter_between(input?, output?)?
-            }
         };
         if to_tap {
             ip(&format!("link set {arrives} up\n"))?;
@@ -215,26 +188,10 @@ impl Forwarder {
         }
     }
 
-    /// The sensor that a key's hash leads to, where that is known: the splitter's, whose
-    /// key is ours.
-    pub fn sensor_of(&self, affinity: &forebay_packet::FlowKey) -> Option<MacAddress> {
-        let What::Splitter { .. } = self.what else { return None };
-        let bucket = affinity.hash(&HASH_KEY) >> 48;
-        Some(SENSORS[bucket as usize % SENSORS.len()])
-    }
-
     /// Ends it; what became of all frames, where it gives account of that.
     pub fn close(self) -> Result<Option<Account>, BenchError> {
         match self.what {
             What::Broker(broker) => broker.stop().map(Some),
-            What::Splitter { state, .. } => {
-                let outcomes = state.outcomes();
-                let received = outcomes.received.packets;
-                let sent = outcomes.to_sensors.packets;
-                let losses = vec![("splitter".to_owned(), received - sent)];
-                let losses = losses.into_iter().filter(|loss| loss.1 > 0).collect();
-                Ok(Some(Account { received, sent, losses, closes: outcomes.closes() }))
-            }
             What::Kernel | What::Nobody { .. } => Ok(None),
         }
     }
@@ -272,31 +229,4 @@ fn bridge(number: usize, input: &str, output: &str) -> Result<(), BenchError> {
     let entries: String =
         SENSORS.iter().map(|mac| format!("fdb add {mac} dev {output} master static\n")).collect();
     feed("bridge", &["-batch", "-"], &entries)
-}
-
-/// The key of the splitter's hash.
-const HASH_KEY: HashKey = HashKey([0x0f0e_0b0a, 0x5eed]);
-
-/// The splitter between two interfaces.
-fn splitter_between(input: u32, output: u32) -> Result<What, BenchError> {
-    let state = State::create(Limits::default())?;
-    state.devices().set(0, output)?;
-    for (number, mac) in (0..).zip(SENSORS) {
-        let sensor = Sensor { device: 0, destination: Some(mac.0), source: Some(OWN), tag: None };
-        state.set_sensor(number, Some(sensor))?;
-    }
-    for bucket in 0..=u16::MAX {
-        state.set_entry(bucket, u32::from(bucket) % SENSORS.len() as u32);
-    }
-    let settings = Settings {
-        filter: None,
-        flow: FlowOptions { affinity: Affinity::FiveTuple, hash_key: HASH_KEY, tunnels: true },
-        idle_timeout: Duration::from_secs(30),
-        user_space: UserSpace::Stack,
-        without_sensor: WithoutSensor::Drop,
-        multi_buffer: false,
-    };
-    let program = splitter::load(&state, &settings)?;
-    let link = XdpLink::attach(&program, input, XdpMode::Driver)?;
-    Ok(What::Splitter { state: Box::new(state), _link: link })
 }

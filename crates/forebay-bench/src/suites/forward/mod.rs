@@ -122,7 +122,7 @@ impl<'a> Suite<'a> {
         let open = |kind, number| Forwarder::open(kind, number, &program, folder, &cores);
         let nobody = open(Kind::Nobody, 0)?.map_err(BenchError::Unable)?;
         let wanted = &options.filters.engines;
-        let mut kinds = Kind::all(cores.workers.len(), Kind::in_kernel(&program, folder)?);
+        let mut kinds = Kind::all(cores.workers.len());
         kinds.retain(|kind| wanted.is_empty() || wanted.contains(&kind.name()));
         let mut suite = Self {
             options,

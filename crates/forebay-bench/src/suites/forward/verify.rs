@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_gen::probe::{Probe, Tally, Tracker};
 use forebay_io::af_packet::{PacketRx, RxOptions};
 use forebay_io::{Received, Rx};
-use forebay_packet::{Batch, DecodeOptions, Decoder, LinkType, MacAddress};
+use forebay_packet::{Batch, MacAddress};
 
 use super::cores::Cores;
 use super::forwarders::Forwarder;
@@ -62,7 +62,6 @@ pub fn check(
 struct Judge<'a> {
     forwarder: &'a Forwarder,
     tracker: Tracker,
-    decoder: Decoder,
     /// Numbers that flows had when this began.
     first: HashMap<u32, u64>,
     frames: u64,
@@ -77,7 +76,6 @@ impl<'a> Judge<'a> {
         Self {
             forwarder,
             tracker: Tracker::new(u64::MAX),
-            decoder: Decoder::new(DecodeOptions::default()),
             first: HashMap::new(),
             frames: 0,
             to_sensors: [0; SENSORS.len()],
@@ -105,10 +103,8 @@ impl<'a> Judge<'a> {
         self.to_sensors[sensor] += 1;
         let expected = match self.forwarder.kind.addressed() {
             Addressed::ToSensors => Some(sensor_of(probe.flow)),
-            Addressed::ToOne => {
-                let decoded = self.decoder.decode(LinkType::ETHERNET, frame);
-                self.forwarder.sensor_of(&decoded.affinity)
-            }
+            // The key of the hash is the forwarder's own.
+            Addressed::ToOne => None,
         };
         self.wrong_sensor += u64::from(expected.is_some_and(|mac| mac != SENSORS[sensor]));
         self.tracker.frame(frame, sensor as u8, 0);

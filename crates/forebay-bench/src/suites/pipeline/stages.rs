@@ -112,7 +112,7 @@ impl Setup {
         }
         if upto(Stage::Balance) {
             let worker = moves::Worker::new(Arc::clone(&self.plane), 0);
-            branch = branch.with(Steer::new(worker, self.decoder, self.connections));
+            branch = branch.with(Steer::new(Box::new(worker), self.decoder, self.connections));
         }
         let route = if upto(Stage::Tx) { route() } else { Route::default() };
         let input = Input { name: "mem".to_owned(), port: Box::new(rx) };
