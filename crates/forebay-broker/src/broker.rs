@@ -45,6 +45,9 @@ const ROUND: Duration = Duration::from_millis(20);
 /// How long workers may take to say how they are.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How often a worker is asked whether it has new settings.
+const TRIES: u32 = 10;
+
 /// Why a broker does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
@@ -401,7 +404,13 @@ impl Broker {
         let programs = self.kernel.as_ref().map(|kernel| kernel.prepare(&config)).transpose();
         let programs = programs.map_err(|error| refused(&error))?;
         let plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
-        // New groups first, as only these can fail half-way.
+        // All that can be wrong, before anything is changed.
+        for group in &config.groups {
+            if let Some(live) = self.groups.iter().find(|live| live.config.name == group.name) {
+                live.can_become(group, &config)
+                    .map_err(|error| format!("group {}: {error}", group.name))?;
+            }
+        }
         let mut fresh = Vec::new();
         for group in &config.groups {
             if !self.groups.iter().any(|live| live.config.name == group.name) {
@@ -441,7 +450,7 @@ impl Broker {
             kernel.follow(group).map_err(|error| refused(&error))?;
             kernel.replace(&programs.unwrap_or_default()).map_err(|error| refused(&error))?;
         }
-        self.hand_over(&config, &plan, steering, running);
+        self.hand_over(&config, &plan, steering, running)?;
         // Only now, when all workers know the way to every sensor.
         for (live, group) in self.groups.iter_mut().zip(&config.groups) {
             live.dismiss(group, &config)
@@ -459,7 +468,7 @@ impl Broker {
         plan: &Plan,
         steering: Vec<Vec<Option<Box<dyn Steering>>>>,
         running: &[Running],
-    ) {
+    ) -> Result<(), String> {
         let stages = Stages { config, hash_key: self.hash_key, plan, groups: &self.groups };
         let routes: Vec<Route> = self.groups.iter().map(LiveGroup::route).collect();
         for (one, steering) in running.iter().zip(steering) {
@@ -467,10 +476,14 @@ impl Broker {
             let (trunk, settings) = (plan.trunk(), stages.group_settings());
             one.desk.change(Change { trunk, branches, settings, routes: routes.clone() });
         }
-        for one in running {
+        for (number, one) in running.iter().enumerate() {
             // A worker that has ended needs no settings.
-            let _ = one.desk.ask().answer(PATIENCE);
+            let mut tries = 0..TRIES;
+            if !tries.any(|_| one.desk.ask().answer(PATIENCE).is_some()) {
+                return Err(format!("worker {number} hangs: sensors that are to go stay"));
+            }
         }
+        Ok(())
     }
 }
 

@@ -141,20 +141,36 @@ impl LiveGroup {
         named.filter(move |(index, _)| matches!(present.get(usize::from(*index)), Some(Some(_))))
     }
 
-    /// Takes sensors in that are new, besides those there are: the first half of a change.
-    /// Workers have to know the [`LiveGroup::route`] before the second.
+    /// Whether the group can become like that.
     ///
     /// # Errors
-    /// [`AssignmentError`], and nothing has changed.
+    /// [`AssignmentError`]: why not.
+    pub fn can_become(&self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
+        self.manager.can_take(&all_settings(&self.with_those_of(group), config))
+    }
+
+    /// Takes sensors in that are new, besides those there are: the first half of a change.
+    /// They get nothing before the second, by when workers have to know the
+    /// [`LiveGroup::route`].
+    ///
+    /// # Errors
+    /// As [`LiveGroup::can_become`], and nothing has changed.
     pub fn admit(&mut self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
+        let all = self.with_those_of(group);
+        let places = self.manager.admit(&all_settings(&all, config))?;
+        self.note_places(&all, &places);
+        self.config = group.clone();
+        Ok(())
+    }
+
+    /// The sensors of `group`, and those there are besides.
+    fn with_those_of(&self, group: &Group) -> Vec<Sensor> {
         let mut all: Vec<Sensor> = group.sensors.clone();
         let staying = self.indices().map(|(_, sensor)| sensor);
         let leaving: Vec<Sensor> =
             staying.filter(|old| !all.iter().any(|new| new.name == old.name)).cloned().collect();
         all.extend(leaving);
-        self.set_sensors(&all, config)?;
-        self.config = group.clone();
-        Ok(())
+        all
     }
 
     /// Lets sensors go that are not in `group`: the second half.
@@ -163,23 +179,21 @@ impl LiveGroup {
     /// As [`LiveGroup::admit`].
     pub fn dismiss(&mut self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
         self.manager.configure(group_settings(config));
-        self.set_sensors(&group.sensors, config)?;
+        let places = self.manager.set_sensors(&all_settings(&group.sensors, config))?;
+        self.note_places(&group.sensors, &places);
         self.flooding.retain(|name, _| group.sensors.iter().any(|sensor| sensor.name == *name));
         Ok(())
     }
 
-    fn set_sensors(&mut self, sensors: &[Sensor], config: &Config) -> Result<(), AssignmentError> {
-        let settings: Vec<SensorSettings> =
-            sensors.iter().map(|sensor| settings_of(sensor, config)).collect();
-        let places = self.manager.set_sensors(&settings)?;
-        for (sensor, place) in sensors.iter().zip(places) {
+    /// Notes who is behind which index.
+    fn note_places(&mut self, sensors: &[Sensor], places: &[u16]) {
+        for (sensor, &place) in sensors.iter().zip(places) {
             let place = usize::from(place);
             while self.sensors.len() <= place {
                 self.sensors.push(sensor.clone());
             }
             self.sensors[place] = sensor.clone();
         }
-        Ok(())
     }
 
     /// The sensors that a hello which came in at an output speaks for. One that is told
@@ -266,6 +280,10 @@ fn assign(
     let ids: Vec<_> = sensors.iter().map(SensorSettings::share).collect();
     let assignment = Assignment::new(&ids)?;
     Ok((sensors, assignment))
+}
+
+fn all_settings(sensors: &[Sensor], config: &Config) -> Vec<SensorSettings> {
+    sensors.iter().map(|sensor| settings_of(sensor, config)).collect()
 }
 
 /// How hellos are expected: one that promises to come is believed up to the time-out.

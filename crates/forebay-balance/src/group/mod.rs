@@ -207,19 +207,10 @@ impl<P: Plane> Group<P> {
     /// # Errors
     /// [`AssignmentError`], and nothing has changed.
     pub fn set_sensors(&mut self, sensors: &[SensorSettings]) -> Result<Vec<u16>, AssignmentError> {
-        let ids: Vec<Sensor> = sensors.iter().map(SensorSettings::share).collect();
-        crate::assign::check(&ids)?;
         let gone = |member: &Member| !sensors.iter().any(|sensor| sensor.id == member.settings.id);
-        let known = |id| self.members.iter().any(|m| m.is_configured && m.settings.id == id);
-        let new = sensors.iter().filter(|sensor| !known(sensor.id)).count();
-        let vacant = (0..self.members.len()).filter(|&i| self.is_vacant(i)).count();
-        let indices = self.members.len() + new.saturating_sub(vacant);
-        if indices > MAX_SENSORS {
-            return Err(AssignmentError::TooMany(indices));
-        }
         let leaving: Vec<usize> =
             (0..self.members.len()).filter(|&i| gone(&self.members[i])).collect();
-        let places: Vec<u16> = sensors.iter().map(|sensor| self.place(sensor)).collect();
+        let places = self.admit(sensors)?;
         // Those that come first, so that they can take from those that go.
         for &place in &places {
             self.follow_health(usize::from(place));
@@ -232,6 +223,31 @@ impl<P: Plane> Group<P> {
             }
         }
         Ok(places)
+    }
+
+    /// Gives an index to each of `sensors` that is new, and leaves it without load until
+    /// [`Group::set_sensors`] or the next tick: until then whoever sends to indices can be
+    /// told of them.
+    ///
+    /// # Errors
+    /// As [`Group::can_take`], and nothing has changed.
+    pub fn admit(&mut self, sensors: &[SensorSettings]) -> Result<Vec<u16>, AssignmentError> {
+        self.can_take(sensors)?;
+        Ok(sensors.iter().map(|sensor| self.place(sensor)).collect())
+    }
+
+    /// Whether these can be the sensors.
+    ///
+    /// # Errors
+    /// [`AssignmentError`]
+    pub fn can_take(&self, sensors: &[SensorSettings]) -> Result<(), AssignmentError> {
+        let ids: Vec<Sensor> = sensors.iter().map(SensorSettings::share).collect();
+        crate::assign::check(&ids)?;
+        let known = |id| self.members.iter().any(|m| m.is_configured && m.settings.id == id);
+        let new = sensors.iter().filter(|sensor| !known(sensor.id)).count();
+        let vacant = (0..self.members.len()).filter(|&i| self.is_vacant(i)).count();
+        let indices = self.members.len() + new.saturating_sub(vacant);
+        if indices > MAX_SENSORS { Err(AssignmentError::TooMany(indices)) } else { Ok(()) }
     }
 
     fn is_vacant(&self, sensor: usize) -> bool {
