@@ -258,9 +258,10 @@ fn a_sensor_limited_to_half_is_relieved_without_a_flow_torn_or_lost() {
                 if i == 0 { "limit_pps = 500".to_owned() } else { String::new() }
             });
             assert!(network.ask(&["reload"]).is_some());
-            // On a machine to itself both are within 10%, new flows in 5 intervals and all in
-            // 15; here others may be at work, and few flows make a load uneven.
-            let mut first = Load { now: 0.0, expected: 0.0, target: 0.0 };
+            // New flows are where they should be to within 10% after two or three intervals, on
+            // a machine to itself. What a sensor has at one time is less even: the largest of
+            // Zipf's flows alone has as much as the limit.
+            let mut late = Vec::new();
             for interval in 1..=16 {
                 std::thread::sleep(Duration::from_secs(1));
                 let all = loads(&network);
@@ -269,11 +270,14 @@ fn a_sensor_limited_to_half_is_relieved_without_a_flow_torn_or_lost() {
                 });
                 let shown: Vec<String> = shown.collect();
                 println!("interval {interval}: now (expected) of target: {}", shown.join(", "));
-                first = all.into_iter().next().unwrap();
-                assert!(interval < 5 || first.expected < 1.5 * first.target, "{}", shown[0]);
+                let Load { now, expected, target } = all[0];
+                assert!((400.0..=500.0).contains(&target) || interval < 3, "{}", shown[0]);
+                assert!(expected < 1.5 * target || interval < 5, "{}", shown[0]);
+                late.extend((interval > 8).then_some(now / target));
             }
-            assert!(first.now < 1.5 * first.target, "{} of {}", first.now, first.target);
-            assert!((400.0..=500.0).contains(&first.target), "{}", first.target);
+            let mean = late.iter().sum::<f64>() / late.len() as f64;
+            println!("its load over its target, mean of the last 8 intervals: {mean:.2}");
+            assert!(mean < 1.6, "{mean}");
             load.join().unwrap()
         });
         let heard = sink.ended();

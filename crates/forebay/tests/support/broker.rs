@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ use super::namespace::wait_for;
 pub struct Started {
     child: Option<Child>,
     said: Arc<Mutex<Vec<String>>>,
+    listener: Option<JoinHandle<()>>,
 }
 
 impl Started {
@@ -25,12 +26,12 @@ impl Started {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));
         let (lines, stderr) = (Arc::clone(&said), child.stderr.take().unwrap());
-        thread::spawn(move || {
+        let listener = thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 lines.lock().unwrap().push(line);
             }
         });
-        Self { child: Some(child), said }
+        Self { child: Some(child), said, listener: Some(listener) }
     }
 
     /// Its process number.
@@ -52,6 +53,7 @@ impl Started {
     /// Waits until it has ended; gives its exit status and standard output.
     pub fn output(&mut self) -> (Option<i32>, Vec<u8>) {
         let output = self.child.take().unwrap().wait_with_output().unwrap();
+        self.listener.take().unwrap().join().unwrap();
         (output.status.code(), output.stdout)
     }
 

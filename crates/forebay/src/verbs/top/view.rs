@@ -256,11 +256,11 @@ mod tests {
         let all = shown(&snapshot(3), 80, 24).join("\n");
         for part in [
             "forebay 0.1.0  up 11.0 s, 2 workers",
-            "in 1,000 pps, 800 kbit/s   out 900 pps, 720 kbit/s   lost 1,103 (100 pps)",
+            "in 1.00 kpps, 800 kbit/s   out 900 pps, 720 kbit/s   lost 1,103 (100 pps)",
             "a remark",
             "tx switch: ring_full",
             "group ids  2 of 3 sensors up, 12 buckets moving, 26 moved, 2 cancelled",
-            "ids-1         down     ██████┊   ",
+            "ids-1         down     ██████  ┊   ",
             "120 ms",
         ] {
             assert!(all.contains(part), "no {part:?} in\n{all}");
