@@ -56,7 +56,7 @@ pub(crate) fn write_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Op
 }
 
 /// Copies 32 to 128 bytes, of which there are as many in both.
-#[inline]
+#[inline(always)]
 fn copy_short(from: &[u8], to: &mut [u8]) {
     let len = from.len();
     if len <= 64 {

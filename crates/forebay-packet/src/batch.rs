@@ -69,9 +69,9 @@ impl LiveMask {
         self.0[i / 64] |= 1 << (i % 64);
     }
 
-    /// Sets bits `64 * i` to `64 * i + 63` to those of `word`.
-    pub(crate) fn set_word(&mut self, i: usize, word: u64) {
-        self.0[i] = word;
+    /// Sets bits `32 * i` to `32 * i + 31`, which were clear, to those of `bits`.
+    pub(crate) fn set_half(&mut self, i: usize, bits: u32) {
+        self.0[i / 2] |= u64::from(bits) << (i % 2 * 32);
     }
 
     /// Clears bit `i`.
@@ -181,6 +181,34 @@ pub struct Batch {
     shared: Option<Arc<Columns>>,
     ahead: Option<Ahead>,
     columns: Recycled,
+}
+
+/// The captured bytes of the packets of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames<'a> {
+    region: &'a Region,
+    offset: &'a [u32],
+    cap_len: &'a [u32],
+}
+
+impl<'a> Frames<'a> {
+    /// Those of packet `i`.
+    ///
+    /// # Panics
+    /// When there is no such packet.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, i: usize) -> &'a [u8] {
+        self.region.packet(self.offset[i] as usize, self.cap_len[i] as usize)
+    }
+
+    /// Those of packet `first` and all behind it.
+    #[inline]
+    pub fn from(&self, first: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let Self { region, offset, cap_len } = *self;
+        let places = offset.iter().zip(cap_len).skip(first);
+        places.map(|(&offset, &len)| region.packet(offset as usize, len as usize))
+    }
 }
 
 /// Packets that will come after those of a batch, in the same region.
@@ -399,6 +427,15 @@ impl Batch {
     pub fn packet(&self, i: usize) -> &[u8] {
         let columns = self.described();
         self.region.packet(columns.offset[i] as usize, columns.cap_len[i] as usize)
+    }
+
+    /// The captured bytes of all packets, for those who want many.
+    #[inline]
+    #[must_use]
+    pub fn frames(&self) -> Frames<'_> {
+        let columns = self.described();
+        let (offset, cap_len) = (columns.offset.as_slice(), columns.cap_len.as_slice());
+        Frames { region: &self.region, offset, cap_len }
     }
 
     /// Where each packet starts in the region, in bytes. Each offset plus the

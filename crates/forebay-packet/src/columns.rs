@@ -153,18 +153,18 @@ impl Columns {
 
     /// Takes over what `other` knows; `self` is empty.
     fn copy(&mut self, other: &Self) {
-        self.offset.extend_from_slice(&other.offset);
-        self.cap_len.extend_from_slice(&other.cap_len);
-        self.wire_len.extend_from_slice(&other.wire_len);
-        self.ticks.extend_from_slice(&other.ticks);
-        self.interface.extend_from_slice(&other.interface);
-        self.verdict.extend_from_slice(&other.verdict);
-        self.hash.extend_from_slice(&other.hash);
-        self.key.extend_from_slice(&other.key);
-        self.reversed.extend_from_slice(&other.reversed);
-        self.output.extend_from_slice(&other.output);
-        self.flows.extend_from_slice(&other.flows);
-        self.fragments.extend_from_slice(&other.fragments);
+        copy(&mut self.offset, &other.offset);
+        copy(&mut self.cap_len, &other.cap_len);
+        copy(&mut self.wire_len, &other.wire_len);
+        copy(&mut self.ticks, &other.ticks);
+        copy(&mut self.interface, &other.interface);
+        copy(&mut self.verdict, &other.verdict);
+        copy(&mut self.hash, &other.hash);
+        copy(&mut self.key, &other.key);
+        copy(&mut self.reversed, &other.reversed);
+        copy(&mut self.output, &other.output);
+        copy(&mut self.flows, &other.flows);
+        copy(&mut self.fragments, &other.fragments);
     }
 
     /// Takes over another's descriptors.
@@ -226,6 +226,14 @@ impl Columns {
     fn reserve(&mut self, packets: usize) {
         self.offset.reserve_exact(packets);
         self.cap_len.reserve_exact(packets);
+    }
+}
+
+/// Takes over a column; most are empty.
+#[inline]
+fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
+    if !from.is_empty() {
+        to.extend_from_slice(from);
     }
 }
 

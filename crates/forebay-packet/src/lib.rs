@@ -25,7 +25,7 @@ mod rewrite;
 mod strip;
 
 pub use arena::Arena;
-pub use batch::{BATCH, Batch, Full, Layout, Lease, LiveMask, LivePackets, PacketMeta};
+pub use batch::{BATCH, Batch, Frames, Full, Layout, Lease, LiveMask, LivePackets, PacketMeta};
 pub use clock::{Clock, Resolution};
 pub use columns::Columns;
 pub use community_id::community_id;

@@ -65,16 +65,17 @@ impl Chain {
         batch: Batch,
         deliver: &mut dyn FnMut(Batch) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.push_from(0, batch, deliver)
+        let live = batch.live().count() as u64;
+        self.push_from(0, batch, live, deliver)
     }
 
     fn push_from<E: From<StageError>>(
         &mut self,
         first: usize,
         batch: Batch,
+        live: u64,
         deliver: &mut dyn FnMut(Batch) -> Result<(), E>,
     ) -> Result<(), E> {
-        let live = batch.live().count() as u64;
         if live == 0 {
             return Ok(());
         }
@@ -94,9 +95,10 @@ impl Chain {
         let link = &mut self.links[from];
         // Taken out while the stages behind it run, and put back for its capacity.
         let mut batches = std::mem::take(&mut link.outbox.batches);
-        link.output += batches.iter().map(|batch| batch.live().count() as u64).sum::<u64>();
         for batch in batches.drain(..) {
-            self.push_from(from + 1, batch, deliver)?;
+            let live = batch.live().count() as u64;
+            self.links[from].output += live;
+            self.push_from(from + 1, batch, live, deliver)?;
         }
         self.links[from].outbox.batches = batches;
         Ok(())

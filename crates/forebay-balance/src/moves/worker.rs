@@ -234,10 +234,10 @@ impl Worker {
         sensors: &mut Vec<u16>,
         facts: impl Fn(usize) -> PacketFacts,
     ) {
-        let mut any_special = false;
+        let (table, mut any_special) = (&self.plane.table, false);
         sensors.clear();
         sensors.extend(hashes.iter().map(|&hash| {
-            let entry = self.plane.table.entry(bucket_of(hash));
+            let entry = table.entry(bucket_of(hash));
             any_special |= entry.is_special();
             entry.default_sensor()
         }));

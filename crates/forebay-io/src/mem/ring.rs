@@ -320,12 +320,24 @@ impl Meta {
 /// Has the lines fetched that hold the first of `bytes` and, of 128 at the most, the last.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
+    fetch(bytes.as_ptr());
+    prefetch_end(bytes);
+}
+
+/// The same, of the last alone.
+#[inline]
+pub(crate) fn prefetch_end(bytes: &[u8]) {
+    fetch(bytes.as_ptr().wrapping_add(bytes.len().clamp(1, 2 * LINE) - 1));
+}
+
+#[inline]
+fn fetch(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    for place in [0, bytes.len().clamp(1, 2 * LINE) - 1] {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint for any address whatever, which reads nothing that can be seen.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(place).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = place;
 }

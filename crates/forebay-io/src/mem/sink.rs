@@ -4,7 +4,7 @@ use std::io;
 
 use forebay_packet::{Batch, LiveMask, Region, Rewrite};
 
-use super::ring::prefetch;
+use super::ring::{prefetch, prefetch_end};
 use crate::error::Error;
 use crate::frame::{first_read, rewrite_of, write_frame};
 use crate::port::{Tx, TxCounters};
@@ -13,11 +13,9 @@ use crate::port::{Tx, TxCounters};
 /// level-2 cache, as the part of a device's ring does that is being filled.
 const MAX_LEN: usize = 2048;
 
-/// Packets by which the first lines of a packet are fetched before it is copied.
-const AHEAD: usize = 16;
-
-/// Packets to come whose heads are fetched for each [`AHEAD`] that are copied.
-const TO_COME: usize = 6;
+/// Packets to come whose heads are fetched for each so many that are copied.
+const TO_COME: usize = 12;
+const SOME: usize = 16;
 
 /// Copies packets, changed as their outputs want them, into a ring that wraps and that
 /// nobody reads: what sending costs without a device. Loses packets `too_long` for a slot.
@@ -38,7 +36,9 @@ impl Sink {
     pub fn new(slots: usize) -> io::Result<Self> {
         let slots = slots.max(1);
         let stride = MAX_LEN + 64;
-        let memory = Region::new(slots.saturating_mul(stride))?;
+        let mut memory = Region::new(slots.saturating_mul(stride))?;
+        // A device's ring is there before the first packet.
+        memory.bytes_mut().fill(0);
         let counters = TxCounters::default();
         Ok(Self { memory, stride, slots, next: 0, counters, too_long: 0 })
     }
@@ -56,21 +56,20 @@ impl Sink {
 impl Tx for Sink {
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
         let which = batch.live().and(which);
-        let first_read = first_read(rewrites);
-        let fetch = |i: usize| prefetch(batch.packet(i).get(first_read..).unwrap_or_default());
-        let mut ahead = which.iter();
-        ahead.by_ref().take(AHEAD).for_each(fetch);
-        let memory = self.memory.bytes_mut();
+        let (frames, memory) = (batch.frames(), self.memory.bytes_mut());
+        // Stages have looked at what follows the addresses; short frames end in that line.
+        let whole = first_read(rewrites) == 0;
+        for i in which.iter() {
+            let frame = frames.get(i);
+            if whole { prefetch(frame) } else { prefetch_end(frame) }
+        }
         let (mut packets, mut bytes) = (0, 0);
         for (done, i) in which.iter().enumerate() {
-            if done % AHEAD == 0 {
+            if done % SOME == 0 {
                 batch.fetch_ahead(TO_COME);
             }
-            if let Some(next) = ahead.next() {
-                fetch(next);
-            }
             let slot = &mut memory[self.next * self.stride..][..MAX_LEN];
-            match write_frame(rewrite_of(batch, i, rewrites), batch.packet(i), slot) {
+            match write_frame(rewrite_of(batch, i, rewrites), frames.get(i), slot) {
                 Some(len) => {
                     packets += 1;
                     bytes += len as u64;

@@ -7,8 +7,9 @@ use forebay_rules::Key;
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
-/// Packets to come whose heads are fetched while counting.
+/// Packets to come whose heads are fetched while looking up, and again while counting.
 const AHEAD: usize = 12;
+
 /// Who knows the sensor of each packet. One thread's.
 pub trait Steering: Send {
     /// A batch begins at the time `now` of the monotonic clock, in nanoseconds. Packets of
@@ -88,6 +89,7 @@ impl Steer {
     /// Gives out sensors where all packets are live: their columns are used as they are.
     fn steer_all(&mut self, batch: &mut Batch) {
         let Self { worker, facts, sensors, .. } = self;
+        batch.fetch_ahead(AHEAD);
         worker.assign(&batch.hash, sensors, &|i| facts.of(batch, i));
         batch.fetch_ahead(AHEAD);
         worker.count(&batch.hash, batch.wire_lens());

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Form, Head};
+use super::{ADDRESS_ORDER, Form, Head, LENGTH_ORDER, PORT_ORDER};
 use crate::decode::transport::{TCP, UDP};
 use crate::decode::tunnel::TUNNEL_PORTS;
 use crate::hash::{HashKey, State};
@@ -16,29 +16,32 @@ const TWO: usize = 2;
 
 type Vectors = [__m256i; TWO];
 
-/// As [`super::Decoder::hash_plain`], of whole groups of up to 64 packets, on a machine that has AVX2: so
+/// As [`super::Decoder::hash_plain`], of whole groups of up to 32 packets, on a machine that has AVX2: so
 /// [`super::Lanes`] promises.
-pub(super) fn hash(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u64 {
+pub(super) fn hash(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
     // SAFETY: `Lanes` of this level are made only where the instructions are.
     // Measured by `forebay-bench pipeline`, stage `classify`.
     unsafe { hash_groups(form, key, heads, hash) }
 }
 
 #[target_feature(enable = "avx2")]
-fn hash_groups(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u64 {
+fn hash_groups(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
     let mut plain = 0;
     let (heads, _) = heads.as_chunks::<{ FOUR * TWO }>();
     let (hash, _) = hash.as_chunks_mut::<{ FOUR * TWO }>();
     for (group, (heads, hash)) in heads.iter().zip(hash).enumerate() {
         let (fours, _) = heads.as_chunks::<FOUR>();
-        let found: [Found; TWO] = std::array::from_fn(|i| look(&form, transposed(&fours[i])));
-        let hashes = siphash13(key, found.map(|one| one.addresses), found.map(|one| one.ends));
+        // Not by closures: those are not made part of functions with fewer features.
+        let low = look(&form, transposed(&fours[0]));
+        let high = look(&form, transposed(&fours[1]));
+        let addresses = [low.addresses, high.addresses];
+        let hashes = siphash13(key, addresses, [low.ends, high.ends]);
         let (places, _) = hash.as_chunks_mut::<FOUR>();
         for (place, hashes) in places.iter_mut().zip(hashes) {
             // SAFETY: four words. Measured by `forebay-bench pipeline`, stage `classify`.
             unsafe { _mm256_storeu_si256(place.as_mut_ptr().cast(), hashes) };
         }
-        plain |= u64::from(found[0].plain | found[1].plain << FOUR) << (FOUR * TWO * group);
+        plain |= u32::from(low.plain | high.plain << FOUR) << (FOUR * TWO * group);
     }
     plain
 }
@@ -47,11 +50,7 @@ fn hash_groups(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transposed(heads: &[&Head; FOUR]) -> [__m256i; 4] {
-    let [a, b, c, d] = heads.map(|head| {
-        // SAFETY: 32 bytes, at any address.
-        // Measured by `forebay-bench pipeline`, stage `classify`.
-        unsafe { _mm256_loadu_si256(head.as_ptr().cast()) }
-    });
+    let [a, b, c, d] = [load(heads[0]), load(heads[1]), load(heads[2]), load(heads[3])];
     let (low, low_rest) = (_mm256_unpacklo_epi64(a, b), _mm256_unpacklo_epi64(c, d));
     let (high, high_rest) = (_mm256_unpackhi_epi64(a, b), _mm256_unpackhi_epi64(c, d));
     [
@@ -60,6 +59,15 @@ fn transposed(heads: &[&Head; FOUR]) -> [__m256i; 4] {
         _mm256_permute2x128_si256::<0x31>(low, low_rest),
         _mm256_permute2x128_si256::<0x31>(high, high_rest),
     ]
+}
+
+/// The words of a packet.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(head: &Head) -> __m256i {
+    // SAFETY: 32 bytes, at any address.
+    // Measured by `forebay-bench pipeline`, stage `classify`.
+    unsafe { _mm256_loadu_si256(head.as_ptr().cast()) }
 }
 
 /// What there is to hash of four packets.
@@ -71,29 +79,48 @@ struct Found {
     plain: u8,
 }
 
-/// A shuffle that is the same in each word.
+/// A value in each word.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn in_words(bytes: [i8; 8]) -> __m256i {
-    let second = bytes.map(|byte| if byte < 0 { byte } else { byte + 8 });
-    let (low, high) = (bytes.map(i8::cast_unsigned), second.map(i8::cast_unsigned));
-    let (low, high) = (u64::from_le_bytes(low), u64::from_le_bytes(high));
-    _mm256_broadcastsi128_si256(_mm_set_epi64x(high.cast_signed(), low.cast_signed()))
+fn word(value: u64) -> __m256i {
+    _mm256_set1_epi64x(value.cast_signed())
+}
+
+/// A shuffle that is the same in each 128 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn order([first, second]: [u64; 2]) -> __m256i {
+    _mm256_broadcastsi128_si256(_mm_set_epi64x(second.cast_signed(), first.cast_signed()))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn or(a: __m256i, b: __m256i) -> __m256i {
+    _mm256_or_si256(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn and(a: __m256i, b: __m256i) -> __m256i {
+    _mm256_and_si256(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn equal(words: __m256i, value: u64) -> __m256i {
+    _mm256_cmpeq_epi64(words, word(value))
 }
 
 /// Looks at the words of four packets: bytes 12 to 19, 20 to 27, 28 to 35 and 36 to 43.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn look(form: &Form, [first, second, third, fourth]: [__m256i; 4]) -> Found {
-    let word = |value: u64| _mm256_set1_epi64x(value.cast_signed());
-    let (or, and) = (|a, b| _mm256_or_si256(a, b), |a, b| _mm256_and_si256(a, b));
-    let equal = |a, b| _mm256_cmpeq_epi64(a, word(b));
     // Two words of big-endian fields that the words' borders cut.
     let addresses = or(_mm256_srli_epi64::<48>(second), _mm256_slli_epi64::<16>(third));
     let ports = or(_mm256_srli_epi64::<48>(third), _mm256_slli_epi64::<16>(fourth));
-    let addresses = _mm256_shuffle_epi8(addresses, in_words([3, 2, 1, 0, 7, 6, 5, 4]));
-    let ports = _mm256_shuffle_epi8(ports, in_words([1, 0, 3, 2, -1, -1, -1, -1]));
-    let total_len = _mm256_shuffle_epi8(first, in_words([5, 4, -1, -1, -1, -1, -1, -1]));
+    let addresses = _mm256_shuffle_epi8(addresses, order(ADDRESS_ORDER));
+    let ports = _mm256_shuffle_epi8(ports, order(PORT_ORDER));
+    let total_len = _mm256_shuffle_epi8(first, order(LENGTH_ORDER));
     let protocol = and(_mm256_srli_epi64::<24>(second), word(0xff));
     let to = _mm256_srli_epi64::<16>(ports);
 
@@ -101,8 +128,10 @@ fn look(form: &Form, [first, second, third, fourth]: [__m256i; 4]) -> Found {
     let head = equal(and(first, word(0x00ff_ffff)), 0x0045_0008);
     let unbroken = equal(and(second, word(0xff3f)), 0);
     let long = or(equal(total_len, 0), _mm256_cmpgt_epi64(total_len, word(23)));
-    let tunnels = TUNNEL_PORTS.map(|port| equal(to, port.into()));
-    let tunnel = tunnels.into_iter().fold(word(0), or);
+    let mut tunnel = word(0);
+    for port in TUNNEL_PORTS {
+        tunnel = or(tunnel, equal(to, port.into()));
+    }
     let udp = _mm256_andnot_si256(tunnel, equal(protocol, UDP.into()));
     let plain = and(and(head, and(unbroken, long)), or(udp, equal(protocol, TCP.into())));
 
@@ -131,25 +160,33 @@ fn look(form: &Form, [first, second, third, fourth]: [__m256i; 4]) -> Found {
 #[target_feature(enable = "avx2")]
 fn siphash13(key: &HashKey, first: Vectors, second: Vectors) -> Vectors {
     let State(start) = State::new(key);
-    let mut v = start.map(|word| [_mm256_set1_epi64x(word.cast_signed()); TWO]);
-    let length = [_mm256_set1_epi64x(16 << 56); TWO];
-    for word in [first, second, length] {
+    let mut v = [
+        [word(start[0]); TWO],
+        [word(start[1]); TWO],
+        [word(start[2]); TWO],
+        [word(start[3]); TWO],
+    ];
+    for message in [first, second, [word(16 << 56); TWO]] {
         for i in 0..TWO {
-            v[3][i] = _mm256_xor_si256(v[3][i], word[i]);
+            v[3][i] = _mm256_xor_si256(v[3][i], message[i]);
         }
         round(&mut v);
         for i in 0..TWO {
-            v[0][i] = _mm256_xor_si256(v[0][i], word[i]);
+            v[0][i] = _mm256_xor_si256(v[0][i], message[i]);
         }
     }
     for one in &mut v[2] {
-        *one = _mm256_xor_si256(*one, _mm256_set1_epi64x(0xff));
+        *one = _mm256_xor_si256(*one, word(0xff));
     }
     round(&mut v);
     round(&mut v);
     round(&mut v);
-    let xor = |a, b| _mm256_xor_si256(a, b);
-    std::array::from_fn(|i| xor(xor(v[0][i], v[1][i]), xor(v[2][i], v[3][i])))
+    let mut hashes = v[0];
+    for i in 0..TWO {
+        let rest = _mm256_xor_si256(v[2][i], v[3][i]);
+        hashes[i] = _mm256_xor_si256(_mm256_xor_si256(hashes[i], v[1][i]), rest);
+    }
+    hashes
 }
 
 #[inline]

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Form, Head};
+use super::{ADDRESS_ORDER, Form, Head, LENGTH_ORDER, PORT_ORDER};
 use crate::decode::transport::{TCP, UDP};
 use crate::decode::tunnel::TUNNEL_PORTS;
 use crate::hash::{HashKey, State};
@@ -17,29 +17,33 @@ const TWO: usize = 2;
 
 type Vectors = [__m512i; TWO];
 
-/// As [`super::Decoder::hash_plain`], of whole groups of up to 64 packets, on a machine that has AVX-512 F and
+/// As [`super::Decoder::hash_plain`], of whole groups of up to 32 packets, on a machine that has AVX-512 F and
 /// BW: so [`super::Lanes`] promises.
-pub(super) fn hash(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u64 {
+pub(super) fn hash(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
     // SAFETY: `Lanes` of this level are made only where the instructions are.
     // Measured by `forebay-bench pipeline`, stage `classify`.
     unsafe { hash_groups(form, key, heads, hash) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-fn hash_groups(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u64 {
+fn hash_groups(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
     let mut plain = 0;
     let (heads, _) = heads.as_chunks::<{ EIGHT * TWO }>();
     let (hash, _) = hash.as_chunks_mut::<{ EIGHT * TWO }>();
     for (group, (heads, hash)) in heads.iter().zip(hash).enumerate() {
         let (eights, _) = heads.as_chunks::<EIGHT>();
-        let found: [Found; TWO] = std::array::from_fn(|i| look(&form, transposed(&eights[i])));
-        let hashes = siphash13(key, found.map(|one| one.addresses), found.map(|one| one.ends));
+        // Not by closures: those are not made part of functions with fewer features.
+        let low = look(&form, transposed(&eights[0]));
+        let high = look(&form, transposed(&eights[1]));
+        let addresses = [low.addresses, high.addresses];
+        let hashes = siphash13(key, addresses, [low.ends, high.ends]);
         let (places, _) = hash.as_chunks_mut::<EIGHT>();
-        for (i, place) in places.iter_mut().enumerate() {
+        for (place, hashes) in places.iter_mut().zip(hashes) {
             // SAFETY: eight words. Measured by `forebay-bench pipeline`, stage `classify`.
-            unsafe { _mm512_storeu_si512(place.as_mut_ptr().cast(), hashes[i]) };
-            plain |= u64::from(found[i].plain) << (EIGHT * (TWO * group + i));
+            unsafe { _mm512_storeu_si512(place.as_mut_ptr().cast(), hashes) };
         }
+        let found = u32::from(low.plain) | u32::from(high.plain) << EIGHT;
+        plain |= found << (EIGHT * TWO * group);
     }
     plain
 }
@@ -48,14 +52,10 @@ fn hash_groups(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn transposed(heads: &[&Head; EIGHT]) -> [__m512i; 4] {
-    let load = |i: usize| {
-        // SAFETY: 32 bytes, at any address.
-        // Measured by `forebay-bench pipeline`, stage `classify`.
-        unsafe { _mm256_loadu_si256(heads[i].as_ptr().cast()) }
-    };
-    let pair =
-        |i: usize, j: usize| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(load(i)), load(j));
-    let [a, b, c, d] = [pair(0, 2), pair(1, 3), pair(4, 6), pair(5, 7)];
+    let a = pair(heads[0], heads[2]);
+    let b = pair(heads[1], heads[3]);
+    let c = pair(heads[4], heads[6]);
+    let d = pair(heads[5], heads[7]);
     let (low, low_rest) = (_mm512_unpacklo_epi64(a, b), _mm512_unpacklo_epi64(c, d));
     let (high, high_rest) = (_mm512_unpackhi_epi64(a, b), _mm512_unpackhi_epi64(c, d));
     // Of the four quarters of each: the first and third, the second and fourth.
@@ -67,6 +67,22 @@ fn transposed(heads: &[&Head; EIGHT]) -> [__m512i; 4] {
     ]
 }
 
+/// The words of a packet.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn load(head: &Head) -> __m256i {
+    // SAFETY: 32 bytes, at any address.
+    // Measured by `forebay-bench pipeline`, stage `classify`.
+    unsafe { _mm256_loadu_si256(head.as_ptr().cast()) }
+}
+
+/// The words of two packets.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn pair(first: &Head, second: &Head) -> __m512i {
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(load(first)), load(second))
+}
+
 /// What there is to hash of eight packets.
 #[derive(Clone, Copy)]
 struct Found {
@@ -76,28 +92,31 @@ struct Found {
     plain: u8,
 }
 
-/// A shuffle that is the same in each word.
+/// A value in each word.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn in_words(bytes: [i8; 8]) -> __m512i {
-    let second = bytes.map(|byte| if byte < 0 { byte } else { byte + 8 });
-    let (low, high) = (bytes.map(i8::cast_unsigned), second.map(i8::cast_unsigned));
-    let (low, high) = (u64::from_le_bytes(low), u64::from_le_bytes(high));
-    _mm512_broadcast_i32x4(_mm_set_epi64x(high.cast_signed(), low.cast_signed()))
+fn word(value: u64) -> __m512i {
+    _mm512_set1_epi64(value.cast_signed())
+}
+
+/// A shuffle that is the same in each 128 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn order([first, second]: [u64; 2]) -> __m512i {
+    _mm512_broadcast_i32x4(_mm_set_epi64x(second.cast_signed(), first.cast_signed()))
 }
 
 /// Looks at the words of eight packets: bytes 12 to 19, 20 to 27, 28 to 35 and 36 to 43.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn look(form: &Form, [first, second, third, fourth]: [__m512i; 4]) -> Found {
-    let word = |value: u64| _mm512_set1_epi64(value.cast_signed());
     // Two words of big-endian fields that the words' borders cut.
     let addresses =
         _mm512_or_si512(_mm512_srli_epi64::<48>(second), _mm512_slli_epi64::<16>(third));
     let ports = _mm512_or_si512(_mm512_srli_epi64::<48>(third), _mm512_slli_epi64::<16>(fourth));
-    let addresses = _mm512_shuffle_epi8(addresses, in_words([3, 2, 1, 0, 7, 6, 5, 4]));
-    let ports = _mm512_shuffle_epi8(ports, in_words([1, 0, 3, 2, -1, -1, -1, -1]));
-    let total_len = _mm512_shuffle_epi8(first, in_words([5, 4, -1, -1, -1, -1, -1, -1]));
+    let addresses = _mm512_shuffle_epi8(addresses, order(ADDRESS_ORDER));
+    let ports = _mm512_shuffle_epi8(ports, order(PORT_ORDER));
+    let total_len = _mm512_shuffle_epi8(first, order(LENGTH_ORDER));
     let protocol = _mm512_and_si512(_mm512_srli_epi64::<24>(second), word(0xff));
     let to = _mm512_srli_epi64::<16>(ports);
 
@@ -108,8 +127,10 @@ fn look(form: &Form, [first, second, third, fourth]: [__m512i; 4]) -> Found {
         & _mm512_cmpge_epu64_mask(_mm512_sub_epi64(total_len, word(1)), word(23));
     let tcp = _mm512_cmpeq_epi64_mask(protocol, word(TCP.into()));
     let udp = _mm512_cmpeq_epi64_mask(protocol, word(UDP.into()));
-    let tunnels = TUNNEL_PORTS.map(|port| _mm512_cmpeq_epi64_mask(to, word(port.into())));
-    let tunnel = tunnels.into_iter().fold(0, |all, one| all | one);
+    let mut tunnel = 0;
+    for port in TUNNEL_PORTS {
+        tunnel |= _mm512_cmpeq_epi64_mask(to, word(port.into()));
+    }
     let plain = whole & (tcp | udp & !tunnel);
 
     // Each end as address and port, of which the source's may be the larger.
@@ -137,25 +158,33 @@ fn look(form: &Form, [first, second, third, fourth]: [__m512i; 4]) -> Found {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn siphash13(key: &HashKey, first: Vectors, second: Vectors) -> Vectors {
     let State(start) = State::new(key);
-    let mut v = start.map(|word| [_mm512_set1_epi64(word.cast_signed()); TWO]);
-    let length = [_mm512_set1_epi64(16 << 56); TWO];
-    for word in [first, second, length] {
+    let mut v = [
+        [word(start[0]); TWO],
+        [word(start[1]); TWO],
+        [word(start[2]); TWO],
+        [word(start[3]); TWO],
+    ];
+    for message in [first, second, [word(16 << 56); TWO]] {
         for i in 0..TWO {
-            v[3][i] = _mm512_xor_si512(v[3][i], word[i]);
+            v[3][i] = _mm512_xor_si512(v[3][i], message[i]);
         }
         round(&mut v);
         for i in 0..TWO {
-            v[0][i] = _mm512_xor_si512(v[0][i], word[i]);
+            v[0][i] = _mm512_xor_si512(v[0][i], message[i]);
         }
     }
     for one in &mut v[2] {
-        *one = _mm512_xor_si512(*one, _mm512_set1_epi64(0xff));
+        *one = _mm512_xor_si512(*one, word(0xff));
     }
     round(&mut v);
     round(&mut v);
     round(&mut v);
-    let xor = |a, b| _mm512_xor_si512(a, b);
-    std::array::from_fn(|i| xor(xor(v[0][i], v[1][i]), xor(v[2][i], v[3][i])))
+    let mut hashes = v[0];
+    for i in 0..TWO {
+        let rest = _mm512_xor_si512(v[2][i], v[3][i]);
+        hashes[i] = _mm512_xor_si512(_mm512_xor_si512(hashes[i], v[1][i]), rest);
+    }
+    hashes
 }
 
 #[inline]

@@ -34,7 +34,7 @@ const GROUP: usize = 16;
 
 /// Packets that are looked at before heads of others are fetched, and how many those are:
 /// what comes from memory in the meantime.
-const STRETCH: usize = 64;
+const STRETCH: usize = 32;
 const FETCHED: usize = 16;
 
 /// Which instructions are used: such as this machine has.
@@ -91,6 +91,15 @@ impl Level {
     }
 }
 
+/// The bytes of a shuffle that puts big-endian fields of two words in order: two addresses
+/// each, two ports, the length of a datagram. With the top bit set a byte becomes 0.
+#[cfg(target_arch = "x86_64")]
+const ADDRESS_ORDER: [u64; 2] = [0x0405_0607_0001_0203, 0x0c0d_0e0f_0809_0a0b];
+#[cfg(target_arch = "x86_64")]
+const PORT_ORDER: [u64; 2] = [0x8080_8080_0203_0001, 0x8080_8080_0a0b_0809];
+#[cfg(target_arch = "x86_64")]
+const LENGTH_ORDER: [u64; 2] = [0x8080_8080_8080_0405, 0x8080_8080_8080_0c0d];
+
 /// What of a plain packet's flow is hashed, as masks of the two words that
 /// [`crate::FlowKey::hash`] takes.
 #[derive(Clone, Copy)]
@@ -146,12 +155,12 @@ impl Decoder {
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 | Level::Avx512 => {
                 let form = Form::of(self.options.affinity);
-                let mut plain = LiveMask::default();
+                let (all, mut plain) = (batch.frames(), LiveMask::default());
                 for (stretch, hash) in hash.chunks_mut(STRETCH).enumerate() {
                     let mut heads = [NOTHING; STRETCH];
                     let first = stretch * STRETCH;
-                    for (i, head) in (first..packets).zip(&mut heads) {
-                        *head = head_of(batch.packet(i));
+                    for (packet, head) in all.from(first).zip(&mut heads) {
+                        *head = head_of(packet);
                     }
                     let heads = &heads[..hash.len()];
                     batch.fetch_ahead(FETCHED);
@@ -159,7 +168,7 @@ impl Decoder {
                         Level::Avx512 => avx512::hash(form, key, heads, hash),
                         _ => avx2::hash(form, key, heads, hash),
                     };
-                    plain.set_word(stretch, found);
+                    plain.set_half(stretch, found);
                 }
                 plain
             }
