@@ -416,7 +416,7 @@ fn what_a_device_does_not_take_is_counted_by_reason() {
         let _link = XdpLink::attach(&program, there, XdpMode::Driver).unwrap();
         let socket = Socket::open(here);
         let lost = |reason| losses.lost(0).iter().find(|lost| lost.0 == reason).unwrap().1;
-        let send = |count: u16, length, reason: &str| {
+        let send = |count: u16, length, reason: &'static str| {
             for port in 0..count {
                 let mut frame = udp((1, port), (2, 9));
                 frame.resize(length, 0);
