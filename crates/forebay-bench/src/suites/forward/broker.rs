@@ -72,6 +72,16 @@ pub fn configuration(input: Port<'_>, output: Port<'_>, workers: usize) -> Strin
     text
 }
 
+/// Whether `program` takes a configuration, which is written to `file`.
+pub fn accepts(program: &Path, configuration: &str, file: &Path) -> Result<bool, BenchError> {
+    fs::write(file, configuration).map_err(io_error(format!("writing {}", file.display())))?;
+    let mut command = Command::new(program);
+    command.args(["run", "--check", "-c"]).arg(file);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = command.status();
+    Ok(status.map_err(io_error(format!("starting {}", program.display())))?.success())
+}
+
 impl Broker {
     /// Starts `program` on some processors and waits until it forwards. Its configuration
     /// is written to `file`.

@@ -10,7 +10,7 @@ use std::path::Path;
 use forebay_bpf::{XdpLink, XdpMode};
 
 use super::arrival::counting_program;
-use super::broker::{Account, Broker, Port, configuration};
+use super::broker::{Account, Broker, Port, accepts, configuration};
 use super::cores::Cores;
 use super::network::{self, feed, ip};
 use super::traffic::{Addressed, SENSORS};
@@ -59,7 +59,12 @@ impl Kind {
 
     /// Whether packets leave the kernel, on other processors than the generator's.
     pub fn is_user_space(self) -> bool {
-        matches!(self, Self::Broker(input, ..) if input != "xdp")
+        matches!(self, Self::Broker(..)) && !self.is_in_kernel()
+    }
+
+    /// Whether `forebay run` has the kernel forward.
+    fn is_in_kernel(self) -> bool {
+        matches!(self, Self::Broker("xdp", ..))
     }
 
     /// Who frames have to be for.
@@ -108,6 +113,9 @@ impl Forwarder {
     ) -> Result<Result<Self, String>, BenchError> {
         if let Some(command) = kind.missing() {
             return Ok(Err(format!("{}: {command} is not installed", kind.name())));
+        }
+        if kind.is_in_kernel() && !takes_xdp(program, folder)? {
+            return Ok(Err(format!("xdp: {} has no ports of that type", program.display())));
         }
         let [sends, input, output, arrives] =
             ["send", "in", "out", "arrive"].map(|name| format!("{name}{number}"));
@@ -195,6 +203,12 @@ impl Forwarder {
             What::Kernel | What::Nobody { .. } => Ok(None),
         }
     }
+}
+
+/// Whether `program` has ports of type `xdp`.
+fn takes_xdp(program: &Path, folder: &Path) -> Result<bool, BenchError> {
+    let port = |interface| Port { kind: "xdp", interface };
+    accepts(program, &configuration(port("in0"), port("out0"), 1), &folder.join("xdp.toml"))
 }
 
 /// Has nftables hold frames against a rule, in a table called `bench`.

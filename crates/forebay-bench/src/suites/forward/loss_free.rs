@@ -27,10 +27,10 @@ pub const FULL: Trials = Trials {
     resolution: 0.02,
 };
 pub const QUICK: Trials = Trials {
-    search: Duration::from_millis(300),
-    last: Duration::from_secs(1),
+    search: Duration::from_millis(200),
+    last: Duration::from_millis(600),
     count: 2,
-    resolution: 0.05,
+    resolution: 0.06,
 };
 
 /// A rate that was sent at less than this part is beyond the generator.

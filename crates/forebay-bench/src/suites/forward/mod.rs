@@ -46,7 +46,7 @@ use traffic::{Addressed, Size, Traffic};
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_secs(1);
 const QUICK_ROUNDS: usize = 3;
-const QUICK_ROUND: Duration = Duration::from_millis(300);
+const QUICK_ROUND: Duration = Duration::from_millis(250);
 
 /// The rate at which ports in user space must lose nothing, and a little more, as the
 /// generator keeps a rate only about.
