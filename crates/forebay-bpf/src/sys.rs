@@ -501,7 +501,7 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Attaches an XDP program to an interface until the descriptor is closed.
+/// Attaches a program to an interface until the descriptor is closed.
 pub(crate) fn link_create(
     program: BorrowedFd<'_>,
     interface: u32,

@@ -4,5 +4,6 @@ pub mod fanout;
 pub mod generator;
 pub mod losses;
 pub mod probe;
+pub mod quiet;
 pub mod redirect;
 pub mod splitter;

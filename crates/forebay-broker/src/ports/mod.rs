@@ -11,13 +11,15 @@ use std::sync::Arc;
 use forebay_bpf::BpfError;
 use forebay_bpf::link::XdpLink;
 use forebay_bpf::programs::fanout;
+use forebay_bpf::programs::quiet::Quiet;
 use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
-use forebay_io::device::{self, DeviceError, Finding, Link, Need, Promiscuous};
+use forebay_io::device::{self, DeviceError, Finding, Link, Need, Promiscuous, State};
 use forebay_io::tap::{Tap, TapOptions, TapRx, TapTx};
 use forebay_io::{
     CaptureRx, CaptureTx, Format, OutputName, ReadOptions, Reader, Rx, Tx, WriteOptions, Writer,
 };
 use forebay_packet::HashKey;
+use nix::sys::socket::SockaddrIn6;
 
 use crate::config::{Config, Port, PortKind};
 use crate::kernel::Kernel;
@@ -90,10 +92,13 @@ pub struct Ports {
     taps: Vec<OpenTap>,
 }
 
-/// A program on a device, and its receiving all frames for it.
+/// What a device does for us: it runs a program, receives all frames, keeps them from the
+/// host.
+#[derive(Default)]
 pub struct Attached {
-    _program: XdpLink,
+    _program: Option<XdpLink>,
     _promiscuous: Option<Promiscuous>,
+    _quiet: Option<Quiet>,
 }
 
 struct OpenTap {
@@ -158,7 +163,9 @@ impl Ports {
         let need = Need { receive: true, send: false, xdp: false, mtu: 0 };
         let receivers: Vec<Box<dyn Rx>> = match &port.kind {
             PortKind::AfPacket { promiscuous, .. } => {
-                self.look_at(port, "input", need)?;
+                let link = self.look_at(port, "input", need)?;
+                let quiet = link.and_then(|link| self.quiet(&link));
+                self.programs.extend(quiet);
                 packet_receivers(port, *promiscuous, self.workers.len(), hash_key)?
             }
             PortKind::Xdp { .. } => {
@@ -183,7 +190,12 @@ impl Ports {
                 let (workers, index) = (self.workers.len(), link.map_or(0, |link| link.index));
                 let place = (interface.as_str(), index);
                 let opened = xdp::receive(port, place, *queues, workers, hash_key)?;
-                self.programs.push(Attached { _program: opened.link, _promiscuous: joined });
+                let program = Some(opened.link);
+                self.programs.push(Attached {
+                    _program: program,
+                    _promiscuous: joined,
+                    ..Attached::default()
+                });
                 for (worker, receivers) in self.workers.iter_mut().zip(opened.by_worker) {
                     for (queue, receiver) in receivers.into_iter().enumerate() {
                         let name = match queues {
@@ -226,6 +238,28 @@ impl Ports {
             Some(link) => kernel.open_output(port, link),
             None => Ok(()),
         }
+    }
+
+    /// Keeps the host from hearing a tap. One that has an address, or belongs to a bridge,
+    /// is the host's as well, and stays so.
+    fn quiet(&mut self, link: &Link) -> Option<Attached> {
+        let name = &link.name;
+        let is_host_s = link.master.is_some() || has_address(name);
+        let quiet = if is_host_s { None } else { Quiet::attach(link.index).ok() };
+        if quiet.is_none() {
+            let (why, state) = if is_host_s {
+                ("it has an address or a bridge", State::Noted)
+            } else {
+                let command = format!(
+                    "tc qdisc add dev {name} clsact; tc filter add dev {name} ingress matchall \
+                     action drop"
+                );
+                ("this kernel has no tcx", State::Command(command))
+            };
+            let what = format!("the host hears what it receives, too: {why}");
+            self.findings.push(Finding { device: name.clone(), check: "host", what, state });
+        }
+        quiet.map(|quiet| Attached { _quiet: Some(quiet), ..Attached::default() })
     }
 
     fn open_output(&mut self, port: &Port, hash_key: &HashKey) -> Result<(), PortError> {
@@ -308,6 +342,16 @@ impl Ports {
         let what = "cannot be shared by several workers: expected `workers = 1`".to_owned();
         Err(PortError::Cannot { side, name: port.name.clone(), what })
     }
+}
+
+/// Whether a device has an IP address that somebody gave it.
+fn has_address(device: &str) -> bool {
+    let Ok(all) = nix::ifaddrs::getifaddrs() else { return true };
+    let mut its = all.filter(|one| one.interface_name == device).filter_map(|one| one.address);
+    its.any(|address| {
+        let given = |six: &SockaddrIn6| !six.ip().is_unicast_link_local();
+        address.as_sockaddr_in().is_some() || address.as_sockaddr_in6().is_some_and(given)
+    })
 }
 
 fn packet_receivers(

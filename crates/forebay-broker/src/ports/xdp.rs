@@ -12,6 +12,7 @@ use forebay_bpf::link::{XdpLink, XdpMode};
 use forebay_bpf::map::SocketMap;
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_io::af_xdp::{Copying, XdpOptions, XdpPort};
+use forebay_io::device::receive_queues;
 use forebay_io::{Rx, Tx};
 use forebay_packet::HashKey;
 
@@ -45,6 +46,14 @@ pub fn receive(
     hash_key: &HashKey,
 ) -> Result<Receivers, PortError> {
     let failed = |source| PortError::Program { name: port.name.clone(), source };
+    let have = receive_queues(device).unwrap_or(queues);
+    if have > queues {
+        let what = format!(
+            "`queues` is {queues}, but {device} receives by {have}: expected `queues = {have}`, or \
+             ethtool -L {device} combined {queues}"
+        );
+        return Err(PortError::Cannot { side: "input", name: port.name.clone(), what });
+    }
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
     let sockets =
         SocketMap::create("forebay_sockets", queues.saturating_mul(workers)).map_err(failed)?;
