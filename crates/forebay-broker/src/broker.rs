@@ -295,7 +295,7 @@ impl Broker {
                     return;
                 }
             }
-            self.look_round(tell);
+            self.look_round(running, tell);
             if signals.reload.swap(false, Ordering::Relaxed) {
                 let outcome = self.reload(running);
                 tell(Notice(outcome.unwrap_or_else(|why| format!("not reloaded: {why}"))));
@@ -309,14 +309,21 @@ impl Broker {
     }
 
     /// Takes in what has happened to sensors, and has each group follow it.
-    fn look_round(&mut self, tell: &mut dyn FnMut(Notice)) {
+    fn look_round(&mut self, running: &[Running], tell: &mut dyn FnMut(Notice)) {
         let now = self.clock.now();
         let notices = self.hellos.take(&mut self.groups, now);
         notices.into_iter().for_each(|notice| tell(Notice(notice)));
         self.links.follow(&mut self.groups);
+        let mut changed = false;
         for group in &mut self.groups {
             let events: Vec<Event> = group.manager.tick(now);
-            events.iter().for_each(|event| tell(Notice(group.tell(event))));
+            for event in &events {
+                tell(Notice(group.tell(event)));
+                changed |= group.follow(event);
+            }
+        }
+        if changed {
+            self.shunt(running);
         }
     }
 
@@ -461,6 +468,27 @@ impl Broker {
         Ok("reloaded".to_owned())
     }
 
+    /// Tells the workers which flows are shunted.
+    fn shunt(&self, running: &[Running]) {
+        let settings = |group: &LiveGroup| Settings {
+            shunt: Some(group.shunt(&self.config)),
+            shunted: group.shunted(),
+            ..Settings::default()
+        };
+        let settings: Vec<Settings> = self.groups.iter().map(settings).collect();
+        let routes: Vec<Route> = self.groups.iter().map(LiveGroup::route).collect();
+        for one in running {
+            // Each is there already, and stays as it is.
+            let known = |group: &LiveGroup| Branch::new(group.config.name.clone(), Chain::new());
+            one.desk.change(Change {
+                trunk: Settings::default(),
+                branches: self.groups.iter().map(known).collect(),
+                settings: settings.clone(),
+                routes: routes.clone(),
+            });
+        }
+    }
+
     /// Gives every worker the new settings, and waits until it has them.
     fn hand_over(
         &self,
@@ -518,7 +546,13 @@ impl Stages<'_> {
     /// Settings for the stages of each group.
     fn group_settings(&self) -> Vec<Settings> {
         let each = self.plan.groups().into_iter().zip(self.groups);
-        each.map(|(settings, group)| Settings { spare: Some(group.spare()), ..settings }).collect()
+        let settings = |(settings, group): (Settings, &LiveGroup)| Settings {
+            spare: Some(group.spare()),
+            shunt: Some(group.shunt(self.config)),
+            shunted: group.shunted(),
+            ..settings
+        };
+        each.map(settings).collect()
     }
 
     /// The stages of each group.

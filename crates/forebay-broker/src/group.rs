@@ -4,16 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use forebay_balance::balancer::BalanceSettings;
+use forebay_balance::balancer::targets::Standing;
 use forebay_balance::health::{self, HelloRule};
 use forebay_balance::moves::{self, Plane, WorkerPlane};
 use forebay_balance::{
-    Assignment, AssignmentError, BucketTable, Event, GroupSettings, SensorSettings,
+    Assignment, AssignmentError, BucketTable, Event, GroupSettings, MAX_WATCHED, SensorSettings,
 };
 use forebay_packet::MacAddress;
-use forebay_pipeline::stages::Steering;
+use forebay_pipeline::stages::{ShuntRule, ShuntTo, ShuntedFlow, Steering};
 
 use crate::clock::Clock;
-use crate::config::{Config, Group, NoSensor, Sensor};
+use crate::config::{Config, Group, NoSensor, Sensor, ShuntAction};
 use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
 use crate::kernel::Kernel;
@@ -51,6 +52,8 @@ pub struct LiveGroup {
     sensors: Vec<Sensor>,
     /// What sensors get that is for others, by their names.
     flooding: HashMap<String, Flooding>,
+    /// Flows that were named as too big for any sensor.
+    shunted: Vec<ShuntedFlow>,
 }
 
 impl LiveGroup {
@@ -103,7 +106,7 @@ impl LiveGroup {
     ) -> Self {
         let manager = forebay_balance::Group::on(plane, settings, sensors, now);
         let (config, sensors) = (group.clone(), group.sensors.clone());
-        Self { config, manager, sensors, flooding: HashMap::new() }
+        Self { config, manager, sensors, flooding: HashMap::new(), shunted: Vec::new() }
     }
 
     /// The way to the sensor behind each index.
@@ -126,6 +129,44 @@ impl LiveGroup {
                 staying.map(|(index, _)| index).collect()
             }
         }
+    }
+
+    /// What becomes of flows that are too big. Where a sensor gets them, only while it is up.
+    #[must_use]
+    pub fn shunt(&self, config: &Config) -> Option<ShuntRule> {
+        let shunt = self.config.shunt.as_ref()?;
+        let to = match &shunt.action {
+            ShuntAction::Drop => ShuntTo::Nowhere,
+            ShuntAction::Sample(of) => ShuntTo::Sample(*of),
+            ShuntAction::Sensor(name) => {
+                let (index, _) = self.indices().find(|(_, sensor)| sensor.name == *name)?;
+                let status = self.manager.sensors().into_iter().nth(usize::from(index));
+                status.flatten().filter(|status| status.standing != Standing::Down)?;
+                ShuntTo::Sensor(index)
+            }
+        };
+        Some(ShuntRule { to, after: shunt.after, idle: nanos(config.idle_timeout) })
+    }
+
+    /// The flows that were named as too big last.
+    #[must_use]
+    pub fn shunted(&self) -> Vec<ShuntedFlow> {
+        self.shunted.clone()
+    }
+
+    /// Takes note of what has happened; says whether workers have to know.
+    pub fn follow(&mut self, event: &Event) -> bool {
+        if self.config.shunt.is_none() {
+            return false;
+        }
+        if let Event::Oversize { oversize, key: Some(key) } = event {
+            let number = self.shunted.last().map_or(0, |last| last.number) + 1;
+            self.shunted.push(ShuntedFlow { number, bucket: oversize.bucket, key: *key });
+            let known = self.shunted.len().saturating_sub(MAX_WATCHED);
+            self.shunted.drain(..known);
+            return true;
+        }
+        matches!(event, Event::Standing { .. } | Event::Died { .. })
     }
 
     /// The sensor behind an index.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use forebay_broker::config::{Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind};
+use forebay_broker::config::{
+    Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind, Shunt, ShuntAction,
+};
 use forebay_packet::{MacAddress, Strip};
 
 /// The least that a broker needs.
@@ -63,6 +65,8 @@ fn the_example_says_what_it_says() {
     assert_eq!((recorder.output, recorder.rewrite.slice), (1, Some(128)));
     assert_eq!(recorder.rewrite.strip, Strip { vlan: true, vxlan: true, ..Strip::NONE });
     assert_eq!(ids.duplicates, Some(Duration::from_millis(1)));
+    let shunt = Shunt { action: ShuntAction::Sample(100), after: 64 << 20 };
+    assert_eq!(ids.shunt, Some(shunt));
 }
 
 #[test]
@@ -151,6 +155,16 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "name = \"ids\"",
         "name = \"ids\"\nstrip = [\"vlan\", \"geneve\"]",
         "run.toml:14:18: strip `geneve`: expected some of `vlan`, `mpls`",
+    ),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nshunt = { action = \"drop\", one_in = 3 }",
+        "run.toml:14:37: `one_in` without `action = \"sample\"`",
+    ),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nshunt = { action = \"sensor\", sensor = \"two\" }",
+        "run.toml:14:39: no sensor `two` in this group",
     ),
     ("name = \"ids\"", "name = \"ids\"\nduplicates = \"2\"", "`2` is no duration"),
     (

@@ -4,7 +4,7 @@ use forebay_balance::Assignment;
 use forebay_jit::{FilterError, FilterSet};
 use forebay_packet::Batch;
 
-use crate::stages::Ruling;
+use crate::stages::{Ruling, ShuntRule, ShuntedFlow};
 
 /// What a stage never does to packets. The tests of this crate hold every stage to
 /// its word.
@@ -32,6 +32,10 @@ pub struct Settings {
     pub duplicates: Option<Option<u64>>,
     /// A new bucket table.
     pub assignment: Option<Assignment>,
+    /// What becomes of flows that are too big for any sensor, or nothing any more.
+    pub shunt: Option<Option<ShuntRule>>,
+    /// Flows that were named as such: those named last, also if they are known.
+    pub shunted: Vec<ShuntedFlow>,
     /// The sensors that packets are spread over while none is up; with an empty list
     /// they are dropped.
     pub spare: Option<Vec<u16>>,

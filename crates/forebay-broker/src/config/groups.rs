@@ -19,6 +19,9 @@ const MAX_WEIGHT: u64 = 1_000;
 /// The fewest and most bytes that a packet may be sliced to.
 const SLICES: std::ops::RangeInclusive<u64> = 64..=65_535;
 
+/// Of how many packets of a shunted flow one may go on.
+const SAMPLES: std::ops::RangeInclusive<u64> = 2..=1_000_000;
+
 /// VLAN identifiers that a tag can have (IEEE 802.1Q: 0 and 4095 are reserved).
 const VLANS: std::ops::RangeInclusive<u64> = 1..=4094;
 
@@ -55,8 +58,30 @@ pub struct Group {
     pub duplicates: Option<Duration>,
     /// What becomes of them while no sensor is up.
     pub no_sensor: NoSensor,
+    /// What becomes of a flow that is too big for any sensor; without it, nothing.
+    pub shunt: Option<Shunt>,
     /// Who gets them.
     pub sensors: Vec<Sensor>,
+}
+
+/// Where packets of a flow go that is too big for any sensor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShuntAction {
+    /// They are dropped.
+    Drop,
+    /// One in so many goes on, the others are dropped.
+    Sample(u32),
+    /// They go to the sensor of this name.
+    Sensor(String),
+}
+
+/// What becomes of a flow that is too big for any sensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shunt {
+    /// Where its packets go.
+    pub action: ShuntAction,
+    /// Bytes that it may have once it was named.
+    pub after: u64,
 }
 
 /// A sensor.
@@ -123,7 +148,9 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
         }
     }
     weights(&sensors, &raw.sensor)?;
+    let shunt = raw.shunt.as_ref().map(|raw| shunt(raw, &sensors)).transpose()?;
     Ok(Group {
+        shunt,
         name: raw.name.get_ref().clone(),
         filter: raw.filter.as_ref().map(|filter| filter.get_ref().clone()),
         key: key.unwrap_or(Key::FiveTuple),
@@ -131,6 +158,44 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
         no_sensor: no_sensor.unwrap_or(NoSensor::Drop),
         sensors,
     })
+}
+
+/// What a shunt says, and that it says what its action takes and no more.
+fn shunt(raw: &Spanned<raw::Shunt>, sensors: &[Sensor]) -> Result<Shunt, Fault> {
+    let raw::Shunt { action, after, one_in, sensor } = raw.get_ref();
+    let only = |key: &str, with: &str, at: Option<std::ops::Range<usize>>| match at {
+        Some(at) if action.get_ref() != with => {
+            let what = format!("`{key}` without `action = \"{with}\"`");
+            Err(Fault::new(at, what))
+        }
+        _ => Ok(()),
+    };
+    only("one_in", "sample", one_in.as_ref().map(Spanned::span))?;
+    only("sensor", "sensor", sensor.as_ref().map(Spanned::span))?;
+    let action = match (action.get_ref().as_str(), one_in, sensor) {
+        ("drop", ..) => ShuntAction::Drop,
+        ("sample", one_in, _) => {
+            let of = bounded(one_in.as_ref(), SAMPLES, "as `one_in`")?.unwrap_or(100);
+            ShuntAction::Sample(of as u32)
+        }
+        ("sensor", _, Some(name)) => {
+            if !sensors.iter().any(|sensor| sensor.name == *name.get_ref()) {
+                let what = format!("no sensor `{}` in this group", name.get_ref());
+                return Err(Fault::new(name.span(), what));
+            }
+            ShuntAction::Sensor(name.get_ref().clone())
+        }
+        ("sensor", ..) => {
+            let what = "action `sensor` without `sensor`: expected the name of one of the group";
+            return Err(Fault::new(action.span(), what));
+        }
+        (other, ..) => {
+            let what = format!("action `{other}`: expected one of `drop`, `sample`, `sensor`");
+            return Err(Fault::new(action.span(), what));
+        }
+    };
+    let after = read(after.as_ref(), units::size)?.unwrap_or(0);
+    Ok(Shunt { action, after: after as u64 })
 }
 
 /// Each sensor must be worth a bucket.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use toml::Spanned;
 
 pub use error::{ConfigError, Place};
-pub use groups::{Group, Key, NoSensor, Sensor};
+pub use groups::{Group, Key, NoSensor, Sensor, Shunt, ShuntAction};
 pub use ports::{Port, PortKind};
 
 use error::Fault;

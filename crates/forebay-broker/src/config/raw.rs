@@ -93,8 +93,18 @@ pub struct Group {
     pub duplicates: Option<Text>,
     pub slice: Option<Spanned<u64>>,
     pub no_sensor: Option<Text>,
+    pub shunt: Option<Spanned<Shunt>>,
     #[serde(default)]
     pub sensor: Vec<Spanned<Sensor>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shunt {
+    pub action: Text,
+    pub after: Option<Text>,
+    pub one_in: Option<Spanned<u64>>,
+    pub sensor: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -8,6 +8,7 @@ mod fragments;
 mod limit;
 mod live_fragments;
 mod rules;
+mod shunt;
 mod steer;
 
 pub use balance::Balance;
@@ -18,4 +19,5 @@ pub use fragments::{Fragments, Window};
 pub use limit::Limit;
 pub use live_fragments::{DATAGRAMS, LiveFragments};
 pub use rules::{NOT_IP, Rules, Ruling};
+pub use shunt::{ShuntRule, ShuntTo, ShuntedFlow};
 pub use steer::{Steer, Steering};

@@ -2,9 +2,10 @@
 
 use forebay_balance::NO_SENSOR;
 use forebay_balance::moves::{PacketFacts, TcpSignal, Worker};
-use forebay_packet::{Batch, Decoder, LiveMask};
+use forebay_packet::{Batch, Decoder, FlowKey, LiveMask};
 use forebay_rules::Key;
 
+use super::shunt::{Shunt, Verdict};
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
 /// Packets to come whose heads are fetched while looking up, and again while counting.
@@ -61,6 +62,9 @@ impl Steering for Worker {
 pub struct Steer {
     worker: Box<dyn Steering>,
     facts: Facts,
+    shunt: Shunt,
+    /// Packets of shunted flows, and their sensors.
+    shunted: Vec<(usize, u16)>,
     /// Where packets go while no sensor is up.
     spare: Vec<u16>,
     /// Of the live packets of a batch, where some are not.
@@ -78,12 +82,31 @@ impl Steer {
         Self {
             worker,
             facts: Facts { decoder, connections },
+            shunt: Shunt::default(),
+            shunted: Vec::new(),
             spare: Vec::new(),
             hashes: Vec::new(),
             bytes: Vec::new(),
             places: Vec::new(),
             sensors: Vec::new(),
         }
+    }
+
+    /// Takes the packets of shunted flows out; says how many it dropped.
+    fn divert(&mut self, batch: &mut Batch) -> u64 {
+        self.shunted.clear();
+        let mut dropped = 0;
+        for i in batch.live().iter() {
+            match self.shunt.judge(batch, i, || self.facts.flow_of(batch, i).0) {
+                Verdict::AsUsual => {}
+                Verdict::To(sensor) => self.shunted.push((i, sensor)),
+                Verdict::Drop => {
+                    batch.drop_packet(i);
+                    dropped += 1;
+                }
+            }
+        }
+        dropped
     }
 
     /// Gives out sensors where all packets are live: their columns are used as they are.
@@ -99,11 +122,15 @@ impl Steer {
 
     /// Gives out sensors where some packets were dropped.
     fn steer_live(&mut self, batch: &mut Batch) {
-        let Self { worker, facts, hashes, bytes, places, sensors, .. } = self;
+        let Self { worker, facts, hashes, bytes, places, sensors, shunted, .. } = self;
         hashes.clear();
         bytes.clear();
         places.clear();
+        let mut apart = shunted.iter().map(|&(i, _)| i).peekable();
         for i in batch.live().iter() {
+            if apart.next_if_eq(&i).is_some() {
+                continue;
+            }
             hashes.push(batch.hash[i]);
             bytes.push(batch.wire_len(i));
             places.push(i);
@@ -114,6 +141,9 @@ impl Steer {
         batch.output.clear();
         batch.output.resize(packets, NO_SENSOR);
         for (&i, &sensor) in places.iter().zip(&*sensors) {
+            batch.output[i] = sensor;
+        }
+        for &(i, sensor) in &*shunted {
             batch.output[i] = sensor;
         }
     }
@@ -156,13 +186,18 @@ struct Facts {
 }
 
 impl Facts {
+    /// The flow of packet `i`, and whether the packet goes against its direction.
+    fn flow_of(self, batch: &Batch, i: usize) -> (FlowKey, bool) {
+        batch.flow(i).unwrap_or_else(|| {
+            let decoded = self.decoder.decode(batch.interface(i).link, batch.packet(i));
+            (decoded.key, decoded.reversed)
+        })
+    }
+
     /// What there is to know of packet `i`.
     fn of(self, batch: &Batch, i: usize) -> PacketFacts {
         let (link, packet) = (batch.interface(i).link, batch.packet(i));
-        let (key, reversed) = batch.flow(i).unwrap_or_else(|| {
-            let decoded = self.decoder.decode(link, packet);
-            (decoded.key, decoded.reversed)
-        });
+        let (key, reversed) = self.flow_of(batch, i);
         // A packet in a tunnel has no TCP header where this looks: its flow ends by idling.
         let outer = self.connections.then(|| Key::of_packet(link, packet)).flatten();
         let flags = outer.and_then(|key| key.tcp_flags);
@@ -178,7 +213,7 @@ impl Stage for Steer {
     }
 
     fn drop_names(&self) -> &'static [&'static str] {
-        &["no_sensor"]
+        &["no_sensor", "shunted"]
     }
 
     fn promises(&self) -> Promises {
@@ -186,7 +221,13 @@ impl Stage for Steer {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        if batch.live().count() == batch.len() {
+        if self.shunt.is_idle() {
+            self.shunted.clear();
+        } else {
+            let dropped = self.divert(&mut batch);
+            out.dropped(1, dropped);
+        }
+        if self.shunted.is_empty() && batch.live().count() == batch.len() {
             self.steer_all(&mut batch);
         } else {
             self.steer_live(&mut batch);
@@ -201,10 +242,15 @@ impl Stage for Steer {
         if let Some(spare) = &settings.spare {
             self.spare.clone_from(spare);
         }
+        if let Some(rule) = settings.shunt {
+            self.shunt.set_rule(rule);
+        }
+        self.shunt.add(&settings.shunted);
     }
 
     fn begin(&mut self, now: u64) {
         self.worker.begin(now);
+        self.shunt.begin(now);
     }
 
     fn rest(&mut self) {
