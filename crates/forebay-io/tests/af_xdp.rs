@@ -133,6 +133,27 @@ fn a_slow_reader_loses_what_is_counted() {
 }
 
 #[test]
+fn a_sender_waits_for_the_other_end_of_a_veth_pair() {
+    in_namespace(|| {
+        veth("va", "vb");
+        let _redirection = redirect("vb", 1, false);
+        let patience = Duration::from_secs(20);
+        let options = XdpOptions { rx_frames: 0, tx_frames: 4096, patience, ..OPTIONS };
+        let port = XdpPort::open("va", 0, 1, &options, |_, _| Ok(())).unwrap().remove(0);
+        let mut tx = port.tx.unwrap();
+        for sequence in 0..200 {
+            send(&mut tx, &(0..250).map(|flow| frame(flow, sequence, 60, &[])).collect::<Vec<_>>());
+        }
+        let start = Instant::now();
+        while tx.counters().unwrap().held > 0 && start.elapsed() < patience {
+            tx.flush().unwrap();
+        }
+        let counters = tx.counters().unwrap();
+        assert_eq!((counters.packets, counters.held), (50_000, 0), "{counters:?}");
+    });
+}
+
+#[test]
 fn a_held_batch_keeps_its_frames() {
     in_namespace(|| {
         let (mut tx, mut rx, _redirection) = joined(&XdpOptions { rx_frames: 64, ..OPTIONS });

@@ -423,7 +423,7 @@ fn what_a_device_does_not_take_is_counted_by_reason() {
         let (here, there) = pair("a0", "b0");
         // Behind an interface of another number than the one that loses.
         pair("other0", "other1");
-        let (out_side, _no_napi) = pair("out0", "sensors0");
+        let (out_side, sensor_side) = pair("out0", "sensors0");
         let state = state(out_side);
         let losses = RedirectLosses::watch(&state, &[(0, out_side)]).unwrap();
         let program = splitter::load(&state, &settings()).unwrap();
@@ -442,7 +442,11 @@ fn what_a_device_does_not_take_is_counted_by_reason() {
             }
             assert_eq!(lost(reason), count.into(), "{reason}: {:?}", losses.lost(0));
         };
+        // The other end has no NAPI before it has a program.
         send(100, 100, "refused");
+        let sockets = SocketMap::create("test_none", 1).unwrap();
+        let pass = redirect::load(&sockets, 1, &HASH_KEY, NoSocket::Pass, false).unwrap();
+        let _pass = XdpLink::attach(&pass, sensor_side, XdpMode::Driver).unwrap();
         ip("link set out0 mtu 500");
         send(30, 1000, "too_long");
         ip("link set out0 down");
@@ -484,6 +488,36 @@ fn a_host_hears_nothing_of_a_tap_that_is_kept_quiet() {
         assert_eq!(send(20), 0);
         drop(quiet);
         assert_eq!(send(20), 21);
+    });
+}
+
+/// A second splitter, at the sensors' end, counts what arrives there.
+#[test]
+fn what_comes_and_what_is_lost_is_what_was_redirected() {
+    in_namespace(|| {
+        let (generator_side, in_side) = pair("gen0", "in0");
+        let (out_side, sensor_side) = pair("out0", "sensors0");
+        let first = state(out_side);
+        let losses = RedirectLosses::watch(&first, &[(0, out_side)]).unwrap();
+        let second = State::create(Limits::default()).unwrap();
+        let _links = [(&second, sensor_side), (&first, in_side)].map(|(state, interface)| {
+            let program = splitter::load(state, &settings()).unwrap();
+            XdpLink::attach(&program, interface, XdpMode::Driver).unwrap()
+        });
+        let (_, generator) = connections(0..50);
+        for _ in 0..20 {
+            generator.run(&[0; 60], generator_side, 10_000, 256).unwrap();
+        }
+        let lost = || losses.lost(0).iter().map(|lost| lost.1).sum::<u64>();
+        let adds_up = || second.outcomes().received.packets + lost() == first.redirected(0).packets;
+        let until = Instant::now() + Duration::from_secs(5);
+        while !adds_up() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let (first, second) = (first.outcomes(), second.outcomes());
+        assert!(first.closes() && second.closes());
+        assert_eq!(first.to_sensors.packets, second.received.packets + lost());
+        assert!(second.received.packets > 10_000, "{second:?}, {} lost", lost());
     });
 }
 
