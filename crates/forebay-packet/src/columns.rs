@@ -259,6 +259,7 @@ fn keep<T: Copy>(values: &mut Vec<T>, places: &[u8]) {
 }
 
 thread_local! {
+    #[allow(clippy::vec_box, reason = "boxes go from batch to batch; columns would be copied")]
     static SPARE: RefCell<Vec<Box<Columns>>> = const { RefCell::new(Vec::new()) };
 }
 
