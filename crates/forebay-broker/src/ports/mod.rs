@@ -90,6 +90,8 @@ pub struct Ports {
     pub programs: Vec<Attached>,
     /// TAP devices, which are inputs and outputs at once: the ends not yet taken.
     taps: Vec<OpenTap>,
+    /// The longest packets that inputs can bring, as MTU of their devices.
+    mtu: u32,
 }
 
 /// What a device does for us: it runs a program, receives all frames, keeps them from the
@@ -123,6 +125,7 @@ impl Ports {
             findings: Vec::new(),
             programs: Vec::new(),
             taps: Vec::new(),
+            mtu: longest(&config.inputs),
         };
         ports.workers.resize_with(config.workers, WorkerPorts::default);
         for port in &config.outputs {
@@ -263,7 +266,7 @@ impl Ports {
     }
 
     fn open_output(&mut self, port: &Port, hash_key: &HashKey) -> Result<(), PortError> {
-        let need = Need { receive: false, send: true, xdp: false, mtu: 0 };
+        let need = Need { receive: false, send: true, xdp: false, mtu: self.mtu };
         let workers = self.workers.len();
         let senders: Vec<Box<dyn Tx>> = match &port.kind {
             PortKind::AfPacket { interface, .. } | PortKind::Xdp { interface, .. } => {
@@ -342,6 +345,12 @@ impl Ports {
         let what = "cannot be shared by several workers: expected `workers = 1`".to_owned();
         Err(PortError::Cannot { side, name: port.name.clone(), what })
     }
+}
+
+/// The greatest MTU of the devices of some ports. One that is not there is told of later.
+fn longest(ports: &[Port]) -> u32 {
+    let mtu = |port: &Port| device_of(port).and_then(|device| Link::named(device).ok());
+    ports.iter().filter_map(mtu).map(|link| link.mtu).max().unwrap_or(0)
 }
 
 /// Whether a device has an IP address that somebody gave it.

@@ -292,15 +292,15 @@ impl PacketTx {
             let before = self.head;
             let result = send(&self.socket, &[], SendFlags::DONTWAIT);
             self.follow();
+            // Whatever was said: the kernel takes nothing before this is out of its way.
+            let waits = self.head < self.tail;
+            if waits && self.ring.state(self.slot(self.head)) == SlotState::Refused {
+                self.take_out_refused()?;
+                continue;
+            }
             match result {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {}
-                Err(Errno::MSGSIZE | Errno::INVAL)
-                    if self.ring.state(self.slot(self.head)) == SlotState::Refused =>
-                {
-                    self.take_out_refused()?;
-                    continue;
-                }
                 // A socket tells of a device that was down once more after it is up.
                 Err(Errno::NETDOWN) if !was_down => {
                     was_down = true;
