@@ -39,6 +39,7 @@ struct Lost {
     too_long: u64,
     too_short: u64,
     driver: u64,
+    link_down: u64,
     device_failed: u64,
 }
 
@@ -59,6 +60,8 @@ pub struct XdpTx {
     bytes: u64,
     completed: u64,
     lost: Lost,
+    /// The kernel said so last; what waits is sent when the device is up again.
+    is_down: bool,
     gone: bool,
 }
 
@@ -83,6 +86,7 @@ impl XdpTx {
             bytes: 0,
             completed: 0,
             lost: Lost::default(),
+            is_down: false,
             gone: false,
         })
     }
@@ -105,7 +109,8 @@ impl XdpTx {
         }
         let frame = if self.held() < self.window { self.pool.free.pop() } else { None };
         let Some(mut frame) = frame else {
-            self.lost.ring_full += 1;
+            let lost = &mut self.lost;
+            *(if self.is_down { &mut lost.link_down } else { &mut lost.ring_full }) += 1;
             return Ok(());
         };
         match write_frame(rewrite, packet, self.socket.umem.bytes_mut(&mut frame)) {
@@ -136,7 +141,7 @@ impl XdpTx {
         loop {
             self.kick()?;
             self.reap();
-            if self.has_room() || Instant::now() >= end {
+            if self.has_room() || self.is_down || Instant::now() >= end {
                 return Ok(());
             }
             std::thread::sleep(PAUSE);
@@ -157,10 +162,14 @@ impl XdpTx {
                 // One packet of copy mode, which went back as if it were sent.
                 Err(Errno::BUSY) if !self.socket.is_zero_copy => self.lost.driver += 1,
                 Err(Errno::BUSY) => {}
-                Err(Errno::NETDOWN) => return Ok(()),
+                Err(Errno::NETDOWN) => {
+                    self.is_down = true;
+                    return Ok(());
+                }
                 Err(Errno::NXIO) => return Err(self.go()),
                 Err(error) => return Err(self.socket.refused("send to it")(error).into()),
             }
+            self.is_down = false;
             if self.transmit.waiting() == before {
                 break;
             }
@@ -214,7 +223,7 @@ impl Tx for XdpTx {
         Ok(())
     }
 
-    /// Losses: `ring_full`; `too_long` for the device or a frame, and `too_short` for an
+    /// Losses: `ring_full`, or `link_down` where the ring was full for that; `too_long` for the device or a frame, and `too_short` for an
     /// Ethernet header; `driver`, dropped by it; `invalid`, refused by the kernel; and
     /// `device_failed`, when sending ended in an error.
     fn counters(&mut self) -> Result<TxCounters, Error> {
@@ -236,6 +245,7 @@ impl Tx for XdpTx {
                 ("too_short", lost.too_short),
                 ("driver", lost.driver),
                 ("invalid", invalid),
+                ("link_down", lost.link_down),
                 ("device_failed", lost.device_failed),
             ],
             held,
