@@ -131,8 +131,8 @@ fn settings_change_under_load_and_nothing_is_lost() {
         let broker = network.broker(&config);
         let sink = network.sink();
         let sent = std::thread::scope(|scope| {
-            let load = scope.spawn(|| network.generate("--rate 4000 --duration 4s --flows 200"));
-            for i in 0..40 {
+            let load = scope.spawn(|| network.generate("--rate 4000 --duration 9s --flows 200"));
+            for i in 0..100 {
                 let filter = ["", "filter = \"udp\"", "filter = \"ip and not tcp\""][i % 3];
                 network.configure("af_packet", "af_packet", filter);
                 if i % 2 == 0 {
