@@ -88,15 +88,7 @@ impl Network {
 
 /// Nothing was lost, doubled, late or torn, from the generator to the sensors.
 fn all_well(sent: u64, heard: &Value, said: &Value) {
-    assert_eq!(number(heard, "received"), sent, "{heard}\n{said}");
-    for wrong in ["lost", "duplicates", "reordered", "torn_flows", "lost_here"] {
-        assert_eq!(number(heard, wrong), 0, "{wrong}: {heard}\n{said}");
-    }
-    assert_eq!(
-        (&said["closes"], &said["errors"]),
-        (&true.into(), &serde_json::json!([])),
-        "{said}"
-    );
+    support::broker::all_well(sent, heard, said);
     assert_eq!(number(row(said, "rx tap"), "out"), sent, "{said}");
 }
 

@@ -2,12 +2,12 @@
 //! counted.
 
 mod support {
+    pub mod broker;
     pub mod command;
     pub mod namespace;
 }
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,41 +15,10 @@ use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
 use forebay_io::{Received, Rx, Tx};
 use forebay_packet::{Batch, Interface, PacketMeta, Region};
 use serde_json::Value;
+use support::broker::{Started, all_well, ask, broker, number, row};
 use support::command::{command, run};
-use support::namespace::{in_namespace, veth, wait_for};
+use support::namespace::{in_namespace, receivers, veth, wait_for};
 use tempfile::TempDir;
-
-/// A process that is ended with the test.
-struct Started(Option<Child>);
-
-impl Started {
-    fn start(mut command: Command) -> Self {
-        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
-    }
-
-    fn terminate(&self) {
-        let id = self.0.as_ref().unwrap().id();
-        // SAFETY: a signal to a child that was not waited for yet.
-        assert_eq!(unsafe { libc::kill(id.cast_signed(), libc::SIGTERM) }, 0);
-    }
-
-    /// What it said in the end, as JSON. It must have ended well.
-    fn ended(mut self) -> Value {
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {said}", output.status);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
 
 /// Links `g0`, `g1` of a tap, and links `x0` … to sensors; the broker's ends are `b0`, `b1`
 /// and `y0` ….
@@ -102,25 +71,12 @@ impl Network {
     }
 
     fn broker(&self, config: &Path) -> Started {
-        let broker = Started::start(command(["run", "--json", "-c", config.to_str().unwrap()]));
-        let mut broker = broker;
-        wait_for("the broker", || {
-            let child = broker.0.as_mut().unwrap();
-            if child.try_wait().unwrap().is_some() {
-                let output = broker.0.take().unwrap().wait_with_output().unwrap();
-                panic!("{}", String::from_utf8_lossy(&output.stderr));
-            }
-            self.ask(&["status"]).is_some()
-        });
-        broker
+        broker(config, &self.path("control"))
     }
 
     /// What the broker answers, if it does.
     fn ask(&self, words: &[&str]) -> Option<Value> {
-        let socket = self.path("control");
-        let asked = ["ctl", "--json", "-s", socket.to_str().unwrap()];
-        let ran = run(asked.iter().chain(words));
-        (ran.status == 0).then(|| serde_json::from_slice(&ran.stdout).unwrap_or(Value::Null))
+        ask(&self.path("control"), words)
     }
 
     /// A sink that hears all sensors.
@@ -129,22 +85,11 @@ impl Network {
         (0..self.outputs).for_each(|i| words.extend(["-i".to_owned(), format!("x{i}")]));
         let times = ["--quiet-after", "5s", "--duration", "120s", "--idle-timeout", "500ms"];
         words.extend(times.map(String::from));
-        let before = listening();
+        let before = receivers();
         let sink = Started::start(command(words));
-        wait_for("the sink", || listening() == before + self.outputs);
+        wait_for("the sink", || receivers() == before + self.outputs);
         sink
     }
-}
-
-/// Packet sockets of this network that receive.
-fn listening() -> usize {
-    let table = std::fs::read_to_string("/proc/thread-self/net/packet").unwrap();
-    // Protocol, then interface, then whether it runs.
-    let runs = |line: &&str| {
-        let mut fields = line.split_whitespace().skip(3);
-        fields.next() == Some("0003") && fields.nth(1) == Some("1")
-    };
-    table.lines().filter(runs).count()
 }
 
 /// Packets sent by a generator at `device`.
@@ -153,29 +98,6 @@ fn generate(device: &str, words: &str) -> u64 {
     let ran = run(words);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     number(&serde_json::from_slice(&ran.stdout).unwrap(), "packets")
-}
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("no number `{key}` in {value}"))
-}
-
-/// Row `stage` of what a broker said.
-fn row<'a>(said: &'a Value, stage: &str) -> &'a Value {
-    let rows = said["ledger"].as_array().unwrap();
-    rows.iter().find(|row| row["stage"] == stage).unwrap_or_else(|| panic!("no {stage}: {said}"))
-}
-
-/// Nothing was lost, doubled, late or torn, from the generator to the sensors.
-fn all_well(sent: u64, heard: &Value, said: &Value) {
-    assert_eq!(number(heard, "received"), sent, "{heard}\n{said}");
-    for wrong in ["lost", "duplicates", "reordered", "torn_flows", "lost_here"] {
-        assert_eq!(number(heard, wrong), 0, "{wrong}: {heard}\n{said}");
-    }
-    assert_eq!(
-        (&said["closes"], &said["errors"]),
-        (&true.into(), &serde_json::json!([])),
-        "{said}"
-    );
 }
 
 #[test]
@@ -193,7 +115,7 @@ fn every_packet_reaches_one_sensor_without_leaving_the_kernel() {
                 (generate(&format!("g{i}"), words), sink.ended())
             })
             .collect();
-        broker.terminate();
+        broker.signal(libc::SIGTERM);
         let said = broker.ended();
         for (i, (sent, heard)) in runs.iter().enumerate() {
             all_well(*sent, heard, &said);
@@ -253,7 +175,7 @@ fn a_sensor_drains_in_the_kernel_and_no_flow_is_torn() {
             number(s0, "buckets") + number(s0, "flows_kept") == 0
         });
         let heard = sink.ended();
-        broker.terminate();
+        broker.signal(libc::SIGTERM);
         let said = broker.ended();
         all_well(sent, &heard, &said);
         assert!(number(row(&said, "tx o0"), "out") < sent / 3, "{said}");
@@ -282,7 +204,7 @@ fn a_sensor_that_is_down_gets_nothing_from_the_kernel() {
         network.configure("", "no_sensor = \"pass\"", &network.each());
         assert!(network.ask(&["reload"]).is_some());
         generate("g0", "--rate 4000 --packets 1000 --flows 200");
-        broker.terminate();
+        broker.signal(libc::SIGTERM);
         let said = broker.ended();
         assert_eq!(said["closes"], true, "{said}");
         let out = [0, 1].map(|i| number(row(&said, &format!("tx o{i}")), "out"));
@@ -346,7 +268,7 @@ fn flows_of_both_ways_stay_whole_and_in_order() {
             }
             came == all
         });
-        broker.terminate();
+        broker.signal(libc::SIGTERM);
         let said = broker.ended();
         assert_eq!(said["closes"], true, "{said}");
         // All that came after the first fragment, of every host.
@@ -398,7 +320,7 @@ fn sensors_behind_one_output_are_told_apart_by_address_and_tag() {
             seen.iter().sum::<u32>() == 90
         });
         assert!(seen.iter().all(|&frames| frames > 10), "{seen:?}");
-        broker.terminate();
+        broker.signal(libc::SIGTERM);
         assert_eq!(broker.ended()["closes"], true);
     });
 }
@@ -418,7 +340,7 @@ fn settings_change_in_the_kernel_after_privileges_are_given_up() {
             config
         };
         let broker = network.broker(&user(""));
-        let id = broker.0.as_ref().unwrap().id();
+        let id = broker.id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let line = |name| status.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
         // CAP_NET_ADMIN, CAP_PERFMON and CAP_BPF.
@@ -435,7 +357,7 @@ fn settings_change_in_the_kernel_after_privileges_are_given_up() {
             let said = network.ask(&["ledger"]).unwrap();
             number(&row(&said, "filter")["drops"], "no_match") == 100
         });
-        broker.terminate();
+        broker.signal(libc::SIGTERM);
         assert_eq!(broker.ended()["closes"], true);
     });
 }

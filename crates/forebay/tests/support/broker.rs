@@ -110,3 +110,17 @@ pub fn row<'a>(said: &'a Value, stage: &str) -> &'a Value {
     let rows = said["ledger"].as_array().unwrap();
     rows.iter().find(|row| row["stage"] == stage).unwrap_or_else(|| panic!("no {stage}: {said}"))
 }
+
+/// Nothing was lost, doubled, late or torn, as a sink says, and the broker's account closes.
+#[track_caller]
+pub fn all_well(sent: u64, heard: &Value, said: &Value) {
+    assert_eq!(number(heard, "received"), sent, "{heard}\n{said}");
+    for wrong in ["lost", "duplicates", "reordered", "torn_flows", "lost_here"] {
+        assert_eq!(number(heard, wrong), 0, "{wrong}: {heard}\n{said}");
+    }
+    assert_eq!(
+        (&said["closes"], &said["errors"]),
+        (&true.into(), &serde_json::json!([])),
+        "{said}"
+    );
+}
