@@ -12,5 +12,6 @@ mod ring_port;
 mod sink;
 
 pub use replay::Replay;
+pub(crate) use ring_port::next_batch;
 pub use ring_port::{RingOptions, RingRx, RingTx, WhenFull, ring};
 pub use sink::Sink;

@@ -176,6 +176,25 @@ impl Tx for RingTx {
     }
 }
 
+/// The next packets of a ring, if there are any, counted; their slots are the writer's again
+/// when the batch is gone.
+pub(crate) fn next_batch(
+    reader: &mut Reader,
+    interfaces: &Arc<Vec<Interface>>,
+    counters: &mut RxCounters,
+) -> Option<Batch> {
+    let run = reader.take(BATCH)?;
+    let mut batch = Batch::new(Arc::clone(reader.region()), Arc::clone(interfaces));
+    for (offset, Meta { cap_len, wire_len, ticks }) in run.packets() {
+        // A run is no longer than a batch.
+        let _ = batch.push(PacketMeta { offset, cap_len, wire_len, ticks, interface: 0 });
+        counters.bytes += u64::from(wire_len);
+    }
+    counters.packets += batch.len() as u64;
+    batch.set_lease(Arc::new(run));
+    Some(batch)
+}
+
 /// The end of a ring that packets are received from.
 pub struct RingRx {
     reader: Reader,
@@ -187,19 +206,11 @@ impl Rx for RingRx {
     fn receive(&mut self) -> Result<Received, Error> {
         // Asked before, so that what was sent last is not missed.
         let ending = self.reader.is_ending();
-        let Some(run) = self.reader.take(BATCH) else {
-            return Ok(if ending { Received::End } else { Received::Idle });
-        };
-        let region = Arc::clone(self.reader.region());
-        let mut batch = Batch::new(region, Arc::clone(&self.interfaces));
-        for (offset, Meta { cap_len, wire_len, ticks }) in run.packets() {
-            // A run is no longer than a batch.
-            let _ = batch.push(PacketMeta { offset, cap_len, wire_len, ticks, interface: 0 });
-            self.counters.bytes += u64::from(wire_len);
-        }
-        self.counters.packets += batch.len() as u64;
-        batch.set_lease(Arc::new(run));
-        Ok(Received::Batch(batch))
+        Ok(match next_batch(&mut self.reader, &self.interfaces, &mut self.counters) {
+            Some(batch) => Received::Batch(batch),
+            None if ending => Received::End,
+            None => Received::Idle,
+        })
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, PacketMeta, Rewrite};
+use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, Rewrite};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, write};
 
@@ -12,6 +12,7 @@ use super::sys;
 use crate::device::{DeviceError, Links};
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
+use crate::mem::next_batch;
 use crate::mem::ring::{self, Meta, Reader, Writer};
 use crate::port::{Received, Rx, RxCounters, Tx, TxCounters};
 
@@ -197,17 +198,8 @@ impl Rx for TapRx {
         if self.fill()? == 0 {
             return Ok(Received::Idle);
         }
-        let Some(run) = self.reader.take(BATCH) else { return Ok(Received::Idle) };
-        let region = Arc::clone(self.reader.region());
-        let mut batch = Batch::new(region, Arc::clone(&self.interfaces));
-        for (offset, Meta { cap_len, wire_len, ticks }) in run.packets() {
-            // A run is no longer than a batch.
-            let _ = batch.push(PacketMeta { offset, cap_len, wire_len, ticks, interface: 0 });
-            self.counters.bytes += u64::from(wire_len);
-        }
-        self.counters.packets += batch.len() as u64;
-        batch.set_lease(Arc::new(run));
-        Ok(Received::Batch(batch))
+        let batch = next_batch(&mut self.reader, &self.interfaces, &mut self.counters);
+        Ok(batch.map_or(Received::Idle, Received::Batch))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
