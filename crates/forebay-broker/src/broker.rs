@@ -639,14 +639,12 @@ fn report(running: &[Running]) -> Report {
     let asked: Vec<_> = running.iter().map(|one| one.desk.ask()).collect();
     let until = Instant::now() + PATIENCE;
     let mut sum = Report::default();
-    for (number, asked) in asked.into_iter().enumerate() {
-        let last = asked.last();
-        sum.add(asked.answer(until.saturating_duration_since(Instant::now())).unwrap_or_else(
-            || {
-                let silent = format!("worker {number} does not answer: these are its last numbers");
-                Report { failed: vec![silent], ..last }
-            },
-        ));
+    for (number, (one, asked)) in running.iter().zip(asked).enumerate() {
+        let left = until.saturating_duration_since(Instant::now());
+        sum.add(asked.answer(left).unwrap_or_else(|| {
+            let silent = format!("worker {number} does not answer: these are its last numbers");
+            Report { failed: vec![silent], ..one.desk.last() }
+        }));
     }
     sum
 }
@@ -663,7 +661,7 @@ fn end(running: Vec<Running>) -> Ended {
                 ended.errors.extend(outcome.err().map(|error| error.to_string()));
             }
             Err(_) => {
-                ended.report.add(one.desk.ask().last());
+                ended.report.add(one.desk.last());
                 ended.errors.push(format!("{name} broke down: its numbers are not the last"));
             }
         }

@@ -83,6 +83,12 @@ impl Desk {
         Asked { desk: self, answer }
     }
 
+    /// What the worker said last.
+    #[must_use]
+    pub fn last(&self) -> Report {
+        self.papers().last.clone()
+    }
+
     /// Has the worker end, after what has reached it.
     pub fn stop(&self) {
         self.put(Order::Stop);
@@ -157,12 +163,6 @@ impl Asked<'_> {
                 papers.left.is_some().then(|| papers.last.clone())
             }
         }
-    }
-
-    /// What the worker said last.
-    #[must_use]
-    pub fn last(&self) -> Report {
-        self.desk.papers().last.clone()
     }
 }
 

@@ -316,8 +316,7 @@ fn assign(
     group: &Group,
     config: &Config,
 ) -> Result<(Vec<SensorSettings>, Assignment), AssignmentError> {
-    let sensors: Vec<SensorSettings> =
-        group.sensors.iter().map(|sensor| settings_of(sensor, config)).collect();
+    let sensors = all_settings(&group.sensors, config);
     let ids: Vec<_> = sensors.iter().map(SensorSettings::share).collect();
     let assignment = Assignment::new(&ids)?;
     Ok((sensors, assignment))

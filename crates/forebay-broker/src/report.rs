@@ -1,7 +1,7 @@
 //! What workers say of themselves, one by one and together.
 
 use forebay_io::{Losses, RxCounters, TxCounters};
-use forebay_pipeline::Ledger;
+use forebay_pipeline::{DropCount, Ledger, LedgerRow};
 
 /// The account of a worker, or of several.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +53,23 @@ impl Report {
         }
         self.failed.extend(other.failed);
     }
+}
+
+/// The account of a receiver.
+#[must_use]
+pub fn received(name: &str, counters: &RxCounters) -> LedgerRow {
+    let lost: u64 = counters.losses.iter().map(|(_, packets)| packets).sum();
+    LedgerRow {
+        stage: format!("rx {name}").into(),
+        input: counters.packets + lost,
+        output: counters.packets,
+        drops: drop_counts(&counters.losses),
+        ..LedgerRow::default()
+    }
+}
+
+pub(crate) fn drop_counts(losses: &Losses) -> Vec<DropCount> {
+    losses.iter().map(|&(name, packets)| DropCount { name, packets }).collect()
 }
 
 pub(crate) fn add_all(ours: &mut Losses, theirs: Losses) {

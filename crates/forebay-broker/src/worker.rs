@@ -7,14 +7,14 @@
 
 use std::time::Duration;
 
-use forebay_io::{Losses, Received, Rx, Tx, TxCounters};
+use forebay_io::{Received, Rx, Tx, TxCounters};
 use forebay_packet::{Batch, LiveMask, Rewrite};
 use forebay_pipeline::{Chain, DropCount, Fork, LedgerRow, StageError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::clock::Clock;
 use crate::desk::{Change, Desk, Order};
-use crate::report::Report;
+use crate::report::{Report, drop_counts, received};
 
 /// Batches that are taken from one input before the next has its turn.
 const BURST: usize = 8;
@@ -295,15 +295,8 @@ impl Worker {
             let Input { name, port } = &mut source.input;
             match port.counters() {
                 Ok(counters) => {
-                    let lost: u64 = counters.losses.iter().map(|(_, packets)| packets).sum();
-                    report.ledger.rows.push(LedgerRow {
-                        stage: format!("rx {name}").into(),
-                        beside: i > 0,
-                        input: counters.packets + lost,
-                        output: counters.packets,
-                        drops: drops(&counters.losses),
-                        ..LedgerRow::default()
-                    });
+                    let row = LedgerRow { beside: i > 0, ..received(name, &counters) };
+                    report.ledger.rows.push(row);
                     report.inputs.push((name.clone(), counters));
                 }
                 Err(error) => report.failed.push(format!("input {name}: {error}")),
@@ -407,7 +400,7 @@ impl Sink {
             }
         };
         let lost: u64 = counters.losses.iter().map(|(_, packets)| packets).sum();
-        let mut drops = drops(&counters.losses);
+        let mut drops = drop_counts(&counters.losses);
         let unsaid = self.given.saturating_sub(counters.packets + lost + counters.held);
         if unsaid > 0 {
             drops.push(DropCount { name: "port_failed", packets: unsaid });
@@ -423,8 +416,4 @@ impl Sink {
         });
         report.outputs.push((name.clone(), counters));
     }
-}
-
-fn drops(losses: &Losses) -> Vec<DropCount> {
-    losses.iter().map(|&(name, packets)| DropCount { name, packets }).collect()
 }

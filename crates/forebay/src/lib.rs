@@ -4,6 +4,7 @@
 //! * [`verbs`]: one file a verb;
 //! * [`show`]: tables, numbers and progress on a terminal;
 //! * [`report`]: the HTML page of a split;
+//! * [`receiving`]: waiting for what devices receive;
 //! * [`ending`]: what a run says when it is over.
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ pub mod ending;
 pub mod failure;
 pub mod input;
 pub mod naming;
+pub mod receiving;
 pub mod report;
 pub mod series;
 pub mod show;

@@ -8,17 +8,14 @@ use std::time::{Duration, Instant};
 use forebay_gen::probe::{Tally, Tracker};
 use forebay_io::af_packet::{PacketRx, RxOptions};
 use forebay_io::{Received, Rx, RxCounters};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::{Cli, SinkArgs};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
+use crate::receiving::wait;
 use crate::show::{Colour, Column, Table, human, terminal_columns};
 use crate::signals;
-
-/// The longest that one waits for packets before looking at the clock and for signals.
-const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// The most devices: places that a flow's account tells apart.
 const MAX_DEVICES: usize = 64;
@@ -66,16 +63,6 @@ fn take(ports: &mut [PacketRx], tracker: &mut Tracker, now: Duration) -> Result<
         }
     }
     Ok(any)
-}
-
-fn wait(ports: &[PacketRx]) -> Result<(), Failure> {
-    let descriptors = ports.iter().filter_map(Rx::descriptor);
-    let mut polled: Vec<PollFd<'_>> =
-        descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    match poll(&mut polled, Some(&NAP)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(Failure::Live(format!("cannot wait for packets: {error}"))),
-    }
 }
 
 fn show(cli: &Cli, args: &SinkArgs, tally: &Tally, counters: &[RxCounters]) -> Result<(), Failure> {

@@ -7,22 +7,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use forebay_broker::report::received;
 use forebay_io::af_packet::{PacketRx, RxOptions};
 use forebay_io::{Format, Received, Rx};
 use forebay_jit::FilterSet;
 use forebay_packet::Batch;
-use forebay_pipeline::{Chain, DropCount, Ledger, LedgerRow};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use forebay_pipeline::{Chain, Ledger};
 
 use super::{Sink, chain, limited};
 use crate::cli::{Cli, FilterArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{compiler_options, filter_of};
+use crate::receiving::wait;
 use crate::signals;
-
-/// The longest that one waits for packets before looking for signals.
-const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// Batches that are still taken in after a signal: a ring full of them.
 const LAST_BATCHES: usize = 4_096;
@@ -61,7 +59,7 @@ fn capture(
             Received::Batch(batch) => pass(stages, sink, batch)?,
             Received::Idle => {
                 sink.flush()?;
-                wait(port)?;
+                wait(std::slice::from_ref(port))?;
                 continue;
             }
             Received::End => return Ok(()),
@@ -81,27 +79,8 @@ fn pass(stages: &mut Chain, sink: &mut Sink, batch: Batch) -> Result<(), Failure
     stages.push(batch, &mut |batch| sink.take(&batch))
 }
 
-fn wait(port: &PacketRx) -> Result<(), Failure> {
-    let descriptor = port.descriptor();
-    let mut polled: Vec<PollFd<'_>> =
-        descriptor.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    match poll(&mut polled, Some(&NAP)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(Failure::Live(format!("cannot wait for packets: {error}"))),
-    }
-}
-
 /// The account: of the device, then of the stages.
 fn ledger(port: &mut PacketRx, stages: &Chain, device: &str) -> Result<Ledger, Failure> {
-    let counters = port.counters()?;
-    let lost: u64 = counters.losses.iter().map(|(_, packets)| packets).sum();
-    let drop = |&(name, packets): &(&'static str, u64)| DropCount { name, packets };
-    let received = LedgerRow {
-        stage: format!("rx {device}").into(),
-        input: counters.packets + lost,
-        output: counters.packets,
-        drops: counters.losses.iter().map(drop).collect(),
-        ..LedgerRow::default()
-    };
-    Ok(Ledger { rows: std::iter::once(received).chain(stages.rows()).collect() })
+    let device = received(device, &port.counters()?);
+    Ok(Ledger { rows: std::iter::once(device).chain(stages.rows()).collect() })
 }
