@@ -142,6 +142,22 @@ const OLDER: &[i64] = &[];
 pub const FOR_PROGRAMS: CapabilitySet =
     CapabilitySet::BPF.union(CapabilitySet::NET_ADMIN).union(CapabilitySet::PERFMON);
 
+/// The numbers of `user` and of its group.
+///
+/// # Errors
+/// [`PrivilegeError::NoUser`], [`PrivilegeError::Become`].
+pub fn numbers_of(user: &str) -> Result<(u32, u32), PrivilegeError> {
+    known(user).map(|known| (known.uid.as_raw(), known.gid.as_raw()))
+}
+
+fn known(user: &str) -> Result<User, PrivilegeError> {
+    let found = User::from_name(user).map_err(|errno| PrivilegeError::Become {
+        user: user.to_owned(),
+        source: io::Error::from(errno),
+    })?;
+    found.ok_or_else(|| PrivilegeError::NoUser(user.to_owned()))
+}
+
 /// Becomes `user`, for good. Does nothing if the process is that user already. With
 /// `keeps_programs`, what it may do beyond that is left to [`keep_capabilities`]; else it
 /// is gone.
@@ -153,12 +169,11 @@ pub fn become_user(user: &str, keeps_programs: bool) -> Result<(), PrivilegeErro
         user: user.to_owned(),
         source: io::Error::from(errno),
     };
-    let no_user = || PrivilegeError::NoUser(user.to_owned());
-    let known = User::from_name(user).map_err(failed)?.ok_or_else(no_user)?;
+    let known = known(user)?;
     if Uid::effective() == known.uid && !known.uid.is_root() {
         return Ok(());
     }
-    let name = CString::new(user).map_err(|_| no_user())?;
+    let name = CString::new(user).map_err(|_| PrivilegeError::NoUser(user.to_owned()))?;
     initgroups(&name, known.gid).map_err(failed)?;
     setgid(known.gid).map_err(failed)?;
     let refused = |errno: Errno| PrivilegeError::Become {

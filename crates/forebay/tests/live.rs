@@ -6,7 +6,9 @@ mod support {
     pub mod namespace;
 }
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -142,6 +144,39 @@ fn settings_change_under_load_and_nothing_is_lost() {
         let heard = sink.ended();
         assert!(network.ask(&["drain"]).is_some());
         all_well(number(&sent, "packets"), &heard, &broker.ended());
+    });
+}
+
+#[test]
+fn a_reload_that_takes_long_holds_up_nothing() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        let config = network.configure("af_packet", "af_packet", "");
+        let broker = network.broker(&config);
+        // A list of rules that cannot be read to its end before somebody has written it.
+        let list = network.path("list");
+        assert!(Command::new("mkfifo").arg(&list).status().unwrap().success());
+        let rules = format!("rules = \"{}\"\n", list.display());
+        network.configure("af_packet", "af_packet", &rules);
+        let passed = || number(row(&network.ask(&["ledger"]).unwrap(), "tx o1"), "out");
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| network.ask(&["reload"]).is_some());
+            let mut writer = std::fs::File::create(&list).unwrap();
+            network.configure("af_packet", "af_packet", "");
+            let second = scope.spawn(|| network.ask(&["reload"]).is_some());
+            assert!(network.ask(&["sensor", "s0", "down"]).is_some());
+            network.generate("--rate 2000 --packets 500 --flows 50");
+            wait_for("the packets", || passed() == 500);
+            assert!(!first.is_finished() && !second.is_finished());
+            writer.write_all(b"ip filter 1 reject * *\n").unwrap();
+            drop(writer);
+            assert!(first.join().unwrap() && second.join().unwrap(), "{}", broker.said());
+        });
+        // Who asked later had what was there later: no rules.
+        network.generate("--rate 2000 --packets 500 --flows 50");
+        wait_for("the packets", || passed() == 1_000);
+        assert!(network.ask(&["drain"]).is_some());
+        assert_eq!(broker.ended()["closes"], true);
     });
 }
 

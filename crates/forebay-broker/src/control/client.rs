@@ -12,6 +12,9 @@ use super::{Answer, MOST_ANSWER, Request};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long it may take until the broker has built what a changed configuration names.
+const PATIENCE_TO_RELOAD: Duration = Duration::from_secs(300);
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
@@ -61,7 +64,8 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Value, AskError> {
 }
 
 fn converse(mut stream: UnixStream, request: &Request) -> io::Result<String> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let patience = if *request == Request::Reload { PATIENCE_TO_RELOAD } else { PATIENCE };
+    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use client::{AskError, ask};
-pub use server::{ControlError, Requests, Server, Visit};
+pub use server::{ControlError, Requests, Server, Visit, make_folder};
 
 /// The longest request and the longest answer, in bytes.
 const MOST_REQUEST: u64 = 64 << 10;

@@ -1,8 +1,8 @@
 //! The side that is asked.
 
-use std::fs::Permissions;
+use std::fs::{DirBuilder, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +28,14 @@ pub enum ControlError {
     Listen {
         /// The socket.
         socket: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Its folder is not there and cannot be made.
+    #[error("cannot make {folder} for the control socket: {source}")]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
@@ -127,6 +135,29 @@ impl Drop for Server {
     }
 }
 
+/// Makes the folder of `socket` if only that is missing, as `/run/forebay` is after each
+/// start of a machine. It is `owner`'s, and for those of its group.
+///
+/// # Errors
+/// [`ControlError::Folder`]
+pub fn make_folder(socket: &Path, owner: Option<(u32, u32)>) -> Result<(), ControlError> {
+    let folder = match socket.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => return Ok(()),
+    };
+    let failed = |source| ControlError::Folder { folder: folder.to_owned(), source };
+    match DirBuilder::new().mode(0o750).create(folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    }
+    let owned = owner.map_or(Ok(()), |(user, group)| chown(folder, Some(user), Some(group)));
+    owned.map_err(|error| {
+        let _ = std::fs::remove_dir(folder);
+        failed(error)
+    })
+}
+
 /// Removes a socket that a broker left behind.
 fn clear(socket: &Path) -> Result<(), ControlError> {
     let Ok(there) = std::fs::symlink_metadata(socket) else { return Ok(()) };
@@ -195,6 +226,22 @@ mod tests {
 
     use super::super::{AskError, ask};
     use super::*;
+
+    #[test]
+    fn the_sockets_folder_is_made_where_only_that_is_missing() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("run");
+        let mode = || std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
+        make_folder(&folder.join("socket"), None).unwrap();
+        assert_eq!(mode(), 0o750);
+        // One that is there stays as it is.
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+        make_folder(&folder.join("socket"), Some((0, 0))).unwrap();
+        assert_eq!(mode(), 0o700);
+        make_folder(Path::new("socket"), None).unwrap();
+        let error = make_folder(&folder.join("neither/socket/socket"), None).unwrap_err();
+        assert!(error.to_string().contains("neither/socket for the control socket"), "{error}");
+    }
 
     #[test]
     fn requests_are_heard_and_answered() {

@@ -36,7 +36,7 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     let signals = watch()?;
     let broker = Broker::open(path, config, plan, options)?;
     let quiet = cli.quiet;
-    let ended = broker.run(&signals, &mut |event| {
+    let ended = broker.run(&signals, move |event| {
         if !quiet {
             let _ = writeln!(io::stderr(), "{event}");
         }

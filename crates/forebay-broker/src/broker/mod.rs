@@ -2,10 +2,14 @@
 //!
 //! Packets are the workers' business. The thread that runs [`Broker::run`] does all the
 //! rest, one thing after another: it answers what is asked over the control socket, has
-//! each group's manager move buckets, follows signals, and puts changes of the
-//! configuration through.
+//! each group's manager move buckets, follows signals, and takes over changes of the
+//! configuration. What may take long is left to threads: to compile what a changed file
+//! names, and to tell people.
 
-use std::fmt;
+mod notices;
+mod reload;
+mod stages;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,17 +19,14 @@ use std::time::{Duration, Instant};
 use forebay_balance::Event;
 use forebay_balance::health::Manual;
 use forebay_io::device::Finding;
-use forebay_packet::{Decoder, HashKey};
-use forebay_pipeline::stages::{
-    Classify, Duplicates, Filter, LiveFragments, Rules, Steer, Steering,
-};
+use forebay_packet::HashKey;
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
 use rustix::thread::CapabilitySet;
 
 use crate::answers;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Group, Key};
-use crate::control::{Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
+use crate::config::{Config, ConfigError, Group};
+use crate::control::{self, Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
 use crate::desk::{Change, Desk};
 use crate::group::{GroupError, LiveGroup, Sides};
 use crate::hellos::Hellos;
@@ -33,11 +34,16 @@ use crate::kernel::Kernel;
 use crate::links::Links;
 use crate::metrics::{self, ServeError};
 use crate::notify::Notifier;
-use crate::plan::{CodeOptions, Plan, PlanError, decode_options};
+use crate::plan::{CodeOptions, Plan, PlanError};
 use crate::ports::{Attached, PortError, Ports};
 use crate::privileges::{self, PrivilegeError};
 use crate::report::Report;
 use crate::worker::{Route, Worker, WorkerError};
+use notices::Notices;
+use reload::Reloads;
+use stages::Stages;
+
+pub use notices::Notice;
 
 /// How long the broker's own thread waits for a request before it looks round.
 const ROUND: Duration = Duration::from_millis(20);
@@ -119,15 +125,6 @@ impl Ended {
     }
 }
 
-/// Something to tell people.
-pub struct Notice(String);
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 struct Running {
     desk: Arc<Desk>,
     thread: JoinHandle<(Report, Result<(), WorkerError>)>,
@@ -160,6 +157,7 @@ pub struct Broker {
     programs: Vec<Attached>,
     /// What the kernel does by itself, if anything.
     kernel: Option<Kernel>,
+    reloads: Reloads,
 }
 
 impl Broker {
@@ -217,6 +215,7 @@ impl Broker {
             findings: ports.findings,
             programs: ports.programs,
             kernel,
+            reloads: Reloads::default(),
         })
     }
 
@@ -227,7 +226,7 @@ impl Broker {
     pub fn run(
         mut self,
         signals: &Signals,
-        tell: &mut dyn FnMut(Notice),
+        mut tell: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Ended, BrokerError> {
         for finding in &self.findings {
             tell(Notice(answers::finding(finding)));
@@ -236,17 +235,14 @@ impl Broker {
             tell(Notice(format!("at a switch that ages addresses out: {command}")));
         }
         let requests = Requests::default();
-        if let Some(user) = &self.config.user {
-            privileges::become_user(user, self.kernel.is_some())?;
-        }
-        let for_programs = self.kernel.as_ref().map(|_| privileges::FOR_PROGRAMS);
-        privileges::keep_capabilities(for_programs.unwrap_or(CapabilitySet::empty()))?;
+        self.give_up_privileges()?;
         let control = self.config.control.as_ref();
         let _server =
             control.map(|socket| Server::listen(socket, requests.entrance())).transpose()?;
         if let Some(address) = self.config.metrics {
             metrics::serve(address, requests.entrance())?;
         }
+        let mut notices = Notices::new(tell)?;
         privileges::confine()?;
         let mut running = Vec::new();
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
@@ -256,9 +252,9 @@ impl Broker {
             let thread = thread::Builder::new().name(name).spawn(move || worker.run(&orders))?;
             running.push(Running { desk, thread, seen: 0 });
         }
-        tell(Notice("running".to_owned()));
+        notices.tell("running".to_owned());
         self.notifier.ready("running");
-        self.look_after(&mut running, &requests, signals, tell);
+        self.look_after(&mut running, &requests, signals, &mut notices);
         self.notifier.stopping();
         // Without their programs sockets get nothing more; what they have, and what the
         // kernel has given to workers, is taken in.
@@ -266,7 +262,21 @@ impl Broker {
         self.programs.clear();
         let mut ended = end(running);
         ended.report = self.account(ended.report);
+        notices.finish();
         Ok(ended)
+    }
+
+    /// Gives up what it took to open ports, before any thread is started.
+    fn give_up_privileges(&self) -> Result<(), BrokerError> {
+        if let Some(socket) = &self.config.control {
+            let owner = self.config.user.as_deref().map(privileges::numbers_of).transpose()?;
+            control::make_folder(socket, owner)?;
+        }
+        if let Some(user) = &self.config.user {
+            privileges::become_user(user, self.kernel.is_some())?;
+        }
+        let for_programs = self.kernel.as_ref().map(|_| privileges::FOR_PROGRAMS);
+        Ok(privileges::keep_capabilities(for_programs.unwrap_or(CapabilitySet::empty()))?)
     }
 
     /// What workers say of themselves, and the kernel's part with it.
@@ -283,23 +293,23 @@ impl Broker {
         running: &mut [Running],
         requests: &Requests,
         signals: &Signals,
-        tell: &mut dyn FnMut(Notice),
+        notices: &mut Notices,
     ) {
         loop {
             let now = self.clock.now();
             self.notifier.feed(now, || running.iter_mut().all(Running::moves));
             if let Some(visit) = requests.next(ROUND) {
                 let drains = visit.request == Request::Drain;
-                self.answer(visit, running, tell);
+                self.answer(visit, running);
                 if drains {
                     return;
                 }
             }
-            self.look_round(running, tell);
+            self.look_round(running, notices);
             if signals.reload.swap(false, Ordering::Relaxed) {
-                let outcome = self.reload(running);
-                tell(Notice(outcome.unwrap_or_else(|why| format!("not reloaded: {why}"))));
+                self.reloads.ask(None);
             }
+            self.reload(running, notices);
             let over = running.iter().all(|one| one.thread.is_finished());
             let disorder = running.iter().any(|one| one.desk.was_left_in_disorder());
             if over || disorder || signals.stop.load(Ordering::Relaxed) {
@@ -309,16 +319,16 @@ impl Broker {
     }
 
     /// Takes in what has happened to sensors, and has each group follow it.
-    fn look_round(&mut self, running: &[Running], tell: &mut dyn FnMut(Notice)) {
+    fn look_round(&mut self, running: &[Running], notices: &mut Notices) {
         let now = self.clock.now();
-        let notices = self.hellos.take(&mut self.groups, now);
-        notices.into_iter().for_each(|notice| tell(Notice(notice)));
+        let heard = self.hellos.take(&mut self.groups, now);
+        heard.into_iter().for_each(|what| notices.tell(what));
         self.links.follow(&mut self.groups);
         let mut changed = false;
         for group in &mut self.groups {
             let events: Vec<Event> = group.manager.tick(now);
             for event in &events {
-                tell(Notice(group.tell(event)));
+                notices.tell(group.tell(event));
                 changed |= group.follow(event);
             }
         }
@@ -327,13 +337,11 @@ impl Broker {
         }
     }
 
-    fn answer(&mut self, visit: Visit, running: &[Running], tell: &mut dyn FnMut(Notice)) {
+    fn answer(&mut self, visit: Visit, running: &[Running]) {
         let done = match &visit.request {
             Request::Drain => Ok("draining".into()),
-            Request::Reload => self.reload(running).map(|done| {
-                tell(Notice(done.clone()));
-                done.into()
-            }),
+            // Answered when it is done.
+            Request::Reload => return self.reloads.ask(Some(visit)),
             Request::Sensor { group, name, action } => {
                 self.command(group.as_deref(), name, *action).map(Into::into)
             }
@@ -395,79 +403,6 @@ impl Broker {
         Ok(format!("{name} {done}"))
     }
 
-    /// Reads the configuration again and puts it through, or leaves all as it is.
-    fn reload(&mut self, running: &[Running]) -> Result<String, String> {
-        self.notifier.reloading();
-        let outcome = self.take_over(running);
-        self.notifier.ready("running");
-        outcome
-    }
-
-    fn take_over(&mut self, running: &[Running]) -> Result<String, String> {
-        let config = Config::read(&self.path).map_err(|error| error.to_string())?;
-        unchangeable(&self.config, &config)?;
-        let plan = Plan::new(&config, &self.options).map_err(|error| error.to_string())?;
-        let refused = |error: &dyn fmt::Display| error.to_string();
-        let programs = self.kernel.as_ref().map(|kernel| kernel.prepare(&config)).transpose();
-        let programs = programs.map_err(|error| refused(&error))?;
-        let plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
-        // All that can be wrong, before anything is changed.
-        for group in &config.groups {
-            if let Some(live) = self.groups.iter().find(|live| live.config.name == group.name) {
-                live.can_become(group, &config)
-                    .map_err(|error| format!("group {}: {error}", group.name))?;
-            }
-        }
-        let mut fresh = Vec::new();
-        for group in &config.groups {
-            if !self.groups.iter().any(|live| live.config.name == group.name) {
-                let opened = open_group(group, &config, self.clock, self.kernel.as_mut());
-                let opened = opened.map_err(|error| error.to_string())?;
-                fresh.push(opened);
-            }
-        }
-        for group in &config.groups {
-            if let Some(live) = self.groups.iter_mut().find(|live| live.config.name == group.name) {
-                live.admit(group, &config)
-                    .map_err(|error| format!("group {}: {error}", group.name))?;
-            }
-        }
-        let mut groups = Vec::new();
-        let mut steering: Vec<Vec<Option<Box<dyn Steering>>>> = Vec::new();
-        steering.resize_with(running.len(), Vec::new);
-        let mut fresh = fresh.into_iter();
-        let mut old = std::mem::take(&mut self.groups);
-        for group in &config.groups {
-            match old.iter().position(|live| live.config.name == group.name) {
-                Some(at) => {
-                    groups.push(old.remove(at));
-                    steering.iter_mut().for_each(|all| all.push(None));
-                }
-                None => {
-                    if let Some((live, workers)) = fresh.next() {
-                        groups.push(live);
-                        let ends = steering.iter_mut().zip(workers);
-                        ends.for_each(|(all, worker)| all.push(Some(worker)));
-                    }
-                }
-            }
-        }
-        self.groups = groups;
-        if let (Some(kernel), Some(group)) = (&mut self.kernel, self.groups.first()) {
-            kernel.follow(group).map_err(|error| refused(&error))?;
-            kernel.replace(&programs.unwrap_or_default()).map_err(|error| refused(&error))?;
-        }
-        self.hand_over(&config, &plan, steering, running)?;
-        // Only now, when all workers know the way to every sensor.
-        for (live, group) in self.groups.iter_mut().zip(&config.groups) {
-            live.dismiss(group, &config)
-                .map_err(|error| format!("group {}: {error}", group.name))?;
-        }
-        self.links.tell_again();
-        self.config = config;
-        Ok("reloaded".to_owned())
-    }
-
     /// Tells the workers which flows are shunted.
     fn shunt(&self, running: &[Running]) {
         let settings = |group: &LiveGroup| Settings {
@@ -488,89 +423,6 @@ impl Broker {
             });
         }
     }
-
-    /// Gives every worker the new settings, and waits until it has them.
-    fn hand_over(
-        &self,
-        config: &Config,
-        plan: &Plan,
-        steering: Vec<Vec<Option<Box<dyn Steering>>>>,
-        running: &[Running],
-    ) -> Result<(), String> {
-        let stages = Stages { config, hash_key: self.hash_key, plan, groups: &self.groups };
-        let routes: Vec<Route> = self.groups.iter().map(LiveGroup::route).collect();
-        for (one, steering) in running.iter().zip(steering) {
-            let branches = stages.changed_branches(steering);
-            let (trunk, settings) = (plan.trunk(), stages.group_settings());
-            one.desk.change(Change { trunk, branches, settings, routes: routes.clone() });
-        }
-        for (number, one) in running.iter().enumerate() {
-            // A worker that has ended needs no settings.
-            let mut tries = 0..TRIES;
-            if !tries.any(|_| one.desk.ask().answer(PATIENCE).is_some()) {
-                return Err(format!("worker {number} hangs: sensors that are to go stay"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The stages that a configuration asks for.
-struct Stages<'a> {
-    config: &'a Config,
-    hash_key: HashKey,
-    plan: &'a Plan,
-    groups: &'a [LiveGroup],
-}
-
-impl Stages<'_> {
-    /// The stages that all packets pass.
-    fn trunk(&self) -> Chain {
-        Chain::new()
-            .with(Filter::optional(self.plan.filter.clone()))
-            .with(Rules::optional(self.plan.rules.clone()))
-    }
-
-    fn branch(&self, group: &Group, steering: Box<dyn Steering>, settings: &Settings) -> Branch {
-        let decoder = Decoder::new(decode_options(self.config, group.key));
-        let mut chain = Chain::new()
-            .with(Filter::optional(None))
-            .with(Duplicates::new(self.hash_key))
-            .with(Classify::hashing(decoder, self.hash_key))
-            .with(LiveFragments::new(self.hash_key))
-            .with(Steer::new(steering, decoder, group.key == Key::FiveTuple));
-        chain.reload(settings);
-        Branch::new(group.name.clone(), chain)
-    }
-
-    /// Settings for the stages of each group.
-    fn group_settings(&self) -> Vec<Settings> {
-        let each = self.plan.groups().into_iter().zip(self.groups);
-        let settings = |(settings, group): (Settings, &LiveGroup)| Settings {
-            spare: Some(group.spare()),
-            shunt: Some(group.shunt(self.config)),
-            shunted: group.shunted(),
-            ..settings
-        };
-        each.map(settings).collect()
-    }
-
-    /// The stages of each group.
-    fn branches(&self, steering: Sides) -> Vec<Branch> {
-        let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
-        each.map(|((group, steering), settings)| self.branch(group, steering, &settings)).collect()
-    }
-
-    /// The same after a change, in which a group without steering of its own is one that
-    /// there is already.
-    fn changed_branches(&self, steering: Vec<Option<Box<dyn Steering>>>) -> Vec<Branch> {
-        let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
-        each.map(|((group, steering), settings)| match steering {
-            Some(steering) => self.branch(group, steering, &settings),
-            None => Branch::new(group.name.clone(), Chain::new()),
-        })
-        .collect()
-    }
 }
 
 fn open_group(
@@ -584,38 +436,6 @@ fn open_group(
         None => LiveGroup::new(group, config, clock.now()),
     };
     opened.map_err(|source| BrokerError::Sensors { group: group.name.clone(), source })
-}
-
-/// What a running broker cannot take over.
-fn unchangeable(old: &Config, new: &Config) -> Result<(), String> {
-    let refused =
-        |what: &str| Err(format!("{what} cannot change while the broker runs: restart it"));
-    if old.inputs != new.inputs || old.outputs != new.outputs {
-        return refused("ports");
-    }
-    if old.workers != new.workers || old.busy_poll != new.busy_poll {
-        return refused("workers");
-    }
-    if (&old.control, &old.metrics, &old.user) != (&new.control, &new.metrics, &new.user) {
-        return refused("control, metrics and user");
-    }
-    let flow = |config: &Config| (config.tunnel_depth, config.vlan_in_key, config.idle_timeout);
-    if flow(old) != flow(new) {
-        return refused("what a flow is");
-    }
-    let names = |config: &Config| -> Vec<String> {
-        config.groups.iter().map(|group| group.name.clone()).collect()
-    };
-    if new.is_in_kernel() && names(old) != names(new) {
-        return refused("the name of a group in the kernel");
-    }
-    for group in &new.groups {
-        let known = old.groups.iter().find(|known| known.name == group.name);
-        if known.is_some_and(|known| known.key != group.key) {
-            return refused(&format!("the key of group {}", group.name));
-        }
-    }
-    Ok(())
 }
 
 /// A key that nobody can guess, so that traffic cannot be aimed at one sensor.

@@ -1,0 +1,69 @@
+//! The stages that a configuration asks for, in their order.
+
+use forebay_packet::{Decoder, HashKey};
+use forebay_pipeline::stages::{
+    Classify, Duplicates, Filter, LiveFragments, Rules, Steer, Steering,
+};
+use forebay_pipeline::{Branch, Chain, Settings};
+
+use crate::config::{Config, Group, Key};
+use crate::group::{LiveGroup, Sides};
+use crate::plan::{Plan, decode_options};
+
+/// The stages that a configuration asks for.
+pub(super) struct Stages<'a> {
+    pub(super) config: &'a Config,
+    pub(super) hash_key: HashKey,
+    pub(super) plan: &'a Plan,
+    pub(super) groups: &'a [LiveGroup],
+}
+
+impl Stages<'_> {
+    /// The stages that all packets pass.
+    pub(super) fn trunk(&self) -> Chain {
+        Chain::new()
+            .with(Filter::optional(self.plan.filter.clone()))
+            .with(Rules::optional(self.plan.rules.clone()))
+    }
+
+    fn branch(&self, group: &Group, steering: Box<dyn Steering>, settings: &Settings) -> Branch {
+        let decoder = Decoder::new(decode_options(self.config, group.key));
+        let mut chain = Chain::new()
+            .with(Filter::optional(None))
+            .with(Duplicates::new(self.hash_key))
+            .with(Classify::hashing(decoder, self.hash_key))
+            .with(LiveFragments::new(self.hash_key))
+            .with(Steer::new(steering, decoder, group.key == Key::FiveTuple));
+        chain.reload(settings);
+        Branch::new(group.name.clone(), chain)
+    }
+
+    /// Settings for the stages of each group.
+    pub(super) fn group_settings(&self) -> Vec<Settings> {
+        let each = self.plan.groups().into_iter().zip(self.groups);
+        let settings = |(settings, group): (Settings, &LiveGroup)| Settings {
+            spare: Some(group.spare()),
+            shunt: Some(group.shunt(self.config)),
+            shunted: group.shunted(),
+            ..settings
+        };
+        each.map(settings).collect()
+    }
+
+    /// The stages of each group.
+    pub(super) fn branches(&self, steering: Sides) -> Vec<Branch> {
+        let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
+        each.map(|((group, steering), settings)| self.branch(group, steering, &settings)).collect()
+    }
+
+    /// The same after a change, in which a group without steering of its own is one that
+    /// there is already.
+    pub(super) fn changed_branches(&self, steering: Vec<Option<Box<dyn Steering>>>) -> Vec<Branch> {
+        let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
+        each.map(|((group, steering), settings)| match steering {
+            Some(steering) => self.branch(group, steering, &settings),
+            None => Branch::new(group.name.clone(), Chain::new()),
+        })
+        .collect()
+    }
+}
