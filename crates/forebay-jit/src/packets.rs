@@ -14,6 +14,7 @@ use forebay_packet::{Batch, Region, TAIL_GUARD};
 enum Memory<'a> {
     Bytes(&'a [u8]),
     Region(&'a Region),
+    Batch(&'a Batch),
 }
 
 impl<'a> Memory<'a> {
@@ -21,6 +22,7 @@ impl<'a> Memory<'a> {
         match self {
             Self::Bytes(bytes) => bytes.as_ptr(),
             Self::Region(region) => region.as_ptr(),
+            Self::Batch(batch) => batch.region().as_ptr(),
         }
     }
 
@@ -28,13 +30,7 @@ impl<'a> Memory<'a> {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Region(region) => region.len(),
-        }
-    }
-
-    fn packet(self, start: usize, len: usize) -> &'a [u8] {
-        match self {
-            Self::Bytes(bytes) => &bytes[start..start + len],
-            Self::Region(region) => region.packet(start, len),
+            Self::Batch(batch) => batch.region().len(),
         }
     }
 }
@@ -44,6 +40,8 @@ impl<'a> Memory<'a> {
 pub struct Packets<'a> {
     memory: Memory<'a>,
     tail: usize,
+    /// The number of the first in the batch, if they are of one.
+    first: usize,
     offset: &'a [u32],
     cap_len: &'a [u32],
     wire_len: &'a [u32],
@@ -113,19 +111,23 @@ impl<'a> Packets<'a> {
             }
         }
         let last = offset.iter().fold(0, |last, &at| at.max(last)) as usize;
-        Ok(Self { memory, tail: 0, offset, cap_len, wire_len, last })
+        Ok(Self { memory, tail: 0, first: 0, offset, cap_len, wire_len, last })
     }
 
-    /// The same of a region, whose tail guard may be read too.
+    /// The same of a region of our own, whose tail guard may be read too.
     ///
     /// # Errors
     /// As [`Packets::new`].
+    ///
+    /// # Panics
+    /// When a device may write to the region: only batches have packets there.
     pub fn in_region(
         region: &'a Region,
         offset: &'a [u32],
         cap_len: &'a [u32],
         wire_len: &'a [u32],
     ) -> Result<Self, PacketsError> {
+        assert!(!region.is_shared(), "packets that no batch holds");
         let packets = Self::checked(Memory::Region(region), offset, cap_len, wire_len)?;
         Ok(Self { tail: TAIL_GUARD, ..packets })
     }
@@ -134,10 +136,11 @@ impl<'a> Packets<'a> {
     #[must_use]
     pub fn of_batch(batch: &'a Batch) -> Self {
         // What `new` checks is what a batch promises of its packets.
-        let memory = Memory::Region(batch.region());
+        let memory = Memory::Batch(batch);
         Self {
             memory,
             tail: TAIL_GUARD,
+            first: 0,
             offset: batch.offsets(),
             cap_len: batch.cap_lens(),
             wire_len: batch.wire_lens(),
@@ -164,6 +167,7 @@ impl<'a> Packets<'a> {
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         Self {
+            first: self.first + range.start,
             offset: &self.offset[range.clone()],
             cap_len: &self.cap_len[range.clone()],
             wire_len: &self.wire_len[range],
@@ -177,7 +181,12 @@ impl<'a> Packets<'a> {
     /// When `i` is not below [`Packets::len`].
     #[must_use]
     pub fn packet(&self, i: usize) -> &'a [u8] {
-        self.memory.packet(self.offset[i] as usize, self.cap_len[i] as usize)
+        let (start, len) = (self.offset[i] as usize, self.cap_len[i] as usize);
+        match self.memory {
+            Memory::Bytes(bytes) => &bytes[start..][..len],
+            Memory::Region(region) => &region.bytes()[start..][..len],
+            Memory::Batch(batch) => batch.packet(self.first + i),
+        }
     }
 
     /// Length of packet `i` on the wire in bytes.

@@ -16,7 +16,7 @@ use crate::columns::{Columns, Recycled};
 use crate::decode::FragmentNote;
 use crate::flow::FlowKey;
 use crate::link::Interface;
-use crate::region::Region;
+use crate::region::{Lease, Region};
 
 /// The most packets of a batch.
 pub const BATCH: usize = 256;
@@ -158,10 +158,6 @@ pub enum Layout {
     PcapRecords,
 }
 
-/// Keeps the packets of a batch where they are: when it is dropped, a device gets their
-/// memory back and writes to it. Dropped by the last batch that has these packets.
-pub trait Lease: Debug + Send + Sync {}
-
 /// The batch already holds [`BATCH`] packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the batch already holds {BATCH} packets")]
@@ -246,13 +242,36 @@ impl DerefMut for Batch {
 }
 
 impl Batch {
-    /// An empty batch over `region`.
+    /// An empty batch over `region`, which is not shared.
     #[must_use]
     pub fn new(region: Arc<Region>, interfaces: Arc<Vec<Interface>>) -> Self {
         Self::with_capacity(region, interfaces, BATCH)
     }
 
-    /// An empty batch over `region` that has room for `packets` at once.
+    /// Those of `packets` that fit a batch, in memory that a device shares with us. What is
+    /// cloned from the batch keeps the lease, too.
+    ///
+    /// # Panics
+    /// When the lease does not hold a packet, or its interface is not one of `interfaces`.
+    #[must_use]
+    pub fn leased<L: Lease + 'static>(
+        lease: Arc<L>,
+        interfaces: Arc<Vec<Interface>>,
+        packets: impl ExactSizeIterator<Item = PacketMeta>,
+    ) -> Self {
+        let region = Arc::clone(lease.region());
+        let mut batch = Self::with_capacity(region, interfaces, packets.len());
+        for (i, meta) in packets.take(BATCH).enumerate() {
+            let (start, len) = (meta.offset as usize, meta.cap_len as usize);
+            assert!(lease.holds(i, start, len), "packet outside its lease");
+            batch.add(&meta);
+        }
+        batch.lease = Some(lease);
+        batch
+    }
+
+    /// An empty batch over `region`, which is not shared, that has room for `packets` at
+    /// once.
     #[must_use]
     pub fn with_capacity(
         region: Arc<Region>,
@@ -277,22 +296,30 @@ impl Batch {
     /// [`Full`] when [`BATCH`] packets are in.
     ///
     /// # Panics
-    /// When the packet is not wholly inside the region, or its interface is
-    /// not one of the batch's: both are mistakes of the caller, not of input.
+    /// When the packet is not wholly inside the region, the region is shared, or its
+    /// interface is not one of the batch's: mistakes of the caller, not of input.
     pub fn push(&mut self, meta: PacketMeta) -> Result<(), Full> {
-        let i = self.len();
-        if i == BATCH {
+        if self.len() == BATCH {
             return Err(Full);
         }
+        assert!(!self.region.is_shared(), "a packet that no lease holds");
+        self.add(&meta);
+        Ok(())
+    }
+
+    /// Adds a packet, for which there is room, and which a lease holds if the region is
+    /// shared.
+    #[inline]
+    fn add(&mut self, meta: &PacketMeta) {
+        let i = self.len();
         let end = u64::from(meta.offset) + u64::from(meta.cap_len);
         assert!(end <= self.region.len() as u64, "packet outside its region");
         assert!(usize::from(meta.interface) < self.interfaces.len(), "unknown interface");
         if let Some(shared) = self.shared.take() {
             self.columns.copy_descriptors(&shared);
         }
-        self.columns.describe(&meta);
+        self.columns.describe(meta);
         self.live.insert(i);
-        Ok(())
     }
 
     /// The columns that describe the packets: offsets, lengths, times, interfaces.
@@ -357,12 +384,6 @@ impl Batch {
         }
         self.columns.keep_findings(places);
         self.live = LiveMask::first(packets);
-    }
-
-    /// Has the packets' memory, of a shared region, kept as long as the batch lives and
-    /// whatever is cloned from it.
-    pub fn set_lease(&mut self, lease: Arc<dyn Lease>) {
-        self.lease = Some(lease);
     }
 
     /// Promises that the packets lie as `layout` says.

@@ -25,7 +25,7 @@ mod rewrite;
 mod strip;
 
 pub use arena::Arena;
-pub use batch::{BATCH, Batch, Frames, Full, Layout, Lease, LiveMask, LivePackets, PacketMeta};
+pub use batch::{BATCH, Batch, Frames, Full, Layout, LiveMask, LivePackets, PacketMeta};
 pub use clock::{Clock, Resolution};
 pub use columns::Columns;
 pub use community_id::community_id;
@@ -33,6 +33,6 @@ pub use decode::{Affinity, DecodeOptions, Decoded, Decoder, Lanes};
 pub use flow::FlowKey;
 pub use hash::{HashKey, siphash13};
 pub use link::{Interface, LinkType};
-pub use region::{Region, TAIL_GUARD};
+pub use region::{Lease, Region, TAIL_GUARD};
 pub use rewrite::{MacAddress, NoMacAddress, Rewrite};
 pub use strip::Strip;

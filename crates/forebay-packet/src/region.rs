@@ -7,12 +7,13 @@
 //! private, writable, and owned by exactly one `Region`; fresh pages are zero, and a
 //! reused region holds what it held before.
 //!
-//! Of a shared region only the packets of a batch that holds a lease on them keep still;
-//! a device may write anywhere else at any time. So it is never handed out whole, only
-//! packet by packet.
+//! Of a shared region only what a [`Lease`] holds keeps still; a device may write anywhere
+//! else at any time. So it is never handed out whole, only packet by packet, to batches made
+//! on a lease.
 #![allow(unsafe_code, reason = "maps memory and hands out slices of it")]
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::{fmt, io, slice};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -29,6 +30,20 @@ pub struct Region {
     base: NonNull<u8>,
     len: usize,
     owner: Owner,
+}
+
+/// Keeps packets in a shared region where they are: when it is dropped, a device gets their
+/// memory back and writes to it.
+///
+/// # Safety
+/// As long as a lease lives, `region` gives the same region, and nobody writes to bytes of
+/// it that `holds` was true for.
+pub unsafe trait Lease: fmt::Debug + Send + Sync {
+    /// The region.
+    fn region(&self) -> &Arc<Region>;
+
+    /// Whether packet `i` of the batch on this lease may be the `len` bytes from `start`.
+    fn holds(&self, i: usize, start: usize, len: usize) -> bool;
 }
 
 /// Who unmaps a region's memory.
@@ -80,8 +95,7 @@ impl Region {
     ///
     /// # Safety
     /// From `base` on, `len` + [`TAIL_GUARD`] bytes are mapped and readable while `owner`
-    /// lives. Whoever makes a batch over this region sees to it that the bytes of its
-    /// packets are written by nobody while the batch or a copy of its lease lives.
+    /// lives.
     #[must_use]
     pub unsafe fn shared(base: NonNull<u8>, len: usize, owner: Box<dyn Send + Sync>) -> Self {
         Self { base, len, owner: Owner::Shared(owner) }
@@ -99,18 +113,18 @@ impl Region {
         self.base.as_ptr()
     }
 
-    /// The `len` bytes from `start` on: a packet of a batch over this region.
+    /// The `len` bytes from `start` on: a packet of a batch over this region, which has
+    /// looked that a lease holds them if the region is shared.
     ///
     /// # Panics
     /// When they are not all in the region.
     #[inline]
-    #[must_use]
-    pub fn packet(&self, start: usize, len: usize) -> &[u8] {
+    pub(crate) fn packet(&self, start: usize, len: usize) -> &[u8] {
         let end = start.checked_add(len);
         assert!(end.is_some_and(|end| end <= self.len), "bytes outside of the region");
         // SAFETY: in the mapping, as checked, and initialised, as is all that was mapped.
         // Of a region of our own nothing is written while `self` is shared; of a shared
-        // one the packets of a leased batch are not, which `shared` was promised.
+        // one what a lease holds is not, which its maker promised.
         unsafe { slice::from_raw_parts(self.base.as_ptr().add(start), len) }
     }
 
@@ -185,6 +199,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+    use crate::{Batch, Interface, PacketMeta};
 
     #[test]
     fn bytes_are_zero_then_what_was_written() {
@@ -222,6 +237,56 @@ mod tests {
         assert!(!gone.load(std::sync::atomic::Ordering::Relaxed));
         drop(region);
         assert!(gone.load(std::sync::atomic::Ordering::Relaxed));
+    }
+
+    /// Holds the first eight bytes of a region still, for the first packet of a batch.
+    #[derive(Debug)]
+    struct Half(Arc<Region>);
+
+    // SAFETY: nobody writes to the region at all.
+    unsafe impl Lease for Half {
+        fn region(&self) -> &Arc<Region> {
+            &self.0
+        }
+
+        fn holds(&self, i: usize, start: usize, len: usize) -> bool {
+            i == 0 && start + len <= 8
+        }
+    }
+
+    #[test]
+    fn a_batch_over_shared_memory_has_only_what_its_lease_holds() {
+        let mut memory = Box::new([7; 16 + TAIL_GUARD]);
+        let base = NonNull::new(memory.as_mut_ptr()).unwrap();
+        // SAFETY: 16 bytes and the guard, on the heap, kept by the owner; nobody writes.
+        let region = Arc::new(unsafe { Region::shared(base, 16, Box::new(memory)) });
+        let lease = Arc::new(Half(Arc::clone(&region)));
+        let interfaces = Arc::new(vec![Interface::default()]);
+        let meta = |offset, cap_len| PacketMeta {
+            offset,
+            cap_len,
+            wire_len: cap_len,
+            ticks: 0,
+            interface: 0,
+        };
+        let batch = |packets: &[PacketMeta]| {
+            let packets = packets.iter().copied();
+            Batch::leased(Arc::clone(&lease), Arc::clone(&interfaces), packets)
+        };
+        let held = batch(&[meta(2, 6)]);
+        assert_eq!(held.packet(0), [7; 6]);
+        let copy = held.clone();
+        drop(held);
+        assert_eq!(Arc::strong_count(&lease), 2, "a copy keeps the lease");
+        for refused in [&[meta(3, 6)][..], &[meta(0, 1), meta(1, 1)]] {
+            assert!(catch_unwind(AssertUnwindSafe(|| batch(refused).len())).is_err());
+        }
+        // Neither does a batch get in later what no lease was asked for.
+        for mut batch in [copy, Batch::new(Arc::clone(&region), Arc::clone(&interfaces))] {
+            let pushed = catch_unwind(AssertUnwindSafe(|| batch.push(meta(0, 1)).is_ok()));
+            assert!(pushed.is_err());
+        }
+        assert_eq!(Arc::strong_count(&lease), 1);
     }
 
     #[test]

@@ -97,6 +97,7 @@ pub(super) struct BlockRing {
 /// A block that the kernel handed over.
 pub(super) struct Block {
     blocks: Arc<Blocks>,
+    region: Arc<Region>,
     index: usize,
 }
 
@@ -108,8 +109,6 @@ impl BlockRing {
         let out = (0..count).map(|_| AtomicBool::new(false)).collect();
         let blocks = Arc::new(Blocks { mapping, block_len, out });
         // SAFETY: `len` bytes and the page behind them are mapped while `blocks` lives.
-        // Batches are made over blocks whose `Block` is their lease, which neither the
-        // kernel nor, once it is shared, we write to.
         let region = Arc::new(unsafe { Region::shared(base, len, Box::new(Arc::clone(&blocks))) });
         Ok(Self { blocks, region, next: 0 })
     }
@@ -127,12 +126,7 @@ impl BlockRing {
         }
         blocks.out[index].store(true, Ordering::Relaxed);
         self.next = if index + 1 == blocks.out.len() { 0 } else { index + 1 };
-        Some(Block { blocks: Arc::clone(blocks), index })
-    }
-
-    /// The memory of all blocks.
-    pub(super) fn region(&self) -> &Arc<Region> {
-        &self.region
+        Some(Block { blocks: Arc::clone(blocks), region: Arc::clone(&self.region), index })
     }
 }
 
@@ -167,7 +161,19 @@ impl std::fmt::Debug for Block {
     }
 }
 
-impl Lease for Block {}
+// SAFETY: the kernel writes to no block that it has handed over, until its `Block` gives it
+// back; we write by `bytes_mut` alone, which needs the `Block` for itself.
+unsafe impl Lease for Block {
+    fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    #[inline]
+    fn holds(&self, _: usize, start: usize, len: usize) -> bool {
+        let at = start.checked_sub(self.offset());
+        at.and_then(|at| at.checked_add(len)).is_some_and(|end| end <= self.blocks.block_len)
+    }
+}
 
 /// Whose a slot is, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -228,19 +228,13 @@ impl PacketRx {
     fn next_batch(&mut self, block: Arc<Block>) -> Batch {
         let rest = &self.packets[self.given..];
         let packets = &rest[..rest.len().min(BATCH)];
-        let region = Arc::clone(self.ring.region());
-        let interfaces = Arc::clone(&self.interfaces);
-        let mut batch = Batch::with_capacity(region, interfaces, packets.len());
-        for meta in packets {
-            // No more than a batch holds.
-            let _ = batch.push(*meta);
-            self.counters.bytes += u64::from(meta.wire_len);
-        }
         self.given += packets.len();
         if self.given < self.packets.len() {
             self.block = Some(Arc::clone(&block));
         }
-        batch.set_lease(block);
+        let interfaces = Arc::clone(&self.interfaces);
+        let batch = Batch::leased(block, interfaces, packets.iter().copied());
+        self.counters.bytes += batch.wire_bytes();
         self.counters.packets += batch.len() as u64;
         self.uncounted += batch.len() as u64;
         batch

@@ -354,25 +354,3 @@ impl Pool {
         self.free.len() - before
     }
 }
-
-/// Frames of a batch, which go back to the fill ring when this is dropped.
-pub(super) struct Leased {
-    pub(super) fill: Arc<Mutex<FillRing>>,
-    pub(super) frames: Vec<Frame>,
-}
-
-impl Drop for Leased {
-    fn drop(&mut self) {
-        // Whoever panicked with the lock left the ring whole: positions are stored last.
-        let mut fill = self.fill.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        fill.put(self.frames.drain(..));
-    }
-}
-
-impl std::fmt::Debug for Leased {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leased").field("frames", &self.frames).finish_non_exhaustive()
-    }
-}
-
-impl forebay_packet::Lease for Leased {}

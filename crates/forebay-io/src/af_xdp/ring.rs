@@ -18,10 +18,10 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay_packet::Region;
+use forebay_packet::{Lease, Region};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::sockopt::set_xdp_umem_reg;
 use rustix::net::xdp::{XdpRingOffset, XdpUmemReg, XdpUmemRegFlags};
@@ -61,8 +61,7 @@ impl Umem {
         let mut memory = Region::new(len as usize)?;
         let base = NonNull::from(memory.bytes_mut()).cast::<u8>();
         // SAFETY: `memory` maps that many bytes and the guard while it is kept, here as
-        // the owner. Batches have their frames as lease, which neither the kernel nor we
-        // write to until they come out of it.
+        // the owner.
         let region = Arc::new(unsafe { Region::shared(base, len as usize, Box::new(memory)) });
         let umem = Self { base, region, frame_len, frames };
         Ok((Arc::new(umem), (0..frames).map(Frame).collect()))
@@ -81,9 +80,10 @@ impl Umem {
         Ok(set_xdp_umem_reg(socket, registration)?)
     }
 
-    /// All frames, for batches.
-    pub(super) fn region(&self) -> &Arc<Region> {
-        &self.region
+    /// What a piece of a packet holds.
+    pub(super) fn piece<'a>(&'a self, piece: &'a mut Piece) -> &'a [u8] {
+        let start = piece.offset as usize % self.frame_len as usize;
+        &self.bytes_mut(&mut piece.frame)[start..][..piece.len as usize]
     }
 
     /// The frame's memory.
@@ -273,6 +273,52 @@ pub(super) struct Piece {
     pub(super) continued: bool,
 }
 
+/// Frames of a batch, which go back to the fill ring when this is dropped.
+pub(super) struct Leased {
+    umem: Arc<Umem>,
+    fill: Arc<Mutex<FillRing>>,
+    frames: Vec<Frame>,
+}
+
+impl Leased {
+    /// Frames of `umem`, which `fill` is for as well.
+    pub(super) fn new(umem: Arc<Umem>, fill: Arc<Mutex<FillRing>>, frames: Vec<Frame>) -> Self {
+        Self { umem, fill, frames }
+    }
+}
+
+// SAFETY: a frame is in no ring while its `Frame` is here: neither the kernel writes to it
+// nor, without the `Frame`, do we.
+unsafe impl Lease for Leased {
+    fn region(&self) -> &Arc<Region> {
+        &self.umem.region
+    }
+
+    #[inline]
+    fn holds(&self, i: usize, start: usize, len: usize) -> bool {
+        let frame_len = self.umem.frame_len as usize;
+        let of_frame = |frame: &Frame| {
+            let at = start.checked_sub(frame.0 as usize * frame_len);
+            at.and_then(|at| at.checked_add(len)).is_some_and(|end| end <= frame_len)
+        };
+        self.frames.get(i).is_some_and(of_frame)
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        // Whoever panicked with the lock left the ring whole: positions are stored last.
+        let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
+        fill.put(self.frames.drain(..));
+    }
+}
+
+impl std::fmt::Debug for Leased {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leased").field("frames", &self.frames).finish_non_exhaustive()
+    }
+}
+
 /// Received packets on their way to us.
 pub(super) struct ReceiveRing {
     ring: Ring<Descriptor>,
@@ -294,7 +340,8 @@ impl ReceiveRing {
             let Descriptor { address, len, options } = self.ring.read(self.consumed);
             self.consumed = self.consumed.wrapping_add(1);
             let umem = &self.ring.umem;
-            let is_inside = address + u64::from(len) <= umem.region.len() as u64;
+            let place = address % u64::from(umem.frame_len);
+            let is_inside = place + u64::from(len) <= u64::from(umem.frame_len);
             if let Some(frame) = umem.frame_at(address).filter(|_| is_inside) {
                 let continued = options & CONTINUED != 0;
                 umem.prefetch(address);

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{socket_error, xdp_statistics};
 use rustix::net::{RecvFlags, recv};
 
-use super::port::{Leased, Socket};
-use super::ring::{FillRing, Piece, ReceiveRing};
+use super::port::Socket;
+use super::ring::{FillRing, Frame, Leased, Piece, ReceiveRing};
 use crate::device::{DeviceError, LinkStats, Links};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
@@ -75,39 +75,45 @@ impl XdpRx {
     fn single_pieces(&mut self, nanos: u64) -> Batch {
         let whole = self.pieces.iter().take_while(|piece| !piece.continued);
         let count = whole.take(BATCH).count();
-        let region = Arc::clone(self.socket.umem.region());
-        let mut batch = Batch::with_capacity(region, Arc::clone(&self.interfaces), count);
         let mut frames = Vec::with_capacity(count);
+        let mut packets = Vec::with_capacity(count);
         for Piece { frame, offset, len, .. } in self.pieces.drain(..count) {
-            let meta =
-                PacketMeta { offset, cap_len: len, wire_len: len, ticks: nanos, interface: 0 };
-            // No more than a batch holds.
-            let _ = batch.push(meta);
+            packets.push(PacketMeta {
+                offset,
+                cap_len: len,
+                wire_len: len,
+                ticks: nanos,
+                interface: 0,
+            });
             frames.push(frame);
         }
-        batch.set_lease(Arc::new(Leased { fill: Arc::clone(&self.fill), frames }));
-        batch
+        let lease = self.lease(frames);
+        Batch::leased(Arc::new(lease), Arc::clone(&self.interfaces), packets.into_iter())
+    }
+
+    /// The right to read frames, which then go back to the kernel.
+    fn lease(&self, frames: Vec<Frame>) -> Leased {
+        Leased::new(Arc::clone(&self.socket.umem), Arc::clone(&self.fill), frames)
     }
 
     /// A batch of one packet in several pieces, put together. Nothing where there is no
     /// memory for it; then it is lost.
     fn several_pieces(&mut self, pieces: usize, nanos: u64) -> Option<Batch> {
-        let pieces: Vec<Piece> = self.pieces.drain(..pieces).collect();
+        let mut pieces: Vec<Piece> = self.pieces.drain(..pieces).collect();
         let len: usize = pieces.iter().map(|piece| piece.len as usize).sum();
         let region = Region::new(len);
         let mut frames = Vec::with_capacity(pieces.len());
         let copied = region.map(|mut region| {
             let mut at = 0;
-            for piece in &pieces {
-                let part =
-                    self.socket.umem.region().packet(piece.offset as usize, piece.len as usize);
+            for piece in &mut pieces {
+                let part = self.socket.umem.piece(piece);
                 region.bytes_mut()[at..at + part.len()].copy_from_slice(part);
                 at += part.len();
             }
             region
         });
         frames.extend(pieces.into_iter().map(|piece| piece.frame));
-        drop(Leased { fill: Arc::clone(&self.fill), frames });
+        drop(self.lease(frames));
         let Ok(region) = copied else {
             self.no_memory += 1;
             return None;

@@ -101,7 +101,7 @@ pub(crate) fn new(slots: usize, max_len: usize) -> io::Result<(Writer, Reader)> 
     let mut memory = Region::new(len)?;
     let base = NonNull::from(memory.bytes_mut()).cast::<u8>();
     // SAFETY: `memory` maps `len` bytes and the guard for as long as it is kept, here as
-    // the owner. Batches are made over leased runs only, which the writer does not own.
+    // the owner.
     let region = Arc::new(unsafe { Region::shared(base, len, Box::new(memory)) });
     let ring = Arc::new(Ring {
         base,
@@ -253,11 +253,6 @@ impl Reader {
         self.ring.writer_gone.load(Ordering::Acquire)
     }
 
-    /// The memory of all slots.
-    pub(crate) fn region(&self) -> &Arc<Region> {
-        &self.ring.region
-    }
-
     /// Becomes readable when a sleeper has something to read.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.ring.event.as_fd()
@@ -272,9 +267,9 @@ impl Drop for Reader {
 
 impl Run {
     /// Each packet's place in the region, and what is known of it.
-    pub(crate) fn packets(&self) -> impl Iterator<Item = (u32, Meta)> + '_ {
-        (0..u64::from(self.len)).map(|i| {
-            let at = self.ring.slot(self.first + i) * self.ring.stride;
+    pub(crate) fn packets(&self) -> impl ExactSizeIterator<Item = (u32, Meta)> + '_ {
+        (0..self.len).map(|i| {
+            let at = self.ring.slot(self.first + u64::from(i)) * self.ring.stride;
             // SAFETY: the start of a slot that was filled before `tail` was read, and that
             // the writer does not get back while `self` lives.
             let meta = unsafe { self.ring.base.as_ptr().add(at).cast::<[u8; META]>().read() };
@@ -297,7 +292,20 @@ impl std::fmt::Debug for Run {
     }
 }
 
-impl Lease for Run {}
+// SAFETY: the writer writes to slots at positions that it owns, and the run's are not its
+// until the run is dropped. A packet is in its own slot, behind what describes it.
+unsafe impl Lease for Run {
+    fn region(&self) -> &Arc<Region> {
+        &self.ring.region
+    }
+
+    #[inline]
+    fn holds(&self, i: usize, start: usize, len: usize) -> bool {
+        let Ring { stride, .. } = *self.ring;
+        let at = self.ring.slot(self.first + i as u64) * stride + LEAD;
+        i < self.len as usize && start == at && len <= stride - LEAD
+    }
+}
 
 impl Meta {
     fn to_bytes(self) -> [u8; META] {

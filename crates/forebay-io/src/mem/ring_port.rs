@@ -184,14 +184,13 @@ pub(crate) fn next_batch(
     counters: &mut RxCounters,
 ) -> Option<Batch> {
     let run = reader.take(BATCH)?;
-    let mut batch = Batch::new(Arc::clone(reader.region()), Arc::clone(interfaces));
-    for (offset, Meta { cap_len, wire_len, ticks }) in run.packets() {
-        // A run is no longer than a batch.
-        let _ = batch.push(PacketMeta { offset, cap_len, wire_len, ticks, interface: 0 });
+    let run = Arc::new(run);
+    let packets = run.packets().map(|(offset, Meta { cap_len, wire_len, ticks })| {
         counters.bytes += u64::from(wire_len);
-    }
+        PacketMeta { offset, cap_len, wire_len, ticks, interface: 0 }
+    });
+    let batch = Batch::leased(Arc::clone(&run), Arc::clone(interfaces), packets);
     counters.packets += batch.len() as u64;
-    batch.set_lease(Arc::new(run));
     Some(batch)
 }
 

@@ -116,7 +116,7 @@ impl Witness {
             return false;
         };
         self.next += 1;
-        let mut frame = region.packet(offset as usize, len as usize).to_vec();
+        let mut frame = region.bytes()[offset as usize..][..len as usize].to_vec();
         let Rewrite { destination, source, .. } = rewrites[usize::from(sensor)];
         for (address, at) in [(destination, 0), (source, 6)] {
             if let Some(address) = address {
