@@ -324,8 +324,11 @@ impl Shared {
     /// when others need not wait for it.
     fn make(&self, state: &mut State, change: Change) -> Option<Generation> {
         let publish = |version: &Arc<Version>| self.version.store(Arc::clone(version));
-        let wait = || self.readers.wait();
-        wait();
+        let wait = || {
+            self.readers.changed();
+            self.readers.settle();
+        };
+        self.readers.settle();
         let made = change.make(&mut state.generation, &publish, &wait);
         let mut old = None;
         match (&mut state.log, made) {
@@ -333,6 +336,7 @@ impl Shared {
             (None, true) => {}
             (_, false) => old = self.build_now(state, &change),
         }
+        self.readers.changed();
         if state.log.is_none() && state.generation.wants_work() {
             self.wake.notify_one();
         }
@@ -382,8 +386,9 @@ impl Shared {
                 let mut state = self.state();
                 if state.merges == swapped {
                     let publish = |version: &Arc<Version>| self.version.store(Arc::clone(version));
-                    self.readers.wait();
+                    self.readers.settle();
                     state.generation.install(family, vectors, wild, &publish);
+                    self.readers.changed();
                 }
             }
         }
@@ -416,6 +421,7 @@ impl Shared {
             if let Some(mut state) = waiting {
                 state.log = None;
                 let old = self.swap(&mut state, generation);
+                self.readers.changed();
                 drop(state);
                 drop(old);
                 return;
