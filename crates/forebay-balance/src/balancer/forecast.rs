@@ -10,7 +10,9 @@
 //! were: the regression of later on earlier load, without the assumption that it is a
 //! line. A class of few buckets leans on the line through all of them. The flows must be
 //! part of it because moves are chosen by them too: among buckets of one load, those
-//! whose flows have just ended are the cheapest and will have the least.
+//! whose flows have just ended are the cheapest and will have the least. What became of a
+//! load is what the last reading alone says: a mean with earlier ones has some of the
+//! earlier load in it, and would make every load seem to last.
 //!
 //! Before the first comparison every bucket is forecast the mean: right where flows
 //! are short, and where they last it costs the time until then.
@@ -127,22 +129,23 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// Learns from the loads and live flows of a reading; to be called at each.
-    pub fn learn(&mut self, loads: &[Load], flows: &[f64]) {
+    /// Learns from the loads and live flows of a reading, and from what that reading alone
+    /// says of the loads; to be called at each.
+    pub fn learn(&mut self, loads: &[Load], flows: &[f64], latest: &[Load]) {
         self.age += 1;
         if self.reference.len() == loads.len() && self.age < HORIZON {
             return;
         }
-        let shares = shares(loads);
-        if self.reference.len() == shares.len() {
+        if self.reference.len() == latest.len() {
+            let latest = shares(latest);
             for (dimension, regression) in Dimension::ALL.into_iter().zip(&mut self.regressions) {
                 regression.forget();
-                for ((before, flows), after) in self.reference.iter().zip(&shares) {
+                for ((before, flows), after) in self.reference.iter().zip(&latest) {
                     regression.learn(before[dimension], *flows, after[dimension]);
                 }
             }
         }
-        self.reference = shares.into_iter().zip(flows.iter().copied()).collect();
+        self.reference = shares(loads).into_iter().zip(flows.iter().copied()).collect();
         self.age = 0;
     }
 
@@ -207,7 +210,7 @@ mod tests {
         let mut forecast = Forecast::default();
         for round in 0..rounds * u64::from(HORIZON) + 1 {
             let loads = loads(round);
-            forecast.learn(&loads, &flows(&loads));
+            forecast.learn(&loads, &flows(&loads), &loads);
         }
         forecast
     }

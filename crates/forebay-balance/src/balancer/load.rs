@@ -137,6 +137,8 @@ pub struct BucketLoads {
     last: Vec<Tally>,
     read_at: Option<u64>,
     loads: Option<Vec<Load>>,
+    /// What the last reading alone says.
+    latest: Vec<Load>,
     /// When each counter was first read as it is now, in nanoseconds.
     quiet_since: Vec<u64>,
 }
@@ -150,6 +152,7 @@ impl BucketLoads {
             last: vec![Tally::default(); BUCKETS],
             read_at: None,
             loads: None,
+            latest: vec![Load::NONE; BUCKETS],
             quiet_since: vec![0; BUCKETS],
         }
     }
@@ -175,6 +178,7 @@ impl BucketLoads {
             if let Some(seconds) = seconds {
                 let fresh = Load::of(came, seconds);
                 *load = if known { *load + (fresh - *load) * self.weight } else { fresh };
+                self.latest[i] = fresh;
             }
         }
         self.read_at = Some(now);
@@ -185,6 +189,12 @@ impl BucketLoads {
     #[must_use]
     pub fn loads(&self) -> Option<&[Load]> {
         self.loads.as_deref()
+    }
+
+    /// The loads of the last reading alone, by bucket.
+    #[must_use]
+    pub fn latest(&self) -> &[Load] {
+        &self.latest
     }
 
     /// Since when the bucket's counters did not move, as far as is known.
@@ -217,6 +227,7 @@ mod tests {
         assert_eq!(quiet, [SECOND, 3 * SECOND]);
         loads.read(4 * SECOND, |bucket| loads_at_rest(bucket, near_wrap));
         assert_eq!(loads.loads().unwrap()[5].packets, 250.0);
+        assert_eq!(loads.latest()[5], Load::NONE);
         assert_eq!(loads.quiet(5).unwrap().since, 3 * SECOND);
     }
 

@@ -76,8 +76,10 @@ impl Default for BalanceSettings {
 pub struct View<'a> {
     /// The sensors, by index.
     pub sensors: &'a [SensorShare],
-    /// Loads by bucket.
+    /// Loads by bucket, smoothed over a few intervals.
     pub loads: &'a [Load],
+    /// Loads by bucket, of the last interval alone.
+    pub latest: &'a [Load],
     /// What the table says, by bucket.
     pub entries: &'a [Entry],
     /// By sensor: load that it has though its bucket is elsewhere, less the load of its
@@ -190,7 +192,7 @@ impl Balancer {
     /// An interval has passed.
     pub fn decide(&mut self, view: &View<'_>) -> Plan {
         self.interval = self.interval.saturating_add(1);
-        self.forecast.learn(view.loads, view.flows);
+        self.forecast.learn(view.loads, view.flows, view.latest);
         self.later = self.forecast.forecast(view.loads, view.flows);
         let (expected, measured) = self.sensor_loads(view);
         let targets = targets(view.sensors, total(&self.later));

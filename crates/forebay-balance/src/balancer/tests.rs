@@ -47,6 +47,7 @@ impl Model {
         let plan = self.balancer.decide(&View {
             sensors: &self.sensors,
             loads: &self.loads,
+            latest: &self.loads,
             entries: &self.entries,
             displaced: &vec![Load::NONE; self.sensors.len()],
             flows: &self.flows,
@@ -268,6 +269,7 @@ fn an_emergency_comes_after_patience_and_takes_no_more_than_it_must() {
         let plan = model.balancer.decide(&View {
             sensors: &model.sensors,
             loads: &model.loads,
+            latest: &model.loads,
             entries: &entries,
             displaced: &[Load::NONE; 4],
             flows: &flows,

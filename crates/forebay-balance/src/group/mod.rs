@@ -375,6 +375,7 @@ impl<P: Plane> Group<P> {
         let plan = self.balancer.decide(&View {
             sensors: &shares,
             loads,
+            latest: self.loads.latest(),
             entries: &entries,
             displaced: &displaced,
             flows: &flows,

@@ -10,6 +10,7 @@ mod traffic;
 mod world;
 
 mod balance;
+mod bars;
 mod deaths;
 mod floods;
 mod threads;
