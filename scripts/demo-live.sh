@@ -10,14 +10,20 @@
 # both are gone at the end, also after Ctrl-C. Nothing is sent outside of them. The exit
 # status says whether everything was as it should be.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
+script=$(realpath "$0")
 forebay=$(realpath "${1:?usage: scripts/demo-live.sh FOREBAY}")
 export PATH="$PATH:/usr/sbin:/sbin"
 if [[ $(id -u) -ne 0 ]]; then
     echo 'network namespaces take root: asking sudo'
-    exec sudo --preserve-env=TERM,NO_COLOR "$0" "$@"
+    exec sudo --preserve-env=TERM,NO_COLOR "$script" "$forebay"
 fi
+for needed in ip bridge pgrep tcpdump; do
+    if ! command -v $needed >/dev/null; then
+        echo "no $needed here: \`scripts/setup.sh live\` installs what this takes" >&2
+        exit 1
+    fi
+done
 
 readonly prefix=forebay-demo
 readonly spaces=(gen broker switch s1 s2 s3)
