@@ -14,8 +14,8 @@ use forebay_packet::{BATCH, Batch, Clock, Interface, PacketMeta};
 
 use super::block::{self, Notes, RESERVE};
 use super::ring::{Block, BlockRing};
-use super::sys::{self, Number, Version};
-use crate::device::{DeviceError, Link, LinkStats, Links};
+use super::sys::{self, Number, Statistics, Version};
+use crate::device::{Counter, DeviceError, Link, Links};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
@@ -75,13 +75,27 @@ pub struct PacketRx {
     packets: Vec<PacketMeta>,
     given: usize,
     counters: RxCounters,
-    ring_full: u64,
+    overruns: Overruns,
     notes: Notes,
-    freezes: u64,
     uncounted: u64,
-    /// The device's counters when it was opened, and when it was last seen.
-    before: (LinkStats, LinkStats),
+    /// What the device has lost since it was opened: damaged, missed and dropped frames.
+    before: [Counter; 3],
     state: State,
+}
+
+/// How often the ring was full, and the packets that found it so: sums of what the kernel
+/// counts in 32 bits, from zero each time that it is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Overruns {
+    packets: u64,
+    freezes: u64,
+}
+
+impl Overruns {
+    fn add(&mut self, statistics: &Statistics) {
+        self.packets += u64::from(statistics.drops);
+        self.freezes += u64::from(statistics.freezes);
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,11 +185,10 @@ impl PacketRx {
             packets: Vec::new(),
             given: 0,
             counters: RxCounters::default(),
-            ring_full: 0,
+            overruns: Overruns::default(),
             notes: Notes::default(),
-            freezes: 0,
             uncounted: 0,
-            before: (link.stats, link.stats),
+            before: link.stats.rx_losses().map(Counter::from),
             retire_ms: options.retire_ms,
             state: State::Open,
         })
@@ -202,7 +215,7 @@ impl PacketRx {
             tags_restored: self.notes.tags_restored,
             checksums_completed: self.notes.checksums_completed,
             glued: self.notes.glued,
-            freezes: self.freezes,
+            freezes: self.overruns.freezes,
         }
     }
 
@@ -244,8 +257,7 @@ impl PacketRx {
     fn read_statistics(&mut self) -> Result<(), DeviceError> {
         let statistics =
             sys::statistics(self.socket.as_fd()).map_err(self.refused("read its counters"))?;
-        self.ring_full += u64::from(statistics.drops);
-        self.freezes += u64::from(statistics.freezes);
+        self.overruns.add(&statistics);
         self.uncounted = 0;
         Ok(())
     }
@@ -353,18 +365,32 @@ impl Rx for PacketRx {
         self.read_statistics()?;
         let seen = self.links.numbered(self.index).map_err(self.refused("read its counters"))?;
         if let Some(link) = seen {
-            self.before.1 = link.stats;
+            let losses = link.stats.rx_losses();
+            self.before.iter_mut().zip(losses).for_each(|(counter, now)| counter.note(now));
         }
-        let (then, now) = &self.before;
-        let since = |counter: fn(&LinkStats) -> u64| counter(now).saturating_sub(counter(then));
+        let [errors, missed, dropped] = self.before.map(|counter| counter.grown());
         Ok(RxCounters {
-            losses: vec![("ring_full", self.ring_full)],
+            losses: vec![("ring_full", self.overruns.packets)],
             before: vec![
-                ("device_errors", since(|stats| stats.rx_errors)),
-                ("device_missed", since(|stats| stats.rx_missed)),
-                ("device_dropped", since(|stats| stats.rx_dropped)),
+                ("device_errors", errors),
+                ("device_missed", missed),
+                ("device_dropped", dropped),
             ],
             ..self.counters.clone()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_add_up_beyond_what_the_kernel_can_count() {
+        let mut overruns = Overruns::default();
+        for drops in [u32::MAX, u32::MAX, 2] {
+            overruns.add(&Statistics { packets: drops, drops, freezes: u32::MAX });
+        }
+        assert_eq!(overruns, Overruns { packets: 1 << 33, freezes: 3 * u64::from(u32::MAX) });
     }
 }

@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::port::Socket;
 use super::ring::{FillRing, Frame, Leased, Piece, ReceiveRing};
-use crate::device::{DeviceError, LinkStats, Links};
+use crate::device::{Counter, DeviceError, Links};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
@@ -33,8 +33,8 @@ pub struct XdpRx {
     /// The first socket of a queue counts what the device lost.
     counts_device: bool,
     links: Links,
-    /// The device's counters when it was opened, and when it was last seen.
-    before: (LinkStats, LinkStats),
+    /// What the device has lost since it was opened: damaged, missed and dropped frames.
+    before: [Counter; 3],
     ended: bool,
 }
 
@@ -61,7 +61,7 @@ impl XdpRx {
             no_memory: 0,
             counts_device,
             links: Links::open(&socket.device)?,
-            before: (socket.link.stats, socket.link.stats),
+            before: socket.link.stats.rx_losses().map(Counter::from),
             ended: false,
         })
     }
@@ -203,18 +203,14 @@ impl Rx for XdpRx {
         losses.push(("no_memory", self.no_memory));
         let link = self.links.numbered(self.socket.link.index);
         if let Some(link) = link.map_err(self.socket.refused(action))? {
-            self.before.1 = link.stats;
+            let losses = link.stats.rx_losses();
+            self.before.iter_mut().zip(losses).for_each(|(counter, now)| counter.note(now));
         }
-        if !self.counts_device {
-            self.before.1 = self.before.0;
-        }
-        let (then, now) = &self.before;
+        let [errors, missed, _] =
+            self.before.map(|counter| if self.counts_device { counter.grown() } else { 0 });
         Ok(RxCounters {
             losses,
-            before: vec![
-                ("device_errors", now.rx_errors.saturating_sub(then.rx_errors)),
-                ("device_missed", now.rx_missed.saturating_sub(then.rx_missed)),
-            ],
+            before: vec![("device_errors", errors), ("device_missed", missed)],
             ..self.counters.clone()
         })
     }

@@ -180,6 +180,11 @@ impl Link {
 }
 
 impl LinkStats {
+    /// Losses of reception: errors, missed and dropped frames.
+    pub(crate) fn rx_losses(&self) -> [u64; 3] {
+        [self.rx_errors, self.rx_missed, self.rx_dropped]
+    }
+
     /// Positions of `rtnl_link_stats64`, each of eight bytes.
     fn parse(value: &[u8]) -> Option<Self> {
         let at = |field: usize| u64_at(value, field * 8);

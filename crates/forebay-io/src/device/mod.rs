@@ -6,6 +6,7 @@
 //! what can be mended. [`Watch`] tells when devices come, change and go.
 
 mod check;
+mod counter;
 mod error;
 mod ethtool;
 mod link;
@@ -15,6 +16,7 @@ mod sys;
 mod watch;
 
 pub use check::{Finding, Need, State, check, driver, receive_queues};
+pub(crate) use counter::Counter;
 pub use error::DeviceError;
 pub(crate) use link::Links;
 pub use link::{Link, LinkStats};

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, write};
 
 use super::sys;
-use crate::device::{DeviceError, Links};
+use crate::device::{Counter, DeviceError, Links};
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
 use crate::mem::next_batch;
@@ -116,9 +116,8 @@ pub struct TapRx {
     interfaces: Arc<Vec<Interface>>,
     counters: RxCounters,
     too_long: u64,
-    /// Who counts what the driver dropped, for all queues, and what it was at the start.
-    links: Option<(Links, u64)>,
-    ring_full: u64,
+    /// Who counts what the driver dropped, for all queues, and that.
+    links: Option<(Links, Counter)>,
     gone: bool,
 }
 
@@ -130,8 +129,8 @@ impl TapRx {
             .map_err(DeviceError::system(device, "make room for its frames"))?;
         let links = if counts {
             let mut links = Links::open(device)?;
-            let before = links.named(device)?.stats.tx_dropped;
-            Some((links, before))
+            let dropped = Counter::from(links.named(device)?.stats.tx_dropped);
+            Some((links, dropped))
         } else {
             None
         };
@@ -149,7 +148,6 @@ impl TapRx {
             counters: RxCounters::default(),
             too_long: 0,
             links,
-            ring_full: 0,
             gone: false,
         })
     }
@@ -209,14 +207,16 @@ impl Rx for TapRx {
     /// `ring_full` is what the driver dropped as its queues were full, of all queues
     /// together, counted by the first; `too_long` is longer than the options allow.
     fn counters(&mut self) -> Result<RxCounters, Error> {
-        if let Some((links, before)) = &mut self.links {
+        let mut ring_full = 0;
+        if let Some((links, dropped)) = &mut self.links {
             let link = links.numbered(self.queue.index);
             let action = "read its counters";
             if let Some(link) = link.map_err(DeviceError::system(&self.queue.device, action))? {
-                self.ring_full = link.stats.tx_dropped.saturating_sub(*before);
+                dropped.note(link.stats.tx_dropped);
             }
+            ring_full = dropped.grown();
         }
-        let losses = vec![("ring_full", self.ring_full), ("too_long", self.too_long)];
+        let losses = vec![("ring_full", ring_full), ("too_long", self.too_long)];
         Ok(RxCounters { losses, ..self.counters.clone() })
     }
 }

@@ -1,0 +1,80 @@
+//! A counter of a device, as what it has counted since we looked first.
+//!
+//! The kernel shows 64 bits, but many drivers copy what their device counts in 32, and some
+//! begin at zero when the device is reset. A number that went back says which: after a wrap
+//! it is, modulo the width, less than half of that ahead of the one before; otherwise the
+//! device has begun anew, and all that it says has been counted since.
+
+/// A counter that may wrap or begin anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counter {
+    last: u64,
+    grown: u64,
+}
+
+impl Counter {
+    /// One that says `now`, of which nothing counts.
+    pub fn from(now: u64) -> Self {
+        Self { last: now, grown: 0 }
+    }
+
+    /// It says `now`. To be called at least once in half a width.
+    pub fn note(&mut self, now: u64) {
+        self.grown = self.grown.saturating_add(growth(self.last, now));
+        self.last = now;
+    }
+
+    /// What it has counted since it was first seen.
+    pub fn grown(&self) -> u64 {
+        self.grown
+    }
+}
+
+fn growth(before: u64, now: u64) -> u64 {
+    if now >= before {
+        return now - before;
+    }
+    let narrow = u32::try_from(before).is_ok();
+    let ahead = match narrow {
+        true => u64::from((now as u32).wrapping_sub(before as u32)),
+        false => now.wrapping_sub(before),
+    };
+    let half = if narrow { 1 << 31 } else { 1 << 63 };
+    if ahead < half { ahead } else { now }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDE: u64 = 1 << 32;
+
+    #[test]
+    fn what_is_counted_goes_on_where_the_number_wraps_or_begins_anew() {
+        for (readings, expected) in [
+            (&[7, 7, 9, 1_000][..], 993),
+            // At the end of 32 bits, and of 64.
+            (&[WIDE - 3, 4, 6], 9),
+            (&[WIDE - 1, 0], 1),
+            (&[u64::MAX - 1, 1], 3),
+            // Beyond 32 bits it did not wrap at them.
+            (&[WIDE - 3, WIDE + 4], 7),
+            (&[WIDE + 5, 3], 3),
+            // A device that was reset.
+            (&[500, 0, 20, 25], 25),
+            (&[1 << 40, 8], 8),
+        ] {
+            let mut counter = Counter::from(readings[0]);
+            readings[1..].iter().for_each(|&now| counter.note(now));
+            assert_eq!(counter.grown(), expected, "{readings:?}");
+        }
+    }
+
+    #[test]
+    fn ten_wraps_of_32_bits_are_counted() {
+        let mut counter = Counter::from(0);
+        let step = WIDE / 3;
+        (1..=30).for_each(|i| counter.note(i * step % WIDE));
+        assert_eq!(counter.grown(), 30 * step);
+    }
+}
