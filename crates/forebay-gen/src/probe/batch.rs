@@ -80,6 +80,7 @@ mod tests {
             life: Life::Persistent,
             zipf: false,
             seed: 1,
+            run: 0,
             destination: MacAddress([2; 6]),
             source: MacAddress([4; 6]),
         };

@@ -8,7 +8,8 @@
 //! | 42–45 | [`MAGIC`] |
 //! | 46–49 | the flow's number |
 //! | 50–57 | the frame's number in its flow, from 0 |
-//! | 58– | zeros |
+//! | 58–59 | the number of the generator's run |
+//! | 60– | zeros |
 //!
 //! Numbers are big-endian. Who looks for a probe looks behind VLAN tags, too.
 
@@ -20,7 +21,7 @@ const MAGIC: [u8; 4] = *b"FBPR";
 const IP: usize = 14;
 const UDP: usize = IP + 20;
 const NUMBERS: usize = UDP + 8;
-const END: usize = NUMBERS + 16;
+const END: usize = NUMBERS + 18;
 
 /// The shortest frame, without frame check sequence.
 pub const MIN_FRAME: usize = 60;
@@ -32,6 +33,8 @@ pub struct Probe {
     pub flow: u32,
     /// The frame's number in it, from 0.
     pub sequence: u64,
+    /// The run of the generator: with another, its flows' frames are numbered anew.
+    pub run: u16,
 }
 
 impl Probe {
@@ -54,8 +57,9 @@ impl Probe {
         }
         let flow = u32::from_be_bytes(numbers[4..8].try_into().ok()?);
         let sequence = u64::from_be_bytes(numbers[8..16].try_into().ok()?);
+        let run = u16::from_be_bytes(numbers[16..18].try_into().ok()?);
         // The number behind it has to be one, too.
-        (sequence < u64::MAX).then_some(Self { flow, sequence })
+        (sequence < u64::MAX).then_some(Self { flow, sequence, run })
     }
 }
 
@@ -86,7 +90,7 @@ impl ProbeFrame {
 
     /// The frame with these numbers. Flows differ in addresses and ports.
     pub fn with(&mut self, probe: Probe) -> &[u8] {
-        let Probe { flow, sequence } = probe;
+        let Probe { flow, sequence, run } = probe;
         let bytes = &mut self.bytes;
         // 10.0.0.0/8 to 172.16.0.0/12; 2^32 flows have 2^24 sources and 2^8 ports.
         let [port, a, b, c] = flow.to_be_bytes();
@@ -98,7 +102,8 @@ impl ProbeFrame {
         bytes[UDP..UDP + 2].copy_from_slice(&(1024 + u16::from(port)).to_be_bytes());
         bytes[UDP + 2..UDP + 4].copy_from_slice(&9_u16.to_be_bytes());
         bytes[NUMBERS + 4..NUMBERS + 8].copy_from_slice(&flow.to_be_bytes());
-        bytes[NUMBERS + 8..END].copy_from_slice(&sequence.to_be_bytes());
+        bytes[NUMBERS + 8..NUMBERS + 16].copy_from_slice(&sequence.to_be_bytes());
+        bytes[NUMBERS + 16..END].copy_from_slice(&run.to_be_bytes());
         bytes
     }
 }
@@ -124,8 +129,8 @@ mod tests {
         for len in [0, 60, 512, 9_000] {
             let mut frame = ProbeFrame::new(len, stations[0], stations[1]);
             for probe in [
-                Probe { flow: 0, sequence: 0 },
-                Probe { flow: 0xfedc_ba98, sequence: 0x0123_4567_89ab_cdef },
+                Probe { flow: 0, sequence: 0, run: 0 },
+                Probe { flow: 0xfedc_ba98, sequence: 0x0123_4567_89ab_cdef, run: 0x1357 },
             ] {
                 let bytes = frame.with(probe);
                 assert_eq!(bytes.len(), len.max(MIN_FRAME));
@@ -148,7 +153,7 @@ mod tests {
         let decoder = Decoder::default();
         let mut key = |flow| {
             let decoded =
-                decoder.decode(LinkType::ETHERNET, frame.with(Probe { flow, sequence: 7 }));
+                decoder.decode(LinkType::ETHERNET, frame.with(Probe { flow, sequence: 7, run: 0 }));
             assert_eq!(decoded.outcome, Outcome::Ip);
             decoded.key
         };

@@ -3,7 +3,8 @@
 //! Of each flow the numbers seen last are kept as bits, so that a frame that comes twice
 //! is told from one that comes late. What is not seen in the end, up to the highest
 //! number seen, is lost: so the loss of a flow's last frames shows only against what was
-//! sent.
+//! sent. A generator that is started again numbers its flows' frames anew, under another
+//! number of its run; whether a flow is torn goes on over that.
 
 use std::collections::HashMap;
 
@@ -22,14 +23,19 @@ pub struct FlowAccount {
     pub duplicates: u64,
     /// Frames that came after one with a higher number.
     pub reordered: u64,
-    /// One more than the highest number seen.
+    /// One more than the highest number seen in this run.
     pub end: u64,
+    /// Numbers below the highest of earlier runs that never came.
+    pub lost_before: u64,
     /// Where it was seen, a bit each.
     pub places: u64,
     /// Frames that came to another place than the one before, within the idle timeout.
     pub torn: u64,
     /// Numbers from `end - WINDOW` to `end`, at their remainder.
     seen: [u64; WORDS],
+    run: u16,
+    /// Frames received before this run.
+    received_before: u64,
     last_place: u8,
     last: u64,
 }
@@ -83,9 +89,12 @@ impl Tracker {
             duplicates: 0,
             reordered: 0,
             end: 0,
+            lost_before: 0,
             places: 0,
             torn: 0,
             seen: [0; WORDS],
+            run: probe.run,
+            received_before: 0,
             last_place: place,
             last: now,
         });
@@ -94,6 +103,9 @@ impl Tracker {
             flow.torn += 1;
         }
         (flow.last_place, flow.last) = (place, now);
+        if flow.run != probe.run {
+            flow.begin_again(probe.run);
+        }
         flow.take(probe.sequence);
     }
 
@@ -110,7 +122,7 @@ impl Tracker {
         for flow in self.flows.values() {
             tally.flows += 1;
             tally.received += flow.received;
-            tally.lost += flow.end - flow.received;
+            tally.lost += flow.lost();
             tally.duplicates += flow.duplicates;
             tally.reordered += flow.reordered;
             tally.torn_flows += u64::from(flow.torn > 0);
@@ -120,6 +132,20 @@ impl Tracker {
 }
 
 impl FlowAccount {
+    /// Numbers below the highest of each run that never came.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost_before + self.end - (self.received - self.received_before)
+    }
+
+    fn begin_again(&mut self, run: u16) {
+        self.lost_before = self.lost();
+        self.received_before = self.received;
+        self.end = 0;
+        self.seen = [0; WORDS];
+        self.run = run;
+    }
+
     fn take(&mut self, sequence: u64) {
         if sequence >= self.end {
             // What leaves the window makes room for what enters it.
@@ -162,7 +188,7 @@ mod tests {
     fn tally(frames: &[(u32, u64, u8, u64)]) -> Tally {
         let mut tracker = Tracker::new(100);
         for &(flow, sequence, place, now) in frames {
-            tracker.probe(Probe { flow, sequence }, place, now);
+            tracker.probe(Probe { flow, sequence, run: 0 }, place, now);
         }
         tracker.tally()
     }
@@ -185,7 +211,7 @@ mod tests {
     #[test]
     fn numbers_are_told_apart_over_many_windows() {
         let mut tracker = Tracker::new(100);
-        let mut send = |sequence| tracker.probe(Probe { flow: 1, sequence }, 0, 0);
+        let mut send = |sequence| tracker.probe(Probe { flow: 1, sequence, run: 0 }, 0, 0);
         for sequence in (0..10_000).filter(|n| n % 7 != 3) {
             send(sequence);
         }
@@ -197,6 +223,33 @@ mod tests {
         let missing = (0..10_000).filter(|n| n % 7 == 3).count() as u64;
         assert_eq!(tally.lost, missing + 10_000 - 1);
         assert_eq!((tally.reordered, tally.duplicates), (1, 1));
+    }
+
+    #[test]
+    fn a_generator_that_is_started_again_numbers_anew() {
+        let mut tracker = Tracker::new(100);
+        let frames = [
+            (7, 0, 0),
+            (7, 1, 0),
+            (7, 3, 0),
+            (8, 0, 0),
+            (8, 2, 0),
+            (8, 1, 0),
+            (9, 0, 1),
+            (9, 4, 1),
+        ];
+        for (run, sequence, place) in frames {
+            tracker.probe(Probe { flow: 1, sequence, run }, place, 0);
+        }
+        let expected = Tally {
+            flows: 1,
+            received: 8,
+            lost: 1 + 3,
+            reordered: 1,
+            torn_flows: 1,
+            ..Tally::default()
+        };
+        assert_eq!(tracker.tally(), expected);
     }
 
     #[test]

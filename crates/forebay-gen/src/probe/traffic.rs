@@ -38,6 +38,8 @@ pub struct ProbeOptions {
     pub zipf: bool,
     /// The same seed gives the same flows.
     pub seed: u64,
+    /// Tells frames from those of another run with the same flows.
+    pub run: u16,
     /// The station that frames are for.
     pub destination: MacAddress,
     /// The station that they are from.
@@ -63,6 +65,7 @@ pub struct Probes {
     /// Ranks, each as often as its frequency says; empty where all are equal.
     draws: Vec<u32>,
     life: Life,
+    run: u16,
     started: u64,
     random: Random,
 }
@@ -88,6 +91,7 @@ impl Probes {
             flows: Vec::with_capacity(options.flows as usize),
             draws,
             life: options.life,
+            run: options.run,
             started: flows,
             random: Random::new(options.seed),
         };
@@ -117,7 +121,7 @@ impl Probes {
             self.started += 1;
         }
         let flow = &mut self.flows[rank];
-        let probe = Probe { flow: flow.number, sequence: flow.next };
+        let probe = Probe { flow: flow.number, sequence: flow.next, run: self.run };
         flow.next += 1;
         (probe, self.frame.with(probe))
     }
@@ -149,6 +153,7 @@ mod tests {
             life: Life::Persistent,
             zipf: false,
             seed: 1,
+            run: 0,
             destination: MacAddress([2; 6]),
             source: MacAddress([4; 6]),
         }

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use forebay_gen::probe::{Life, ProbeBatches, ProbeOptions, Probes};
 use forebay_io::Tx;
@@ -42,6 +42,7 @@ pub fn run(cli: &Cli, args: &GenArgs, device: &str) -> Result<(), Failure> {
         life,
         zipf: !args.even,
         seed: args.seed,
+        run: run_number(),
         destination: args.to.unwrap_or(DESTINATION),
         source: args.from.unwrap_or(SOURCE),
     };
@@ -79,6 +80,12 @@ pub fn run(cli: &Cli, args: &GenArgs, device: &str) -> Result<(), Failure> {
     let shown =
         show(cli, &Outcome { device, ledger: &ledger, took, left_out, flows: probes.started() });
     conclude(&ledger, cli, None, shown)
+}
+
+/// A number that another run does not have, unless a multiple of 65.536 s lies between both,
+/// to the millisecond.
+fn run_number() -> u16 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u16)
 }
 
 /// Waits until the ring is empty, and draws the account up.

@@ -125,7 +125,7 @@ impl Traffic {
                 let len = sizes[flow as usize] - CHECK_SEQUENCE;
                 let mut head = [0; HEAD];
                 let mut frame = ProbeFrame::new(len, to, FROM);
-                head.copy_from_slice(&frame.with(Probe { flow, sequence: 0 })[..HEAD]);
+                head.copy_from_slice(&frame.with(Probe { flow, sequence: 0, run: 0 })[..HEAD]);
                 head
             })
             .collect();
