@@ -117,6 +117,8 @@ fn sensors_of(group: &LiveGroup) -> Vec<Value> {
             "target_bits_per_s": status.outlook.target.bits,
             "expected_packets_per_s": status.outlook.expected.packets,
             "expected_bits_per_s": status.outlook.expected.bits,
+            "lasting_packets_per_s": status.outlook.lasting.packets,
+            "lasting_bits_per_s": status.outlook.lasting.bits,
             "hello_ms_ago": heard,
             "received": status.health.last_hello().map(|hello| hello.received),
             "dropped": status.health.last_hello().map(|hello| hello.dropped),

@@ -19,6 +19,7 @@ use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
 use crate::kernel::Kernel;
 use crate::kernel::plane::KernelWorker;
+use crate::notices;
 use crate::worker::Route;
 
 /// Hellos that a sensor may miss before it is down.
@@ -290,23 +291,7 @@ impl LiveGroup {
     #[must_use]
     pub fn tell(&self, event: &Event) -> String {
         let name = |index: u16| self.sensor(index).map_or("?", |sensor| sensor.name.as_str());
-        let what = match event {
-            Event::Standing { sensor, transition } => {
-                format!("sensor {} is {:?}: {}", name(*sensor), transition.to, transition.reason)
-            }
-            Event::Died { sensor, buckets, broken, or_more } => {
-                let about = if *or_more { "at least" } else { "about" };
-                format!(
-                    "sensor {} gave {buckets} buckets to others; {about} {broken} flows broken",
-                    name(*sensor)
-                )
-            }
-            Event::Drained { sensor } => format!("sensor {} has drained", name(*sensor)),
-            Event::Cancelled { bucket } => {
-                format!("bucket {bucket} stays: it has more flows than moves may record")
-            }
-            other => format!("{other:?}"),
-        };
+        let what = notices::in_words(event, name);
         format!("group {}: {what}", self.config.name)
     }
 }

@@ -19,6 +19,7 @@ pub mod hellos;
 pub mod kernel;
 pub mod links;
 pub mod metrics;
+mod notices;
 pub mod notify;
 pub mod plan;
 pub mod ports;
