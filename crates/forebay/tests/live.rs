@@ -3,6 +3,7 @@
 mod support {
     pub mod broker;
     pub mod command;
+    pub mod frames;
     pub mod namespace;
 }
 
@@ -11,9 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use forebay_io::af_packet::{PacketRx, RxOptions};
+use forebay_io::{Received, Rx as _};
 use serde_json::Value;
 use support::broker::{Started, ask, broker, number, row};
 use support::command::{command, run};
+use support::frames::Sender;
 use support::namespace::{in_namespace, ip, receivers, veth, wait_for};
 use tempfile::TempDir;
 
@@ -98,9 +102,12 @@ fn all_well(sent: u64, heard: &Value, said: &Value) {
 fn every_packet_reaches_one_sensor_by_each_type_of_port() {
     in_namespace(|| {
         let network = Network::new(3);
-        for (input, output) in
-            [("af_packet", "af_packet"), ("af_xdp", "af_packet"), ("af_packet", "af_xdp")]
-        {
+        for (input, output) in [
+            ("af_packet", "af_packet"),
+            ("af_xdp", "af_packet"),
+            ("af_packet", "af_xdp"),
+            ("af_xdp", "af_xdp"),
+        ] {
             let config = network.configure(input, output, "");
             let broker = network.broker(&config);
             let sink = network.sink();
@@ -113,6 +120,160 @@ fn every_packet_reaches_one_sensor_by_each_type_of_port() {
             for i in 0..3 {
                 assert!(number(row(&said, &format!("tx o{i}")), "out") > 500, "{said}");
             }
+        }
+    });
+}
+
+/// TAP devices are the broker's own: there are none before it runs.
+#[test]
+fn every_packet_passes_tap_devices_of_the_brokers_own() {
+    in_namespace(|| {
+        let mut network = Network::new(0);
+        network.sensors = 2;
+        let mut text = format!(
+            "[broker]\ncontrol = \"{}\"\n\
+             [[input]]\nname = \"tap\"\ntype = \"tap\"\ninterface = \"t0\"\n",
+            network.path("control").display()
+        );
+        for i in 0..2 {
+            text += &format!("[[output]]\nname = \"o{i}\"\ntype = \"tap\"\ninterface = \"x{i}\"\n");
+        }
+        text += "[[group]]\nname = \"ids\"\n";
+        for i in 0..2 {
+            text += &format!("[[group.sensor]]\nname = \"s{i}\"\noutput = \"o{i}\"\n");
+        }
+        let config = network.path("run.toml");
+        std::fs::write(&config, text).unwrap();
+        let broker = network.broker(&config);
+        for device in ["t0", "x0", "x1"] {
+            ip(&format!("link set dev {device} arp off multicast off up"));
+        }
+        let sink = network.sink();
+        let ran = run("gen --json -i t0 --rate 4000 --packets 6000 --flows 300".split(' '));
+        let sent: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let heard = sink.ended();
+        broker.signal(libc::SIGTERM);
+        // Whatever the host itself has said by the device passes, too.
+        support::broker::all_well(number(&sent, "packets"), &heard, &broker.ended());
+    });
+}
+
+/// The broker is stopped while packets come: its rings fill, and what they do not hold is
+/// lost, by name and number.
+#[test]
+fn what_comes_while_the_broker_cannot_keep_up_is_counted() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        for input in ["af_packet", "af_xdp"] {
+            let config = network.configure(input, "af_packet", "");
+            let text = std::fs::read_to_string(&config).unwrap();
+            std::fs::write(&config, text.replace("64MiB", "1MiB")).unwrap();
+            let broker = network.broker(&config);
+            let sink = network.sink();
+            broker.signal(libc::SIGSTOP);
+            let words = "--rate 10000 --packets 10000 --flows 300 --size 600";
+            let sent = number(&network.generate(words), "packets");
+            broker.signal(libc::SIGCONT);
+            let heard = sink.ended();
+            broker.signal(libc::SIGTERM);
+            let said = broker.ended();
+            let rx = row(&said, "rx tap");
+            let lost: u64 =
+                rx["drops"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+            println!("{input}: {sent} sent, {rx}");
+            assert!(lost > 1_000, "the ring held all: {said}");
+            assert_eq!((number(rx, "in"), number(rx, "out") + lost), (sent, sent), "{said}");
+            assert_eq!(number(&heard, "received"), number(rx, "out"), "{heard}\n{said}");
+            for wrong in ["duplicates", "reordered", "torn_flows", "lost_here"] {
+                assert_eq!(number(&heard, wrong), 0, "{wrong}: {heard}\n{said}");
+            }
+            assert_eq!(said["closes"], true, "{said}");
+        }
+    });
+}
+
+#[test]
+fn a_generator_that_is_started_again_is_nothing_new() {
+    in_namespace(|| {
+        let network = Network::new(3);
+        let config = network.configure("af_packet", "af_packet", "");
+        let broker = network.broker(&config);
+        let sink = network.sink();
+        let sent: u64 = (0..3)
+            .map(|_| network.generate("--rate 4000 --packets 1500 --flows 100"))
+            .map(|said| number(&said, "packets"))
+            .sum();
+        let heard = sink.ended();
+        broker.signal(libc::SIGTERM);
+        all_well(sent, &heard, &broker.ended());
+        assert!(number(&heard, "flows") <= 100, "not the same flows: {heard}");
+    });
+}
+
+/// Frames of all kinds that a link carries, one after the other, each with its number.
+fn frames_of_all_kinds() -> Vec<Vec<u8>> {
+    use support::frames::{fragment, syn_from_anywhere};
+    let stations = [0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1];
+    let mut frames = Vec::new();
+    for n in 0..20_u8 {
+        let with = |rest: &[u8], len: usize| {
+            let mut frame = [&stations[..], rest].concat();
+            frame.resize(len, n);
+            frame
+        };
+        let ipv4 = syn_from_anywhere(n.into()).split_off(12);
+        let tagged = |tags: &[u8]| with(&[tags, &ipv4[..]].concat(), 64 + usize::from(n));
+        frames.extend([
+            // Runts: nearly no IPv4 header, and one that is cut off.
+            with(&[0x08, 0, 0x45], 17),
+            with(&ipv4[..12], 24),
+            with(&ipv4, 60),
+            with(&ipv4, 1_514),
+            with(&ipv4, 3_000 + usize::from(n)),
+            with(&ipv4, 9_014),
+            tagged(&[0x81, 0, 0, 5]),
+            tagged(&[0x88, 0xa8, 0, 9, 0x81, 0, 0, 7]),
+            tagged(&[0x81, 0, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3]),
+            fragment((2 * n).into()),
+            fragment((2 * n + 1).into()),
+            // ARP, IPv6 whose header says more than there is, and IEEE 802.3.
+            with(&[0x08, 6, 0, 1, 8, 0, 6, 4, 0, 1], 60),
+            with(&[0x86, 0xdd, 0x60, 0, 0, 0, 0xff, 0xff, 17, 64], 60),
+            with(&[0, 46, 0x42, 0x42, 3], 60),
+        ]);
+    }
+    frames
+}
+
+#[test]
+fn jumbo_runt_tagged_and_cut_frames_arrive_as_they_were() {
+    in_namespace(|| {
+        let network = Network::new(1);
+        for device in ["g", "b", "x0", "y0"] {
+            ip(&format!("link set dev {device} mtu 9000"));
+        }
+        let sent = frames_of_all_kinds();
+        for (input, output) in [("af_packet", "af_packet")] {
+            let broker = network.broker(&network.configure(input, output, ""));
+            let mut rx = PacketRx::open("x0", &RxOptions::default()).unwrap();
+            Sender::open("g").send(&sent);
+            let mut got = Vec::new();
+            wait_for("all frames", || {
+                while let Received::Batch(batch) = rx.receive().unwrap() {
+                    got.extend((0..batch.len()).map(|i| batch.packet(i).to_vec()));
+                }
+                got.len() >= sent.len()
+            });
+            for (i, (got, sent)) in got.iter().zip(&sent).enumerate() {
+                // The sensor's address is written, and nothing else.
+                assert_eq!(got[..6], [2, 0, 0, 0, 1, 0], "{input}: frame {i}");
+                assert_eq!(got[12..], sent[12..], "{input}: frame {i}");
+            }
+            assert_eq!(got.len(), sent.len());
+            broker.signal(libc::SIGTERM);
+            let said = broker.ended();
+            assert_eq!((&said["closes"], &said["errors"]), (&true.into(), &serde_json::json!([])));
+            assert_eq!(number(row(&said, "tx o0"), "out"), sent.len() as u64, "{said}");
         }
     });
 }
