@@ -97,6 +97,21 @@ fn sensors_silent_but_for_hellos_stay_known_to_a_switch_that_learns() {
 }
 
 #[test]
+fn hellos_are_heard_on_a_device_that_is_an_input_as_well() {
+    in_namespace(|| {
+        let network = Switched::new(2, Switch::Static);
+        let config = network.configure("filter = \"not ether proto 0x88b5\"", HELLO);
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, text.replace("interface = \"b\"", "interface = \"out\"")).unwrap();
+        let broker = network.broker(&config);
+        let _hellos: Vec<_> = (0..2).map(|i| network.hello(i, "100ms")).collect();
+        wait_for("hellos", || (0..2).all(|i| network.sensor(i)["received"].is_u64()));
+        broker.signal(libc::SIGTERM);
+        assert_eq!(broker.ended()["closes"], true);
+    });
+}
+
+#[test]
 fn a_switch_that_floods_is_noticed() {
     in_namespace(|| {
         let network = Switched::new(3, Switch::Flooding);

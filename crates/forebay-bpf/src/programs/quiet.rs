@@ -2,11 +2,13 @@
 //!
 //! A tap's frames are not for this host, and it must not answer them: no ARP, no ICMP. The
 //! program hangs where frames enter the stack (tcx, Linux 6.6), behind the place where
-//! packet sockets get theirs, and drops all.
+//! packet sockets that take every type of frame get theirs, and drops all but frames of one
+//! type. Sockets for a single type are behind it, and hear of that type alone.
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::asm::Assembler;
+use crate::asm::Register::{R1, R2};
+use crate::asm::{Assembler, Condition, Size};
 use crate::error::BpfError;
 use crate::program::{Kind, Program};
 use crate::sys;
@@ -14,8 +16,12 @@ use crate::sys;
 /// `BPF_TCX_INGRESS` of `enum bpf_attach_type`.
 const ATTACH_TCX_INGRESS: u32 = 46;
 
-/// `TCX_DROP` of `enum tcx_action_base`.
+/// `TCX_DROP` and `TCX_NEXT` of `enum tcx_action_base`.
 const DROP: i32 = 2;
+const NEXT: i32 = -1;
+
+/// `protocol` of `struct __sk_buff`, in network order.
+const PROTOCOL: i16 = 16;
 
 /// An interface of whose frames the host hears nothing, until this value is dropped or the
 /// process ends in whatever way.
@@ -23,13 +29,19 @@ const DROP: i32 = 2;
 pub struct Quiet(#[expect(dead_code, reason = "its being open is what it is for")] OwnedFd);
 
 impl Quiet {
-    /// Drops what the interface of that number receives, once packet sockets have it.
+    /// Drops what the interface of that number receives, once packet sockets have it; not
+    /// frames of the EtherType `heard`.
     ///
     /// # Errors
     /// The kernel's: no such interface, or a kernel older than 6.6.
-    pub fn attach(interface: u32) -> Result<Self, BpfError> {
+    pub fn attach(interface: u32, heard: u16) -> Result<Self, BpfError> {
         let mut asm = Assembler::new();
+        let passes = asm.label("passes");
+        asm.load(Size::Word, R2, R1, PROTOCOL);
+        asm.branch(Condition::Equal, R2, i32::from(heard.to_be()), passes);
         asm.exit_with(DROP);
+        asm.bind(passes);
+        asm.exit_with(NEXT);
         let program = Program::load("forebay_quiet", Kind::Classifier, asm)?;
         let link = sys::link_create(program.as_fd(), interface, ATTACH_TCX_INGRESS, 0);
         let failed = |source| BpfError::Attach { program: program.name(), interface, source };

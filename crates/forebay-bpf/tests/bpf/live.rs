@@ -484,8 +484,11 @@ fn a_host_hears_nothing_of_a_tap_that_is_kept_quiet() {
             heard_of() - before
         };
         assert_eq!(send(20), 21);
-        let quiet = Quiet::attach(there).unwrap();
+        let quiet = Quiet::attach(there, 0x88b5).unwrap();
         assert_eq!(send(20), 0);
+        drop(quiet);
+        let quiet = Quiet::attach(there, 0x0800).unwrap();
+        assert_eq!(send(20), 21, "IP is heard");
         drop(quiet);
         assert_eq!(send(20), 21);
     });

@@ -22,6 +22,7 @@ use forebay_packet::HashKey;
 use nix::sys::socket::SockaddrIn6;
 
 use crate::config::{Config, Port, PortKind};
+use crate::hello::ETHER_TYPE;
 use crate::kernel::Kernel;
 use crate::worker::{Input, Output};
 
@@ -243,15 +244,16 @@ impl Ports {
         }
     }
 
-    /// Keeps the host from hearing a tap. One that has an address, or belongs to a bridge,
-    /// is the host's as well, and stays so.
+    /// Keeps the host from hearing a tap, but for sensors' hellos. One that has an address,
+    /// belongs to a bridge, or is below another device, as a VLAN's, is the host's as well,
+    /// and stays so.
     fn quiet(&mut self, link: &Link) -> Option<Attached> {
         let name = &link.name;
-        let is_host_s = link.master.is_some() || has_address(name);
-        let quiet = if is_host_s { None } else { Quiet::attach(link.index).ok() };
+        let is_host_s = link.master.is_some() || has_address(name) || is_below_others(link);
+        let quiet = if is_host_s { None } else { Quiet::attach(link.index, ETHER_TYPE).ok() };
         if quiet.is_none() {
             let (why, state) = if is_host_s {
-                ("it has an address or a bridge", State::Noted)
+                ("it has an address, a bridge or a device above it", State::Noted)
             } else {
                 let command = format!(
                     "tc qdisc add dev {name} clsact; tc filter add dev {name} ingress matchall \
@@ -360,6 +362,16 @@ fn has_address(device: &str) -> bool {
     its.any(|address| {
         let given = |six: &SockaddrIn6| !six.ip().is_unicast_link_local();
         address.as_sockaddr_in().is_some() || address.as_sockaddr_in6().is_some_and(given)
+    })
+}
+
+/// Whether a device of the host's gets its frames from this one: a VLAN's, a macvlan. Where
+/// the system does not say, it is as if there were.
+fn is_below_others(link: &Link) -> bool {
+    let Ok(all) = nix::net::if_::if_nameindex() else { return true };
+    all.iter().filter_map(|one| Link::named(one.name().to_str().ok()?).ok()).any(|other| {
+        // The other end of a veth pair is no device above.
+        other.peer == Some(link.index) && other.kind.as_deref() != Some("veth")
     })
 }
 

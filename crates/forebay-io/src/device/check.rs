@@ -251,16 +251,30 @@ impl Checker {
         Ok(())
     }
 
-    /// The host's own stack speaking on a tap.
+    /// The host's own stack speaking on a tap. An address that somebody gave the device
+    /// would go with IPv6, and not come back: then the device is the host's as well.
     fn host_stack(&mut self, link: &Link) {
         let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", link.name);
         if fs::read_to_string(&setting).is_ok_and(|value| value.trim() == "0") {
             let what = "IPv6 is on: the host answers what it hears there".to_owned();
             let command = format!("sysctl -w net.ipv6.conf.{}.disable_ipv6=1", link.name);
-            let mend = || fs::write(&setting, "1").is_ok();
+            let addresses = fs::read_to_string("/proc/thread-self/net/if_inet6");
+            let is_host_s = addresses.is_ok_and(|text| has_given_address(&text, &link.name));
+            let mend = || !is_host_s && fs::write(&setting, "1").is_ok();
             self.find(&link.name, "ipv6", what, mend, Some(command));
         }
     }
+}
+
+/// Whether a device has an address besides those that it gives itself, in the text of
+/// /proc/net/if_inet6: address, number, prefix length, scope, flags and name, hexadecimal.
+fn has_given_address(text: &str, device: &str) -> bool {
+    /// The scope of an address that is good for the link alone.
+    const OF_LINK: &str = "20";
+    text.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(5) == Some(&device) && fields.get(3).is_some_and(|scope| *scope != OF_LINK)
+    })
 }
 
 const ASK: &str = "ask for its offloads";
@@ -291,5 +305,21 @@ pub fn receive_queues(device: &str) -> Result<u32, DeviceError> {
     match asked {
         Ok(queues) if queues > 0 => Ok(queues),
         _ => Ok(Link::named(device)?.rx_queues),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_given_address_is_not_one_of_the_link() {
+        let text = "00000000000000000000000000000001 01 80 10 80       lo\n\
+                    fd000000000000000000000000000001 02 40 00 80     eth0\n\
+                    fe80000000000000000000fffe000001 02 40 20 80     eth0\n\
+                    fe80000000000000000000fffe000002 03 40 20 80     tap0\n";
+        assert!(has_given_address(text, "eth0"));
+        assert!(!has_given_address(text, "tap0") && !has_given_address(text, "eth"));
+        assert!(!has_given_address("", "eth0"));
     }
 }
