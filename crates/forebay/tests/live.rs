@@ -279,6 +279,33 @@ fn jumbo_runt_tagged_and_cut_frames_arrive_as_they_were() {
 }
 
 #[test]
+fn jumbo_frames_pass_by_each_type_of_port() {
+    in_namespace(|| {
+        let network = Network::new(1);
+        for device in ["g", "b", "x0", "y0"] {
+            ip(&format!("link set dev {device} mtu 9000"));
+        }
+        for (input, output, size) in [
+            ("af_packet", "af_packet", 9000),
+            ("af_xdp", "af_packet", 9000),
+            ("af_xdp", "af_packet", 1900),
+            ("af_packet", "af_xdp", 4000),
+        ] {
+            let config = network.configure(input, output, "");
+            let broker = network.broker(&config);
+            let sink = network.sink();
+            let sent = network.generate(&format!("--rate 2000 --packets 500 --size {size}"));
+            let heard = sink.ended();
+            broker.signal(libc::SIGTERM);
+            let told = broker.said();
+            all_well(number(&sent, "packets"), &heard, &broker.ended());
+            // What it cannot send it says before it is sent.
+            assert_eq!(told.contains("longer than 4096 bytes"), output == "af_xdp", "{told}");
+        }
+    });
+}
+
+#[test]
 fn settings_change_under_load_and_nothing_is_lost() {
     in_namespace(|| {
         let network = Network::new(2);

@@ -199,7 +199,7 @@ impl Kernel {
             queues,
             workers,
             frames: xdp::frames(port.ring / queues as usize),
-            multi_buffer,
+            multi_buffer: xdp::takes_several_frames(link.mtu),
             // Frames that a driver has put into sockets' memory cost the kernel a copy to
             // redirect, and nearly all are redirected.
             copying: Copying::Copy,

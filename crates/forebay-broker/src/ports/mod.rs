@@ -185,15 +185,14 @@ impl Ports {
                 let reader = Reader::open(file, &ReadOptions::default());
                 vec![Box::new(CaptureRx::new(reader.map_err(io_error("input", port))?))]
             }
-            PortKind::AfXdp { interface, queues, promiscuous } => {
+            PortKind::AfXdp { queues, promiscuous, .. } => {
                 let link = self.look_at(port, "input", Need { xdp: true, ..need })?;
                 let wrong =
                     |source| PortError::Device { side: "input", name: port.name.clone(), source };
                 let wanted = link.as_ref().filter(|_| *promiscuous);
                 let joined = wanted.map(Promiscuous::join).transpose().map_err(wrong)?;
-                let (workers, index) = (self.workers.len(), link.map_or(0, |link| link.index));
-                let place = (interface.as_str(), index);
-                let opened = xdp::receive(port, place, *queues, workers, hash_key)?;
+                let Some(link) = link else { return Ok(()) };
+                let opened = xdp::receive(port, &link, *queues, self.workers.len(), hash_key)?;
                 let program = Some(opened.link);
                 self.programs.push(Attached {
                     _program: program,
@@ -301,7 +300,15 @@ impl Ports {
             }
             PortKind::AfXdp { interface, .. } => {
                 self.look_at(port, "output", Need { xdp: true, ..need })?;
-                xdp::send(port, interface, workers)?
+                if xdp::is_too_long_to_send(self.mtu) {
+                    let what = "packets longer than 4096 bytes are lost (`too_long`): an output \
+                                of type af_packet sends them"
+                        .to_owned();
+                    let state = State::Noted;
+                    let device = interface.clone();
+                    self.findings.push(Finding { device, check: "long-frames", what, state });
+                }
+                xdp::send(port, interface, self.mtu, workers)?
             }
         };
         for (worker, sender) in self.workers.iter_mut().zip(senders) {

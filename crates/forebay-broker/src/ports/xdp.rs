@@ -12,15 +12,22 @@ use forebay_bpf::link::{XdpLink, XdpMode};
 use forebay_bpf::map::SocketMap;
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_io::af_xdp::{Copying, XdpOptions, XdpPort};
-use forebay_io::device::receive_queues;
+use forebay_io::device::{Link, receive_queues};
 use forebay_io::{Rx, Tx};
 use forebay_packet::HashKey;
 
 use super::PortError;
 use crate::config::Port;
 
-/// Bytes of a frame: an Ethernet frame, and what comes before it.
+/// Bytes of a frame: an Ethernet frame, and what comes before it where it is received.
 const FRAME: usize = 2048;
+const BEFORE: usize = 256;
+
+/// Bytes of the longest frame that there can be, for packets that are sent.
+const LONG_FRAME: usize = 4096;
+
+/// What a packet has besides its MTU: an Ethernet header and two VLAN tags.
+const HEADERS: usize = 14 + 2 * 4;
 
 /// Frames of a queue at the least and at the most.
 const FRAMES: std::ops::RangeInclusive<usize> = 64..=1 << 18;
@@ -37,15 +44,27 @@ pub fn frames(bytes: usize) -> u32 {
     1 << frames.ilog2()
 }
 
-/// Receives all packets of the device of that number from now on.
+/// Whether packets of a device with that MTU may be received in several frames. That takes
+/// Linux 6.6.
+pub fn takes_several_frames(mtu: u32) -> bool {
+    mtu as usize + HEADERS > FRAME - BEFORE
+}
+
+/// Whether packets of that MTU may be longer than a frame that is sent.
+pub fn is_too_long_to_send(mtu: u32) -> bool {
+    mtu as usize + HEADERS > LONG_FRAME
+}
+
+/// Receives all packets of a device from now on.
 pub fn receive(
     port: &Port,
-    (device, interface): (&str, u32),
+    link: &Link,
     queues: u32,
     workers: usize,
     hash_key: &HashKey,
 ) -> Result<Receivers, PortError> {
     let failed = |source| PortError::Program { name: port.name.clone(), source };
+    let device = link.name.as_str();
     let have = receive_queues(device).unwrap_or(queues);
     if have > queues {
         let what = format!(
@@ -57,21 +76,22 @@ pub fn receive(
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
     let sockets =
         SocketMap::create("forebay_sockets", queues.saturating_mul(workers)).map_err(failed)?;
+    let multi_buffer = takes_several_frames(link.mtu);
     let wanted = Sockets {
         device,
         queues,
         workers,
         frames: frames(port.ring),
-        multi_buffer: false,
+        multi_buffer,
         copying: Copying::Auto,
     };
     let enter = |slot, socket: BorrowedFd<'_>| sockets.set(slot, &socket).map_err(io::Error::other);
     let by_worker = open_sockets(port, &wanted, enter)?;
     // Frames of a queue that no socket is bound to are lost if they are not passed on, and
     // only the device would count them.
-    let program = redirect::load(&sockets, workers, hash_key, NoSocket::Drop, false);
+    let program = redirect::load(&sockets, workers, hash_key, NoSocket::Drop, multi_buffer);
     let program = program.map_err(failed)?;
-    let link = XdpLink::attach(&program, interface, XdpMode::Any).map_err(failed)?;
+    let link = XdpLink::attach(&program, link.index, XdpMode::Any).map_err(failed)?;
     Ok(Receivers { by_worker, link })
 }
 
@@ -122,11 +142,18 @@ pub fn open_sockets(
     Ok(by_worker)
 }
 
-/// A sender for each worker, all on the device's first queue.
-pub fn send(port: &Port, device: &str, workers: usize) -> Result<Vec<Box<dyn Tx>>, PortError> {
+/// A sender for each worker, all on the device's first queue, for packets of that MTU.
+pub fn send(
+    port: &Port,
+    device: &str,
+    mtu: u32,
+    workers: usize,
+) -> Result<Vec<Box<dyn Tx>>, PortError> {
+    let frame_len = if mtu as usize + HEADERS > FRAME { LONG_FRAME } else { FRAME };
     let options = XdpOptions {
+        frame_len: frame_len as u32,
         rx_frames: 0,
-        tx_frames: frames(port.ring / workers.max(1)),
+        tx_frames: frames(port.ring * FRAME / frame_len / workers.max(1)),
         patience: port.wait.max(Duration::from_micros(1)),
         ..XdpOptions::default()
     };
