@@ -51,16 +51,19 @@ impl XdpLink {
         Ok(Self { fd, interface })
     }
 
-    /// Puts `program` in the place of the one attached, between two frames.
+    /// Puts `program` in the place of the one attached, between two frames. False where the
+    /// interface is gone, and its place for programs with it.
     ///
     /// # Errors
-    /// The kernel's: the interface is gone, or the driver cannot run the program.
-    pub fn replace(&self, program: &Program) -> Result<(), BpfError> {
-        sys::link_update(self.fd.as_fd(), program.as_fd()).map_err(|source| BpfError::Attach {
-            program: program.name(),
-            interface: self.interface,
-            source,
-        })
+    /// The kernel's: the driver cannot run the program.
+    pub fn replace(&self, program: &Program) -> Result<bool, BpfError> {
+        match sys::link_update(self.fd.as_fd(), program.as_fd()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(libc::ENOLINK) => Ok(false),
+            Err(source) => {
+                Err(BpfError::Attach { program: program.name(), interface: self.interface, source })
+            }
+        }
     }
 
     /// The interface's number.

@@ -17,7 +17,7 @@ use forebay_packet::{Batch, Interface, PacketMeta, Region};
 use serde_json::Value;
 use support::broker::{Started, all_well, ask, broker, number, row};
 use support::command::{command, run};
-use support::namespace::{in_namespace, receivers, veth, wait_for};
+use support::namespace::{in_namespace, ip, receivers, veth, wait_for};
 use tempfile::TempDir;
 
 /// Links `g0`, `g1` of a tap, and links `x0` … to sensors; the broker's ends are `b0`, `b1`
@@ -152,6 +152,27 @@ fn settings_change_in_the_kernel_and_nothing_is_lost() {
         let heard = sink.ended();
         assert!(network.ask(&["drain"]).is_some());
         all_well(sent, &heard, &broker.ended());
+    });
+}
+
+#[test]
+fn settings_change_in_the_kernel_after_an_input_is_gone() {
+    in_namespace(|| {
+        let network = Network::new(1);
+        let mut broker = network.broker(&network.configure("", "", &network.each()));
+        ip("link delete dev b0");
+        network.configure("filter = \"udp port 1\"", "", &network.each());
+        assert!(network.ask(&["reload"]).is_some(), "{}", broker.said());
+        generate("g1", "--rate 4000 --packets 200 --flows 20");
+        wait_for("the drops", || {
+            let said = network.ask(&["ledger"]).unwrap();
+            number(&row(&said, "filter")["drops"], "no_match") == 200
+        });
+        broker.signal(libc::SIGTERM);
+        let (status, stdout) = broker.output();
+        let said: Value = serde_json::from_slice(&stdout).unwrap();
+        // That a port was lost is told in the end.
+        assert_eq!((status, &said["closes"]), (Some(1), &true.into()), "{said}");
     });
 }
 

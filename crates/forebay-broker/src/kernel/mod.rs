@@ -261,13 +261,14 @@ impl Kernel {
         .collect()
     }
 
-    /// Puts programs in the places of those before, each between two frames.
+    /// Puts programs in the places of those before, each between two frames. Inputs whose
+    /// device is gone have none any more.
     ///
     /// # Errors
-    /// The kernel's: a device is gone.
+    /// The kernel's.
     pub fn replace(&self, programs: &[Program]) -> Result<(), BpfError> {
         let mut each = self.entrances.iter().zip(programs);
-        each.try_for_each(|(entrance, program)| entrance.link.replace(program))
+        each.try_for_each(|(entrance, program)| entrance.link.replace(program).map(drop))
     }
 
     /// Follows the sensors of the group: how each is reached, and who stands in for all.
