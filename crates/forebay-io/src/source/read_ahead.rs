@@ -26,6 +26,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use forebay_packet::Region;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::{Compression, Ending, Input, PlainFile, Source};
 use crate::error::Error;
@@ -422,6 +423,14 @@ impl CallersInput {
     }
 }
 
+/// Takes foreign bytes apart, from what is open already, with no more rights than that takes.
+fn give_up_capabilities() {
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    // It is always allowed to have less.
+    let _ = set_capabilities(None, none);
+}
+
 impl ReadingThread {
     fn start(
         input: Box<dyn Read + Send>,
@@ -431,9 +440,15 @@ impl ReadingThread {
     ) -> io::Result<Self> {
         let (to_parser, filled) = sync_channel(IN_FLIGHT + 1);
         let (empty, from_parser) = channel();
-        let thread = std::thread::Builder::new()
-            .name("forebay-read".to_owned())
-            .spawn(move || fill_regions(input, eager, headroom, &from_parser, &to_parser))?;
+        let (reads, begins) = channel::<()>();
+        let work = move || {
+            give_up_capabilities();
+            drop(reads);
+            fill_regions(input, eager, headroom, &from_parser, &to_parser);
+        };
+        let thread = std::thread::Builder::new().name("forebay-read".to_owned()).spawn(work)?;
+        // Who makes it may soon confine the process, and then it could give up none.
+        let _ = begins.recv();
         let (filled, empty, thread) = (Some(filled), Some(empty), Some(thread));
         Ok(Self { filled, empty, thread, ending, eager, in_flight: 0 })
     }
