@@ -3,7 +3,8 @@
 //! Raw sockets, devices and BPF programs take root or capabilities; working on packets
 //! takes neither. So once all ports are open the process becomes an ordinary user for
 //! good, can gain no new privileges, and may make only the system calls of a list.
-//! What is not on that list fails with EPERM. Who the process is is settled before any
+//! What is not on that list fails with EPERM. Threads may be started, namespaces not: in one
+//! of its own a process has all capabilities. Who the process is is settled before any
 //! thread is started; the list holds for those too that listen already, as listening
 //! takes calls that are not on it.
 
@@ -16,7 +17,10 @@ use rustix::io::Errno;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch,
+};
 
 /// Why privileges could not be given up.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +99,6 @@ const ALLOWED: &[i64] = &[
     libc::SYS_brk,
     // Threads, signals, time.
     libc::SYS_clone3,
-    libc::SYS_clone,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
     libc::SYS_futex,
@@ -201,6 +204,15 @@ pub fn keep_capabilities(kept: CapabilitySet) -> Result<(), PrivilegeError> {
     set_capabilities(None, sets).map_err(failed)
 }
 
+/// What clone(2) is told to make namespaces.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
 /// From now on only the system calls of a list work, and no program that is started
 /// can have more privileges than this one.
 ///
@@ -209,17 +221,26 @@ pub fn keep_capabilities(kept: CapabilitySet) -> Result<(), PrivilegeError> {
 pub fn confine() -> Result<(), PrivilegeError> {
     let failed = |error: &dyn std::error::Error| PrivilegeError::Confine(error.to_string());
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| failed(&error))?;
-    let rules: BTreeMap<i64, Vec<_>> =
-        ALLOWED.iter().chain(OLDER).map(|&call| (call, Vec::new())).collect();
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::Errno(libc::EPERM as u32),
-        SeccompAction::Allow,
-        arch,
-    );
-    let program: BpfProgram =
-        filter.and_then(BpfProgram::try_from).map_err(|error| failed(&error))?;
+    let programs = programs(arch).map_err(|error| failed(&error))?;
     // Sets no_new_privs first, which the kernel demands of ordinary users, and both for
     // all threads there are.
-    seccompiler::apply_filter_all_threads(&program).map_err(|error| failed(&error))
+    let apply = |program: &BpfProgram| seccompiler::apply_filter_all_threads(program);
+    programs.iter().try_for_each(apply).map_err(|error| failed(&error))
+}
+
+/// The filters, of which the strictest counts.
+fn programs(arch: TargetArch) -> Result<[BpfProgram; 2], BackendError> {
+    // What clone3 is told no filter can see. Where it is missing, C libraries take clone.
+    let missing = SeccompAction::Errno(libc::ENOSYS as u32);
+    let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let clone3 = SeccompFilter::new(clone3, SeccompAction::Allow, missing, arch)?;
+
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.iter().chain(OLDER).map(|&call| (call, Vec::new())).collect();
+    let none_of = SeccompCmpOp::MaskedEq(u64::from(NAMESPACES.cast_unsigned()));
+    let no_namespace = SeccompCondition::new(0, SeccompCmpArgLen::Qword, none_of, 0)?;
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![no_namespace])?]);
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let listed = SeccompFilter::new(rules, refused, SeccompAction::Allow, arch)?;
+    Ok([clone3.try_into()?, listed.try_into()?])
 }
