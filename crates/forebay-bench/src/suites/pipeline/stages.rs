@@ -9,7 +9,7 @@ use forebay_broker::worker::{Input, Output, Route, Worker};
 use forebay_io::{Rx, Tx};
 use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey, MacAddress, Rewrite};
-use forebay_pipeline::stages::{Classify, Filter, LiveFragments, Rules, Ruling, Steer};
+use forebay_pipeline::stages::{Classify, Duplicates, Filter, LiveFragments, Rules, Ruling, Steer};
 use forebay_pipeline::{Branch, Chain, Fork};
 
 /// Sensors that the packets are spread over.
@@ -105,6 +105,7 @@ impl Setup {
         let mut branch = Chain::new();
         if upto(Stage::Classify) {
             branch = branch.with(Filter::optional(None));
+            branch = branch.with(Duplicates::new(self.hash_key));
             branch = branch.with(Classify::hashing(self.decoder, self.hash_key));
         }
         if upto(Stage::Fragments) {
