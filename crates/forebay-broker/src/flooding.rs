@@ -36,7 +36,8 @@ impl Flooding {
             // A sensor that was started again counts from zero.
             Some(before) => strays.checked_sub(before).unwrap_or(strays),
         };
-        self.frames += new;
+        // Whoever says hello may say any number.
+        self.frames = self.frames.wrapping_add(new);
         if new > 0 {
             return self.rose_at.replace(now).is_none().then_some(Turn::Began);
         }
@@ -72,5 +73,14 @@ mod tests {
         assert_eq!(flooding.note(5 + CALM, 706), None);
         assert_eq!(flooding.note(6 + CALM, 2), Some(Turn::Began), "started again");
         assert_eq!(flooding.frames(), 8);
+    }
+
+    #[test]
+    fn any_number_may_be_said() {
+        let mut flooding = Flooding::default();
+        for strays in [0, u64::MAX, 1, u64::MAX, 0] {
+            flooding.note(1, strays);
+        }
+        assert!(flooding.is_on());
     }
 }

@@ -120,7 +120,7 @@ impl<'a> Speaker<'a> {
             group: self.args.group.clone(),
             interval: self.args.interval,
             received: since(|stats| stats.rx_packets),
-            dropped: by_device + by_program,
+            dropped: by_device.saturating_add(by_program),
             strays: self.strays.frames()?,
         };
         match self.socket.send(&hello.frame(self.args.to.unwrap_or(EVERYONE))) {

@@ -48,7 +48,7 @@ pub struct Drop {
     pub reason: String,
     pub packets: u64,
     pub packets_per_s: f64,
-    /// Whether they were to be dropped, by a filter or a rule.
+    /// Whether they were to be dropped: by a filter or a rule, as a copy, as shunted.
     pub wanted: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct Sensor {
 }
 
 /// Reasons for which packets are dropped on purpose.
-const WANTED: [&str; 2] = ["no_match", "rejected"];
+const WANTED: [&str; 4] = ["no_match", "rejected", "duplicate", "shunted"];
 
 impl Snapshot {
     /// What happened from `before`, if that is known and of the same broker, to `now`.
@@ -281,6 +281,7 @@ pub mod tests {
             sensors: json!([{ "group": "ids", "sensors": sensors }]),
             ledger: json!({ "ledger": [
                 { "stage": "filter", "drops": { "no_match": 7 } },
+                { "stage": "group ids", "drops": { "duplicate": 5, "shunted": 3 } },
                 { "stage": "tx switch", "drops": { "ring_full": lost } },
             ] }),
         }
@@ -292,7 +293,7 @@ pub mod tests {
         assert_eq!(snapshot.interval_s, 2.0);
         assert_eq!(snapshot.rate("in"), (1_000.0, 800_000.0));
         assert_eq!(snapshot.rate("out"), (900.0, 720_000.0));
-        assert_eq!(snapshot.lost(), (100.0, 1_203), "not what a filter drops");
+        assert_eq!(snapshot.lost(), (100.0, 1_203), "not what was to be dropped");
         assert_eq!((snapshot.ports[1].lost, snapshot.ports[1].lost_per_s), (1_200, 100.0));
         assert_eq!(snapshot.groups[0].sensors[2].packets_per_s, 200.0);
     }
