@@ -96,7 +96,9 @@ pub enum BpfError {
         expected: &'static str,
     },
     /// Runs of programs cannot be waited for.
-    #[error("cannot wait for BPF programs that run: {0}")]
+    #[error(
+        "cannot wait for BPF programs that run (where the kernel has `nohz_full`, nobody can): {0}"
+    )]
     Quiesce(io::Error),
     /// The number of processors is not to be found.
     #[error("cannot tell how many processors there can be: {0}")]
