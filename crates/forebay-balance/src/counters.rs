@@ -19,6 +19,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use forebay_packet::fetch_value;
+
 use crate::assign::{BUCKETS, bucket_of};
 
 /// Digits of the word that are bytes.
@@ -95,12 +97,18 @@ struct Cell {
 
 /// The counters of one worker.
 #[derive(Debug)]
-struct Counters(Box<[Cell; BUCKETS]>);
+pub(crate) struct Counters(Box<[Cell; BUCKETS]>);
 
 impl Counters {
     fn new() -> Self {
         let cells: Box<[Cell]> = (0..BUCKETS).map(|_| Cell::default()).collect();
         Self(cells.try_into().expect("as many cells were made as there are buckets"))
+    }
+
+    /// Has what will be counted in fetched.
+    #[inline]
+    pub(crate) fn fetch(&self, hash: u64) {
+        fetch_value(&self.0[usize::from(bucket_of(hash))]);
     }
 }
 
@@ -132,6 +140,12 @@ impl BucketCounters {
             let marks = &cell.marks[generation];
             marks.store(marks.load(Ordering::Relaxed) | mark(hash), Ordering::Relaxed);
         }
+    }
+
+    /// The counters of a worker.
+    #[inline]
+    pub(crate) fn of(&self, worker: usize) -> Option<&Counters> {
+        self.workers.get(worker)
     }
 
     /// What all workers counted in `bucket`.

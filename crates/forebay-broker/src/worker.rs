@@ -81,6 +81,10 @@ impl Route {
         }
         // Behind a switch all sensors are: then a comparison says it, of many at once.
         let which = if self.outputs.iter().all(|one| *one == output) {
+            let known = |sensor: u16| usize::from(sensor) < self.outputs.len();
+            if batch.output.iter().fold(true, |all, &sensor| all & known(sensor)) {
+                return batch.live();
+            }
             LiveMask::of(&batch.output, |sensor| usize::from(sensor) < self.outputs.len())
         } else {
             LiveMask::of(&batch.output, |sensor| {

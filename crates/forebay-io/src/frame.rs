@@ -4,9 +4,30 @@ use forebay_packet::{Batch, MacAddress, Rewrite};
 
 /// The change that packet `i` gets: the element of `rewrites` that its output numbers.
 #[inline]
-pub(crate) fn rewrite_of<'a>(batch: &Batch, i: usize, rewrites: &'a [Rewrite]) -> &'a Rewrite {
-    let output = batch.output.get(i).copied().unwrap_or_default();
-    rewrites.get(usize::from(output)).unwrap_or(&Rewrite::NONE)
+pub(crate) fn rewrite_of<'a>(batch: &'a Batch, i: usize, rewrites: &'a [Rewrite]) -> &'a Rewrite {
+    Rewrites::new(batch, rewrites).get(i)
+}
+
+/// The changes of the packets of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Rewrites<'a> {
+    outputs: &'a [u16],
+    rewrites: &'a [Rewrite],
+}
+
+impl<'a> Rewrites<'a> {
+    /// Of each packet, the element of `rewrites` that its output numbers.
+    #[inline]
+    pub(crate) fn new(batch: &'a Batch, rewrites: &'a [Rewrite]) -> Self {
+        Self { outputs: &batch.output, rewrites }
+    }
+
+    /// The change that packet `i` gets.
+    #[inline]
+    pub(crate) fn get(&self, i: usize) -> &'a Rewrite {
+        let output = self.outputs.get(i).copied().unwrap_or_default();
+        self.rewrites.get(usize::from(output)).unwrap_or(&Rewrite::NONE)
+    }
 }
 
 /// Bytes of the two addresses of an Ethernet frame.

@@ -129,6 +129,20 @@ impl Iterator for LivePackets {
         self.rest &= self.rest - 1;
         Some(self.word * 64 + bit)
     }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, usize) -> B>(self, init: B, mut f: F) -> B {
+        let Self { words, word, rest } = self;
+        let mut folded = init;
+        for (i, &all) in words.iter().enumerate().skip(word) {
+            let mut bits = if i == word { rest } else { all };
+            while bits != 0 {
+                folded = f(folded, i * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+        folded
+    }
 }
 
 /// What is known of a packet before its headers are looked at.
@@ -196,6 +210,18 @@ impl<'a> Frames<'a> {
     #[must_use]
     pub fn get(&self, i: usize) -> &'a [u8] {
         self.region.packet(self.offset[i] as usize, self.cap_len[i] as usize)
+    }
+
+    /// Whether a packet's end is in another line of the cache than its EtherType.
+    #[must_use]
+    pub fn any_longer_than_a_line(&self) -> bool {
+        let base = self.region.as_ptr().addr() as u32;
+        let lines = |(&offset, &len): (&u32, &u32)| {
+            let first = base.wrapping_add(offset).wrapping_add(DECIDING as u32);
+            let last = base.wrapping_add(offset).wrapping_add(len).wrapping_sub(1);
+            (first ^ last) >> 6
+        };
+        self.offset.iter().zip(self.cap_len).fold(0, |any, packet| any | lines(packet)) != 0
     }
 
     /// Those of packet `first` and all behind it.
@@ -345,9 +371,19 @@ impl Batch {
             .map(|columns| Ahead { columns: Arc::clone(columns), fetched: AtomicU16::new(0) });
     }
 
+    /// Packets whose heads [`Batch::fetch_ahead`] would still fetch.
+    #[must_use]
+    pub fn to_come(&self) -> usize {
+        let left =
+            |ahead: &Ahead| ahead.columns.offset.len() - usize::from(ahead.fetched.load(Relaxed));
+        self.ahead.as_ref().map_or(0, left)
+    }
+
     /// Has the heads of the next so many packets fetched into the cache that will come
     /// after those of this batch, while there is something else to do. To be called by
-    /// whoever works on packets whose heads are in the cache, for about as many packets.
+    /// whoever works on packets whose heads are in the cache, a few packets at a time: a
+    /// core has a dozen lines under way at once, and waits for one to arrive before it asks
+    /// for more. So work and fetching take turns, of about a microsecond or less.
     #[inline]
     pub fn fetch_ahead(&self, packets: usize) {
         let Some(Ahead { columns, fetched }) = &self.ahead else { return };
@@ -677,6 +713,39 @@ mod tests {
                 assert!(squeezed.verdict.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn packets_to_come_are_those_not_fetched_of_the_same_region() {
+        let (mut batch, mut next) = (batch_of(10), batch_of(10));
+        next.share_descriptors();
+        batch.set_ahead(&next);
+        assert_eq!(batch.to_come(), 0);
+        batch.share_descriptors();
+        let same = batch.clone();
+        batch.set_ahead(&same);
+        batch.fetch_ahead(7);
+        assert_eq!(batch.to_come(), 3);
+        batch.fetch_ahead(7);
+        assert_eq!(batch.to_come(), 0);
+    }
+
+    #[test]
+    fn packets_that_end_in_another_line_are_noticed() {
+        let mut batch =
+            Batch::new(Arc::new(Region::new(4096).unwrap()), Arc::new(vec![Interface::default()]));
+        let meta = |offset, cap_len| PacketMeta {
+            offset,
+            cap_len,
+            wire_len: cap_len,
+            ticks: 0,
+            interface: 0,
+        };
+        batch.push(meta(52, 76)).unwrap();
+        batch.push(meta(64 + 52, 13)).unwrap();
+        assert!(!batch.frames().any_longer_than_a_line());
+        batch.push(meta(128 + 52, 77)).unwrap();
+        assert!(batch.frames().any_longer_than_a_line());
     }
 
     #[test]

@@ -33,6 +33,6 @@ pub use decode::{Affinity, DecodeOptions, Decoded, Decoder, Lanes};
 pub use flow::FlowKey;
 pub use hash::{HashKey, siphash13};
 pub use link::{Interface, LinkType};
-pub use region::{Lease, Region, TAIL_GUARD};
+pub use region::{Lease, Region, TAIL_GUARD, fetch_value};
 pub use rewrite::{MacAddress, NoMacAddress, Rewrite};
 pub use strip::Strip;

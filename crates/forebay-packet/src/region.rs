@@ -132,15 +132,7 @@ impl Region {
     /// outside.
     #[inline]
     pub fn fetch(&self, at: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let place = self.base.as_ptr().wrapping_add(at).cast();
-            // SAFETY: a hint for any address whatever, which reads nothing that can be seen.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        fetch(self.base.as_ptr().wrapping_add(at));
     }
 
     /// Length in bytes, without the tail guard.
@@ -176,6 +168,24 @@ impl Region {
         // SAFETY: as in `bytes`, and `&mut self` makes this the only access.
         unsafe { slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
     }
+}
+
+/// Has the line fetched into the cache that holds the start of a value. A hint.
+#[inline]
+pub fn fetch_value<T>(value: &T) {
+    fetch(std::ptr::from_ref(value).cast());
+}
+
+#[inline]
+fn fetch(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint for any address whatever, which reads nothing that can be seen.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 impl Drop for Region {

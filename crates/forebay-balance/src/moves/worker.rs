@@ -226,7 +226,7 @@ impl Worker {
     /// Puts into `sensors` the sensor of each packet, [`crate::NO_SENSOR`] where
     /// there is none. Packets are known by their group's hash; what else there is
     /// to know of packet `i` is asked of `facts(i)` if its bucket moves or is
-    /// watched.
+    /// watched. Has what they will be counted in fetched, too.
     #[inline]
     pub fn assign(
         &mut self,
@@ -236,7 +236,11 @@ impl Worker {
     ) {
         let (table, mut any_special) = (&self.plane.table, false);
         sensors.clear();
+        let counters = self.plane.counters.of(self.index);
         sensors.extend(hashes.iter().map(|&hash| {
+            if let Some(counters) = counters {
+                counters.fetch(hash);
+            }
             let entry = table.entry(bucket_of(hash));
             any_special |= entry.is_special();
             entry.default_sensor()

@@ -6,22 +6,23 @@ use forebay_packet::{Batch, LiveMask, Region, Rewrite};
 
 use super::ring::{prefetch, prefetch_end};
 use crate::error::Error;
-use crate::frame::{first_read, rewrite_of, write_frame};
+use crate::frame::{Rewrites, first_read, write_frame};
 use crate::port::{Tx, TxCounters};
 
 /// Bytes of a packet's place by default: with 256 of them the ring stays in a level-1 or
 /// level-2 cache, as the part of a device's ring does that is being filled.
 const MAX_LEN: usize = 2048;
 
-/// Packets to come whose heads are fetched for each so many that are copied.
-const TO_COME: usize = 12;
-const SOME: usize = 16;
+/// Bytes from one place to the next.
+const STRIDE: usize = MAX_LEN + 64;
+
+/// Packets that are copied at a time, between fetching heads of packets to come.
+const SOME: usize = 8;
 
 /// Copies packets, changed as their outputs want them, into a ring that wraps and that
 /// nobody reads: what sending costs without a device. Loses packets `too_long` for a slot.
 pub struct Sink {
     memory: Region,
-    stride: usize,
     slots: usize,
     next: usize,
     counters: TxCounters,
@@ -35,19 +36,18 @@ impl Sink {
     /// The system's error when the memory cannot be had.
     pub fn new(slots: usize) -> io::Result<Self> {
         let slots = slots.max(1);
-        let stride = MAX_LEN + 64;
-        let mut memory = Region::new(slots.saturating_mul(stride))?;
+        let mut memory = Region::new(slots.saturating_mul(STRIDE))?;
         // A device's ring is there before the first packet.
         memory.bytes_mut().fill(0);
         let counters = TxCounters::default();
-        Ok(Self { memory, stride, slots, next: 0, counters, too_long: 0 })
+        Ok(Self { memory, slots, next: 0, counters, too_long: 0 })
     }
 
     /// The packet that was sent so many packets ago, 0 for the last, cut to `len` bytes;
     /// nothing beyond what the ring keeps.
     #[must_use]
     pub fn recent(&self, ago: usize, len: usize) -> Option<&[u8]> {
-        let at = (self.next + self.slots).checked_sub(1 + ago)? % self.slots * self.stride;
+        let at = (self.next + self.slots).checked_sub(1 + ago)? % self.slots * STRIDE;
         let kept = ago < self.slots && (ago as u64) < self.counters.packets;
         kept.then(|| &self.memory.bytes()[at..at + len.min(MAX_LEN)])
     }
@@ -56,29 +56,34 @@ impl Sink {
 impl Tx for Sink {
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
         let which = batch.live().and(which);
-        let (frames, memory) = (batch.frames(), self.memory.bytes_mut());
+        let (frames, changes) = (batch.frames(), Rewrites::new(batch, rewrites));
         // Stages have looked at what follows the addresses; short frames end in that line.
-        let whole = first_read(rewrites) == 0;
-        for i in which.iter() {
-            let frame = frames.get(i);
-            if whole { prefetch(frame) } else { prefetch_end(frame) }
+        if first_read(rewrites) == 0 {
+            which.iter().for_each(|i| prefetch(frames.get(i)));
+        } else if frames.any_longer_than_a_line() {
+            which.iter().for_each(|i| prefetch_end(frames.get(i)));
         }
-        let (mut packets, mut bytes) = (0, 0);
-        for (done, i) in which.iter().enumerate() {
+        let (slots, _) = self.memory.bytes_mut().as_chunks_mut::<STRIDE>();
+        // Whoever sends is the last to work on a batch: what was not fetched by now is
+        // spread over what is left to do.
+        let share = batch.to_come().div_ceil(which.count().div_ceil(SOME).max(1));
+        let (mut next, mut done, mut bytes, mut too_long) = (self.next, 0, 0, 0);
+        which.iter().for_each(|i| {
             if done % SOME == 0 {
-                batch.fetch_ahead(TO_COME);
+                batch.fetch_ahead(share);
             }
-            let slot = &mut memory[self.next * self.stride..][..MAX_LEN];
-            match write_frame(rewrite_of(batch, i, rewrites), frames.get(i), slot) {
+            done += 1;
+            match write_frame(changes.get(i), frames.get(i), &mut slots[next][..MAX_LEN]) {
                 Some(len) => {
-                    packets += 1;
                     bytes += len as u64;
-                    self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
+                    next = if next + 1 == slots.len() { 0 } else { next + 1 };
                 }
-                None => self.too_long += 1,
+                None => too_long += 1,
             }
-        }
-        self.counters.packets += packets;
+        });
+        self.next = next;
+        self.too_long += too_long;
+        self.counters.packets += done as u64 - too_long;
         self.counters.bytes += bytes;
         Ok(())
     }

@@ -8,8 +8,10 @@ use forebay_rules::Key;
 use super::shunt::{Shunt, Verdict};
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
-/// Packets to come whose heads are fetched while looking up, and again while counting.
-const AHEAD: usize = 12;
+/// Packets that are counted at a time, and packets to come whose heads are fetched before,
+/// and before all are looked up.
+const STRETCH: usize = 32;
+const AHEAD: usize = 8;
 
 /// Who knows the sensor of each packet. One thread's.
 pub trait Steering: Send {
@@ -114,8 +116,11 @@ impl Steer {
         let Self { worker, facts, sensors, .. } = self;
         batch.fetch_ahead(AHEAD);
         worker.assign(&batch.hash, sensors, &|i| facts.of(batch, i));
-        batch.fetch_ahead(AHEAD);
-        worker.count(&batch.hash, batch.wire_lens());
+        let bytes = batch.wire_lens().chunks(STRETCH);
+        for (hashes, bytes) in batch.hash.chunks(STRETCH).zip(bytes) {
+            batch.fetch_ahead(AHEAD);
+            worker.count(hashes, bytes);
+        }
         batch.output.clear();
         batch.output.extend_from_slice(sensors);
     }
@@ -151,6 +156,9 @@ impl Steer {
     /// Drops the packets that no sensor takes, unless one is to be found for them. Returns
     /// how many.
     fn drop_others(&self, batch: &mut Batch) -> u64 {
+        if !batch.output.iter().fold(false, |any, &sensor| any | (sensor == NO_SENSOR)) {
+            return 0;
+        }
         let taken = LiveMask::of(&batch.output, |sensor| sensor != NO_SENSOR);
         let live = batch.live();
         if live.and(&taken) == live {

@@ -32,10 +32,10 @@ const NOTHING: &Head = &[0; HEAD];
 /// Packets that any kernel takes at once: a multiple of all their groups.
 const GROUP: usize = 16;
 
-/// Packets that are looked at before heads of others are fetched, and how many those are:
-/// what comes from memory in the meantime.
+/// Packets that are looked at at a time, and heads of others that are fetched before their
+/// heads are read and again before they are hashed: what comes from memory in the meantime.
 const STRETCH: usize = 32;
-const FETCHED: usize = 16;
+const FETCHED: usize = 8;
 
 /// Which instructions are used: such as this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +159,7 @@ impl Decoder {
                 for (stretch, hash) in hash.chunks_mut(STRETCH).enumerate() {
                     let mut heads = [NOTHING; STRETCH];
                     let first = stretch * STRETCH;
+                    batch.fetch_ahead(FETCHED);
                     for (packet, head) in all.from(first).zip(&mut heads) {
                         *head = head_of(packet);
                     }
