@@ -17,13 +17,14 @@ use crate::decode::FragmentNote;
 use crate::flow::FlowKey;
 use crate::link::Interface;
 use crate::region::{Lease, Region};
+use crate::select::{self, Bits};
 
 /// The most packets of a batch.
 pub const BATCH: usize = 256;
 
 /// One bit a packet: set while the packet is still in the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct LiveMask([u64; BATCH / 64]);
+pub struct LiveMask(Bits);
 
 impl LiveMask {
     /// Whether bit `i` is set. Bits past the mask are never set.
@@ -39,6 +40,17 @@ impl LiveMask {
             some => u64::MAX >> (64 - some.min(64)),
         };
         Self(std::array::from_fn(|word| bits(64 * word)))
+    }
+
+    /// The packets whose values are not 0.
+    #[must_use]
+    pub fn nonzero(values: &[u32]) -> Self {
+        Self(select::nonzero(values))
+    }
+
+    /// The values of the packets in the mask, at the start of `to`, and how many they are.
+    pub(crate) fn select(&self, from: &[u32], to: &mut [u32; BATCH]) -> usize {
+        select::select(from, &self.0, to)
     }
 
     /// The packets of whose values `test` holds.
@@ -403,23 +415,15 @@ impl Batch {
         if live == self.len() {
             return;
         }
-        let mut places = [0; BATCH];
-        let mut packets = 0;
-        for (place, i) in places.iter_mut().zip(self.live.iter()) {
-            // Numbers of packets are below 256.
-            *place = i as u8;
-            packets += 1;
-        }
-        let places = &places[..packets];
         if !self.columns.fragments.is_empty() {
             self.columns.fragments = self.kept_fragments();
         }
         match self.shared.take() {
-            Some(shared) => self.columns.gather_descriptors(&shared, places),
-            None => self.columns.keep_descriptors(places),
+            Some(shared) => self.columns.select_descriptors(&shared, &self.live),
+            None => self.columns.keep_descriptors(&self.live),
         }
-        self.columns.keep_findings(places);
-        self.live = LiveMask::first(packets);
+        self.columns.keep_findings(&self.live);
+        self.live = LiveMask::first(live);
     }
 
     /// Promises that the packets lie as `layout` says.

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
-use crate::batch::{BATCH, PacketMeta};
+use crate::batch::{BATCH, LiveMask, PacketMeta};
 use crate::decode::FragmentNote;
 use crate::flow::FlowKey;
 
@@ -188,34 +188,36 @@ impl Columns {
         }
     }
 
-    /// Takes over another's descriptors of the packets at `places`.
-    pub(crate) fn gather_descriptors(&mut self, other: &Self, places: &[u8]) {
-        gather(&mut self.offset, &other.offset, places);
-        gather(&mut self.cap_len, &other.cap_len, places);
-        gather(&mut self.wire_len, &other.wire_len, places);
-        gather(&mut self.ticks, &other.ticks, places);
-        gather(&mut self.interface, &other.interface, places);
+    /// Takes over another's descriptors of the packets in `which`.
+    pub(crate) fn select_descriptors(&mut self, other: &Self, which: &LiveMask) {
+        select(&mut self.offset, &other.offset, which);
+        select(&mut self.cap_len, &other.cap_len, which);
+        select(&mut self.wire_len, &other.wire_len, which);
+        self.ticks.clone_from(&other.ticks);
+        self.interface.clone_from(&other.interface);
+        keep(&mut self.ticks, which);
+        keep(&mut self.interface, which);
     }
 
-    /// Keeps the descriptors of the packets at `places` alone.
-    pub(crate) fn keep_descriptors(&mut self, places: &[u8]) {
-        keep(&mut self.offset, places);
-        keep(&mut self.cap_len, places);
-        keep(&mut self.wire_len, places);
-        keep(&mut self.ticks, places);
-        keep(&mut self.interface, places);
+    /// Keeps the descriptors of the packets in `which` alone.
+    pub(crate) fn keep_descriptors(&mut self, which: &LiveMask) {
+        for column in [&mut self.offset, &mut self.cap_len, &mut self.wire_len] {
+            keep_u32(column, which);
+        }
+        keep(&mut self.ticks, which);
+        keep(&mut self.interface, which);
     }
 
-    /// Keeps what was found of the packets at `places` alone; not of fragments.
-    pub(crate) fn keep_findings(&mut self, places: &[u8]) {
-        keep(&mut self.verdict, places);
-        keep(&mut self.hash, places);
-        keep(&mut self.key, places);
-        keep(&mut self.reversed, places);
-        keep(&mut self.output, places);
+    /// Keeps what was found of the packets in `which` alone; not of fragments.
+    pub(crate) fn keep_findings(&mut self, which: &LiveMask) {
+        keep_u32(&mut self.verdict, which);
+        keep(&mut self.hash, which);
+        keep(&mut self.key, which);
+        keep(&mut self.reversed, which);
+        keep(&mut self.output, which);
         if !self.flows.is_empty() {
             let place = |flow: &KnownFlow| {
-                let place = places.iter().position(|&i| u16::from(i) == flow.packet)?;
+                let place = which.iter().position(|i| i == usize::from(flow.packet))?;
                 Some(KnownFlow { packet: place as u16, ..*flow })
             };
             self.flows = self.flows.iter().filter_map(place).collect();
@@ -237,25 +239,38 @@ fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
     }
 }
 
-/// The values of `from` at `places`; none, if that is empty.
-fn gather<T: Copy>(to: &mut Vec<T>, from: &[T], places: &[u8]) {
+/// The values of `from` of the packets in `which`; none, if that is empty.
+fn select(to: &mut Vec<u32>, from: &[u32], which: &LiveMask) {
     to.clear();
-    if from.is_empty() {
-        return;
+    if !from.is_empty() {
+        let mut values = [0; BATCH];
+        let count = which.select(from, &mut values);
+        to.extend_from_slice(&values[..count]);
     }
-    to.extend(places.iter().map(|&i| from[usize::from(i)]));
 }
 
-/// The values at `places`, which ascend, move to the front; the others go. A column that
-/// is empty stays so.
-fn keep<T: Copy>(values: &mut Vec<T>, places: &[u8]) {
+/// The same within a column.
+fn keep_u32(values: &mut Vec<u32>, which: &LiveMask) {
+    if !values.is_empty() {
+        let mut kept = [0; BATCH];
+        let count = which.select(values, &mut kept);
+        values.clear();
+        values.extend_from_slice(&kept[..count]);
+    }
+}
+
+/// The values of the packets in `which` move to the front; the others go. A column that is
+/// empty stays so.
+fn keep<T: Copy>(values: &mut Vec<T>, which: &LiveMask) {
     if values.is_empty() {
         return;
     }
-    for (to, &i) in places.iter().enumerate() {
-        values[to] = values[usize::from(i)];
-    }
-    values.truncate(places.len());
+    let mut kept = 0;
+    which.iter().for_each(|i| {
+        values[kept] = values[i];
+        kept += 1;
+    });
+    values.truncate(kept);
 }
 
 thread_local! {

@@ -22,6 +22,7 @@ mod hash;
 mod link;
 mod region;
 mod rewrite;
+mod select;
 mod strip;
 
 pub use arena::Arena;

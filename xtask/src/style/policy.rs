@@ -25,6 +25,10 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "vector instructions by intrinsics: headers and hashes of many packets at once",
     },
     UnsafePlace {
+        path: "crates/forebay-packet/src/select.rs",
+        reason: "vector instructions by intrinsics: the values of some packets of a batch",
+    },
+    UnsafePlace {
         path: "crates/forebay-bpf/src/sys.rs",
         reason: "the bpf(2) system call, and memory shared with BPF programs",
     },

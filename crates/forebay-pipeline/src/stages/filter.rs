@@ -55,7 +55,7 @@ impl Stage for Filter {
         programs.run_batch(&mut batch)?;
         if self.drops {
             let before = batch.live().count();
-            let accepted = LiveMask::of(&batch.verdict, |verdict| verdict != 0);
+            let accepted = LiveMask::nonzero(&batch.verdict);
             batch.retain(&accepted);
             let left = batch.live().count();
             out.dropped(0, (before - left) as u64);
