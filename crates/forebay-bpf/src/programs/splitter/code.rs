@@ -2,7 +2,7 @@
 
 use super::state::{
     BUCKET_COUNTERS_AT, Counter, DEVICE_COUNTERS_AT, FLOW_BIT, GENERATION_AT, INPUT_COUNTERS_AT,
-    PAIR, SECTION, SPARES_AT, State, TALLY_PACKET,
+    MARKED_AT, PAIR, SECTION, SPARES_AT, State, TALLY_PACKET,
 };
 use super::{MAX_SENSORS, NO_SENSOR, Settings, UserSpace, moving, rewrite};
 use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R6, R7, R8, R9};
@@ -145,10 +145,23 @@ fn emit_now(asm: &mut Assembler) {
     asm.store(Size::Double, FP, NOW, R0);
 }
 
+/// Nanoseconds by which processors that write the time of the last marked packet may be
+/// apart, by far.
+const MARKED_SLACK: u64 = 1_000_000_000;
+
 /// Leads to user space where the packet's pair is marked and was not idle since, and
-/// to `plain` elsewhere.
+/// to `plain` elsewhere: nearly always by one word, which tells that no mark is in force.
 fn emit_marked(asm: &mut Assembler, state: &State, idle: u64, plain: Label, user_space: Label) {
-    let fresh = asm.label("fresh");
+    let (fresh, some) = (asm.label("fresh"), asm.label("some_marked"));
+    asm.load_map_value(R1, &state.tables, MARKED_AT);
+    asm.load(Size::Double, R7, R1, 0);
+    asm.branch(Condition::Equal, R7, 0, plain);
+    asm.call(Helper::KtimeGetCoarseNs);
+    asm.branch(Condition::GreaterOrEqual, R7, R0, some);
+    asm.alu(Alu::Sub, R0, R7);
+    asm.constant(R2, idle.saturating_add(MARKED_SLACK));
+    asm.branch(Condition::Greater, R0, R2, plain);
+    asm.bind(some);
     emit_lookup(asm, &state.marks, frame::PAIR);
     asm.branch(Condition::Equal, R0, 0, plain);
     asm.mov(R7, R0);
@@ -162,13 +175,18 @@ fn emit_marked(asm: &mut Assembler, state: &State, idle: u64, plain: Label, user
     asm.branch(Condition::Greater, R1, R2, plain);
     asm.bind(fresh);
     asm.store(Size::Double, R7, 0, R0);
+    asm.load_map_value(R1, &state.tables, MARKED_AT);
+    asm.store(Size::Double, R1, 0, R0);
     asm.jump(user_space);
 }
 
-/// Marks the packet's pair, and goes on to user space.
+/// Marks the packet's pair, and goes on to user space. The time comes first: who finds none
+/// looks for no mark, and would have come before this one.
 fn emit_mark(asm: &mut Assembler, state: &State) {
     let (renew, marked) = (asm.label("renew"), asm.label("marked"));
     emit_now(asm);
+    asm.load_map_value(R1, &state.tables, MARKED_AT);
+    asm.store(Size::Double, R1, 0, R0);
     emit_lookup(asm, &state.marks, frame::PAIR);
     asm.branch(Condition::NotEqual, R0, 0, renew);
     asm.load_map(R1, &state.marks);

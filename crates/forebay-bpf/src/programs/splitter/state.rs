@@ -5,7 +5,7 @@
 //! * tables: [`BUCKETS`] words with the buckets' entries (see [`super::entry`]);
 //!   [`MAX_SENSORS`] entries of 64 bytes; [`BUCKETS`] words with the number of keys that
 //!   were recorded; which of two maps of flows is current; the number of spare sensors
-//!   and these;
+//!   and these; when a packet of a marked address pair was last seen;
 //! * counters: a section for each processor and each seat in user space, which is written
 //!   there and nowhere else: outcomes, inputs and devices as pairs of packets and bytes,
 //!   sensors' displaced traffic, and for each bucket 16 bytes: a tally and two maps of
@@ -36,7 +36,10 @@ pub(super) const RECORDED_AT: u32 = SENSORS_AT + MAX_SENSORS as u32 * SENSOR_ENT
 pub(super) const GENERATION_AT: u32 = RECORDED_AT + BUCKETS as u32 * 8;
 /// Where the number of spare sensors is, and behind it each in a word.
 pub(super) const SPARES_AT: u32 = GENERATION_AT + 8;
-const TABLES: u32 = SPARES_AT + 8 + MAX_SENSORS as u32 * 8;
+/// Where the time of the last packet is that was given to user space for its address pair,
+/// or 0.
+pub(super) const MARKED_AT: u32 = SPARES_AT + 8 + MAX_SENSORS as u32 * 8;
+const TABLES: u32 = MARKED_AT + 8;
 
 /// Fields of a sensor's entry, and how far the second place of the latter two is behind
 /// the first.
