@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 
 use crate::error::BpfError;
-use crate::sys::{MapKind, MapLayout, Mapping, RawMap};
+use crate::sys::{MapKind, MapLayout, Mapping, OwnMemory, RawMap};
 
 /// A value of fixed length in a map.
 pub trait Plain: Sized {
@@ -225,6 +225,29 @@ impl SharedMemory {
 impl AsFd for SharedMemory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.named.map.as_fd()
+    }
+}
+
+/// Memory that this process writes as it likes, for a BPF program that only reads it.
+#[derive(Debug)]
+pub(crate) struct ReadMemory(OwnMemory);
+
+impl ReadMemory {
+    /// Memory of so many 64-bit words, all 0.
+    pub fn create(name: &'static str, words: u32) -> Result<Self, BpfError> {
+        let memory = OwnMemory::create(name, words);
+        memory.map(Self).map_err(|source| BpfError::Map { map: name, action: "make", source })
+    }
+
+    /// The memory, as the map's only value has it.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+}
+
+impl AsFd for ReadMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -347,6 +347,41 @@ impl Drop for Mapping {
     }
 }
 
+/// Memory that this process writes, for a program that only reads it. The kernel has a flag
+/// for such maps (`BPF_F_RDONLY_PROG`), but does not let them be mapped for writing.
+#[derive(Debug)]
+pub(crate) struct OwnMemory {
+    map: RawMap,
+    mapping: Mapping,
+}
+
+impl OwnMemory {
+    /// So many words, all 0.
+    pub fn create(name: &str, words: u32) -> io::Result<Self> {
+        let value_size = words.checked_mul(8).ok_or(ErrorKind::InvalidInput)?;
+        let kind = MapKind::SharedArray;
+        let map =
+            RawMap::create(name, MapLayout { kind, key_size: 4, value_size, max_entries: 1 })?;
+        let mapping = map.map()?;
+        Ok(Self { map, mapping })
+    }
+
+    /// The memory.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let (base, bytes) = (self.mapping.base.as_ptr().cast(), self.mapping.words * 8);
+        // SAFETY: the mapping is that long, lives as long as `self`, and is the only one of
+        // its map. The map never leaves this crate, and the one program that is given it
+        // (`programs::sender`) reads it only.
+        unsafe { slice::from_raw_parts_mut(base, bytes) }
+    }
+}
+
+impl AsFd for OwnMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
+
 /// What a program is made as.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramLayout<'a> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forebay_broker::config::{
-    Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind, Shunt, ShuntAction,
+    Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind, Sending, Shunt, ShuntAction,
 };
 use forebay_packet::{MacAddress, Strip};
 
@@ -40,7 +40,7 @@ fn refused(old: &str, new: &str) -> String {
 #[test]
 fn the_example_says_what_it_says() {
     let config = read(EXAMPLE).unwrap();
-    assert_eq!((config.inputs.len(), config.outputs.len(), config.groups.len()), (2, 2, 2));
+    assert_eq!((config.inputs.len(), config.outputs.len(), config.groups.len()), (2, 3, 2));
     assert_eq!(config.filter.as_deref(), Some("ip or ip6 or arp"));
     assert_eq!(config.idle_timeout, Duration::from_secs(30));
     assert_eq!(config.metrics.map(|address| address.port()), Some(9464));
@@ -50,6 +50,8 @@ fn the_example_says_what_it_says() {
         (config.inputs[0].ring, config.outputs[0].wait),
         (16 << 20, Duration::from_millis(1))
     );
+    let PortKind::AfXdp { send, .. } = &config.outputs[2].kind else { panic!() };
+    assert_eq!(*send, Some(Sending::Ring));
     let ids = &config.groups[0];
     assert_eq!((ids.key, ids.no_sensor), (Key::FiveTuple, NoSensor::Drop));
     let first = &ids.sensors[0];
@@ -89,6 +91,16 @@ fn what_is_left_out_has_a_default() {
 
 /// What to replace in [`LEAST`], by what, and what is said of it.
 const FAULTS: &[(&str, &str, &str)] = &[
+    (
+        "interface = \"eth1\"",
+        "interface = \"eth1\"\nsend = \"ring\"",
+        "run.toml:6:8: key `send` has no meaning for an input of type af_packet",
+    ),
+    (
+        "interface = \"eth2\"",
+        "interface = \"eth2\"\nsend = \"ring\"",
+        "key `send` has no meaning for a port of type af_packet",
+    ),
     (
         "name = \"tap\"",
         "nam = \"tap\"",

@@ -8,6 +8,7 @@
 //! | (capture files) | [`CaptureRx`], [`CaptureTx`], over [`Reader`] and [`Writer`] |
 //! | [`af_packet`] | a network device, by rings shared with the kernel's stack |
 //! | [`af_xdp`] | a network device's queues, below that stack |
+//! | [`redirect`] | (only to) a device that takes frames from XDP programs |
 //! | [`tap`] | a device of our own making, whose other side the host sees |
 //! | [`mem`] | rings in memory |
 //!
@@ -33,6 +34,7 @@ mod pcap;
 mod pcapng;
 mod port;
 mod reader;
+pub mod redirect;
 mod snap_len;
 mod source;
 pub mod tap;

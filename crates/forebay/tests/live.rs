@@ -8,6 +8,7 @@ mod support {
 }
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -121,6 +122,56 @@ fn every_packet_reaches_one_sensor_by_each_type_of_port() {
                 assert!(number(row(&said, &format!("tx o{i}")), "out") > 500, "{said}");
             }
         }
+    });
+}
+
+/// The configuration with that said of how each output sends.
+fn sending(config: &Path, how: &str) {
+    let text = std::fs::read_to_string(config).unwrap();
+    let text = text.replace("wait = \"100ms\"\n", &format!("wait = \"100ms\"\nsend = \"{how}\"\n"));
+    std::fs::write(config, text).unwrap();
+}
+
+#[test]
+fn frames_are_redirected_by_an_ordinary_user_and_by_several_workers() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        let open_to_all = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(network.folder.path(), open_to_all).unwrap();
+        for how in ["frames", "ring"] {
+            let config = network.configure("af_packet", "af_xdp", "");
+            sending(&config, how);
+            let text = std::fs::read_to_string(&config).unwrap();
+            let more = "[broker]\nuser = \"nobody\"\nworkers = 2";
+            std::fs::write(&config, text.replace("[broker]", more)).unwrap();
+            let broker = network.broker(&config);
+            let sink = network.sink();
+            let sent = network.generate("--rate 4000 --packets 6000 --flows 300 --life 1s");
+            let heard = sink.ended();
+            broker.signal(libc::SIGTERM);
+            all_well(number(&sent, "packets"), &heard, &broker.ended());
+        }
+    });
+}
+
+#[test]
+fn a_device_that_takes_no_frames_is_sent_to_by_a_ring_or_refused() {
+    in_namespace(|| {
+        let network = Network::new(1);
+        // No page has room for such frames.
+        for device in ["b", "g", "x0", "y0"] {
+            ip(&format!("link set {device} mtu 3400"));
+        }
+        let config = network.configure("af_packet", "af_xdp", "");
+        let broker = network.broker(&config);
+        let sink = network.sink();
+        let sent = network.generate("--rate 4000 --packets 1000 --flows 30");
+        let heard = sink.ended();
+        broker.signal(libc::SIGTERM);
+        all_well(number(&sent, "packets"), &heard, &broker.ended());
+        sending(&config, "frames");
+        let ran = run(["run", "-c", config.to_str().unwrap()]);
+        assert!(ran.status != 0 && ran.stderr.contains("an MTU of 3400"), "{}", ran.stderr);
     });
 }
 

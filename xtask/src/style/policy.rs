@@ -54,7 +54,7 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
     },
     UnsafePlace {
         path: "crates/forebay-io/src/tap/sys.rs",
-        reason: "ioctls that make a TAP device, by address",
+        reason: "ioctls that make a TAP device, by address, and a namespace for it",
     },
     UnsafePlace {
         path: "crates/forebay-jit/src/memory.rs",

@@ -25,25 +25,29 @@ use crate::asm::{Alu, Assembler, Condition, Helper, Instruction, Label, Register
 use crate::btf::Types;
 use crate::error::BpfError;
 use crate::link::TracepointLink;
-use crate::map::{HashMap, SharedMemory, WhenFull};
+use crate::map::{DeviceMap, HashMap, SharedMemory, WhenFull};
 use crate::program::{Kind, Program};
 use crate::programs::splitter::{MAX_DEVICES, State};
 
 /// Why frames were lost, in the order of their counters.
-const REASONS: [&str; 4] = ["ring_full", "refused", "too_long", "link_down"];
+pub(crate) const REASONS: [&str; 4] = ["ring_full", "refused", "too_long", "link_down"];
 const RING_FULL: i32 = 0;
-const REFUSED: i32 = 1;
+pub(crate) const REFUSED: i32 = 1;
 const TOO_LONG: i32 = 2;
 const LINK_DOWN: i32 = 3;
 
 /// Arguments of `xdp_devmap_xmit` and of `xdp_redirect_err` (include/trace/events/xdp.h of
 /// the kernel), in words of 64 bits.
+const FROM_DEVICE: i16 = 0;
 const TO_DEVICE: i16 = 8;
 const DROPS: i16 = 24;
 const XMIT_ERROR: i16 = 32;
 const ERROR: i16 = 24;
 const MAP: i16 = 40;
 const SLOT: i16 = 48;
+
+/// The number of the loopback device of every network namespace.
+const LOOPBACK: i32 = 1;
 
 /// Errors of the kernel.
 const MESSAGE_SIZE: i32 = 90;
@@ -75,8 +79,23 @@ impl RedirectLosses {
         for &(slot, interface) in devices {
             slots.set(&interface, &slot)?;
         }
-        let sent = after_sending(&lost, &slots)?;
-        let refused = after_refusal(&lost, state.devices().id()?)?;
+        Self::attach(lost, &Given::ByAny(&slots), state.devices().id()?)
+    }
+
+    /// Counts from now on what a device loses of frames that test runs redirect to it by
+    /// that map. `owners` tells for each processor the slot of the program that ran last.
+    pub(crate) fn watch_runs(
+        devices: &DeviceMap,
+        interface: u32,
+        owners: &SharedMemory,
+    ) -> Result<Self, BpfError> {
+        let lost = SharedMemory::create("lost", MAX_DEVICES as usize * REASONS.len())?;
+        Self::attach(lost, &Given::ByRuns { interface, owners }, devices.id()?)
+    }
+
+    fn attach(lost: SharedMemory, given: &Given<'_>, map: u32) -> Result<Self, BpfError> {
+        let sent = after_sending(&lost, given)?;
+        let refused = after_refusal(&lost, map)?;
         let links = [
             TracepointLink::attach(&sent, c"xdp_devmap_xmit")?,
             TracepointLink::attach(&refused, c"xdp_redirect_err")?,
@@ -95,8 +114,26 @@ impl RedirectLosses {
     }
 }
 
+impl RedirectLosses {
+    /// What a slot's device has lost, by reason, which is forgotten.
+    pub(crate) fn take(&self, slot: u32) -> [u64; REASONS.len()] {
+        let first = slot as usize * REASONS.len();
+        let words = self.lost.words();
+        std::array::from_fn(|i| words.get(first + i).map_or(0, |word| word.swap(0, Relaxed)))
+    }
+}
+
+/// Who gave frames to which device.
+enum Given<'a> {
+    /// Whoever it was: slots by the device's number.
+    ByAny(&'a HashMap<u32, u32>),
+    /// Test runs, whose frames come from the loopback device; the processor's word tells
+    /// the slot, as what a run redirects is sent before another program runs there.
+    ByRuns { interface: u32, owners: &'a SharedMemory },
+}
+
 /// The program for a device that was given frames.
-fn after_sending(lost: &SharedMemory, slots: &HashMap<u32, u32>) -> Result<Program, BpfError> {
+fn after_sending(lost: &SharedMemory, given: &Given<'_>) -> Result<Program, BpfError> {
     let types = Types::of_kernel()?;
     let number_at = types.offset("net_device", "ifindex")?;
     let network_at = types.offset("net_device", "nd_net")?;
@@ -119,12 +156,30 @@ fn after_sending(lost: &SharedMemory, slots: &HashMap<u32, u32>) -> Result<Progr
     asm.constant(R2, namespace & u64::from(u32::MAX));
     asm.branch(Condition::NotEqual, R1, R2, out);
     emit_copy(&mut asm, R8, number_at, 4, out);
-    asm.load_map(R1, slots);
-    asm.mov(R2, FP);
-    asm.alu(Alu::Add, R2, i32::from(COPY));
-    asm.call(Helper::MapLookupElem);
-    asm.branch(Condition::Equal, R0, 0, out);
-    asm.load(Size::Word, R8, R0, 0);
+    match *given {
+        Given::ByAny(slots) => {
+            asm.load_map(R1, slots);
+            asm.mov(R2, FP);
+            asm.alu(Alu::Add, R2, i32::from(COPY));
+            asm.call(Helper::MapLookupElem);
+            asm.branch(Condition::Equal, R0, 0, out);
+            asm.load(Size::Word, R8, R0, 0);
+        }
+        Given::ByRuns { interface, owners } => {
+            asm.load(Size::Word, R1, FP, COPY);
+            asm.branch32(Condition::NotEqual, R1, interface.cast_signed(), out);
+            asm.load(Size::Double, R9, R6, FROM_DEVICE);
+            emit_copy(&mut asm, R9, number_at, 4, out);
+            asm.load(Size::Word, R1, FP, COPY);
+            asm.branch32(Condition::NotEqual, R1, LOOPBACK, out);
+            asm.call(Helper::GetSmpProcessorId);
+            asm.branch(Condition::GreaterOrEqual, R0, owners.words().len() as i32, out);
+            asm.alu(Alu::Lsh, R0, 3);
+            asm.load_map_value(R1, owners, 0);
+            asm.alu(Alu::Add, R1, R0);
+            asm.load(Size::Double, R8, R1, 0);
+        }
+    }
     asm.load(Size::Double, R1, R6, XMIT_ERROR);
     asm.mov(R9, RING_FULL);
     asm.branch32(Condition::SignedGreaterOrEqual, R1, 0, full);

@@ -6,4 +6,5 @@ pub mod losses;
 pub mod probe;
 pub mod quiet;
 pub mod redirect;
+pub mod sender;
 pub mod splitter;

@@ -21,7 +21,7 @@ use toml::Spanned;
 
 pub use error::{ConfigError, Place};
 pub use groups::{Group, Key, NoSensor, Sensor, Shunt, ShuntAction};
-pub use ports::{Port, PortKind};
+pub use ports::{Port, PortKind, Sending};
 
 use error::Fault;
 

@@ -53,6 +53,8 @@ pub enum PortKind {
         queues: u32,
         /// Whether frames for other stations are received.
         promiscuous: bool,
+        /// How it sends; none means the fastest way that the device has.
+        send: Option<Sending>,
     },
     /// A program in the device's driver.
     Xdp {
@@ -74,6 +76,17 @@ pub enum PortKind {
         file: PathBuf,
     },
 }
+
+/// How an output of type `af_xdp` sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// Frames are redirected to the device by a program.
+    Frames,
+    /// By a socket's transmit ring.
+    Ring,
+}
+
+const SENDINGS: [(&str, Sending); 2] = [("frames", Sending::Frames), ("ring", Sending::Ring)];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -106,8 +119,8 @@ pub fn check(raw: &[Spanned<raw::Port>], side: &str) -> Result<Vec<Port>, Fault>
         return Err(Fault::new(0..0, format!("no {side}: expected at least one [[{side}]]")));
     }
     names(raw.iter().map(|port| &port.get_ref().name), side)?;
-    let ring = if side == "output" { OUTPUT_RING } else { INPUT_RING };
-    let ports: Vec<Port> = raw.iter().map(|raw| port(raw, ring)).collect::<Result<_, _>>()?;
+    let is_output = side == "output";
+    let ports: Vec<Port> = raw.iter().map(|raw| port(raw, is_output)).collect::<Result<_, _>>()?;
     for (i, port) in ports.iter().enumerate() {
         let same = |other: &&Port| other.place().is_some() && other.place() == port.place();
         if let Some(other) = ports[..i].iter().find(same) {
@@ -131,10 +144,11 @@ impl Port {
     }
 }
 
-fn port(port: &Spanned<raw::Port>, usual_ring: usize) -> Result<Port, Fault> {
+fn port(port: &Spanned<raw::Port>, is_output: bool) -> Result<Port, Fault> {
     let raw = port.get_ref();
+    let usual_ring = if is_output { OUTPUT_RING } else { INPUT_RING };
     let kind = choice(&raw.kind, "port type", &KINDS)?;
-    applies(raw, kind)?;
+    applies(raw, kind, is_output)?;
     let interface = || -> Result<String, Fault> {
         let kind = raw.kind.get_ref();
         let missing =
@@ -147,7 +161,9 @@ fn port(port: &Spanned<raw::Port>, usual_ring: usize) -> Result<Port, Fault> {
         Kind::AfPacket => PortKind::AfPacket { interface: interface()?, promiscuous },
         Kind::AfXdp => {
             let queues = bounded(raw.queues.as_ref(), 1..=MAX_QUEUES, "queues")?.unwrap_or(1);
-            PortKind::AfXdp { interface: interface()?, queues: queues as u32, promiscuous }
+            let send = raw.send.as_ref().map(|text| choice(text, "way to send", &SENDINGS));
+            let (interface, send) = (interface()?, send.transpose()?);
+            PortKind::AfXdp { interface, queues: queues as u32, promiscuous, send }
         }
         Kind::Xdp => {
             let queues = bounded(raw.queues.as_ref(), 1..=MAX_QUEUES, "queues")?;
@@ -175,12 +191,14 @@ fn port(port: &Spanned<raw::Port>, usual_ring: usize) -> Result<Port, Fault> {
 }
 
 /// Whether all keys given are of the port's type.
-fn applies(raw: &raw::Port, kind: Kind) -> Result<(), Fault> {
+fn applies(raw: &raw::Port, kind: Kind, is_output: bool) -> Result<(), Fault> {
     let span = |given: Option<std::ops::Range<usize>>, key, kinds: &[Kind]| match given {
-        Some(at) if !kinds.contains(&kind) => Err(Fault::new(
-            at,
-            format!("key `{key}` has no meaning for a port of type {}", raw.kind.get_ref()),
-        )),
+        Some(at) if !kinds.contains(&kind) => {
+            let kind = raw.kind.get_ref();
+            // Keys of one side only are told from it.
+            let port = if key == "send" && !is_output { "an input" } else { "a port" };
+            Err(Fault::new(at, format!("key `{key}` has no meaning for {port} of type {kind}")))
+        }
         _ => Ok(()),
     };
     let devices = [Kind::AfPacket, Kind::AfXdp, Kind::Xdp, Kind::Tap];
@@ -189,6 +207,8 @@ fn applies(raw: &raw::Port, kind: Kind) -> Result<(), Fault> {
     span(raw.queues.as_ref().map(Spanned::span), "queues", &devices[1..3])?;
     span(raw.ring.as_ref().map(Spanned::span), "ring", &devices[..3])?;
     span(raw.wait.as_ref().map(Spanned::span), "wait", &devices)?;
+    let sending = if is_output { &devices[1..2] } else { &[] };
+    span(raw.send.as_ref().map(Spanned::span), "send", sending)?;
     span(raw.promiscuous.as_ref().map(Spanned::span), "promiscuous", &devices[..3])
 }
 

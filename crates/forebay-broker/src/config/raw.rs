@@ -78,6 +78,7 @@ pub struct Port {
     pub queues: Option<Spanned<u64>>,
     pub promiscuous: Option<Spanned<bool>>,
     pub wait: Option<Text>,
+    pub send: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -298,17 +298,11 @@ impl Ports {
                 let writer = Writer::create(name, Format::Pcapng, &Arc::default(), &options);
                 vec![Box::new(CaptureTx::new(writer.map_err(io_error("output", port))?))]
             }
-            PortKind::AfXdp { interface, .. } => {
+            PortKind::AfXdp { interface, send, .. } => {
                 self.look_at(port, "output", Need { xdp: true, ..need })?;
-                if xdp::is_too_long_to_send(self.mtu) {
-                    let what = "packets longer than 4096 bytes are lost (`too_long`): an output \
-                                of type af_packet sends them"
-                        .to_owned();
-                    let state = State::Noted;
-                    let device = interface.clone();
-                    self.findings.push(Finding { device, check: "long-frames", what, state });
-                }
-                xdp::send(port, interface, self.mtu, workers)?
+                let (senders, found) = xdp::send(port, interface, self.mtu, *send, workers)?;
+                self.findings.extend(found);
+                senders
             }
         };
         for (worker, sender) in self.workers.iter_mut().zip(senders) {

@@ -12,12 +12,13 @@ use forebay_bpf::link::{XdpLink, XdpMode};
 use forebay_bpf::map::SocketMap;
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_io::af_xdp::{Copying, XdpOptions, XdpPort};
-use forebay_io::device::{Link, receive_queues};
+use forebay_io::device::{Finding, Link, State, receive_queues};
+use forebay_io::redirect::RedirectTx;
 use forebay_io::{Rx, Tx};
 use forebay_packet::HashKey;
 
 use super::PortError;
-use crate::config::Port;
+use crate::config::{Port, Sending};
 
 /// Bytes of a frame: an Ethernet frame, and what comes before it where it is received.
 const FRAME: usize = 2048;
@@ -48,11 +49,6 @@ pub fn frames(bytes: usize) -> u32 {
 /// Linux 6.6.
 pub fn takes_several_frames(mtu: u32) -> bool {
     mtu as usize + HEADERS > FRAME - BEFORE
-}
-
-/// Whether packets of that MTU may be longer than a frame that is sent.
-pub fn is_too_long_to_send(mtu: u32) -> bool {
-    mtu as usize + HEADERS > LONG_FRAME
 }
 
 /// Receives all packets of a device from now on.
@@ -142,24 +138,61 @@ pub fn open_sockets(
     Ok(by_worker)
 }
 
-/// A sender for each worker, all on the device's first queue, for packets of that MTU.
+/// A sender for each worker, and what is to be said of the way they send.
+type Senders = (Vec<Box<dyn Tx>>, Vec<Finding>);
+
+/// Opens a sender for each worker, for packets of that MTU: of redirected frames where the
+/// kernel would copy what sockets send, else sockets, all on the device's first queue.
+///
+/// Several workers share the places of the ring at the other end of a veth pair. By sockets
+/// each has its part of them and waits for one; redirected frames that find none are lost. So
+/// unless told, only a worker by itself redirects.
 pub fn send(
     port: &Port,
     device: &str,
     mtu: u32,
+    how: Option<Sending>,
     workers: usize,
-) -> Result<Vec<Box<dyn Tx>>, PortError> {
+) -> Result<Senders, PortError> {
+    let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+    let redirecting = || {
+        let opened = RedirectTx::open(device, workers);
+        opened.map(|all| all.into_iter().map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect())
+    };
+    if how == Some(Sending::Frames) {
+        let senders = redirecting().map_err(super::io_error("output", port))?;
+        return Ok((senders, Vec::new()));
+    }
     let frame_len = if mtu as usize + HEADERS > FRAME { LONG_FRAME } else { FRAME };
     let options = XdpOptions {
         frame_len: frame_len as u32,
         rx_frames: 0,
-        tx_frames: frames(port.ring * FRAME / frame_len / workers.max(1)),
+        tx_frames: frames(port.ring * FRAME / frame_len / workers.max(1) as usize),
         patience: port.wait.max(Duration::from_micros(1)),
         ..XdpOptions::default()
     };
-    let workers = u32::try_from(workers).unwrap_or(u32::MAX);
     let opened = XdpPort::open(device, 0, workers, &options, |_, _| Ok(()));
     let opened = opened.map_err(super::io_error("output", port))?;
+    let mut findings = Vec::new();
+    if how.is_none() && workers == 1 && opened.iter().any(|socket| !socket.is_zero_copy) {
+        match redirecting() {
+            Ok(senders) => return Ok((senders, findings)),
+            Err(error) => findings.push(noted(
+                device,
+                "send",
+                format!("frames go to it by a socket's ring, which takes longer: {error}"),
+            )),
+        }
+    }
+    if mtu as usize + HEADERS > LONG_FRAME {
+        let what = "packets longer than 4096 bytes are lost (`too_long`): an output of type \
+                    af_packet sends them";
+        findings.push(noted(device, "long-frames", what.to_owned()));
+    }
     let senders = opened.into_iter().filter_map(|socket| socket.tx);
-    Ok(senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect())
+    Ok((senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect(), findings))
+}
+
+fn noted(device: &str, check: &'static str, what: String) -> Finding {
+    Finding { device: device.to_owned(), check, what, state: State::Noted }
 }

@@ -9,3 +9,4 @@ mod port;
 mod sys;
 
 pub use port::{Tap, TapOptions, TapRx, TapTx};
+pub(crate) use sys::enter_new_network;

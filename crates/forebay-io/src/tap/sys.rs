@@ -1,4 +1,5 @@
-//! The system calls that make a TAP device of an open `/dev/net/tun`.
+//! The system calls that make a TAP device of an open `/dev/net/tun`, and a network
+//! namespace to have it in.
 #![allow(unsafe_code, reason = "ioctls that take a structure, and numbers, by address")]
 
 use std::io;
@@ -31,6 +32,14 @@ pub(super) fn set_persistent(fd: BorrowedFd<'_>) -> io::Result<()> {
     let persistent: libc::c_ulong = 1;
     // SAFETY: the argument is a number, not an address.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETPERSIST as _, persistent) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Has this thread see a network namespace of its own from now on, with no device in it
+/// but its own loopback device.
+pub(crate) fn enter_new_network() -> io::Result<()> {
+    // SAFETY: concerns what network this thread sees, and no memory.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

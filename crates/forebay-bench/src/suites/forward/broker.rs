@@ -23,10 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What is said on standard error when packets are forwarded.
 const READY: &str = "running";
 
+/// Behind the type of an output that is to send by the ring of a socket.
+const RING: &str = "-ring";
+
 /// A port of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port<'a> {
-    /// Its type.
+    /// Its type, and `-ring` behind it where it is to send by the ring of a socket.
     pub kind: &'static str,
     /// Its interface.
     pub interface: &'a str,
@@ -62,8 +65,12 @@ pub fn configuration(input: Port<'_>, output: Port<'_>, workers: usize) -> Strin
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "[[{side}]]\nname = \"{name}\"\ntype = \"{kind}\"\ninterface = \"{interface}\"\n"
+            "[[{side}]]\nname = \"{name}\"\ntype = \"{}\"\ninterface = \"{interface}\"\n",
+            kind.trim_end_matches(RING)
         );
+        if kind.ends_with(RING) {
+            text.push_str("send = \"ring\"\n");
+        }
     }
     text.push_str("[[group]]\nname = \"sensors\"\noutput = \"switch\"\n");
     for (number, mac) in SENSORS.iter().enumerate() {
@@ -225,5 +232,8 @@ mod tests {
         assert!(text.contains("workers = 2\n") && text.contains("interface = \"in3\"\n"));
         assert!(text.contains("type = \"tap\"\ninterface = \"tap3\"\n"));
         assert_eq!(text.matches("[[group.sensor]]").count(), 4);
+        assert!(!text.contains("send"));
+        let text = configuration(port("af_xdp", "in3"), port("af_xdp-ring", "out3"), 1);
+        assert!(text.contains("type = \"af_xdp\"\ninterface = \"out3\"\nsend = \"ring\"\n"));
     }
 }
