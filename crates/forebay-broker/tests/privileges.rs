@@ -13,16 +13,17 @@ const CONFINED: &str = "FOREBAY_TEST_CONFINED";
 fn clone(flags: libc::c_int) -> io::Result<()> {
     let flags = i64::from(flags | libc::SIGCHLD);
     // SAFETY: as fork(2), with a stack of its own by copy; the new process ends at once.
-    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
+    let made = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    if made == 0 {
         // SAFETY: runs nothing of this process.
-        0 => unsafe { libc::_exit(0) },
-        -1 => Err(io::Error::last_os_error()),
-        child => {
-            // SAFETY: waits for a process, and stores nothing.
-            unsafe { libc::waitpid(child as libc::pid_t, std::ptr::null_mut(), 0) };
-            Ok(())
-        }
+        unsafe { libc::_exit(0) }
     }
+    if made < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: waits for a process, and stores nothing.
+    unsafe { libc::waitpid(made as libc::pid_t, std::ptr::null_mut(), 0) };
+    Ok(())
 }
 
 #[test]
