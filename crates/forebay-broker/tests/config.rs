@@ -51,7 +51,7 @@ fn the_example_says_what_it_says() {
         (16 << 20, Duration::from_millis(1))
     );
     let PortKind::AfXdp { send, .. } = &config.outputs[2].kind else { panic!() };
-    assert_eq!(*send, Some(Sending::Ring));
+    assert_eq!(*send, Sending::Frames);
     let ids = &config.groups[0];
     assert_eq!((ids.key, ids.no_sensor), (Key::FiveTuple, NoSensor::Drop));
     let first = &ids.sensors[0];

@@ -53,8 +53,8 @@ pub enum PortKind {
         queues: u32,
         /// Whether frames for other stations are received.
         promiscuous: bool,
-        /// How it sends; none means the fastest way that the device has.
-        send: Option<Sending>,
+        /// How it sends.
+        send: Sending,
     },
     /// A program in the device's driver.
     Xdp {
@@ -78,15 +78,16 @@ pub enum PortKind {
 }
 
 /// How an output of type `af_xdp` sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sending {
+    /// By a socket's transmit ring.
+    #[default]
+    Ring,
     /// Frames are redirected to the device by a program.
     Frames,
-    /// By a socket's transmit ring.
-    Ring,
 }
 
-const SENDINGS: [(&str, Sending); 2] = [("frames", Sending::Frames), ("ring", Sending::Ring)];
+const SENDINGS: [(&str, Sending); 2] = [("ring", Sending::Ring), ("frames", Sending::Frames)];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -162,7 +163,7 @@ fn port(port: &Spanned<raw::Port>, is_output: bool) -> Result<Port, Fault> {
         Kind::AfXdp => {
             let queues = bounded(raw.queues.as_ref(), 1..=MAX_QUEUES, "queues")?.unwrap_or(1);
             let send = raw.send.as_ref().map(|text| choice(text, "way to send", &SENDINGS));
-            let (interface, send) = (interface()?, send.transpose()?);
+            let (interface, send) = (interface()?, send.transpose()?.unwrap_or_default());
             PortKind::AfXdp { interface, queues: queues as u32, promiscuous, send }
         }
         Kind::Xdp => {

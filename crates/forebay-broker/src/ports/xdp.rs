@@ -138,30 +138,23 @@ pub fn open_sockets(
     Ok(by_worker)
 }
 
-/// A sender for each worker, and what is to be said of the way they send.
-type Senders = (Vec<Box<dyn Tx>>, Vec<Finding>);
+/// A sender for each worker, and what is to be said of them.
+type Senders = (Vec<Box<dyn Tx>>, Option<Finding>);
 
-/// Opens a sender for each worker, for packets of that MTU: of redirected frames where the
-/// kernel would copy what sockets send, else sockets, all on the device's first queue.
-///
-/// Several workers share the places of the ring at the other end of a veth pair. By sockets
-/// each has its part of them and waits for one; redirected frames that find none are lost. So
-/// unless told, only a worker by itself redirects.
+/// Opens a sender for each worker, for packets of that MTU: sockets, all on the device's
+/// first queue, or senders of redirected frames.
 pub fn send(
     port: &Port,
     device: &str,
     mtu: u32,
-    how: Option<Sending>,
+    how: Sending,
     workers: usize,
 ) -> Result<Senders, PortError> {
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
-    let redirecting = || {
-        let opened = RedirectTx::open(device, workers);
-        opened.map(|all| all.into_iter().map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect())
-    };
-    if how == Some(Sending::Frames) {
-        let senders = redirecting().map_err(super::io_error("output", port))?;
-        return Ok((senders, Vec::new()));
+    let failed = super::io_error("output", port);
+    if how == Sending::Frames {
+        let senders = RedirectTx::open(device, workers).map_err(failed)?.into_iter();
+        return Ok((senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect(), None));
     }
     let frame_len = if mtu as usize + HEADERS > FRAME { LONG_FRAME } else { FRAME };
     let options = XdpOptions {
@@ -171,28 +164,15 @@ pub fn send(
         patience: port.wait.max(Duration::from_micros(1)),
         ..XdpOptions::default()
     };
-    let opened = XdpPort::open(device, 0, workers, &options, |_, _| Ok(()));
-    let opened = opened.map_err(super::io_error("output", port))?;
-    let mut findings = Vec::new();
-    if how.is_none() && workers == 1 && opened.iter().any(|socket| !socket.is_zero_copy) {
-        match redirecting() {
-            Ok(senders) => return Ok((senders, findings)),
-            Err(error) => findings.push(noted(
-                device,
-                "send",
-                format!("frames go to it by a socket's ring, which takes longer: {error}"),
-            )),
-        }
-    }
-    if mtu as usize + HEADERS > LONG_FRAME {
-        let what = "packets longer than 4096 bytes are lost (`too_long`): an output of type \
-                    af_packet sends them";
-        findings.push(noted(device, "long-frames", what.to_owned()));
-    }
+    let opened = XdpPort::open(device, 0, workers, &options, |_, _| Ok(())).map_err(failed)?;
     let senders = opened.into_iter().filter_map(|socket| socket.tx);
-    Ok((senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect(), findings))
-}
-
-fn noted(device: &str, check: &'static str, what: String) -> Finding {
-    Finding { device: device.to_owned(), check, what, state: State::Noted }
+    let finding = (mtu as usize + HEADERS > LONG_FRAME).then(|| Finding {
+        device: device.to_owned(),
+        check: "long-frames",
+        what: "packets longer than 4096 bytes are lost (`too_long`): an output of type af_packet \
+               sends them"
+            .to_owned(),
+        state: State::Noted,
+    });
+    Ok((senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect(), finding))
 }

@@ -23,13 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What is said on standard error when packets are forwarded.
 const READY: &str = "running";
 
-/// Behind the type of an output that is to send by the ring of a socket.
-const RING: &str = "-ring";
+/// Behind the type of an output that is to send by redirected frames.
+const FRAMES: &str = "-frames";
 
 /// A port of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port<'a> {
-    /// Its type, and `-ring` behind it where it is to send by the ring of a socket.
+    /// Its type, and `-frames` behind it where it is to send by redirected frames.
     pub kind: &'static str,
     /// Its interface.
     pub interface: &'a str,
@@ -66,10 +66,10 @@ pub fn configuration(input: Port<'_>, output: Port<'_>, workers: usize) -> Strin
         let _ = write!(
             text,
             "[[{side}]]\nname = \"{name}\"\ntype = \"{}\"\ninterface = \"{interface}\"\n",
-            kind.trim_end_matches(RING)
+            kind.trim_end_matches(FRAMES)
         );
-        if kind.ends_with(RING) {
-            text.push_str("send = \"ring\"\n");
+        if kind.ends_with(FRAMES) {
+            text.push_str("send = \"frames\"\n");
         }
     }
     text.push_str("[[group]]\nname = \"sensors\"\noutput = \"switch\"\n");
@@ -233,7 +233,7 @@ mod tests {
         assert!(text.contains("type = \"tap\"\ninterface = \"tap3\"\n"));
         assert_eq!(text.matches("[[group.sensor]]").count(), 4);
         assert!(!text.contains("send"));
-        let text = configuration(port("af_xdp", "in3"), port("af_xdp-ring", "out3"), 1);
-        assert!(text.contains("type = \"af_xdp\"\ninterface = \"out3\"\nsend = \"ring\"\n"));
+        let text = configuration(port("af_xdp", "in3"), port("af_xdp-frames", "out3"), 1);
+        assert!(text.contains("type = \"af_xdp\"\ninterface = \"out3\"\nsend = \"frames\"\n"));
     }
 }

@@ -40,7 +40,7 @@ impl Kind {
             all.push(Self::Broker("af_packet", "af_packet", n));
             all.push(Self::Broker("af_xdp", "af_xdp", n));
         }
-        all.push(Self::Broker("af_xdp", "af_xdp-ring", 1));
+        all.push(Self::Broker("af_xdp", "af_xdp-frames", 1));
         all.push(Self::Broker("af_packet", "tap", 1));
         all.push(Self::Broker("xdp", "xdp", 1));
         all
