@@ -15,6 +15,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::report::Report;
 use crate::worker::Route;
 
+/// Orders that lie on a desk from which on no more reports are asked for: the worker hangs.
+const MOST_WAITING: usize = 64;
+
 /// New settings for a worker.
 pub struct Change {
     /// For the stages that all packets pass.
@@ -102,7 +105,8 @@ impl Desk {
 
     fn put(&self, order: Order) {
         let mut papers = self.papers();
-        if papers.left.is_some() {
+        let piles_up = matches!(order, Order::Report(_)) && papers.orders.len() >= MOST_WAITING;
+        if papers.left.is_some() || piles_up {
             return;
         }
         papers.orders.push(order);
@@ -222,6 +226,18 @@ mod tests {
         });
         assert!(desk.was_left_in_disorder());
         assert!(desk.ask().answer(PATIENCE).is_some());
+    }
+
+    #[test]
+    fn questions_to_who_hangs_do_not_pile_up_and_orders_are_kept() {
+        let desk = Desk::new().unwrap();
+        let asked: Vec<_> = (0..10 * MOST_WAITING).map(|_| desk.ask()).collect();
+        desk.stop();
+        // What was not put there is known at once not to be answered.
+        assert!(asked.into_iter().next_back().unwrap().answer(PATIENCE).is_none());
+        let orders = desk.take();
+        assert_eq!(orders.len(), MOST_WAITING + 1);
+        assert!(matches!(orders.last(), Some(Order::Stop)));
     }
 
     #[test]

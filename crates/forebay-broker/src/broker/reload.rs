@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, TryRecvError};
 use std::{mem, thread};
 
+use forebay_bpf::Program;
 use forebay_pipeline::stages::Steering;
 
 use super::notices::Notices;
@@ -17,7 +18,7 @@ use super::{Broker, PATIENCE, Running, TRIES, open_group};
 use crate::config::Config;
 use crate::control::{Answer, Visit};
 use crate::desk::Change;
-use crate::group::LiveGroup;
+use crate::group::{LiveGroup, Sides};
 use crate::plan::{CodeOptions, Plan};
 use crate::worker::Route;
 
@@ -136,6 +137,20 @@ impl Broker {
                 fresh.push(opened);
             }
         }
+        let made = self.put_through(config, &plan, programs.unwrap_or_default(), fresh, running);
+        made.map_err(|why| format!("{why}. Part of the change is in force: reload again"))
+    }
+
+    /// Changes what runs. `fresh` are the groups that are new.
+    fn put_through(
+        &mut self,
+        config: Config,
+        plan: &Plan,
+        programs: Vec<Program>,
+        fresh: Vec<(LiveGroup, Sides)>,
+        running: &[Running],
+    ) -> Result<(), String> {
+        let refused = |error: &dyn fmt::Display| error.to_string();
         for group in &config.groups {
             if let Some(live) = self.groups.iter_mut().find(|live| live.config.name == group.name) {
                 live.admit(group, &config)
@@ -165,9 +180,9 @@ impl Broker {
         self.groups = groups;
         if let (Some(kernel), Some(group)) = (&mut self.kernel, self.groups.first()) {
             kernel.follow(group).map_err(|error| refused(&error))?;
-            kernel.replace(&programs.unwrap_or_default()).map_err(|error| refused(&error))?;
+            kernel.replace(&programs).map_err(|error| refused(&error))?;
         }
-        self.hand_over(&config, &plan, steering, running)?;
+        self.hand_over(&config, plan, steering, running)?;
         // Only now, when all workers know the way to every sensor.
         for (live, group) in self.groups.iter_mut().zip(&config.groups) {
             live.dismiss(group, &config)
