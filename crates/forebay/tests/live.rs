@@ -160,7 +160,7 @@ fn frames_to_a_device_that_takes_none_are_refused() {
         let network = Network::new(1);
         // No page has room for such frames.
         for device in ["b", "g", "x0", "y0"] {
-            ip(&format!("link set {device} mtu 3400"));
+            ip(&format!("link set dev {device} mtu 3400"));
         }
         let config = network.configure("af_packet", "af_xdp", "");
         sending(&config, "frames");
