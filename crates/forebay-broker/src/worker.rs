@@ -190,6 +190,8 @@ impl Worker {
             }
             if idle && !self.busy_poll {
                 self.fork.rest();
+                // What a tick or a change has let go.
+                self.delivery.flush();
                 self.wait(desk)?;
             }
         }

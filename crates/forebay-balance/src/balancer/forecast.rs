@@ -137,8 +137,13 @@ impl Forecast {
             return;
         }
         if self.reference.len() == latest.len() {
+            let sum = total(latest);
             let latest = shares(latest);
             for (dimension, regression) in Dimension::ALL.into_iter().zip(&mut self.regressions) {
+                // Without traffic there is nothing to learn of how it is shared out.
+                if sum[dimension] <= 0.0 {
+                    continue;
+                }
                 regression.forget();
                 for ((before, flows), after) in self.reference.iter().zip(&latest) {
                     regression.learn(before[dimension], *flows, after[dimension]);

@@ -212,6 +212,9 @@ impl Sender {
                 // A signal: the next call goes on with the next frame.
                 Err(BpfError::Run { source, .. })
                     if source.kind() == io::ErrorKind::Interrupted => {}
+                // No memory for a page: the rest is tried again as long as some get theirs.
+                Err(BpfError::Run { source, .. })
+                    if source.kind() == io::ErrorKind::OutOfMemory && runs > 0 => {}
                 Err(BpfError::Run { source, .. })
                     if source.kind() == io::ErrorKind::OutOfMemory =>
                 {

@@ -22,6 +22,10 @@ use crate::group::{LiveGroup, Sides};
 use crate::plan::{CodeOptions, Plan};
 use crate::worker::Route;
 
+/// Who may wait for the next: the control socket hears few at once, and others have
+/// questions.
+const MOST_WAITING: usize = 4;
+
 /// A configuration that only has to be taken over.
 pub(super) struct Prepared {
     config: Config,
@@ -52,10 +56,15 @@ struct Preparation {
 }
 
 impl Reloads {
-    /// Somebody asks for it, and waits if there is a visit.
+    /// Somebody asks for it, and waits if there is a visit and not too many wait already.
     pub(super) fn ask(&mut self, visit: Option<Visit>) {
-        self.waiting.extend(visit);
         self.asked = true;
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.extend(visit);
+        } else if let Some(visit) = visit {
+            let why = "a change is being prepared, and others wait: the file is read again then";
+            visit.answer(Answer::Refused(why.to_owned()));
+        }
     }
 
     /// Begins with what is asked for, unless the last is still being prepared. Returns

@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, fchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
 
 use super::deadline::Deadline;
 use super::{Answer, MOST_REQUEST, Request};
@@ -151,11 +153,23 @@ pub fn make_folder(socket: &Path, owner: Option<(u32, u32)>) -> Result<(), Contr
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
         Err(error) => return Err(failed(error)),
     }
-    let owned = owner.map_or(Ok(()), |(user, group)| chown(folder, Some(user), Some(group)));
+    let owned = owner.map_or(Ok(()), |(user, group)| give(folder, user, group));
     owned.map_err(|error| {
         let _ = std::fs::remove_dir(folder);
         failed(error)
     })
+}
+
+/// Gives a folder that was just made to somebody. What lies there under its name now may be
+/// another's, who can write beside it: only a folder of our own is given.
+fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::open(folder, flags, Mode::empty())?;
+    if rustix::fs::fstat(&made)?.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    fchown(&made, Some(user), Some(group))?;
+    Ok(rustix::fs::fchmod(&made, Mode::from(0o750))?)
 }
 
 /// Removes a socket that a broker left behind.

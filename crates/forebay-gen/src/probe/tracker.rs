@@ -34,6 +34,7 @@ pub struct FlowAccount {
     /// Numbers from `end - WINDOW` to `end`, at their remainder.
     seen: [u64; WORDS],
     run: u16,
+    run_before: Option<u16>,
     /// Frames received before this run.
     received_before: u64,
     last_place: u8,
@@ -94,6 +95,7 @@ impl Tracker {
             torn: 0,
             seen: [0; WORDS],
             run: probe.run,
+            run_before: None,
             received_before: 0,
             last_place: place,
             last: now,
@@ -103,6 +105,10 @@ impl Tracker {
             flow.torn += 1;
         }
         (flow.last_place, flow.last) = (place, now);
+        if flow.run_before == Some(probe.run) {
+            flow.take_late();
+            return;
+        }
         if flow.run != probe.run {
             flow.begin_again(probe.run);
         }
@@ -122,7 +128,7 @@ impl Tracker {
         for flow in self.flows.values() {
             tally.flows += 1;
             tally.received += flow.received;
-            tally.lost += flow.lost();
+            tally.lost = tally.lost.saturating_add(flow.lost());
             tally.duplicates += flow.duplicates;
             tally.reordered += flow.reordered;
             tally.torn_flows += u64::from(flow.torn > 0);
@@ -135,7 +141,8 @@ impl FlowAccount {
     /// Numbers below the highest of each run that never came.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost_before + self.end - (self.received - self.received_before)
+        let lost = self.end - (self.received - self.received_before);
+        self.lost_before.saturating_add(lost)
     }
 
     fn begin_again(&mut self, run: u16) {
@@ -143,7 +150,20 @@ impl FlowAccount {
         self.received_before = self.received;
         self.end = 0;
         self.seen = [0; WORDS];
-        self.run = run;
+        self.run_before = Some(std::mem::replace(&mut self.run, run));
+    }
+
+    /// A frame of the run before this one, whose numbers are not known any more: one of
+    /// those that were missing, while any was.
+    fn take_late(&mut self) {
+        if self.lost_before > 0 {
+            self.lost_before -= 1;
+            self.received += 1;
+            self.received_before += 1;
+            self.reordered += 1;
+        } else {
+            self.duplicates += 1;
+        }
     }
 
     fn take(&mut self, sequence: u64) {
@@ -154,7 +174,7 @@ impl FlowAccount {
                 self.set(number, false);
             }
             self.set(sequence, true);
-            self.end = sequence + 1;
+            self.end = sequence.saturating_add(1);
             self.received += 1;
             return;
         }
@@ -236,6 +256,9 @@ mod tests {
             (8, 2, 0),
             (8, 1, 0),
             (9, 0, 1),
+            // Late: the one that was missing of the run before, and what can only be a copy.
+            (8, 3, 1),
+            (8, 2, 1),
             (9, 4, 1),
         ];
         for (run, sequence, place) in frames {
@@ -243,9 +266,10 @@ mod tests {
         }
         let expected = Tally {
             flows: 1,
-            received: 8,
-            lost: 1 + 3,
-            reordered: 1,
+            received: 9,
+            lost: 3,
+            duplicates: 1,
+            reordered: 2,
             torn_flows: 1,
             ..Tally::default()
         };
