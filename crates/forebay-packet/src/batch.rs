@@ -12,150 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::columns::{Columns, Recycled};
+use crate::columns::{Descriptors, Findings, Recycled};
 use crate::decode::FragmentNote;
 use crate::flow::FlowKey;
 use crate::link::Interface;
+use crate::live_mask::LiveMask;
 use crate::region::{Lease, Region};
-use crate::select::{self, Bits};
 
 /// The most packets of a batch.
 pub const BATCH: usize = 256;
-
-/// One bit a packet: set while the packet is still in the batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct LiveMask(Bits);
-
-impl LiveMask {
-    /// Whether bit `i` is set. Bits past the mask are never set.
-    #[must_use]
-    pub fn contains(&self, i: usize) -> bool {
-        self.0.get(i / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
-    }
-
-    /// The first `packets` bits.
-    fn first(packets: usize) -> Self {
-        let bits = |start: usize| match packets.saturating_sub(start) {
-            0 => 0,
-            some => u64::MAX >> (64 - some.min(64)),
-        };
-        Self(std::array::from_fn(|word| bits(64 * word)))
-    }
-
-    /// The packets whose values are not 0.
-    #[must_use]
-    pub fn nonzero(values: &[u32]) -> Self {
-        Self(select::nonzero(values))
-    }
-
-    /// The values of the packets in the mask, at the start of `to`, and how many they are.
-    pub(crate) fn select(&self, from: &[u32], to: &mut [u32; BATCH]) -> usize {
-        select::select(from, &self.0, to)
-    }
-
-    /// The packets of whose values `test` holds.
-    #[inline]
-    #[must_use]
-    pub fn of<T: Copy>(values: &[T], test: impl Fn(T) -> bool) -> Self {
-        let mut mask = Self::default();
-        for (word, values) in mask.0.iter_mut().zip(values.chunks(64)) {
-            let mut flags = [0; 64];
-            for (flag, &value) in flags.iter_mut().zip(values) {
-                *flag = u8::from(test(value));
-            }
-            let (eights, _) = flags.as_chunks::<8>();
-            for (i, eight) in eights.iter().enumerate() {
-                // Eight bytes of one bit each; the product has them side by side on top.
-                let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-                *word |= bits << (8 * i);
-            }
-        }
-        mask
-    }
-
-    /// Sets bit `i`.
-    ///
-    /// # Panics
-    /// When `i` is not below [`BATCH`].
-    pub fn insert(&mut self, i: usize) {
-        self.0[i / 64] |= 1 << (i % 64);
-    }
-
-    /// Sets bits `32 * i` to `32 * i + 31`, which were clear, to those of `bits`.
-    pub(crate) fn set_half(&mut self, i: usize, bits: u32) {
-        self.0[i / 2] |= u64::from(bits) << (i % 2 * 32);
-    }
-
-    /// Clears bit `i`.
-    ///
-    /// # Panics
-    /// When `i` is not below [`BATCH`].
-    pub fn remove(&mut self, i: usize) {
-        self.0[i / 64] &= !(1 << (i % 64));
-    }
-
-    /// The bits that `other` has not.
-    #[must_use]
-    pub fn without(&self, other: &Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i] & !other.0[i]))
-    }
-
-    /// The bits that both have.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
-    }
-
-    /// Number of bits set.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// The set bits, ascending.
-    #[inline]
-    pub fn iter(&self) -> LivePackets {
-        LivePackets { words: self.0, word: 0, rest: self.0[0] }
-    }
-}
-
-/// The set bits of a [`LiveMask`], ascending.
-#[derive(Clone, Debug)]
-pub struct LivePackets {
-    words: [u64; BATCH / 64],
-    word: usize,
-    /// Of the word at `word`.
-    rest: u64,
-}
-
-impl Iterator for LivePackets {
-    type Item = usize;
-
-    #[inline]
-    fn next(&mut self) -> Option<usize> {
-        while self.rest == 0 {
-            self.word += 1;
-            self.rest = *self.words.get(self.word)?;
-        }
-        let bit = self.rest.trailing_zeros() as usize;
-        self.rest &= self.rest - 1;
-        Some(self.word * 64 + bit)
-    }
-
-    #[inline]
-    fn fold<B, F: FnMut(B, usize) -> B>(self, init: B, mut f: F) -> B {
-        let Self { words, word, rest } = self;
-        let mut folded = init;
-        for (i, &all) in words.iter().enumerate().skip(word) {
-            let mut bits = if i == word { rest } else { all };
-            while bits != 0 {
-                folded = f(folded, i * 64 + bits.trailing_zeros() as usize);
-                bits &= bits - 1;
-            }
-        }
-        folded
-    }
-}
 
 /// What is known of a packet before its headers are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +54,7 @@ pub enum Layout {
 #[error("the batch already holds {BATCH} packets")]
 pub struct Full;
 
-/// Up to [`BATCH`] packets of one region. What is known of them are its [`Columns`].
+/// Up to [`BATCH`] packets of one region. What was found of them are its [`Findings`].
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Before the region, so that it is dropped first.
@@ -200,7 +65,7 @@ pub struct Batch {
     live: LiveMask,
     /// The descriptors, where several batches have the same; those of `columns` are empty
     /// then.
-    shared: Option<Arc<Columns>>,
+    shared: Option<Arc<Descriptors>>,
     ahead: Option<Ahead>,
     columns: Recycled,
 }
@@ -248,7 +113,7 @@ impl<'a> Frames<'a> {
 /// Packets that will come after those of a batch, in the same region.
 #[derive(Debug)]
 struct Ahead {
-    columns: Arc<Columns>,
+    descriptors: Arc<Descriptors>,
     /// How many of them were fetched.
     fetched: AtomicU16,
 }
@@ -256,7 +121,7 @@ struct Ahead {
 impl Clone for Ahead {
     fn clone(&self) -> Self {
         let fetched = AtomicU16::new(self.fetched.load(Relaxed));
-        Self { columns: Arc::clone(&self.columns), fetched }
+        Self { descriptors: Arc::clone(&self.descriptors), fetched }
     }
 }
 
@@ -264,18 +129,18 @@ impl Clone for Ahead {
 const DECIDING: usize = 12;
 
 impl Deref for Batch {
-    type Target = Columns;
+    type Target = Findings;
 
     #[inline]
-    fn deref(&self) -> &Columns {
-        &self.columns
+    fn deref(&self) -> &Findings {
+        &self.columns.findings
     }
 }
 
 impl DerefMut for Batch {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Columns {
-        &mut self.columns
+    fn deref_mut(&mut self) -> &mut Findings {
+        &mut self.columns.findings
     }
 }
 
@@ -354,23 +219,23 @@ impl Batch {
         assert!(end <= self.region.len() as u64, "packet outside its region");
         assert!(usize::from(meta.interface) < self.interfaces.len(), "unknown interface");
         if let Some(shared) = self.shared.take() {
-            self.columns.copy_descriptors(&shared);
+            self.columns.descriptors.copy(&shared);
         }
-        self.columns.describe(meta);
+        self.columns.descriptors.describe(meta);
         self.live.insert(i);
     }
 
-    /// The columns that describe the packets: offsets, lengths, times, interfaces.
+    /// Offsets, lengths, times, interfaces.
     #[inline]
-    fn described(&self) -> &Columns {
-        self.shared.as_deref().unwrap_or(&self.columns)
+    fn descriptors(&self) -> &Descriptors {
+        self.shared.as_deref().unwrap_or(&self.columns.descriptors)
     }
 
     /// Has the descriptors of the packets shared with what is cloned from here on, as
     /// long as none of the batches gets another packet.
     pub fn share_descriptors(&mut self) {
         if self.shared.is_none() {
-            self.shared = Some(Arc::new(self.columns.take_descriptors()));
+            self.shared = Some(Arc::new(std::mem::take(&mut self.columns.descriptors)));
         }
     }
 
@@ -379,15 +244,16 @@ impl Batch {
     /// their descriptors.
     pub fn set_ahead(&mut self, next: &Self) {
         let shared = next.shared.as_ref().filter(|_| Arc::ptr_eq(&self.region, &next.region));
-        self.ahead = shared
-            .map(|columns| Ahead { columns: Arc::clone(columns), fetched: AtomicU16::new(0) });
+        self.ahead =
+            shared.map(|next| Ahead { descriptors: Arc::clone(next), fetched: AtomicU16::new(0) });
     }
 
     /// Packets whose heads [`Batch::fetch_ahead`] would still fetch.
     #[must_use]
     pub fn to_come(&self) -> usize {
-        let left =
-            |ahead: &Ahead| ahead.columns.offset.len() - usize::from(ahead.fetched.load(Relaxed));
+        let left = |ahead: &Ahead| {
+            ahead.descriptors.offset.len() - usize::from(ahead.fetched.load(Relaxed))
+        };
         self.ahead.as_ref().map_or(0, left)
     }
 
@@ -398,10 +264,10 @@ impl Batch {
     /// for more. So work and fetching take turns, of about a microsecond or less.
     #[inline]
     pub fn fetch_ahead(&self, packets: usize) {
-        let Some(Ahead { columns, fetched }) = &self.ahead else { return };
+        let Some(Ahead { descriptors, fetched }) = &self.ahead else { return };
         let from = usize::from(fetched.load(Relaxed));
-        let to = columns.offset.len().min(from + packets);
-        for &offset in &columns.offset[from..to] {
+        let to = descriptors.offset.len().min(from + packets);
+        for &offset in &descriptors.offset[from..to] {
             self.region.fetch(offset as usize + DECIDING);
         }
         // At most a batch.
@@ -415,14 +281,15 @@ impl Batch {
         if live == self.len() {
             return;
         }
-        if !self.columns.fragments.is_empty() {
-            self.columns.fragments = self.kept_fragments();
+        if !self.fragments.is_empty() {
+            self.fragments = self.kept_fragments();
         }
+        // Columns that stages have written may be shorter than they should be, and panic.
+        self.columns.findings.keep(&self.live);
         match self.shared.take() {
-            Some(shared) => self.columns.select_descriptors(&shared, &self.live),
-            None => self.columns.keep_descriptors(&self.live),
+            Some(shared) => self.columns.descriptors.select(&shared, &self.live),
+            None => self.columns.descriptors.keep(&self.live),
         }
-        self.columns.keep_findings(&self.live);
         self.live = LiveMask::first(live);
     }
 
@@ -440,13 +307,13 @@ impl Batch {
     /// Packets in the batch, dropped ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.described().offset.len()
+        self.descriptors().offset.len()
     }
 
     /// Whether the batch never held a packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.described().offset.is_empty()
+        self.descriptors().offset.is_empty()
     }
 
     /// Packets that are still in.
@@ -486,16 +353,16 @@ impl Batch {
     /// As all per-packet accessors: when `i` is not below [`Batch::len`].
     #[must_use]
     pub fn packet(&self, i: usize) -> &[u8] {
-        let columns = self.described();
-        self.region.packet(columns.offset[i] as usize, columns.cap_len[i] as usize)
+        let descriptors = self.descriptors();
+        self.region.packet(descriptors.offset[i] as usize, descriptors.cap_len[i] as usize)
     }
 
     /// The captured bytes of all packets, for those who want many.
     #[inline]
     #[must_use]
     pub fn frames(&self) -> Frames<'_> {
-        let columns = self.described();
-        let (offset, cap_len) = (columns.offset.as_slice(), columns.cap_len.as_slice());
+        let descriptors = self.descriptors();
+        let (offset, cap_len) = (descriptors.offset.as_slice(), descriptors.cap_len.as_slice());
         Frames { region: &self.region, offset, cap_len }
     }
 
@@ -504,73 +371,73 @@ impl Batch {
     /// length.
     #[must_use]
     pub fn offsets(&self) -> &[u32] {
-        &self.described().offset
+        &self.descriptors().offset
     }
 
     /// Captured length of each packet in bytes.
     #[must_use]
     pub fn cap_lens(&self) -> &[u32] {
-        &self.described().cap_len
+        &self.descriptors().cap_len
     }
 
     /// Length of each packet on the wire in bytes.
     #[must_use]
     pub fn wire_lens(&self) -> &[u32] {
-        self.described().wire_lens()
+        self.descriptors().wire_lens()
     }
 
     /// Where packet `i` starts in the region, in bytes.
     #[must_use]
     pub fn offset(&self, i: usize) -> u32 {
-        self.described().offset[i]
+        self.descriptors().offset[i]
     }
 
     /// Captured length of packet `i` in bytes.
     #[must_use]
     pub fn cap_len(&self, i: usize) -> u32 {
-        self.described().cap_len[i]
+        self.descriptors().cap_len[i]
     }
 
     /// Length of packet `i` on the wire in bytes.
     #[must_use]
     pub fn wire_len(&self, i: usize) -> u32 {
-        self.described().wire_lens()[i]
+        self.descriptors().wire_lens()[i]
     }
 
     /// Time stamp of packet `i` in ticks of its interface's clock.
     #[must_use]
     pub fn ticks(&self, i: usize) -> u64 {
-        self.described().ticks_of(i)
+        self.descriptors().ticks_of(i)
     }
 
     /// Time stamp of packet `i` in nanoseconds since the epoch.
     #[must_use]
     pub fn nanos(&self, i: usize) -> i64 {
-        self.interface(i).clock.nanos(self.described().ticks_of(i))
+        self.interface(i).clock.nanos(self.descriptors().ticks_of(i))
     }
 
     /// Index of the interface of packet `i`.
     #[must_use]
     pub fn interface_id(&self, i: usize) -> u16 {
-        self.described().interface_of(i)
+        self.descriptors().interface_of(i)
     }
 
     /// The interface of packet `i`.
     #[must_use]
     pub fn interface(&self, i: usize) -> &Interface {
-        &self.interfaces[usize::from(self.described().interface_of(i))]
+        &self.interfaces[usize::from(self.descriptors().interface_of(i))]
     }
 
     /// The descriptor of packet `i`.
     #[must_use]
     pub fn meta(&self, i: usize) -> PacketMeta {
-        let columns = self.described();
+        let descriptors = self.descriptors();
         PacketMeta {
-            offset: columns.offset[i],
-            cap_len: columns.cap_len[i],
-            wire_len: columns.wire_lens()[i],
-            ticks: columns.ticks_of(i),
-            interface: columns.interface_of(i),
+            offset: descriptors.offset[i],
+            cap_len: descriptors.cap_len[i],
+            wire_len: descriptors.wire_lens()[i],
+            ticks: descriptors.ticks_of(i),
+            interface: descriptors.interface_of(i),
         }
     }
 
@@ -720,6 +587,17 @@ mod tests {
     }
 
     #[test]
+    fn swapping_what_was_found_leaves_packets_where_they_are() {
+        let (mut few, mut many) = (batch_of(3), batch_of(200));
+        (few.hash, many.hash) = (vec![7; 3], vec![8; 200]);
+        std::mem::swap(&mut *few, &mut *many);
+        assert_eq!((few.hash.len(), many.hash.len()), (200, 3));
+        assert_eq!((few.len(), many.len()), (3, 200));
+        let end = |batch: &Batch| batch.offset(batch.len() - 1) + batch.cap_len(batch.len() - 1);
+        assert!([&few, &many].iter().all(|batch| end(batch) as usize == batch.region().len()));
+    }
+
+    #[test]
     fn packets_to_come_are_those_not_fetched_of_the_same_region() {
         let (mut batch, mut next) = (batch_of(10), batch_of(10));
         next.share_descriptors();
@@ -761,16 +639,6 @@ mod tests {
         assert_eq!((batch.len(), other.len()), (3, 4));
         assert_eq!(other.meta(3), batch.meta(1));
         assert_eq!(other.meta(0), batch.meta(0));
-    }
-
-    #[test]
-    fn a_mask_has_the_packets_that_pass_a_test() {
-        for len in [0, 1, 7, 8, 63, 64, 65, 200, 255, 256] {
-            let values: Vec<u32> = (0..len).map(|i| i * 7 % 11).collect();
-            let mask = LiveMask::of(&values, |value| value < 4);
-            let expected: Vec<usize> = (0..values.len()).filter(|&i| values[i] < 4).collect();
-            assert_eq!(mask.iter().collect::<Vec<_>>(), expected, "{len}");
-        }
     }
 
     #[test]

@@ -6,19 +6,28 @@
 //! but with their room.
 
 use std::cell::RefCell;
-use std::mem;
 use std::ops::{Deref, DerefMut};
 
-use crate::batch::{BATCH, LiveMask, PacketMeta};
+use crate::batch::{BATCH, PacketMeta};
 use crate::decode::FragmentNote;
 use crate::flow::FlowKey;
+use crate::live_mask::LiveMask;
 
 /// Sets of columns that a thread keeps for later.
 const KEPT: usize = 32;
 
-/// The columns of a batch: as long as it has packets, or empty.
+/// The columns of a batch.
 #[derive(Clone, Debug, Default)]
-pub struct Columns {
+pub(crate) struct Columns {
+    pub(crate) descriptors: Descriptors,
+    pub(crate) findings: Findings,
+}
+
+/// Where the packets of a batch lie, and what is known of them before anything is looked at:
+/// columns as long as it has packets. Compiled filters trust them. So nobody but a batch
+/// writes to them, which has held each against its region.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Descriptors {
     pub(crate) offset: Vec<u32>,
     pub(crate) cap_len: Vec<u32>,
     /// Empty if all packets were captured whole: their captured lengths stand for it.
@@ -27,6 +36,12 @@ pub struct Columns {
     ticks: Vec<u64>,
     /// Empty if all are 0: most often there is one interface only.
     interface: Vec<u16>,
+}
+
+/// What was found of the packets of a batch. A column of a value a packet is as long as the
+/// batch has packets, or empty.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
     /// What the filter returned for each packet; 0 where no filter ran.
     pub verdict: Vec<u32>,
     /// The symmetric keyed hash that decides where each packet goes; empty
@@ -40,7 +55,7 @@ pub struct Columns {
     /// The output each packet was given; empty until a balancer ran.
     pub output: Vec<u16>,
     /// Flows of single packets, where not every packet's is in `key`: those of fragments,
-    /// whose own headers do not say it all. See [`Columns::flow`].
+    /// whose own headers do not say it all. See [`Findings::flow`].
     pub(crate) flows: Vec<KnownFlow>,
     /// What the classifier has to say of fragments, ascending by packet.
     pub fragments: Vec<FragmentNote>,
@@ -56,7 +71,7 @@ pub(crate) struct KnownFlow {
     reversed: bool,
 }
 
-impl Columns {
+impl Descriptors {
     /// Adds a packet's description.
     pub(crate) fn describe(&mut self, meta: &PacketMeta) {
         let packets = self.offset.len();
@@ -103,6 +118,46 @@ impl Columns {
         column.get(i).copied().unwrap_or_default()
     }
 
+    /// Forgets everything and keeps the room.
+    fn clear(&mut self) {
+        self.offset.clear();
+        self.cap_len.clear();
+        self.wire_len.clear();
+        self.ticks.clear();
+        self.interface.clear();
+    }
+
+    /// Takes over what `other` knows; `self` is empty.
+    pub(crate) fn copy(&mut self, other: &Self) {
+        copy(&mut self.offset, &other.offset);
+        copy(&mut self.cap_len, &other.cap_len);
+        copy(&mut self.wire_len, &other.wire_len);
+        copy(&mut self.ticks, &other.ticks);
+        copy(&mut self.interface, &other.interface);
+    }
+
+    /// Takes over those of the packets in `which` from another.
+    pub(crate) fn select(&mut self, other: &Self, which: &LiveMask) {
+        select(&mut self.offset, &other.offset, which);
+        select(&mut self.cap_len, &other.cap_len, which);
+        select(&mut self.wire_len, &other.wire_len, which);
+        self.ticks.clone_from(&other.ticks);
+        self.interface.clone_from(&other.interface);
+        keep(&mut self.ticks, which);
+        keep(&mut self.interface, which);
+    }
+
+    /// Keeps those of the packets in `which` alone.
+    pub(crate) fn keep(&mut self, which: &LiveMask) {
+        for column in [&mut self.offset, &mut self.cap_len, &mut self.wire_len] {
+            keep_u32(column, which);
+        }
+        keep(&mut self.ticks, which);
+        keep(&mut self.interface, which);
+    }
+}
+
+impl Findings {
     /// The flow of packet `i`, if that was noted, and whether the packet goes from the
     /// key's high end to its low end. What was not noted, the packet's headers say.
     #[must_use]
@@ -137,11 +192,6 @@ impl Columns {
 
     /// Forgets everything and keeps the room.
     fn clear(&mut self) {
-        self.offset.clear();
-        self.cap_len.clear();
-        self.wire_len.clear();
-        self.ticks.clear();
-        self.interface.clear();
         self.verdict.clear();
         self.hash.clear();
         self.key.clear();
@@ -153,11 +203,6 @@ impl Columns {
 
     /// Takes over what `other` knows; `self` is empty.
     fn copy(&mut self, other: &Self) {
-        copy(&mut self.offset, &other.offset);
-        copy(&mut self.cap_len, &other.cap_len);
-        copy(&mut self.wire_len, &other.wire_len);
-        copy(&mut self.ticks, &other.ticks);
-        copy(&mut self.interface, &other.interface);
         copy(&mut self.verdict, &other.verdict);
         copy(&mut self.hash, &other.hash);
         copy(&mut self.key, &other.key);
@@ -167,49 +212,8 @@ impl Columns {
         copy(&mut self.fragments, &other.fragments);
     }
 
-    /// Takes over another's descriptors.
-    pub(crate) fn copy_descriptors(&mut self, other: &Self) {
-        self.offset.clone_from(&other.offset);
-        self.cap_len.clone_from(&other.cap_len);
-        self.wire_len.clone_from(&other.wire_len);
-        self.ticks.clone_from(&other.ticks);
-        self.interface.clone_from(&other.interface);
-    }
-
-    /// Gives its descriptors up.
-    pub(crate) fn take_descriptors(&mut self) -> Self {
-        Self {
-            offset: mem::take(&mut self.offset),
-            cap_len: mem::take(&mut self.cap_len),
-            wire_len: mem::take(&mut self.wire_len),
-            ticks: mem::take(&mut self.ticks),
-            interface: mem::take(&mut self.interface),
-            ..Self::default()
-        }
-    }
-
-    /// Takes over another's descriptors of the packets in `which`.
-    pub(crate) fn select_descriptors(&mut self, other: &Self, which: &LiveMask) {
-        select(&mut self.offset, &other.offset, which);
-        select(&mut self.cap_len, &other.cap_len, which);
-        select(&mut self.wire_len, &other.wire_len, which);
-        self.ticks.clone_from(&other.ticks);
-        self.interface.clone_from(&other.interface);
-        keep(&mut self.ticks, which);
-        keep(&mut self.interface, which);
-    }
-
-    /// Keeps the descriptors of the packets in `which` alone.
-    pub(crate) fn keep_descriptors(&mut self, which: &LiveMask) {
-        for column in [&mut self.offset, &mut self.cap_len, &mut self.wire_len] {
-            keep_u32(column, which);
-        }
-        keep(&mut self.ticks, which);
-        keep(&mut self.interface, which);
-    }
-
     /// Keeps what was found of the packets in `which` alone; not of fragments.
-    pub(crate) fn keep_findings(&mut self, which: &LiveMask) {
+    pub(crate) fn keep(&mut self, which: &LiveMask) {
         keep_u32(&mut self.verdict, which);
         keep(&mut self.hash, which);
         keep(&mut self.key, which);
@@ -222,12 +226,6 @@ impl Columns {
             };
             self.flows = self.flows.iter().filter_map(place).collect();
         }
-    }
-
-    /// Room for so many packets, as far as it is surely needed.
-    fn reserve(&mut self, packets: usize) {
-        self.offset.reserve_exact(packets);
-        self.cap_len.reserve_exact(packets);
     }
 }
 
@@ -293,7 +291,9 @@ impl Recycled {
     pub(crate) fn new(packets: usize) -> Self {
         let again = packets == BATCH;
         let mut columns = if again { spare() } else { Box::default() };
-        columns.reserve(packets);
+        // What is surely needed.
+        columns.descriptors.offset.reserve_exact(packets);
+        columns.descriptors.cap_len.reserve_exact(packets);
         Self { columns: Some(columns), again }
     }
 }
@@ -306,7 +306,8 @@ fn spare() -> Box<Columns> {
 impl Clone for Recycled {
     fn clone(&self) -> Self {
         let mut columns = spare();
-        columns.copy(self);
+        columns.descriptors.copy(&self.descriptors);
+        columns.findings.copy(&self.findings);
         Self { columns: Some(columns), again: true }
     }
 }
@@ -314,7 +315,8 @@ impl Clone for Recycled {
 impl Drop for Recycled {
     fn drop(&mut self) {
         let Some(mut columns) = self.columns.take().filter(|_| self.again) else { return };
-        columns.clear();
+        columns.descriptors.clear();
+        columns.findings.clear();
         // A thread that is about to end has nothing to keep any more.
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
@@ -331,18 +333,22 @@ impl Deref for Recycled {
     #[inline]
     fn deref(&self) -> &Columns {
         const NONE: &Columns = &Columns {
-            offset: Vec::new(),
-            cap_len: Vec::new(),
-            wire_len: Vec::new(),
-            ticks: Vec::new(),
-            interface: Vec::new(),
-            verdict: Vec::new(),
-            hash: Vec::new(),
-            key: Vec::new(),
-            reversed: Vec::new(),
-            output: Vec::new(),
-            flows: Vec::new(),
-            fragments: Vec::new(),
+            descriptors: Descriptors {
+                offset: Vec::new(),
+                cap_len: Vec::new(),
+                wire_len: Vec::new(),
+                ticks: Vec::new(),
+                interface: Vec::new(),
+            },
+            findings: Findings {
+                verdict: Vec::new(),
+                hash: Vec::new(),
+                key: Vec::new(),
+                reversed: Vec::new(),
+                output: Vec::new(),
+                flows: Vec::new(),
+                fragments: Vec::new(),
+            },
         };
         self.columns.as_deref().unwrap_or(NONE)
     }
@@ -362,22 +368,25 @@ mod tests {
     #[test]
     fn columns_come_back_empty_with_their_room() {
         let mut first = Recycled::new(BATCH);
-        first.offset.push(7);
-        first.hash.resize(BATCH, 1);
-        let room = first.hash.as_ptr();
+        first.descriptors.offset.push(7);
+        first.findings.hash.resize(BATCH, 1);
+        let room = first.findings.hash.as_ptr();
         let copy = first.clone();
-        assert_eq!((copy.offset.as_slice(), copy.hash.len()), (&[7][..], BATCH));
+        assert_eq!(
+            (copy.descriptors.offset.as_slice(), copy.findings.hash.len()),
+            (&[7][..], BATCH)
+        );
         drop(first);
         let second = Recycled::new(BATCH);
-        assert!(second.offset.is_empty() && second.hash.is_empty());
-        assert_eq!(second.hash.as_ptr(), room);
-        assert!(second.offset.capacity() >= BATCH);
+        assert!(second.descriptors.offset.is_empty() && second.findings.hash.is_empty());
+        assert_eq!(second.findings.hash.as_ptr(), room);
+        assert!(second.descriptors.offset.capacity() >= BATCH);
     }
 
     #[test]
     fn a_few_packets_get_columns_of_their_own() {
         drop(Recycled::new(BATCH));
         let few = Recycled::new(3);
-        assert!(few.offset.capacity() < BATCH);
+        assert!(few.descriptors.offset.capacity() < BATCH);
     }
 }

@@ -1,7 +1,7 @@
 //! Gives every packet its output, by the bucket its hash falls in.
 
 use forebay_balance::Assignment;
-use forebay_packet::{Batch, Columns};
+use forebay_packet::{Batch, Findings};
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
@@ -28,9 +28,9 @@ impl Stage for Balance {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        let columns: &mut Columns = &mut batch;
-        columns.output.clear();
-        columns.output.extend(columns.hash.iter().map(|&hash| self.assignment.sensor_of(hash)));
+        let findings: &mut Findings = &mut batch;
+        findings.output.clear();
+        findings.output.extend(findings.hash.iter().map(|&hash| self.assignment.sensor_of(hash)));
         out.emit(batch);
         Ok(())
     }

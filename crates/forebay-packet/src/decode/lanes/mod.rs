@@ -14,10 +14,11 @@ mod avx2;
 mod avx512;
 
 use super::{Affinity, Decoder};
-use crate::batch::{Batch, LiveMask};
+use crate::batch::Batch;
 use crate::flow::AddressKind;
 use crate::hash::HashKey;
 use crate::link::LinkType;
+use crate::live_mask::LiveMask;
 
 /// Where in a frame the bytes start that are looked at, and how many they are.
 const HEAD_AT: usize = 12;
