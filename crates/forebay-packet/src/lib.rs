@@ -25,6 +25,7 @@ mod region;
 mod rewrite;
 mod select;
 mod strip;
+mod vectors;
 
 pub use arena::Arena;
 pub use batch::{BATCH, Batch, Frames, Full, Layout, PacketMeta};
@@ -39,3 +40,4 @@ pub use live_mask::{LiveMask, LivePackets};
 pub use region::{Lease, Region, TAIL_GUARD, fetch_value};
 pub use rewrite::{MacAddress, NoMacAddress, Rewrite};
 pub use strip::Strip;
+pub use vectors::Vectors;

@@ -5,6 +5,8 @@
 #![allow(unsafe_code, reason = "intrinsics, and the choice of them at run time")]
 
 use crate::batch::BATCH;
+#[cfg(target_arch = "x86_64")]
+use crate::vectors::Vectors;
 
 /// Values of a vector.
 #[cfg(target_arch = "x86_64")]
@@ -16,7 +18,7 @@ pub(crate) type Bits = [u64; BATCH / 64];
 /// Which of the values, [`BATCH`] at the most, are not 0.
 pub(crate) fn nonzero(values: &[u32]) -> Bits {
     #[cfg(target_arch = "x86_64")]
-    if avx512::is_here() {
+    if Vectors::Avx512.are_wanted() {
         // SAFETY: the machine has the instructions.
         return unsafe { avx512::nonzero(values) };
     }
@@ -27,7 +29,7 @@ pub(crate) fn nonzero(values: &[u32]) -> Bits {
 /// how many they are. Of `from`, [`BATCH`] values at the most are looked at.
 pub(crate) fn select(from: &[u32], bits: &Bits, to: &mut [u32; BATCH]) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if avx512::is_here() {
+    if Vectors::Avx512.are_wanted() {
         // SAFETY: the machine has the instructions.
         return unsafe { avx512::select(from, bits, to) };
     }
@@ -60,12 +62,6 @@ mod avx512 {
     use std::arch::x86_64::*;
 
     use super::{BATCH, Bits, LANES};
-
-    /// Whether the machine has the instructions.
-    #[inline]
-    pub(super) fn is_here() -> bool {
-        std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("popcnt")
-    }
 
     /// The sixteen bits of vector `i`.
     #[inline]

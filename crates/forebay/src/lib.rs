@@ -24,12 +24,18 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use forebay_jit::Isa;
+use forebay_packet::Vectors;
 use show::{Colour, Style, text};
 
 /// Runs the command with the process's arguments.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
+    // A level that is not to be had is refused by the verbs that need one.
+    if let Ok(isa) = forebay_jit::cpu::choose(cli.isa.map(Into::into)) {
+        vectors(isa).limit();
+    }
     match verbs::dispatch(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -41,5 +47,14 @@ pub fn main() -> ExitCode {
             }
             failure.exit_code()
         }
+    }
+}
+
+/// The vectors of an instruction-set level.
+fn vectors(isa: Isa) -> Vectors {
+    match isa {
+        Isa::Scalar => Vectors::Scalar,
+        Isa::Avx2 => Vectors::Avx2,
+        Isa::Avx512Bw | Isa::Avx512Vbmi => Vectors::Avx512,
     }
 }

@@ -19,6 +19,7 @@ use crate::flow::AddressKind;
 use crate::hash::HashKey;
 use crate::link::LinkType;
 use crate::live_mask::LiveMask;
+use crate::vectors::Vectors;
 
 /// Where in a frame the bytes start that are looked at, and how many they are.
 const HEAD_AT: usize = 12;
@@ -38,57 +39,25 @@ const GROUP: usize = 16;
 const STRETCH: usize = 32;
 const FETCHED: usize = 8;
 
-/// Which instructions are used: such as this machine has.
+/// Which vectors are used: such as this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lanes(Level);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Scalar,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
+pub struct Lanes(Vectors);
 
 impl Lanes {
     /// A packet after another.
-    pub const SCALAR: Self = Self(Level::Scalar);
+    pub const SCALAR: Self = Self(Vectors::Scalar);
 
     /// All that this machine has, the fastest last.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        vec![
-            Self::SCALAR,
-            #[cfg(target_arch = "x86_64")]
-            Self(Level::Avx2),
-            #[cfg(target_arch = "x86_64")]
-            Self(Level::Avx512),
-        ]
-        .into_iter()
-        .filter(|lanes| lanes.0.is_here())
-        .collect()
+        Vectors::ALL.into_iter().filter(|vectors| vectors.are_here()).map(Self).collect()
     }
 
-    /// The fastest that this machine has.
+    /// The fastest that this machine has and this process wants: see [`Vectors::limit`].
     #[must_use]
     pub fn fastest() -> Self {
-        Self::all().pop().unwrap_or(Self::SCALAR)
-    }
-}
-
-impl Level {
-    fn is_here(self) -> bool {
-        match self {
-            Self::Scalar => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => std::is_x86_feature_detected!("avx2"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                std::is_x86_feature_detected!("avx512f")
-                    && std::is_x86_feature_detected!("avx512bw")
-            }
-        }
+        let wanted = Vectors::ALL.into_iter().rfind(|vectors| vectors.are_wanted());
+        wanted.map_or(Self::SCALAR, Self)
     }
 }
 
@@ -152,9 +121,8 @@ impl Decoder {
         let mut hash = std::mem::take(&mut batch.hash);
         hash.resize(packets.next_multiple_of(GROUP), 0);
         let plain = match lanes.0 {
-            Level::Scalar => self.one_by_one(key, batch, &mut hash),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 | Level::Avx512 => {
+            Vectors::Avx2 | Vectors::Avx512 => {
                 let form = Form::of(self.options.affinity);
                 let (all, mut plain) = (batch.frames(), LiveMask::default());
                 for (stretch, hash) in hash.chunks_mut(STRETCH).enumerate() {
@@ -167,13 +135,14 @@ impl Decoder {
                     let heads = &heads[..hash.len()];
                     batch.fetch_ahead(FETCHED);
                     let found = match lanes.0 {
-                        Level::Avx512 => avx512::hash(form, key, heads, hash),
+                        Vectors::Avx512 => avx512::hash(form, key, heads, hash),
                         _ => avx2::hash(form, key, heads, hash),
                     };
                     plain.set_half(stretch, found);
                 }
                 plain
             }
+            _ => self.one_by_one(key, batch, &mut hash),
         };
         hash.truncate(packets);
         batch.hash = hash;

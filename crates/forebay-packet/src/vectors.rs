@@ -1,0 +1,71 @@
+//! How wide the vectors are that this crate's code works on: as wide as the machine has
+//! them, unless the process wants no more than that.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Vectors that code may use, narrowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Vectors {
+    /// None: a packet after another.
+    Scalar,
+    /// AVX2.
+    Avx2,
+    /// AVX-512 F and BW.
+    Avx512,
+}
+
+static LIMIT: AtomicU8 = AtomicU8::new(Vectors::Avx512 as u8);
+
+impl Vectors {
+    /// All, narrowest first.
+    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
+
+    /// Has all code of this process that chooses vectors from here on choose no wider ones,
+    /// to measure or to rule out a path. It comes to the same results by any.
+    pub fn limit(self) {
+        LIMIT.store(self as u8, Ordering::Relaxed);
+    }
+
+    /// Whether the machine has them.
+    #[must_use]
+    pub fn are_here(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return match self {
+            Self::Scalar => true,
+            Self::Avx2 => std::is_x86_feature_detected!("avx2"),
+            Self::Avx512 => {
+                std::is_x86_feature_detected!("avx512f")
+                    && std::is_x86_feature_detected!("avx512bw")
+                    && std::is_x86_feature_detected!("popcnt")
+            }
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        return self == Self::Scalar;
+    }
+
+    /// Whether the machine has them and the process wants them.
+    #[inline]
+    pub(crate) fn are_wanted(self) -> bool {
+        self as u8 <= LIMIT.load(Ordering::Relaxed) && self.are_here()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Lanes;
+
+    #[test]
+    fn a_limit_holds_until_it_is_another() {
+        // Other tests come to the same results in the meantime.
+        for most in Vectors::ALL {
+            most.limit();
+            // All that the machine has, narrowest first, one for each.
+            let expected = Lanes::all().into_iter().take(most as usize + 1).next_back();
+            assert_eq!(Some(Lanes::fastest()), expected);
+            assert_eq!(Vectors::Avx512.are_wanted(), most == Vectors::Avx512 && most.are_here());
+            assert!(Vectors::Scalar.are_wanted());
+        }
+    }
+}
