@@ -162,6 +162,13 @@ impl Assembler {
         self.emit(Instruction::Store { size, base, offset, src: src.into() });
     }
 
+    /// Adds 1 to the double word at `base + offset`, by way of `scratch`.
+    pub fn increment(&mut self, base: Register, offset: i16, scratch: Register) {
+        self.load(Size::Double, scratch, base, offset);
+        self.alu(Alu::Add, scratch, 1);
+        self.store(Size::Double, base, offset, scratch);
+    }
+
     /// Goes on at `target`.
     pub fn jump(&mut self, target: Label) {
         self.emit(Instruction::Jump { target });

@@ -284,21 +284,15 @@ fn assemble(
     asm.mov(R3, Action::Drop as i32);
     asm.call(Helper::RedirectMap);
     asm.branch(Condition::Equal, R0, Action::Redirect as i32, sent);
-    count(&mut asm, Word::NotSent);
+    asm.increment(R6, Word::NotSent.at(), R1);
     asm.exit();
     asm.bind(sent);
-    count(&mut asm, Word::Sent);
+    asm.increment(R6, Word::Sent.at(), R1);
     asm.exit();
     asm.bind(idle);
-    count(&mut asm, Word::Early);
+    asm.increment(R6, Word::Early.at(), R1);
     asm.exit_with(Action::Drop as i32);
     asm
-}
-
-fn count(asm: &mut Assembler, word: Word) {
-    asm.load(Size::Double, R1, R6, word.at());
-    asm.alu(Alu::Add, R1, 1);
-    asm.store(Size::Double, R6, word.at(), R1);
 }
 
 /// Leads to `due` where a frame is due, else to `idle`. The time is asked for only where

@@ -112,9 +112,7 @@ impl RedirectLosses {
             (REASONS[i], words.get(first + i).map_or(0, |word| word.load(Relaxed)))
         })
     }
-}
 
-impl RedirectLosses {
     /// What a slot's device has lost, by reason, which is forgotten.
     pub(crate) fn take(&self, slot: u32) -> [u64; REASONS.len()] {
         let first = slot as usize * REASONS.len();

@@ -34,6 +34,13 @@ use crate::sys::TestRun;
 /// The longest frame: what a page has room for, besides what the kernel keeps there.
 pub const MAX_FRAME: usize = 3392;
 
+/// The longest MTU of a device that frames can be sent to. One frame more than it takes, with
+/// its Ethernet header and a VLAN tag, still has to fit: see [`Sender::probe`].
+pub const MAX_MTU: usize = MAX_FRAME - OVER;
+
+/// By how many bytes a frame that is too long for a device exceeds its MTU.
+const OVER: usize = 14 + 4 + 1;
+
 /// The shortest: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
 
@@ -207,29 +214,24 @@ impl Sender {
             let outcome = self.program.test(run);
             let runs = self.get(Word::Runs) - before;
             left = left.saturating_sub(u32::try_from(runs).unwrap_or(u32::MAX));
-            match outcome {
-                Ok(_) if runs > 0 => {}
-                // A signal: the next call goes on with the next frame.
-                Err(BpfError::Run { source, .. })
-                    if source.kind() == io::ErrorKind::Interrupted => {}
-                // No memory for a page: the rest is tried again as long as some get theirs.
-                Err(BpfError::Run { source, .. })
-                    if source.kind() == io::ErrorKind::OutOfMemory && runs > 0 => {}
-                Err(BpfError::Run { source, .. })
-                    if source.kind() == io::ErrorKind::OutOfMemory =>
-                {
-                    self.no_memory += u64::from(left);
-                    return Ok(());
-                }
-                Ok(_) => {
-                    self.add(Word::Failed, left);
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.add(Word::Failed, left);
-                    return Err(error);
-                }
+            let reason = match &outcome {
+                Err(BpfError::Run { source, .. }) => Some(source.kind()),
+                _ => None,
+            };
+            let no_memory = reason == Some(io::ErrorKind::OutOfMemory);
+            // A signal: the next call goes on with the next frame. No memory for a page: the
+            // rest is tried again as long as some get theirs.
+            if reason == Some(io::ErrorKind::Interrupted)
+                || (runs > 0 && (outcome.is_ok() || no_memory))
+            {
+                continue;
             }
+            if no_memory {
+                self.no_memory += u64::from(left);
+                return Ok(());
+            }
+            self.add(Word::Failed, left);
+            return outcome.map(|_| ());
         }
         Ok(())
     }
@@ -240,9 +242,8 @@ impl Sender {
     /// # Errors
     /// As [`Sender::send`], or that no frame is too long for that MTU.
     pub fn probe(&mut self, mtu: u32) -> Result<bool, BpfError> {
-        const OVER: usize = 14 + 4 + 1;
         let len = mtu as usize + OVER;
-        if self.frames > 0 || len > MAX_FRAME {
+        if self.frames > 0 || mtu as usize > MAX_MTU {
             return Err(BpfError::Setting {
                 setting: "the MTU of the device",
                 value: mtu.into(),
@@ -261,10 +262,16 @@ impl Sender {
         Ok(lost.iter().sum::<u64>() == 1 && lost[REFUSED as usize] == 0)
     }
 
+    /// Frames for which there was no device any more.
+    #[must_use]
+    pub fn no_device(&self) -> u64 {
+        self.get(Word::NoDevice)
+    }
+
     /// What became of the frames.
     #[must_use]
     pub fn fate(&self) -> Fate {
-        let (no_device, failed) = (self.get(Word::NoDevice), self.get(Word::Failed));
+        let (no_device, failed) = (self.no_device(), self.get(Word::Failed));
         let behind = self.output.losses.lost(self.slot);
         let before = BEFORE.into_iter().zip([self.no_memory, failed]);
         let losses: Vec<(&'static str, u64)> = behind.into_iter().chain(before).collect();
@@ -302,7 +309,7 @@ fn assemble(
     let (wrong, sent) = (asm.label("wrong"), asm.label("sent"));
     asm.mov(R9, R1);
     asm.load_map_value(R6, control, 0);
-    count(&mut asm, Word::Runs);
+    asm.increment(R6, Word::Runs.at(), R1);
     emit_next(&mut asm, memory, wrong);
     emit_length(&mut asm, wrong);
     emit_copy(&mut asm, wrong);
@@ -318,19 +325,13 @@ fn assemble(
     asm.mov(R3, Action::Drop as i32);
     asm.call(Helper::RedirectMap);
     asm.branch(Condition::Equal, R0, Action::Redirect as i32, sent);
-    count(&mut asm, Word::NoDevice);
+    asm.increment(R6, Word::NoDevice.at(), R1);
     asm.bind(sent);
     asm.exit();
     asm.bind(wrong);
-    count(&mut asm, Word::Failed);
+    asm.increment(R6, Word::Failed.at(), R1);
     asm.exit_with(Action::Drop as i32);
     asm
-}
-
-fn count(asm: &mut Assembler, word: Word) {
-    asm.load(Size::Double, R1, R6, word.at());
-    asm.alu(Alu::Add, R1, 1);
-    asm.store(Size::Double, R6, word.at(), R1);
 }
 
 /// Takes the next frame. The verifier is told what lengths and places there are.

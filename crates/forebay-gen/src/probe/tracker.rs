@@ -174,7 +174,8 @@ impl FlowAccount {
                 self.set(number, false);
             }
             self.set(sequence, true);
-            self.end = sequence.saturating_add(1);
+            // No frame has the last number.
+            self.end = sequence + 1;
             self.received += 1;
             return;
         }

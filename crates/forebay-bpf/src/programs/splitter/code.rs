@@ -106,9 +106,7 @@ pub(super) fn count(asm: &mut Assembler, counter: Counter) {
 
 /// Counts the frame in the pair of counters `offset` bytes behind R1.
 fn count_at(asm: &mut Assembler, offset: i16) {
-    asm.load(Size::Double, R2, R1, offset);
-    asm.alu(Alu::Add, R2, 1);
-    asm.store(Size::Double, R1, offset, R2);
+    asm.increment(R1, offset, R2);
     asm.load(Size::Double, R2, R1, offset + 8);
     asm.load(Size::Double, R3, FP, LENGTH);
     asm.alu(Alu::Add, R2, R3);
