@@ -15,7 +15,7 @@ use forebay_packet::{BATCH, Batch, Clock, Interface, PacketMeta};
 use super::block::{self, Notes, RESERVE};
 use super::ring::{Block, BlockRing};
 use super::sys::{self, Number, Statistics, Version};
-use crate::device::{Counter, DeviceError, Link, Links};
+use crate::device::{DeviceError, Link, Links, RxLosses};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
@@ -79,7 +79,7 @@ pub struct PacketRx {
     notes: Notes,
     uncounted: u64,
     /// What the device has lost since it was opened: damaged, missed and dropped frames.
-    before: [Counter; 3],
+    before: RxLosses,
     state: State,
 }
 
@@ -188,7 +188,7 @@ impl PacketRx {
             overruns: Overruns::default(),
             notes: Notes::default(),
             uncounted: 0,
-            before: link.stats.rx_losses().map(Counter::from),
+            before: RxLosses::from(&link.stats),
             retire_ms: options.retire_ms,
             state: State::Open,
         })
@@ -365,17 +365,11 @@ impl Rx for PacketRx {
         self.read_statistics()?;
         let seen = self.links.numbered(self.index).map_err(self.refused("read its counters"))?;
         if let Some(link) = seen {
-            let losses = link.stats.rx_losses();
-            self.before.iter_mut().zip(losses).for_each(|(counter, now)| counter.note(now));
+            self.before.note(&link.stats);
         }
-        let [errors, missed, dropped] = self.before.map(|counter| counter.grown());
         Ok(RxCounters {
             losses: vec![("ring_full", self.overruns.packets)],
-            before: vec![
-                ("device_errors", errors),
-                ("device_missed", missed),
-                ("device_dropped", dropped),
-            ],
+            before: self.before.of_device_and_kernel(),
             ..self.counters.clone()
         })
     }

@@ -81,7 +81,7 @@ impl Umem {
     }
 
     /// What a piece of a packet holds.
-    pub(super) fn piece<'a>(&'a self, piece: &'a mut Piece) -> &'a [u8] {
+    fn piece<'a>(&'a self, piece: &'a mut Piece) -> &'a [u8] {
         let start = piece.offset as usize % self.frame_len as usize;
         &self.bytes_mut(&mut piece.frame)[start..][..piece.len as usize]
     }
@@ -92,20 +92,6 @@ impl Umem {
         // SAFETY: within the memory, as all frames are; who has the one `Frame` of it has
         // it alone, for it is in no ring and in no lease.
         unsafe { slice::from_raw_parts_mut(self.base.as_ptr().add(at), self.frame_len as usize) }
-    }
-
-    /// Has the line fetched that the byte at an address is in.
-    #[inline]
-    fn prefetch(&self, address: u64) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let at = self.base.as_ptr().wrapping_add(address as usize);
-            // SAFETY: a hint for any address whatever, which reads nothing that can be seen.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast_const().cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = address;
     }
 
     /// Where a frame begins.
@@ -264,26 +250,37 @@ impl FillRing {
 #[derive(Debug)]
 pub(super) struct Piece {
     /// The frame it is in.
-    pub(super) frame: Frame,
+    frame: Frame,
     /// Where it begins in the region of all frames.
-    pub(super) offset: u32,
+    offset: u32,
     /// Its length.
     pub(super) len: u32,
     /// Whether the packet goes on in the next piece.
     pub(super) continued: bool,
 }
 
-/// Frames of a batch, which go back to the fill ring when this is dropped.
+/// Pieces of packets in their frames, which go back to the fill ring when this is dropped.
 pub(super) struct Leased {
     umem: Arc<Umem>,
     fill: Arc<Mutex<FillRing>>,
-    frames: Vec<Frame>,
+    pieces: Vec<Piece>,
 }
 
 impl Leased {
-    /// Frames of `umem`, which `fill` is for as well.
-    pub(super) fn new(umem: Arc<Umem>, fill: Arc<Mutex<FillRing>>, frames: Vec<Frame>) -> Self {
-        Self { umem, fill, frames }
+    /// Pieces in frames of `umem`, which `fill` is for as well.
+    pub(super) fn new(umem: Arc<Umem>, fill: Arc<Mutex<FillRing>>, pieces: Vec<Piece>) -> Self {
+        Self { umem, fill, pieces }
+    }
+
+    /// Each piece's place in the region of all frames, and its length.
+    pub(super) fn places(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + '_ {
+        self.pieces.iter().map(|piece| (piece.offset, piece.len))
+    }
+
+    /// What each piece holds.
+    pub(super) fn contents(&mut self) -> impl Iterator<Item = &[u8]> {
+        let Self { umem, pieces, .. } = self;
+        pieces.iter_mut().map(|piece| umem.piece(piece))
     }
 }
 
@@ -297,11 +294,11 @@ unsafe impl Lease for Leased {
     #[inline]
     fn holds(&self, i: usize, start: usize, len: usize) -> bool {
         let frame_len = self.umem.frame_len as usize;
-        let of_frame = |frame: &Frame| {
-            let at = start.checked_sub(frame.0 as usize * frame_len);
+        let of_frame = |piece: &Piece| {
+            let at = start.checked_sub(piece.frame.0 as usize * frame_len);
             at.and_then(|at| at.checked_add(len)).is_some_and(|end| end <= frame_len)
         };
-        self.frames.get(i).is_some_and(of_frame)
+        self.pieces.get(i).is_some_and(of_frame)
     }
 }
 
@@ -309,13 +306,13 @@ impl Drop for Leased {
     fn drop(&mut self) {
         // Whoever panicked with the lock left the ring whole: positions are stored last.
         let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
-        fill.put(self.frames.drain(..));
+        fill.put(self.pieces.drain(..).map(|piece| piece.frame));
     }
 }
 
 impl std::fmt::Debug for Leased {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leased").field("frames", &self.frames).finish_non_exhaustive()
+        f.debug_struct("Leased").field("pieces", &self.pieces).finish_non_exhaustive()
     }
 }
 
@@ -344,7 +341,7 @@ impl ReceiveRing {
             let is_inside = place + u64::from(len) <= u64::from(umem.frame_len);
             if let Some(frame) = umem.frame_at(address).filter(|_| is_inside) {
                 let continued = options & CONTINUED != 0;
-                umem.prefetch(address);
+                umem.region.fetch(address as usize);
                 pieces.push_back(Piece { frame, offset: address as u32, len, continued });
             }
         }

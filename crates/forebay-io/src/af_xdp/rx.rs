@@ -15,8 +15,8 @@ use rustix::net::sockopt::{socket_error, xdp_statistics};
 use rustix::net::{RecvFlags, recv};
 
 use super::port::Socket;
-use super::ring::{FillRing, Frame, Leased, Piece, ReceiveRing};
-use crate::device::{Counter, DeviceError, Links};
+use super::ring::{FillRing, Leased, Piece, ReceiveRing};
+use crate::device::{DeviceError, Links, RxLosses};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
@@ -33,8 +33,8 @@ pub struct XdpRx {
     /// The first socket of a queue counts what the device lost.
     counts_device: bool,
     links: Links,
-    /// What the device has lost since it was opened: damaged, missed and dropped frames.
-    before: [Counter; 3],
+    /// What the device has lost since it was opened.
+    before: RxLosses,
     ended: bool,
 }
 
@@ -61,7 +61,7 @@ impl XdpRx {
             no_memory: 0,
             counts_device,
             links: Links::open(&socket.device)?,
-            before: socket.link.stats.rx_losses().map(Counter::from),
+            before: RxLosses::from(&socket.link.stats),
             ended: false,
         })
     }
@@ -75,45 +75,37 @@ impl XdpRx {
     fn single_pieces(&mut self, nanos: u64) -> Batch {
         let whole = self.pieces.iter().take_while(|piece| !piece.continued);
         let count = whole.take(BATCH).count();
-        let mut frames = Vec::with_capacity(count);
-        let mut packets = Vec::with_capacity(count);
-        for Piece { frame, offset, len, .. } in self.pieces.drain(..count) {
-            packets.push(PacketMeta {
-                offset,
-                cap_len: len,
-                wire_len: len,
-                ticks: nanos,
-                interface: 0,
-            });
-            frames.push(frame);
-        }
-        let lease = self.lease(frames);
-        Batch::leased(Arc::new(lease), Arc::clone(&self.interfaces), packets.into_iter())
+        let lease = Arc::new(self.lease(count));
+        let packets = lease.places().map(|(offset, len)| PacketMeta {
+            offset,
+            cap_len: len,
+            wire_len: len,
+            ticks: nanos,
+            interface: 0,
+        });
+        Batch::leased(Arc::clone(&lease), Arc::clone(&self.interfaces), packets)
     }
 
-    /// The right to read frames, which then go back to the kernel.
-    fn lease(&self, frames: Vec<Frame>) -> Leased {
-        Leased::new(Arc::clone(&self.socket.umem), Arc::clone(&self.fill), frames)
+    /// The right to read the next pieces, whose frames then go back to the kernel.
+    fn lease(&mut self, pieces: usize) -> Leased {
+        let pieces = self.pieces.drain(..pieces).collect();
+        Leased::new(Arc::clone(&self.socket.umem), Arc::clone(&self.fill), pieces)
     }
 
     /// A batch of one packet in several pieces, put together. Nothing where there is no
     /// memory for it; then it is lost.
     fn several_pieces(&mut self, pieces: usize, nanos: u64) -> Option<Batch> {
-        let mut pieces: Vec<Piece> = self.pieces.drain(..pieces).collect();
-        let len: usize = pieces.iter().map(|piece| piece.len as usize).sum();
-        let region = Region::new(len);
-        let mut frames = Vec::with_capacity(pieces.len());
-        let copied = region.map(|mut region| {
+        let mut lease = self.lease(pieces);
+        let len: usize = lease.places().map(|(_, len)| len as usize).sum();
+        let copied = Region::new(len).map(|mut region| {
             let mut at = 0;
-            for piece in &mut pieces {
-                let part = self.socket.umem.piece(piece);
+            for part in lease.contents() {
                 region.bytes_mut()[at..at + part.len()].copy_from_slice(part);
                 at += part.len();
             }
             region
         });
-        frames.extend(pieces.into_iter().map(|piece| piece.frame));
-        drop(self.lease(frames));
+        drop(lease);
         let Ok(region) = copied else {
             self.no_memory += 1;
             return None;
@@ -201,17 +193,11 @@ impl Rx for XdpRx {
             losses.push(("too_long", seen.rx_dropped - no_frame));
         }
         losses.push(("no_memory", self.no_memory));
-        let link = self.links.numbered(self.socket.link.index);
-        if let Some(link) = link.map_err(self.socket.refused(action))? {
-            let losses = link.stats.rx_losses();
-            self.before.iter_mut().zip(losses).for_each(|(counter, now)| counter.note(now));
+        if self.counts_device {
+            let link = self.links.numbered(self.socket.link.index);
+            let link = link.map_err(self.socket.refused(action))?;
+            link.iter().for_each(|link| self.before.note(&link.stats));
         }
-        let [errors, missed, _] =
-            self.before.map(|counter| if self.counts_device { counter.grown() } else { 0 });
-        Ok(RxCounters {
-            losses,
-            before: vec![("device_errors", errors), ("device_missed", missed)],
-            ..self.counters.clone()
-        })
+        Ok(RxCounters { losses, before: self.before.of_device(), ..self.counters.clone() })
     }
 }

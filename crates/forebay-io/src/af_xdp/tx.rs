@@ -16,14 +16,13 @@ use rustix::net::{SendFlags, send};
 
 use super::port::{Pool, Socket};
 use super::ring::TransmitRing;
-use crate::device::{DeviceError, Link, Links};
+use crate::device::{DeviceError, Links};
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
 use crate::port::{Tx, TxCounters};
 
-/// Bytes of an Ethernet header, and of a VLAN tag.
+/// Bytes of an Ethernet header.
 const HEADER: usize = 14;
-const TAG: usize = 4;
 
 /// Packets that wait at the most before the kernel is called: as many as it takes by
 /// default in one call.
@@ -81,7 +80,7 @@ impl XdpTx {
             links: Links::open(&socket.device)?,
             patience,
             patience_ends: None,
-            max_len: max_len(&socket.link),
+            max_len: socket.link.max_frame(),
             put: 0,
             bytes: 0,
             completed: 0,
@@ -191,11 +190,6 @@ impl XdpTx {
     }
 }
 
-/// What the stack checks for other ports, the driver need not check for this one.
-fn max_len(link: &Link) -> usize {
-    link.mtu as usize + HEADER + TAG
-}
-
 impl Tx for XdpTx {
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
         let mut packets = batch.live().and(which).iter();
@@ -231,7 +225,7 @@ impl Tx for XdpTx {
         let statistics = xdp_statistics(self.socket.fd.as_fd())
             .map_err(self.socket.refused("read its counters"))?;
         if let Ok(Some(link)) = self.links.numbered(self.socket.link.index) {
-            self.max_len = max_len(&link);
+            self.max_len = link.max_frame();
         }
         let lost = &self.lost;
         let invalid = statistics.tx_invalid_descs;

@@ -5,6 +5,8 @@
 //! it is, modulo the width, less than half of that ahead of the one before; otherwise the
 //! device has begun anew, and all that it says has been counted since.
 
+use super::link::LinkStats;
+
 /// A counter that may wrap or begin anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counter {
@@ -27,6 +29,42 @@ impl Counter {
     /// What it has counted since it was first seen.
     pub fn grown(&self) -> u64 {
         self.grown
+    }
+}
+
+/// What a device has lost of what came to it, before any port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RxLosses {
+    errors: Counter,
+    missed: Counter,
+    dropped: Counter,
+}
+
+impl RxLosses {
+    /// Those of a device that says `now`, of which nothing counts.
+    pub fn from(now: &LinkStats) -> Self {
+        let [errors, missed, dropped] =
+            [now.rx_errors, now.rx_missed, now.rx_dropped].map(Counter::from);
+        Self { errors, missed, dropped }
+    }
+
+    /// It says `now`. To be called as [`Counter::note`].
+    pub fn note(&mut self, now: &LinkStats) {
+        self.errors.note(now.rx_errors);
+        self.missed.note(now.rx_missed);
+        self.dropped.note(now.rx_dropped);
+    }
+
+    /// Damaged frames, and those that found no buffer in the device.
+    pub fn of_device(&self) -> Vec<(&'static str, u64)> {
+        vec![("device_errors", self.errors.grown()), ("device_missed", self.missed.grown())]
+    }
+
+    /// Also those that driver or kernel gave up.
+    pub fn of_device_and_kernel(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.of_device();
+        all.push(("device_dropped", self.dropped.grown()));
+        all
     }
 }
 

@@ -57,6 +57,9 @@ pub struct LinkStats {
     pub rx_missed: u64,
 }
 
+/// Bytes of an Ethernet header and of a VLAN tag, which an MTU does not count.
+const FRAMING: usize = 14 + 4;
+
 /// A network device as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -114,6 +117,12 @@ impl Link {
             return Ok(self);
         }
         Err(DeviceError::NotEthernet { device: self.name, hardware: self.hardware })
+    }
+
+    /// The most bytes of a frame that the kernel's stack would let through to it, and its
+    /// check of redirected frames. What a socket's ring gives to the driver nobody checks.
+    pub(crate) fn max_frame(&self) -> usize {
+        self.mtu as usize + FRAMING
     }
 
     /// Whether packets can go through it now.
@@ -180,11 +189,6 @@ impl Link {
 }
 
 impl LinkStats {
-    /// Losses of reception: errors, missed and dropped frames.
-    pub(crate) fn rx_losses(&self) -> [u64; 3] {
-        [self.rx_errors, self.rx_missed, self.rx_dropped]
-    }
-
     /// Positions of `rtnl_link_stats64`, each of eight bytes.
     fn parse(value: &[u8]) -> Option<Self> {
         let at = |field: usize| u64_at(value, field * 8);

@@ -16,7 +16,7 @@ mod sys;
 mod watch;
 
 pub use check::{Finding, Need, State, check, driver, receive_queues};
-pub(crate) use counter::Counter;
+pub(crate) use counter::{Counter, RxLosses};
 pub use error::DeviceError;
 pub(crate) use link::Links;
 pub use link::{Link, LinkStats};

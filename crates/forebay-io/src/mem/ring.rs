@@ -21,7 +21,7 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-use forebay_packet::{Lease, Region};
+use forebay_packet::{Lease, Region, fetch_value};
 use rustix::event::{EventfdFlags, eventfd};
 
 const LINE: usize = 64;
@@ -328,24 +328,12 @@ impl Meta {
 /// Has the lines fetched that hold the first of `bytes` and, of 128 at the most, the last.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
-    fetch(bytes.as_ptr());
+    bytes.first().into_iter().for_each(fetch_value);
     prefetch_end(bytes);
 }
 
 /// The same, of the last alone.
 #[inline]
 pub(crate) fn prefetch_end(bytes: &[u8]) {
-    fetch(bytes.as_ptr().wrapping_add(bytes.len().clamp(1, 2 * LINE) - 1));
-}
-
-#[inline]
-fn fetch(place: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint for any address whatever, which reads nothing that can be seen.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    bytes[..bytes.len().min(2 * LINE)].last().into_iter().for_each(fetch_value);
 }

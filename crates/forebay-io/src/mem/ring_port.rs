@@ -183,8 +183,7 @@ pub(crate) fn next_batch(
     interfaces: &Arc<Vec<Interface>>,
     counters: &mut RxCounters,
 ) -> Option<Batch> {
-    let run = reader.take(BATCH)?;
-    let run = Arc::new(run);
+    let run = Arc::new(reader.take(BATCH)?);
     let packets = run.packets().map(|(offset, Meta { cap_len, wire_len, ticks })| {
         counters.bytes += u64::from(wire_len);
         PacketMeta { offset, cap_len, wire_len, ticks, interface: 0 }

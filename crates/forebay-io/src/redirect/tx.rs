@@ -1,6 +1,6 @@
 //! A sender of redirected frames as a port.
 
-use forebay_bpf::programs::sender::{MAX_FRAME, MIN_FRAME, Sender};
+use forebay_bpf::programs::sender::{MAX_FRAME, MAX_MTU, MIN_FRAME, Sender};
 use forebay_packet::{Batch, LiveMask, Rewrite};
 
 use super::home::Home;
@@ -8,10 +8,6 @@ use crate::device::{DeviceError, Link, Links};
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
 use crate::port::{Tx, TxCounters};
-
-/// Bytes of an Ethernet header, and of a VLAN tag.
-const HEADER: usize = 14;
-const TAG: usize = 4;
 
 /// Sends to a device.
 pub struct RedirectTx {
@@ -43,11 +39,10 @@ impl RedirectTx {
             move |source| DeviceError::system(device, action)(std::io::Error::other(source))
         };
         let link = Links::open(device)?.named(device)?.ethernet()?;
-        if max_len(&link) >= MAX_FRAME {
+        if link.mtu as usize > MAX_MTU {
             let what = format!(
-                "an MTU of {}; expected {} at most to redirect frames to it",
+                "an MTU of {}; expected {MAX_MTU} at most to redirect frames to it",
                 link.mtu,
-                MAX_FRAME - HEADER - TAG - 1
             );
             return Err(DeviceError::options(device, what).into());
         }
@@ -73,7 +68,7 @@ impl RedirectTx {
             links: Links::open(device)?,
             sender,
             _home: home,
-            max_len: max_len(link),
+            max_len: link.max_frame(),
             bytes: 0,
             too_long: 0,
             too_short: 0,
@@ -111,10 +106,10 @@ impl RedirectTx {
         if self.sender.placed() == 0 {
             return Ok(());
         }
-        let before = self.sender.fate().no_device;
+        let before = self.sender.no_device();
         let sent = self.sender.send();
         // Its slot is emptied when a device is deleted.
-        if self.sender.fate().no_device > before {
+        if self.sender.no_device() > before {
             self.gone = true;
             return Err(self.is_gone());
         }
@@ -125,11 +120,6 @@ impl RedirectTx {
     fn is_gone(&self) -> Error {
         DeviceError::Gone { device: self.device.clone() }.into()
     }
-}
-
-/// As the kernel checks it.
-fn max_len(link: &Link) -> usize {
-    link.mtu as usize + HEADER + TAG
 }
 
 impl Tx for RedirectTx {
@@ -157,7 +147,7 @@ impl Tx for RedirectTx {
     /// kernel; `program_failed`; and `device_failed`, when sending ended in an error.
     fn counters(&mut self) -> Result<TxCounters, Error> {
         if let Ok(Some(link)) = self.links.numbered(self.index) {
-            self.max_len = max_len(&link).min(MAX_FRAME);
+            self.max_len = link.max_frame().min(MAX_FRAME);
         }
         let fate = self.sender.fate();
         let mut losses = fate.losses;
