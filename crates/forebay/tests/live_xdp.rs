@@ -156,6 +156,24 @@ fn settings_change_in_the_kernel_and_nothing_is_lost() {
 }
 
 #[test]
+fn it_is_said_where_the_network_stack_runs_the_program() {
+    in_namespace(|| {
+        let network = Network::new(1);
+        ip("link delete dev b1");
+        // Its driver runs no XDP programs.
+        ip("link add name b1 type bridge");
+        ip("link set dev b1 up");
+        let config = network.configure("", "", &network.each());
+        let broker = network.broker(&config);
+        let said = |device| format!("{device}: its driver runs no XDP programs");
+        let told = broker.said();
+        assert!(told.contains(&said("b1")) && !told.contains(&said("b0")), "{told}");
+        broker.signal(libc::SIGTERM);
+        broker.ended();
+    });
+}
+
+#[test]
 fn settings_change_in_the_kernel_after_an_input_is_gone() {
     in_namespace(|| {
         let network = Network::new(1);

@@ -193,6 +193,7 @@ impl Ports {
                 let joined = wanted.map(Promiscuous::join).transpose().map_err(wrong)?;
                 let Some(link) = link else { return Ok(()) };
                 let opened = xdp::receive(port, &link, *queues, self.workers.len(), hash_key)?;
+                self.look_who_runs_xdp(&link.name);
                 let program = Some(opened.link);
                 self.programs.push(Attached {
                     _program: program,
@@ -217,6 +218,21 @@ impl Ports {
         Ok(())
     }
 
+    /// Notes where the program of an input is run by the network stack.
+    fn look_who_runs_xdp(&mut self, device: &str) {
+        // A device that is gone by now will say so itself.
+        if Link::named(device).is_ok_and(|link| link.runs_xdp_in_stack) {
+            let what = "its driver runs no XDP programs: the network stack runs the one that \
+                        receives, later and more slowly";
+            self.findings.push(Finding {
+                device: device.to_owned(),
+                check: "xdp",
+                what: what.to_owned(),
+                state: State::Noted,
+            });
+        }
+    }
+
     /// An input whose packets the kernel steers; workers get the rest.
     fn open_kernel_input(
         &mut self,
@@ -227,6 +243,7 @@ impl Ports {
         let need = Need { receive: true, send: false, xdp: true, mtu: 0 };
         let Some(link) = self.look_at(port, "input", need)? else { return Ok(()) };
         let by_worker = kernel.open_input(config, port, &link)?;
+        self.look_who_runs_xdp(&link.name);
         for (worker, receivers) in self.workers.iter_mut().zip(by_worker) {
             let named = receivers.into_iter().map(|rx| Input { name: port.name.clone(), port: rx });
             worker.inputs.extend(named);

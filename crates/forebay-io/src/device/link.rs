@@ -23,8 +23,11 @@ mod attribute {
     pub(super) const RX_QUEUES: u16 = 32;
     pub(super) const CARRIER: u16 = 33;
     pub(super) const LINK_NAMESPACE: u16 = 37;
+    pub(super) const XDP: u16 = 43;
     /// Within `INFO`.
     pub(super) const KIND: u16 = 1;
+    /// Within `XDP`.
+    pub(super) const XDP_ATTACHED: u16 = 2;
 }
 
 /// The most bytes of a device's name, without the zero behind it.
@@ -36,6 +39,9 @@ const LOOPBACK: u16 = 772;
 
 /// Device flags (linux/if.h).
 const UP: u32 = 1;
+
+/// `XDP_ATTACHED_SKB` (linux/if_link.h): the network stack runs the program.
+const BY_THE_STACK: u8 = 2;
 
 /// What the device counted of packets, of all its users (linux/if_link.h,
 /// `rtnl_link_stats64`). The three losses of reception do not overlap: errors are frames
@@ -89,6 +95,8 @@ pub struct Link {
     pub rx_queues: u32,
     /// Transmit queues.
     pub tx_queues: u32,
+    /// Whether an XDP program is on it that the network stack runs, as its driver runs none.
+    pub runs_xdp_in_stack: bool,
     /// What it counted.
     pub stats: LinkStats,
 }
@@ -154,6 +162,7 @@ impl Link {
             peer_elsewhere: false,
             rx_queues: 1,
             tx_queues: 1,
+            runs_xdp_in_stack: false,
             stats: LinkStats::default(),
         };
         for (kind, value) in attributes(message.get(IFINFO..)?) {
@@ -183,6 +192,10 @@ impl Link {
             attribute::RX_QUEUES => self.rx_queues = number.unwrap_or(1),
             attribute::CARRIER => self.carrier = value.first() == Some(&1),
             attribute::LINK_NAMESPACE => self.peer_elsewhere = true,
+            attribute::XDP => {
+                let how = attributes(value).find(|(kind, _)| *kind == attribute::XDP_ATTACHED);
+                self.runs_xdp_in_stack = how.is_some_and(|(_, how)| how == [BY_THE_STACK]);
+            }
             _ => {}
         }
     }
