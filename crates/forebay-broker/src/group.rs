@@ -15,11 +15,11 @@ use forebay_pipeline::stages::{ShuntRule, ShuntTo, ShuntedFlow, Steering};
 
 use crate::clock::Clock;
 use crate::config::{Config, Group, NoSensor, Sensor, ShuntAction};
+use crate::events;
 use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
 use crate::kernel::Kernel;
 use crate::kernel::plane::KernelWorker;
-use crate::notices;
 use crate::worker::Route;
 
 /// Hellos that a sensor may miss before it is down.
@@ -291,7 +291,7 @@ impl LiveGroup {
     #[must_use]
     pub fn tell(&self, event: &Event) -> String {
         let name = |index: u16| self.sensor(index).map_or("?", |sensor| sensor.name.as_str());
-        let what = notices::in_words(event, name);
+        let what = events::in_words(event, name);
         format!("group {}: {what}", self.config.name)
     }
 }
