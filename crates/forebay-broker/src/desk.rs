@@ -82,7 +82,9 @@ impl Desk {
     #[must_use]
     pub fn ask(&self) -> Asked<'_> {
         let (send, answer) = mpsc::channel();
-        self.put(Order::Report(send));
+        if self.papers().orders.len() < MOST_WAITING {
+            self.put(Order::Report(send));
+        }
         Asked { desk: self, answer }
     }
 
@@ -105,8 +107,7 @@ impl Desk {
 
     fn put(&self, order: Order) {
         let mut papers = self.papers();
-        let piles_up = matches!(order, Order::Report(_)) && papers.orders.len() >= MOST_WAITING;
-        if papers.left.is_some() || piles_up {
+        if papers.left.is_some() {
             return;
         }
         papers.orders.push(order);

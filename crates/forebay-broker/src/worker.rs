@@ -85,7 +85,7 @@ impl Route {
             if batch.output.iter().fold(true, |all, &sensor| all & known(sensor)) {
                 return batch.live();
             }
-            LiveMask::of(&batch.output, |sensor| usize::from(sensor) < self.outputs.len())
+            LiveMask::of(&batch.output, known)
         } else {
             LiveMask::of(&batch.output, |sensor| {
                 self.outputs.get(usize::from(sensor)) == Some(&output)

@@ -51,9 +51,6 @@ const ROUND: Duration = Duration::from_millis(20);
 /// How long workers may take to say how they are.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a worker is asked whether it has new settings.
-const TRIES: u32 = 10;
-
 /// Why a broker does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
@@ -262,7 +259,9 @@ impl Broker {
         self.programs.clear();
         let mut ended = end(running);
         ended.report = self.account(ended.report);
-        notices.finish();
+        if !notices.finish() {
+            ended.report.failed.push("telling people: some notices are lost".to_owned());
+        }
         Ok(ended)
     }
 

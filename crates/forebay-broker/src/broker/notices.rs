@@ -60,9 +60,9 @@ impl Notices {
 
     /// Waits until everything is told, but not for long. Returns whether it is.
     pub(super) fn finish(self) -> bool {
-        let Self { waiting, told, .. } = self;
+        let Self { waiting, told, lost } = self;
         drop(waiting);
-        told.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected)
+        lost == 0 && told.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected)
     }
 }
 
@@ -76,27 +76,27 @@ mod tests {
     fn who_tells_waits_for_nobody_and_what_is_lost_is_told() {
         let (heard, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
         let (hears, passes) = (Arc::clone(&heard), Arc::clone(&gate));
+        let (takes, taken) = mpsc::channel();
         let closed = gate.lock().unwrap();
         let mut notices = Notices::new(move |notice| {
+            let _ = takes.send(());
             let _open = passes.lock().unwrap();
             hears.lock().unwrap().push(notice.to_string());
         })
         .unwrap();
-        // One may be on its way already.
-        let (all, kept) = (3 * MOST_WAITING, MOST_WAITING..=MOST_WAITING + 1);
-        (0..all).for_each(|number| notices.tell(number.to_string()));
+        notices.tell("0".to_owned());
+        // With the first on its way nobody takes another, so that just so many can wait.
+        taken.recv().unwrap();
+        let (all, kept) = (3 * MOST_WAITING, 1 + MOST_WAITING);
+        (1..all).for_each(|number| notices.tell(number.to_string()));
         drop(closed);
-        while heard.lock().unwrap().len() < MOST_WAITING {
-            thread::yield_now();
-        }
+        (1..kept).for_each(|_| taken.recv().unwrap());
         notices.tell("the last".to_owned());
         assert!(notices.finish());
-        let heard = heard.lock().unwrap();
-        let (told, rest) = heard.split_at(heard.len() - 2);
-        assert!(kept.contains(&told.len()), "{}", told.len());
-        let lost = format!("nobody took what was told: {} notices are lost", all - told.len());
-        assert_eq!(rest, [lost, "the last".to_owned()]);
-        assert!(told.iter().enumerate().all(|(number, notice)| *notice == number.to_string()));
+        let lost = format!("nobody took what was told: {} notices are lost", all - kept);
+        let told = (0..kept).map(|number| number.to_string());
+        let expected: Vec<_> = told.chain([lost, "the last".to_owned()]).collect();
+        assert_eq!(*heard.lock().unwrap(), expected);
     }
 
     #[test]
@@ -108,5 +108,16 @@ mod tests {
         notices.tell("something".to_owned());
         assert!(!notices.finish());
         drop(closed);
+    }
+
+    #[test]
+    fn the_end_knows_of_what_was_lost_and_never_told() {
+        let gate = Arc::new(Mutex::new(()));
+        let passes = Arc::clone(&gate);
+        let closed = gate.lock().unwrap();
+        let mut notices = Notices::new(move |_| drop(passes.lock())).unwrap();
+        (0..2 * MOST_WAITING).for_each(|number| notices.tell(number.to_string()));
+        drop(closed);
+        assert!(!notices.finish());
     }
 }

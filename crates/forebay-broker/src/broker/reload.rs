@@ -7,6 +7,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, TryRecvError};
+use std::time::{Duration, Instant};
 use std::{mem, thread};
 
 use forebay_bpf::Program;
@@ -14,7 +15,7 @@ use forebay_pipeline::stages::Steering;
 
 use super::notices::Notices;
 use super::stages::Stages;
-use super::{Broker, PATIENCE, Running, TRIES, open_group};
+use super::{Broker, Running, open_group};
 use crate::config::Config;
 use crate::control::{Answer, Visit};
 use crate::desk::Change;
@@ -25,6 +26,17 @@ use crate::worker::Route;
 /// Who may wait for the next: the control socket hears few at once, and others have
 /// questions.
 const MOST_WAITING: usize = 4;
+
+/// How long a preparation may take. The longest lists take seconds.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How long workers may take to take new settings over.
+const HANDING_OVER: Duration = Duration::from_secs(3);
+
+const OTHERS_WAIT: &str =
+    "a change is being prepared, and others wait: the file is read again then";
+const HANGS: &str = "reading the file and what it names does not end: no other change can be \
+                     prepared before it does";
 
 /// A configuration that only has to be taken over.
 pub(super) struct Prepared {
@@ -53,16 +65,21 @@ pub(super) struct Reloads {
 struct Preparation {
     prepared: mpsc::Receiver<Result<Prepared, String>>,
     visits: Vec<Visit>,
+    /// How long it is waited for.
+    until: Instant,
+    /// It took too long: nobody waits for it any more, and what comes of it is forgotten.
+    given_up: bool,
 }
 
 impl Reloads {
     /// Somebody asks for it, and waits if there is a visit and not too many wait already.
     pub(super) fn ask(&mut self, visit: Option<Visit>) {
         self.asked = true;
-        if self.waiting.len() < MOST_WAITING {
+        let hangs = self.under_way.as_ref().is_some_and(|all| all.given_up);
+        if !hangs && self.waiting.len() < MOST_WAITING {
             self.waiting.extend(visit);
         } else if let Some(visit) = visit {
-            let why = "a change is being prepared, and others wait: the file is read again then";
+            let why = if hangs { HANGS } else { OTHERS_WAIT };
             visit.answer(Answer::Refused(why.to_owned()));
         }
     }
@@ -85,19 +102,29 @@ impl Reloads {
         if let Err(error) = begun {
             let _ = done.send(Err(format!("there is no thread for it: {error}")));
         }
-        self.under_way = Some(Preparation { prepared, visits: mem::take(&mut self.waiting) });
+        let (visits, until) = (mem::take(&mut self.waiting), Instant::now() + LONGEST);
+        self.under_way = Some(Preparation { prepared, visits, until, given_up: false });
         true
     }
 
     /// What has been prepared, once, and who waits for it.
     pub(super) fn prepared(&mut self) -> Option<(Result<Prepared, String>, Vec<Visit>)> {
-        let prepared = match self.under_way.as_ref()?.prepared.try_recv() {
+        let under_way = self.under_way.as_mut()?;
+        let prepared = match under_way.prepared.try_recv() {
             Ok(prepared) => prepared,
-            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Empty) => {
+                if under_way.given_up || Instant::now() < under_way.until {
+                    return None;
+                }
+                under_way.given_up = true;
+                let mut visits = mem::take(&mut under_way.visits);
+                visits.append(&mut self.waiting);
+                return Some((Err(HANGS.to_owned()), visits));
+            }
             Err(TryRecvError::Disconnected) => Err("its preparation broke down".to_owned()),
         };
-        let visits = self.under_way.take().map(|all| all.visits).unwrap_or_default();
-        Some((prepared, visits))
+        let Preparation { visits, given_up, .. } = self.under_way.take()?;
+        (!given_up).then_some((prepared, visits))
     }
 }
 
@@ -191,14 +218,16 @@ impl Broker {
             kernel.follow(group).map_err(|error| refused(&error))?;
             kernel.replace(&programs).map_err(|error| refused(&error))?;
         }
-        self.hand_over(&config, plan, steering, running)?;
+        let handed_over = self.hand_over(&config, plan, steering, running);
+        // The groups are those of the new one, whatever comes now.
+        self.config = config;
+        handed_over?;
         // Only now, when all workers know the way to every sensor.
-        for (live, group) in self.groups.iter_mut().zip(&config.groups) {
-            live.dismiss(group, &config)
+        for (live, group) in self.groups.iter_mut().zip(&self.config.groups) {
+            live.dismiss(group, &self.config)
                 .map_err(|error| format!("group {}: {error}", group.name))?;
         }
         self.links.tell_again();
-        self.config = config;
         Ok(())
     }
 
@@ -217,10 +246,12 @@ impl Broker {
             let (trunk, settings) = (plan.trunk(), stages.group_settings());
             one.desk.change(Change { trunk, branches, settings, routes: routes.clone() });
         }
-        for (number, one) in running.iter().enumerate() {
+        // All at once: in the meantime nobody looks after the sensors.
+        let asked: Vec<_> = running.iter().map(|one| one.desk.ask()).collect();
+        let deadline = Instant::now() + HANDING_OVER;
+        for (number, asked) in asked.into_iter().enumerate() {
             // A worker that has ended needs no settings.
-            let mut tries = 0..TRIES;
-            if !tries.any(|_| one.desk.ask().answer(PATIENCE).is_some()) {
+            if asked.answer(deadline.saturating_duration_since(Instant::now())).is_none() {
                 return Err(format!("worker {number} hangs: sensors that are to go stay"));
             }
         }
@@ -258,4 +289,40 @@ fn unchangeable(old: &Config, new: &Config) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_jit::{Backend, Isa, Options};
+
+    use super::*;
+
+    #[test]
+    fn a_preparation_that_does_not_end_is_given_up_and_what_comes_of_it_forgotten() {
+        let (done, prepared) = mpsc::channel();
+        let until = Instant::now();
+        let under_way = Preparation { prepared, visits: Vec::new(), until, given_up: false };
+        let mut reloads = Reloads { under_way: Some(under_way), ..Reloads::default() };
+        let (told, _) = reloads.prepared().unwrap();
+        assert_eq!(told.err().unwrap(), HANGS);
+        assert!(reloads.prepared().is_none());
+
+        let options = || CodeOptions {
+            filters: Options::new(Backend::Auto, None).unwrap(),
+            isa: Isa::Scalar,
+        };
+        let missing = || PathBuf::from("/no/such/file");
+        reloads.ask(None);
+        assert!(!reloads.begin(missing(), options()), "another thread that hangs");
+        done.send(Err("late".to_owned())).unwrap();
+        assert!(reloads.prepared().is_none());
+        assert!(reloads.begin(missing(), options()));
+        let told = loop {
+            match reloads.prepared() {
+                Some((told, _)) => break told.err().unwrap(),
+                None => thread::yield_now(),
+            }
+        };
+        assert!(told.contains("/no/such/file"), "{told}");
+    }
 }
