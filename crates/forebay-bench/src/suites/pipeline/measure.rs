@@ -6,6 +6,7 @@
 //! counters are those of earlier runs, and packets go round so often in a run that what a
 //! worker does once counts for nothing.
 
+use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,9 @@ pub struct Trial<'a> {
 pub struct Times {
     /// Nanoseconds a packet of each prefix, round by round.
     pub prefixes: Vec<Vec<f64>>,
+    /// Nanoseconds a packet of looking at one byte of each, in their order, and of nothing
+    /// else: what the memory of this machine takes, round by round.
+    pub touch: Vec<f64>,
     /// The part of the time that the machine took away from an idle loop, round by round.
     pub stolen: Vec<f64>,
     /// How often packets have gone through all stages up to the counters.
@@ -89,10 +93,24 @@ impl Trial<'_> {
                 }
                 times.counted += if self.stages[place] >= Stage::Balance { self.passes } else { 0 };
             }
+            if round > 0 {
+                times.touch.push(self.touch());
+            }
             clock.sample(WINDOWS);
             times.stolen.push(stolen());
         }
         Ok(times)
+    }
+
+    /// Nanoseconds a packet of looking at the first byte that the stages look at.
+    fn touch(&self) -> f64 {
+        const ETHERTYPE: usize = 12;
+        let started = Instant::now();
+        for _ in 0..self.passes {
+            let heads = self.batches.iter().flat_map(|batch| batch.frames().from(0));
+            black_box(heads.map(|head| u64::from(head[ETHERTYPE])).sum::<u64>());
+        }
+        started.elapsed().as_nanos() as f64 / (self.expected.packets * self.passes) as f64
     }
 
     /// Nanoseconds a packet of a run up to stage `last`.
