@@ -37,8 +37,8 @@ pub const QUICK: Trials = Trials {
 const REACHED: f64 = 0.98;
 
 /// How much lower is tried where a last trial loses something, and how often.
-const STEP: f64 = 0.96;
-const STEPS: usize = 8;
+const STEP: f64 = 0.9;
+const STEPS: usize = 12;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,8 @@ pub struct LossFree {
 }
 
 /// Looks for the highest rate at which nothing is lost; `most` is one at which something
-/// may be.
+/// may be. In the search a rate has to lose twice: a pause of the machine, which any rate may
+/// meet, would else halve what is found. The last trials may lose nothing at all.
 pub fn search(path: &mut Path<'_>, most: f64, trials: Trials) -> Result<LossFree, BenchError> {
     // Where the kernel forwards, the generator can be no faster than that.
     if !path.forwarder.kind.is_user_space() {
@@ -62,7 +63,10 @@ pub fn search(path: &mut Path<'_>, most: f64, trials: Trials) -> Result<LossFree
     let (mut low, mut high) = (0.0, most);
     while high - low > trials.resolution * high {
         let rate = f64::midpoint(low, high);
-        let offered = path.offer(Some(rate), trials.search)?;
+        let mut offered = path.offer(Some(rate), trials.search)?;
+        if offered.lost > 0 {
+            offered = path.offer(Some(rate), trials.search)?;
+        }
         if offered.lost > 0 {
             high = rate;
         } else if offered.rate < REACHED * rate {
