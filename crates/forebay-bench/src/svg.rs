@@ -1,6 +1,10 @@
-//! Just enough SVG for two figures: axes from zero with round marks, and shapes.
+//! Just enough SVG for figures: axes from zero with round marks, and shapes.
 
 use std::fmt::{self, Display, Write as _};
+
+/// Colours that the common kinds of colour blindness keep apart (Okabe and Ito), and brown.
+pub const COLOURS: [&str; 8] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222", "#8c564b"];
 
 /// Where text is held.
 #[derive(Clone, Copy, Debug)]

@@ -8,14 +8,13 @@ use super::results::Outcome;
 use super::sets::Set;
 use super::tables::{COLUMNS, mean_ratio};
 use crate::stats::least_squares;
-use crate::svg::{Anchor, Axis, Drawing};
+use crate::svg::{Anchor, Axis, COLOURS, Drawing};
 use crate::{BenchError, io_error};
 
-/// Colours that the common kinds of colour blindness keep apart (Okabe and Ito).
 const PAPER_COLOUR: &str = "#9a9a9a";
-const OUR_COLOUR: &str = "#0072b2";
-const PE_COLOUR: &str = "#0072b2";
-const EMS_COLOUR: &str = "#d55e00";
+const OUR_COLOUR: &str = COLOURS[0];
+const PE_COLOUR: &str = COLOURS[0];
+const EMS_COLOUR: &str = COLOURS[1];
 const GRID: &str = "#ddd";
 const AXIS: &str = "#666";
 

@@ -7,12 +7,9 @@ use super::arrival::SinkKind;
 use super::paper::{SIZES, figure_8};
 use super::results::Results;
 use super::traffic::Size;
-use crate::svg::{Anchor, Drawing};
+use crate::svg::{Anchor, COLOURS, Drawing};
 use crate::{BenchError, io_error};
 
-/// Colours that the common kinds of colour blindness keep apart (Okabe and Ito).
-const COLOURS: [&str; 7] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222"];
 const PAPER_COLOUR: &str = "#9a9a9a";
 const GRID: &str = "#ddd";
 const AXIS: &str = "#666";
@@ -116,6 +113,9 @@ fn line_of(results: &Results, engine: &str) -> Line {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use super::super::forwarders::Kind;
     use super::super::results::outcome;
     use super::*;
 
@@ -132,6 +132,8 @@ mod tests {
         write(folder.path(), &results).unwrap();
         let text = fs::read_to_string(folder.path().join("forward-figure-8.svg")).unwrap();
         assert_eq!(text.matches("<circle").count(), 2, "{text}");
+        let colours: HashSet<&str> = COLOURS.into_iter().collect();
+        assert!(colours.len() >= Kind::all(1).len(), "one for each with one worker");
         assert!(text.contains(">paper, 2 threads</text>") && !text.contains("NaN"));
     }
 }

@@ -6,12 +6,9 @@ use std::path::Path;
 use super::paper::{Line, THEIRS};
 use super::results::Outcome;
 use super::sets::Set;
-use crate::svg::{Anchor, Axis, Drawing};
+use crate::svg::{Anchor, Axis, COLOURS, Drawing};
 use crate::{BenchError, io_error};
 
-/// Colours that the common kinds of colour blindness keep apart (Okabe and Ito).
-const COLOURS: [&str; 7] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222"];
 const PAPER_COLOUR: &str = "#9a9a9a";
 const GRID: &str = "#ddd";
 const AXIS: &str = "#666";
