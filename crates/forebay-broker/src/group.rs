@@ -192,8 +192,8 @@ impl LiveGroup {
     }
 
     /// Takes sensors in that are new, besides those there are: the first half of a change.
-    /// They get nothing before the second, by when workers have to know the
-    /// [`LiveGroup::route`].
+    /// They get nothing before the second, [`LiveGroup::dismiss`], by when workers have to
+    /// know the [`LiveGroup::route`].
     ///
     /// # Errors
     /// As [`LiveGroup::can_become`], and nothing has changed.

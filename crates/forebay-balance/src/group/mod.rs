@@ -213,6 +213,7 @@ impl<P: Plane> Group<P> {
         let places = self.admit(sensors)?;
         // Those that come first, so that they can take from those that go.
         for &place in &places {
+            self.members[usize::from(place)].is_known = true;
             self.follow_health(usize::from(place));
         }
         for sensor in leaving {
@@ -226,8 +227,8 @@ impl<P: Plane> Group<P> {
     }
 
     /// Gives an index to each of `sensors` that is new, and leaves it without load until
-    /// [`Group::set_sensors`] or the next tick: until then whoever sends to indices can be
-    /// told of them.
+    /// [`Group::set_sensors`], however long that takes: until then whoever sends to indices
+    /// can be told of them.
     ///
     /// # Errors
     /// As [`Group::can_take`], and nothing has changed.
@@ -251,7 +252,9 @@ impl<P: Plane> Group<P> {
     }
 
     fn is_vacant(&self, sensor: usize) -> bool {
-        !self.members[sensor].is_configured && self.mover.is_buried(sensor as u16)
+        let member = &self.members[sensor];
+        // What nobody knew of had nothing.
+        !member.is_configured && (!member.is_known || self.mover.is_buried(sensor as u16))
     }
 
     /// The index of a sensor that is to be configured like that.
@@ -266,7 +269,8 @@ impl<P: Plane> Group<P> {
             }
             return i as u16;
         }
-        let fresh = Member { standing: Standing::Down, ..Member::new(sensor, self.now) };
+        let fresh =
+            Member { standing: Standing::Down, is_known: false, ..Member::new(sensor, self.now) };
         match (0..self.members.len()).find(|&i| self.is_vacant(i)) {
             Some(i) => {
                 self.members[i] = fresh;
@@ -283,7 +287,8 @@ impl<P: Plane> Group<P> {
     /// Brings what the table does into line with a sensor's health.
     fn follow_health(&mut self, sensor: usize) {
         let member = &self.members[sensor];
-        let wanted = if member.is_configured { member.health.standing() } else { Standing::Down };
+        let takes_part = member.is_configured && member.is_known;
+        let wanted = if takes_part { member.health.standing() } else { Standing::Down };
         if wanted == member.standing {
             return;
         }

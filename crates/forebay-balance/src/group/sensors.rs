@@ -56,6 +56,8 @@ pub(super) struct Member {
     pub settings: SensorSettings,
     /// Whether there is such a sensor still.
     pub is_configured: bool,
+    /// Whether whoever sends to indices knows this one.
+    pub is_known: bool,
     pub health: Health,
     /// What the table goes by, which follows its health.
     pub standing: Standing,
@@ -68,6 +70,7 @@ impl Member {
         Self {
             settings: *settings,
             is_configured: true,
+            is_known: true,
             health: Health::new(settings.hello, now),
             standing: Standing::Up,
             is_drained: false,

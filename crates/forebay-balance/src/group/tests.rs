@@ -107,6 +107,24 @@ fn other_sensors_keep_their_indices_and_the_gone_are_dead() {
 }
 
 #[test]
+fn who_is_let_in_gets_nothing_until_all_know_of_it() {
+    let mut rig = Rig::new(&sensors(&[10, 11]));
+    let settled = |rig: &Rig| (rig.buckets(0) + rig.buckets(1), rig.buckets(2));
+    assert_eq!(rig.group.admit(&sensors(&[10, 11, 12])), Ok(vec![0, 1, 2]));
+    rig.group.command(2, Manual::Automatic);
+    rig.pass_with(30_000 * MS, &everywhere(300), 100);
+    assert_eq!(settled(&rig), (BUCKETS as u32, 0));
+    // One that goes before anybody knew of it leaves its index.
+    assert_eq!(rig.group.set_sensors(&sensors(&[10, 11])), Ok(vec![0, 1]));
+    assert_eq!(rig.group.admit(&sensors(&[10, 11, 13])), Ok(vec![0, 1, 2]));
+    rig.pass_with(30_000 * MS, &everywhere(300), 100);
+    assert_eq!(settled(&rig), (BUCKETS as u32, 0));
+    assert_eq!(rig.group.set_sensors(&sensors(&[10, 11, 13])), Ok(vec![0, 1, 2]));
+    rig.pass_with(30_000 * MS, &everywhere(300), 100);
+    assert!(rig.buckets(2) > 15_000, "{}", rig.buckets(2));
+}
+
+#[test]
 fn nothing_goes_to_a_sensor_that_is_said_to_have_drained() {
     let mut rig = Rig::new(&sensors(&[0, 1, 2]));
     let flows = everywhere(400);
