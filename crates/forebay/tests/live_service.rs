@@ -11,7 +11,8 @@ mod support {
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -91,6 +92,36 @@ fn an_ordinary_user_starts_with_capabilities_and_gives_them_up() {
         start.arg(&program).args(["run", "--json", "-c"]).arg(&config);
         let broker = broker_by(start, &network.path("control"));
         works_without_privileges(&network, broker);
+    });
+}
+
+#[test]
+fn a_standard_error_that_takes_nothing_holds_up_no_end() {
+    in_namespace(|| {
+        let network = Switched::new(2, Switch::Static);
+        let config = network.configure("", |_| "hello = false".to_owned());
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut start = command(["run", "-c", config.to_str().unwrap()]);
+        start.stdout(Stdio::null()).stderr(writer.try_clone().unwrap());
+        let mut broker = start.spawn().unwrap();
+        wait_for("the broker", || network.ask(&["status"]).is_some());
+        // Opened anew, so that only this end does not wait.
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        let mut options = fs::OpenOptions::new();
+        let mut end = options.write(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
+        for len in [4096, 1] {
+            while end.write(&[b'.'; 4096][..len]).is_ok() {}
+        }
+        assert!(network.ask(&["reload"]).is_some(), "and tells that, as far as it can");
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(broker.id().cast_signed(), libc::SIGTERM) }, 0);
+        let mut status = None;
+        wait_for("its end", || {
+            status = broker.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success(), "{status:?}");
+        drop(reader);
     });
 }
 

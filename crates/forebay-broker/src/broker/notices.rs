@@ -1,5 +1,7 @@
 //! What people are told, without the broker waiting for them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{fmt, io, thread};
@@ -12,6 +14,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Something to tell people.
 pub struct Notice(pub(super) String);
+
+impl Notice {
+    fn of_lost(notices: u64) -> Self {
+        Self(format!("nobody took what was told: {notices} notices are lost"))
+    }
+}
 
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,6 +34,8 @@ pub(super) struct Notices {
     /// Closed when all is told.
     told: mpsc::Receiver<()>,
     lost: u64,
+    /// How many are lost when the end comes, which the thread tells last.
+    lost_in_the_end: Arc<AtomicU64>,
 }
 
 impl Notices {
@@ -33,21 +43,26 @@ impl Notices {
     ///
     /// # Errors
     /// That there is no thread.
-    pub(super) fn new(tell: impl FnMut(Notice) + Send + 'static) -> io::Result<Self> {
+    pub(super) fn new(mut tell: impl FnMut(Notice) + Send + 'static) -> io::Result<Self> {
         let (waiting, notices) = mpsc::sync_channel(MOST_WAITING);
         let (all_told, told) = mpsc::channel::<()>();
+        let lost_in_the_end = Arc::new(AtomicU64::new(0));
+        let lost = Arc::clone(&lost_in_the_end);
         thread::Builder::new().name("forebay-notices".to_owned()).spawn(move || {
-            notices.into_iter().for_each(tell);
+            notices.into_iter().for_each(&mut tell);
+            match lost.load(Ordering::Acquire) {
+                0 => {}
+                lost => tell(Notice::of_lost(lost)),
+            }
             drop(all_told);
         })?;
-        Ok(Self { waiting, told, lost: 0 })
+        Ok(Self { waiting, told, lost: 0, lost_in_the_end })
     }
 
     /// Tells, later if need be.
     pub(super) fn tell(&mut self, what: String) {
         if self.lost > 0 {
-            let lost = format!("nobody took what was told: {} notices are lost", self.lost);
-            if self.waiting.try_send(Notice(lost)).is_err() {
+            if self.waiting.try_send(Notice::of_lost(self.lost)).is_err() {
                 self.lost += 1;
                 return;
             }
@@ -58,22 +73,26 @@ impl Notices {
         }
     }
 
-    /// Waits until everything is told, but not for long. Returns whether it is.
+    /// Waits until everything is told, how many are lost as well, but not for long. Returns
+    /// whether it is. Where it is not, nobody could be told that either: whoever stands in the
+    /// way of notices holds up all that is written there.
     pub(super) fn finish(self) -> bool {
-        let Self { waiting, told, lost } = self;
+        let Self { waiting, told, lost, lost_in_the_end } = self;
+        lost_in_the_end.store(lost, Ordering::Release);
         drop(waiting);
-        lost == 0 && told.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected)
+        told.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
 
-    #[test]
-    fn who_tells_waits_for_nobody_and_what_is_lost_is_told() {
+    /// Tells more than can wait to somebody who takes nothing until that has been told, then
+    /// `more`. Returns what was heard, and what should have been before `more`.
+    fn flood(more: impl FnOnce(&mut Notices)) -> (Vec<String>, Vec<String>) {
         let (heard, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
         let (hears, passes) = (Arc::clone(&heard), Arc::clone(&gate));
         let (takes, taken) = mpsc::channel();
@@ -91,12 +110,24 @@ mod tests {
         (1..all).for_each(|number| notices.tell(number.to_string()));
         drop(closed);
         (1..kept).for_each(|_| taken.recv().unwrap());
-        notices.tell("the last".to_owned());
+        more(&mut notices);
         assert!(notices.finish());
         let lost = format!("nobody took what was told: {} notices are lost", all - kept);
         let told = (0..kept).map(|number| number.to_string());
-        let expected: Vec<_> = told.chain([lost, "the last".to_owned()]).collect();
-        assert_eq!(*heard.lock().unwrap(), expected);
+        (heard.lock().unwrap().clone(), told.chain([lost]).collect())
+    }
+
+    #[test]
+    fn who_tells_waits_for_nobody_and_what_is_lost_is_told() {
+        let (heard, mut expected) = flood(|notices| notices.tell("the last".to_owned()));
+        expected.push("the last".to_owned());
+        assert_eq!(heard, expected);
+    }
+
+    #[test]
+    fn what_is_lost_is_told_at_the_end_too() {
+        let (heard, expected) = flood(|_| {});
+        assert_eq!(heard, expected);
     }
 
     #[test]
@@ -108,16 +139,5 @@ mod tests {
         notices.tell("something".to_owned());
         assert!(!notices.finish());
         drop(closed);
-    }
-
-    #[test]
-    fn the_end_knows_of_what_was_lost_and_never_told() {
-        let gate = Arc::new(Mutex::new(()));
-        let passes = Arc::clone(&gate);
-        let closed = gate.lock().unwrap();
-        let mut notices = Notices::new(move |_| drop(passes.lock())).unwrap();
-        (0..2 * MOST_WAITING).for_each(|number| notices.tell(number.to_string()));
-        drop(closed);
-        assert!(!notices.finish());
     }
 }
