@@ -27,16 +27,21 @@ use crate::worker::Route;
 /// questions.
 const MOST_WAITING: usize = 4;
 
-/// How long a preparation may take. The longest lists take seconds.
-const LONGEST: Duration = Duration::from_secs(60);
+/// How long a preparation is waited for by who has asked for it, and by the next.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Preparations that may be under way besides the last, each later than [`LONG`]: such as
+/// read what never ends.
+const MOST_LATE: usize = 4;
 
 /// How long workers may take to take new settings over.
 const HANDING_OVER: Duration = Duration::from_secs(3);
 
 const OTHERS_WAIT: &str =
     "a change is being prepared, and others wait: the file is read again then";
-const HANGS: &str = "reading the file and what it names does not end: no other change can be \
-                     prepared before it does";
+const LATE: &str = "reading the file and what it names takes more than a minute; it is taken \
+                    over when that ends, unless another change is asked for";
+const ALL_LATE: &str = "reading the file and what it names does not end, several times by now";
 
 /// A configuration that only has to be taken over.
 pub(super) struct Prepared {
@@ -60,36 +65,30 @@ pub(super) struct Reloads {
     waiting: Vec<Visit>,
     asked: bool,
     under_way: Option<Preparation>,
+    /// What comes of these is forgotten.
+    overtaken: Vec<mpsc::Receiver<Result<Prepared, String>>>,
 }
 
 struct Preparation {
     prepared: mpsc::Receiver<Result<Prepared, String>>,
     visits: Vec<Visit>,
-    /// How long it is waited for.
-    until: Instant,
-    /// It took too long: nobody waits for it any more, and what comes of it is forgotten.
-    given_up: bool,
+    begun: Instant,
+    /// It took too long, and whoever waited was told so.
+    is_late: bool,
 }
 
-impl Reloads {
-    /// Somebody asks for it, and waits if there is a visit and not too many wait already.
-    pub(super) fn ask(&mut self, visit: Option<Visit>) {
-        self.asked = true;
-        let hangs = self.under_way.as_ref().is_some_and(|all| all.given_up);
-        if !hangs && self.waiting.len() < MOST_WAITING {
-            self.waiting.extend(visit);
-        } else if let Some(visit) = visit {
-            let why = if hangs { HANGS } else { OTHERS_WAIT };
-            visit.answer(Answer::Refused(why.to_owned()));
-        }
-    }
+/// What came of a request.
+pub(super) enum Begun {
+    /// It waits, or there was none.
+    Nothing,
+    /// The file is being read.
+    Another,
+    /// Too many preparations do not end; these are not to wait any more.
+    TooMany(Vec<Visit>),
+}
 
-    /// Begins with what is asked for, unless the last is still being prepared. Returns
-    /// whether it began.
-    pub(super) fn begin(&mut self, path: PathBuf, options: CodeOptions) -> bool {
-        if self.under_way.is_some() || !mem::take(&mut self.asked) {
-            return false;
-        }
+impl Preparation {
+    fn begin(path: PathBuf, options: CodeOptions, visits: Vec<Visit>) -> Self {
         let (done, prepared) = mpsc::channel();
         let prepare = {
             let done = done.clone();
@@ -102,29 +101,53 @@ impl Reloads {
         if let Err(error) = begun {
             let _ = done.send(Err(format!("there is no thread for it: {error}")));
         }
-        let (visits, until) = (mem::take(&mut self.waiting), Instant::now() + LONGEST);
-        self.under_way = Some(Preparation { prepared, visits, until, given_up: false });
-        true
+        Self { prepared, visits, begun: Instant::now(), is_late: false }
+    }
+}
+
+impl Reloads {
+    /// Somebody asks for it, and waits if there is a visit and not too many wait already.
+    pub(super) fn ask(&mut self, visit: Option<Visit>) {
+        self.asked = true;
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.extend(visit);
+        } else if let Some(visit) = visit {
+            visit.answer(Answer::Refused(OTHERS_WAIT.to_owned()));
+        }
     }
 
-    /// What has been prepared, once, and who waits for it.
+    /// Begins with what is asked for, unless the last is still being prepared and not late.
+    pub(super) fn begin(&mut self, path: PathBuf, options: CodeOptions) -> Begun {
+        let in_time = self.under_way.as_ref().is_some_and(|last| !last.is_late);
+        if in_time || !mem::take(&mut self.asked) {
+            return Begun::Nothing;
+        }
+        let visits = mem::take(&mut self.waiting);
+        self.overtaken.retain(|prepared| matches!(prepared.try_recv(), Err(TryRecvError::Empty)));
+        if self.under_way.is_some() && self.overtaken.len() == MOST_LATE {
+            return Begun::TooMany(visits);
+        }
+        let next = Preparation::begin(path, options, visits);
+        self.overtaken.extend(self.under_way.replace(next).map(|last| last.prepared));
+        Begun::Another
+    }
+
+    /// What has been prepared, once, and who waits for it; or that it is late.
     pub(super) fn prepared(&mut self) -> Option<(Result<Prepared, String>, Vec<Visit>)> {
         let under_way = self.under_way.as_mut()?;
         let prepared = match under_way.prepared.try_recv() {
             Ok(prepared) => prepared,
             Err(TryRecvError::Empty) => {
-                if under_way.given_up || Instant::now() < under_way.until {
+                if under_way.is_late || under_way.begun.elapsed() < LONG {
                     return None;
                 }
-                under_way.given_up = true;
-                let mut visits = mem::take(&mut under_way.visits);
-                visits.append(&mut self.waiting);
-                return Some((Err(HANGS.to_owned()), visits));
+                under_way.is_late = true;
+                return Some((Err(LATE.to_owned()), mem::take(&mut under_way.visits)));
             }
             Err(TryRecvError::Disconnected) => Err("its preparation broke down".to_owned()),
         };
-        let Preparation { visits, given_up, .. } = self.under_way.take()?;
-        (!given_up).then_some((prepared, visits))
+        let visits = self.under_way.take().map(|last| last.visits).unwrap_or_default();
+        Some((prepared, visits))
     }
 }
 
@@ -134,19 +157,12 @@ impl Broker {
         if let Some((prepared, visits)) = self.reloads.prepared() {
             let outcome = prepared.and_then(|prepared| self.take_over(prepared, running));
             self.notifier.ready("running");
-            notices.tell(match &outcome {
-                Ok(()) => "reloaded".to_owned(),
-                Err(why) => format!("not reloaded: {why}"),
-            });
-            for visit in visits {
-                visit.answer(match &outcome {
-                    Ok(()) => Answer::Done("reloaded".into()),
-                    Err(why) => Answer::Refused(why.clone()),
-                });
-            }
+            conclude(&outcome, visits, notices);
         }
-        if self.reloads.begin(self.path.clone(), self.options.clone()) {
-            self.notifier.reloading();
+        match self.reloads.begin(self.path.clone(), self.options.clone()) {
+            Begun::Nothing => {}
+            Begun::Another => self.notifier.reloading(),
+            Begun::TooMany(visits) => conclude(&Err(ALL_LATE.to_owned()), visits, notices),
         }
     }
 
@@ -252,10 +268,27 @@ impl Broker {
         for (number, asked) in asked.into_iter().enumerate() {
             // A worker that has ended needs no settings.
             if asked.answer(deadline.saturating_duration_since(Instant::now())).is_none() {
-                return Err(format!("worker {number} hangs: sensors that are to go stay"));
+                return Err(format!(
+                    "worker {number} hangs: new sensors get nothing yet, and those that are to \
+                     go stay"
+                ));
             }
         }
         Ok(())
+    }
+}
+
+/// Tells what came of a change, and those who wait for it.
+fn conclude(outcome: &Result<(), String>, visits: Vec<Visit>, notices: &mut Notices) {
+    notices.tell(match outcome {
+        Ok(()) => "reloaded".to_owned(),
+        Err(why) => format!("not reloaded: {why}"),
+    });
+    for visit in visits {
+        visit.answer(match outcome {
+            Ok(()) => Answer::Done("reloaded".into()),
+            Err(why) => Answer::Refused(why.clone()),
+        });
     }
 }
 
@@ -296,33 +329,86 @@ mod tests {
     use forebay_jit::{Backend, Isa, Options};
 
     use super::*;
+    use crate::control::Request;
 
-    #[test]
-    fn a_preparation_that_does_not_end_is_given_up_and_what_comes_of_it_forgotten() {
+    type Done = mpsc::Sender<Result<Prepared, String>>;
+
+    /// A preparation that was begun that long ago, and what it waits for.
+    fn preparation(age: Duration, visits: Vec<Visit>) -> (Done, Preparation) {
         let (done, prepared) = mpsc::channel();
-        let until = Instant::now();
-        let under_way = Preparation { prepared, visits: Vec::new(), until, given_up: false };
-        let mut reloads = Reloads { under_way: Some(under_way), ..Reloads::default() };
-        let (told, _) = reloads.prepared().unwrap();
-        assert_eq!(told.err().unwrap(), HANGS);
-        assert!(reloads.prepared().is_none());
+        let begun = Instant::now().checked_sub(age).unwrap();
+        (done, Preparation { prepared, visits, begun, is_late: false })
+    }
 
-        let options = || CodeOptions {
-            filters: Options::new(Backend::Auto, None).unwrap(),
-            isa: Isa::Scalar,
-        };
-        let missing = || PathBuf::from("/no/such/file");
-        reloads.ask(None);
-        assert!(!reloads.begin(missing(), options()), "another thread that hangs");
-        done.send(Err("late".to_owned())).unwrap();
-        assert!(reloads.prepared().is_none());
-        assert!(reloads.begin(missing(), options()));
-        let told = loop {
+    /// Begins with what is asked for, of a file that is not there.
+    fn begin(reloads: &mut Reloads) -> Begun {
+        let filters = Options::new(Backend::Auto, None).unwrap();
+        let options = CodeOptions { filters, isa: Isa::Scalar };
+        reloads.begin(PathBuf::from("/no/such/file"), options)
+    }
+
+    /// What is said of the next that is ready.
+    fn next(reloads: &mut Reloads) -> String {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            assert!(Instant::now() < end, "nothing is ready");
             match reloads.prepared() {
-                Some((told, _)) => break told.err().unwrap(),
+                Some((prepared, _)) => return prepared.err().unwrap(),
                 None => thread::yield_now(),
             }
-        };
+        }
+    }
+
+    #[test]
+    fn one_that_is_late_keeps_nobody_waiting_and_comes_in_when_it_ends() {
+        let (visit, _answer) = Visit::new(Request::Reload);
+        let (done, late) = preparation(LONG, vec![visit]);
+        let mut reloads = Reloads { under_way: Some(late), ..Reloads::default() };
+        let (told, visits) = reloads.prepared().unwrap();
+        assert_eq!((told.err().unwrap().as_str(), visits.len()), (LATE, 1));
+        assert!(reloads.prepared().is_none(), "once");
+        assert!(matches!(begin(&mut reloads), Begun::Nothing), "nobody asks");
+        done.send(Err("of the late one".to_owned())).unwrap();
+        assert_eq!(next(&mut reloads), "of the late one");
+        assert!(reloads.prepared().is_none());
+    }
+
+    #[test]
+    fn one_that_is_late_is_overtaken_by_the_next() {
+        let (done, last) = preparation(Duration::ZERO, Vec::new());
+        let mut reloads = Reloads { under_way: Some(last), ..Reloads::default() };
+        reloads.ask(None);
+        assert!(matches!(begin(&mut reloads), Begun::Nothing), "the last may end yet");
+        reloads.under_way.as_mut().unwrap().is_late = true;
+        assert!(matches!(begin(&mut reloads), Begun::Another));
+        done.send(Err("of the late one".to_owned())).unwrap();
+        let told = next(&mut reloads);
         assert!(told.contains("/no/such/file"), "{told}");
+    }
+
+    #[test]
+    fn not_any_number_of_them_may_be_late() {
+        let mut reloads = Reloads::default();
+        let mut hanging = Vec::new();
+        for late in 0..=MOST_LATE {
+            if late > 0 {
+                reloads.ask(None);
+                assert!(matches!(begin(&mut reloads), Begun::Another));
+            }
+            let (done, mut last) = preparation(LONG, Vec::new());
+            last.is_late = true;
+            reloads.under_way = Some(last);
+            hanging.push(done);
+        }
+        let (visit, _answer) = Visit::new(Request::Reload);
+        reloads.ask(Some(visit));
+        match begin(&mut reloads) {
+            Begun::TooMany(visits) => assert_eq!(visits.len(), 1),
+            _ => panic!("another thread that hangs"),
+        }
+        // One that ends makes room.
+        drop(hanging.remove(0));
+        reloads.ask(None);
+        assert!(matches!(begin(&mut reloads), Begun::Another));
     }
 }
