@@ -115,17 +115,25 @@ pub fn require(isa: Isa) -> Result<(), CpuError> {
 /// # Errors
 /// A level that this machine lacks, or a variable that names none.
 pub fn choose(forced: Option<Isa>) -> Result<Isa, CpuError> {
+    Ok(wanted(forced)?.unwrap_or_else(detect))
+}
+
+/// As [`choose`], and none where neither asks for one.
+///
+/// # Errors
+/// As [`choose`].
+pub fn wanted(forced: Option<Isa>) -> Result<Option<Isa>, CpuError> {
     select(forced, env::var_os(ISA_VARIABLE))
 }
 
-fn select(forced: Option<Isa>, variable: Option<OsString>) -> Result<Isa, CpuError> {
+fn select(forced: Option<Isa>, variable: Option<OsString>) -> Result<Option<Isa>, CpuError> {
     let named = variable.filter(|name| !name.is_empty());
     let isa = match (forced, named) {
         (Some(isa), _) => isa,
         (None, Some(name)) => name.to_string_lossy().parse().map_err(CpuError::Variable)?,
-        (None, None) => return Ok(detect()),
+        (None, None) => return Ok(None),
     };
-    require(isa).map(|()| isa)
+    require(isa).map(|()| Some(isa))
 }
 
 #[cfg(test)]
@@ -156,11 +164,11 @@ mod tests {
     #[test]
     fn the_option_goes_before_the_variable_and_both_before_detection() {
         let variable = |name: &str| Some(OsString::from(name));
-        assert_eq!(select(None, None), Ok(detect()));
-        assert_eq!(select(None, variable("")), Ok(detect()));
-        assert_eq!(select(None, variable("scalar")), Ok(Isa::Scalar));
-        assert_eq!(select(Some(Isa::Scalar), variable("nonsense")), Ok(Isa::Scalar));
-        assert_eq!(select(Some(detect()), variable("scalar")), Ok(detect()));
+        assert_eq!(select(None, None), Ok(None));
+        assert_eq!(select(None, variable("")), Ok(None));
+        assert_eq!(select(None, variable("scalar")), Ok(Some(Isa::Scalar)));
+        assert_eq!(select(Some(Isa::Scalar), variable("nonsense")), Ok(Some(Isa::Scalar)));
+        assert_eq!(select(Some(detect()), variable("scalar")), Ok(Some(detect())));
         let error = select(None, variable("sse9")).unwrap_err().to_string();
         assert!(error.starts_with("FOREBAY_ISA: 'sse9' is no instruction-set level"), "{error}");
     }

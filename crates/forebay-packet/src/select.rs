@@ -115,19 +115,42 @@ mod tests {
         std::iter::successors(Some(seed), |x| next(&mut x.clone())).take(count).collect()
     }
 
+    /// [`nonzero`] by the widest vectors of this machine, whatever limit there is just now.
+    fn by_vectors(values: &[u32]) -> Bits {
+        #[cfg(target_arch = "x86_64")]
+        if Vectors::Avx512.are_here() {
+            // SAFETY: the machine has the instructions.
+            return unsafe { avx512::nonzero(values) };
+        }
+        nonzero(values)
+    }
+
+    /// [`select`], likewise.
+    fn selected_by_vectors(from: &[u32], bits: &Bits, to: &mut [u32; BATCH]) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if Vectors::Avx512.are_here() {
+            // SAFETY: the machine has the instructions.
+            return unsafe { avx512::select(from, bits, to) };
+        }
+        select(from, bits, to)
+    }
+
     #[test]
     fn vectors_select_what_a_loop_selects() {
         for len in [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 256] {
             for seed in 0..20 {
                 let values: Vec<u32> =
                     numbers(len, seed).into_iter().map(|x| x as u32 % 3).collect();
-                let bits = nonzero(&values);
+                let bits = by_vectors(&values);
                 assert_eq!(bits, nonzero_one_by_one(&values), "{len}");
+                assert_eq!(bits, nonzero(&values), "{len}");
                 let bits: Bits = std::array::from_fn(|i| bits[i] ^ numbers(8, seed + 9)[i + 3]);
                 let values: Vec<u32> = (0..len as u32).collect();
                 let (mut ours, mut expected) = ([0; BATCH], [0; BATCH]);
-                let count = select(&values, &bits, &mut ours);
-                assert_eq!(count, select_one_by_one(&values, &bits, &mut expected), "{len}");
+                let count = select_one_by_one(&values, &bits, &mut expected);
+                assert_eq!(count, selected_by_vectors(&values, &bits, &mut ours), "{len}");
+                assert_eq!(ours[..count], expected[..count], "{len}");
+                assert_eq!(count, select(&values, &bits, &mut ours), "{len}");
                 assert_eq!(ours[..count], expected[..count], "{len}");
             }
         }

@@ -21,8 +21,8 @@ impl Vectors {
     /// All, narrowest first.
     pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
 
-    /// Has all code of this process that chooses vectors from here on choose no wider ones,
-    /// to measure or to rule out a path. It comes to the same results by any.
+    /// Has all code of this crate that chooses vectors from here on, in this process, choose
+    /// no wider ones, to measure or to rule out a path. It comes to the same results by any.
     pub fn limit(self) {
         LIMIT.store(self as u8, Ordering::Relaxed);
     }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_limit_holds_until_it_is_another() {
-        // Other tests come to the same results in the meantime.
+        // Other tests come to the same results in the meantime: those of a path name it.
         for most in Vectors::ALL {
             most.limit();
             // All that the machine has, narrowest first, one for each.
@@ -67,5 +67,6 @@ mod tests {
             assert_eq!(Vectors::Avx512.are_wanted(), most == Vectors::Avx512 && most.are_here());
             assert!(Vectors::Scalar.are_wanted());
         }
+        assert_eq!(LIMIT.load(Ordering::Relaxed), Vectors::Avx512 as u8, "as it was");
     }
 }

@@ -23,8 +23,8 @@ pub struct Cli {
     /// Tell more on standard error; twice for still more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Use no instructions above this level; the highest the machine has if not given. The
-    /// environment variable FOREBAY_ISA does the same
+    /// Filters and packets' headers use no instructions above this level; the highest the
+    /// machine has if not given. The environment variable FOREBAY_ISA does the same
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub isa: Option<Isa>,
     /// What to do

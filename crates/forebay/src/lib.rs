@@ -33,7 +33,7 @@ use show::{Colour, Style, text};
 pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     // A level that is not to be had is refused by the verbs that need one.
-    if let Ok(isa) = forebay_jit::cpu::choose(cli.isa.map(Into::into)) {
+    if let Ok(Some(isa)) = forebay_jit::cpu::wanted(cli.isa.map(Into::into)) {
         vectors(isa).limit();
     }
     match verbs::dispatch(&cli) {
@@ -56,5 +56,16 @@ fn vectors(isa: Isa) -> Vectors {
         Isa::Scalar => Vectors::Scalar,
         Isa::Avx2 => Vectors::Avx2,
         Isa::Avx512Bw | Isa::Avx512Vbmi => Vectors::Avx512,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_allows_the_vectors_it_has() {
+        let all = [Vectors::Scalar, Vectors::Avx2, Vectors::Avx512, Vectors::Avx512];
+        assert_eq!(Isa::ALL.map(vectors), all);
     }
 }
