@@ -166,6 +166,7 @@ fn it_is_said_where_the_network_stack_runs_the_program() {
         let config = network.configure("", "", &network.each());
         let broker = network.broker(&config);
         let said = |device| format!("{device}: its driver runs no XDP programs");
+        wait_for("the start to be told", || broker.said().contains("running"));
         let told = broker.said();
         assert!(told.contains(&said("b1")) && !told.contains(&said("b0")), "{told}");
         broker.signal(libc::SIGTERM);

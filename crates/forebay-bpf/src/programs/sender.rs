@@ -37,6 +37,7 @@ pub const MAX_FRAME: usize = 3392;
 /// The longest MTU of a device that frames can be sent to. One frame more than it takes, with
 /// its Ethernet header and a VLAN tag, still has to fit: see [`Sender::probe`].
 pub const MAX_MTU: usize = MAX_FRAME - OVER;
+const _: () = assert!(MAX_MTU == 3373, "as the error of `Sender::probe` says");
 
 /// By how many bytes a frame that is too long for a device exceeds its MTU.
 const OVER: usize = 14 + 4 + 1;

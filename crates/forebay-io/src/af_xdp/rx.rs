@@ -30,10 +30,9 @@ pub struct XdpRx {
     pieces: VecDeque<Piece>,
     counters: RxCounters,
     no_memory: u64,
-    /// The first socket of a queue counts what the device lost.
-    counts_device: bool,
-    links: Links,
-    /// What the device has lost since it was opened.
+    /// To ask what the device has lost; one of its sockets counts that.
+    links: Option<Links>,
+    /// What it has lost since the socket was opened, as far as was asked.
     before: RxLosses,
     ended: bool,
 }
@@ -59,8 +58,7 @@ impl XdpRx {
             pieces: VecDeque::new(),
             counters: RxCounters::default(),
             no_memory: 0,
-            counts_device,
-            links: Links::open(&socket.device)?,
+            links: counts_device.then(|| Links::open(&socket.device)).transpose()?,
             before: RxLosses::from(&socket.link.stats),
             ended: false,
         })
@@ -193,8 +191,8 @@ impl Rx for XdpRx {
             losses.push(("too_long", seen.rx_dropped - no_frame));
         }
         losses.push(("no_memory", self.no_memory));
-        if self.counts_device {
-            let link = self.links.numbered(self.socket.link.index);
+        if let Some(links) = &mut self.links {
+            let link = links.numbered(self.socket.link.index);
             let link = link.map_err(self.socket.refused(action))?;
             link.iter().for_each(|link| self.before.note(&link.stats));
         }

@@ -313,4 +313,28 @@ mod tests {
             let _ = Link::parse(&message[..cut]);
         }
     }
+
+    #[test]
+    fn who_runs_an_xdp_program_is_told() {
+        let by_the_stack = |how: &[u8]| {
+            let mut attached = Vec::new();
+            push_attribute(&mut attached, 4, &77_u32.to_ne_bytes());
+            push_attribute(&mut attached, attribute::XDP_ATTACHED, how);
+            let mut message = vec![0; IFINFO];
+            push_attribute(&mut message, attribute::NAME, b"eth0\0");
+            push_attribute(&mut message, attribute::XDP, &attached);
+            let whole = Link::parse(&message).unwrap().runs_xdp_in_stack;
+            for cut in 0..message.len() {
+                let link = Link::parse(&message[..cut]);
+                assert!(!link.is_some_and(|link| link.runs_xdp_in_stack), "{cut}");
+            }
+            whole
+        };
+        // XDP_ATTACHED_NONE, _DRV, _SKB, _HW, _MULTI (linux/if_link.h).
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|how| by_the_stack(&[how])),
+            [false, false, true, false, false]
+        );
+        assert!(!by_the_stack(&[]) && !by_the_stack(&[2, 0]));
+    }
 }
