@@ -37,13 +37,14 @@ pub const QUICK: Trials = Trials {
 const REACHED: f64 = 0.98;
 
 /// How much lower is tried where a last trial loses something, and how often.
-const STEP: f64 = 0.9;
-const STEPS: usize = 12;
+const STEP: f64 = 0.95;
+const STEPS: usize = 16;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LossFree {
-    /// Frames a second; the least of the last trials. None where every rate lost frames.
+    /// Frames a second; the least of the last trials. None where every rate that was tried
+    /// lost frames.
     pub rate: Option<f64>,
     /// The last trials at that rate, all of them without loss.
     pub trials: Vec<Offered>,
