@@ -50,7 +50,7 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
     },
     UnsafePlace {
         path: "crates/forebay-io/src/mem/ring.rs",
-        reason: "slots that two threads use by turns, and prefetching",
+        reason: "slots that two threads use by turns",
     },
     UnsafePlace {
         path: "crates/forebay-io/src/tap/sys.rs",
