@@ -2,9 +2,12 @@
 
 use std::fmt::{self, Display, Write as _};
 
-/// Colours that the common kinds of colour blindness keep apart (Okabe and Ito), and brown.
-pub const COLOURS: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222", "#8c564b"];
+/// Colours that the common kinds of colour blindness keep apart (Okabe and Ito), brown and a
+/// light green.
+pub const COLOURS: [&str; 9] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222", "#8c564b",
+    "#a6d854",
+];
 
 /// Where text is held.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,10 @@
 
 use std::path::Path;
 
-use forebay_bpf::{XdpLink, XdpMode};
+use forebay_bpf::asm::Register::{R1, R2, R3};
+use forebay_bpf::asm::{Assembler, Helper};
+use forebay_bpf::map::DeviceMap;
+use forebay_bpf::{Action, Program, XdpLink, XdpMode};
 
 use super::arrival::counting_program;
 use super::broker::{Account, Broker, Port, accepts, configuration};
@@ -28,6 +31,9 @@ pub enum Kind {
     NftBridge,
     /// nftables where frames come in, choosing the address and the way out.
     NftNetdev,
+    /// An XDP program that sends every frame on, and looks at none: what the kernel takes for
+    /// any program that redirects.
+    Redirect,
     /// `forebay run`: type of the input, type of the output, workers.
     Broker(&'static str, &'static str, usize),
 }
@@ -43,6 +49,7 @@ impl Kind {
         all.push(Self::Broker("af_xdp", "af_xdp-frames", 1));
         all.push(Self::Broker("af_packet", "tap", 1));
         all.push(Self::Broker("xdp", "xdp", 1));
+        all.push(Self::Redirect);
         all
     }
 
@@ -53,6 +60,7 @@ impl Kind {
             Self::Bridge => "bridge".to_owned(),
             Self::NftBridge => "nft-bridge".to_owned(),
             Self::NftNetdev => "nft-netdev".to_owned(),
+            Self::Redirect => "redirect".to_owned(),
             Self::Broker("xdp", ..) => "xdp".to_owned(),
             Self::Broker(_, output, workers) => format!("{output}-{workers}"),
         }
@@ -70,7 +78,8 @@ impl Kind {
 
     /// Who frames have to be for.
     pub fn addressed(self) -> Addressed {
-        if self == Self::Bridge { Addressed::ToSensors } else { Addressed::ToOne }
+        let chooses = !matches!(self, Self::Bridge | Self::Redirect);
+        if chooses { Addressed::ToOne } else { Addressed::ToSensors }
     }
 
     /// The command that it takes and that is not installed.
@@ -99,7 +108,7 @@ pub struct Forwarder {
 enum What {
     Kernel,
     Broker(Broker),
-    Nobody { _link: XdpLink },
+    Program { _link: XdpLink },
 }
 
 impl Forwarder {
@@ -134,7 +143,12 @@ impl Forwarder {
             Kind::Nobody => {
                 let (program, _) = counting_program()?;
                 let index = network::link(&input)?.index;
-                What::Nobody { _link: XdpLink::attach(&program, index, XdpMode::Driver)? }
+                What::Program { _link: XdpLink::attach(&program, index, XdpMode::Driver)? }
+            }
+            Kind::Redirect => {
+                let program = redirecting_program(network::link(&output)?.index)?;
+                let index = network::link(&input)?.index;
+                What::Program { _link: XdpLink::attach(&program, index, XdpMode::Driver)? }
             }
             Kind::Bridge | Kind::NftBridge => {
                 bridge(number, &input, &output)?;
@@ -201,9 +215,23 @@ impl Forwarder {
     pub fn close(self) -> Result<Option<Account>, BenchError> {
         match self.what {
             What::Broker(broker) => broker.stop().map(Some),
-            What::Kernel | What::Nobody { .. } => Ok(None),
+            What::Kernel | What::Program { .. } => Ok(None),
         }
     }
+}
+
+/// A program that sends all frames to an interface.
+fn redirecting_program(interface: u32) -> Result<Program, BenchError> {
+    let devices = DeviceMap::create("bench_output", 1)?;
+    devices.set(0, interface)?;
+    let mut asm = Assembler::new();
+    asm.load_map(R1, &devices);
+    asm.mov(R2, 0);
+    asm.mov(R3, Action::Aborted as i32);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+    let kind = forebay_bpf::Kind::Xdp { multi_buffer: false };
+    Ok(Program::load("bench_redirect", kind, asm)?)
 }
 
 /// Whether `program` has ports of type `xdp`.

@@ -126,6 +126,13 @@ impl<'a> Suite<'a> {
         let nobody = open(Kind::Nobody, 0)?.map_err(BenchError::Unable)?;
         let wanted = &options.filters.engines;
         let mut kinds = Kind::all(cores.workers.len());
+        let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
+        if let Some(unknown) = wanted.iter().find(|name| !names.contains(name)) {
+            return Err(BenchError::Unable(format!(
+                "there is no engine '{unknown}' on this machine; expected one of {}",
+                names.join(", ")
+            )));
+        }
         kinds.retain(|kind| wanted.is_empty() || wanted.contains(&kind.name()));
         let mut suite = Self {
             options,
