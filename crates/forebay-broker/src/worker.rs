@@ -234,17 +234,23 @@ impl Worker {
             }
         }
         let begun = self.clock.now();
-        let (mut now, mut heard) = (begun, begun);
-        while now - begun < LAST_ROUNDS && now - heard < LAST_PACKETS {
-            if self.round()? {
+        let mut heard = begun;
+        loop {
+            // A look says that nothing is left only if all was there when it began: this
+            // thread may be kept from running after any.
+            let looked = self.clock.now();
+            let idle = self.round()?;
+            self.delivery.flush();
+            let over = looked - begun >= LAST_ROUNDS;
+            if over || (idle && looked - heard >= LAST_PACKETS) {
+                return Ok(());
+            }
+            if idle {
                 std::thread::sleep(Duration::from_millis(1));
             } else {
                 heard = self.clock.now();
             }
-            self.delivery.flush();
-            now = self.clock.now();
         }
-        Ok(())
     }
 
     fn tick(&mut self, now: u64) -> Result<(), WorkerError> {

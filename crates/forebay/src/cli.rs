@@ -23,7 +23,7 @@ pub struct Cli {
     /// Tell more on standard error; twice for still more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Filters and packets' headers use no instructions above this level; the highest the
+    /// Filters, rules and packets' headers use no instructions above this level; the highest the
     /// machine has if not given. The environment variable FOREBAY_ISA does the same
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub isa: Option<Isa>,
@@ -499,7 +499,7 @@ pub struct SinkArgs {
     /// How long to receive, like 10s; until a signal if not given
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// End when nothing has come for so long, like 2s, after the first packet
+    /// End when no probe has come for so long, like 2s, after the first
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub quiet_after: Option<Duration>,
     /// A flow that pauses longer may go on at another sensor

@@ -19,7 +19,7 @@ use serde_json::Value;
 use support::broker::{Started, ask, broker, number, row};
 use support::command::{command, run};
 use support::frames::Sender;
-use support::namespace::{in_namespace, ip, receivers, veth, wait_for};
+use support::namespace::{in_namespace, ip, veth, wait_for};
 use tempfile::TempDir;
 
 /// A generator's link `g`, and links `x0` … to sensors; the broker's ends are `b` and `y0` ….
@@ -77,11 +77,10 @@ impl Network {
         let mut words = vec!["sink".to_owned(), "--json".to_owned()];
         (0..self.sensors).for_each(|i| words.extend(["-i".to_owned(), format!("x{i}")]));
         words.extend(
-            ["--quiet-after", "1s", "--duration", "60s", "--idle-timeout", "1s"].map(String::from),
+            ["--quiet-after", "2s", "--duration", "60s", "--idle-timeout", "1s"].map(String::from),
         );
-        let before = receivers();
         let sink = Started::start(command(words));
-        wait_for("the sink", || receivers() >= before + self.sensors);
+        wait_for("the sink", || sink.said().contains("listening on"));
         sink
     }
 

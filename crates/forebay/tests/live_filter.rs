@@ -5,18 +5,25 @@ mod support {
     pub mod namespace;
 }
 
+use std::io::Read as _;
 use std::process::{Child, Output, Stdio};
 
 use serde_json::Value;
 use support::command::{command, run};
-use support::namespace::{in_namespace, ip, receivers, veth, wait_for};
+use support::namespace::{in_namespace, ip, veth};
 
 /// Starts a capture on device `b`, and returns when it receives.
 fn capture(words: &[&str]) -> Child {
-    let before = receivers();
     let words = ["filter", "-i", "b"].iter().chain(words);
-    let child = command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for("the capture", || receivers() > before);
+    let mut child = command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Byte by byte, to leave the rest to whoever wants it.
+    let (stderr, mut said) = (child.stderr.as_mut().unwrap(), Vec::new());
+    while said.last() != Some(&b'\n') {
+        let mut byte = [0];
+        stderr.read_exact(&mut byte).unwrap();
+        said.extend(byte);
+    }
+    assert_eq!(String::from_utf8(said).unwrap(), "listening on b\n");
     child
 }
 

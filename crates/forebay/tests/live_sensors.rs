@@ -38,7 +38,7 @@ fn a_sensor_killed_behind_the_switch_gives_its_load_to_others_and_returns() {
         let sink = network.sink("1s");
         let sent = std::thread::scope(|scope| {
             let load =
-                scope.spawn(|| network.generate("--rate 3000 --duration 9s --flows 300 --even"));
+                scope.spawn(|| network.generate("--rate 3000 --duration 15s --flows 300 --even"));
             wait_for("load", || received("x1") > 1_000);
             // The port stays up: only the hellos end.
             let killed = Instant::now();
@@ -128,7 +128,7 @@ fn a_switch_that_floods_is_noticed() {
         // Each packet reached all three: each got what the others should have.
         wait_for("strays", || (0..3).filter_map(own).sum::<u64>() == sent);
         assert!((0..3).all(|i| network.sensor(i)["flooded"] == true));
-        assert!(broker.said().contains("sensor s2 gets frames for others"), "{}", broker.said());
+        wait_for("that to be told", || broker.said().contains("sensor s2 gets frames for others"));
         (0..3).for_each(|i| tell(&format!("q{i}"), &address(i)));
         let before: Vec<u64> =
             (0..3).map(|i| number(&network.sensor(i), "frames_for_others")).collect();
@@ -159,7 +159,9 @@ fn hellos_of_strangers_count_for_nobody() {
             stranger.signal(libc::SIGCONT);
         }
         assert_eq!((hellos("heard"), hellos("malformed")), (0, 0));
-        assert!(broker.said().contains("02:00:00:00:01:01 (`s1`) says hello"), "{}", broker.said());
+        wait_for("that to be told", || {
+            broker.said().contains("02:00:00:00:01:01 (`s1`) says hello")
+        });
         let nameless = ["sensor-hello", "-i", "x0", "--interval", "50ms"];
         let _first = support::broker::Started::start(support::command::command(nameless));
         wait_for("the sensor", || hellos("heard") > 2);
@@ -178,7 +180,7 @@ fn a_hello_ends_with_the_sensors_program() {
         words.extend(["--", "sleep", "1000"]);
         let hello = support::broker::Started::start(support::command::command(words));
         wait_for("a hello with drops", || network.sensor(0)["dropped"] == 42);
-        assert_eq!(network.sensor(0)["standing"], "up");
+        wait_for("it to be up", || network.sensor(0)["standing"] == "up");
         hello.signal(libc::SIGTERM);
         let said = hello.ended();
         assert!(number(&said, "hellos") > 0 && said["dropped"] == 42, "{said}");

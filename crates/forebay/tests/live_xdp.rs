@@ -17,7 +17,7 @@ use forebay_packet::{Batch, Interface, PacketMeta, Region};
 use serde_json::Value;
 use support::broker::{Started, all_well, ask, broker, number, row};
 use support::command::{command, run};
-use support::namespace::{in_namespace, ip, receivers, veth, wait_for};
+use support::namespace::{in_namespace, ip, veth, wait_for};
 use tempfile::TempDir;
 
 /// Links `g0`, `g1` of a tap, and links `x0` … to sensors; the broker's ends are `b0`, `b1`
@@ -85,9 +85,8 @@ impl Network {
         (0..self.outputs).for_each(|i| words.extend(["-i".to_owned(), format!("x{i}")]));
         let times = ["--quiet-after", "5s", "--duration", "120s", "--idle-timeout", "500ms"];
         words.extend(times.map(String::from));
-        let before = receivers();
         let sink = Started::start(command(words));
-        wait_for("the sink", || receivers() == before + self.outputs);
+        wait_for("the sink", || sink.said().contains("listening on"));
         sink
     }
 }

@@ -75,12 +75,15 @@ impl Tracker {
         Self { flows: HashMap::new(), idle_timeout, foreign: 0 }
     }
 
-    /// Takes a frame that arrived at `place`, below 64, at time `now` in nanoseconds.
-    pub fn frame(&mut self, frame: &[u8], place: u8, now: u64) {
-        match Probe::of_frame(frame) {
+    /// Takes a frame that arrived at `place`, below 64, at time `now` in nanoseconds; says
+    /// whether it is a probe.
+    pub fn frame(&mut self, frame: &[u8], place: u8, now: u64) -> bool {
+        let probe = Probe::of_frame(frame);
+        match probe {
             Some(probe) => self.probe(probe, place, now),
             None => self.foreign += 1,
         }
+        probe.is_some()
     }
 
     fn probe(&mut self, probe: Probe, place: u8, now: u64) {
@@ -101,7 +104,7 @@ impl Tracker {
             last: now,
         });
         flow.places |= 1 << (place & 63);
-        if flow.last_place != place && now.saturating_sub(flow.last) <= idle_timeout {
+        if flow.last_place != place && now.abs_diff(flow.last) <= idle_timeout {
             flow.torn += 1;
         }
         (flow.last_place, flow.last) = (place, now);

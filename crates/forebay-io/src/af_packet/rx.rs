@@ -281,9 +281,9 @@ impl PacketRx {
         Ok(Received::Idle)
     }
 
-    /// Waits for the last block of a device that is gone.
-    fn wind_up(&mut self, since: Instant) -> Result<Received, Error> {
-        if since.elapsed() < LAST_BLOCK + Duration::from_millis(u64::from(self.retire_ms)) {
+    /// Waits for the last block of a device that was gone for so long when nothing was there.
+    fn wind_up(&mut self, gone_for: Duration) -> Result<Received, Error> {
+        if gone_for < LAST_BLOCK + Duration::from_millis(u64::from(self.retire_ms)) {
             return Ok(Received::Idle);
         }
         self.state = State::Ended;
@@ -334,10 +334,15 @@ impl Rx for PacketRx {
         if self.state == State::Ended {
             return Ok(Received::End);
         }
+        // Before the look, after which this thread may be kept from running.
+        let gone_for = match self.state {
+            State::Gone(since) => Some(since.elapsed()),
+            _ => None,
+        };
         if self.block.is_none() && !self.take_block() {
-            return match self.state {
-                State::Gone(since) => self.wind_up(since),
-                _ => self.look_at_device(),
+            return match gone_for {
+                Some(time) => self.wind_up(time),
+                None => self.look_at_device(),
             };
         }
         let Some(block) = self.block.take() else { return Ok(Received::Idle) };

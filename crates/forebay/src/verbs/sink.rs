@@ -1,19 +1,21 @@
 //! `forebay sink`: what became of the probes of `forebay gen -i`.
 
+use std::cell::Cell;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use forebay_gen::probe::{Tally, Tracker};
 use forebay_io::af_packet::{PacketRx, RxOptions};
-use forebay_io::{Received, Rx, RxCounters};
+use forebay_io::{Rx, RxCounters};
+use forebay_packet::Batch;
 use serde_json::json;
 
 use crate::cli::{Cli, SinkArgs};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
-use crate::receiving::wait;
+use crate::receiving::{receive, take_rest, tell_listening, wait};
 use crate::show::{Colour, Column, Table, human, terminal_columns};
 use crate::signals;
 
@@ -25,44 +27,49 @@ pub fn run(cli: &Cli, args: &SinkArgs) -> Result<(), Failure> {
         let got = args.interface.len();
         return Err(Failure::Usage(format!("{got} devices: at most {MAX_DEVICES} are possible")));
     }
-    let open = |device: &String| PacketRx::open(device, &RxOptions::default());
+    // Blocks that hold what comes in 20 ms each: a ring for seconds, should this process be
+    // kept from running. Packets have the kernel's time.
+    let options = RxOptions { retire_ms: 20, ..RxOptions::default() };
+    let open = |device: &String| PacketRx::open(device, &options);
     let mut ports: Vec<PacketRx> = args.interface.iter().map(open).collect::<Result<_, _>>()?;
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
     let idle_timeout = u64::try_from(args.idle_timeout.as_nanos()).unwrap_or(u64::MAX);
     let mut tracker = Tracker::new(idle_timeout);
+    // When a probe came last.
+    let heard: Cell<Option<Instant>> = Cell::new(None);
+    let mut take = |place: usize, batch: Batch| {
+        let mut any = false;
+        for i in batch.live().iter() {
+            let nanos = u64::try_from(batch.nanos(i)).unwrap_or(0);
+            any |= tracker.frame(batch.packet(i), place as u8, nanos);
+        }
+        if any {
+            heard.set(Some(Instant::now()));
+        }
+        Ok(())
+    };
+    tell_listening(cli, &args.interface);
     let started = Instant::now();
-    let mut heard: Option<Instant> = None;
-    while !stop.load(Ordering::Relaxed) {
-        let now = started.elapsed();
-        let silent =
-            heard.is_some_and(|at| args.quiet_after.is_some_and(|most| at.elapsed() >= most));
-        if silent || args.duration.is_some_and(|most| now >= most) {
+    loop {
+        let looked = Instant::now();
+        let over = args.duration.is_some_and(|most| looked - started >= most);
+        if over || stop.load(Ordering::Relaxed) {
+            take_rest(&mut ports, &mut take)?;
             break;
         }
-        if take(&mut ports, &mut tracker, now)? {
-            heard = Some(Instant::now());
-        } else {
-            wait(&ports)?;
+        if receive(&mut ports, &mut take)? {
+            continue;
         }
+        // Nothing was there although that long had passed when this looked.
+        let silent = |at| args.quiet_after.is_some_and(|most| looked - at >= most);
+        if heard.get().is_some_and(silent) {
+            break;
+        }
+        wait(&ports)?;
     }
     let counters: Vec<RxCounters> = ports.iter_mut().map(Rx::counters).collect::<Result<_, _>>()?;
     show(cli, args, &tracker.tally(), &counters)
-}
-
-/// Takes what has come to all devices; says whether anything had.
-fn take(ports: &mut [PacketRx], tracker: &mut Tracker, now: Duration) -> Result<bool, Failure> {
-    let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-    let mut any = false;
-    for (place, port) in (0_u8..).zip(ports) {
-        if let Received::Batch(batch) = port.receive()? {
-            any = true;
-            for i in batch.live().iter() {
-                tracker.frame(batch.packet(i), place, now);
-            }
-        }
-    }
-    Ok(any)
 }
 
 fn show(cli: &Cli, args: &SinkArgs, tally: &Tally, counters: &[RxCounters]) -> Result<(), Failure> {

@@ -43,14 +43,6 @@ pub fn veth(one: &str, other: &str) {
     }
 }
 
-/// Sockets of this network that receive packets of a device (packet(7)).
-pub fn receivers() -> usize {
-    let text = std::fs::read_to_string("/proc/thread-self/net/packet").unwrap_or_default();
-    // Behind the heading: address, references, type, protocol, device, whether it runs.
-    let runs = |line: &&str| line.split_whitespace().nth(5) == Some("1");
-    text.lines().skip(1).filter(runs).count()
-}
-
 /// Waits until something is so, for some seconds.
 pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);

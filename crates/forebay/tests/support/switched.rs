@@ -5,14 +5,13 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::broker::{Started, ask, broker};
 use super::command::{command, run};
-use super::namespace::{ip, veth};
+use super::namespace::{ip, veth, wait_for};
 
 /// Where the broker's frames come from.
 const BROKER: &str = "02:00:00:00:00:fe";
@@ -119,8 +118,7 @@ impl Switched {
         let ends = ["--quiet-after", "2s", "--duration", "120s", "--idle-timeout", idle_timeout];
         words.extend(ends.map(String::from));
         let sink = Started::start(command(words));
-        // It says nothing until the end: long enough to open its ports.
-        std::thread::sleep(Duration::from_millis(500));
+        wait_for("the sink", || sink.said().contains("listening on"));
         sink
     }
 

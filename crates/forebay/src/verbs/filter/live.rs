@@ -19,11 +19,8 @@ use crate::cli::{Cli, FilterArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{compiler_options, filter_of};
-use crate::receiving::wait;
+use crate::receiving::{take_rest, tell_listening, wait};
 use crate::signals;
-
-/// Batches that are still taken in after a signal: a ring full of them.
-const LAST_BATCHES: usize = 4_096;
 
 /// Captures on a device.
 pub fn run(cli: &Cli, args: &FilterArgs, device: &str) -> Result<(), Failure> {
@@ -39,6 +36,7 @@ pub fn run(cli: &Cli, args: &FilterArgs, device: &str) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
     let mut stages = limited(chain(args, programs.as_ref()), args);
+    tell_listening(cli, [device]);
     let outcome = capture(&mut port, &mut stages, &mut sink, &stop);
     let closed = sink.close(port.interfaces());
     let ledger = ledger(&mut port, &stages, device)?;
@@ -68,11 +66,7 @@ fn capture(
             return Ok(());
         }
     }
-    for _ in 0..LAST_BATCHES {
-        let Received::Batch(batch) = port.receive()? else { break };
-        pass(stages, sink, batch)?;
-    }
-    Ok(())
+    take_rest(std::slice::from_mut(port), |_, batch| pass(stages, sink, batch))
 }
 
 fn pass(stages: &mut Chain, sink: &mut Sink, batch: Batch) -> Result<(), Failure> {
