@@ -111,6 +111,9 @@ pub enum Failure {
         /// The sensor's file that is the input.
         file: String,
     },
+    /// Something failed, and standard error takes nothing.
+    #[error("standard error takes nothing")]
+    Untold,
     /// Packets are unaccounted for: a defect of this program.
     #[error("the ledger does not close; this is a defect, please report it with the ledger above")]
     Ledger,
@@ -128,6 +131,7 @@ impl Failure {
             | Self::Traffic(_)
             | Self::Config(_)
             | Self::Plan(_) => ExitCode::from(2),
+            Self::Untold => ExitCode::from(1),
             _ if self.is_silent() => ExitCode::SUCCESS,
             _ => ExitCode::from(1),
         }
@@ -151,14 +155,16 @@ impl Failure {
     }
 
     /// Whether there is nothing to say about it: the reader of our output has had
-    /// enough, which is its right.
+    /// enough, which is its right, or nobody hears anything.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        matches!(
-            self,
-            Self::Stdout(source) | Self::Capture(forebay_io::Error::Write { source, .. })
-                if source.kind() == io::ErrorKind::BrokenPipe
-        )
+        match self {
+            Self::Untold => true,
+            Self::Stdout(source) | Self::Capture(forebay_io::Error::Write { source, .. }) => {
+                source.kind() == io::ErrorKind::BrokenPipe
+            }
+            _ => false,
+        }
     }
 }
 

@@ -104,6 +104,9 @@ pub struct Ended {
     pub report: Report,
     /// What ended a worker before its time.
     pub errors: Vec<String>,
+    /// Whether people were told all there was to tell: where not, a thread is still about it,
+    /// and may have standard error locked.
+    pub told: bool,
 }
 
 impl Ended {
@@ -259,7 +262,7 @@ impl Broker {
         self.programs.clear();
         let mut ended = end(running);
         ended.report = self.account(ended.report);
-        notices.finish();
+        ended.told = notices.finish();
         Ok(ended)
     }
 
@@ -469,7 +472,7 @@ fn report(running: &[Running]) -> Report {
 /// Ends the workers.
 fn end(running: Vec<Running>) -> Ended {
     running.iter().for_each(|one| one.desk.stop());
-    let mut ended = Ended { report: Report::default(), errors: Vec::new() };
+    let mut ended = Ended { report: Report::default(), errors: Vec::new(), told: false };
     for one in running {
         let name = one.thread.thread().name().unwrap_or("a worker").to_owned();
         match one.thread.join() {

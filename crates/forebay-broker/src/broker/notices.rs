@@ -76,11 +76,16 @@ impl Notices {
     /// Waits until everything is told, how many are lost as well, but not for long. Returns
     /// whether it is. Where it is not, nobody could be told that either: whoever stands in the
     /// way of notices holds up all that is written there.
+    #[must_use]
     pub(super) fn finish(self) -> bool {
+        self.finish_within(PATIENCE)
+    }
+
+    fn finish_within(self, patience: Duration) -> bool {
         let Self { waiting, told, lost, lost_in_the_end } = self;
         lost_in_the_end.store(lost, Ordering::Release);
         drop(waiting);
-        told.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected)
+        told.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
     }
 }
 
@@ -111,7 +116,7 @@ mod tests {
         drop(closed);
         (1..kept).for_each(|_| taken.recv().unwrap());
         more(&mut notices);
-        assert!(notices.finish());
+        assert!(notices.finish_within(Duration::from_secs(20)));
         let lost = format!("nobody took what was told: {} notices are lost", all - kept);
         let told = (0..kept).map(|number| number.to_string());
         (heard.lock().unwrap().clone(), told.chain([lost]).collect())

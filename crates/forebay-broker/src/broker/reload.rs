@@ -7,6 +7,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, TryRecvError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
@@ -65,12 +66,14 @@ pub(super) struct Reloads {
     waiting: Vec<Visit>,
     asked: bool,
     under_way: Option<Preparation>,
-    /// What comes of these is forgotten.
-    overtaken: Vec<mpsc::Receiver<Result<Prepared, String>>>,
+    /// Those that were late when the next began. Nobody takes what comes of them.
+    overtaken: Vec<JoinHandle<()>>,
 }
 
 struct Preparation {
     prepared: mpsc::Receiver<Result<Prepared, String>>,
+    /// None where the system has none to give.
+    thread: Option<JoinHandle<()>>,
     visits: Vec<Visit>,
     begun: Instant,
     /// It took too long, and whoever waited was told so.
@@ -93,15 +96,16 @@ impl Preparation {
         let prepare = {
             let done = done.clone();
             move || {
-                // Nobody waits for it when the broker ends.
+                // Nobody waits for it when the broker ends, or it was overtaken.
                 let _ = done.send(Prepared::read(&path, &options));
             }
         };
-        let begun = thread::Builder::new().name("forebay-reload".to_owned()).spawn(prepare);
-        if let Err(error) = begun {
+        let thread = thread::Builder::new().name("forebay-reload".to_owned()).spawn(prepare);
+        if let Err(error) = &thread {
             let _ = done.send(Err(format!("there is no thread for it: {error}")));
         }
-        Self { prepared, visits, begun: Instant::now(), is_late: false }
+        let begun = Instant::now();
+        Self { prepared, thread: thread.ok(), visits, begun, is_late: false }
     }
 }
 
@@ -123,12 +127,12 @@ impl Reloads {
             return Begun::Nothing;
         }
         let visits = mem::take(&mut self.waiting);
-        self.overtaken.retain(|prepared| matches!(prepared.try_recv(), Err(TryRecvError::Empty)));
+        self.overtaken.retain(|thread| !thread.is_finished());
         if self.under_way.is_some() && self.overtaken.len() == MOST_LATE {
             return Begun::TooMany(visits);
         }
         let next = Preparation::begin(path, options, visits);
-        self.overtaken.extend(self.under_way.replace(next).map(|last| last.prepared));
+        self.overtaken.extend(self.under_way.replace(next).and_then(|last| last.thread));
         Begun::Another
     }
 
@@ -243,6 +247,8 @@ impl Broker {
             live.dismiss(group, &self.config)
                 .map_err(|error| format!("group {}: {error}", group.name))?;
         }
+        // A flow's own sensor may be one that has just come in.
+        self.shunt(running);
         self.links.tell_again();
         Ok(())
     }
@@ -337,7 +343,7 @@ mod tests {
     fn preparation(age: Duration, visits: Vec<Visit>) -> (Done, Preparation) {
         let (done, prepared) = mpsc::channel();
         let begun = Instant::now().checked_sub(age).unwrap();
-        (done, Preparation { prepared, visits, begun, is_late: false })
+        (done, Preparation { prepared, thread: None, visits, begun, is_late: false })
     }
 
     /// Begins with what is asked for, of a file that is not there.
@@ -381,7 +387,7 @@ mod tests {
         assert!(matches!(begin(&mut reloads), Begun::Nothing), "the last may end yet");
         reloads.under_way.as_mut().unwrap().is_late = true;
         assert!(matches!(begin(&mut reloads), Begun::Another));
-        done.send(Err("of the late one".to_owned())).unwrap();
+        assert!(done.send(Err("of the late one".to_owned())).is_err(), "nobody takes it");
         let told = next(&mut reloads);
         assert!(told.contains("/no/such/file"), "{told}");
     }
@@ -395,10 +401,14 @@ mod tests {
                 reloads.ask(None);
                 assert!(matches!(begin(&mut reloads), Begun::Another));
             }
-            let (done, mut last) = preparation(LONG, Vec::new());
+            let (_, mut last) = preparation(LONG, Vec::new());
+            let (release, hangs) = mpsc::channel::<()>();
+            last.thread = Some(thread::spawn(move || {
+                let _ = hangs.recv();
+            }));
             last.is_late = true;
             reloads.under_way = Some(last);
-            hanging.push(done);
+            hanging.push(release);
         }
         let (visit, _answer) = Visit::new(Request::Reload);
         reloads.ask(Some(visit));
@@ -408,6 +418,11 @@ mod tests {
         }
         // One that ends makes room.
         drop(hanging.remove(0));
+        let end = Instant::now() + Duration::from_secs(20);
+        while !reloads.overtaken[0].is_finished() {
+            assert!(Instant::now() < end, "it does not end");
+            thread::yield_now();
+        }
         reloads.ask(None);
         assert!(matches!(begin(&mut reloads), Begun::Another));
     }

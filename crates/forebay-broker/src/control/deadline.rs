@@ -96,7 +96,7 @@ mod tests {
             }
         });
         let mut bytes = Vec::new();
-        let heard = Deadline::of(&ours, Duration::from_millis(200)).read_to_end(&mut bytes);
+        let heard = Deadline::of(&ours, Duration::from_secs(1)).read_to_end(&mut bytes);
         assert!(heard.is_err() && !bytes.is_empty());
         drop(ours);
         slow.join().unwrap();

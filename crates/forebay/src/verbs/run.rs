@@ -43,6 +43,11 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     })?;
     let shown = if cli.json { print_json(&ended.as_json()) } else { Ok(()) };
     let problems = ended.problems();
+    if !ended.told {
+        // A thread still tries to write there, and whoever else did would wait for it.
+        let well = problems.is_empty() && ended.report.ledger.closes() && shown.is_ok();
+        return if well { Ok(()) } else { Err(Failure::Untold) };
+    }
     let failure = (!problems.is_empty()).then(|| Failure::Live(problems.join("; ")));
     conclude(&ended.report.ledger, cli, failure, shown)
 }
