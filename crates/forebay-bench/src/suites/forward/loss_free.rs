@@ -36,9 +36,10 @@ pub const QUICK: Trials = Trials {
 /// A rate that was sent at less than this part is beyond the generator.
 const REACHED: f64 = 0.98;
 
-/// How much lower is tried where a last trial loses something, and how often.
+/// How much lower is tried where a last trial loses something, and how many rates: down to
+/// a third of the first.
 const STEP: f64 = 0.95;
-const STEPS: usize = 16;
+const RATES: usize = 23;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +78,7 @@ pub fn search(path: &mut Path<'_>, most: f64, trials: Trials) -> Result<LossFree
             low = rate;
         }
     }
-    for _ in 0..STEPS {
+    for _ in 0..RATES {
         if low <= 0.0 {
             break;
         }
