@@ -67,7 +67,11 @@ fn frames_of_all_kinds_arrive_as_they_were() {
 #[test]
 fn below_saturation_nothing_is_lost_doubled_or_moved() {
     in_namespace(|| {
-        let (mut tx, mut rx) = joined();
+        veth("va", "vb");
+        // A ring for seconds: the reader may be kept from running.
+        let options = RxOptions { retire_ms: 20, ..RxOptions::default() };
+        let mut rx = PacketRx::open("vb", &options).unwrap();
+        let mut tx = PacketTx::open("va", &TxOptions::default()).unwrap();
         let reader = std::thread::spawn(move || {
             let mut seen = Seen::default();
             let end = Instant::now() + Duration::from_secs(60);
@@ -95,7 +99,11 @@ fn below_saturation_nothing_is_lost_doubled_or_moved() {
 #[test]
 fn a_slow_reader_loses_what_is_counted() {
     in_namespace(|| {
-        let (mut tx, mut rx) = joined();
+        veth("va", "vb");
+        let mut rx = PacketRx::open("vb", &SMALL).unwrap();
+        // The kernel, which takes what is sent, may be kept from running.
+        let patient = TxOptions { patience: Duration::from_secs(2), ..TxOptions::default() };
+        let mut tx = PacketTx::open("va", &patient).unwrap();
         let mut seen = Seen::default();
         for round in 0..6 {
             for sequence in 0..50 {

@@ -257,6 +257,21 @@ fn a_reader_that_has_had_enough_is_no_error() {
     }
 }
 
+/// Waits until a process catches SIGINT.
+fn wait_for_handler(process: u32) {
+    let catches = || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let bits = u64::from_str_radix(caught.trim(), 16).unwrap();
+        bits >> (libc::SIGINT - 1) & 1 == 1
+    };
+    let end = Instant::now() + Duration::from_secs(20);
+    while !catches() {
+        assert!(Instant::now() < end, "it catches no SIGINT");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Starts the command on a pipe that delivers `head` and then stalls, sends SIGINT, and
 /// waits for the end.
 fn interrupt(arguments: &[&str], head: &[u8]) -> (Output, Duration) {
@@ -268,6 +283,7 @@ fn interrupt(arguments: &[&str], head: &[u8]) -> (Output, Duration) {
         .unwrap();
     let mut stalled = child.stdin.take().unwrap();
     stalled.write_all(head).unwrap();
+    wait_for_handler(child.id());
     std::thread::sleep(Duration::from_millis(400));
     assert!(child.try_wait().unwrap().is_none(), "it did not wait for more");
     let sent = Instant::now();

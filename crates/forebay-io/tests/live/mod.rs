@@ -154,13 +154,16 @@ pub fn receive_until(rx: &mut dyn Rx, is_enough: impl Fn(&[Vec<u8>]) -> bool) ->
     const QUIET: Duration = Duration::from_millis(300);
     let mut frames: Vec<Vec<u8>> = Vec::new();
     let mut last = Instant::now();
-    while last.elapsed() < QUIET && !is_enough(&frames) {
+    while !is_enough(&frames) {
+        // Before the look: this thread may be kept from running for longer than that.
+        let quiet = last.elapsed() >= QUIET;
         match rx.receive().unwrap() {
             Received::Batch(batch) => {
                 assert!(!batch.is_empty());
                 frames.extend((0..batch.len()).map(|i| batch.packet(i).to_vec()));
                 last = Instant::now();
             }
+            Received::Idle if quiet => break,
             Received::Idle => std::thread::sleep(Duration::from_micros(200)),
             Received::End => break,
         }
