@@ -12,7 +12,7 @@ use forebay_io::{Error, Received, Rx, Tx};
 use forebay_packet::{Batch, HashKey, MacAddress, Rewrite};
 use live::{
     Seen, assert_same, batch_of, frame, identify, in_namespace, ip, loss, receive_all,
-    receive_until, received_in_all, send, sent_in_all, silence, veth, wait_for,
+    receive_until, received_in_all, send, sent_in_all, silence, until_sent, veth, wait_for,
 };
 
 /// A ring of 1 MiB.
@@ -111,10 +111,7 @@ fn a_slow_reader_loses_what_is_counted() {
                     (0..200).map(|flow| frame(flow, round * 50 + sequence, 300, &[])).collect();
                 send(&mut tx, &frames);
             }
-            wait_for("all to be sent", || {
-                tx.flush().unwrap();
-                tx.counters().unwrap().held == 0
-            });
+            until_sent(&mut tx);
             for frame in receive_all(&mut rx) {
                 seen.note(&frame);
             }
@@ -309,10 +306,7 @@ fn a_link_that_goes_down_loses_by_name_and_comes_back() {
                 let frames: Vec<_> = (0..100).map(|i| frame(0, first + i, 60, &[])).collect();
                 send(&mut tx, &frames);
             }
-            wait_for("the loss to be seen", || {
-                tx.flush().unwrap();
-                tx.counters().unwrap().held == 0
-            });
+            until_sent(&mut tx);
             assert!(start.elapsed() < Duration::from_secs(2), "it waits in vain");
             assert!(matches!(rx.receive().unwrap(), Received::Idle));
             ip(&format!("link set {device} up"));

@@ -15,7 +15,7 @@ use forebay_io::{Error, Received, Rx, Tx};
 use forebay_packet::HashKey;
 use live::{
     Seen, assert_same, batch_of, frame, in_namespace, ip, loss, receive_all, received_in_all, send,
-    sent_in_all, silence, veth, wait_for,
+    sent_in_all, silence, until_sent, veth, wait_for,
 };
 
 const OPTIONS: XdpOptions = XdpOptions {
@@ -96,10 +96,7 @@ fn frames_arrive_as_they_were_and_frames_go_around() {
             }
         }
         assert_eq!((seen.count, seen.missing), (10_000, 0));
-        wait_for("the last to be sent", || {
-            tx.flush().unwrap();
-            tx.counters().unwrap().held == 0
-        });
+        until_sent(&mut tx);
         let sent = tx.counters().unwrap();
         assert_eq!((sent.packets, sent_in_all(&sent)), (10_000, 10_000), "{sent:?}");
         let got = rx.counters().unwrap();
@@ -116,10 +113,7 @@ fn a_slow_reader_loses_what_is_counted() {
             let frames: Vec<_> = (0..100).map(|flow| frame(flow, sequence, 200, &[])).collect();
             send(&mut tx, &frames);
         }
-        wait_for("the last to be sent", || {
-            tx.flush().unwrap();
-            tx.counters().unwrap().held == 0
-        });
+        until_sent(&mut tx);
         for frame in receive_all(&mut rx) {
             seen.note(&frame);
         }
@@ -274,10 +268,7 @@ fn workers_of_a_queue_share_its_frames_and_flows_stay_together() {
                 let tx = port.tx.as_mut().unwrap();
                 send(tx, &frames);
                 // The queue of the other end holds no more than some hundreds.
-                wait_for("them to be taken", || {
-                    tx.flush().unwrap();
-                    tx.counters().unwrap().held == 0
-                });
+                until_sent(tx);
             }
         }
         let mut seen = Seen::default();

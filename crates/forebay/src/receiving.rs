@@ -1,4 +1,5 @@
-//! Waiting for what devices receive.
+//! Packet sockets of a verb's own: taking what has come to them, waiting for more, and taking
+//! the rest at the end.
 
 use std::io::{self, Write as _};
 use std::thread::sleep;

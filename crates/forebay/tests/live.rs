@@ -79,9 +79,7 @@ impl Network {
         words.extend(
             ["--quiet-after", "2s", "--duration", "60s", "--idle-timeout", "1s"].map(String::from),
         );
-        let sink = Started::start(command(words));
-        wait_for("the sink", || sink.said().contains("listening on"));
-        sink
+        Started::listening(command(words))
     }
 
     fn generate(&self, words: &str) -> Value {

@@ -85,9 +85,7 @@ impl Network {
         (0..self.outputs).for_each(|i| words.extend(["-i".to_owned(), format!("x{i}")]));
         let times = ["--quiet-after", "5s", "--duration", "120s", "--idle-timeout", "500ms"];
         words.extend(times.map(String::from));
-        let sink = Started::start(command(words));
-        wait_for("the sink", || sink.said().contains("listening on"));
-        sink
+        Started::listening(command(words))
     }
 }
 

@@ -144,6 +144,14 @@ pub fn send<F: AsRef<[u8]>>(tx: &mut dyn Tx, frames: &[F]) {
     tx.flush().unwrap();
 }
 
+/// Waits until nothing that was given to a port is on its way.
+pub fn until_sent(tx: &mut dyn Tx) {
+    wait_for("all to be sent", || {
+        tx.flush().unwrap();
+        tx.counters().unwrap().held == 0
+    });
+}
+
 /// Everything that comes until nothing came for a while.
 pub fn receive_all(rx: &mut dyn Rx) -> Vec<Vec<u8>> {
     receive_until(rx, |_| false)

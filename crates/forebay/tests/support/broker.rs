@@ -34,6 +34,13 @@ impl Started {
         Self { child: Some(child), said, listener: Some(listener) }
     }
 
+    /// As [`Started::start`], of one that receives from devices: returns when it does.
+    pub fn listening(command: Command) -> Self {
+        let started = Self::start(command);
+        wait_for("it to listen", || started.said().contains("listening on"));
+        started
+    }
+
     /// Its process number.
     pub fn id(&self) -> i32 {
         self.child.as_ref().unwrap().id().cast_signed()

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::broker::{Started, ask, broker};
 use super::command::{command, run};
-use super::namespace::{ip, veth, wait_for};
+use super::namespace::{ip, veth};
 
 /// Where the broker's frames come from.
 const BROKER: &str = "02:00:00:00:00:fe";
@@ -117,9 +117,7 @@ impl Switched {
         (0..self.sensors).for_each(|i| words.extend(["-i".to_owned(), format!("x{i}")]));
         let ends = ["--quiet-after", "2s", "--duration", "120s", "--idle-timeout", idle_timeout];
         words.extend(ends.map(String::from));
-        let sink = Started::start(command(words));
-        wait_for("the sink", || sink.said().contains("listening on"));
-        sink
+        Started::listening(command(words))
     }
 
     pub fn generate(&self, words: &str) -> Value {

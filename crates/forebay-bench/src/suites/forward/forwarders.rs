@@ -111,6 +111,14 @@ enum What {
     Program { _link: XdpLink },
 }
 
+impl What {
+    /// A program of ours where frames come in.
+    fn program(program: &Program, input: &str) -> Result<Self, BenchError> {
+        let index = network::link(input)?.index;
+        Ok(Self::Program { _link: XdpLink::attach(program, index, XdpMode::Driver)? })
+    }
+}
+
 impl Forwarder {
     /// Makes the interfaces of number `number` and somebody who forwards between them.
     /// What is wrong is a note where the machine lacks something.
@@ -142,13 +150,11 @@ impl Forwarder {
         let what = match kind {
             Kind::Nobody => {
                 let (program, _) = counting_program()?;
-                let index = network::link(&input)?.index;
-                What::Program { _link: XdpLink::attach(&program, index, XdpMode::Driver)? }
+                What::program(&program, &input)?
             }
             Kind::Redirect => {
                 let program = redirecting_program(network::link(&output)?.index)?;
-                let index = network::link(&input)?.index;
-                What::Program { _link: XdpLink::attach(&program, index, XdpMode::Driver)? }
+                What::program(&program, &input)?
             }
             Kind::Bridge | Kind::NftBridge => {
                 bridge(number, &input, &output)?;
