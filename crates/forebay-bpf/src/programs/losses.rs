@@ -33,7 +33,7 @@ use crate::programs::splitter::{MAX_DEVICES, State};
 pub(crate) const REASONS: [&str; 4] = ["ring_full", "refused", "too_long", "link_down"];
 const RING_FULL: i32 = 0;
 pub(crate) const REFUSED: i32 = 1;
-const TOO_LONG: i32 = 2;
+pub(crate) const TOO_LONG: i32 = 2;
 const LINK_DOWN: i32 = 3;
 
 /// Arguments of `xdp_devmap_xmit` and of `xdp_redirect_err` (include/trace/events/xdp.h of

@@ -8,3 +8,4 @@ pub mod quiet;
 pub mod redirect;
 pub mod sender;
 pub mod splitter;
+pub mod trial;

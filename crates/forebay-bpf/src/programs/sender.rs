@@ -40,7 +40,7 @@ pub const MAX_MTU: usize = MAX_FRAME - OVER;
 const _: () = assert!(MAX_MTU == 3373, "as the error of `Sender::probe` says");
 
 /// By how many bytes a frame that is too long for a device exceeds its MTU.
-const OVER: usize = 14 + 4 + 1;
+pub(crate) const OVER: usize = 14 + 4 + 1;
 
 /// The shortest: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
@@ -58,7 +58,7 @@ const MEMORY: usize = 512 << 10;
 const PREFIX: usize = 8;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
-const LIVE_FRAMES: u32 = 1 << 1;
+pub(crate) const LIVE_FRAMES: u32 = 1 << 1;
 
 /// What the program copies at once, in bytes, as long as there is as much.
 const BLOCK: i32 = 64;

@@ -19,6 +19,7 @@ use forebay_bpf::programs::quiet::Quiet;
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_bpf::programs::splitter::entry::{LOOK_UP, OTHER_SHIFT, RECORD, TURNED};
 use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, State, UserSpace};
+use forebay_bpf::programs::trial::Trial;
 use forebay_bpf::{XdpLink, XdpMode};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType};
 
@@ -454,6 +455,70 @@ fn what_a_device_does_not_take_is_counted_by_reason() {
         assert_eq!(lost("ring_full"), 0);
         assert_eq!(losses.lost(1).map(|lost| lost.1), [0; 4]);
         assert_eq!(state.redirected(0).packets, 150);
+    });
+}
+
+#[test]
+fn a_trial_tells_whether_a_device_takes_redirected_frames_and_sends_none() {
+    in_namespace(|| {
+        let (out_side, sensor_side) = pair("out0", "sensors0");
+        let state = state(out_side);
+        let losses = RedirectLosses::watch(&state, &[(0, out_side)]).unwrap();
+        let trial = Trial::load(&state).unwrap();
+        let takes = |mtu| trial.takes(&state, &losses, out_side, mtu).unwrap();
+        let heard = Socket::open(sensor_side);
+        assert_eq!(takes(1500), Some(false), "no NAPI at the other end");
+        let sockets = SocketMap::create("test_none", 1).unwrap();
+        let pass = redirect::load(&sockets, 1, &HASH_KEY, NoSocket::Pass, false).unwrap();
+        let pass = XdpLink::attach(&pass, sensor_side, XdpMode::Driver).unwrap();
+        assert_eq!(takes(1500), Some(true));
+        assert_eq!(takes(9000), None, "no page has room for a frame that is too long");
+        drop(pass);
+        assert_eq!(takes(1500), Some(false));
+        ip("link set out0 down");
+        assert_eq!(takes(1500), Some(false), "its driver is asked first");
+        assert!(trial.takes(&state, &losses, u32::MAX, 1500).is_err());
+        assert_eq!(losses.lost(0).map(|lost| lost.1), [0; 4]);
+        assert!(heard.receive().is_none());
+    });
+}
+
+#[test]
+fn frames_of_a_device_that_is_set_aside_go_to_user_space_as_they_came() {
+    in_namespace(|| {
+        let chain = Chain::new();
+        let (frames, generator) = connections(0..20);
+        chain.send(&generator, 200);
+        let tally = |chain: &Chain| {
+            (0..=u16::MAX).fold(0_u64, |sum, one| sum.wrapping_add(chain.state.bucket_tally(one)))
+        };
+        let before = tally(&chain);
+        assert_eq!(before >> 36, 200);
+        chain.state.set_by_workers(0, true);
+        let user_space = Socket::open(index("in0"));
+        generator.run(&[0; 100], chain.generator_side, 100, 64).unwrap();
+        let mut came = Vec::new();
+        let until = Instant::now() + Duration::from_secs(10);
+        while came.len() < 100 && Instant::now() < until {
+            match user_space.receive() {
+                Some(frame) => came.push(frame),
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        assert_eq!(came.len(), 100);
+        for frame in &came {
+            let (port, _) = numbers(frame);
+            assert_eq!(frame[..12], frames[usize::from(port)][..12], "its addresses are its own");
+        }
+        assert_eq!(chain.state.outcomes().to_user_space.packets, 100);
+        // Whoever gets them counts them.
+        assert_eq!(tally(&chain), before);
+        // Those that took the longer way stay on it, so that none overtakes another.
+        chain.state.set_by_workers(0, false);
+        generator.run(&[0; 100], chain.generator_side, 100, 64).unwrap();
+        let outcomes = chain.state.outcomes();
+        assert_eq!((outcomes.to_user_space.packets, outcomes.to_sensors.packets), (200, 200));
+        assert!(outcomes.closes());
     });
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Outcomes {
     pub no_sensor: Label,
     pub no_interface: Label,
     pub no_room: Label,
+    /// Workers send the frames of its output.
+    pub by_workers: Label,
 }
 
 /// The code for `settings` over the maps of `state`.
@@ -46,6 +48,7 @@ pub(super) fn assemble(state: &State, settings: &Settings) -> Result<Assembler, 
         no_sensor: asm.label("no_sensor"),
         no_interface: asm.label("no_interface"),
         no_room: asm.label("no_room"),
+        by_workers: asm.label("by_workers"),
     };
     let idle = settings.idle_timeout.as_nanos() as u64;
     let (plain, not_mine) = (asm.label("plain"), asm.label("not_mine"));
@@ -69,8 +72,11 @@ pub(super) fn assemble(state: &State, settings: &Settings) -> Result<Assembler, 
     emit_bucket(&mut asm, state);
     moving::emit(&mut asm, state);
     emit_spare(&mut asm, state, outcomes.no_sensor);
+    asm.store(Size::Double, FP, HASH, R9);
     rewrite::emit(&mut asm, state, outcomes);
 
+    asm.bind(outcomes.by_workers);
+    emit_uncount(&mut asm);
     asm.bind(not_mine);
     emit_mark(&mut asm, state);
     emit_outcomes(&mut asm, state, settings, outcomes);
@@ -238,6 +244,19 @@ fn emit_bucket(asm: &mut Assembler, state: &State) {
     asm.alu(Alu::Lsh, R7, 3);
     asm.alu(Alu::Add, R1, R7);
     asm.load(Size::Double, R8, R1, 0);
+}
+
+/// Takes the frame out of its bucket's tally: the worker that gets it counts it.
+fn emit_uncount(asm: &mut Assembler) {
+    asm.load(Size::Double, R7, FP, HASH);
+    asm.alu(Alu::Rsh, R7, 48);
+    emit_pair(asm, BUCKET_COUNTERS_AT, R7);
+    asm.load(Size::Double, R2, R1, 0);
+    asm.constant(R3, TALLY_PACKET);
+    asm.alu(Alu::Sub, R2, R3);
+    asm.load(Size::Double, R3, FP, LENGTH);
+    asm.alu(Alu::Sub, R2, R3);
+    asm.store(Size::Double, R1, 0, R2);
 }
 
 /// Where R8 is no sensor, R8 = the spare sensor of the hash in R9, or leads to `no_sensor`

@@ -13,6 +13,9 @@
 //! | no socket | user space has no socket for the queue: dropped |
 //! | no room | there is no room before the frame for a VLAN tag: dropped |
 //!
+//! An interface that refuses redirected frames can be set aside: user space gets the frames for
+//! it, and sends them ([`State::set_by_workers`]).
+//!
 //! A redirected frame may yet be lost in the interface it goes out by (down, ring
 //! full, frame too long): that is for the interface's own counters to say.
 //!
@@ -59,6 +62,9 @@ pub const MAX_SENSORS: u16 = 1024;
 
 /// The most interfaces that sensors are behind.
 pub const MAX_DEVICES: u32 = 1024;
+
+/// The most interfaces of a program's sensors; one slot is left for [`super::trial`].
+pub const MAX_OUTPUTS: u32 = MAX_DEVICES - 1;
 
 /// The most inputs.
 pub const MAX_INPUTS: u32 = 32;

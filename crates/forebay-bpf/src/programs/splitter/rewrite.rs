@@ -2,7 +2,7 @@
 
 use super::code::{Outcomes, count_device};
 use super::state::{
-    ENTRY_DESTINATION, ENTRY_DEVICE, ENTRY_PLACE, ENTRY_SOURCE, PRESENT, PUSH_TAG, SECOND_PLACE,
+    BY_WORKERS_AT, ENTRY_DESTINATION, ENTRY_DEVICE, ENTRY_PLACE, ENTRY_SOURCE, PRESENT, PUSH_TAG, SECOND_PLACE,
     SENSOR_ENTRY, SENSORS_AT, SET_DESTINATION, SET_SOURCE, State,
 };
 use super::{MAX_DEVICES, MAX_SENSORS};
@@ -18,17 +18,24 @@ const ETHER_TYPE: i16 = 12;
 const TAG_BYTES: i16 = 4;
 const TAG_TYPE: u16 = 0x8100;
 
-/// Appends code that sends the frame to the sensor in R8.
+/// Appends code that sends the frame to the sensor in R8. The frame is unchanged where it leads
+/// to user space.
 pub(super) fn emit(asm: &mut Assembler, state: &State, outcomes: Outcomes) {
     emit_entry(asm, state, outcomes.no_sensor);
+    asm.load(Size::Word, R8, R7, ENTRY_DEVICE);
+    asm.branch(Condition::GreaterOrEqual, R8, MAX_DEVICES.cast_signed(), outcomes.no_interface);
+    asm.load_map_value(R1, &state.tables, BY_WORKERS_AT);
+    asm.mov(R2, R8);
+    asm.alu(Alu::Lsh, R2, 3);
+    asm.alu(Alu::Add, R1, R2);
+    asm.load(Size::Double, R1, R1, 0);
+    asm.branch(Condition::NotEqual, R1, 0, outcomes.by_workers);
     let untagged = asm.label("untagged");
     branch_unless(asm, PUSH_TAG, untagged);
     emit_tag(asm, outcomes.no_room);
     asm.bind(untagged);
     emit_addresses(asm, outcomes.no_room);
 
-    asm.load(Size::Word, R8, R7, ENTRY_DEVICE);
-    asm.branch(Condition::GreaterOrEqual, R8, MAX_DEVICES.cast_signed(), outcomes.no_interface);
     asm.load_map(R1, &state.devices);
     asm.mov(R2, R8);
     asm.mov(R3, Action::Aborted as i32);

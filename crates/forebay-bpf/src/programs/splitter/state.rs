@@ -5,7 +5,8 @@
 //! * tables: [`BUCKETS`] words with the buckets' entries (see [`super::entry`]);
 //!   [`MAX_SENSORS`] entries of 64 bytes; [`BUCKETS`] words with the number of keys that
 //!   were recorded; which of two maps of flows is current; the number of spare sensors
-//!   and these; when a packet of a marked address pair was last seen;
+//!   and these; when a packet of a marked address pair was last seen; for each slot of the
+//!   device map whether user space sends its frames;
 //! * counters: a section for each processor and each seat in user space, which is written
 //!   there and nowhere else: outcomes, inputs and devices as pairs of packets and bytes,
 //!   sensors' displaced traffic, and for each bucket 16 bytes: a tally and two maps of
@@ -39,7 +40,9 @@ pub(super) const SPARES_AT: u32 = GENERATION_AT + 8;
 /// Where the time of the last packet is that was given to user space for its address pair,
 /// or 0.
 pub(super) const MARKED_AT: u32 = SPARES_AT + 8 + MAX_SENSORS as u32 * 8;
-const TABLES: u32 = MARKED_AT + 8;
+/// Where a word for each slot of the device map is: not 0 where workers send its frames.
+pub(super) const BY_WORKERS_AT: u32 = MARKED_AT + 8;
+const TABLES: u32 = BY_WORKERS_AT + MAX_DEVICES * 8;
 
 /// Fields of a sensor's entry, and how far the second place of the latter two is behind
 /// the first.
@@ -381,6 +384,16 @@ impl State {
         }
         let at = (SENSORS_AT + u32::from(sensor) * SENSOR_ENTRY) as usize / 8;
         Ok(&self.tables.words()[at..at + SENSOR_ENTRY as usize / 8])
+    }
+
+    /// Has user space send the frames for the interface in a slot of the device map, from the
+    /// next frame on, or no longer. Address pairs that went that way stay on it until they
+    /// pause for the idle timeout, so that no packet overtakes another. Slots that the map
+    /// does not have are left alone.
+    pub fn set_by_workers(&self, device: u32, by_workers: bool) {
+        if device < MAX_DEVICES {
+            self.word(BY_WORKERS_AT, device as usize).store(by_workers.into(), Release);
+        }
     }
 
     /// The interfaces that sensors' entries name by slot.
