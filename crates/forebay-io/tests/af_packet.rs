@@ -3,6 +3,7 @@
 mod live;
 
 use std::net::UdpSocket;
+use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use forebay_bpf::programs::fanout;
@@ -93,6 +94,36 @@ fn below_saturation_nothing_is_lost_doubled_or_moved() {
         assert_eq!((seen.count, seen.missing), (60_000, 0), "{counters:?}");
         let sent = tx.counters().unwrap();
         assert_eq!((sent.packets, sent.held), (60_000, 0), "{sent:?}");
+    });
+}
+
+#[test]
+fn frames_with_half_a_vlan_tag_are_counted_as_what_no_socket_gets() {
+    in_namespace(|| {
+        veth("va", "vb");
+        let program = fanout::load(&HashKey([1, 2]), 2).unwrap();
+        let mut members =
+            PacketRx::open_group("vb", &RxOptions::default(), 2, program.as_fd()).unwrap();
+        let mut tx = PacketTx::open("va", &TxOptions::default()).unwrap();
+        let short = (14..40).map(|len| {
+            let mut frame = vec![2, 0, 0, 0, 0, 0xb, 2, 0, 0, 0, 0, 0xa, 0x81, 0, 0, 5];
+            frame.resize(len, 0);
+            frame
+        });
+        send(&mut tx, &short.collect::<Vec<_>>());
+        let mut undelivered = || {
+            let before = members.iter_mut().map(|rx| rx.counters().unwrap().before);
+            let each =
+                before.map(|losses| losses.iter().find(|one| one.0 == "undelivered").unwrap().1);
+            each.max().unwrap()
+        };
+        wait_for("the count", || undelivered() > 0);
+        let counted = undelivered();
+        members.iter_mut().for_each(|rx| rx.refuse().unwrap());
+        let got: usize = members.iter_mut().map(|rx| receive_all(rx).len()).sum();
+        assert_eq!(got as u64 + counted, 26);
+        // Six bytes behind the addresses: type, tag, and the type that the kernel looks at.
+        assert!((4..=6).contains(&counted), "{counted}");
     });
 }
 
@@ -377,7 +408,6 @@ fn a_group_shares_the_packets_and_flows_stay_together() {
         let mut tx = PacketTx::open("va", &TxOptions::default()).unwrap();
         let key = HashKey::OFFLINE;
         let program = fanout::load(&key, 3).unwrap();
-        use std::os::fd::AsFd;
         let mut group = PacketRx::open_group("vb", &SMALL, 3, program.as_fd()).unwrap();
         // IPv4 from 10.0.0.flow to 10.1.0.1, and what the tests know a frame by behind it.
         let datagram = |flow: u8, sequence: u8| {

@@ -5,9 +5,16 @@
 //! and is therefore read every so many packets, and whenever somebody asks. What the
 //! device lost before the socket saw it stands apart, in three counters that do not
 //! overlap with each other nor with ours; other users of the device share them.
+//!
+//! Some frames the device counts as received, and the kernel gives up without counting them
+//! before it gets to packet sockets: those with the EtherType of a VLAN tag and not all of
+//! the tag. They are what the device received and the sockets did not see (`undelivered`). As
+//! packets are on their way between both, that difference counts only when it was the same
+//! twice, or when nothing more is taken.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_packet::{BATCH, Batch, Clock, Interface, PacketMeta};
@@ -15,7 +22,7 @@ use forebay_packet::{BATCH, Batch, Clock, Interface, PacketMeta};
 use super::block::{self, Notes, RESERVE};
 use super::ring::{Block, BlockRing};
 use super::sys::{self, Number, Statistics, Version};
-use crate::device::{DeviceError, Link, Links, RxLosses};
+use crate::device::{Counter, DeviceError, Link, Links, RxLosses};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
@@ -80,6 +87,9 @@ pub struct PacketRx {
     uncounted: u64,
     /// What the device has lost since it was opened: damaged, missed and dropped frames.
     before: RxLosses,
+    /// Frames that the device has received since then.
+    received: Counter,
+    undelivered: Undelivered,
     state: State,
 }
 
@@ -95,6 +105,35 @@ impl Overruns {
     fn add(&mut self, statistics: &Statistics) {
         self.packets += u64::from(statistics.drops);
         self.freezes += u64::from(statistics.freezes);
+    }
+}
+
+/// Frames that the device received and no socket saw.
+#[derive(Clone, Debug, Default)]
+struct Undelivered {
+    /// What all sockets that share the device's frames saw.
+    seen: Arc<AtomicU64>,
+    last: u64,
+    counted: u64,
+    /// No more is taken: what comes is not undelivered.
+    is_final: bool,
+}
+
+impl Undelivered {
+    /// The device has received so many frames; what sockets saw was read after that.
+    fn note(&mut self, received: u64) {
+        let missing = received.saturating_sub(self.seen.load(Ordering::Relaxed));
+        if !self.is_final && missing == std::mem::replace(&mut self.last, missing) {
+            self.counted = missing;
+        }
+    }
+
+    /// No more is taken. What others of a group saw last is not known here.
+    fn finish(&mut self) {
+        if !self.is_final && Arc::strong_count(&self.seen) == 1 {
+            self.counted = self.last;
+        }
+        self.is_final = true;
     }
 }
 
@@ -120,7 +159,7 @@ impl PacketRx {
     /// That there is no such device, that its packets are no Ethernet frames, that the
     /// options do not fit, or what the system refuses.
     pub fn open(device: &str, options: &RxOptions) -> Result<Self, Error> {
-        let rx = Self::prepare(device, options)?;
+        let mut rx = Self::prepare(device, options)?;
         rx.start()?;
         Ok(rx)
     }
@@ -153,7 +192,9 @@ impl PacketRx {
             }
             receivers.push(rx);
         }
-        for rx in &receivers {
+        let seen = Arc::<AtomicU64>::default();
+        for rx in &mut receivers {
+            rx.undelivered.seen = Arc::clone(&seen);
             rx.start()?;
         }
         Ok(receivers)
@@ -189,13 +230,20 @@ impl PacketRx {
             notes: Notes::default(),
             uncounted: 0,
             before: RxLosses::from(&link.stats),
+            received: Counter::from(link.stats.rx_packets),
+            undelivered: Undelivered::default(),
             retire_ms: options.retire_ms,
             state: State::Open,
         })
     }
 
-    fn start(&self) -> Result<(), DeviceError> {
-        sys::admit(self.socket.as_fd()).map_err(self.refused("begin to receive"))
+    fn start(&mut self) -> Result<(), DeviceError> {
+        let begin = "begin to receive";
+        let link = self.links.numbered(self.index).map_err(self.refused(begin))?;
+        if let Some(link) = link {
+            self.received = Counter::from(link.stats.rx_packets);
+        }
+        sys::admit(self.socket.as_fd()).map_err(self.refused(begin))
     }
 
     fn refused(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> DeviceError {
@@ -258,6 +306,8 @@ impl PacketRx {
         let statistics =
             sys::statistics(self.socket.as_fd()).map_err(self.refused("read its counters"))?;
         self.overruns.add(&statistics);
+        let seen = u64::from(statistics.packets);
+        self.undelivered.seen.fetch_add(seen, Ordering::Relaxed);
         self.uncounted = 0;
         Ok(())
     }
@@ -361,20 +411,27 @@ impl Rx for PacketRx {
 
     /// `ring_full` is the port's own loss. Before it, the device counts `device_errors`
     /// (damaged frames), `device_missed` (no buffer in the device) and `device_dropped`
-    /// (given up by driver or kernel), of all its users together.
+    /// (given up by driver or kernel), of all its users together. `undelivered` frames it
+    /// received, and the kernel gave to no packet socket.
     fn refuse(&mut self) -> Result<(), Error> {
+        self.counters()?;
+        self.undelivered.finish();
         Ok(sys::refuse(self.socket.as_fd()).map_err(self.refused("receive no more"))?)
     }
 
     fn counters(&mut self) -> Result<RxCounters, Error> {
+        let link = self.links.numbered(self.index).map_err(self.refused("read its counters"))?;
         self.read_statistics()?;
-        let seen = self.links.numbered(self.index).map_err(self.refused("read its counters"))?;
-        if let Some(link) = seen {
+        if let Some(link) = link {
             self.before.note(&link.stats);
+            self.received.note(link.stats.rx_packets);
+            self.undelivered.note(self.received.grown());
         }
+        let mut before = self.before.of_device_and_kernel();
+        before.push(("undelivered", self.undelivered.counted));
         Ok(RxCounters {
             losses: vec![("ring_full", self.overruns.packets)],
-            before: self.before.of_device_and_kernel(),
+            before,
             ..self.counters.clone()
         })
     }
