@@ -5,6 +5,7 @@
 //! portions of its own choosing. A frame that comes back by the completion ring was sent,
 //! but for those whose call said that the driver dropped one.
 
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,10 +55,12 @@ pub struct XdpTx {
     patience_ends: Option<Instant>,
     /// The longest frame that the device takes.
     max_len: usize,
-    /// Packets that were put into the ring, their bytes, and those that came out.
+    /// Packets that were put into the ring, and those that came out, with their bytes.
     put: u64,
-    bytes: u64,
     completed: u64,
+    bytes: u64,
+    /// Lengths of packets that have not come out, in their order; 0 for one that was dropped.
+    lengths: VecDeque<u32>,
     lost: Lost,
     /// The kernel said so last; what waits is sent when the device is up again.
     is_down: bool,
@@ -82,8 +85,9 @@ impl XdpTx {
             patience_ends: None,
             max_len: socket.link.max_frame(),
             put: 0,
-            bytes: 0,
             completed: 0,
+            bytes: 0,
+            lengths: VecDeque::new(),
             lost: Lost::default(),
             is_down: false,
             gone: false,
@@ -116,7 +120,7 @@ impl XdpTx {
             Some(len) => {
                 self.transmit.put(frame, len as u32);
                 self.put += 1;
-                self.bytes += len as u64;
+                self.lengths.push_back(len as u32);
             }
             None => {
                 self.lost.too_long += 1;
@@ -148,7 +152,10 @@ impl XdpTx {
     }
 
     fn reap(&mut self) {
-        self.completed += self.pool.reap() as u64;
+        let came = self.pool.reap();
+        self.completed += came as u64;
+        let lengths = self.lengths.drain(..came.min(self.lengths.len()));
+        self.bytes += lengths.map(u64::from).sum::<u64>();
     }
 
     /// Lets the kernel have what was put, and calls it as long as it goes on.
@@ -159,7 +166,7 @@ impl XdpTx {
             match send(&self.socket.fd, &[], SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => {}
                 // One packet of copy mode, which went back as if it were sent.
-                Err(Errno::BUSY) if !self.socket.is_zero_copy => self.lost.driver += 1,
+                Err(Errno::BUSY) if !self.socket.is_zero_copy => self.note_dropped(),
                 Err(Errno::BUSY) => {}
                 Err(Errno::NETDOWN) => {
                     self.is_down = true;
@@ -174,6 +181,16 @@ impl XdpTx {
             }
         }
         Ok(())
+    }
+
+    /// The driver dropped the packet that the kernel took last: the one before those that wait.
+    fn note_dropped(&mut self) {
+        self.lost.driver += 1;
+        let waiting = self.transmit.waiting() as usize;
+        let taken = self.lengths.len().checked_sub(waiting + 1);
+        if let Some(length) = taken.and_then(|last| self.lengths.get_mut(last)) {
+            *length = 0;
+        }
     }
 
     /// The device is gone, and all that waits with it.

@@ -96,6 +96,11 @@ pub fn check(
     if need.send {
         checker.sending(&link, need)?;
     }
+    if need.receive {
+        checker.host_stack(&link, "the host answers what it hears there");
+    } else if need.send {
+        checker.host_stack(&link, "the host sends packets of its own there");
+    }
     let link = checker.links.named(device)?;
     if link.up && !link.carrier {
         let what = "no carrier: its cable or other end is missing or down".to_owned();
@@ -171,7 +176,6 @@ impl Checker {
         if let Some(below) = below.and_then(|below| self.links.numbered(below).ok().flatten()) {
             self.offloads(&below.name, "glue", GLUE, glue)?;
         }
-        self.host_stack(link);
         Ok(())
     }
 
@@ -251,12 +255,12 @@ impl Checker {
         Ok(())
     }
 
-    /// The host's own stack speaking on a tap. An address that somebody gave the device
+    /// The host's own stack speaking on a tap, or among what sensors get. An address that somebody gave the device
     /// would go with IPv6, and not come back: then the device is the host's as well.
-    fn host_stack(&mut self, link: &Link) {
+    fn host_stack(&mut self, link: &Link, does: &str) {
         let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", link.name);
         if fs::read_to_string(&setting).is_ok_and(|value| value.trim() == "0") {
-            let what = "IPv6 is on: the host answers what it hears there".to_owned();
+            let what = format!("IPv6 is on: {does}");
             let command = format!("sysctl -w net.ipv6.conf.{}.disable_ipv6=1", link.name);
             let addresses = fs::read_to_string("/proc/thread-self/net/if_inet6");
             let is_host_s = addresses.is_ok_and(|text| has_given_address(&text, &link.name));

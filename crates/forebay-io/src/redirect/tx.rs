@@ -18,8 +18,12 @@ pub struct RedirectTx {
     _home: Home,
     /// The longest frame that the device takes.
     max_len: usize,
-    /// Bytes of the frames that were placed.
+    /// Bytes of the frames that were placed and not yet given to the device, and of those that
+    /// it took.
+    placed: u64,
     bytes: u64,
+    /// Frames that it took.
+    sent: u64,
     too_long: u64,
     too_short: u64,
     /// Frames that were not placed because the device or the sender had failed.
@@ -69,7 +73,9 @@ impl RedirectTx {
             sender,
             _home: home,
             max_len: link.max_frame(),
+            placed: 0,
             bytes: 0,
+            sent: 0,
             too_long: 0,
             too_short: 0,
             unplaced: 0,
@@ -95,7 +101,7 @@ impl RedirectTx {
         }
         let written = self.sender.room().and_then(|room| write_frame(rewrite, packet, room));
         match written {
-            Some(len) if self.sender.place(len) => self.bytes += len as u64,
+            Some(len) if self.sender.place(len) => self.placed += len as u64,
             _ => self.too_long += 1,
         }
         Ok(())
@@ -106,8 +112,9 @@ impl RedirectTx {
         if self.sender.placed() == 0 {
             return Ok(());
         }
-        let before = self.sender.no_device();
+        let (before, frames) = (self.sender.no_device(), self.sender.placed());
         let sent = self.sender.send();
+        self.note_bytes(frames);
         // Its slot is emptied when a device is deleted.
         if self.sender.no_device() > before {
             self.gone = true;
@@ -115,6 +122,16 @@ impl RedirectTx {
         }
         let failed = DeviceError::system(&self.device, "send to it");
         sent.map_err(|error| failed(std::io::Error::other(error)).into())
+    }
+
+    /// Counts the bytes that the device took of so many frames. The kernel tells how many it did
+    /// not take, and not which: these count as long as the mean of the call's frames.
+    fn note_bytes(&mut self, frames: u32) {
+        let all = self.sender.fate().sent;
+        let sent = all.saturating_sub(std::mem::replace(&mut self.sent, all));
+        let placed = std::mem::take(&mut self.placed);
+        let bytes = u128::from(placed) * u128::from(sent) / u128::from(frames.max(1));
+        self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX).min(placed);
     }
 
     fn is_gone(&self) -> Error {
