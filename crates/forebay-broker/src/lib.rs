@@ -6,11 +6,13 @@
 //! [`kernel`] is what the kernel does by itself, where packets need not leave it.
 #![forbid(unsafe_code)]
 
+pub mod alarms;
 mod answers;
 mod broker;
 mod clock;
 pub mod config;
 pub mod control;
+mod cures;
 pub mod desk;
 mod events;
 pub mod flooding;

@@ -1,50 +1,89 @@
-//! Which sensors can be reached, as far as the links of outputs tell.
+//! The links of ports: which work, which do not, and which devices are gone.
+//!
+//! A link that goes down, or comes back, is told, and so is a device that was deleted: its port
+//! is of no further use, whether or not packets come for it.
 //!
 //! The link of an output says something about a sensor only where the sensor has the
 //! output to itself: behind a switch the broker's link may be up while the sensor's is
 //! not. Where a group has just one sensor at an output, that sensor is down while the
 //! output's link is.
 
-use forebay_io::device::{Change, Watch};
+use forebay_io::device::{Change, DeviceError, Link, Watch};
 
-use crate::config::{Config, PortKind};
+use crate::config::{Config, Port, PortKind};
 use crate::group::LiveGroup;
 use crate::ports::device_of;
 
-/// An output that is a device.
-struct Output {
-    number: usize,
-    device: String,
-    works: bool,
+/// What a device can be found as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Works,
+    Down,
+    NoCarrier,
+    /// Deleted, or in another namespace: for good, as a device of that name is another one.
+    Gone,
 }
 
-/// Follows the links of all outputs that are devices.
+impl State {
+    fn of(link: &Link) -> Self {
+        match (link.up, link.carrier) {
+            (true, true) => Self::Works,
+            (true, false) => Self::NoCarrier,
+            (false, _) => Self::Down,
+        }
+    }
+}
+
+/// A port that is a device.
+struct Watched {
+    /// "input" or "output", and its number on that side.
+    side: &'static str,
+    number: usize,
+    name: String,
+    device: String,
+    /// The device's number, if it was there at the start.
+    index: Option<u32>,
+    state: State,
+}
+
+/// Follows the links of all ports that are devices.
 pub struct Links {
     watch: Watch,
-    outputs: Vec<Output>,
+    ports: Vec<Watched>,
     /// Whether groups have to be told, changed or not.
     is_news: bool,
+    /// What is to be told.
+    notices: Vec<String>,
 }
 
 impl Links {
-    /// Watches the outputs of `config` from now on.
+    /// Watches the ports of `config` from now on.
     ///
     /// # Errors
     /// The system's.
     pub fn open(config: &Config) -> std::io::Result<Self> {
-        let mut outputs = Vec::new();
-        for (number, port) in config.outputs.iter().enumerate() {
-            // The link of a TAP device is up whenever we hold it.
-            let device = device_of(port).filter(|_| !matches!(port.kind, PortKind::Tap { .. }));
-            outputs.extend(device.map(|device| Output {
-                number,
-                device: device.to_owned(),
-                works: true,
-            }));
+        let mut links =
+            Self { watch: Watch::open()?, ports: Vec::new(), is_news: true, notices: Vec::new() };
+        for (side, ports) in [("input", &config.inputs), ("output", &config.outputs)] {
+            let each = ports.iter().enumerate();
+            each.for_each(|(number, port)| links.add(side, number, port));
         }
-        let mut links = Self { watch: Watch::open()?, outputs, is_news: true };
-        links.look();
         Ok(links)
+    }
+
+    fn add(&mut self, side: &'static str, number: usize, port: &Port) {
+        // The link of a TAP device is up whenever we hold it.
+        let device = device_of(port).filter(|_| !matches!(port.kind, PortKind::Tap { .. }));
+        let Some(device) = device else { return };
+        let link = self.watch.link(device).ok();
+        self.ports.push(Watched {
+            side,
+            number,
+            name: port.name.clone(),
+            device: device.to_owned(),
+            index: link.as_ref().map(|link| link.index),
+            state: link.as_ref().map_or(State::Gone, State::of),
+        });
     }
 
     /// Has groups that have changed told of the links again.
@@ -52,40 +91,81 @@ impl Links {
         self.is_news = true;
     }
 
-    /// Tells `groups` what has changed.
-    pub fn follow(&mut self, groups: &mut [LiveGroup]) {
+    /// Tells `groups` what has changed, and gives what people are to be told.
+    pub fn follow(&mut self, groups: &mut [LiveGroup]) -> Vec<String> {
         // Links that cannot be watched any more stay as they were: ports tell of failures.
         for change in self.watch.changes().unwrap_or_default() {
             match change {
-                Change::Is(link) => self.note(&link.name, link.works()),
-                Change::Gone(link) => self.note(&link.name, false),
+                Change::Is(link) => self.note(link.index, State::of(&link)),
+                Change::Gone(link) => self.note(link.index, State::Gone),
                 Change::Missed => self.look(),
             }
         }
-        if !std::mem::take(&mut self.is_news) {
-            return;
+        if std::mem::take(&mut self.is_news) {
+            for group in groups {
+                group.follow_links(|output| self.works(output));
+            }
         }
-        for group in groups {
-            group.follow_links(|output| {
-                let known = self.outputs.iter().find(|known| known.number == output);
-                known.is_none_or(|known| known.works)
-            });
-        }
+        std::mem::take(&mut self.notices)
+    }
+
+    fn works(&self, output: usize) -> bool {
+        let mut known = self.ports.iter().filter(|port| port.side == "output");
+        let known = known.find(|port| port.number == output);
+        known.is_none_or(|port| port.state == State::Works)
+    }
+
+    /// Whether packets can go through the port of that side and name; true where it is no
+    /// device. A queue of an input has the queue's number behind its name.
+    #[must_use]
+    pub fn is_up(&self, side: &str, name: &str) -> bool {
+        let is_it = |port: &&Watched| {
+            let rest = name.strip_prefix(&port.name);
+            port.side == side && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.ports.iter().find(is_it).is_none_or(|port| port.state == State::Works)
+    }
+
+    /// Ports whose devices are gone.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        let gone = self.ports.iter().filter(|port| port.state == State::Gone);
+        gone.map(|port| {
+            let Watched { side, name, device, .. } = port;
+            let error = DeviceError::Gone { device: device.clone() };
+            format!("{side} {name}: {error}")
+        })
+        .collect()
     }
 
     /// Looks at all of them anew.
     fn look(&mut self) {
-        let devices: Vec<String> = self.outputs.iter().map(|one| one.device.clone()).collect();
-        for device in devices {
-            let works = self.watch.link(&device).is_ok_and(|link| link.works());
-            self.note(&device, works);
+        let devices: Vec<(Option<u32>, String)> =
+            self.ports.iter().map(|port| (port.index, port.device.clone())).collect();
+        for (index, device) in devices {
+            let Some(index) = index else { continue };
+            let link = self.watch.link(&device).ok().filter(|link| link.index == index);
+            self.note(index, link.as_ref().map_or(State::Gone, State::of));
         }
     }
 
-    fn note(&mut self, device: &str, works: bool) {
-        for output in self.outputs.iter_mut().filter(|output| output.device == device) {
-            self.is_news |= output.works != works;
-            output.works = works;
+    fn note(&mut self, index: u32, state: State) {
+        for port in self.ports.iter_mut().filter(|port| port.index == Some(index)) {
+            if port.state == state || port.state == State::Gone {
+                continue;
+            }
+            port.state = state;
+            self.is_news = true;
+            let Watched { side, name, device, .. } = port;
+            let what = match state {
+                State::Works => format!("{device} is up again"),
+                State::Down => format!("{device} is down: run `ip link set dev {device} up`"),
+                State::NoCarrier => {
+                    format!("{device} has no carrier: its cable or other end is missing or down")
+                }
+                State::Gone => format!("{device} was deleted: the port is of no further use"),
+            };
+            self.notices.push(format!("{side} {name}: {what}"));
         }
     }
 }

@@ -553,6 +553,8 @@ pub enum CtlVerb {
     },
     /// Where every packet went
     Ledger,
+    /// What the broker told last: losses, links, sensors, moves
+    Events,
     /// Read the configuration again
     Reload,
     /// Pass on what is there, and end

@@ -40,7 +40,9 @@ impl Trial {
         asm.mov(R3, Action::Drop as i32);
         asm.call(Helper::RedirectMap);
         asm.exit();
-        Ok(Self { program: Program::load("forebay_trial", Kind::Xdp { multi_buffer: false }, asm)? })
+        Ok(Self {
+            program: Program::load("forebay_trial", Kind::Xdp { multi_buffer: false }, asm)?,
+        })
     }
 
     /// Whether the interface of that number and MTU takes redirected frames; nothing where no

@@ -9,6 +9,7 @@
 mod notices;
 mod reload;
 mod stages;
+mod watching;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,10 +24,12 @@ use forebay_packet::HashKey;
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
 use rustix::thread::CapabilitySet;
 
+use crate::alarms::Alarms;
 use crate::answers;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Group};
 use crate::control::{self, Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
+use crate::cures::Cures;
 use crate::desk::{Change, Desk};
 use crate::group::{GroupError, LiveGroup, Sides};
 use crate::hellos::Hellos;
@@ -157,6 +160,8 @@ pub struct Broker {
     programs: Vec<Attached>,
     /// What the kernel does by itself, if anything.
     kernel: Option<Kernel>,
+    alarms: Alarms,
+    cures: Cures,
     reloads: Reloads,
 }
 
@@ -205,6 +210,8 @@ impl Broker {
             path: path.to_owned(),
             hellos: Hellos::open(&config)?,
             links: Links::open(&config)?,
+            cures: Cures::open(&config),
+            alarms: Alarms::default(),
             notifier: Notifier::from_environment().map_err(BrokerError::Notify)?,
             config,
             options,
@@ -281,10 +288,17 @@ impl Broker {
 
     /// What workers say of themselves, and the kernel's part with it.
     fn account(&self, workers: Report) -> Report {
-        match &self.kernel {
+        let mut report = match &self.kernel {
             Some(kernel) => kernel.account(workers),
             None => workers,
+        };
+        // Ports that packets come for tell it in the same words.
+        for failure in self.links.failures() {
+            if !report.failed.contains(&failure) {
+                report.failed.push(failure);
+            }
         }
+        report
     }
 
     /// Does what there is to do until the workers have ended or are to end.
@@ -300,7 +314,7 @@ impl Broker {
             self.notifier.feed(now, || running.iter_mut().all(Running::moves));
             if let Some(visit) = requests.next(ROUND) {
                 let drains = visit.request == Request::Drain;
-                self.answer(visit, running);
+                self.answer(visit, running, notices);
                 if drains {
                     return;
                 }
@@ -323,7 +337,6 @@ impl Broker {
         let now = self.clock.now();
         let heard = self.hellos.take(&mut self.groups, now);
         heard.into_iter().for_each(|what| notices.tell(what));
-        self.links.follow(&mut self.groups);
         let mut changed = false;
         for group in &mut self.groups {
             let events: Vec<Event> = group.manager.tick(now);
@@ -335,9 +348,10 @@ impl Broker {
         if changed {
             self.shunt(running);
         }
+        self.watch(now, running, notices);
     }
 
-    fn answer(&mut self, visit: Visit, running: &[Running]) {
+    fn answer(&mut self, visit: Visit, running: &[Running], notices: &Notices) {
         let done = match &visit.request {
             Request::Drain => Ok("draining".into()),
             // Answered when it is done.
@@ -354,15 +368,18 @@ impl Broker {
             }
             Request::Sensors => Ok(answers::sensors(&self.groups)),
             Request::Ledger => Ok(answers::ledger(&self.account(report(running)))),
-            Request::Status => {
-                let (now, hellos) = (self.clock.now(), self.hellos.counts());
-                let report = self.account(report(running));
-                Ok(answers::status(&self.config, now, &self.groups, hellos, &report))
-            }
+            Request::Status => Ok(self.status(&self.account(report(running)))),
+            Request::Events => Ok(notices.events()),
             Request::Metrics => {
-                let hellos = self.hellos.counts();
                 let report = self.account(report(running));
-                Ok(metrics::page(&self.groups, hellos, &report).into())
+                let page = metrics::page(&metrics::Shown {
+                    groups: &self.groups,
+                    hellos: self.hellos.counts(),
+                    report: &report,
+                    alarms: &self.alarms,
+                    links: &self.links,
+                });
+                Ok(page.into())
             }
         };
         visit.answer(match done {

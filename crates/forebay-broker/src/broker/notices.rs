@@ -1,13 +1,19 @@
 //! What people are told, without the broker waiting for them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
+
+use serde_json::{Value, json};
 
 /// Notices that wait to be told. What comes while so many wait is not told.
 const MOST_WAITING: usize = 1_024;
+
+/// Notices that are kept for those who ask what has happened.
+const KEPT: usize = 256;
 
 /// How long the end waits for them.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -36,6 +42,9 @@ pub(super) struct Notices {
     lost: u64,
     /// How many are lost when the end comes, which the thread tells last.
     lost_in_the_end: Arc<AtomicU64>,
+    /// The last of them, each with its time since `started`.
+    kept: VecDeque<(Duration, String)>,
+    started: Instant,
 }
 
 impl Notices {
@@ -56,11 +65,16 @@ impl Notices {
             }
             drop(all_told);
         })?;
-        Ok(Self { waiting, told, lost: 0, lost_in_the_end })
+        let (kept, started) = (VecDeque::with_capacity(KEPT), Instant::now());
+        Ok(Self { waiting, told, lost: 0, lost_in_the_end, kept, started })
     }
 
     /// Tells, later if need be.
     pub(super) fn tell(&mut self, what: String) {
+        if self.kept.len() >= KEPT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back((self.started.elapsed(), what.clone()));
         if self.lost > 0 {
             if self.waiting.try_send(Notice::of_lost(self.lost)).is_err() {
                 self.lost += 1;
@@ -73,6 +87,13 @@ impl Notices {
         }
     }
 
+    /// The last notices, the oldest first, each with the seconds since the first could be told.
+    pub(super) fn events(&self) -> Value {
+        let event =
+            |(at, what): &(Duration, String)| json!({ "at_s": at.as_secs_f64(), "what": what });
+        self.kept.iter().map(event).collect()
+    }
+
     /// Waits until everything is told, how many are lost as well, but not for long. Returns
     /// whether it is. Where it is not, nobody could be told that either: whoever stands in the
     /// way of notices holds up all that is written there.
@@ -82,7 +103,7 @@ impl Notices {
     }
 
     fn finish_within(self, patience: Duration) -> bool {
-        let Self { waiting, told, lost, lost_in_the_end } = self;
+        let Self { waiting, told, lost, lost_in_the_end, .. } = self;
         lost_in_the_end.store(lost, Ordering::Release);
         drop(waiting);
         told.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
@@ -133,6 +154,17 @@ mod tests {
     fn what_is_lost_is_told_at_the_end_too() {
         let (heard, expected) = flood(|_| {});
         assert_eq!(heard, expected);
+    }
+
+    #[test]
+    fn the_last_notices_are_kept_whoever_took_them() {
+        let mut notices = Notices::new(drop).unwrap();
+        (0..KEPT + 5).for_each(|number| notices.tell(number.to_string()));
+        let events = notices.events();
+        let events = events.as_array().unwrap();
+        assert_eq!((events.len(), &events[0]["what"]), (KEPT, &"5".into()));
+        assert!(events[0]["at_s"].as_f64() <= events[KEPT - 1]["at_s"].as_f64());
+        assert!(notices.finish());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use forebay_bpf::programs::splitter::{MAX_DEVICES, MAX_INPUTS};
+use forebay_bpf::programs::splitter::{MAX_INPUTS, MAX_OUTPUTS};
 use forebay_bpf::translate;
 use forebay_packet::LinkType;
 use toml::Spanned;
@@ -26,7 +26,7 @@ pub fn check(raw: &raw::File, inputs: &[Port], outputs: &[Port]) -> Result<(), F
             "`xdp` for all inputs and outputs, as packets go from one to the other in the kernel",
         );
     }
-    let most = [("inputs", &raw.input, MAX_INPUTS), ("outputs", &raw.output, MAX_DEVICES)];
+    let most = [("inputs", &raw.input, MAX_INPUTS), ("outputs", &raw.output, MAX_OUTPUTS)];
     for (what, ports, most) in most {
         if let Some(port) = ports.get(most as usize) {
             return refuse(port.span(), &format!("more than {most} {what}"), "fewer");

@@ -23,10 +23,15 @@ pub use error::{ConfigError, Place};
 pub use groups::{Group, Key, NoSensor, Sensor, Shunt, ShuntAction};
 pub use ports::{Port, PortKind, Sending};
 
+use crate::alarms::LossRule;
 use error::Fault;
 
 /// The most workers.
 const MAX_WORKERS: u64 = 64;
+
+/// The longest time over which losses are watched: each counter keeps its value of every
+/// second of it.
+const MAX_WINDOW: Duration = Duration::from_secs(600);
 
 /// The most tunnels to look into.
 const MAX_TUNNEL_DEPTH: u64 = 16;
@@ -59,6 +64,8 @@ pub struct Config {
     pub emergency: bool,
     /// How long a sensor that sends hellos may be silent.
     pub hello_timeout: Duration,
+    /// What share of packets may be lost before that is an alarm.
+    pub alarm: LossRule,
     /// The filter that all packets have to pass.
     pub filter: Option<String>,
     /// The rule list that they are held against, and which list of the file.
@@ -136,6 +143,7 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
         interval: duration(raw.balance.interval.as_ref(), 100, 1_000)?,
         emergency: raw.balance.emergency.unwrap_or(false),
         hello_timeout: duration(raw.health.hello_timeout.as_ref(), 60, 1_000)?,
+        alarm: alarm(&raw.alarm)?,
         filter: text(&raw.filter),
         rules: text(&raw.rules).map(PathBuf::from),
         rule_list: text(&raw.rule_list),
@@ -143,6 +151,18 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
         outputs,
         groups,
     })
+}
+
+/// What share of packets may be lost.
+fn alarm(raw: &raw::Alarm) -> Result<LossRule, Fault> {
+    let usual = LossRule::default();
+    let share = read(raw.loss.as_ref(), units::percentage)?.unwrap_or(usual.share);
+    let window = duration(raw.window.as_ref(), 1_000, usual.window.as_millis() as u64)?;
+    if window > MAX_WINDOW {
+        let at = raw.window.as_ref().map_or(0..0, Spanned::span);
+        return Err(Fault::new(at, "losses can be watched over 10m at the most"));
+    }
+    Ok(LossRule { share, window })
 }
 
 /// What `reader` makes of a text, if there is one.

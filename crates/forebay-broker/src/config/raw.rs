@@ -24,6 +24,8 @@ pub struct File {
     pub balance: Balance,
     #[serde(default)]
     pub health: Health,
+    #[serde(default)]
+    pub alarm: Alarm,
     pub filter: Option<Text>,
     pub rules: Option<Text>,
     pub rule_list: Option<Text>,
@@ -58,6 +60,13 @@ pub struct Flow {
 pub struct Balance {
     pub interval: Option<Text>,
     pub emergency: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alarm {
+    pub loss: Option<Text>,
+    pub window: Option<Text>,
 }
 
 #[derive(Debug, Default, Deserialize)]

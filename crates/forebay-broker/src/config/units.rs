@@ -64,6 +64,21 @@ pub fn duration(text: &str) -> Result<Duration, NotANumber> {
     DURATION.read(text).map(|nanos| Duration::from_nanos(nanos as u64))
 }
 
+/// A part of a whole, written in percent: `0.1%` is 0.001.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn percentage(text: &str) -> Result<f64, NotANumber> {
+    const EXPECTED: &str = "a number from 0 to 100 and `%`, like 0.1%";
+    let wrong = || NotANumber { text: text.to_owned(), what: "percentage", expected: EXPECTED };
+    let number = text.strip_suffix('%').map(str::trim_end).ok_or_else(wrong)?;
+    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(wrong());
+    }
+    let percent: f64 = number.parse().map_err(|_| wrong())?;
+    if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
+}
+
 /// A number of bytes.
 ///
 /// # Errors
@@ -92,6 +107,16 @@ mod tests {
         assert_eq!(rate("500k"), Ok(500_000));
         assert_eq!(rate("1.25M"), Ok(1_250_000));
         assert_eq!(rate("7"), Ok(7));
+    }
+
+    #[test]
+    fn percentages_are_parts_of_one() {
+        assert_eq!(percentage("0.1%"), Ok(0.001));
+        assert_eq!((percentage("100 %"), percentage("0%")), (Ok(1.0), Ok(0.0)));
+        for wrong in ["", "%", "0.1", "-1%", "101%", "1e1%", "nan%", "1..2%"] {
+            let error = percentage(wrong).unwrap_err().to_string();
+            assert!(error.contains("like 0.1%"), "{wrong}: {error}");
+        }
     }
 
     #[test]

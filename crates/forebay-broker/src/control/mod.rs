@@ -47,6 +47,8 @@ pub enum Request {
         /// What is to become of it.
         action: SensorAction,
     },
+    /// What was told last, and when.
+    Events,
     /// All numbers, as Prometheus reads them.
     Metrics,
 }

@@ -21,6 +21,8 @@ pub struct Snapshot {
     pub received: Vec<Traffic>,
     /// By output: given to its device.
     pub redirected: Vec<Traffic>,
+    /// By output: bytes that its device took.
+    pub sent_bytes: Vec<u64>,
     /// By output: not taken by its device, by reason.
     pub lost: Vec<Losses>,
     /// All together; its `received` may be less than the sum by inputs, which counts.
@@ -66,7 +68,8 @@ pub fn merge(
     let tx = workers.ledger.rows.into_iter().filter(|row| row.stage.starts_with("tx "));
     report.ledger.rows.extend(tx);
     report.outputs = workers.outputs;
-    for ((name, traffic), lost) in outputs.iter().zip(&kernel.redirected).zip(&kernel.lost) {
+    let sent = kernel.redirected.iter().zip(&kernel.sent_bytes).zip(&kernel.lost);
+    for (name, ((traffic, bytes), lost)) in outputs.iter().zip(sent) {
         let drops: Vec<DropCount> =
             lost.iter().map(|&(name, packets)| DropCount { name, packets }).collect();
         let packets: u64 = drops.iter().map(|drop| drop.packets).sum();
@@ -82,7 +85,7 @@ pub fn merge(
         }
         for (_, counters) in report.outputs.iter_mut().filter(|(known, _)| known == name) {
             counters.packets += sent.output;
-            counters.bytes += traffic.bytes;
+            counters.bytes += bytes;
             add_all(&mut counters.losses, lost.clone());
         }
     }
@@ -207,6 +210,7 @@ mod tests {
         let kernel = Snapshot {
             received: vec![traffic(80), traffic(22)],
             redirected: vec![traffic(40), traffic(20)],
+            sent_bytes: vec![3_300, 2_000],
             lost: vec![vec![("ring_full", 7), ("refused", 0)], Vec::new()],
             outcomes,
         };
@@ -227,6 +231,7 @@ mod tests {
             (name.as_str(), input.packets, &input.before),
             ("a", 80, &vec![("device_missed", 4)])
         );
-        assert_eq!(report.outputs[0].1.packets, 33);
+        let output = &report.outputs[0].1;
+        assert_eq!((output.packets, output.bytes), (33, 3_300));
     }
 }

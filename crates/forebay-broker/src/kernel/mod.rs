@@ -8,6 +8,7 @@
 
 pub mod account;
 pub mod plane;
+pub mod ways;
 
 use std::sync::Arc;
 
@@ -15,11 +16,12 @@ use forebay_balance::GroupSettings;
 use forebay_bpf::flow::FlowOptions;
 use forebay_bpf::link::{XdpLink, XdpMode};
 use forebay_bpf::programs::losses::RedirectLosses;
-use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, State, UserSpace};
+use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, State, Traffic, UserSpace};
+use forebay_bpf::programs::trial::Trial;
 use forebay_bpf::{BpfError, Program};
-use forebay_io::Rx;
 use forebay_io::af_xdp::Copying;
 use forebay_io::device::{self, Finding, Link, Promiscuous, State as Mending};
+use forebay_io::{Losses, Rx};
 use forebay_packet::{HashKey, LinkType, Rewrite};
 
 use crate::clock::Clock;
@@ -31,6 +33,7 @@ use crate::report::Report;
 use crate::worker::Route;
 use account::Snapshot;
 use plane::KernelPlane;
+use ways::{SentBytes, Turn, Way};
 
 /// The longest MTU whose frames lie in one buffer of any driver.
 const ONE_BUFFER: u32 = 3000;
@@ -60,6 +63,10 @@ pub struct Kernel {
     /// The outputs' devices, in order, and what they lose.
     devices: Vec<Link>,
     losses: Option<RedirectLosses>,
+    /// How the outputs' packets go, and the bytes that their devices took.
+    ways: Vec<Way>,
+    sent: Vec<SentBytes>,
+    trial: Option<Trial>,
     /// How the sensors are reached, as the maps have it.
     route: Route,
 }
@@ -116,6 +123,9 @@ impl Kernel {
             promiscuous: Vec::new(),
             devices: Vec::new(),
             losses: None,
+            ways: Vec::new(),
+            sent: Vec::new(),
+            trial: None,
             route: Route::default(),
         })
     }
@@ -155,6 +165,8 @@ impl Kernel {
         let slot = count(self.devices.len());
         self.state.devices().set(slot, link.index).map_err(failed(&port.name))?;
         self.devices.push(link);
+        self.ways.push(Way::default());
+        self.sent.push(SentBytes::default());
         Ok(())
     }
 
@@ -165,6 +177,8 @@ impl Kernel {
         let error = match RedirectLosses::watch(&self.state, &slots.collect::<Vec<_>>()) {
             Ok(losses) => {
                 self.losses = Some(losses);
+                // Without it, devices are tried with packets.
+                self.trial = Trial::load(&self.state).ok();
                 return Vec::new();
             }
             Err(error) => error,
@@ -172,7 +186,10 @@ impl Kernel {
         let untold = |link: &Link| Finding {
             device: link.name.clone(),
             check: "redirect-losses",
-            what: format!("what it does not take of redirected frames is not counted: {error}"),
+            what: format!(
+                "what it does not take of redirected frames is not counted, and its packets are \
+                 redirected whether or not it takes them: {error}"
+            ),
             state: Mending::Noted,
         };
         self.devices.iter().map(untold).collect()
@@ -296,6 +313,35 @@ impl Kernel {
         Ok(())
     }
 
+    /// Follows what the outputs' devices refuse: gives the outputs, by their numbers, whose
+    /// packets go another way from now on.
+    pub fn follow_refusals(&mut self, now: u64) -> Vec<(usize, Turn)> {
+        let Some(losses) = &self.losses else { return Vec::new() };
+        let mut turned = Vec::new();
+        let each = self.ways.iter_mut().zip(&mut self.sent).zip(&self.devices);
+        for (slot, ((way, sent), link)) in (0..).zip(each) {
+            let lost = losses.lost(slot);
+            sent.note(self.state.redirected(slot), lost.iter().map(|(_, frames)| frames).sum());
+            let refused = lost.iter().find(|(name, _)| *name == "refused").map_or(0, |one| one.1);
+            let takes = || {
+                let trial = self.trial.as_ref()?;
+                trial.takes(&self.state, losses, link.index, link.mtu).ok().flatten()
+            };
+            if let Some(turn) = way.follow(now, refused, takes) {
+                self.state.set_by_workers(slot, way.is_by_workers());
+                turned.push((slot as usize, turn));
+            }
+        }
+        turned
+    }
+
+    /// Whether the workers send the packets of the output of that name.
+    #[must_use]
+    pub fn is_by_workers(&self, output: &str) -> bool {
+        let named = self.outputs.iter().zip(&self.ways).find(|(name, _)| *name == output);
+        named.is_some_and(|(_, way)| way.is_by_workers())
+    }
+
     /// Takes the programs off their devices, and waits until none runs any more.
     pub fn detach(&mut self) {
         self.entrances.clear();
@@ -311,8 +357,17 @@ impl Kernel {
         let lost = lost.map(|lost| lost.map_or(Vec::new(), Vec::from)).collect();
         let received = (0..count(self.inputs.len())).map(|input| self.state.received(input));
         let redirected = slots().map(|slot| self.state.redirected(slot));
-        let (redirected, outcomes) = (redirected.collect(), self.state.outcomes());
-        let snapshot = Snapshot { received: received.collect(), redirected, lost, outcomes };
+        let (redirected, outcomes): (Vec<Traffic>, _) =
+            (redirected.collect(), self.state.outcomes());
+        let lost: Vec<Losses> = lost;
+        let sent = self.sent.iter().zip(redirected.iter().zip(&lost));
+        let sent_bytes = sent.map(|(sent, (traffic, lost))| {
+            let mut until_now = *sent;
+            until_now.note(*traffic, lost.iter().map(|(_, frames)| frames).sum())
+        });
+        let sent_bytes = sent_bytes.collect();
+        let received = received.collect();
+        let snapshot = Snapshot { received, redirected, sent_bytes, lost, outcomes };
         let mut report =
             account::merge(workers, &self.inputs, &self.outputs, &self.group, &snapshot);
         let failure = self.plane.as_ref().and_then(|plane| plane.failure());

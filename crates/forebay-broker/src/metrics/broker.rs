@@ -4,13 +4,30 @@ use forebay_balance::SensorStatus;
 use forebay_balance::balancer::targets::Standing;
 
 use super::{Kind, Page};
+use crate::alarms::Alarms;
 use crate::config::Sensor;
 use crate::group::LiveGroup;
 use crate::hellos::HelloCounts;
+use crate::links::Links;
 use crate::report::Report;
 
+/// What the page shows.
+pub struct Shown<'a> {
+    /// The groups of sensors.
+    pub groups: &'a [LiveGroup],
+    /// What was heard of them.
+    pub hellos: HelloCounts,
+    /// Where packets went.
+    pub report: &'a Report,
+    /// Losses beyond what is allowed.
+    pub alarms: &'a Alarms,
+    /// Which ports' links work.
+    pub links: &'a Links,
+}
+
 /// The page of metrics.
-pub fn page(groups: &[LiveGroup], hellos: HelloCounts, report: &Report) -> String {
+pub fn page(shown: &Shown<'_>) -> String {
+    let &Shown { groups, hellos, report, alarms, links } = shown;
     let mut page = Page::default();
     page.metric("forebay_packets_total", Kind::Counter, "Packets into and out of a stage.");
     for row in &report.ledger.rows {
@@ -53,12 +70,40 @@ pub fn page(groups: &[LiveGroup], hellos: HelloCounts, report: &Report) -> Strin
         let labels = [("port", name.as_str()), ("way", "out")];
         page.sample("forebay_port_bytes_total", &labels, counters.bytes as f64);
     }
+    losses(&mut page, alarms);
+    ports_up(&mut page, report, links);
     sensors(&mut page, groups);
     rejected(&mut page, hellos);
     moves(&mut page, groups);
     page.metric("forebay_failed_ports", Kind::Gauge, "Ports that are of no further use.");
     page.sample("forebay_failed_ports", &[], report.failed.len() as f64);
     page.finish()
+}
+
+/// For each counter of losses the share of the last window, and whether that is an alarm.
+fn losses(page: &mut Page, alarms: &Alarms) {
+    let share = ("forebay_loss_share", "Packets lost of those that came in the alarm's window.");
+    let alarm = ("forebay_loss_alarm", "Whether more is lost than is allowed.");
+    for (i, (name, help)) in [share, alarm].into_iter().enumerate() {
+        page.metric(name, Kind::Gauge, help);
+        for watched in alarms.watched() {
+            let raised = if watched.raised.is_some() { 1.0 } else { 0.0 };
+            let value = if i == 0 { watched.loss().share() } else { raised };
+            let counter = &watched.counter;
+            page.sample(name, &[("stage", &counter.stage), ("reason", counter.reason)], value);
+        }
+    }
+}
+
+fn ports_up(page: &mut Page, report: &Report, links: &Links) {
+    let name = "forebay_port_up";
+    page.metric(name, Kind::Gauge, "Whether the link of a port works.");
+    let inputs = report.inputs.iter().map(|(name, _)| (name, "input", "in"));
+    let outputs = report.outputs.iter().map(|(name, _)| (name, "output", "out"));
+    for (port, side, way) in inputs.chain(outputs) {
+        let up = if links.is_up(side, port) { 1.0 } else { 0.0 };
+        page.sample(name, &[("port", port), ("way", way)], up);
+    }
 }
 
 /// A number of a sensor; nothing where it is not known.

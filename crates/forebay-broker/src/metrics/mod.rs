@@ -4,6 +4,6 @@ mod broker;
 mod http;
 mod text;
 
-pub use broker::page;
+pub use broker::{Shown, page};
 pub use http::{ServeError, serve};
 pub use text::{Kind, Page};

@@ -436,6 +436,11 @@ pub(crate) fn device_of(port: &Port) -> Option<&str> {
     }
 }
 
+/// Whether workers get packets from some queues of an input only.
+pub(crate) fn limits_queues(port: &Port) -> bool {
+    matches!(port.kind, PortKind::Xdp { queues: Some(_), .. })
+}
+
 /// For `map_err`: what a port says.
 pub(crate) fn io_error<'a>(
     side: &'static str,

@@ -20,6 +20,7 @@ pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
         CtlVerb::Sensors => sensors(&answer),
         CtlVerb::Buckets { .. } => buckets(&answer),
         CtlVerb::Ledger => ledger(&answer),
+        CtlVerb::Events => events(&answer),
         CtlVerb::Reload | CtlVerb::Drain | CtlVerb::Sensor { .. } => {
             if !cli.quiet {
                 let done = answer.as_str().unwrap_or("done");
@@ -38,6 +39,7 @@ fn request(verb: &CtlVerb) -> Request {
         CtlVerb::Sensors => Request::Sensors,
         CtlVerb::Buckets { group } => Request::Buckets { group: group.clone() },
         CtlVerb::Ledger => Request::Ledger,
+        CtlVerb::Events => Request::Events,
         CtlVerb::Reload => Request::Reload,
         CtlVerb::Drain => Request::Drain,
         CtlVerb::Sensor { name, action, group } => Request::Sensor {
@@ -90,6 +92,21 @@ fn status(answer: &Value) -> String {
             number(&group["moving"])
         );
     }
+    for port in ["inputs", "outputs"].iter().flat_map(|side| items(&answer[side])) {
+        if port["up"] == Value::Bool(false) {
+            out += &format!("{} is down\n", text(&port["name"]));
+        }
+        if port["way"] == "workers" {
+            let name = text(&port["name"]);
+            out += &format!("{name} refuses redirected frames: the workers send its packets\n");
+        }
+    }
+    for alarm in items(&answer["alarms"]) {
+        let percent = 100.0 * alarm["share"].as_f64().unwrap_or(0.0);
+        let (stage, reason) = (text(&alarm["stage"]), text(&alarm["reason"]));
+        out +=
+            &format!("alarm: {stage} loses {percent:.3}% ({reason}): {}\n", text(&alarm["cure"]));
+    }
     for failed in items(&answer["failed"]) {
         out += &format!("failed: {}\n", text(failed));
     }
@@ -133,6 +150,15 @@ fn sensors(answer: &Value) -> String {
         }
     }
     shown(&table)
+}
+
+/// What was told last.
+fn events(answer: &Value) -> String {
+    let line = |event: &Value| {
+        let at = event["at_s"].as_f64().unwrap_or(0.0);
+        format!("{:>10}  {}\n", human::duration((at * 1e9) as u64), text(&event["what"]))
+    };
+    items(answer).iter().map(line).collect()
 }
 
 /// Who has how many buckets, and which are on the move.

@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub ports: Vec<Port>,
     pub drops: Vec<Drop>,
     pub groups: Vec<Group>,
+    /// Losses beyond what is allowed, in words.
+    pub alarms: Vec<String>,
     /// Ports that are of no further use.
     pub failed: Vec<String>,
 }
@@ -99,6 +101,7 @@ impl Snapshot {
             ports: ports(before, now, &rates),
             drops: drops(before, now, &rates),
             groups: groups(now),
+            alarms: items(&now.status["alarms"]).iter().map(alarm).collect(),
             failed: items(&now.status["failed"]).iter().map(text).collect(),
         }
     }
@@ -204,6 +207,13 @@ fn groups(now: &Sample) -> Vec<Group> {
         .collect()
 }
 
+fn alarm(value: &Value) -> String {
+    let percent = 100.0 * real(&value["share"]);
+    let (stage, reason) = (text(&value["stage"]), text(&value["reason"]));
+    let device = value["device"].as_str().map_or_else(String::new, |one| format!(" at {one}"));
+    format!("{stage} loses {percent:.2}%{device} ({reason}): {}", text(&value["cure"]))
+}
+
 fn sensor(value: &Value) -> Sensor {
     Sensor {
         name: text(&value["name"]),
@@ -275,6 +285,10 @@ pub mod tests {
                 "groups": [{
                     "name": "ids", "up": 2, "sensors": sensors.len(), "moving": 12,
                     "moves": { "begun": 40, "completed": 26, "cancelled": 2 },
+                }],
+                "alarms": [{
+                    "stage": "tx switch", "reason": "ring_full", "device": "eth3",
+                    "share": 0.1, "cure": "send it less",
                 }],
                 "failed": [],
             }),

@@ -105,6 +105,8 @@ fn head(snapshot: &Snapshot) -> Vec<Line> {
         ))
         .and(losing.0, losing.1),
     ];
+    let alarm = |what: &String| Line::default().and(Style::Bad, format!("alarm: {what}"));
+    lines.extend(snapshot.alarms.iter().map(alarm));
     lines.extend(
         snapshot.failed.iter().map(|why| Line::default().and(Style::Bad, format!("failed: {why}"))),
     );
@@ -259,6 +261,7 @@ mod tests {
             "in 1.00 kpps, 800 kbit/s   out 900 pps, 720 kbit/s   lost 1,103 (100 pps)",
             "a remark",
             "tx switch: ring_full",
+            "alarm: tx switch loses 10.00% at eth3 (ring_full): send it less",
             "group ids  2 of 3 sensors up, 12 buckets moving, 26 moved, 2 cancelled",
             "ids-1         down     ██████  ┊   ",
             "120 ms",
