@@ -98,6 +98,7 @@ fn an_output_that_refuses_redirected_frames_is_sent_to_by_workers_and_back() {
         network.event(&["output o: y refused", "(refused)", "`ethtool -K x gro on`"]);
         // From then on nothing is lost: less than what comes in two seconds was.
         let (lost, sent) = (network.refused(), out());
+        println!("{lost} frames were refused before the workers sent");
         assert!((1..2 * RATE).contains(&lost), "{lost}");
         wait_for("packets by the workers", || out() > sent + 2_000);
         assert_eq!(network.refused(), lost);
