@@ -12,8 +12,9 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 SHELL_SCRIPTS := .ci/run $(wildcard scripts/*.sh)
 FUZZ_SECONDS ?= 600
 BENCH_ARGS ?=
+SOAK ?= 1h
 
-.PHONY: help demo demo-live test bench lint docs fuzz \
+.PHONY: help demo demo-live test bench lint docs fuzz soak \
 	setup-build setup-test setup-live setup-bench setup-lint
 
 help: ## Show this list
@@ -53,6 +54,9 @@ docs: setup-build ## API pages, man pages and shell completions, below target/
 
 fuzz: setup-build ## Run each fuzz target for FUZZ_SECONDS (600)
 	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+soak: setup-live ## Three brokers under changing load for SOAK (1h), every frame accounted for
+	scripts/soak.sh $(SOAK)
 
 setup-build setup-test setup-live setup-bench setup-lint: setup-%:
 	@scripts/setup.sh $*

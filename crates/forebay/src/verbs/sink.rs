@@ -1,6 +1,7 @@
 //! `forebay sink`: what became of the probes of `forebay gen -i`.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,19 +73,29 @@ pub fn run(cli: &Cli, args: &SinkArgs) -> Result<(), Failure> {
     show(cli, args, &tracker.tally(), &counters)
 }
 
+/// Packets by reason.
+fn counts(losses: &[(&'static str, u64)]) -> BTreeMap<&'static str, u64> {
+    losses.iter().copied().collect()
+}
+
 fn show(cli: &Cli, args: &SinkArgs, tally: &Tally, counters: &[RxCounters]) -> Result<(), Failure> {
     let lost_here: u64 =
         counters.iter().flat_map(|one| &one.losses).map(|(_, packets)| packets).sum();
     if cli.json {
-        let devices: Vec<_> = args.interface.iter().zip(counters).map(|(name, one)| {
-            json!({
-                "interface": name,
-                "packets": one.packets,
-                "bytes": one.bytes,
-                "losses": one.losses.iter().copied().collect::<std::collections::BTreeMap<_, _>>(),
+        let devices: Vec<_> = args
+            .interface
+            .iter()
+            .zip(counters)
+            .map(|(name, one)| {
+                json!({
+                    "interface": name,
+                    "packets": one.packets,
+                    "bytes": one.bytes,
+                    "losses": counts(&one.losses),
+                    "before": counts(&one.before),
+                })
             })
-        })
-        .collect();
+            .collect();
         return print_json(&json!({
             "flows": tally.flows,
             "received": tally.received,

@@ -23,9 +23,11 @@ pub struct Ran {
     pub stderr: String,
 }
 
-/// The command, its environment free of what changes its output.
+/// The command, its environment free of what changes its output. `FOREBAY_COMMAND` names another
+/// build of it.
 pub fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    let usual = || env!("CARGO_BIN_EXE_forebay").into();
+    let mut command = Command::new(std::env::var_os("FOREBAY_COMMAND").unwrap_or_else(usual));
     command.args(arguments).env_remove("FOREBAY_ISA").env("NO_COLOR", "1").stdin(Stdio::null());
     command
 }
