@@ -10,6 +10,7 @@ use forebay_bpf::map::SocketMap;
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_bpf::programs::sender::MAX_FRAME;
 use forebay_bpf::{XdpLink, XdpMode};
+use forebay_io::af_packet::{PacketRx, RxOptions};
 use forebay_io::af_xdp::{Copying, XdpOptions, XdpPort, XdpRx};
 use forebay_io::device::{Link, Need, check};
 use forebay_io::redirect::RedirectTx;
@@ -214,5 +215,32 @@ fn a_device_that_takes_no_redirected_frames_is_refused() {
         assert!(refused(1500).contains("takes no redirected frames"));
         let said = refused(9000);
         assert!(said.contains("MTU of 9000") && said.contains("3373"), "{said}");
+    });
+}
+
+#[test]
+fn a_ring_sends_while_the_device_refuses_redirected_frames() {
+    in_namespace(|| {
+        let far = pair(1500);
+        let mut tx = only(RedirectTx::open("va", 1).unwrap());
+        let mut heard = PacketRx::open("vb", &RxOptions::default()).unwrap();
+        // Its NAPI goes with the program, and GRO is off.
+        drop(far);
+        let frames = |from: u32| (from..from + 50).map(|i| frame(1, i, 200, &[]));
+        send(&mut tx, &frames(0).collect::<Vec<_>>());
+        let lost = loss(&tx.counters().unwrap().losses, "refused");
+        assert_eq!(lost, 50);
+        send(&mut tx, &frames(50).collect::<Vec<_>>());
+        assert_eq!(receive_until(&mut heard, |got| got.len() >= 50).len(), 50);
+        // And back, when it takes them again: nothing is lost or counted twice.
+        check("va", Need { receive: false, send: true, xdp: true, mtu: 0 }, true).unwrap();
+        std::thread::sleep(Duration::from_millis(1_100));
+        send(&mut tx, &frames(100).collect::<Vec<_>>());
+        assert_eq!(receive_until(&mut heard, |got| got.len() >= 50).len(), 50);
+        let sent = tx.counters().unwrap();
+        assert_eq!((sent.packets, sent.bytes), (100, 100 * 200), "{sent:?}");
+        assert_eq!((loss(&sent.losses, "refused"), sent_in_all(&sent)), (50, 150), "{sent:?}");
+        let ring = Link::named("vb").unwrap().stats;
+        assert_eq!(ring.rx_dropped, 0);
     });
 }

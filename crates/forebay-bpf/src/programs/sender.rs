@@ -238,7 +238,8 @@ impl Sender {
     }
 
     /// Whether the device takes redirected frames: tried with one that is too long for its
-    /// MTU, so that nothing is sent. It is not counted.
+    /// MTU, so that nothing is sent. It is not counted, and what was is forgotten: see
+    /// [`Sender::settle`].
     ///
     /// # Errors
     /// As [`Sender::send`], or that no frame is too long for that MTU.
@@ -261,6 +262,17 @@ impl Sender {
             self.set(word, 0);
         }
         Ok(lost.iter().sum::<u64>() == 1 && lost[REFUSED as usize] == 0)
+    }
+
+    /// What became of the frames until now, which begins anew.
+    pub fn settle(&mut self) -> Fate {
+        let fate = self.fate();
+        self.output.losses.take(self.slot);
+        for word in [Word::Runs, Word::NoDevice, Word::Failed] {
+            self.set(word, 0);
+        }
+        self.no_memory = 0;
+        fate
     }
 
     /// Frames for which there was no device any more.

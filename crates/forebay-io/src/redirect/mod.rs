@@ -8,6 +8,11 @@
 //! The device must take redirected frames ([`RedirectTx::open`] tries it), and a frame is at
 //! most as long as a page has room for. A call takes some microseconds, so what waits is
 //! sent only when there are many, or at [`crate::Tx::flush`].
+//!
+//! A device can stop taking redirected frames, as a veth device does when the other end loses
+//! its NAPI. From the batch on in which it refuses one, a packet socket's ring sends, and the
+//! device is tried at intervals: the first after a second, and after each return that did not
+//! last twice as long, up to five minutes.
 
 mod home;
 mod tx;

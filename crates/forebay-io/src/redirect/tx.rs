@@ -1,13 +1,22 @@
 //! A sender of redirected frames as a port.
 
-use forebay_bpf::programs::sender::{MAX_FRAME, MAX_MTU, MIN_FRAME, Sender};
+use forebay_bpf::programs::sender::{Fate, MAX_FRAME, MAX_MTU, MIN_FRAME, Sender};
 use forebay_packet::{Batch, LiveMask, Rewrite};
 
+use std::time::{Duration, Instant};
+
 use super::home::Home;
+use crate::af_packet::{PacketTx, TxOptions};
 use crate::device::{DeviceError, Link, Links};
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
-use crate::port::{Tx, TxCounters};
+use crate::port::{Losses, Tx, TxCounters};
+
+/// Until the first trial of a device that refuses frames, and the longest between two; and for
+/// how long a device has to take frames until a refusal counts as the first.
+const FIRST_TRIAL: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(300);
+const LASTING: Duration = Duration::from_secs(60);
 
 /// Sends to a device.
 pub struct RedirectTx {
@@ -22,13 +31,38 @@ pub struct RedirectTx {
     /// it took.
     placed: u64,
     bytes: u64,
-    /// Frames that it took.
+    /// Frames that it took and that it refused, since it was tried last.
     sent: u64,
+    refused: u64,
+    /// What became of frames before the device was tried.
+    past: Fate,
+    /// Sends while the device refuses redirected frames.
+    ring: PacketTx,
+    way: Way,
     too_long: u64,
     too_short: u64,
     /// Frames that were not placed because the device or the sender had failed.
     unplaced: u64,
     gone: bool,
+}
+
+/// How packets go.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// When the device is tried; nothing while frames are redirected.
+    trial: Option<Instant>,
+    interval: Duration,
+    /// When frames were redirected again.
+    since: Option<Instant>,
+}
+
+impl Way {
+    /// The device has refused a frame.
+    fn leave(&mut self, now: Instant) {
+        let lasted = self.since.is_none_or(|since| now - since >= LASTING);
+        self.interval = if lasted { FIRST_TRIAL } else { (2 * self.interval).min(LONGEST) };
+        self.trial = Some(now + self.interval);
+    }
 }
 
 impl RedirectTx {
@@ -76,6 +110,10 @@ impl RedirectTx {
             placed: 0,
             bytes: 0,
             sent: 0,
+            refused: 0,
+            past: Fate::default(),
+            ring: PacketTx::open(device, &TxOptions::default())?,
+            way: Way { trial: None, interval: FIRST_TRIAL, since: None },
             too_long: 0,
             too_short: 0,
             unplaced: 0,
@@ -114,7 +152,7 @@ impl RedirectTx {
         }
         let (before, frames) = (self.sender.no_device(), self.sender.placed());
         let sent = self.sender.send();
-        self.note_bytes(frames);
+        self.follow(frames);
         // Its slot is emptied when a device is deleted.
         if self.sender.no_device() > before {
             self.gone = true;
@@ -124,11 +162,38 @@ impl RedirectTx {
         sent.map_err(|error| failed(std::io::Error::other(error)).into())
     }
 
-    /// Counts the bytes that the device took of so many frames. The kernel tells how many it did
+    /// Whether the ring sends. Where it is time to, the device is tried before.
+    fn is_by_ring(&mut self) -> Result<bool, Error> {
+        let Some(trial) = self.way.trial else { return Ok(false) };
+        let now = Instant::now();
+        // What the ring still holds would be overtaken.
+        if now < trial || self.ring.counters()?.held > 0 {
+            return Ok(true);
+        }
+        let fate = self.sender.settle();
+        self.past.sent += fate.sent;
+        self.past.no_device += fate.no_device;
+        add_all(&mut self.past.losses, fate.losses);
+        (self.sent, self.refused) = (0, 0);
+        let mtu = self.links.numbered(self.index).ok().flatten().map_or(0, |link| link.mtu);
+        if self.sender.probe(mtu).unwrap_or(false) {
+            (self.way.trial, self.way.since) = (None, Some(now));
+        } else {
+            self.way.trial = Some(now + self.way.interval);
+        }
+        Ok(self.way.trial.is_some())
+    }
+
+    /// Has packets go another way if the device has refused any of so many frames, and counts the
+    /// bytes that it took. The kernel tells how many it did
     /// not take, and not which: these count as long as the mean of the call's frames.
-    fn note_bytes(&mut self, frames: u32) {
-        let all = self.sender.fate().sent;
-        let sent = all.saturating_sub(std::mem::replace(&mut self.sent, all));
+    fn follow(&mut self, frames: u32) {
+        let fate = self.sender.fate();
+        let sent = fate.sent.saturating_sub(std::mem::replace(&mut self.sent, fate.sent));
+        let refused = refused(&fate);
+        if refused > std::mem::replace(&mut self.refused, refused) {
+            self.way.leave(Instant::now());
+        }
         let placed = std::mem::take(&mut self.placed);
         let bytes = u128::from(placed) * u128::from(sent) / u128::from(frames.max(1));
         self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX).min(placed);
@@ -146,6 +211,9 @@ impl Tx for RedirectTx {
             self.unplaced += packets.count() as u64;
             return Err(self.is_gone());
         }
+        if self.is_by_ring()? {
+            return self.ring.send(batch, which, rewrites);
+        }
         for i in packets.by_ref() {
             if let Err(error) = self.place(batch.packet(i), rewrite_of(batch, i, rewrites)) {
                 self.unplaced += packets.count() as u64;
@@ -156,7 +224,11 @@ impl Tx for RedirectTx {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        if self.gone { Err(self.is_gone()) } else { self.give() }
+        if self.gone {
+            return Err(self.is_gone());
+        }
+        self.give()?;
+        self.ring.flush()
     }
 
     /// Losses: `too_long` for the device or a page, and `too_short` for an Ethernet header;
@@ -168,12 +240,35 @@ impl Tx for RedirectTx {
         }
         let fate = self.sender.fate();
         let mut losses = fate.losses;
+        add_all(&mut losses, self.past.losses.clone());
         for (name, frames) in &mut losses {
             *frames += if *name == "too_long" { self.too_long } else { 0 };
         }
         losses.push(("too_short", self.too_short));
-        losses.push(("device_failed", fate.no_device + self.unplaced));
-        let held = u64::from(self.sender.placed());
-        Ok(TxCounters { packets: fate.sent, bytes: self.bytes, losses, held })
+        let no_device = fate.no_device + self.past.no_device;
+        losses.push(("device_failed", no_device + self.unplaced));
+        let ring = self.ring.counters()?;
+        add_all(&mut losses, ring.losses);
+        Ok(TxCounters {
+            packets: fate.sent + self.past.sent + ring.packets,
+            bytes: self.bytes + ring.bytes,
+            losses,
+            held: u64::from(self.sender.placed()) + ring.held,
+        })
+    }
+}
+
+/// Frames that the device refused.
+fn refused(fate: &Fate) -> u64 {
+    fate.losses.iter().find(|(name, _)| *name == "refused").map_or(0, |one| one.1)
+}
+
+/// Adds losses by their names.
+fn add_all(ours: &mut Losses, theirs: Losses) {
+    for (name, packets) in theirs {
+        match ours.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += packets,
+            None => ours.push((name, packets)),
+        }
     }
 }
