@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use forebay_io::text::{self, Source, TextError};
 use forebay_jit::{FilterError, FilterSet, Isa, Options};
 use forebay_packet::{Affinity, DecodeOptions, Interface};
 use forebay_pipeline::Settings;
@@ -31,8 +32,8 @@ pub enum PlanError {
     Read {
         /// The file.
         file: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
+        /// Why.
+        source: TextError,
     },
     /// A file of rules is not one.
     #[error("{file}:{}: found {}, expected {}", source.line, source.found, source.expected)]
@@ -158,7 +159,7 @@ fn compile(text: &str, place: String, options: &CodeOptions) -> Result<FilterSet
 
 fn rules(config: &Config, options: &CodeOptions) -> Result<Option<Ruling>, PlanError> {
     let Some(file) = &config.rules else { return Ok(None) };
-    let text = std::fs::read_to_string(file)
+    let text = text::read(file, Source::Regular, "a file of rules", text::MOST_RULES)
         .map_err(|source| PlanError::Read { file: file.clone(), source })?;
     let document =
         yamaha::parse(&text).map_err(|source| PlanError::Rules { file: file.clone(), source })?;

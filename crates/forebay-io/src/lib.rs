@@ -12,7 +12,8 @@
 //! | [`tap`] | a device of our own making, whose other side the host sees |
 //! | [`mem`] | rings in memory |
 //!
-//! [`device`] tells what a network device is and whether it is fit to be a port.
+//! [`device`] tells what a network device is and whether it is fit to be a port. [`text`]
+//! reads files whole, up to a limit.
 //!
 //! [`Reader`] takes pcap and pcapng, plain or compressed with gzip or zstd,
 //! from a file or standard input, and gives batches whose packets lie where
@@ -38,6 +39,7 @@ pub mod redirect;
 mod snap_len;
 mod source;
 pub mod tap;
+pub mod text;
 mod whole_file;
 mod writer;
 

@@ -85,6 +85,14 @@ pub enum Failure {
         /// The system's reason.
         source: io::Error,
     },
+    /// A file that is read whole cannot be.
+    #[error("cannot read {file}: {source}")]
+    Text {
+        /// The file.
+        file: String,
+        /// Why.
+        source: forebay_io::text::TextError,
+    },
     /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),

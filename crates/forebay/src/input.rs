@@ -1,14 +1,14 @@
 //! What several verbs do with their input: open it, filter it, stop when asked; and
 //! how they print.
 
-use std::fs;
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::available_parallelism;
 
 use forebay_filter::{Profile, Program};
+use forebay_io::text::{self, MOST_FILTER, Source};
 use forebay_io::{Format, Lane, Lanes, ReadOptions, Reader};
 use forebay_jit::{FilterSet, Options};
 use forebay_packet::{Affinity, Batch, DecodeOptions, Interface};
@@ -139,7 +139,8 @@ pub fn compiler_options(cli: &Cli, backend: Backend) -> Result<Options, Failure>
 /// When the file cannot be read, or holds no valid program.
 pub fn program_of(selection: &Selection) -> Result<Option<Program>, Failure> {
     let Some(path) = &selection.program else { return Ok(None) };
-    Program::from_text(&read_text(path)?, Profile::Libpcap)
+    let text = read_text(path, "a program", MOST_FILTER)?;
+    Program::from_text(&text, Profile::Libpcap)
         .map(Some)
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
@@ -150,7 +151,7 @@ pub fn program_of(selection: &Selection) -> Result<Option<Program>, Failure> {
 /// When the file cannot be read.
 pub fn expression_of(selection: &Selection) -> Result<String, Failure> {
     match &selection.expression_file {
-        Some(path) => Ok(without_comments(&read_text(path)?)),
+        Some(path) => Ok(without_comments(&read_text(path, "a filter expression", MOST_FILTER)?)),
         None => Ok(selection.expression.join(" ")),
     }
 }
@@ -166,19 +167,19 @@ fn without_comments(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-fn read_text(path: &Path) -> Result<String, Failure> {
-    /// More than any expression or program that libpcap takes.
-    const MOST: u64 = 16 << 20;
-    let read = || -> io::Result<String> {
-        let mut text = String::new();
-        if path == Path::new("-") {
-            io::stdin().lock().take(MOST).read_to_string(&mut text)?;
-        } else {
-            fs::File::open(path)?.take(MOST).read_to_string(&mut text)?;
-        }
-        Ok(text)
-    };
-    read().map_err(|source| file_failure("read", path, source))
+/// The text of a file, which is `what`, of at most `most` bytes; `-` is standard input.
+fn read_text(path: &Path, what: &'static str, most: u64) -> Result<String, Failure> {
+    text::read(path, Source::Any, what, most)
+        .map_err(|source| Failure::Text { file: file_name(path), source })
+}
+
+/// A file's name in messages.
+#[must_use]
+pub fn file_name(path: &Path) -> String {
+    match path.to_str() {
+        Some("-") => "standard input".to_owned(),
+        _ => path.display().to_string(),
+    }
 }
 
 /// The decoder's options.

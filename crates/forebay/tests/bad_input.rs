@@ -411,3 +411,33 @@ fn a_file_truncated_while_it_is_read_is_cut_off() {
     let written = capture::parse(&[&head[..], &rest].concat());
     assert!(!written.cut && !written.packets.is_empty());
 }
+
+#[test]
+fn files_that_are_read_whole_have_a_limit_that_the_message_names() {
+    let scratch = Scratch::with_packets(4);
+    let too_long = "has more than";
+    for (arguments, parts) in [
+        (vec!["run", "--check", "-c", "/dev/zero"], ["/dev/zero", "a character device"]),
+        (
+            vec!["filter", "-r", &scratch.input, "-F", "/dev/zero"],
+            [too_long, "a filter expression"],
+        ),
+        (vec!["filter", "-r", &scratch.input, "--program", "/dev/zero"], [too_long, "a program"]),
+        (vec!["rules", "check", "/dev/zero"], [too_long, "a file of rules"]),
+    ] {
+        let ran = run(&arguments);
+        assert_ne!(ran.status, 0, "{}", ran.arguments);
+        ran.says(&parts);
+    }
+    let rules = scratch.file("rules", b"ip filter 1 pass * *\n");
+    let trace = run(["rules", "match", &rules, "--trace", "/dev/zero"]).exits(1);
+    trace.says(&["/dev/zero:1", "a line of more than 4096 bytes"]);
+    // The file of rules that a configuration names is held to the same.
+    let config = "rules = \"/dev/zero\"\n[[input]]\nname = \"a\"\ntype = \"af_packet\"\n\
+                  interface = \"a\"\n[[output]]\nname = \"b\"\ntype = \"af_packet\"\n\
+                  interface = \"b\"\n[[group]]\nname = \"g\"\n[[group.sensor]]\nname = \"b\"\n\
+                  output = \"b\"\n";
+    let config = scratch.file("run.toml", config.as_bytes());
+    let ran = run(["run", "--check", "-c", &config]).exits(2);
+    ran.says(&["/dev/zero", "a character device", "a regular file"]);
+}

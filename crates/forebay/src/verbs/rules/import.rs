@@ -4,10 +4,10 @@ use forebay_rules::Family;
 use forebay_rules::language::{self, cisco, classbench, iptables};
 use serde_json::json;
 
-use super::{NamedList, asked, file_name, only, read_text, rule_text_json, unreadable};
+use super::{NamedList, asked, only, read_text, rule_text_json, unreadable};
 use crate::cli::{Cli, RuleLanguage, RulesImportArgs};
 use crate::failure::Failure;
-use crate::input::{print, print_json};
+use crate::input::{file_name, print, print_json};
 
 pub fn run(cli: &Cli, args: &RulesImportArgs) -> Result<(), Failure> {
     if args.ipv6 && args.from != RuleLanguage::Iptables {

@@ -6,10 +6,9 @@ mod import;
 mod packets;
 mod tally;
 
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::Path;
 
+use forebay_io::text::{self, Source, TextError};
 use forebay_pipeline::stages::Ruling;
 use forebay_rules::choose::EngineName;
 use forebay_rules::language::yamaha::{self, Document};
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Cli, ListArgs, RulesArgs, RulesVerb};
 use crate::failure::Failure;
-use crate::input::file_failure;
+use crate::input::file_name;
 
 pub fn run(cli: &Cli, args: &RulesArgs) -> Result<(), Failure> {
     match &args.verb {
@@ -121,25 +120,14 @@ fn names(lists: &[NamedList]) -> String {
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    let read = match path.to_str() {
-        Some("-") => io::stdin().lock().read_to_end(&mut bytes),
-        _ => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
-    };
-    read.map_err(|source| file_failure("read", path, source))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
-        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
-        let found = rest.first().map_or_else(String::new, |byte| format!("byte {byte:#04x}"));
-        unreadable(path, ParseError { line, found, expected: "text in UTF-8".to_owned() })
+    let read = text::read(path, Source::Any, "a file of rules", text::MOST_RULES);
+    read.map_err(|error| match error {
+        TextError::NotText { line, byte } => {
+            let (found, expected) = (format!("byte {byte:#04x}"), "text in UTF-8".to_owned());
+            unreadable(path, ParseError { line, found, expected })
+        }
+        source => Failure::Text { file: file_name(path), source },
     })
-}
-
-fn file_name(path: &Path) -> String {
-    match path.to_str() {
-        Some("-") => "standard input".to_owned(),
-        _ => path.display().to_string(),
-    }
 }
 
 fn unreadable(path: &Path, error: ParseError) -> Failure {

@@ -9,8 +9,8 @@ use forebay_io::ReadOptions;
 use forebay_packet::Batch;
 use forebay_pipeline::stages::Rules;
 use forebay_pipeline::{Chain, Ledger, LedgerRow};
-use forebay_rules::Key;
 use forebay_rules::language::classbench;
+use forebay_rules::{Key, ParseError};
 
 use super::tally::Tally;
 use super::{NamedList, one_list, ruling, unreadable};
@@ -21,6 +21,9 @@ use crate::input::{Input, file_failure, processors};
 
 /// Headers of a trace that are looked up together.
 const HEADERS: usize = 4096;
+
+/// The longest line of a trace, in bytes.
+const MOST_HEADER: u64 = 4096;
 
 pub fn run(cli: &Cli, args: &RulesMatchArgs) -> Result<(), Failure> {
     let streams = [Some(&args.list.file), args.read.as_ref(), args.trace.as_ref()];
@@ -106,9 +109,14 @@ fn read_headers(
     while keys.len() < HEADERS {
         text.clear();
         *line += 1;
-        let read = lines.read_line(&mut text);
+        let read = io::Read::take(&mut *lines, MOST_HEADER + 1).read_line(&mut text);
         if read.map_err(|source| file_failure("read", trace, source))? == 0 {
             return Ok(false);
+        }
+        if text.len() as u64 > MOST_HEADER {
+            let found = format!("a line of more than {MOST_HEADER} bytes");
+            let expected = "a header of a ClassBench trace".to_owned();
+            return Err(unreadable(trace, ParseError { line: *line, found, expected }));
         }
         let header = classbench::parse_header(*line, &text);
         keys.extend(header.map_err(|error| unreadable(trace, error))?);
