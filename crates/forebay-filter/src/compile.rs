@@ -26,6 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use forebay_packet::LinkType;
+use forebay_packet::cancel::{self, Cancel};
 use pcap::{Capture, Offline};
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -159,10 +160,11 @@ pub(crate) fn with_libpcap<T: Send>(
     link: LinkType,
     work: impl FnOnce(&Libpcap) -> Result<T, CompileError> + Send,
 ) -> Result<T, CompileError> {
+    let shared = cancel::current();
     let on_deep_stack = || {
         // Nothing is left half-done by a panic in another thread.
         let _guard = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&Libpcap { capture: empty_capture(link)?, link })
+        Cancel::share(shared, || work(&Libpcap { capture: empty_capture(link)?, link }))
     };
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("libpcap".to_owned()).stack_size(STACK);
@@ -183,6 +185,7 @@ impl Libpcap {
     /// The program of an expression without zero bytes; nothing if the
     /// expression accepts no packet, which libpcap calls an error.
     pub fn compile(&self, expression: &str) -> Result<Option<Program>, CompileError> {
+        cancel::check();
         match self.capture.compile(expression, true).map_err(message) {
             Ok(program) => {
                 let instructions = instructions(&program)?;

@@ -25,6 +25,7 @@ pub mod program;
 pub mod verify;
 
 pub use compile::{CompileError, ExpressionError, compile};
+pub use forebay_packet::cancel;
 pub use lists::compile_function;
 pub use program::instruction::Instruction;
 pub use program::{Program, ProgramError};

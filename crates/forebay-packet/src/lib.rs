@@ -9,10 +9,13 @@
 //! * [`FlowKey`], [`HashKey`]: the two-way key of a flow and its keyed hash;
 //! * [`Rewrite`]: what outputs change of packets;
 //! * [`decode`]: header views that never read past the captured length.
+//!
+//! [`cancel`] ends long computations of any crate.
 #![deny(unsafe_code)]
 
 mod arena;
 mod batch;
+pub mod cancel;
 mod clock;
 mod columns;
 mod community_id;

@@ -42,6 +42,7 @@ use super::names::yamaha_port;
 use super::words::{Words, address, address_kind, number, prefix};
 use crate::rule::{Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, RuleList};
 use crate::sets::RangeSet;
+use forebay_packet::cancel;
 use protocol::{ProtocolField, protocol_field};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,6 +63,13 @@ struct Filter {
     rule: Rule,
 }
 
+impl Filter {
+    fn rule(&self) -> Rule {
+        cancel::check();
+        self.rule.clone()
+    }
+}
+
 impl Document {
     /// The list applied as `INTERFACE:in` or `INTERFACE:out`, IPv4 before IPv6;
     /// none if no filter is applied there.
@@ -73,7 +81,7 @@ impl Document {
             .collect();
         let numbers = orders.iter().flat_map(|(family, order)| order.iter().map(|&n| (*family, n)));
         let filters = numbers.filter_map(|key| self.filters.get(&key));
-        let rules = filters.map(|filter| filter.rule.clone()).collect();
+        let rules = filters.map(Filter::rule).collect();
         (!orders.is_empty()).then_some(RuleList { rules, default: Action::Reject })
     }
 
@@ -87,7 +95,7 @@ impl Document {
     /// All filters by ascending number, IPv4 before IPv6.
     #[must_use]
     pub fn ascending(&self) -> RuleList {
-        let rules = self.filters.values().map(|filter| filter.rule.clone()).collect();
+        let rules = self.filters.values().map(Filter::rule).collect();
         RuleList { rules, default: Action::Reject }
     }
 
@@ -120,6 +128,7 @@ pub fn parse(text: &str) -> Result<Document, ParseError> {
     let mut applications = Vec::new();
     let mut least = 1;
     for (index, text) in text.lines().enumerate() {
+        cancel::check();
         let line = index + 1;
         let mut words = Words::new(line, text, '#');
         let Some(first) = words.take() else { continue };

@@ -8,6 +8,7 @@
 //! that would be copied are paid for.
 
 use crate::atom::Ternary;
+use forebay_packet::cancel;
 
 /// The bits that a node extracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +114,7 @@ impl Split {
             settled_entries: self.settled_entries,
         };
         for &(start, end) in &self.long {
+            cancel::check();
             for side in [0, 1] {
                 let from = next.entries.len();
                 let stays =
@@ -135,7 +137,10 @@ impl Split {
 /// For each bit, how many of `entries` ask for a 0 and how many for a 1.
 fn counts(entries: &[Ternary]) -> ([u32; 64], [u32; 64]) {
     let (mut zeros, mut ones) = ([0_u32; 64], [0_u32; 64]);
-    for entry in entries {
+    for (at, entry) in entries.iter().enumerate() {
+        if at % 8192 == 0 {
+            cancel::check();
+        }
         let asked = entry.care & !entry.value;
         for (bit, (zero, one)) in zeros.iter_mut().zip(&mut ones).enumerate() {
             *zero += (asked >> bit) as u32 & 1;

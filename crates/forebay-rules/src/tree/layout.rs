@@ -13,6 +13,7 @@ use super::plan::{Entry, Plan};
 use crate::atom::Prefix;
 use crate::packed::words;
 use crate::rule::Family;
+use forebay_packet::cancel;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -224,6 +225,7 @@ impl<const Q: usize> Builder<'_, Q> {
     }
 
     fn place_list(&mut self, members: &[u32]) -> u32 {
+        cancel::check();
         if members.is_empty() {
             return 0;
         }

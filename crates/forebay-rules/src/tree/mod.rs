@@ -37,6 +37,7 @@ use crate::packed::{Key4, Key6};
 use crate::rule::{Family, Rule, RuleList};
 use cut::Limits;
 use forebay_codegen::code::Isa;
+use forebay_packet::cancel;
 use kernel::{Matcher, TreeKey};
 use labels::{Labels, NO_LABEL};
 use layout::{Forest, LANES};
@@ -190,6 +191,7 @@ fn matchers<'a, const Q: usize>(
 ) -> Result<(Vec<Matcher<Q>>, Bound), TreeError> {
     let mut atoms = Vec::new();
     for (label, rule) in rules {
+        cancel::check();
         atoms.extend(Atom::of_rule(rule)?.into_iter().map(|atom| (label, atom)));
         if atoms.len() > MAX_ATOMS {
             return Err(TreeError::TooLarge { atoms: atoms.len() });
@@ -222,6 +224,7 @@ fn matchers<'a, const Q: usize>(
 fn paged(atoms: impl IntoIterator<Item = (u32, Atom)>, family: Family) -> Vec<(Tests, Vec<Entry>)> {
     let mut pages: Vec<(Tests, Vec<Entry>)> = Vec::new();
     for (label, atom) in atoms {
+        cancel::check();
         let words = atom.ternary(family);
         let known = pages
             .iter_mut()

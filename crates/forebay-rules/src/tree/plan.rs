@@ -7,6 +7,7 @@
 use super::cut::{Cut, Limits};
 use super::layout::LANES;
 use crate::atom::{Atom, Ternary};
+use forebay_packet::cancel;
 
 /// An atom of the list, with what building looks at.
 pub(super) struct Entry {
@@ -39,6 +40,7 @@ impl Plan {
     }
 
     fn below(entries: &[Entry], members: Vec<u32>, limits: &Limits, depth: usize) -> Self {
+        cancel::check();
         if members.len() <= limits.leaf || depth == MAX_DEPTH {
             return Self::Leaf(members);
         }
@@ -121,7 +123,10 @@ const NEAR_BYTES: f64 = 1_000_000.0;
 fn deal(words: &[&[Ternary]], members: &[u32], cut: Cut) -> Vec<Vec<u32>> {
     let bits = cut.mask.count_ones();
     let mut children = vec![Vec::new(); 1 << bits];
-    for (of_atom, &member) in words.iter().zip(members) {
+    for (at, (of_atom, &member)) in words.iter().zip(members).enumerate() {
+        if at % 64 == 0 {
+            cancel::check();
+        }
         let word = of_atom[cut.word];
         let fixed = extract(word.value, cut.mask);
         let free = extract(!word.care, cut.mask);

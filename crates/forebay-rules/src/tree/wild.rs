@@ -13,6 +13,7 @@ use super::labels::NO_LABEL;
 use super::plan::Entry;
 use crate::atom::{KIND_PLACES, Prefix, kind_at, kind_place};
 use crate::packed::FLAG_VALUES;
+use forebay_packet::cancel;
 use std::collections::{HashMap, HashSet};
 
 /// The most leading bits of an address that count here.
@@ -84,6 +85,7 @@ struct Vectors {
 impl Vectors {
     /// Where the vector of the members that `admit` begins.
     fn of(&mut self, members: &[&Entry], admit: impl Fn(&Entry) -> bool) -> u32 {
+        cancel::check();
         let mut bits = vec![0_u64; self.width * VECTOR_BITS / 64];
         for (at, member) in members.iter().enumerate() {
             bits[at / 64] |= u64::from(admit(member)) << (at % 64);
