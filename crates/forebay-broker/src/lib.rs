@@ -4,7 +4,7 @@
 //! touched, [`ports`] the devices. A [`worker`] moves packets; [`Broker`] looks after the
 //! workers and after each [`group`] of sensors, and answers over [`control`]. In
 //! [`kernel`] is what the kernel does by itself, where packets need not leave it.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod alarms;
 mod answers;
@@ -21,12 +21,14 @@ pub mod hello;
 pub mod hellos;
 pub mod kernel;
 pub mod links;
+mod memory;
 pub mod metrics;
 pub mod notify;
 pub mod plan;
 pub mod ports;
 pub mod privileges;
 pub mod report;
+mod trim;
 pub mod worker;
 
 pub use broker::{Broker, BrokerError, Ended, Notice, Signals};

@@ -89,6 +89,10 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "vector kernels over blocks of rules, and look-ups that building proves in range",
     },
     UnsafePlace {
+        path: "crates/forebay-broker/src/trim.rs",
+        reason: "has the C library give freed memory back to the system",
+    },
+    UnsafePlace {
         path: "crates/forebay-bench/src/peers/",
         reason: "binds C functions of the programs that the benchmarks run against",
     },

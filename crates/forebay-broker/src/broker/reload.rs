@@ -3,15 +3,21 @@
 //! A file is read, its filters compiled and its rule lists built by a thread of their own:
 //! that can take seconds, in which the broker goes on to look after its sensors. Only what
 //! is ready is taken over, by the broker's thread and as a whole, or not at all.
+//!
+//! A preparation has a budget of memory, and leaves some to all else: one that would take
+//! more ends with a message, and everything stays as it is. One that is overtaken by another
+//! request, or by the broker's end, is cancelled.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
 use forebay_bpf::Program;
+use forebay_io::text::MOST_RULES;
+use forebay_packet::cancel::{Cancel, Stopped};
 use forebay_pipeline::stages::Steering;
 
 use super::notices::Notices;
@@ -21,25 +27,38 @@ use crate::config::Config;
 use crate::control::{Answer, Visit};
 use crate::desk::Change;
 use crate::group::{LiveGroup, Sides};
+use crate::memory;
 use crate::plan::{CodeOptions, Plan};
+use crate::trim::trim;
 use crate::worker::Route;
 
-/// Who may wait for the next: the control socket hears few at once, and others have
-/// questions.
-const MOST_WAITING: usize = 4;
+/// Who may wait for a change: the control socket has so many clients at once, and others
+/// have questions.
+const MOST_WAITING: usize = 16;
 
 /// How long a preparation is waited for by who has asked for it, and by the next.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Preparations that may be under way besides the last, each later than [`LONG`]: such as
-/// read what never ends.
-const MOST_LATE: usize = 4;
+/// Preparations that may be under way besides the last, each cancelled and not at its end
+/// yet: libpcap, and a file system that hangs, end in their own time.
+const MOST_OVERTAKEN: usize = 4;
+
+/// Preparations in a row that are cancelled because another is asked for. The next comes to
+/// its end, or changes that are asked for without a pause would never come into force.
+const MOST_CANCELLED: u32 = 3;
+
+/// Bytes of memory that each byte of a list of rules comes to at least, when it is parsed.
+const LEAST_FOR_RULES: u64 = 4;
+
+/// The key of the configuration that limits the memory of a preparation.
+const MEMORY_KEY: &str = "reload_memory";
 
 /// How long workers may take to take new settings over.
 const HANDING_OVER: Duration = Duration::from_secs(3);
 
 const OTHERS_WAIT: &str =
     "a change is being prepared, and others wait: the file is read again then";
+const OVERTAKEN: &str = "another change was asked for in the meantime";
 const LATE: &str = "reading the file and what it names takes more than a minute; it is taken \
                     over when that ends, unless another change is asked for";
 const ALL_LATE: &str = "reading the file and what it names does not end, several times by now";
@@ -51,8 +70,15 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    fn read(path: &std::path::Path, options: &CodeOptions) -> Result<Self, String> {
+    fn read(path: &Path, options: &CodeOptions, most: u64) -> Result<Self, String> {
         let config = Config::read(path).map_err(|error| error.to_string())?;
+        if let Some(rules) = &config.rules {
+            // One that is too long is refused when it is read.
+            let len = std::fs::metadata(rules).map_or(0, |metadata| metadata.len());
+            let need = len.min(MOST_RULES) * LEAST_FOR_RULES;
+            let refused = |why| format!("{}: {why}", rules.display());
+            memory::suffices(need, most, MEMORY_KEY).map_err(refused)?;
+        }
         let plan = Plan::new(&config, options).map_err(|error| error.to_string())?;
         Ok(Self { config, plan })
     }
@@ -66,11 +92,14 @@ pub(super) struct Reloads {
     waiting: Vec<Visit>,
     asked: bool,
     under_way: Option<Preparation>,
-    /// Those that were late when the next began. Nobody takes what comes of them.
+    /// Those that were cancelled when the next began. Nobody takes what comes of them.
     overtaken: Vec<JoinHandle<()>>,
+    /// How many there were since the last that came to its end.
+    cancelled: u32,
 }
 
 struct Preparation {
+    cancel: Cancel,
     prepared: mpsc::Receiver<Result<Prepared, String>>,
     /// None where the system has none to give.
     thread: Option<JoinHandle<()>>,
@@ -91,13 +120,22 @@ pub(super) enum Begun {
 }
 
 impl Preparation {
-    fn begin(path: PathBuf, options: CodeOptions, visits: Vec<Visit>) -> Self {
+    fn begin(path: PathBuf, options: CodeOptions, most: u64, visits: Vec<Visit>) -> Self {
         let (done, prepared) = mpsc::channel();
+        let cancel = Cancel::watched(memory::watch(most, MEMORY_KEY));
         let prepare = {
-            let done = done.clone();
+            let (done, cancel) = (done.clone(), cancel.clone());
             move || {
+                let prepared = cancel.run(|| Prepared::read(&path, &options, most));
+                if !matches!(prepared, Ok(Ok(_))) {
+                    trim();
+                }
+                let prepared = prepared.unwrap_or_else(|stopped| match stopped {
+                    Stopped::Refused(why) => Err(why),
+                    Stopped::Cancelled => Err(OVERTAKEN.to_owned()),
+                });
                 // Nobody waits for it when the broker ends, or it was overtaken.
-                let _ = done.send(Prepared::read(&path, &options));
+                let _ = done.send(prepared);
             }
         };
         let thread = thread::Builder::new().name("forebay-reload".to_owned()).spawn(prepare);
@@ -105,7 +143,14 @@ impl Preparation {
             let _ = done.send(Err(format!("there is no thread for it: {error}")));
         }
         let begun = Instant::now();
-        Self { prepared, thread: thread.ok(), visits, begun, is_late: false }
+        Self { cancel, prepared, thread: thread.ok(), visits, begun, is_late: false }
+    }
+}
+
+impl Drop for Preparation {
+    /// Nobody wants what comes of it any more: it was overtaken, perhaps by the broker's end.
+    fn drop(&mut self) {
+        self.cancel.cancel();
     }
 }
 
@@ -113,26 +158,41 @@ impl Reloads {
     /// Somebody asks for it, and waits if there is a visit and not too many wait already.
     pub(super) fn ask(&mut self, visit: Option<Visit>) {
         self.asked = true;
-        if self.waiting.len() < MOST_WAITING {
+        let already = self.under_way.as_ref().map_or(0, |last| last.visits.len());
+        if already + self.waiting.len() < MOST_WAITING {
             self.waiting.extend(visit);
         } else if let Some(visit) = visit {
             visit.answer(Answer::Refused(OTHERS_WAIT.to_owned()));
         }
     }
 
-    /// Begins with what is asked for, unless the last is still being prepared and not late.
-    pub(super) fn begin(&mut self, path: PathBuf, options: CodeOptions) -> Begun {
-        let in_time = self.under_way.as_ref().is_some_and(|last| !last.is_late);
-        if in_time || !mem::take(&mut self.asked) {
+    /// Begins with what is asked for, and cancels what is under way: nobody wants it any
+    /// more. Those who wait for that get what is newer. `most` is the memory that it may take,
+    /// in bytes.
+    pub(super) fn begin(&mut self, path: PathBuf, options: CodeOptions, most: u64) -> Begun {
+        if !self.asked {
             return Begun::Nothing;
         }
-        let visits = mem::take(&mut self.waiting);
         self.overtaken.retain(|thread| !thread.is_finished());
-        if self.under_way.is_some() && self.overtaken.len() == MOST_LATE {
-            return Begun::TooMany(visits);
+        if let Some(last) = &self.under_way {
+            let too_many = self.overtaken.len() >= MOST_OVERTAKEN;
+            if !last.is_late && (too_many || self.cancelled >= MOST_CANCELLED) {
+                return Begun::Nothing;
+            }
+            if too_many {
+                self.asked = false;
+                return Begun::TooMany(mem::take(&mut self.waiting));
+            }
+            self.cancelled += 1;
         }
-        let next = Preparation::begin(path, options, visits);
-        self.overtaken.extend(self.under_way.replace(next).and_then(|last| last.thread));
+        self.asked = false;
+        let mut visits = mem::take(&mut self.waiting);
+        let last = self.under_way.take();
+        if let Some(mut last) = last {
+            visits.append(&mut last.visits);
+            self.overtaken.extend(last.thread.take());
+        }
+        self.under_way = Some(Preparation::begin(path, options, most, visits));
         Begun::Another
     }
 
@@ -150,7 +210,9 @@ impl Reloads {
             }
             Err(TryRecvError::Disconnected) => Err("its preparation broke down".to_owned()),
         };
-        let visits = self.under_way.take().map(|last| last.visits).unwrap_or_default();
+        let mut last = self.under_way.take();
+        let visits = last.as_mut().map(|last| mem::take(&mut last.visits)).unwrap_or_default();
+        self.cancelled = 0;
         Some((prepared, visits))
     }
 }
@@ -163,7 +225,8 @@ impl Broker {
             self.notifier.ready("running");
             conclude(&outcome, visits, notices);
         }
-        match self.reloads.begin(self.path.clone(), self.options.clone()) {
+        let most = self.config.reload_memory;
+        match self.reloads.begin(self.path.clone(), self.options.clone(), most) {
             Begun::Nothing => {}
             Begun::Another => self.notifier.reloading(),
             Begun::TooMany(visits) => conclude(&Err(ALL_LATE.to_owned()), visits, notices),
@@ -343,14 +406,15 @@ mod tests {
     fn preparation(age: Duration, visits: Vec<Visit>) -> (Done, Preparation) {
         let (done, prepared) = mpsc::channel();
         let begun = Instant::now().checked_sub(age).unwrap();
-        (done, Preparation { prepared, thread: None, visits, begun, is_late: false })
+        let cancel = Cancel::default();
+        (done, Preparation { cancel, prepared, thread: None, visits, begun, is_late: false })
     }
 
     /// Begins with what is asked for, of a file that is not there.
     fn begin(reloads: &mut Reloads) -> Begun {
         let filters = Options::new(Backend::Auto, None).unwrap();
         let options = CodeOptions { filters, isa: Isa::Scalar };
-        reloads.begin(PathBuf::from("/no/such/file"), options)
+        reloads.begin(PathBuf::from("/no/such/file"), options, 1 << 30)
     }
 
     /// What is said of the next that is ready.
@@ -380,23 +444,55 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_late_is_overtaken_by_the_next() {
-        let (done, last) = preparation(Duration::ZERO, Vec::new());
+    fn one_is_cancelled_by_the_next_and_who_waited_gets_that() {
+        let (visit, _answer) = Visit::new(Request::Reload);
+        let (done, last) = preparation(Duration::ZERO, vec![visit]);
+        let cancel = last.cancel.clone();
         let mut reloads = Reloads { under_way: Some(last), ..Reloads::default() };
-        reloads.ask(None);
-        assert!(matches!(begin(&mut reloads), Begun::Nothing), "the last may end yet");
-        reloads.under_way.as_mut().unwrap().is_late = true;
-        assert!(matches!(begin(&mut reloads), Begun::Another));
-        assert!(done.send(Err("of the late one".to_owned())).is_err(), "nobody takes it");
+        let (visit, _answer) = Visit::new(Request::Reload);
+        reloads.ask(Some(visit));
+        assert!(matches!(begin(&mut reloads), Begun::Another) && cancel.is_cancelled());
+        assert!(done.send(Err("of the first".to_owned())).is_err(), "nobody takes it");
+        assert_eq!(reloads.under_way.as_ref().unwrap().visits.len(), 2);
         let told = next(&mut reloads);
         assert!(told.contains("/no/such/file"), "{told}");
     }
 
     #[test]
-    fn not_any_number_of_them_may_be_late() {
+    fn the_end_cancels_what_is_under_way() {
+        let (_done, last) = preparation(Duration::ZERO, Vec::new());
+        let cancel = last.cancel.clone();
+        drop(Reloads { under_way: Some(last), ..Reloads::default() });
+        assert!(cancel.is_cancelled());
+    }
+
+    #[test]
+    fn requests_without_a_pause_do_not_keep_a_change_from_its_end() {
+        let (_done, first) = preparation(Duration::ZERO, Vec::new());
+        let mut reloads = Reloads { under_way: Some(first), ..Reloads::default() };
+        let mut kept = Vec::new();
+        for _ in 0..MOST_CANCELLED {
+            reloads.ask(None);
+            assert!(matches!(begin(&mut reloads), Begun::Another));
+            let (done, slow) = preparation(Duration::ZERO, Vec::new());
+            reloads.under_way = Some(slow);
+            kept.push(done);
+        }
+        reloads.ask(None);
+        assert!(matches!(begin(&mut reloads), Begun::Nothing));
+        let last = reloads.under_way.as_ref().unwrap();
+        assert!(!last.cancel.is_cancelled());
+        kept.pop().unwrap().send(Err("its end".to_owned())).unwrap();
+        assert_eq!(next(&mut reloads), "its end");
+        // What was asked for in the meantime comes then.
+        assert!(matches!(begin(&mut reloads), Begun::Another));
+    }
+
+    #[test]
+    fn not_any_number_of_them_may_hang() {
         let mut reloads = Reloads::default();
         let mut hanging = Vec::new();
-        for late in 0..=MOST_LATE {
+        for late in 0..=MOST_OVERTAKEN {
             if late > 0 {
                 reloads.ask(None);
                 assert!(matches!(begin(&mut reloads), Begun::Another));

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forebay_io::text::{self, Source};
 use toml::Spanned;
 
 pub use error::{ConfigError, Place};
@@ -36,6 +37,10 @@ const MAX_WINDOW: Duration = Duration::from_secs(600);
 /// The most tunnels to look into.
 const MAX_TUNNEL_DEPTH: u64 = 16;
 
+/// Memory that the preparation of a change may take where nothing is said, in bytes: some more
+/// than the largest lists of rules do.
+const RELOAD_MEMORY: u64 = 2 << 30;
+
 /// The annotated example, which has every key.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
@@ -52,6 +57,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// The user to become once the ports are open.
     pub user: Option<String>,
+    /// Memory that the preparation of a change may take, in bytes.
+    pub reload_memory: u64,
     /// Tunnels to look into for a packet's flow.
     pub tunnel_depth: u8,
     /// VLAN identifiers tell flows apart.
@@ -84,10 +91,12 @@ impl Config {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// [`ConfigError`]: the file cannot be read, or what is wrong where in it.
+    /// [`ConfigError`]: the file cannot be read, is no regular file or too long, or what is
+    /// wrong where in it.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+        let text = text::read(path, Source::Regular, "a configuration", text::MOST_CONFIG);
+        let text = text.map_err(|error| ConfigError {
             file: file.clone(),
             place: None,
             what: format!("cannot be read: {error}"),
@@ -137,6 +146,8 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
             })
         })?,
         user: text(&raw.broker.user),
+        reload_memory: read(raw.broker.reload_memory.as_ref(), units::size)?
+            .map_or(RELOAD_MEMORY, |bytes| bytes as u64),
         tunnel_depth: depth.unwrap_or(4) as u8,
         vlan_in_key: raw.flow.vlan_in_key.as_ref().is_some_and(|key| *key.get_ref()),
         idle_timeout: duration(raw.flow.idle_timeout.as_ref(), 100, 30_000)?,

@@ -45,6 +45,7 @@ pub struct Broker {
     pub control: Option<Text>,
     pub metrics: Option<Text>,
     pub user: Option<Text>,
+    pub reload_memory: Option<Text>,
 }
 
 #[derive(Debug, Default, Deserialize)]
