@@ -28,6 +28,7 @@ pub mod plan;
 pub mod ports;
 pub mod privileges;
 pub mod report;
+mod serve;
 mod trim;
 pub mod worker;
 

@@ -69,9 +69,14 @@ fn converse(mut stream: UnixStream, request: &Request) -> io::Result<String> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
-    stream.write_all(line.as_bytes())?;
+    // Where the broker takes no request, because it is busy, it has said so already.
+    let asked = stream.write_all(line.as_bytes());
     let mut answer = String::new();
-    BufReader::new(stream).take(MOST_ANSWER).read_line(&mut answer)?;
+    let heard = BufReader::new(stream).take(MOST_ANSWER).read_line(&mut answer);
+    if !answer.ends_with('\n') {
+        asked?;
+        heard?;
+    }
     if answer.ends_with('\n') {
         Ok(answer)
     } else {

@@ -3,10 +3,9 @@
 //! One request a connection: a line of JSON, answered by a line of JSON. Whoever may open
 //! the socket may ask anything: its mode is 0660. Requests are not worked on here but
 //! handed to the broker's own thread, which answers them between two looks at its
-//! sensors.
+//! sensors. How many clients there may be, and for how long, is in `serve`.
 
 mod client;
-pub(crate) mod deadline;
 mod server;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,7 @@ pub use client::{AskError, ask};
 pub use server::{ControlError, Requests, Server, Visit, make_folder};
 
 /// The longest request and the longest answer, in bytes.
-const MOST_REQUEST: u64 = 64 << 10;
+const MOST_REQUEST: usize = 4 << 10;
 const MOST_ANSWER: u64 = 64 << 20;
 
 /// What can be asked of a running broker.

@@ -1,26 +1,17 @@
 //! The side that is asked.
 
 use std::fs::{DirBuilder, Permissions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, fchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::deadline::Deadline;
 use super::{Answer, MOST_REQUEST, Request};
-
-/// How long a visitor may take to ask, and to take the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Visitors that are heard at once.
-const MOST_VISITORS: usize = 16;
+use crate::serve::{Bell, Parsed, Protocol, Refusal, serve};
 
 /// Why a broker cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +45,8 @@ pub struct Visit {
     /// What is asked.
     pub request: Request,
     reply: mpsc::Sender<Answer>,
+    /// After the answer, or without one: values are dropped in this order.
+    _bell: Option<Bell>,
 }
 
 impl Visit {
@@ -61,7 +54,13 @@ impl Visit {
     #[must_use]
     pub fn new(request: Request) -> (Self, mpsc::Receiver<Answer>) {
         let (reply, answer) = mpsc::channel();
-        (Self { request, reply }, answer)
+        (Self { request, reply, _bell: None }, answer)
+    }
+
+    /// As [`Visit::new`], with a bell that rings when the answer is there, or none will be.
+    pub(crate) fn with_bell(request: Request, bell: Bell) -> (Self, mpsc::Receiver<Answer>) {
+        let (visit, answer) = Self::new(request);
+        (Self { _bell: Some(bell), ..visit }, answer)
     }
 
     /// Answers. Whoever asked may have gone.
@@ -122,10 +121,7 @@ impl Server {
             return Err(failed(error));
         }
         let server = Self { socket: socket.to_owned() };
-        thread::Builder::new()
-            .name("forebay-control".to_owned())
-            .spawn(move || accept(&listener, &entrance))
-            .map_err(failed)?;
+        serve("forebay-control", listener, Lines, entrance).map_err(failed)?;
         Ok(server)
     }
 }
@@ -191,51 +187,45 @@ fn draft_name(socket: &Path) -> PathBuf {
     name.into()
 }
 
-fn accept(listener: &UnixListener, entrance: &mpsc::Sender<Visit>) {
-    let visitors = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else {
-            // No descriptor is left, most likely; one may be soon.
-            thread::sleep(Duration::from_millis(100));
-            continue;
-        };
-        if visitors.fetch_add(1, Ordering::Relaxed) >= MOST_VISITORS {
-            visitors.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (entrance, inside) = (entrance.clone(), Arc::clone(&visitors));
-        let heard = thread::Builder::new().name("forebay-visitor".to_owned()).spawn(move || {
-            // A visitor who breaks off has no use for an answer.
-            let _ = hear(&stream, &entrance);
-            inside.fetch_sub(1, Ordering::Relaxed);
-        });
-        if heard.is_err() {
-            visitors.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
+/// A line of JSON, answered by a line of JSON.
+struct Lines;
 
-fn hear(stream: &UnixStream, entrance: &mpsc::Sender<Visit>) -> io::Result<()> {
-    let mut line = String::new();
-    BufReader::new(Deadline::of(stream, PATIENCE)).take(MOST_REQUEST).read_line(&mut line)?;
-    let answer = match serde_json::from_str::<Request>(&line) {
-        Err(error) => Answer::Refused(format!("that is no request: {error}")),
-        Ok(request) => {
-            let (visit, answer) = Visit::new(request);
-            let gone = || Answer::Refused("the broker has ended".to_owned());
-            match entrance.send(visit) {
-                Ok(()) => answer.recv().unwrap_or_else(|_| gone()),
-                Err(_) => gone(),
+impl Protocol for Lines {
+    const MOST_REQUEST: usize = MOST_REQUEST;
+    const ASKING: Duration = Duration::from_secs(5);
+    // A change may take as long as it does to be prepared.
+    const WAITING: Option<Duration> = None;
+
+    fn parse(&self, received: &[u8]) -> Parsed {
+        let Some(end) = received.iter().position(|&byte| byte == b'\n') else {
+            return Parsed::More;
+        };
+        match serde_json::from_slice(&received[..end]) {
+            Ok(request) => Parsed::Request(request),
+            Err(error) => {
+                let why = format!("that is no request: {error}");
+                Parsed::Answer(self.answer(Answer::Refused(why)))
             }
         }
-    };
-    let mut text = serde_json::to_string(&answer)?;
-    text.push('\n');
-    Deadline::of(stream, PATIENCE).write_all(text.as_bytes())
+    }
+
+    fn answer(&self, answer: Answer) -> Vec<u8> {
+        // Values of JSON can all be written.
+        let mut line = serde_json::to_vec(&answer).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Vec<u8> {
+        self.answer(Answer::Refused(refusal.to_string()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::thread;
+
     use serde_json::json;
 
     use super::super::{AskError, ask};

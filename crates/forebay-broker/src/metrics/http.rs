@@ -1,22 +1,21 @@
 //! Just enough of HTTP/1.1 (RFC 9112) for Prometheus to fetch one page.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
-use crate::control::deadline::Deadline;
 use crate::control::{Answer, Request, Visit};
+use crate::serve::{self, Parsed, Protocol, Refusal};
 
-/// How long a visitor may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The longest head of a request, in bytes.
-const MOST_HEAD: u64 = 16 << 10;
+/// The most header fields of a request.
+const MOST_FIELDS: usize = 64;
 
 /// The format of the page: Prometheus' text format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The format of all else.
+const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// There is no listening at that address.
 #[derive(Debug, thiserror::Error)]
@@ -35,59 +34,78 @@ pub fn serve(address: SocketAddr, entrance: mpsc::Sender<Visit>) -> Result<Socke
     let failed = |source| ServeError { address, source };
     let listener = TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    let serve = move || {
-        // One after another: there is one Prometheus, or few.
-        for stream in listener.incoming() {
-            match stream {
-                // Who breaks off comes again.
-                Ok(stream) => drop(answer(&stream, &entrance)),
-                Err(_) => thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    };
-    thread::Builder::new().name("forebay-metrics".to_owned()).spawn(serve).map_err(failed)?;
+    serve::serve("forebay-metrics", listener, Http, entrance).map_err(failed)?;
     Ok(bound)
 }
 
-fn answer(stream: &TcpStream, entrance: &mpsc::Sender<Visit>) -> io::Result<()> {
-    let mut lines = BufReader::new(Deadline::of(stream, PATIENCE).take(MOST_HEAD)).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
-    // The rest of the head says nothing that matters here, but has to be read before the
-    // connection is closed.
-    for line in lines {
-        if line?.is_empty() {
-            break;
+/// One request a connection.
+struct Http;
+
+impl Protocol for Http {
+    const MOST_REQUEST: usize = 8 << 10;
+    const ASKING: Duration = Duration::from_secs(2);
+    const WAITING: Option<Duration> = Some(Duration::from_secs(5));
+
+    fn parse(&self, received: &[u8]) -> Parsed {
+        let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+        let mut request = httparse::Request::new(&mut fields);
+        match request.parse(received) {
+            Ok(httparse::Status::Partial) => Parsed::More,
+            Ok(httparse::Status::Complete(_)) => {
+                let path = request.path.and_then(|path| path.split('?').next());
+                match (request.method, path) {
+                    (Some("GET"), Some("/metrics")) => Parsed::Request(Request::Metrics),
+                    (Some("GET"), _) => refused("404 Not Found", "the metrics are at /metrics"),
+                    _ => refused("405 Method Not Allowed", "only GET is served here"),
+                }
+            }
+            Err(httparse::Error::TooManyHeaders) => {
+                refused("431 Request Header Fields Too Large", "too many header fields")
+            }
+            Err(error) => refused("400 Bad Request", &error.to_string()),
         }
     }
-    let (status, kind, page) = page(&request, entrance);
+
+    fn answer(&self, answer: Answer) -> Vec<u8> {
+        match answer {
+            Answer::Done(serde_json::Value::String(page)) => {
+                response("200 OK", CONTENT_TYPE, &page)
+            }
+            _ => self.refuse(Refusal::NoAnswer),
+        }
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Vec<u8> {
+        let status = match refusal {
+            Refusal::TooLong(_) => "431 Request Header Fields Too Large",
+            Refusal::Late(_) => "408 Request Timeout",
+            Refusal::Busy | Refusal::NoAnswer | Refusal::Ended => "503 Service Unavailable",
+        };
+        response(status, PLAIN, &format!("{refusal}\n"))
+    }
+}
+
+fn refused(status: &str, why: &str) -> Parsed {
+    Parsed::Answer(response(status, PLAIN, &format!("{why}\n")))
+}
+
+fn response(status: &str, kind: &str, page: &str) -> Vec<u8> {
+    // A status of 405 has to say what is allowed (RFC 9110, 15.5.6).
+    let allow = if status.starts_with("405") { "Allow: GET\r\n" } else { "" };
     let text = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}\
          Connection: close\r\n\r\n{page}",
         page.len()
     );
-    Deadline::of(stream, PATIENCE).write_all(text.as_bytes())
-}
-
-fn page(request: &str, entrance: &mpsc::Sender<Visit>) -> (&'static str, &'static str, String) {
-    let plain = "text/plain; charset=utf-8";
-    let mut words = request.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    if method != "GET" {
-        return ("405 Method Not Allowed", plain, "only GET is served here\n".to_owned());
-    }
-    if path.split('?').next() != Some("/metrics") {
-        return ("404 Not Found", plain, "the metrics are at /metrics\n".to_owned());
-    }
-    let (visit, answer) = Visit::new(Request::Metrics);
-    let answered = entrance.send(visit).ok().and_then(|()| answer.recv_timeout(PATIENCE).ok());
-    match answered {
-        Some(Answer::Done(serde_json::Value::String(text))) => ("200 OK", CONTENT_TYPE, text),
-        _ => ("503 Service Unavailable", plain, "the broker does not answer\n".to_owned()),
-    }
+    text.into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+    use std::thread;
+
     use super::*;
     use crate::control::Requests;
 

@@ -1,0 +1,380 @@
+//! Clients of a socket: many at once, on one thread, none of them waited for.
+//!
+//! A client sends one request and gets one answer. What the bytes mean is a [`Protocol`]'s;
+//! requests are handed to the broker's own thread, and its answers ring a bell here.
+//! Everything a client can hold is bounded: bytes of a request, time in each state, and the
+//! number of clients. Where a new one comes and all places are taken, the one that has kept
+//! us waiting longest loses its place: idle clients lock out nobody. Only when all of them
+//! wait for the broker do new ones wait, in the socket's backlog; after [`FULL`] they are told
+//! that the broker is busy.
+//!
+//! A client that was answered is read from until it closes: to close first, with bytes unread,
+//! would reset the connection, and the answer could be lost.
+
+use std::io;
+use std::mem::take;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown};
+
+use crate::control::{Answer, Request, Visit};
+
+/// Clients at a time.
+pub const MOST_CLIENTS: usize = 64;
+
+/// Clients besides that are told that there are too many.
+const MOST_TURNED_AWAY: usize = 16;
+
+/// How long all places may be taken until new clients are turned away.
+const FULL: Duration = Duration::from_secs(1);
+
+/// How long a client may take to take its answer.
+const ANSWERING: Duration = Duration::from_secs(5);
+
+/// For how long, and for how many bytes, a client that was answered is read from.
+const LEAVING: Duration = Duration::from_secs(1);
+const MOST_LEFT: usize = 64 << 10;
+
+/// How long an answer may not be taken before its client can lose its place.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// Until accepting is tried again that failed: most likely no descriptor is left.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What the bytes of a connection mean.
+pub trait Protocol: Send + 'static {
+    /// The longest request, in bytes.
+    const MOST_REQUEST: usize;
+    /// How long a client may take to send its request.
+    const ASKING: Duration;
+    /// How long the broker may take to answer, where that is bounded.
+    const WAITING: Option<Duration>;
+
+    /// What has been received so far comes to.
+    fn parse(&self, received: &[u8]) -> Parsed;
+
+    /// An answer of the broker.
+    fn answer(&self, answer: Answer) -> Vec<u8>;
+
+    /// Why there is none.
+    fn refuse(&self, refusal: Refusal) -> Vec<u8>;
+}
+
+/// What the bytes of a request come to.
+pub enum Parsed {
+    /// There have to be more.
+    More,
+    /// A request to the broker.
+    Request(Request),
+    /// An answer that needs no broker: of what is wrong with the request.
+    Answer(Vec<u8>),
+}
+
+/// Why a client gets no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Its request is longer than a request can be.
+    #[error("the request has more than {0} bytes")]
+    TooLong(usize),
+    /// It takes too long to send one.
+    #[error("the request did not come in {} s", .0.as_secs())]
+    Late(Duration),
+    /// Others want its place.
+    #[error("the broker is busy: {MOST_CLIENTS} clients are connected. Try again")]
+    Busy,
+    /// The broker takes too long.
+    #[error("the broker does not answer")]
+    NoAnswer,
+    /// The broker has ended.
+    #[error("the broker has ended")]
+    Ended,
+}
+
+/// Rings when it is dropped: the answer to a visit is there, or there will be none.
+pub struct Bell(Arc<OwnedFd>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        // It is full when it has not been heard for 2^64 - 2 visits.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Serves the clients of a socket that listens, on a thread of that name, for ever.
+///
+/// # Errors
+/// The system's, when it has no descriptor or thread left.
+pub fn serve(
+    name: &str,
+    listener: impl Into<OwnedFd>,
+    protocol: impl Protocol,
+    entrance: mpsc::Sender<Visit>,
+) -> io::Result<()> {
+    let listener = listener.into();
+    rustix::io::ioctl_fionbio(&listener, true)?;
+    let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let mut server =
+        Server { listener, bell, protocol, entrance, clients: Vec::new(), full: None, again: None };
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        loop {
+            server.round();
+        }
+    })?;
+    Ok(())
+}
+
+struct Server<P> {
+    listener: OwnedFd,
+    bell: Arc<OwnedFd>,
+    protocol: P,
+    entrance: mpsc::Sender<Visit>,
+    /// The longest here first.
+    clients: Vec<Client>,
+    /// Since when all places are taken by clients that wait for the broker.
+    full: Option<Instant>,
+    /// When accepting is tried again.
+    again: Option<Instant>,
+}
+
+struct Client {
+    stream: OwnedFd,
+    state: State,
+    /// When it came into that state.
+    since: Instant,
+}
+
+enum State {
+    /// It sends its request.
+    Asking(Vec<u8>),
+    /// The broker works on it.
+    Waiting(mpsc::Receiver<Answer>),
+    /// It takes the answer: how much of it it has.
+    Answering(Vec<u8>, usize),
+    /// It has been answered: how much it has sent since.
+    Leaving(usize),
+    /// It is gone.
+    Gone,
+}
+
+impl<P: Protocol> Server<P> {
+    /// Waits until there is something to do, and does it.
+    fn round(&mut self) {
+        let now = Instant::now();
+        let deadline = self.clients.iter().filter_map(Client::deadline::<P>);
+        let deadline = deadline.chain(self.full.map(|full| full + FULL)).chain(self.again).min();
+        let timeout = deadline.map(|end| end.saturating_duration_since(now));
+        // Rounded up to what there is: not to come too early, again and again.
+        let timeout = timeout.map(|left| left + Duration::from_millis(1));
+        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
+        let accepts = self.again.is_none_or(|again| again <= now)
+            && self.full.is_none_or(|full| now >= full + FULL);
+        let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
+        let wanted = if accepts { PollFlags::IN } else { PollFlags::empty() };
+        fds.push(PollFd::new(&self.listener, wanted));
+        fds.extend(self.clients.iter().map(|one| PollFd::new(&one.stream, one.wanted())));
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return;
+        }
+        let is_gone = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let came = fds[1].revents().contains(PollFlags::IN);
+        let gone: Vec<bool> = fds[2..].iter().map(is_gone).collect();
+        // Before answers are looked for: what rings later is heard in the next round.
+        let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+        let now = Instant::now();
+        for (client, gone) in self.clients.iter_mut().zip(gone) {
+            // Where it has closed both ways, there is nobody to answer.
+            if gone && matches!(client.state, State::Waiting(_)) {
+                client.state = State::Gone;
+            }
+            client.advance(&self.protocol, &self.entrance, &self.bell, now);
+        }
+        self.clients.retain(|client| !matches!(client.state, State::Gone));
+        if self.again.is_none_or(|again| again <= now) {
+            self.accept(came, now);
+        }
+    }
+
+    /// Takes in new clients, of which one `came` before it was asked who is gone.
+    fn accept(&mut self, mut came: bool, now: Instant) {
+        self.again = None;
+        // As many as have places, so that those who are here are served in between.
+        for _ in 0..MOST_CLIENTS {
+            let held = self.clients.iter().filter(|one| one.rank(now).is_none()).count();
+            self.full = (held >= MOST_CLIENTS).then(|| self.full.unwrap_or(now));
+            let is_busy = self.full.is_some_and(|full| now >= full + FULL);
+            // A client is turned away only if it came before the last question whether others
+            // have gone.
+            if self.full.is_some() && !(is_busy && take(&mut came)) {
+                return;
+            }
+            let stream =
+                match accept_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                    Ok(stream) => stream,
+                    Err(Errno::AGAIN) => return,
+                    Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                    Err(_) => {
+                        self.again = Some(now + AGAIN);
+                        return;
+                    }
+                };
+            let most = if is_busy { MOST_CLIENTS + MOST_TURNED_AWAY } else { MOST_CLIENTS };
+            if self.clients.len() >= most && !self.make_room(now) {
+                let _ = send(&stream, &self.protocol.refuse(Refusal::Busy), SendFlags::NOSIGNAL);
+                continue;
+            }
+            let state = if is_busy {
+                State::Answering(self.protocol.refuse(Refusal::Busy), 0)
+            } else {
+                State::Asking(Vec::new())
+            };
+            let mut client = Client { stream, state, since: now };
+            // Most have sent their request by now.
+            client.advance(&self.protocol, &self.entrance, &self.bell, now);
+            if !matches!(client.state, State::Gone) {
+                self.clients.push(client);
+            }
+        }
+    }
+
+    /// Takes the place of the client that has kept us waiting longest, if one does.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let ranked = self.clients.iter().enumerate();
+        let ranked = ranked.filter_map(|(at, one)| Some((one.rank(now)?, one.since, at)));
+        let Some((_, _, at)) = ranked.min() else { return false };
+        let client = self.clients.remove(at);
+        if matches!(client.state, State::Asking(_)) {
+            let _ = send(&client.stream, &self.protocol.refuse(Refusal::Busy), SendFlags::NOSIGNAL);
+        }
+        true
+    }
+}
+
+impl Client {
+    /// Which clients lose their places first: those who were answered, then those who have
+    /// not asked, then those who do not take their answer. The others stay.
+    fn rank(&self, now: Instant) -> Option<u8> {
+        match self.state {
+            State::Leaving(_) | State::Gone => Some(0),
+            State::Asking(_) => Some(1),
+            State::Answering(..) if now.duration_since(self.since) >= SLOW => Some(2),
+            State::Answering(..) | State::Waiting(_) => None,
+        }
+    }
+
+    /// What to wait for.
+    fn wanted(&self) -> PollFlags {
+        match self.state {
+            State::Asking(_) | State::Leaving(_) => PollFlags::IN,
+            State::Answering(..) => PollFlags::OUT,
+            State::Waiting(_) | State::Gone => PollFlags::empty(),
+        }
+    }
+
+    /// When it has been in its state for long enough.
+    fn deadline<P: Protocol>(&self) -> Option<Instant> {
+        let longest = match self.state {
+            State::Asking(_) => Some(P::ASKING),
+            State::Waiting(_) => P::WAITING,
+            State::Answering(..) => Some(ANSWERING),
+            State::Leaving(_) => Some(LEAVING),
+            State::Gone => None,
+        };
+        longest.map(|longest| self.since + longest)
+    }
+
+    /// Does all for it that can be done now.
+    fn advance<P: Protocol>(
+        &mut self,
+        protocol: &P,
+        entrance: &mpsc::Sender<Visit>,
+        bell: &Arc<OwnedFd>,
+        now: Instant,
+    ) {
+        // Each state leads to a later one.
+        while let Some(next) = self.step(protocol, entrance, bell, now) {
+            (self.state, self.since) = (next, now);
+        }
+    }
+
+    /// The state that it comes into now, if it changes.
+    fn step<P: Protocol>(
+        &mut self,
+        protocol: &P,
+        entrance: &mpsc::Sender<Visit>,
+        bell: &Arc<OwnedFd>,
+        now: Instant,
+    ) -> Option<State> {
+        let is_late = self.deadline::<P>().is_some_and(|deadline| now >= deadline);
+        let stream = self.stream.as_fd();
+        match &mut self.state {
+            State::Asking(received) => {
+                let refuse = |refusal| Some(State::Answering(protocol.refuse(refusal), 0));
+                received.reserve(P::MOST_REQUEST.min(4096));
+                let read = recv(stream, spare_capacity(received), RecvFlags::empty());
+                match read {
+                    Ok((_, 0)) => return Some(State::Gone),
+                    Ok(_) => {}
+                    Err(Errno::AGAIN | Errno::INTR) if is_late => {
+                        return refuse(Refusal::Late(P::ASKING));
+                    }
+                    Err(Errno::AGAIN | Errno::INTR) => return None,
+                    Err(_) => return Some(State::Gone),
+                }
+                match protocol.parse(received) {
+                    Parsed::Request(request) => {
+                        let (visit, answer) = Visit::with_bell(request, Bell(Arc::clone(bell)));
+                        // Where nobody takes it, the answer's other end is gone, too.
+                        let _ = entrance.send(visit);
+                        Some(State::Waiting(answer))
+                    }
+                    Parsed::Answer(bytes) => Some(State::Answering(bytes, 0)),
+                    Parsed::More if received.len() > P::MOST_REQUEST => {
+                        refuse(Refusal::TooLong(P::MOST_REQUEST))
+                    }
+                    Parsed::More if is_late => refuse(Refusal::Late(P::ASKING)),
+                    Parsed::More => None,
+                }
+            }
+            State::Waiting(answer) => {
+                let bytes = match answer.try_recv() {
+                    Ok(answer) => protocol.answer(answer),
+                    Err(mpsc::TryRecvError::Disconnected) => protocol.refuse(Refusal::Ended),
+                    Err(mpsc::TryRecvError::Empty) if is_late => protocol.refuse(Refusal::NoAnswer),
+                    Err(mpsc::TryRecvError::Empty) => return None,
+                };
+                Some(State::Answering(bytes, 0))
+            }
+            State::Answering(bytes, sent) => {
+                while *sent < bytes.len() {
+                    match send(stream, &bytes[*sent..], SendFlags::NOSIGNAL) {
+                        Ok(more) => *sent += more,
+                        Err(Errno::AGAIN | Errno::INTR) if is_late => return Some(State::Gone),
+                        Err(Errno::AGAIN | Errno::INTR) => return None,
+                        Err(_) => return Some(State::Gone),
+                    }
+                }
+                let closed = shutdown(stream, Shutdown::Write);
+                Some(closed.map_or(State::Gone, |()| State::Leaving(0)))
+            }
+            State::Leaving(read) => {
+                let mut rest = [0_u8; 4096];
+                match recv(stream, &mut rest, RecvFlags::empty()) {
+                    Ok((_, 0)) => Some(State::Gone),
+                    Ok((_, more)) if *read + more <= MOST_LEFT => {
+                        *read += more;
+                        None
+                    }
+                    Err(Errno::AGAIN | Errno::INTR) if !is_late => None,
+                    _ => Some(State::Gone),
+                }
+            }
+            State::Gone => None,
+        }
+    }
+}

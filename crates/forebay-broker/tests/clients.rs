@@ -1,0 +1,225 @@
+//! Clients that are idle, slow or many keep nobody else from being answered.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use forebay_broker::control::{Answer, AskError, Request, Requests, Server, Visit, ask};
+use forebay_broker::metrics;
+
+/// Long enough for a machine that is busy; a client that was locked out would wait longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A thread that answers as a broker does, one request after another.
+struct Broker {
+    thread: Option<JoinHandle<()>>,
+    ends: Arc<AtomicBool>,
+}
+
+impl Broker {
+    /// Has `answer` answer all requests; those that it keeps are never answered.
+    fn new(requests: Requests, mut answer: impl FnMut(Visit) + Send + 'static) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&ends);
+        let thread = thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                if let Some(visit) = requests.next(Duration::from_millis(10)) {
+                    answer(visit);
+                }
+            }
+        });
+        Self { thread: Some(thread), ends }
+    }
+
+    fn that_answers(requests: Requests) -> Self {
+        Self::new(requests, |visit| visit.answer(Answer::Done("well".into())))
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// What a server of metrics says to the bytes `request`.
+fn get(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn metrics_of(requests: &Requests) -> SocketAddr {
+    metrics::serve("127.0.0.1:0".parse().unwrap(), requests.entrance()).unwrap()
+}
+
+const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n";
+
+#[test]
+fn idle_connections_do_not_keep_metrics_from_others() {
+    let requests = Requests::default();
+    let address = metrics_of(&requests);
+    let _broker = Broker::that_answers(requests);
+    let mut idle: Vec<TcpStream> = Vec::new();
+    for round in 0..3 {
+        for _ in 0..100 {
+            let mut stream = TcpStream::connect(address).unwrap();
+            // Some say something, and no more.
+            if idle.len().is_multiple_of(2) {
+                stream.write_all(b"GET /metrics HT").unwrap();
+            }
+            idle.push(stream);
+        }
+        let page = get(address, GET);
+        assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{round}: {page}");
+        assert!(page.ends_with("\r\n\r\nwell"), "{round}: {page}");
+    }
+}
+
+#[test]
+fn a_request_is_bounded_in_length_and_time() {
+    let requests = Requests::default();
+    let address = metrics_of(&requests);
+    let _broker = Broker::that_answers(requests);
+    let long = format!("GET /metrics HTTP/1.1\r\nCookie: {}\r\n\r\n", "c".repeat(100_000));
+    assert!(get(address, long.as_bytes()).starts_with("HTTP/1.1 431 "));
+    let many = format!("GET /metrics HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(100));
+    assert!(get(address, many.as_bytes()).starts_with("HTTP/1.1 431 "));
+    assert!(get(address, b"\x16\x03\x01\x02\x00\x01\x00").starts_with("HTTP/1.1 400 "));
+    // Who does not go on is told after a time, and not waited for any longer.
+    assert!(get(address, b"GET /met").starts_with("HTTP/1.1 408 "));
+    // In pieces it is a request all the same.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    for byte in GET {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+}
+
+#[test]
+fn a_client_that_takes_no_answer_keeps_nobody_waiting() {
+    let requests = Requests::default();
+    let address = metrics_of(&requests);
+    let page = "x".repeat(16 << 20);
+    let _broker =
+        Broker::new(requests, move |visit| visit.answer(Answer::Done(page.as_str().into())));
+    let slow: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(GET).unwrap();
+            stream
+        })
+        .collect();
+    assert!(get(address, GET).starts_with("HTTP/1.1 "));
+    drop(slow);
+}
+
+/// A control socket, and the folder it is in.
+fn socket() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("control");
+    (folder, socket)
+}
+
+fn idle(socket: &Path, clients: usize) -> Vec<UnixStream> {
+    (0..clients).map(|_| UnixStream::connect(socket).unwrap()).collect()
+}
+
+#[test]
+fn idle_clients_lock_out_nobody_and_each_of_many_is_answered() {
+    let (_folder, socket) = socket();
+    let requests = Requests::default();
+    let _server = Server::listen(&socket, requests.entrance()).unwrap();
+    let _broker = Broker::new(requests, |visit| {
+        thread::sleep(Duration::from_millis(1));
+        visit.answer(Answer::Done("well".into()));
+    });
+    let held = idle(&socket, 200);
+    assert_eq!(ask(&socket, &Request::Status).unwrap(), "well");
+    // Those who lost their places were told why.
+    let mut told = String::new();
+    (&held[0]).read_to_string(&mut told).unwrap();
+    assert!(told.contains("the broker is busy"), "{told}");
+    let together = Arc::new(Barrier::new(150));
+    let asking: Vec<_> = (0..150)
+        .map(|_| {
+            let (socket, together) = (socket.clone(), Arc::clone(&together));
+            thread::spawn(move || {
+                together.wait();
+                ask(&socket, &Request::Status)
+            })
+        })
+        .collect();
+    for asked in asking {
+        match asked.join().unwrap() {
+            Ok(answer) => assert_eq!(answer, "well"),
+            Err(AskError::Refused(why)) => assert!(why.contains("busy"), "{why}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn where_all_places_wait_for_the_broker_others_are_told_that_it_is_busy() {
+    let (_folder, socket) = socket();
+    let requests = Requests::default();
+    let _server = Server::listen(&socket, requests.entrance()).unwrap();
+    let mut kept = Vec::new();
+    let answers = Arc::new(AtomicBool::new(false));
+    let may = Arc::clone(&answers);
+    let _broker = Broker::new(requests, move |visit| {
+        if may.load(Ordering::Relaxed) {
+            visit.answer(Answer::Done("well".into()));
+        } else {
+            kept.push(visit);
+        }
+    });
+    let waiting: Vec<UnixStream> = idle(&socket, 64);
+    for mut stream in &waiting {
+        stream.write_all(b"{\"ask\":\"status\"}\n").unwrap();
+    }
+    for _ in 0..40 {
+        match ask(&socket, &Request::Status) {
+            Err(AskError::Refused(why)) => assert!(why.contains("the broker is busy"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Who goes leaves a place.
+    drop(waiting);
+    answers.store(true, Ordering::Relaxed);
+    assert_eq!(ask(&socket, &Request::Status).unwrap(), "well");
+}
+
+#[test]
+fn who_asks_a_broker_that_ends_is_told_so() {
+    let (_folder, socket) = socket();
+    let requests = Requests::default();
+    let _server = Server::listen(&socket, requests.entrance()).unwrap();
+    let asking = {
+        let socket = socket.clone();
+        thread::spawn(move || ask(&socket, &Request::Status))
+    };
+    // The visit is in there, or comes when nobody is: it is told either way.
+    drop(requests.next(PATIENCE));
+    drop(requests);
+    let first = asking.join().unwrap().unwrap_err().to_string();
+    let second = ask(&socket, &Request::Status).unwrap_err().to_string();
+    assert_eq!([first, second], ["the broker has ended", "the broker has ended"]);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(&[b'x'; 5_000]).unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    assert!(told.contains("more than 4096 bytes"), "{told}");
+}
