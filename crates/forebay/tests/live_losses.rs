@@ -81,6 +81,9 @@ fn start_generator(words: &str) -> Started {
 
 const RATE: u64 = 4_000;
 
+/// Places of the ring of a veth device (`VETH_RING_SIZE` of the kernel).
+const VETH_RING: u64 = 256;
+
 #[test]
 fn an_output_that_refuses_redirected_frames_is_sent_to_by_workers_and_back() {
     in_namespace(|| {
@@ -126,7 +129,9 @@ fn an_output_that_refuses_redirected_frames_is_sent_to_by_workers_and_back() {
         let tx = row(&said, "tx o");
         let lost = number(&tx["drops"], "refused");
         assert_eq!((number(tx, "in"), number(tx, "out")), (sent, sent - lost), "{said}");
-        assert_eq!(number(&heard, "received"), sent - lost, "{heard}\n{said}");
+        // What lies in the ring of a device whose NAPI goes the kernel frees, and counts nowhere.
+        let freed = sent - lost - number(&heard, "received");
+        assert!(freed <= VETH_RING, "{freed}: {heard}\n{said}");
         for wrong in ["duplicates", "reordered", "torn_flows", "lost_here"] {
             assert_eq!(number(&heard, wrong), 0, "{wrong}: {heard}\n{said}");
         }

@@ -65,6 +65,7 @@ pub fn run(cli: &Cli, args: &SinkArgs) -> Result<(), Failure> {
         // Nothing was there although that long had passed when this looked.
         let silent = |at| args.quiet_after.is_some_and(|most| looked - at >= most);
         if heard.get().is_some_and(silent) {
+            take_rest(&mut ports, &mut take)?;
             break;
         }
         wait(&ports)?;
