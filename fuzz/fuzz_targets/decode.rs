@@ -20,10 +20,15 @@ const LINKS: [LinkType; 9] = [
 fuzz_target!(|data: &[u8]| {
     let [link, flags, packet @ ..] = data else { return };
     let options = DecodeOptions {
-        affinity: if flags & 1 == 0 { Affinity::FiveTuple } else { Affinity::IpPair },
+        affinity: match flags & 0x81 {
+            0 => Affinity::FiveTuple,
+            1 => Affinity::IpPair,
+            0x80 => Affinity::Source,
+            _ => Affinity::Destination,
+        },
         vlan_in_key: flags & 2 != 0,
         tunnel_in_key: flags & 4 != 0,
-        tunnel_depth: flags >> 3,
+        tunnel_depth: flags >> 3 & 0xf,
     };
     let decoder = Decoder::new(options);
     let link = LINKS[usize::from(*link) % LINKS.len()];

@@ -141,6 +141,7 @@ pub fn decode_options(config: &Config, key: Key) -> DecodeOptions {
             Key::FiveTuple => Affinity::FiveTuple,
             Key::IpPair => Affinity::IpPair,
             Key::Source => Affinity::Source,
+            Key::Destination => Affinity::Destination,
         },
         vlan_in_key: config.vlan_in_key,
         tunnel_in_key: false,

@@ -160,7 +160,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     (
         "name = \"ids\"",
         "name = \"ids\"\nkey = \"4tuple\"",
-        "run.toml:14:7: key `4tuple`: expected one of `5tuple`, `ip-pair`, `src`",
+        "run.toml:14:7: key `4tuple`: expected one of `5tuple`, `ip-pair`, `src`, `dst`",
     ),
     ("name = \"ids\"", "name = \"ids\"\nslice = 10", "10 bytes: expected 64 to 65535"),
     (

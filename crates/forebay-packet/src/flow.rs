@@ -111,6 +111,13 @@ impl FlowKey {
         }
     }
 
+    /// The key of everything to the receiver of a packet that has this key; `reversed` as
+    /// for [`FlowKey::source`]. What is from an address and what is to it have one key.
+    #[must_use]
+    pub fn destination(self, reversed: bool) -> Self {
+        self.source(!reversed)
+    }
+
     /// The keyed hash of the flow: SipHash-1-3 over little-endian 64-bit words.
     ///
     /// The words are the addresses (one word for a pair of IPv4 addresses, four
@@ -162,6 +169,18 @@ mod tests {
         assert_eq!(there.source(forth), other.source(direction));
         assert_ne!(there.source(forth), back.source(reversed));
         assert_eq!(back.source(reversed).low, 9);
+    }
+
+    #[test]
+    fn a_receivers_key_is_that_of_what_it_sends() {
+        let ends = ((7, 80), (9, 1024));
+        let (there, forth) = FlowKey::two_way(AddressKind::Ipv4, 6, ends.0, ends.1);
+        let (back, reversed) = FlowKey::two_way(AddressKind::Ipv4, 6, ends.1, ends.0);
+        assert_eq!(there.destination(forth).low, 9);
+        assert_eq!(there.destination(forth), back.source(reversed));
+        assert_eq!(there.source(forth), back.destination(reversed));
+        let quench = FlowKey::one_way(AddressKind::Ipv4, 1, (9, 4), (7, 0));
+        assert_eq!((quench.source(false).low, quench.destination(false).low), (9, 7));
     }
 
     proptest! {

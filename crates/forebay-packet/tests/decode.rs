@@ -431,7 +431,8 @@ fn the_walk_ends_after_its_limit_of_headers() {
 
 /// The short way finds what the long way finds, or nothing; says whether it did.
 fn check_plain(options: DecodeOptions, frame: &[u8]) -> bool {
-    let affinities = [Affinity::FiveTuple, Affinity::IpPair, Affinity::Source];
+    let affinities =
+        [Affinity::FiveTuple, Affinity::IpPair, Affinity::Source, Affinity::Destination];
     let found = affinities.map(|affinity| {
         let decoder = Decoder::new(DecodeOptions { affinity, ..options });
         let Some(plain) = decoder.decode_plain(frame) else { return false };
@@ -442,7 +443,7 @@ fn check_plain(options: DecodeOptions, frame: &[u8]) -> bool {
         assert!(expected.fragments.iter().all(Option::is_none));
         true
     });
-    found == [true; 3]
+    found == [true; 4]
 }
 
 #[test]

@@ -44,7 +44,8 @@ fn batches(packets: &[&[u8]]) -> Vec<Batch> {
 /// Holds all levels against the decoder; returns how many packets were found plain.
 fn check(packets: &[&[u8]]) -> usize {
     let mut found = 0;
-    for affinity in [Affinity::FiveTuple, Affinity::IpPair, Affinity::Source] {
+    for affinity in [Affinity::FiveTuple, Affinity::IpPair, Affinity::Source, Affinity::Destination]
+    {
         let decoder = Decoder::new(DecodeOptions { affinity, ..DecodeOptions::default() });
         for lanes in Lanes::all() {
             for mut batch in batches(packets) {

@@ -21,11 +21,18 @@ pub struct FlowRecord {
     pub first: i64,
     /// Latest time stamp, nanoseconds since the epoch.
     pub last: i64,
-    /// The output of the first packet; 0 where nothing was balanced.
-    pub output: u16,
+    /// The output of the first packet each way, likewise; nothing where none went that
+    /// way, or nothing was balanced. The two differ only where flows are split by one end.
+    pub outputs: [Option<u16>; 2],
 }
 
 impl FlowRecord {
+    /// The output of the first packet.
+    #[must_use]
+    pub fn output(&self) -> Option<u16> {
+        self.outputs[0]
+    }
+
     /// Packets both ways.
     #[must_use]
     pub fn total_packets(&self) -> u64 {
@@ -97,13 +104,16 @@ impl FlowTable {
                         bytes: [0; 2],
                         first: nanos,
                         last: nanos,
-                        output: batch.output.get(i).copied().unwrap_or(0),
+                        outputs: [None; 2],
                     });
                     self.records.len() - 1
                 }
             };
             let record = &mut self.records[at];
             let direction = usize::from(reversed != record.a_is_high);
+            if record.packets[direction] == 0 {
+                record.outputs[direction] = batch.output.get(i).copied();
+            }
             record.packets[direction] += 1;
             record.bytes[direction] += u64::from(batch.wire_len(i));
             record.first = record.first.min(nanos);
@@ -156,6 +166,21 @@ mod tests {
         let counted: Vec<_> =
             flows.records().iter().map(|record| (record.key, record.total_packets())).collect();
         assert_eq!(counted, [(opaque(0), 3), (udp(1), 1), (udp(2), 1)]);
+    }
+
+    #[test]
+    fn each_direction_has_an_output() {
+        let mut packets = batch(&[udp(1), udp(1), udp(1), udp(2)]);
+        packets.reversed.copy_from_slice(&[true, true, false, false]);
+        packets.output.extend_from_slice(&[3, 3, 5, 4]);
+        let mut flows = FlowTable::new();
+        flows.count(&packets);
+        let outputs: Vec<_> = flows.records().iter().map(|record| record.outputs).collect();
+        assert_eq!(outputs, [[Some(3), Some(5)], [Some(4), None]]);
+        assert_eq!(flows.records()[0].output(), Some(3));
+        let mut unbalanced = FlowTable::new();
+        unbalanced.count(&batch(&[udp(1)]));
+        assert_eq!(unbalanced.records()[0].output(), None);
     }
 
     #[test]

@@ -287,6 +287,10 @@ pub enum SplitKey {
     FiveTuple,
     /// All between two addresses
     IpPair,
+    /// All from one address: the two directions of a connection are apart
+    Src,
+    /// All to one address: likewise
+    Dst,
 }
 
 /// `forebay flows`.

@@ -157,6 +157,40 @@ fn address_pairs_stay_whole_with_the_key_ip_pair() {
     });
 }
 
+/// The source (0) or destination (1) address of a whole TCP or UDP packet over IPv4.
+fn address(packet: &Packet, end: usize) -> Option<[u8; 4]> {
+    let header: &[u8; 34] = packet.data.first_chunk()?;
+    let is_plain = packet.link == 1
+        && header[12..14] == [0x08, 0x00]
+        && header[14] >> 4 == 4
+        && (header[20] & 0x3f, header[21]) == (0, 0)
+        && matches!(header[23], 6 | 17);
+    is_plain.then(|| std::array::from_fn(|i| header[26 + 4 * end + i]))
+}
+
+#[test]
+fn what_is_from_or_to_an_address_stays_together_with_the_keys_src_and_dst() {
+    let Some(captures) = all_captures() else { return };
+    let some: Vec<_> = captures.iter().skip(3).step_by(10).collect();
+    let apart = AtomicUsize::new(0);
+    parallel::for_each(&some, |Indexed { path, .. }| {
+        for (end, key) in ["src", "dst"].into_iter().enumerate() {
+            let options = ["--key", key, "--tunnel-depth", "0"];
+            let Some((input, sensors)) = split(path, &options) else { return };
+            let of = |end| input.packets.iter().map(move |one| address(one, end));
+            assert_whole(path, of(end), &sensors);
+            // The key is that address, and not the pair.
+            let mut sensor_of = HashMap::new();
+            for (other, &sensor) in of(1 - end).zip(&sensors) {
+                let Some(other) = other else { continue };
+                let first = *sensor_of.entry(other).or_insert(sensor);
+                apart.fetch_add(usize::from(first != sensor), Ordering::Relaxed);
+            }
+        }
+    });
+    assert!(apart.into_inner() > 100);
+}
+
 #[test]
 fn flows_stay_whole_within_their_vlan() {
     let Some(captures) = all_captures() else { return };

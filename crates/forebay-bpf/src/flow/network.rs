@@ -100,8 +100,10 @@ fn ipv4_rest(asm: &mut Assembler, options: &FlowOptions, exits: Exits) {
     asm.branch(Condition::Greater, R4, R5, ordered);
     asm.mov(R9, pair::EQUAL);
     asm.bind(ordered);
-    if options.affinity == Affinity::Source {
-        asm.store(Size::Double, FP, frame::WORDS[0], R4);
+    match options.affinity {
+        Affinity::FiveTuple | Affinity::IpPair => {}
+        Affinity::Source => asm.store(Size::Double, FP, frame::WORDS[0], R4),
+        Affinity::Destination => asm.store(Size::Double, FP, frame::WORDS[0], R5),
     }
     asm.load_network(Size::Half, R3, R7, IPV4_TOTAL_LENGTH);
     asm.load(Size::Byte, R2, R7, IPV4_PROTOCOL);
@@ -117,9 +119,14 @@ fn ipv6_addresses(asm: &mut Assembler, options: &FlowOptions) {
     asm.mov(R9, R5);
     pair::emit_hash(asm, &options.hash_key, AddressKind::Ipv6, R0);
     asm.store(Size::Double, FP, frame::PAIR, R0);
-    if options.affinity == Affinity::Source {
-        asm.load_network(Size::Double, R1, R7, IPV6_SOURCE + 8);
-        asm.load_network(Size::Double, R2, R7, IPV6_SOURCE);
+    let only = match options.affinity {
+        Affinity::FiveTuple | Affinity::IpPair => None,
+        Affinity::Source => Some(IPV6_SOURCE),
+        Affinity::Destination => Some(IPV6_DESTINATION),
+    };
+    if let Some(address) = only {
+        asm.load_network(Size::Double, R1, R7, address + 8);
+        asm.load_network(Size::Double, R2, R7, address);
         asm.store(Size::Double, FP, frame::WORDS[0], R1);
         asm.store(Size::Double, FP, frame::WORDS[1], R2);
         asm.store(Size::Double, FP, frame::WORDS[2], 0);

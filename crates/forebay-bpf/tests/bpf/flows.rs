@@ -37,7 +37,8 @@ impl Sides {
     }
 }
 
-const ALL: [Affinity; 3] = [Affinity::FiveTuple, Affinity::IpPair, Affinity::Source];
+const ALL: [Affinity; 4] =
+    [Affinity::FiveTuple, Affinity::IpPair, Affinity::Source, Affinity::Destination];
 
 #[test]
 fn every_hash_is_that_of_user_space() {

@@ -34,6 +34,8 @@ pub enum Key {
     IpPair,
     /// The source address.
     Source,
+    /// The destination address.
+    Destination,
 }
 
 /// What becomes of packets while no sensor of a group is up.
@@ -103,8 +105,12 @@ pub struct Sensor {
     pub hello: bool,
 }
 
-const KEYS: [(&str, Key); 3] =
-    [("5tuple", Key::FiveTuple), ("ip-pair", Key::IpPair), ("src", Key::Source)];
+const KEYS: [(&str, Key); 4] = [
+    ("5tuple", Key::FiveTuple),
+    ("ip-pair", Key::IpPair),
+    ("src", Key::Source),
+    ("dst", Key::Destination),
+];
 
 const NO_SENSOR: [(&str, NoSensor); 2] = [("drop", NoSensor::Drop), ("pass", NoSensor::Pass)];
 

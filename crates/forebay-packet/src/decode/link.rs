@@ -1,7 +1,7 @@
 //! Link layers, and what lies between them and IP: VLAN tags (IEEE 802.1Q, 802.1ad,
 //! 802.1BR), provider backbones (802.1ah), LLC/SNAP, MPLS (RFC 3032), PPPoE (RFC 2516).
 
-use super::{Affinity, Header, Outcome, Walk};
+use super::{Header, Outcome, Walk};
 use crate::flow::{AddressKind, FlowKey};
 use crate::link::LinkType;
 
@@ -91,10 +91,7 @@ impl Walk<'_> {
         if self.found.key.kind == AddressKind::Mac {
             self.found.key.port_low = ether_type;
             self.found.key.scope = self.scope;
-            self.found.affinity = match self.options.affinity {
-                Affinity::FiveTuple | Affinity::IpPair => self.found.key,
-                Affinity::Source => self.found.key.source(self.found.reversed),
-            };
+            self.found.affinity = self.options.affinity.of(self.found.key, self.found.reversed);
         }
     }
 

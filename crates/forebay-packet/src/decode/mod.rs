@@ -112,6 +112,22 @@ pub enum Affinity {
     IpPair,
     /// All from one address.
     Source,
+    /// All to one address.
+    Destination,
+}
+
+impl Affinity {
+    /// What keeps a packet together with others whose flow has `key`; `reversed` says
+    /// whether the packet goes from the key's high end to its low end.
+    #[inline]
+    pub(crate) fn of(self, key: FlowKey, reversed: bool) -> FlowKey {
+        match self {
+            Self::FiveTuple => key,
+            Self::IpPair => key.address_pair(),
+            Self::Source => key.source(reversed),
+            Self::Destination => key.destination(reversed),
+        }
+    }
 }
 
 /// How packets are decoded.
@@ -275,7 +291,7 @@ impl Walk<'_> {
         let affinity = match self.options.affinity {
             Affinity::FiveTuple => affinity,
             Affinity::IpPair => affinity.address_pair(),
-            Affinity::Source => key.source(reversed),
+            Affinity::Source | Affinity::Destination => self.options.affinity.of(key, reversed),
         };
         self.found.affinity = FlowKey { scope: self.scope, ..affinity };
         if !self.quoted {

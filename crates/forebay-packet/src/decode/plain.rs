@@ -1,9 +1,9 @@
 //! The short way for what most packets are: Ethernet, IPv4 without options or fragments,
 //! TCP or UDP. It finds what the long way finds, or nothing.
 
+use super::Decoder;
 use super::transport::{TCP, UDP};
 use super::tunnel::is_tunnel_port;
-use super::{Affinity, Decoder};
 use crate::flow::{AddressKind, FlowKey};
 
 /// Bytes up to the end of the ports.
@@ -44,11 +44,7 @@ impl Decoder {
         let destination = (u128::from(u32_at(30)), destination_port);
         let (key, reversed) = FlowKey::two_way(AddressKind::Ipv4, protocol, source, destination);
         let key = FlowKey { has_ports: true, ..key };
-        let affinity = match self.options.affinity {
-            Affinity::FiveTuple => key,
-            Affinity::IpPair => key.address_pair(),
-            Affinity::Source => key.source(reversed),
-        };
+        let affinity = self.options.affinity.of(key, reversed);
         Some(Plain { key, reversed, affinity })
     }
 }

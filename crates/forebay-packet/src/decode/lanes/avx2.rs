@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{ADDRESS_ORDER, Form, Head, LENGTH_ORDER, PORT_ORDER};
+use super::{ADDRESS_ORDER, First, Form, Head, LENGTH_ORDER, PORT_ORDER};
 use crate::decode::transport::{TCP, UDP};
 use crate::decode::tunnel::TUNNEL_PORTS;
 use crate::hash::{HashKey, State};
@@ -141,8 +141,11 @@ fn look(form: &Form, [first, second, third, fourth]: [__m256i; 4]) -> Found {
         and(ports, word(0xffff)),
     );
     let destination = or(_mm256_slli_epi64::<16>(_mm256_srli_epi64::<32>(addresses)), to);
-    let turned = _mm256_cmpgt_epi64(source, destination);
-    let turned = if form.ordered { turned } else { word(0) };
+    let turned = match form.first {
+        First::Smaller => _mm256_cmpgt_epi64(source, destination),
+        First::Source => word(0),
+        First::Destination => word(u64::MAX),
+    };
     let addresses =
         _mm256_blendv_epi8(addresses, _mm256_shuffle_epi32::<0b10_11_00_01>(addresses), turned);
     let swapped = or(_mm256_slli_epi32::<16>(ports), _mm256_srli_epi32::<16>(ports));

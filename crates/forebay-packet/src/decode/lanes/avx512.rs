@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{ADDRESS_ORDER, Form, Head, LENGTH_ORDER, PORT_ORDER};
+use super::{ADDRESS_ORDER, First, Form, Head, LENGTH_ORDER, PORT_ORDER};
 use crate::decode::transport::{TCP, UDP};
 use crate::decode::tunnel::TUNNEL_PORTS;
 use crate::hash::{HashKey, State};
@@ -141,8 +141,11 @@ fn look(form: &Form, [first, second, third, fourth]: [__m512i; 4]) -> Found {
     );
     let destination =
         _mm512_or_si512(_mm512_slli_epi64::<16>(_mm512_srli_epi64::<32>(addresses)), to);
-    let turned = _mm512_cmpgt_epu64_mask(source, destination);
-    let turned = if form.ordered { turned } else { 0 };
+    let turned = match form.first {
+        First::Smaller => _mm512_cmpgt_epu64_mask(source, destination),
+        First::Source => 0,
+        First::Destination => u8::MAX,
+    };
     let addresses = _mm512_mask_rol_epi64::<32>(addresses, turned, addresses);
     let ports = _mm512_mask_mov_epi64(ports, turned, _mm512_rol_epi32::<16>(ports));
     let ends = _mm512_or_si512(ports, _mm512_slli_epi64::<32>(protocol));

@@ -76,12 +76,23 @@ const LENGTH_ORDER: [u64; 2] = [0x8080_8080_8080_0405, 0x8080_8080_8080_0c0d];
 struct Form {
     /// Of the addresses.
     addresses: u64,
-    /// Whether the smaller end goes first; else the source does.
-    ordered: bool,
+    /// Which end goes first.
+    first: First,
     /// Of ports and protocol.
     ends: u64,
     /// What the second word has besides.
     constant: u64,
+}
+
+/// Which end of a flow the words begin with.
+#[derive(Clone, Copy)]
+enum First {
+    /// The smaller one.
+    Smaller,
+    /// The one that the packet comes from.
+    Source,
+    /// The one that it goes to.
+    Destination,
 }
 
 impl Form {
@@ -92,15 +103,19 @@ impl Form {
         match affinity {
             Affinity::FiveTuple => Self {
                 addresses: u64::MAX,
-                ordered: true,
+                first: First::Smaller,
                 ends: PORTS_AND_PROTOCOL,
                 constant: kind | HAS_PORTS,
             },
             Affinity::IpPair => {
-                Self { addresses: u64::MAX, ordered: true, ends: 0, constant: kind }
+                Self { addresses: u64::MAX, first: First::Smaller, ends: 0, constant: kind }
             }
             Affinity::Source => {
-                Self { addresses: u32::MAX.into(), ordered: false, ends: 0, constant: kind }
+                Self { addresses: u32::MAX.into(), first: First::Source, ends: 0, constant: kind }
+            }
+            Affinity::Destination => {
+                let first = First::Destination;
+                Self { addresses: u32::MAX.into(), first, ends: 0, constant: kind }
             }
         }
     }

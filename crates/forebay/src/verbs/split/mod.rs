@@ -134,6 +134,8 @@ fn chains(args: &SplitArgs, programs: Option<&FilterSet>, ruling: Option<&Ruling
     let affinity = match args.key {
         SplitKey::FiveTuple => Affinity::FiveTuple,
         SplitKey::IpPair => Affinity::IpPair,
+        SplitKey::Src => Affinity::Source,
+        SplitKey::Dst => Affinity::Destination,
     };
     let decoder = Decoder::new(decode_options(&args.flow, affinity));
     let hash_key = args.hash_key.unwrap_or(HashKey::OFFLINE);

@@ -92,6 +92,8 @@ impl Outcome<'_> {
         let key = match args.key {
             SplitKey::FiveTuple => "5tuple",
             SplitKey::IpPair => "ip-pair",
+            SplitKey::Src => "src",
+            SplitKey::Dst => "dst",
         };
         add("key", key.to_owned());
         add("tunnel depth", args.flow.tunnel_depth.to_string());
@@ -107,7 +109,10 @@ impl Outcome<'_> {
     fn sensors(&self) -> Vec<SensorLoad> {
         let mut flows = vec![0; self.files.len()];
         for record in self.flows.records() {
-            flows[usize::from(record.output)] += 1;
+            let [there, back] = record.outputs;
+            for output in there.into_iter().chain(back.filter(|_| back != there)) {
+                flows[usize::from(output)] += 1;
+            }
         }
         let weights = self.weights();
         let total: f64 = weights.iter().map(|&weight| f64::from(weight)).sum();
@@ -158,17 +163,32 @@ impl Outcome<'_> {
     /// Packets, bytes and flows of all that must stay together.
     fn groups(&self) -> Vec<[u64; 3]> {
         let mut groups: HashMap<FlowKey, [u64; 3]> = HashMap::new();
-        for record in self.addressed() {
-            let key = match self.args.key {
-                // ICMP goes by its addresses, whatever its type.
-                SplitKey::FiveTuple if is_icmp(&record.key) => record.key.without_ports(),
-                SplitKey::FiveTuple => record.key,
-                SplitKey::IpPair => record.key.address_pair(),
-            };
+        let mut add = |key: FlowKey, packets: u64, bytes: u64| {
             let group = groups.entry(key).or_default();
-            group[0] += record.total_packets();
-            group[1] += record.total_bytes();
+            group[0] += packets;
+            group[1] += bytes;
             group[2] += 1;
+        };
+        for record in self.addressed() {
+            let (packets, bytes) = (record.total_packets(), record.total_bytes());
+            match self.args.key {
+                // ICMP goes by its addresses, whatever its type.
+                SplitKey::FiveTuple if is_icmp(&record.key) => {
+                    add(record.key.without_ports(), packets, bytes);
+                }
+                SplitKey::FiveTuple => add(record.key, packets, bytes),
+                SplitKey::IpPair => add(record.key.address_pair(), packets, bytes),
+                SplitKey::Src | SplitKey::Dst => {
+                    for (way, packets) in record.packets.into_iter().enumerate() {
+                        let reversed = record.a_is_high == (way == 0);
+                        let by_source = self.args.key == SplitKey::Src;
+                        let end = record.key.source(reversed == by_source);
+                        if packets > 0 {
+                            add(end, packets, record.bytes[way]);
+                        }
+                    }
+                }
+            }
         }
         let mut groups: Vec<[u64; 3]> = groups.into_values().collect();
         // Maps have no order; the random assignments must not depend on that.
@@ -194,7 +214,7 @@ impl Outcome<'_> {
                 b,
                 packets: record.total_packets(),
                 bytes: record.total_bytes(),
-                sensor: usize::from(record.output),
+                sensor: usize::from(record.output().unwrap_or(0)),
                 first_ns: record.first,
                 last_ns: record.last,
             }
