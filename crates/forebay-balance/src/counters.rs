@@ -155,17 +155,24 @@ impl BucketCounters {
         cells.fold(Tally::default(), Tally::plus)
     }
 
+    /// The marks of `bucket`'s flows, of all workers.
+    #[must_use]
+    pub fn flow_marks(&self, bucket: u16) -> FlowMarks {
+        let current = self.generation.load(Ordering::Relaxed) & 1;
+        let mut marks = FlowMarks::default();
+        for worker in &self.workers {
+            let generations = &worker.0[usize::from(bucket)].marks;
+            marks.current |= generations[current].load(Ordering::Relaxed);
+            marks.older |= generations[1 - current].load(Ordering::Relaxed);
+        }
+        marks
+    }
+
     /// About how many flows of `bucket` had a packet in the last half to whole
     /// idle timeout.
     #[must_use]
     pub fn live_flows(&self, bucket: u16) -> Flows {
-        let mut marks = 0;
-        for worker in &self.workers {
-            for generation in &worker.0[usize::from(bucket)].marks {
-                marks |= generation.load(Ordering::Relaxed);
-            }
-        }
-        Flows::of_marks(marks)
+        self.flow_marks(bucket).flows()
     }
 
     /// Forgets the older generation of flows and begins a new one; to be called
@@ -187,6 +194,23 @@ impl BucketCounters {
 #[inline]
 fn mark(hash: u64) -> u32 {
     1 << (hash >> 43 & (MARKS as u64 - 1))
+}
+
+/// The two maps of a bucket's flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FlowMarks {
+    /// Flows that had a packet since the last rotation.
+    pub current: u32,
+    /// Flows that had one between the last two.
+    pub older: u32,
+}
+
+impl FlowMarks {
+    /// About how many flows there are in both.
+    #[must_use]
+    pub fn flows(self) -> Flows {
+        Flows::of_marks(self.current | self.older)
+    }
 }
 
 /// An estimated number of flows.

@@ -25,7 +25,7 @@ mod table;
 mod watch;
 
 pub use assign::{Assignment, AssignmentError, BUCKETS, MAX_SENSORS, Sensor, bucket_of};
-pub use counters::{BucketCounters, Flows, Tally};
+pub use counters::{BucketCounters, FlowMarks, Flows, Tally};
 pub use group::{Event, Group, GroupSettings, SensorSettings, SensorStatus};
 pub use imbalance::{max_over_mean, random_imbalance};
 pub use table::{BucketTable, Entry, NO_SENSOR, Phase};

@@ -15,22 +15,27 @@ pub fn in_words<'a>(event: &Event, name: impl Fn(u16) -> &'a str) -> String {
         Event::Standing { sensor, transition } => {
             format!("sensor {} is {:?}: {}", name(*sensor), transition.to, transition.reason)
         }
-        Event::Died { sensor, buckets, broken, or_more } => {
-            let about = if *or_more { "at least" } else { "about" };
+        Event::Died { sensor, buckets, live, or_more } => {
+            let or_more = if *or_more { " or more" } else { "" };
             format!(
-                "sensor {} gave {buckets} buckets to others; {about} {broken} flows broken",
+                "sensor {} gave {buckets} buckets to others; up to about {live}{or_more} flows \
+                 broken, to be counted for an idle timeout",
                 name(*sensor)
             )
+        }
+        Event::Broken { sensor, flows, or_more } => {
+            let about = if *or_more { "at least about" } else { "about" };
+            format!("{about} {flows} flows of sensor {} went on at others", name(*sensor))
         }
         Event::Drained { sensor } => format!("sensor {} has drained", name(*sensor)),
         Event::Cancelled { bucket } => {
             format!("bucket {bucket} stays: it has more flows than moves may record")
         }
         Event::Torn { bucket, to, flows } => {
-            let about = if flows.or_more { "at least" } else { "about" };
+            let or_more = if flows.or_more { " or more" } else { "" };
             let to = name(*to);
             format!(
-                "bucket {bucket} went to sensor {to} at once; {about} {} flows torn",
+                "bucket {bucket} went to sensor {to} at once; up to about {:.0}{or_more} flows torn",
                 flows.about
             )
         }

@@ -37,9 +37,20 @@ pub enum Event {
         sensor: u16,
         /// How many buckets it had.
         buckets: usize,
-        /// About how many live flows it had.
-        broken: u64,
+        /// About how many flows it had that had a packet within the idle timeout: no more
+        /// can be broken. [`Event::Broken`] follows.
+        live: u64,
         /// Whether there may be many more: some bucket had more than can be counted.
+        or_more: bool,
+    },
+    /// The flows of a dead sensor that went on at others, an idle timeout after its death.
+    Broken {
+        /// Index of the sensor.
+        sensor: u16,
+        /// About how many.
+        flows: u64,
+        /// Whether there may be more: some bucket had more than can be counted, or the count
+        /// ended early.
         or_more: bool,
     },
     /// A draining sensor has nothing left.

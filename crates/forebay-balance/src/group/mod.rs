@@ -8,6 +8,7 @@
 //! A sensor is known by its index, which outputs go by. An index stays with a sensor as
 //! long as it is configured, and is given out again only when nothing is left of it.
 
+mod aftermath;
 mod event;
 mod sensors;
 
@@ -25,6 +26,7 @@ use crate::moves::{
     Displaced, MoveCounts, Mover, Plane, RecordLimits, SensorDeath, Worker, WorkerPlane,
 };
 use crate::table::{BucketTable, Entry, NO_SENSOR};
+use aftermath::{Aftermath, Count};
 use event::Onsets;
 use sensors::Member;
 
@@ -84,6 +86,7 @@ pub struct Group<P> {
     displaced: Vec<Displaced>,
     outlook: Vec<Outlook>,
     onsets: Onsets,
+    aftermath: Aftermath,
     now: u64,
     balanced_at: Option<u64>,
     rotated_at: u64,
@@ -122,6 +125,7 @@ impl<P: Plane> Group<P> {
             displaced: vec![Displaced::default(); sensors.len()],
             outlook: Vec::new(),
             onsets: Onsets::default(),
+            aftermath: Aftermath::default(),
             now,
             balanced_at: None,
             rotated_at: now,
@@ -153,7 +157,10 @@ impl<P: Plane> Group<P> {
             .extend(progress.cancelled.into_iter().map(|bucket| Event::Cancelled { bucket }));
         if self.now - self.rotated_at >= self.settings.idle_timeout / 2 {
             self.rotated_at = self.now;
-            self.mover.plane().rotate_flows();
+            self.aftermath.rotate(self.mover.plane());
+        }
+        while let Some(count) = self.aftermath.end(self.mover.plane(), self.now) {
+            self.tell_broken(count);
         }
         let interval = self.settings.interval.max(1);
         if self.balanced_at.is_none_or(|at| self.now - at >= interval) {
@@ -323,24 +330,42 @@ impl<P: Plane> Group<P> {
             let place = instead[usize::from(bucket)];
             if place == NO_SENSOR { any } else { place }
         });
-        let (broken, or_more) = self.broken_by(&death);
         let buckets = death.moved.len();
-        self.events.push(Event::Died { sensor: sensor as u16, buckets, broken, or_more });
+        let (live, or_more, its) = self.live_at(&death);
+        self.events.push(Event::Died { sensor: sensor as u16, buckets, live, or_more });
+        let until = self.now.saturating_add(self.settings.idle_timeout);
+        let early = self.aftermath.begin(self.mover.plane(), sensor as u16, until, &its);
+        if let Some(count) = early {
+            self.tell_broken(count);
+        }
     }
 
-    /// About how many flows a death has broken, and whether there may be many more.
-    fn broken_by(&self, death: &SensorDeath) -> (u64, bool) {
+    fn tell_broken(&mut self, count: Count) {
+        let Count { sensor, flows, or_more } = count;
+        self.events.push(Event::Broken { sensor, flows, or_more });
+    }
+
+    /// About how many flows of a dead sensor had a packet within the idle timeout, whether
+    /// there may be many more, and the part of each bucket's flows that they are.
+    fn live_at(&self, death: &SensorDeath) -> (u64, bool, Vec<(u16, f32)>) {
         let mut keys = death.keys.clone();
-        let (mut broken, mut or_more) = (0.0, false);
+        let (mut live, mut or_more) = (0.0, false);
+        let mut its = Vec::with_capacity(death.moved.len() + keys.len());
         for (bucket, _) in &death.moved {
-            let flows = self.mover.plane().live_flows(*bucket);
-            let elsewhere = f64::from(self.mover.pinned_keys(*bucket));
-            let recorded = f64::from(keys.remove(bucket).unwrap_or(0));
-            broken += (f64::from(flows.about) - elsewhere).max(recorded);
+            let flows = self.aftermath.flows_here(self.mover.plane(), *bucket);
+            let elsewhere = self.mover.pinned_keys(*bucket) as f32;
+            let recorded = keys.remove(bucket).unwrap_or(0) as f32;
+            let here = (flows.about - elsewhere).max(recorded);
+            live += f64::from(here);
             or_more |= flows.or_more;
+            its.push((*bucket, part(here, flows.about)));
         }
-        let rest: u64 = keys.values().map(|&keys| u64::from(keys)).sum();
-        (broken.round() as u64 + rest, or_more)
+        for (bucket, recorded) in keys {
+            let flows = self.aftermath.flows_here(self.mover.plane(), bucket);
+            live += f64::from(recorded);
+            its.push((bucket, part(recorded as f32, flows.about)));
+        }
+        (live.round() as u64, or_more, its)
     }
 
     /// Gives sensors to buckets that have none.
@@ -371,7 +396,7 @@ impl<P: Plane> Group<P> {
         let (shares, entries) = (self.shares(), self.entries());
         let most = f64::from(self.settings.records.keys_per_move);
         let flows_of = |bucket| {
-            let flows = self.mover.plane().live_flows(bucket);
+            let flows = self.aftermath.live_flows(self.mover.plane(), bucket);
             // Of more than can be counted, as many as may be recorded may have to be.
             if flows.or_more { most } else { f64::from(flows.about) }
         };
@@ -399,7 +424,7 @@ impl<P: Plane> Group<P> {
         for planned in &plan.moves {
             let bucket = planned.bucket;
             if planned.emergency {
-                let flows = self.mover.plane().live_flows(bucket);
+                let flows = self.aftermath.live_flows(self.mover.plane(), bucket);
                 if self.mover.force(bucket, planned.to).is_ok() {
                     self.events.push(Event::Torn { bucket, to: planned.to, flows });
                 }
@@ -490,6 +515,11 @@ impl<P: Plane> Group<P> {
     pub fn now(&self) -> u64 {
         self.now
     }
+}
+
+/// How much of `whole` a part is, at most all of it.
+fn part(part: f32, whole: f32) -> f32 {
+    if part < whole { part / whole } else { 1.0 }
 }
 
 #[cfg(test)]

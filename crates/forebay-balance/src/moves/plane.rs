@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::counters::{Flows, Tally};
+use crate::counters::{FlowMarks, Tally};
 use crate::table::Entry;
 use crate::watch::Candidate;
 
@@ -69,8 +69,8 @@ pub trait Plane {
     /// epoch that was reached.
     fn tally(&self, bucket: u16) -> Tally;
 
-    /// About how many live flows a bucket has.
-    fn live_flows(&self, bucket: u16) -> Flows;
+    /// The marks of a bucket's live flows.
+    fn flow_marks(&self, bucket: u16) -> FlowMarks;
 
     /// Half an idle timeout has passed, which the count of live flows goes by.
     fn rotate_flows(&self);
@@ -122,8 +122,8 @@ impl<P: Plane + ?Sized> Plane for Arc<P> {
         (**self).tally(bucket)
     }
 
-    fn live_flows(&self, bucket: u16) -> Flows {
-        (**self).live_flows(bucket)
+    fn flow_marks(&self, bucket: u16) -> FlowMarks {
+        (**self).flow_marks(bucket)
     }
 
     fn rotate_flows(&self) {

@@ -16,7 +16,7 @@ use super::quiescence::Quiescence;
 use super::records::{Changed, Found, Inserted, Records, State, Tick, TickClock};
 use super::signal::TcpSignal;
 use crate::assign::{BUCKETS, MAX_SENSORS, bucket_of};
-use crate::counters::{BucketCounters, Flows, Tally, TallyCell};
+use crate::counters::{BucketCounters, FlowMarks, Tally, TallyCell};
 use crate::table::{BucketTable, Entry};
 use crate::watch::{Candidate, Watch, Watchers};
 
@@ -150,8 +150,8 @@ impl Plane for WorkerPlane {
         self.counters.tally(bucket)
     }
 
-    fn live_flows(&self, bucket: u16) -> Flows {
-        self.counters.live_flows(bucket)
+    fn flow_marks(&self, bucket: u16) -> FlowMarks {
+        self.counters.flow_marks(bucket)
     }
 
     fn rotate_flows(&self) {

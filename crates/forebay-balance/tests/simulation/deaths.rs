@@ -29,6 +29,36 @@ fn a_dead_sensors_load_is_elsewhere_at_once_in_proportion_to_room() {
     assert_eq!(deaths.count(), 1);
 }
 
+/// Most flows that had a packet within the idle timeout have ended: what a death broke is
+/// told an idle timeout later, by those that went on.
+#[test]
+fn a_death_broke_the_flows_that_went_on_afterwards() {
+    let brief = Profile { flows: 4_000.0, life: 0.02, largest: 50, ends: true };
+    let lasting = Profile { flows: 600.0, life: f64::INFINITY, largest: 20, ends: false };
+    let traffic = vec![Traffic::new(brief, 5), Traffic::new(lasting, 6)];
+    let mut world = World::new(settings(), &equal_sensors(4), 2, traffic);
+    world.run(5 * SECOND + SECOND / 3, 0);
+    world.command(1, Manual::Down);
+    world.command(3, Manual::Down);
+    world.run(9 * SECOND, 0);
+    let died = |event: &Event| match event {
+        Event::Died { sensor, live, .. } => Some((*sensor, *live)),
+        _ => None,
+    };
+    let broke = |event: &Event| match event {
+        Event::Broken { sensor, flows, or_more: false } => Some((*sensor, *flows)),
+        _ => None,
+    };
+    let died: Vec<_> = world.events.iter().filter_map(died).collect();
+    let broke: Vec<_> = world.events.iter().filter_map(broke).collect();
+    // `World` has held each number against the truth.
+    assert_eq!(broke.iter().map(|one| one.0).collect::<Vec<_>>(), [1, 3], "{broke:?}");
+    for ((_, live), (_, flows)) in died.into_iter().zip(broke) {
+        assert!(live > 5 * flows, "{live} alive, {flows} broken");
+        assert!((100..600).contains(&flows), "{flows}");
+    }
+}
+
 #[test]
 fn a_sensor_that_returns_takes_load_slowly() {
     let mut world = world(4);

@@ -109,18 +109,24 @@ impl World {
                 self.events.push(event);
                 self.check_broken(broken);
             } else {
+                if let Event::Broken { sensor, flows, or_more } = event {
+                    let truth = self.checker.went_on(sensor) as f64;
+                    let (least, most) = (0.85 * truth - 10.0, 1.15 * truth + 10.0);
+                    let holds = (least..=most).contains(&(flows as f64));
+                    assert!(holds || or_more, "{flows} said, {truth} broken");
+                }
                 self.events.push(event);
             }
         }
     }
 
-    /// What the group says of broken flows must be about what the checker knows. Live flows
+    /// What the group says of flows at risk must be about what the checker knows. Live flows
     /// are remembered for half to all of the idle timeout.
     fn check_broken(&self, (half, whole): (u64, u64)) {
-        let Some(Event::Died { broken, .. }) = self.events.last() else { return };
+        let Some(Event::Died { live, .. }) = self.events.last() else { return };
         let (least, most) = (0.85 * half as f64 - 10.0, 1.15 * whole as f64 + 10.0);
-        let said = *broken as f64;
-        assert!((least..=most).contains(&said), "{said} said, {half} to {whole} broken");
+        let said = *live as f64;
+        assert!((least..=most).contains(&said), "{said} said, {half} to {whole} alive");
     }
 
     fn arrive(&mut self, until: u64) {

@@ -461,6 +461,7 @@ fn flows_are_remembered_for_two_generations() {
     state.rotate_flows();
     splitter.run(&other);
     assert_eq!(state.bucket_flows(bucket), bit(&frame) | bit(&other));
+    assert_eq!(state.bucket_flow_maps(bucket), [bit(&other), bit(&frame)]);
     state.rotate_flows();
     assert_eq!(state.bucket_flows(bucket), bit(&other));
     state.rotate_flows();

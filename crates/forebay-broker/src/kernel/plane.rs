@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use forebay_balance::moves::{Displaced, PacketFacts, Pinned, Plane, Quiescence, TcpSignal};
-use forebay_balance::{Candidate, Entry, Flows, Tally};
+use forebay_balance::{Candidate, Entry, FlowMarks, Tally};
 use forebay_bpf::BpfError;
 use forebay_bpf::programs::splitter::{Seat, Signal, State};
 use forebay_pipeline::stages::Steering;
@@ -117,8 +117,9 @@ impl Plane for KernelPlane {
         Tally::from_word(self.state.bucket_tally(bucket))
     }
 
-    fn live_flows(&self, bucket: u16) -> Flows {
-        Flows::of_marks(self.state.bucket_flows(bucket))
+    fn flow_marks(&self, bucket: u16) -> FlowMarks {
+        let [current, older] = self.state.bucket_flow_maps(bucket);
+        FlowMarks { current, older }
     }
 
     fn rotate_flows(&self) {

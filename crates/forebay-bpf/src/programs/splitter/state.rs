@@ -421,9 +421,17 @@ impl State {
     /// say, in this generation or the one before.
     #[must_use]
     pub fn bucket_flows(&self, bucket: u16) -> u32 {
+        let [current, older] = self.bucket_flow_maps(bucket);
+        current | older
+    }
+
+    /// The same of this generation, and of the one before.
+    #[must_use]
+    pub fn bucket_flow_maps(&self, bucket: u16) -> [u32; 2] {
         let cells = self.bucket_cells(bucket);
         let both = cells.fold(0, |maps, cell| maps | cell[1].load(Relaxed));
-        both as u32 | (both >> 32) as u32
+        let maps = [both as u32, (both >> 32) as u32];
+        if self.word(GENERATION_AT, 0).load(Relaxed) & 1 == 0 { maps } else { [maps[1], maps[0]] }
     }
 
     /// Forgets the older generation of flows, and begins a new one.
