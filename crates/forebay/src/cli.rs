@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_packet::MacAddress;
 use forebay_rules::choose::EngineName;
 
+use crate::verbs::sensor_hello::StatsSource;
+
 /// A packet broker: filters captures, finds their flows, and splits them over
 /// sensors so that each gets whole flows.
 #[derive(Debug, Parser)]
@@ -630,6 +632,10 @@ pub struct SensorHelloArgs {
     /// Take the last number of the last line of that file that has this text in it
     #[arg(long, value_name = "TEXT", requires = "drops")]
     pub drops_key: Option<String>,
+    /// Take the packets dropped from the program's own statistics: suricata:SOCKET (its command
+    /// socket), eve:FILE (Suricata's events), zeek:FILE (Zeek's stats.log)
+    #[arg(long, value_name = "KIND:PATH", conflicts_with = "drops")]
+    pub stats: Option<StatsSource>,
     /// Say hello only as long as this process lives, and end with it
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<i32>,

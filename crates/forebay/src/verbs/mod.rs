@@ -9,7 +9,7 @@ mod gen_traffic;
 mod manual;
 mod rules;
 mod run;
-mod sensor_hello;
+pub mod sensor_hello;
 mod sink;
 mod split;
 mod top;

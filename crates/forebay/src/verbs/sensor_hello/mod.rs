@@ -1,6 +1,7 @@
 //! `forebay sensor-hello`: says that a sensor is there, as long as it is.
 
 mod drops;
+mod stats;
 mod tool;
 
 use std::io::{self, Write as _};
@@ -22,13 +23,19 @@ use crate::failure::Failure;
 use crate::input::print_json;
 use crate::signals;
 use drops::Drops;
+use stats::Stats;
+pub use stats::StatsSource;
 use tool::Tool;
 
 /// All stations.
 const EVERYONE: MacAddress = MacAddress([0xff; 6]);
 
+/// Says hello until a signal comes or the sensor's program ends.
+///
+/// # Errors
+/// The device is gone, or the program has ended.
 pub fn run(cli: &Cli, args: &SensorHelloArgs) -> Result<(), Failure> {
-    let mut speaker = Speaker::open(args)?;
+    let mut speaker = Speaker::open(cli, args)?;
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
     let tool = Tool::of(args)?;
@@ -76,6 +83,7 @@ struct Speaker<'a> {
     socket: FrameSocket,
     strays: StrayCounter,
     drops: Option<Drops<'a>>,
+    stats: Option<Stats>,
     /// The device's counters at the start.
     at_start: LinkStats,
     last: Option<Hello>,
@@ -84,7 +92,7 @@ struct Speaker<'a> {
 }
 
 impl<'a> Speaker<'a> {
-    fn open(args: &'a SensorHelloArgs) -> Result<Self, Failure> {
+    fn open(cli: &Cli, args: &'a SensorHelloArgs) -> Result<Self, Failure> {
         let device = args.interface.as_str();
         let link = Link::named(device).map_err(forebay_io::Error::from)?;
         let from = args.from.or(link.address).filter(|address| !address.is_group());
@@ -92,8 +100,19 @@ impl<'a> Speaker<'a> {
             Failure::Usage(format!("{device} has no address of its own: expected --from"))
         })?;
         let drops = args.drops.as_ref().map(|file| Drops::new(file, args.drops_key.as_deref()));
+        let is_quiet = cli.quiet;
+        let tell = move |what: String| {
+            if !is_quiet {
+                // Nobody is there to be told of a standard error that takes nothing.
+                let _ = writeln!(io::stderr(), "{what}");
+            }
+        };
+        let stats = args.stats.clone().map(|source| Stats::read(source, tell)).transpose();
+        let stats =
+            stats.map_err(|error| Failure::Live(format!("cannot start a thread: {error}")))?;
         Ok(Self {
             args,
+            stats,
             from,
             socket: FrameSocket::open(device, ETHER_TYPE)?,
             strays: StrayCounter::open(device, from, ETHER_TYPE)?,
@@ -112,8 +131,16 @@ impl<'a> Speaker<'a> {
         let since = |counter: fn(&LinkStats) -> u64| {
             counter(&link.stats).saturating_sub(counter(&self.at_start))
         };
-        let by_device = since(|stats| stats.rx_dropped) + since(|stats| stats.rx_missed);
-        let by_program = self.drops.as_mut().map_or(0, Drops::count);
+        let mut by_device = since(|stats| stats.rx_missed);
+        if self.stats.is_none() {
+            // The kernel also counts frames that nobody but the program wanted.
+            by_device += since(|stats| stats.rx_dropped);
+        }
+        let by_program = match (&mut self.drops, &self.stats) {
+            (Some(drops), _) => drops.count(),
+            (None, Some(stats)) => stats.dropped().unwrap_or(0),
+            (None, None) => 0,
+        };
         let hello = Hello {
             from: self.from,
             name: self.args.name.clone(),
@@ -162,6 +189,7 @@ impl<'a> Speaker<'a> {
             "hellos": self.sent,
             "received": self.last.as_ref().map(|hello| hello.received),
             "dropped": self.last.as_ref().map(|hello| hello.dropped),
+            "dropped_by_program": self.stats.as_ref().and_then(Stats::dropped),
             "frames_for_others": self.last.as_ref().map(|hello| hello.strays),
             "ledger": ledger,
         })

@@ -1,0 +1,152 @@
+//! The lines that are added to a log file, over rotation and truncation.
+//!
+//! The file is read from where it was read to; one that is shorter than that has been
+//! truncated and is read from its start, and one that has been replaced is read to its end
+//! first. Of what is added at once a bounded part is read, the last, and a line that is longer
+//! than [`LINE`] is left out. Only regular files are read: anything else could have no end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
+
+/// Bytes that are read at a time, and of the end of a file that is known to have more.
+const READ: u64 = 4 << 20;
+
+/// The longest line.
+const LINE: usize = 1 << 20;
+
+/// Bytes at a file's start in which its header is.
+const HEAD: u64 = 64 << 10;
+
+/// Reads what is added to a file.
+pub struct Follower {
+    path: PathBuf,
+    open: Option<Open>,
+    /// Whether what is there at the beginning is skipped.
+    skips: bool,
+    is_first: bool,
+}
+
+struct Open {
+    file: File,
+    identity: (u64, u64),
+    at: u64,
+    /// The begun line.
+    rest: Vec<u8>,
+    /// The rest of the line is not wanted.
+    in_long_line: bool,
+}
+
+impl Follower {
+    /// Begins with the last lines that are there.
+    pub fn from_last(path: PathBuf) -> Self {
+        Self { path, open: None, skips: false, is_first: true }
+    }
+
+    /// Begins with lines to come, but for those of a header, which begin with `#`.
+    pub fn from_end(path: PathBuf) -> Self {
+        Self { skips: true, ..Self::from_last(path) }
+    }
+
+    /// Gives `take` each whole line that has been added since the last call.
+    pub fn lines(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let there = self.open_if_there();
+        if let Some(open) = &mut self.open {
+            open.read(take)?;
+        }
+        let is_other =
+            |new: &Open| self.open.as_ref().is_none_or(|old| old.identity != new.identity);
+        match there {
+            Ok(new) if is_other(&new) => {
+                let skips = self.skips && self.is_first;
+                self.is_first = false;
+                let open = self.open.insert(new);
+                if skips {
+                    open.skip(take)?;
+                }
+                open.read(take)
+            }
+            Ok(_) => Ok(()),
+            // One that is being rotated may be away for a moment.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_first => Ok(()),
+            Err(error) => {
+                // What comes later is all new.
+                self.is_first &= error.kind() != io::ErrorKind::NotFound;
+                Err(error)
+            }
+        }
+    }
+
+    fn open_if_there(&self) -> io::Result<Open> {
+        // A pipe would be waited for otherwise.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path)?;
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        let identity = (about.dev(), about.ino());
+        Ok(Open { file, identity, at: 0, rest: Vec::new(), in_long_line: false })
+    }
+}
+
+impl Open {
+    /// Goes to the end; takes the header.
+    fn skip(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let mut head = Vec::new();
+        (&self.file).take(HEAD).read_to_end(&mut head)?;
+        head.split(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"#")).for_each(take);
+        self.at = self.file.metadata()?.len();
+        // A line that is being written is of the time before.
+        self.in_long_line = self.at > 0 && !self.ends_line()?;
+        Ok(())
+    }
+
+    /// Whether the byte before the place is the end of a line.
+    fn ends_line(&mut self) -> io::Result<bool> {
+        let mut byte = [0];
+        self.file.seek(SeekFrom::Start(self.at - 1))?;
+        self.file.read_exact(&mut byte)?;
+        Ok(byte == *b"\n")
+    }
+
+    fn read(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let len = self.file.metadata()?.len();
+        if len < self.at {
+            (self.at, self.in_long_line) = (0, false);
+            self.rest.clear();
+        }
+        if len - self.at > READ {
+            self.at = len - READ;
+            self.rest.clear();
+            self.in_long_line = true;
+        }
+        self.file.seek(SeekFrom::Start(self.at))?;
+        let mut added = Vec::new();
+        self.at += (&self.file).take(READ).read_to_end(&mut added)? as u64;
+        let mut parts = added.split(|byte| *byte == b'\n');
+        let begun = parts.next_back().unwrap_or_default();
+        for part in parts {
+            self.add(part);
+            if !self.in_long_line {
+                take(&self.rest);
+            }
+            self.rest.clear();
+            self.in_long_line = false;
+        }
+        self.add(begun);
+        Ok(())
+    }
+
+    fn add(&mut self, part: &[u8]) {
+        self.in_long_line |= self.rest.len() + part.len() > LINE;
+        if self.in_long_line {
+            self.rest = Vec::new();
+        } else {
+            self.rest.extend_from_slice(part);
+        }
+    }
+}

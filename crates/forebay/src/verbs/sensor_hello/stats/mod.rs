@@ -1,0 +1,181 @@
+//! What a sensor's program counts itself, read from where it says so.
+//!
+//! A thread of its own asks once a second, so that no file, pipe or program that does not
+//! answer delays a hello. The kernel's counters of the program's packet sockets are not read:
+//! reading them sets them to zero for the program (packet(7), `PACKET_STATISTICS`).
+
+mod follow;
+mod suricata;
+mod zeek;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use follow::Follower;
+use suricata::Socket;
+use zeek::Columns;
+
+/// Between two questions.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Where a program says what it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsSource {
+    kind: Kind,
+    path: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Suricata's command socket.
+    Suricata,
+    /// A file of Suricata's events (EVE) with those of type `stats` among them.
+    Eve,
+    /// Zeek's stats.log, as tab-separated values or JSON.
+    Zeek,
+}
+
+const KINDS: [(&str, Kind); 3] =
+    [("suricata", Kind::Suricata), ("eve", Kind::Eve), ("zeek", Kind::Zeek)];
+
+impl FromStr for StatsSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once(':').filter(|(_, path)| !path.is_empty());
+        let known = |name: &str| KINDS.iter().find(|(known, _)| *known == name);
+        parts
+            .and_then(|(name, path)| Some(Self { kind: known(name)?.1, path: path.into() }))
+            .ok_or_else(|| "expected suricata:SOCKET, eve:FILE or zeek:FILE".to_owned())
+    }
+}
+
+impl fmt::Display for StatsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
+
+/// Packets that a program dropped, from counters that begin anew with the program.
+#[derive(Debug, Default)]
+struct Total {
+    sum: u64,
+    last: u64,
+}
+
+impl Total {
+    /// The program's counter says `now`.
+    fn is_at(&mut self, now: u64) {
+        let more = if now < self.last { now } else { now - self.last };
+        self.sum = self.sum.saturating_add(more);
+        self.last = now;
+    }
+}
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+struct Shared {
+    dropped: AtomicU64,
+    has_read: AtomicBool,
+}
+
+/// A program's statistics, read in the background.
+pub struct Stats(Arc<Shared>);
+
+impl Stats {
+    /// Reads `source` until the process ends. `tell` is given what is wrong with it, once until
+    /// it can be read again.
+    pub fn read(
+        source: StatsSource,
+        mut tell: impl FnMut(String) + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let ours = Arc::clone(&shared);
+        let ask = move || {
+            let mut reader = Reader::new(&source);
+            let mut is_wrong = false;
+            loop {
+                let outcome = reader.dropped();
+                match &outcome {
+                    Ok(Some(dropped)) => {
+                        ours.dropped.store(*dropped, Ordering::Relaxed);
+                        ours.has_read.store(true, Ordering::Relaxed);
+                    }
+                    Ok(None) => {}
+                    Err(error) if !is_wrong => {
+                        tell(format!(
+                            "cannot read statistics from {source}: {error}; trying again"
+                        ));
+                    }
+                    Err(_) => {}
+                }
+                is_wrong = outcome.is_err();
+                std::thread::sleep(PAUSE);
+            }
+        };
+        std::thread::Builder::new().name("statistics".to_owned()).spawn(ask)?;
+        Ok(Self(shared))
+    }
+
+    /// Packets that the program dropped; nothing before that was read once.
+    pub fn dropped(&self) -> Option<u64> {
+        let has_read = self.0.has_read.load(Ordering::Relaxed);
+        has_read.then(|| self.0.dropped.load(Ordering::Relaxed))
+    }
+}
+
+/// Reads one kind of source.
+enum Reader {
+    Suricata(Socket, Total),
+    Eve(Follower, Total),
+    Zeek(Follower, Columns, u64),
+}
+
+impl Reader {
+    fn new(source: &StatsSource) -> Self {
+        let path = source.path.clone();
+        match source.kind {
+            Kind::Suricata => Self::Suricata(Socket::new(path), Total::default()),
+            // Its counters are since the start: the last event that is there counts.
+            Kind::Eve => Self::Eve(Follower::from_last(path), Total::default()),
+            // Its numbers are of an interval each: those to come count.
+            Kind::Zeek => Self::Zeek(Follower::from_end(path), Columns::default(), 0),
+        }
+    }
+
+    /// Packets dropped until now; nothing where the program has not said so yet.
+    fn dropped(&mut self) -> io::Result<Option<u64>> {
+        match self {
+            Self::Suricata(socket, total) => {
+                total.is_at(socket.dropped()?);
+                Ok(Some(total.sum))
+            }
+            Self::Eve(follower, total) => {
+                let mut any = false;
+                follower.lines(&mut |line| {
+                    if let Some(dropped) = suricata::dropped_in_event(line) {
+                        total.is_at(dropped);
+                        any = true;
+                    }
+                })?;
+                Ok(any.then_some(total.sum))
+            }
+            Self::Zeek(follower, columns, sum) => {
+                follower.lines(&mut |line| {
+                    if let Some(dropped) = columns.dropped(line) {
+                        *sum = sum.saturating_add(dropped);
+                    }
+                })?;
+                Ok(Some(*sum))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

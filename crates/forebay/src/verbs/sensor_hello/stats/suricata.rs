@@ -1,0 +1,90 @@
+//! Suricata's counters, from its command socket or its events.
+//!
+//! The protocol of the socket: a line of JSON each way, the first with the protocol's version
+//! (Suricata's user guide, "Interacting via Unix Socket"). `dump-counters` gives the counters
+//! as of the last `stats.interval`.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The longest answer: counters of many threads.
+const ANSWER: usize = 4 << 20;
+
+/// Suricata's command socket.
+pub struct Socket {
+    path: PathBuf,
+    open: Option<UnixStream>,
+}
+
+impl Socket {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, open: None }
+    }
+
+    /// Packets dropped since Suricata's start.
+    pub fn dropped(&mut self) -> io::Result<u64> {
+        let mut socket = match self.open.take() {
+            Some(socket) => socket,
+            None => self.connect()?,
+        };
+        let answer = ask(&mut socket, &json!({"command": "dump-counters"}))?;
+        let dropped = answer.pointer("/message/capture/kernel_drops").and_then(Value::as_u64);
+        self.open = Some(socket);
+        dropped.ok_or_else(|| io::Error::other("its counters have no capture.kernel_drops"))
+    }
+
+    fn connect(&self) -> io::Result<UnixStream> {
+        let mut socket = UnixStream::connect(&self.path)?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        ask(&mut socket, &json!({"version": "0.2"}))?;
+        Ok(socket)
+    }
+}
+
+/// Sends a line and reads the line that answers it.
+fn ask(socket: &mut UnixStream, question: &Value) -> io::Result<Value> {
+    socket.write_all(format!("{question}\n").as_bytes())?;
+    let until = Instant::now() + PATIENCE;
+    let (mut answer, mut some) = (Vec::new(), [0; 16 << 10]);
+    while !answer.ends_with(b"\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::other("it does not answer"));
+        }
+        if answer.len() > ANSWER {
+            return Err(io::Error::other(format!("an answer of more than {ANSWER} bytes")));
+        }
+        socket.set_read_timeout(Some(left))?;
+        match socket.read(&mut some) {
+            Ok(0) => return Err(io::Error::other("it closed the connection")),
+            Ok(read) => answer.extend_from_slice(&some[..read]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let answer: Value = serde_json::from_slice(&answer)?;
+    match answer["return"].as_str() {
+        Some("OK") => Ok(answer),
+        _ => Err(io::Error::other("it refuses the question")),
+    }
+}
+
+/// Packets dropped since Suricata's start, if `line` is an event that says so.
+pub fn dropped_in_event(line: &[u8]) -> Option<u64> {
+    // Other events are many, and stats are few.
+    let mark = b"\"stats\"";
+    line.windows(mark.len()).any(|bytes| bytes == mark).then_some(())?;
+    let event: Value = serde_json::from_slice(line).ok()?;
+    if event["event_type"] != "stats" {
+        return None;
+    }
+    event.pointer("/stats/capture/kernel_drops")?.as_u64()
+}
