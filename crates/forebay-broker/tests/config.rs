@@ -162,6 +162,16 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "name = \"ids\"\nkey = \"4tuple\"",
         "run.toml:14:7: key `4tuple`: expected one of `5tuple`, `ip-pair`, `src`, `dst`",
     ),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nfollow = [\"ftp\", \"h323\"]",
+        "run.toml:14:18: `h323`: expected ftp, sip, ftp:PORT or sip:PORT",
+    ),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nkey = \"dst\"\nfollow = [\"sip:5061\"]",
+        "run.toml:15:11: `follow` with key `src` or `dst`",
+    ),
     ("name = \"ids\"", "name = \"ids\"\nslice = 10", "10 bytes: expected 64 to 65535"),
     (
         "name = \"ids\"",
@@ -294,6 +304,7 @@ fn what_the_kernel_cannot_do_is_refused_by_its_key() {
         ("", "filter = \"ip protochain 6\"\n", "1:10", "no backward jump"),
         ("name = \"ids\"", "name = \"ids\"\nfilter = \"ip6 protochain 6\"", "14:10", "protochain"),
         ("name = \"ids\"", "name = \"ids\"\nslice = 64", "14:9", "`slice`"),
+        ("name = \"ids\"", "name = \"ids\"\nfollow = [\"ftp\"]", "14:11", "`follow`"),
         ("mac = \"02:00:00:00:01:01\"", second, "18:1", "second group"),
         ("mac = \"02:00:00:00:01:01\"", recorder, "20:8", "type pcap beside others"),
     ] {

@@ -13,6 +13,7 @@
 //! [`cancel`] ends long computations of any crate.
 #![deny(unsafe_code)]
 
+pub mod announcement;
 mod arena;
 mod batch;
 pub mod cancel;

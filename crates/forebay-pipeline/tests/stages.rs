@@ -3,9 +3,10 @@
 mod support;
 
 use forebay_balance::Assignment;
-use forebay_packet::{Batch, HashKey};
+use forebay_packet::{Batch, DecodeOptions, HashKey};
 use forebay_pipeline::stages::{
-    Balance, Duplicates, Filter, Fragments, Limit, Rules, Ruling, Window,
+    Balance, Duplicates, Expectations, Filter, Follow, Fragments, Limit, Rules, Ruling, Timing,
+    Window,
 };
 use forebay_pipeline::{Chain, Settings, Stage};
 use forebay_rules::choose::EngineName;
@@ -25,6 +26,11 @@ fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
             Box::new(stage)
         }),
         Box::new(|| Box::new(classify())),
+        Box::new(|| {
+            let mut follow = Follow::default();
+            follow.add("ftp:1").unwrap();
+            Box::new(Expectations::new(follow, DecodeOptions::default(), Timing::Capture))
+        }),
         Box::new(|| Box::new(Fragments::new(Window::OFFLINE))),
         Box::new(move || Box::new(Balance::new(assignment.clone()))),
         Box::new(|| Box::new(Limit::new(700))),

@@ -264,6 +264,10 @@ pub struct SplitArgs {
     /// What must stay together
     #[arg(long, value_enum, default_value_t = SplitKey::FiveTuple)]
     pub key: SplitKey,
+    /// Control connections that take the data flows they announce with them: ftp, sip, with a
+    /// port if it is not 21 or 5060, like sip:5061
+    #[arg(long, value_name = "PROTOCOL,…", value_delimiter = ',')]
+    pub follow: Vec<String>,
     /// What a flow is
     #[command(flatten)]
     pub flow: KeyArgs,

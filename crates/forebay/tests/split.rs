@@ -291,6 +291,61 @@ fn mean_and_variance(draws: &[f64]) -> (f64, f64) {
     (mean, variance / n)
 }
 
+/// A TCP packet over IPv4 between hosts of 10.0.0.0/8, for link type RAW.
+fn tcp(from: (u8, u16), to: (u8, u16), payload: &str) -> Vec<u8> {
+    let len = (40 + payload.len()) as u16;
+    let mut packet = vec![0x45, 0];
+    packet.extend(len.to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, from.0, 10, 0, 0, to.0]);
+    packet.extend([from.1.to_be_bytes(), to.1.to_be_bytes()].concat());
+    packet.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+    packet.extend(payload.as_bytes());
+    packet
+}
+
+#[test]
+fn followed_transfers_are_at_the_sensor_of_their_control_connection() {
+    const SESSIONS: u8 = 100;
+    let scratch = Scratch::new();
+    let mut all = Vec::new();
+    for host in 1..=SESSIONS {
+        let passive = "227 Entering Passive Mode (10,0,0,200,8,0)\r\n";
+        all.push(tcp((host, 4_000), (200, 21), "PORT 10,0,0,250,8,0\r\n"));
+        all.push(tcp((host, 4_000), (200, 21), "PASV\r\n"));
+        all.push(tcp((200, 21), (host, 4_000), passive));
+        all.push(tcp((host, 5_000), (200, 2_048), "there"));
+        all.push(tcp((200, 2_048), (host, 5_000), "back"));
+    }
+    let input = scratch.file("in.pcap", &Pcap::of(RAW).file(&all));
+    let together = |name: &str, options: &[&str]| {
+        let (outcome, files) = scratch.split(&input, name, options);
+        let mut sensors: HashMap<u8, Vec<usize>> = HashMap::new();
+        for (sensor, packets) in packets(&files).iter().enumerate() {
+            for packet in packets {
+                let host = packet.data[15].min(packet.data[19]);
+                sensors.entry(host).or_default().push(sensor);
+            }
+        }
+        let is_one = |at: &&Vec<usize>| at.iter().all(|sensor| *sensor == at[0]);
+        (outcome, sensors.values().filter(is_one).count())
+    };
+    let (outcome, whole) = together("followed", &["-n", "4", "--follow", "ftp"]);
+    assert_eq!(whole, usize::from(SESSIONS));
+    let notes = outcome["notes"].to_string();
+    assert!(notes.contains("100 data flows went with the connection"), "{notes}");
+    assert!(notes.contains("100 announcements of data flows at another address"), "{notes}");
+    let ledger = outcome["ledger"].as_array().unwrap();
+    assert!(ledger.iter().any(|row| row["stage"] == "expectations" && row["out"] == 500));
+    let (_, by_chance) = together("alone", &["-n", "4"]);
+    assert!(by_chance < 50, "{by_chance}");
+    let (_, other_port) = together("port", &["-n", "4", "--follow", "ftp:2121,sip"]);
+    assert_eq!(other_port, by_chance);
+    let (file, out) = (input.to_str().unwrap(), scratch.path("x"));
+    let words = ["split", "-r", file, "-n", "2", "-o", out.to_str().unwrap(), "--follow"];
+    run(words.into_iter().chain(["irc"])).exits(2).says(&["`irc`: expected ftp, sip"]);
+    run(words.into_iter().chain(["ftp", "--key", "src"])).exits(2).says(&["--key 5tuple"]);
+}
+
 /// Marsaglia's xorshift64: random enough to throw flows at sensors, and no relative of
 /// the hash under test.
 struct Xorshift(u64);

@@ -386,7 +386,7 @@ fn unchangeable(old: &Config, new: &Config) -> Result<(), String> {
     }
     for group in &new.groups {
         let known = old.groups.iter().find(|known| known.name == group.name);
-        if known.is_some_and(|known| known.key != group.key) {
+        if known.is_some_and(|known| (known.key, &known.follow) != (group.key, &group.follow)) {
             return refused(&format!("the key of group {}", group.name));
         }
     }

@@ -2,12 +2,12 @@
 
 use forebay_packet::{Decoder, HashKey};
 use forebay_pipeline::stages::{
-    Classify, Duplicates, Filter, LiveFragments, Rules, Steer, Steering,
+    Classify, Duplicates, Expectations, Filter, LiveFragments, Rules, Steer, Steering, Timing,
 };
 use forebay_pipeline::{Branch, Chain, Settings};
 
 use crate::config::{Config, Group, Key};
-use crate::group::{LiveGroup, Sides};
+use crate::group::{LiveGroup, Sides, nanos};
 use crate::plan::{Plan, decode_options};
 
 /// The stages that a configuration asks for.
@@ -28,12 +28,18 @@ impl Stages<'_> {
 
     fn branch(&self, group: &Group, steering: Box<dyn Steering>, settings: &Settings) -> Branch {
         let decoder = Decoder::new(decode_options(self.config, group.key));
+        let mut steer = Steer::new(steering, decoder, group.key == Key::FiveTuple);
         let mut chain = Chain::new()
             .with(Filter::optional(None))
             .with(Duplicates::new(self.hash_key))
-            .with(Classify::hashing(decoder, self.hash_key))
-            .with(LiveFragments::new(self.hash_key))
-            .with(Steer::new(steering, decoder, group.key == Key::FiveTuple));
+            .with(Classify::hashing(decoder, self.hash_key));
+        if !group.follow.0.is_empty() {
+            let options = decode_options(self.config, group.key);
+            let timing = Timing::Live { idle: nanos(self.config.idle_timeout) };
+            chain = chain.with(Expectations::new(group.follow.clone(), options, timing));
+            steer = steer.following(group.follow.clone(), self.hash_key);
+        }
+        let mut chain = chain.with(LiveFragments::new(self.hash_key)).with(steer);
         chain.reload(settings);
         Branch::new(group.name.clone(), chain)
     }

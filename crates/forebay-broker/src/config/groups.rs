@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use forebay_balance::BUCKETS;
 use forebay_packet::{MacAddress, Rewrite, Strip};
+use forebay_pipeline::stages::Follow;
 use toml::Spanned;
 
 use super::error::Fault;
@@ -56,6 +57,8 @@ pub struct Group {
     pub filter: Option<String>,
     /// What keeps packets together.
     pub key: Key,
+    /// The control connections that take the flows they announce with them.
+    pub follow: Follow,
     /// For how long a packet that comes again is a mirror port's copy; without it, none is.
     pub duplicates: Option<Duration>,
     /// What becomes of them while no sensor is up.
@@ -136,6 +139,7 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
     }
     names(raw.sensor.iter().map(|sensor| &sensor.get_ref().name), "sensor")?;
     let key = raw.key.as_ref().map(|key| choice(key, "key", &KEYS)).transpose()?;
+    let key = key.unwrap_or(Key::FiveTuple);
     let no_sensor =
         raw.no_sensor.as_ref().map(|text| choice(text, "no_sensor", &NO_SENSOR)).transpose()?;
     let sensors: Vec<Sensor> =
@@ -159,11 +163,26 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
         shunt,
         name: raw.name.get_ref().clone(),
         filter: raw.filter.as_ref().map(|filter| filter.get_ref().clone()),
-        key: key.unwrap_or(Key::FiveTuple),
+        follow: follow(&raw.follow, key)?,
+        key,
         duplicates: read(raw.duplicates.as_ref(), units::duration)?,
         no_sensor: no_sensor.unwrap_or(NoSensor::Drop),
         sensors,
     })
+}
+
+/// The control connections that are read.
+fn follow(names: &[raw::Text], key: Key) -> Result<Follow, Fault> {
+    let mut follow = Follow::default();
+    for name in names {
+        if matches!(key, Key::Source | Key::Destination) {
+            let what = "`follow` with key `src` or `dst`, which part a connection's two directions: \
+                        expected key `5tuple` or `ip-pair`";
+            return Err(Fault::new(name.span(), what));
+        }
+        follow.add(name.get_ref()).map_err(|error| Fault::new(name.span(), error))?;
+    }
+    Ok(follow)
 }
 
 /// What a shunt says, and that it says what its action takes and no more.

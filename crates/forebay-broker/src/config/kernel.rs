@@ -48,6 +48,9 @@ pub fn check(raw: &raw::File, inputs: &[Port], outputs: &[Port]) -> Result<(), F
         if let Some(name) = group.get_ref().strip.first() {
             return refuse(name.span(), "`strip`", "none, as the kernel sends whole packets");
         }
+        if let Some(name) = group.get_ref().follow.first() {
+            return refuse(name.span(), "`follow`", "none, as the kernel reads no payloads");
+        }
         if let Some(shunt) = &group.get_ref().shunt {
             return refuse(shunt.span(), "`shunt`", "none, as the kernel shunts no flows");
         }

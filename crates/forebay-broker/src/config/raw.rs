@@ -97,6 +97,8 @@ pub struct Group {
     pub name: Text,
     pub filter: Option<Text>,
     pub key: Option<Text>,
+    #[serde(default)]
+    pub follow: Vec<Text>,
     pub output: Option<Text>,
     pub source_mac: Option<Text>,
     #[serde(default)]

@@ -61,6 +61,14 @@ pub fn page(shown: &Shown<'_>) -> String {
             page.sample("forebay_lost_before_total", &labels, packets as f64);
         }
     }
+    page.metric(
+        "forebay_remarks_total",
+        Kind::Counter,
+        "What stages noticed of packets and flows that they passed on.",
+    );
+    for &(remark, count) in &report.remarks {
+        page.sample("forebay_remarks_total", &[("remark", remark)], count as f64);
+    }
     page.metric("forebay_port_bytes_total", Kind::Counter, "Bytes received and sent.");
     for (name, counters) in &report.inputs {
         let labels = [("port", name.as_str()), ("way", "in")];

@@ -226,6 +226,8 @@ struct Walk<'a> {
     /// Inside the packet that an ICMP error quotes: what is found there is the
     /// affinity, not the key.
     quoted: bool,
+    /// What the transport header of the key carries.
+    payload: Option<&'a [u8]>,
 }
 
 /// Bytes of a packet that stand for it when nothing in it is understood.
@@ -241,6 +243,17 @@ impl Decoder {
     /// What the headers of `packet`, captured on a link of type `link`, say.
     #[must_use]
     pub fn decode(&self, link: LinkType, packet: &[u8]) -> Decoded {
+        self.decode_with_payload(link, packet).0
+    }
+
+    /// As [`Decoder::decode`], with what the packet carries behind the TCP or UDP header of
+    /// its key, as far as that was captured.
+    #[must_use]
+    pub fn decode_with_payload<'a>(
+        &self,
+        link: LinkType,
+        packet: &'a [u8],
+    ) -> (Decoded, Option<&'a [u8]>) {
         let mut walk = Walk {
             options: self.options,
             bytes: Bytes::new(packet),
@@ -248,6 +261,7 @@ impl Decoder {
             scope: 0,
             tunnels_left: self.options.tunnel_depth,
             quoted: false,
+            payload: None,
         };
         let mut next = walk.link(link);
         for _ in 0..MAX_LAYERS {
@@ -265,7 +279,7 @@ impl Decoder {
         if walk.found.key == FlowKey::default() {
             walk.opaque();
         }
-        walk.found
+        (walk.found, walk.payload)
     }
 }
 
@@ -298,6 +312,7 @@ impl Walk<'_> {
             self.found.key = FlowKey { scope: self.scope, ..key };
             self.found.reversed = reversed;
             self.found.outcome = outcome;
+            self.payload = None;
         }
     }
 

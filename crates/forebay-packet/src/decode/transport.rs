@@ -18,7 +18,7 @@ const UDP_LITE: u8 = 136;
 
 type Next = Option<(Header, usize)>;
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     pub(super) fn transport(&mut self, datagram: Datagram, at: usize) -> Next {
         match datagram.protocol {
             TCP | SCTP | DCCP | UDP_LITE => self.ports(datagram, at).and(None),
@@ -54,7 +54,20 @@ impl Walk<'_> {
         let (key, reversed) = FlowKey::two_way(kind, protocol, (source, from), (destination, to));
         let key = FlowKey { has_ports: true, ..key };
         self.found(key, reversed, key, Outcome::Ip);
+        if !self.quoted {
+            self.payload = self.payload_of(protocol, at);
+        }
         Some((from, to))
+    }
+
+    /// What is behind the TCP or UDP header at that place.
+    fn payload_of(&self, protocol: u8, at: usize) -> Option<&'a [u8]> {
+        let header = match protocol {
+            TCP => usize::from(self.bytes.u8(at + 12)? >> 4) * 4,
+            UDP => UDP_HEADER,
+            _ => return None,
+        };
+        (header >= UDP_HEADER).then(|| self.bytes.from(at + header))
     }
 
     /// An authentication header of IPv4; IPv6 has it among its extension headers.

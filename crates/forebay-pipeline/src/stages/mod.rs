@@ -3,6 +3,7 @@
 mod balance;
 mod classify;
 mod duplicates;
+mod expectations;
 mod filter;
 mod fragments;
 mod limit;
@@ -14,6 +15,7 @@ mod steer;
 pub use balance::Balance;
 pub use classify::Classify;
 pub use duplicates::Duplicates;
+pub use expectations::{EXPECTED, Expectations, Follow, OF_ONE, Timing};
 pub use filter::Filter;
 pub use fragments::{Fragments, Window};
 pub use limit::Limit;

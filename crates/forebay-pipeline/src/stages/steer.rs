@@ -2,9 +2,10 @@
 
 use forebay_balance::NO_SENSOR;
 use forebay_balance::moves::{PacketFacts, TcpSignal, Worker};
-use forebay_packet::{Batch, Decoder, FlowKey, LiveMask};
+use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LiveMask};
 use forebay_rules::Key;
 
+use super::expectations::Follow;
 use super::shunt::{Shunt, Verdict};
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
@@ -83,7 +84,7 @@ impl Steer {
     pub fn new(worker: Box<dyn Steering>, decoder: Decoder, connections: bool) -> Self {
         Self {
             worker,
-            facts: Facts { decoder, connections },
+            facts: Facts { decoder, connections, follow: None },
             shunt: Shunt::default(),
             shunted: Vec::new(),
             spare: Vec::new(),
@@ -92,6 +93,14 @@ impl Steer {
             places: Vec::new(),
             sensors: Vec::new(),
         }
+    }
+
+    /// The same behind [`super::Expectations`]: keys of control connections and their data
+    /// flows, hashed with `hash_key`, are several connections each.
+    #[must_use]
+    pub fn following(mut self, follow: Follow, hash_key: HashKey) -> Self {
+        self.facts.follow = Some((follow, hash_key));
+        self
     }
 
     /// Takes the packets of shunted flows out; says how many it dropped.
@@ -186,28 +195,37 @@ fn spare_of(spare: &[u16], hash: u64) -> u16 {
 }
 
 /// How packets are looked at whose flow is asked for, once in a while.
-#[derive(Clone, Copy)]
 struct Facts {
     decoder: Decoder,
     /// Whether a key is one connection, so that TCP's flags say when it ends.
     connections: bool,
+    /// The control connections whose data flows have their key.
+    follow: Option<(Follow, HashKey)>,
 }
 
 impl Facts {
     /// The flow of packet `i`, and whether the packet goes against its direction.
-    fn flow_of(self, batch: &Batch, i: usize) -> (FlowKey, bool) {
+    fn flow_of(&self, batch: &Batch, i: usize) -> (FlowKey, bool) {
         batch.flow(i).unwrap_or_else(|| {
             let decoded = self.decoder.decode(batch.interface(i).link, batch.packet(i));
             (decoded.key, decoded.reversed)
         })
     }
 
+    /// Whether other connections have the hash of a flow, too.
+    fn is_shared(&self, hash: u64, flow: &FlowKey) -> bool {
+        self.follow.as_ref().is_some_and(|(follow, hash_key)| {
+            follow.control(flow).is_some() || flow.hash(hash_key) != hash
+        })
+    }
+
     /// What there is to know of packet `i`.
-    fn of(self, batch: &Batch, i: usize) -> PacketFacts {
+    fn of(&self, batch: &Batch, i: usize) -> PacketFacts {
         let (link, packet) = (batch.interface(i).link, batch.packet(i));
         let (key, reversed) = self.flow_of(batch, i);
         // A packet in a tunnel has no TCP header where this looks: its flow ends by idling.
-        let outer = self.connections.then(|| Key::of_packet(link, packet)).flatten();
+        let is_one = self.connections && !self.is_shared(batch.hash[i], &key);
+        let outer = is_one.then(|| Key::of_packet(link, packet)).flatten();
         let flags = outer.and_then(|key| key.tcp_flags);
         let signal = |flags| TcpSignal::of_flags(flags, reversed);
         let tcp = flags.map_or(TcpSignal::Nothing, signal);

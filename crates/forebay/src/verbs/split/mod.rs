@@ -13,7 +13,9 @@ use forebay_balance::{Assignment, MAX_SENSORS};
 use forebay_io::ReadOptions;
 use forebay_jit::FilterSet;
 use forebay_packet::{Affinity, Decoder, HashKey};
-use forebay_pipeline::stages::{Balance, Classify, Filter, Fragments, Rules, Ruling, Window};
+use forebay_pipeline::stages::{
+    Balance, Classify, Expectations, Filter, Follow, Fragments, Rules, Ruling, Timing, Window,
+};
 use forebay_pipeline::{Chain, FlowTable, Run};
 use forebay_rules::choose::EngineName;
 
@@ -32,6 +34,7 @@ const RECORDED_FLOWS: usize = 1_000_000;
 
 pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let weights = weights(args)?;
+    let follow = follow(args)?;
     let assignment = Assignment::of_weights(&weights)?;
     let mut input = Input::open(&args.read, &ReadOptions::default(), cli.quiet)?;
     let options = compiler_options(cli, args.backend)?;
@@ -43,8 +46,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     input.watch_signals()?;
     let mut outputs = Outputs::in_folder(&args.output, weights.len(), &args.read, args.force)?;
     let workers = input.workers(chains(args, programs.as_ref(), ruling.as_ref()));
-    let serial =
-        Chain::new().with(Fragments::new(Window::OFFLINE)).with(Balance::new(assignment.clone()));
+    let serial = serial_chain(args, follow, assignment.clone());
     let mut flows = FlowTable::with_limit(RECORDED_FLOWS);
     let mut series = Series::new(weights.len());
     let run = forebay_pipeline::run(workers, serial, |batch| {
@@ -130,14 +132,43 @@ fn ruling(cli: &Cli, args: &SplitArgs) -> Result<Option<Ruling>, Failure> {
     super::rules::ruling_of(cli, &list, EngineName::Auto).map(Some)
 }
 
-fn chains(args: &SplitArgs, programs: Option<&FilterSet>, ruling: Option<&Ruling>) -> Vec<Chain> {
-    let affinity = match args.key {
+/// The control connections that are read.
+fn follow(args: &SplitArgs) -> Result<Follow, Failure> {
+    let mut follow = Follow::default();
+    if !args.follow.is_empty() && matches!(args.key, SplitKey::Src | SplitKey::Dst) {
+        return Err(Failure::Usage(
+            "--follow with --key src or dst, which part a connection's two directions: expected \
+             --key 5tuple or ip-pair"
+                .to_owned(),
+        ));
+    }
+    for name in &args.follow {
+        follow.add(name).map_err(|error| Failure::Usage(format!("--follow {error}")))?;
+    }
+    Ok(follow)
+}
+
+/// The stages that need all packets in order.
+fn serial_chain(args: &SplitArgs, follow: Follow, assignment: Assignment) -> Chain {
+    let mut chain = Chain::new();
+    if !follow.0.is_empty() {
+        let options = decode_options(&args.flow, affinity(args.key));
+        chain = chain.with(Expectations::new(follow, options, Timing::Capture));
+    }
+    chain.with(Fragments::new(Window::OFFLINE)).with(Balance::new(assignment))
+}
+
+fn affinity(key: SplitKey) -> Affinity {
+    match key {
         SplitKey::FiveTuple => Affinity::FiveTuple,
         SplitKey::IpPair => Affinity::IpPair,
         SplitKey::Src => Affinity::Source,
         SplitKey::Dst => Affinity::Destination,
-    };
-    let decoder = Decoder::new(decode_options(&args.flow, affinity));
+    }
+}
+
+fn chains(args: &SplitArgs, programs: Option<&FilterSet>, ruling: Option<&Ruling>) -> Vec<Chain> {
+    let decoder = Decoder::new(decode_options(&args.flow, affinity(args.key)));
     let hash_key = args.hash_key.unwrap_or(HashKey::OFFLINE);
     let chain = || {
         let chain = match programs {

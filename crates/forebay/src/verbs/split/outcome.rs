@@ -96,6 +96,9 @@ impl Outcome<'_> {
             SplitKey::Dst => "dst",
         };
         add("key", key.to_owned());
+        if !args.follow.is_empty() {
+            add("follow", args.follow.join(", "));
+        }
         add("tunnel depth", args.flow.tunnel_depth.to_string());
         if args.flow.vlan_in_key {
             add("VLANs in key", "yes".to_owned());
@@ -247,6 +250,17 @@ impl Outcome<'_> {
                     "headers_cut" => format!(
                         "{packets} packets whose ports were not captured; \
                          they went by their IP addresses and protocol"
+                    ),
+                    "data_flows_followed" => {
+                        format!("{packets} data flows went with the connection that announced them")
+                    }
+                    "data_flows_elsewhere" => format!(
+                        "{packets} announcements of data flows at another address than the \
+                         sender's; they were not followed"
+                    ),
+                    "data_flows_refused" => format!(
+                        "{packets} announcements of data flows were not followed, as too many \
+                         were expected"
                     ),
                     "fragments_without_first" => format!(
                         "{packets} fragments whose first fragment did not come in time; they went \
