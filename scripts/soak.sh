@@ -73,7 +73,10 @@ status=0
     fi
     export FOREBAY_SOAK_SECONDS=$seconds FOREBAY_SOAK_DISK="$work/disk"
     export FOREBAY_SOAK_RECORD=$record FOREBAY_SOAK_MEMORY=${group:+$memory}
-    exec "$soak" --nocapture
+    # The trace of drops has a place in a view of the file systems of its own.
+    # shellcheck disable=SC2016 # the shell in there expands it
+    exec unshare --mount sh -c 'mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+        exec "$0" --nocapture' "$soak"
 ) || status=$?
 echo "soak: the record is in $record"
 exit "$status"
