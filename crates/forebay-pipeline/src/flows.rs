@@ -121,6 +121,12 @@ impl FlowTable {
         }
     }
 
+    /// Gives back the memory by which flows are found: all packets are counted. What is still
+    /// counted begins flows anew.
+    pub fn finish(&mut self) {
+        self.index = HashMap::new();
+    }
+
     /// Packets of flows beyond the limit.
     #[must_use]
     pub fn unrecorded_packets(&self) -> u64 {

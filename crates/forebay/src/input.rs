@@ -218,7 +218,7 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(),
 ///
 /// # Errors
 /// [`Failure::Stdout`].
-pub fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(|out| {
         serde_json::to_writer_pretty(&mut *out, value)?;
         writeln!(out)

@@ -17,7 +17,7 @@ pub mod time;
 
 pub use colour::{Colour, Style};
 pub use progress::Progress;
-pub use table::{Cell, Column, Table};
+pub use table::{Cell, Column, Layout, Table};
 
 use std::os::fd::AsFd;
 

@@ -115,49 +115,83 @@ impl Table {
     /// [`terminal_columns`](super::terminal_columns).
     #[must_use]
     pub fn render(&self, limit: Option<usize>, colour: Colour) -> String {
-        let widths = self.widths(limit);
-        let headings: Vec<Cell> = self
-            .columns
-            .iter()
-            .map(|column| Cell { text: column.heading.clone(), style: Some(Style::Bold) })
-            .collect();
-        let rule = rule_line(&widths, colour);
+        let mut layout = Layout::new(self.columns.clone());
+        self.rows.iter().flatten().for_each(|cells| layout.measure(cells));
+        layout.fit(limit);
         let mut out = String::new();
-        self.render_row(&mut out, &headings, &widths, colour);
-        out.push_str(&rule);
+        layout.render_heading(&mut out, colour);
         for row in &self.rows {
             match row {
-                Some(cells) => self.render_row(&mut out, cells, &widths, colour),
-                None => out.push_str(&rule),
+                Some(cells) => layout.render_row(&mut out, cells, colour),
+                None => layout.render_rule(&mut out, colour),
             }
         }
         out
     }
+}
 
-    /// Natural widths, with text columns narrowed until the sum fits.
-    fn widths(&self, limit: Option<usize>) -> Vec<usize> {
-        let mut widths: Vec<usize> =
-            self.columns.iter().map(|column| text::columns(&column.heading)).collect();
-        for cells in self.rows.iter().flatten() {
-            for (width, cell) in widths.iter_mut().zip(cells) {
-                *width = (*width).max(text::columns(&cell.text));
-            }
+/// The columns of a table and their widths. A table of many rows is not kept: its rows are
+/// made twice, first to be measured, then to be shown.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    columns: Vec<Column>,
+    widths: Vec<usize>,
+}
+
+impl Layout {
+    /// These columns, as wide as their headings.
+    #[must_use]
+    pub fn new(columns: Vec<Column>) -> Self {
+        let widths = columns.iter().map(|column| text::columns(&column.heading)).collect();
+        Self { columns, widths }
+    }
+
+    /// Makes columns as wide as these cells need.
+    pub fn measure(&mut self, cells: &[Cell]) {
+        for (width, cell) in self.widths.iter_mut().zip(cells) {
+            *width = (*width).max(text::columns(&cell.text));
         }
+    }
+
+    /// Narrows text columns until lines are at most `limit` columns wide, where that can be;
+    /// `None` is no limit. To be called once, when all rows are measured.
+    pub fn fit(&mut self, limit: Option<usize>) {
+        let Self { columns, widths } = self;
         let gaps = GAP * widths.len().saturating_sub(1);
         let mut excess =
             limit.map_or(0, |limit| (widths.iter().sum::<usize>() + gaps).saturating_sub(limit));
         while excess > 0 {
             let widest = (0..widths.len())
-                .filter(|&at| self.columns[at].kind != Kind::Number && widths[at] > LEAST_COLUMNS)
+                .filter(|&at| columns[at].kind != Kind::Number && widths[at] > LEAST_COLUMNS)
                 .max_by_key(|&at| (widths[at], std::cmp::Reverse(at)));
             let Some(widest) = widest else { break };
             widths[widest] -= 1;
             excess -= 1;
         }
-        widths
     }
 
-    fn render_row(&self, out: &mut String, cells: &[Cell], widths: &[usize], colour: Colour) {
+    /// Appends the headings and the line below them.
+    pub fn render_heading(&self, out: &mut String, colour: Colour) {
+        let headings: Vec<Cell> = self
+            .columns
+            .iter()
+            .map(|column| Cell { text: column.heading.clone(), style: Some(Style::Bold) })
+            .collect();
+        self.render_row(out, &headings, colour);
+        self.render_rule(out, colour);
+    }
+
+    /// Appends a line across.
+    fn render_rule(&self, out: &mut String, colour: Colour) {
+        let dashes: Vec<String> = self.widths.iter().map(|&width| "─".repeat(width)).collect();
+        let line = dashes.join(&" ".repeat(GAP));
+        out.push_str(&colour.paint(Style::Dim, &line));
+        out.push('\n');
+    }
+
+    /// Appends a row of as many cells as there are columns.
+    pub fn render_row(&self, out: &mut String, cells: &[Cell], colour: Colour) {
+        let widths = &self.widths;
         let lines_of: Vec<Vec<std::borrow::Cow<'_, str>>> = cells
             .iter()
             .zip(widths)
@@ -191,12 +225,6 @@ impl Table {
             out.push('\n');
         }
     }
-}
-
-fn rule_line(widths: &[usize], colour: Colour) -> String {
-    let dashes: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
-    let line = dashes.join(&" ".repeat(GAP));
-    format!("{}\n", colour.paint(Style::Dim, &line))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use forebay_io::ReadOptions;
 use forebay_packet::{Affinity, Decoder, HashKey, community_id};
 use forebay_pipeline::stages::{Classify, Fragments, Window};
 use forebay_pipeline::{Chain, FlowRecord, FlowTable, Ledger};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, FlowFormat, FlowsArgs};
@@ -15,18 +16,27 @@ use crate::failure::Failure;
 use crate::input::{Input, decode_options, print, print_json, processors};
 use crate::naming;
 use crate::show::time::{iso8601, readable};
-use crate::show::{Colour, Column, Table, human, terminal_columns};
+use crate::show::{Cell, Colour, Column, Layout, human, terminal_columns};
 
 /// Columns of a terminal from which on the table shows first times and Community IDs.
 const WIDE: usize = 120;
 
 /// A flow as it is shown.
-struct Row {
+struct Row<'a> {
     community_id: Option<String>,
     proto: String,
     a: String,
     b: String,
-    record: FlowRecord,
+    record: &'a FlowRecord,
+}
+
+/// The flows that are listed. Rows are made one by one while they are written: a row as text
+/// takes several times the memory of its record.
+struct Listing<'a> {
+    records: &'a [FlowRecord],
+    /// Places in `records`, where only the largest flows are listed.
+    chosen: Option<Vec<u32>>,
+    seed: u16,
 }
 
 pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
@@ -42,68 +52,102 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
         Ok::<(), Failure>(())
     });
     drop(input);
-    let rows = rows(&flows, args);
+    flows.finish();
+    let listing = Listing::new(&flows, args);
     let failure = run.error.map(Failure::from);
     let shown = match (cli.json, args.format) {
-        (true, _) | (_, FlowFormat::Json) => {
-            print_json(&as_json(&rows, &run.ledger, failure.as_ref()))
-        }
-        (_, FlowFormat::Csv) => print(|out| write_csv(out, &rows)),
-        (_, FlowFormat::Table) => {
-            let width = terminal_columns(io::stdout());
-            let text = table(&rows, width).render(width, Colour::stdout());
-            print(|out| out.write_all(text.as_bytes()))
-        }
+        (true, _) | (_, FlowFormat::Json) => print_json(&Document {
+            listing: &listing,
+            ledger: &run.ledger,
+            error: failure.as_ref().map(ToString::to_string),
+        }),
+        (_, FlowFormat::Csv) => print(|out| write_csv(out, &listing)),
+        (_, FlowFormat::Table) => print(|out| write_table(out, &listing)),
     };
     conclude(&run.ledger, cli, failure, shown)
 }
 
-/// The flows in the order of their first packets, or the largest first where only
-/// some are asked for.
-fn rows(flows: &FlowTable, args: &FlowsArgs) -> Vec<Row> {
-    let mut records: Vec<&FlowRecord> = flows.records().iter().collect();
-    if let Some(top) = args.top {
-        records.sort_by_key(|record| Reverse(record.total_bytes()));
-        records.truncate(top);
+impl<'a> Listing<'a> {
+    /// The flows in the order of their first packets, or the largest first where only
+    /// some are asked for.
+    fn new(flows: &'a FlowTable, args: &FlowsArgs) -> Self {
+        let records = flows.records();
+        let chosen = args.top.map(|top| {
+            // A table numbers its flows by 32 bits.
+            let mut places: Vec<u32> = (0..records.len() as u32).collect();
+            let size = |place: &u32| Reverse(records[*place as usize].total_bytes());
+            places.sort_unstable_by_key(|place| (size(place), *place));
+            places.truncate(top);
+            places.shrink_to_fit();
+            places
+        });
+        Self { records, chosen, seed: args.seed }
     }
-    let row = |record: &FlowRecord| {
-        let (a, b) = naming::ends(&record.key, record.a_is_high);
-        Row {
-            community_id: community_id(&record.key, args.seed),
-            proto: naming::protocol(&record.key),
-            a,
-            b,
-            record: record.clone(),
+
+    fn records(&self) -> Box<dyn Iterator<Item = &'a FlowRecord> + '_> {
+        match &self.chosen {
+            Some(places) => Box::new(places.iter().map(|&place| &self.records[place as usize])),
+            None => Box::new(self.records.iter()),
         }
-    };
-    records.into_iter().map(row).collect()
-}
+    }
 
-fn as_json(rows: &[Row], ledger: &Ledger, failure: Option<&Failure>) -> Value {
-    let flows: Vec<Value> = rows
-        .iter()
-        .map(|row| {
-            json!({
-                "community_id": row.community_id,
-                "proto": row.proto,
-                "a": row.a,
-                "b": row.b,
-                "packets_ab": row.record.packets[0],
-                "packets_ba": row.record.packets[1],
-                "bytes_ab": row.record.bytes[0],
-                "bytes_ba": row.record.bytes[1],
-                "first": iso8601(row.record.first),
-                "last": iso8601(row.record.last),
-            })
+    fn rows(&self) -> impl Iterator<Item = Row<'a>> {
+        self.records().map(|record| {
+            let (a, b) = naming::ends(&record.key, record.a_is_high);
+            Row {
+                community_id: community_id(&record.key, self.seed),
+                proto: naming::protocol(&record.key),
+                a,
+                b,
+                record,
+            }
         })
-        .collect();
-    json!({"flows": flows, "ledger": ledger, "error": failure.map(ToString::to_string)})
+    }
 }
 
-fn write_csv(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+/// What `--json` prints.
+struct Document<'a> {
+    listing: &'a Listing<'a>,
+    ledger: &'a Ledger,
+    error: Option<String>,
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // In the order of their names, as all JSON of the command.
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("error", &self.error)?;
+        map.serialize_entry("flows", self.listing)?;
+        map.serialize_entry("ledger", &json!(self.ledger))?;
+        map.end()
+    }
+}
+
+impl Serialize for Listing<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.rows().map(|row| as_json(&row)))
+    }
+}
+
+fn as_json(row: &Row<'_>) -> Value {
+    json!({
+        "community_id": row.community_id,
+        "proto": row.proto,
+        "a": row.a,
+        "b": row.b,
+        "packets_ab": row.record.packets[0],
+        "packets_ba": row.record.packets[1],
+        "bytes_ab": row.record.bytes[0],
+        "bytes_ba": row.record.bytes[1],
+        "first": iso8601(row.record.first),
+        "last": iso8601(row.record.last),
+    })
+}
+
+fn write_csv(out: &mut dyn Write, listing: &Listing<'_>) -> io::Result<()> {
     writeln!(out, "community_id,proto,a,b,packets_ab,packets_ba,bytes_ab,bytes_ba,first,last")?;
-    for row in rows {
-        let FlowRecord { packets, bytes, first, last, .. } = &row.record;
+    for row in listing.rows() {
+        let FlowRecord { packets, bytes, first, last, .. } = row.record;
         writeln!(
             out,
             "{},{},{},{},{},{},{},{},{},{}",
@@ -124,7 +168,8 @@ fn write_csv(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
 
 /// The flows for people. Where the terminal is narrow, the two columns that could only
 /// be shown as stumps are left out.
-fn table(rows: &[Row], width: Option<usize>) -> Table {
+fn write_table(out: &mut dyn Write, listing: &Listing<'_>) -> io::Result<()> {
+    let (width, colour) = (terminal_columns(io::stdout()), Colour::stdout());
     let is_wide = width.is_none_or(|columns| columns >= WIDE);
     let mut columns = vec![
         Column::left("proto"),
@@ -139,23 +184,36 @@ fn table(rows: &[Row], width: Option<usize>) -> Table {
     if is_wide {
         columns.extend([Column::left("first"), Column::left("community id")]);
     }
-    let mut table = Table::new(columns);
-    for row in rows {
-        let FlowRecord { packets, bytes, first, last, .. } = &row.record;
-        let mut cells = vec![
-            row.proto.clone(),
-            row.a.clone(),
-            row.b.clone(),
-            human::count(packets[0]),
-            human::count(packets[1]),
-            human::count(bytes[0]),
-            human::count(bytes[1]),
-            human::duration(last.abs_diff(*first)),
-        ];
-        if is_wide {
-            cells.extend([readable(*first), row.community_id.clone().unwrap_or_default()]);
-        }
-        table.row(cells);
+    let mut layout = Layout::new(columns);
+    for row in listing.rows() {
+        layout.measure(&cells(row, is_wide));
     }
-    table
+    layout.fit(width);
+    let mut lines = String::new();
+    layout.render_heading(&mut lines, colour);
+    for row in listing.rows() {
+        layout.render_row(&mut lines, &cells(row, is_wide), colour);
+        out.write_all(lines.as_bytes())?;
+        lines.clear();
+    }
+    // The heading, where there are no flows.
+    out.write_all(lines.as_bytes())
+}
+
+fn cells(row: Row<'_>, is_wide: bool) -> Vec<Cell> {
+    let FlowRecord { packets, bytes, first, last, .. } = row.record;
+    let mut cells: Vec<Cell> = vec![
+        row.proto.into(),
+        row.a.into(),
+        row.b.into(),
+        human::count(packets[0]).into(),
+        human::count(packets[1]).into(),
+        human::count(bytes[0]).into(),
+        human::count(bytes[1]).into(),
+        human::duration(last.abs_diff(*first)).into(),
+    ];
+    if is_wide {
+        cells.extend([readable(*first).into(), row.community_id.unwrap_or_default().into()]);
+    }
+    cells
 }

@@ -57,6 +57,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
         }
         outputs.send(batch)
     });
+    flows.finish();
     let Run { mut ledger, remarks, error } = run;
     let failure = error.map(Failure::from);
     let (interfaces, bytes_in) = (input.interfaces(), input.wire_bytes());

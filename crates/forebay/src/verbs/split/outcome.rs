@@ -1,7 +1,6 @@
 //! What a split came to, as text, JSON and a page.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -165,12 +164,10 @@ impl Outcome<'_> {
 
     /// Packets, bytes and flows of all that must stay together.
     fn groups(&self) -> Vec<[u64; 3]> {
-        let mut groups: HashMap<FlowKey, [u64; 3]> = HashMap::new();
+        // Sorted, which takes less memory than a map of as many keys.
+        let mut groups: Vec<(FlowKey, [u64; 3])> = Vec::new();
         let mut add = |key: FlowKey, packets: u64, bytes: u64| {
-            let group = groups.entry(key).or_default();
-            group[0] += packets;
-            group[1] += bytes;
-            group[2] += 1;
+            groups.push((key, [packets, bytes, 1]));
         };
         for record in self.addressed() {
             let (packets, bytes) = (record.total_packets(), record.total_bytes());
@@ -193,8 +190,16 @@ impl Outcome<'_> {
                 }
             }
         }
-        let mut groups: Vec<[u64; 3]> = groups.into_values().collect();
-        // Maps have no order; the random assignments must not depend on that.
+        groups.sort_unstable_by_key(|(key, _)| *key);
+        groups.dedup_by(|(key, load), (group, sum)| {
+            let same = key == group;
+            if same {
+                sum.iter_mut().zip(load).for_each(|(sum, load)| *sum += *load);
+            }
+            same
+        });
+        let mut groups: Vec<[u64; 3]> = groups.into_iter().map(|(_, sum)| sum).collect();
+        // The random assignments must not depend on what addresses the flows have.
         groups.sort_unstable();
         groups
     }
