@@ -64,6 +64,43 @@ pub enum Error {
         /// The most that are possible.
         limit: usize,
     },
+    /// A pcapng capture describes more of its interfaces than a reader keeps.
+    #[error("{file} describes {what} at byte {offset}")]
+    TooMuchDescribed {
+        /// The input.
+        file: String,
+        /// Where the block of the interface begins.
+        offset: u64,
+        /// What is too much, and the limit.
+        what: String,
+    },
+    /// A record is longer than [`ReadOptions::longest_record`](crate::ReadOptions).
+    #[error(
+        "{file}: the record at byte {offset} takes {len} bytes; at most {limit} are read at once"
+    )]
+    RecordTooLong {
+        /// The input.
+        file: String,
+        /// Where the record begins, in bytes of the decompressed capture.
+        offset: u64,
+        /// What it takes in memory, without a header.
+        len: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Decompressing takes a larger window than [`ReadOptions::zstd_window`](crate::ReadOptions).
+    #[error(
+        "{file}: after {offset} decompressed bytes, the zstd data need a window of more than \
+         {} MiB", limit >> 20
+    )]
+    WindowTooLarge {
+        /// The input.
+        file: String,
+        /// Decompressed bytes before the frame.
+        offset: u64,
+        /// The largest window that is taken, in bytes.
+        limit: u64,
+    },
     /// The compressed data are damaged.
     #[error(
         "{file}: the {compression} data are damaged after {offset} decompressed bytes: {source}"

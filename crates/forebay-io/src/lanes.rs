@@ -8,7 +8,12 @@
 //!
 //! Blocks are dealt in turn: taking one answer from each lane in turn gives the
 //! packets in the order of the capture. Pipes and compressed input are read by one
-//! thread in any case; there the lanes share only what follows.
+//! thread in any case; there the lanes share only what follows, and the regions go round
+//! between that thread and the parser.
+//!
+//! An answer is what one block has. A lane that is asked for the next one is done with the
+//! last, so what lanes hold is bounded: as many blocks as there are lanes, and a long record
+//! for as many blocks as it has bytes for.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +28,7 @@ use crate::source::{Filled, Piece, PlainFile, RegionPool};
 /// A capture that is read in lanes.
 pub struct Lanes {
     shared: Arc<Shared>,
-    /// The file and where its unread part begins; nothing where a thread reads.
+    /// The file and where its unread part begins; nothing where the input is read in order.
     file: Option<(PlainFile, u64)>,
     position: Arc<AtomicU64>,
     region_len: usize,
@@ -134,9 +139,11 @@ impl Lane {
             }
             // A full block is a piece.
             Some((None, None)) => (Vec::new(), None),
-            None => state.reader.parse_some(),
+            None => state.reader.parse_next(),
         };
-        self.pool.put(state.reader.input().region(), self.region_len);
+        if self.file.is_some() {
+            self.pool.put(state.reader.input().region(), self.region_len);
+        }
         state.ended = state.reader.has_ended();
         state.turn += 1;
         self.block += self.lanes;

@@ -47,7 +47,9 @@ pub use error::Error;
 pub use file_port::{CaptureRx, CaptureTx};
 pub use lanes::{Lane, Lanes};
 pub use port::{Losses, Received, Rx, RxCounters, Tx, TxCounters};
-pub use reader::{DEFAULT_BLOCK_LEN, ReadOptions, Reader};
+pub use reader::{
+    DEFAULT_BLOCK_LEN, DEFAULT_LONGEST_RECORD, DEFAULT_ZSTD_WINDOW, ReadOptions, Reader,
+};
 pub use source::Compression;
 pub use whole_file::WholeFile;
 pub use writer::{Format, OutputName, Summary, WriteOptions, Writer, fits_pcap};

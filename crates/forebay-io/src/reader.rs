@@ -17,6 +17,14 @@ use crate::{pcap, pcapng};
 /// hundred packets, so that batches are full.
 pub const DEFAULT_BLOCK_LEN: usize = 256 << 10;
 
+/// The largest window of zstd unless told otherwise: what RFC 8878 section 3.1.1.1.2
+/// recommends that every decoder takes.
+pub const DEFAULT_ZSTD_WINDOW: u64 = 8 << 20;
+
+/// The longest record that is read unless told otherwise. Packets of one link type, D-Bus,
+/// may be longer.
+pub const DEFAULT_LONGEST_RECORD: u64 = 16 << 20;
+
 /// How to read a capture.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
@@ -28,11 +36,23 @@ pub struct ReadOptions {
     /// Set by whoever wants reading to end: a pipe or terminal that has nothing to
     /// give is then no longer waited for, and reading fails.
     pub stop: Option<Arc<AtomicBool>>,
+    /// The largest window of zstd in bytes, from 1 KiB to 2 GiB, rounded down to a power of
+    /// two: decompressing takes so much memory.
+    pub zstd_window: u64,
+    /// The longest record in bytes, at least 256 KiB: reading takes about twice as much
+    /// memory.
+    pub longest_record: u64,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { block_len: DEFAULT_BLOCK_LEN, clamp_to_snap_len: false, stop: None }
+        Self {
+            block_len: DEFAULT_BLOCK_LEN,
+            clamp_to_snap_len: false,
+            stop: None,
+            zstd_window: DEFAULT_ZSTD_WINDOW,
+            longest_record: DEFAULT_LONGEST_RECORD,
+        }
     }
 }
 
@@ -75,7 +95,7 @@ impl Reader {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let given_up = Arc::new(AtomicBool::new(false));
         let flags = options.stop.iter().chain([&given_up]).map(Arc::clone).collect();
-        Self::new(Source::open(path, flags)?, options, given_up)
+        Self::new(Source::open(path, flags, options.zstd_window)?, options, given_up)
     }
 
     /// Reads a capture from `input`, which messages call `name`.
@@ -89,7 +109,7 @@ impl Reader {
         name: String,
         options: &ReadOptions,
     ) -> Result<Self, Error> {
-        Self::new(Source::from_read(input, name)?, options, Arc::default())
+        Self::new(Source::from_read(input, name, options.zstd_window)?, options, Arc::default())
     }
 
     fn new(
@@ -99,14 +119,13 @@ impl Reader {
     ) -> Result<Self, Error> {
         let mut input = ReadAhead::new(source, options.block_len)?;
         input.fill(4)?;
-        let clamp = options.clamp_to_snap_len;
         let mut ahead = None;
         let parser = match input.unread().first_chunk() {
             Some(head) if pcap::Parser::recognises(*head) => {
-                Parser::Pcap(pcap::Parser::open(&mut input, clamp)?)
+                Parser::Pcap(pcap::Parser::open(&mut input, options)?)
             }
             Some(head) if pcapng::Parser::recognises(*head) => {
-                let mut parser = pcapng::Parser::open(&mut input, clamp)?;
+                let mut parser = pcapng::Parser::open(&mut input, options)?;
                 ahead = Some(parser.next_batch(&mut input));
                 Parser::Pcapng(parser)
             }
@@ -175,7 +194,7 @@ impl Reader {
                 return (batches, None);
             }
             match result {
-                Ok(Some(batch)) => batches.push(batch),
+                Ok(Some(batch)) => add(&mut batches, batch),
                 Ok(None) => break,
                 Err(error) => {
                     self.ended = true;
@@ -187,21 +206,15 @@ impl Reader {
         (batches, None)
     }
 
-    /// The next batches of an input that a thread reads. One where more may be long
-    /// in coming.
-    pub(crate) fn parse_some(&mut self) -> (Vec<Batch>, Option<Error>) {
-        /// About as many as a block holds.
-        const BATCHES: usize = 16;
-        let most = if self.input.is_eager() { 1 } else { BATCHES };
-        let mut batches = Vec::with_capacity(most);
-        while batches.len() < most {
-            match self.receive() {
-                Ok(Some(batch)) => batches.push(batch),
-                Ok(None) => break,
-                Err(error) => return (batches, Some(error)),
-            }
+    /// The batches of the next piece of a stream, perhaps none: waits for it, but not before
+    /// what is there was given out.
+    pub(crate) fn parse_next(&mut self) -> (Vec<Batch>, Option<Error>) {
+        let (batches, error) = self.parse(None);
+        if !batches.is_empty() || error.is_some() || self.ended {
+            return (batches, error);
         }
-        (batches, None)
+        let filled = self.input.read_on();
+        self.parse(filled)
     }
 
     /// A flag that ends waits for a pipe or terminal.
@@ -209,7 +222,6 @@ impl Reader {
         Arc::clone(&self.given_up)
     }
 
-    /// Whether nothing more will come.
     /// The next batch, never an empty one; nothing once the capture has ended.
     ///
     /// # Errors
@@ -227,6 +239,7 @@ impl Reader {
         result
     }
 
+    /// Whether nothing more will come.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
@@ -234,6 +247,16 @@ impl Reader {
     pub(crate) fn input(&mut self) -> &mut ReadAhead {
         &mut self.input
     }
+}
+
+/// Adds a batch to those before it. Where interfaces were described in between, all get the
+/// longest list, so that no more than one is kept.
+fn add(batches: &mut Vec<Batch>, batch: Batch) {
+    let list = batch.interfaces();
+    if batches.last().is_some_and(|last| !Arc::ptr_eq(last.interfaces(), list)) {
+        batches.iter_mut().for_each(|earlier| earlier.set_interfaces(list));
+    }
+    batches.push(batch);
 }
 
 /// Says what the input is instead of a capture.

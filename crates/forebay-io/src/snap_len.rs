@@ -19,6 +19,13 @@ pub(crate) fn limit(link: LinkType) -> u32 {
     }
 }
 
+/// The same where no record longer than `longest` is read, but for those that all link types
+/// may have.
+pub(crate) fn within(link: LinkType, longest: u64) -> u32 {
+    let longest = u32::try_from(longest).unwrap_or(u32::MAX);
+    limit(link).min(longest.max(ORDINARY_LIMIT))
+}
+
 /// What a stored snap length means: zero, and what is negative as a signed
 /// number, mean the limit of the link type.
 pub(crate) fn effective(link: LinkType, stored: u32) -> u32 {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
@@ -90,6 +91,24 @@ fn compressed_and_piped_input_is_shared_by_lanes_too() {
     let compressed = temp.path().join("c");
     fs::write(&compressed, zstandard(&fs::read(&plain).unwrap())).unwrap();
     assert_eq!(by_lanes(&compressed, 1 << 16, 3), by_one(&plain));
+}
+
+#[test]
+fn the_regions_of_a_stream_go_round() {
+    let temp = tempfile::tempdir().unwrap();
+    let compressed = temp.path().join("c");
+    fs::write(&compressed, zstandard(&even_records())).unwrap();
+    let mut lanes = Lanes::new(Reader::open(&compressed, &blocks(1024)).unwrap()).split(2);
+    let (mut regions, mut answers) = (HashSet::new(), 0);
+    'reading: loop {
+        for lane in &mut lanes {
+            let Some(batches) = lane.receive().unwrap() else { break 'reading };
+            regions.extend(batches.iter().map(|batch| batch.region().as_ptr().addr()));
+            answers += 1;
+        }
+    }
+    assert!(answers > 400, "{answers}");
+    assert!(regions.len() < 16, "{} regions for {answers} answers", regions.len());
 }
 
 /// A capture of 5,000 records of 100 bytes each.

@@ -347,6 +347,16 @@ impl Batch {
         &self.interfaces
     }
 
+    /// Replaces the list of interfaces by one that begins with it. Batches that follow each
+    /// other then keep one list, not each its own.
+    ///
+    /// # Panics
+    /// When the new list is shorter.
+    pub fn set_interfaces(&mut self, interfaces: &Arc<Vec<Interface>>) {
+        assert!(interfaces.len() >= self.interfaces.len(), "fewer interfaces than before");
+        self.interfaces = Arc::clone(interfaces);
+    }
+
     /// The captured bytes of packet `i`.
     ///
     /// # Panics

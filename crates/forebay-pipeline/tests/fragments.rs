@@ -176,7 +176,7 @@ fn a_long_chain_of_waiting_packets_neither_recurses_nor_tears() {
     let mut input: Vec<(u64, Vec<u8>)> = (0..LINKS).map(|id| (u64::from(id), link(id))).collect();
     let inner = ipv4(1, 2, 17, 0, 0, &udp(5, 6));
     input.push((u64::from(LINKS), ipv4(1, 2, 4, 0, MORE, &inner[14..])));
-    let mut chain = chain(Window::OFFLINE);
+    let mut chain = chain(Window { bytes: 64 << 20, ..Window::OFFLINE });
     let out = through(&mut chain, batches(&input, 256));
     assert_eq!(packets(&out), input);
     let hash = hashes(&out);

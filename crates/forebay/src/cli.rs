@@ -134,6 +134,19 @@ impl From<Isa> for forebay_jit::Isa {
     }
 }
 
+/// What reading a capture may take.
+#[derive(Debug, Args)]
+pub struct ReadLimits {
+    /// Read zstd whose window is up to that many MiB, rounded down to a power of two; takes as
+    /// much memory. `zstd --long` and `--ultra` make large ones
+    #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=2048))]
+    pub zstd_window: u16,
+    /// Read records of up to that many MiB; takes twice as much memory. Only packets of D-Bus
+    /// are ever so long
+    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=129))]
+    pub longest_record: u16,
+}
+
 /// `forebay filter`.
 #[derive(Debug, Args)]
 pub struct FilterArgs {
@@ -170,6 +183,9 @@ pub struct FilterArgs {
     /// With -C: use that many files in turn
     #[arg(short = 'W', value_name = "N", requires = "file_size", value_parser = clap::value_parser!(u64).range(1..))]
     pub file_count: Option<u64>,
+    /// What reading may take
+    #[command(flatten)]
+    pub limits: ReadLimits,
     /// What is kept
     #[command(flatten)]
     pub selection: Selection,
@@ -274,6 +290,9 @@ pub struct SplitArgs {
     /// Secret key of the hash, 32 hexadecimal digits; the same key splits the same way
     #[arg(long, value_name = "HEX", value_parser = parse_hash_key)]
     pub hash_key: Option<forebay_packet::HashKey>,
+    /// What reading may take
+    #[command(flatten)]
+    pub limits: ReadLimits,
     /// Write a page with the load of each sensor, the largest flows and the ledger
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
@@ -305,6 +324,9 @@ pub struct FlowsArgs {
     /// The capture; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     pub read: PathBuf,
+    /// What reading may take
+    #[command(flatten)]
+    pub limits: ReadLimits,
     /// How to print the flows
     #[arg(long, value_enum, default_value_t = FlowFormat::Table)]
     pub format: FlowFormat,
@@ -388,6 +410,9 @@ pub struct RulesMatchArgs {
     /// The headers of a ClassBench trace
     #[arg(long, value_name = "TRACE", group = "packets")]
     pub trace: Option<PathBuf>,
+    /// What reading may take
+    #[command(flatten)]
+    pub limits: ReadLimits,
     /// What finds the rule
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = engine_names())]
     pub engine: EngineName,

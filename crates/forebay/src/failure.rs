@@ -31,7 +31,7 @@ pub enum Failure {
     #[error("{0}")]
     Traffic(#[from] ConfigError),
     /// A capture cannot be read or written.
-    #[error("{0}")]
+    #[error("{}{}", .0, cure(.0))]
     Capture(#[from] forebay_io::Error),
     /// A rule list cannot be read.
     #[error("{file}:{}: found {}, expected {}", error.line, error.found, error.expected)]
@@ -156,6 +156,9 @@ impl Failure {
                     | Error::BadRecord { .. }
                     | Error::UndefinedInterface { .. }
                     | Error::TooManyInterfaces { .. }
+                    | Error::TooMuchDescribed { .. }
+                    | Error::RecordTooLong { .. }
+                    | Error::WindowTooLarge { .. }
                     | Error::Decompress { .. }
                     | Error::Read { .. }
             )
@@ -173,6 +176,16 @@ impl Failure {
             }
             _ => false,
         }
+    }
+}
+
+/// The option that makes a limit wider.
+fn cure(error: &forebay_io::Error) -> &'static str {
+    use forebay_io::Error;
+    match error {
+        Error::WindowTooLarge { .. } => "; allow it with --zstd-window",
+        Error::RecordTooLong { .. } => "; allow more with --longest-record",
+        _ => "",
     }
 }
 

@@ -9,12 +9,12 @@ use std::thread::available_parallelism;
 
 use forebay_filter::{Profile, Program};
 use forebay_io::text::{self, MOST_FILTER, Source};
-use forebay_io::{Format, Lane, Lanes, ReadOptions, Reader};
+use forebay_io::{DEFAULT_BLOCK_LEN, Format, Lane, Lanes, ReadOptions, Reader};
 use forebay_jit::{FilterSet, Options};
 use forebay_packet::{Affinity, Batch, DecodeOptions, Interface};
 use forebay_pipeline::{Chain, Worker};
 
-use crate::cli::{Backend, Cli, KeyArgs, Selection};
+use crate::cli::{Backend, Cli, KeyArgs, ReadLimits, Selection};
 use crate::failure::Failure;
 use crate::show::Progress;
 use crate::signals;
@@ -106,6 +106,23 @@ impl Input {
     }
 }
 
+/// How a capture is read by that many workers. Each has a block, and what is known of its
+/// packets, which takes several times as much where packets are short: of many workers each
+/// has a shorter one.
+#[must_use]
+pub fn read_options(limits: &ReadLimits, workers: usize) -> ReadOptions {
+    /// Blocks of all workers together.
+    const BLOCKS: usize = 2 << 20;
+    /// The shortest block: still some hundred packets.
+    const LEAST: usize = 32 << 10;
+    ReadOptions {
+        block_len: (BLOCKS / workers.max(1)).clamp(LEAST, DEFAULT_BLOCK_LEN),
+        zstd_window: u64::from(limits.zstd_window) << 20,
+        longest_record: u64::from(limits.longest_record) << 20,
+        ..ReadOptions::default()
+    }
+}
+
 /// What a signal did to the input is no fault of the input.
 fn unless_stopped(stop: &AtomicBool, error: forebay_io::Error) -> Failure {
     if stop.load(Ordering::Relaxed) { Failure::Interrupted } else { error.into() }
@@ -193,10 +210,12 @@ pub fn decode_options(key: &KeyArgs, affinity: Affinity) -> DecodeOptions {
     }
 }
 
-/// Processors that this process may use.
+/// Processors that this process may use and has work for: workers take turns at the output,
+/// and what all of them hold has a bound.
 #[must_use]
 pub fn processors() -> usize {
-    available_parallelism().map_or(1, usize::from)
+    const MOST: usize = 64;
+    available_parallelism().map_or(1, usize::from).min(MOST)
 }
 
 /// A failure to do something with a file.

@@ -17,6 +17,7 @@ use forebay_packet::{BATCH, Batch, Clock, Interface, Layout, LinkType, PacketMet
 
 use super::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, MAGIC_PATCHED, RECORD_HEADER};
 use crate::error::Error;
+use crate::reader::ReadOptions;
 use crate::snap_len;
 use crate::source::ReadAhead;
 
@@ -42,7 +43,8 @@ pub(crate) struct Parser {
     record_header: usize,
     lengths: Lengths,
     ticks_per_second: u64,
-    /// The longest captured length that is not damage.
+    /// The longest captured length that is taken; a longer one is damage, or more than the
+    /// reader's options allow.
     limit: u32,
     /// What captured lengths are clamped to.
     clamp: u32,
@@ -72,7 +74,7 @@ impl Parser {
     }
 
     /// Reads the file header.
-    pub(crate) fn open(input: &mut ReadAhead, clamp_to_snap_len: bool) -> Result<Self, Error> {
+    pub(crate) fn open(input: &mut ReadAhead, options: &ReadOptions) -> Result<Self, Error> {
         if !input.fill(FILE_HEADER)? {
             return Err(input.cut_off(FILE_HEADER));
         }
@@ -119,8 +121,8 @@ impl Parser {
             record_header: if patched { PATCHED_RECORD_HEADER } else { RECORD_HEADER },
             lengths,
             ticks_per_second,
-            limit: snap_len::limit(link),
-            clamp: if clamp_to_snap_len { snap_len } else { u32::MAX },
+            limit: snap_len::within(link, options.longest_record),
+            clamp: if options.clamp_to_snap_len { snap_len } else { u32::MAX },
         })
     }
 
@@ -162,14 +164,16 @@ impl Parser {
 
     fn too_long(&self, input: &ReadAhead, cap_len: u32) -> Error {
         let link = self.interfaces[0].link;
-        Error::BadRecord {
-            file: input.name().to_owned(),
-            offset: input.offset(),
-            what: format!(
-                "a captured length of {cap_len} bytes; at most {} are possible with {link}",
-                self.limit
-            ),
+        let (file, offset) = (input.name().to_owned(), input.offset());
+        let possible = snap_len::limit(link);
+        if cap_len <= possible {
+            let (len, limit) = (u64::from(cap_len), u64::from(self.limit));
+            return Error::RecordTooLong { file, offset, len, limit };
         }
+        let what = format!(
+            "a captured length of {cap_len} bytes; at most {possible} are possible with {link}"
+        );
+        Error::BadRecord { file, offset, what }
     }
 
     /// Parses little-endian records of 16-byte headers, captured length first.

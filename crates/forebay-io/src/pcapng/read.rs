@@ -17,11 +17,15 @@ use super::{
     INTERFACE, OLD_PACKET, OPT_END, PACKET, SECTION_HEADER, SIMPLE_PACKET,
 };
 use crate::error::Error;
+use crate::reader::ReadOptions;
 use crate::snap_len;
 use crate::source::ReadAhead;
 
 /// The longest block, unless an interface's packets may be longer.
 const BLOCK_LIMIT: usize = 16 << 20;
+
+/// The least that a reader's options can make of that limit.
+const LEAST_LIMIT: usize = 1 << 20;
 
 /// Room in a block for what is not the packet: fixed fields and options.
 const BLOCK_MARGIN: usize = 128 << 10;
@@ -29,14 +33,30 @@ const BLOCK_MARGIN: usize = 128 << 10;
 /// Interfaces that a packet's 16-bit index can tell apart.
 const MAX_INTERFACES: usize = 1 << 16;
 
+/// Bytes that the names and descriptions of all interfaces may take: every batch in flight may
+/// have a list of its own.
+const MAX_TEXT: usize = 1 << 20;
+
+/// Link types of the interfaces: a filter is compiled for each.
+const MAX_LINK_TYPES: usize = 64;
+
 /// Where in a capture the parser is: the section and its interfaces.
 pub(crate) struct Parser {
     interfaces: Arc<Vec<Interface>>,
     /// Index of the section's first interface.
     section: usize,
     big_endian: bool,
+    /// The longest block that is not damage.
+    possible: usize,
+    /// The longest block that is taken.
     block_limit: usize,
+    /// The longest record that is asked for.
+    longest: u64,
     clamp: bool,
+    /// Bytes of the interfaces' names and descriptions.
+    text: usize,
+    /// The interfaces' link types.
+    links: Vec<LinkType>,
     /// Packets of the batch being made.
     metas: Vec<PacketMeta>,
     /// Interfaces that were described before the first packet.
@@ -48,6 +68,8 @@ enum Fault {
     Bad(String),
     UndefinedInterface(u32),
     TooManyInterfaces,
+    TooMuchDescribed(String),
+    TooLong(usize),
 }
 
 /// Why a run of packet blocks ended.
@@ -68,13 +90,18 @@ impl Parser {
     }
 
     /// Reads the first section header.
-    pub(crate) fn open(input: &mut ReadAhead, clamp_to_snap_len: bool) -> Result<Self, Error> {
+    pub(crate) fn open(input: &mut ReadAhead, options: &ReadOptions) -> Result<Self, Error> {
+        let longest = usize::try_from(options.longest_record).unwrap_or(usize::MAX);
         let mut parser = Self {
             interfaces: Arc::new(Vec::new()),
             section: 0,
             big_endian: false,
-            block_limit: BLOCK_LIMIT,
-            clamp: clamp_to_snap_len,
+            possible: BLOCK_LIMIT,
+            block_limit: BLOCK_LIMIT.min(longest.max(LEAST_LIMIT)),
+            longest: options.longest_record,
+            clamp: options.clamp_to_snap_len,
+            text: 0,
+            links: Vec::new(),
             metas: Vec::with_capacity(BATCH),
             before_packets: None,
         };
@@ -167,6 +194,13 @@ impl Parser {
             Fault::TooManyInterfaces => {
                 Error::TooManyInterfaces { file, offset, limit: MAX_INTERFACES }
             }
+            Fault::TooMuchDescribed(what) => Error::TooMuchDescribed { file, offset, what },
+            Fault::TooLong(len) => Error::RecordTooLong {
+                file,
+                offset,
+                len: len as u64,
+                limit: self.block_limit as u64,
+            },
         }
     }
 
@@ -220,14 +254,17 @@ impl Parser {
         let fault = |what| Err(Stop::Fault(Fault::Bad(what)));
         let fixed = fixed_len(kind);
         let min = BLOCK_HEAD + fixed + BLOCK_TAIL;
-        if (len as usize) < min || !len.is_multiple_of(4) || len as usize > self.block_limit {
+        if (len as usize) < min || !len.is_multiple_of(4) || len as usize > self.possible {
             return fault(format!(
                 "a block of type {kind} and length {len}; expected a multiple of 4 \
                  from {min} to {}",
-                self.block_limit
+                self.possible
             ));
         }
         let len = len as usize;
+        if len > self.block_limit {
+            return Err(Stop::Fault(Fault::TooLong(len)));
+        }
         let Some(block) = bytes.get(..len) else { return Err(Stop::Need(len)) };
         let again = number(block, len - BLOCK_TAIL, big_endian) as usize;
         if again != len {
@@ -275,9 +312,31 @@ impl Parser {
             describe_option(&mut interface, &option, self.big_endian)?;
             options = option.rest;
         }
-        let packet = snap_len::limit(interface.link) as usize;
-        self.block_limit = self.block_limit.max(packet + BLOCK_MARGIN);
+        self.keep_within(&interface)?;
+        let (link, margin) = (interface.link, BLOCK_MARGIN);
+        let taken = snap_len::within(link, self.longest) as usize;
+        self.possible = self.possible.max(snap_len::limit(link) as usize + margin);
+        self.block_limit = self.block_limit.max(taken + margin);
         Arc::make_mut(&mut self.interfaces).push(interface);
+        Ok(())
+    }
+
+    /// Counts what is kept of an interface, and refuses what is too much.
+    fn keep_within(&mut self, interface: &Interface) -> Result<(), Fault> {
+        let texts = [&interface.name, &interface.description];
+        self.text += texts.into_iter().flatten().map(String::len).sum::<usize>();
+        if self.text > MAX_TEXT {
+            return Err(Fault::TooMuchDescribed(format!(
+                "interfaces with more than {MAX_TEXT} bytes of names and descriptions"
+            )));
+        }
+        if !self.links.contains(&interface.link) {
+            if self.links.len() == MAX_LINK_TYPES {
+                let what = format!("interfaces of more than {MAX_LINK_TYPES} link types");
+                return Err(Fault::TooMuchDescribed(what));
+            }
+            self.links.push(interface.link);
+        }
         Ok(())
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Source {
     compression: Option<Compression>,
     position: Arc<AtomicU64>,
     total_len: Option<u64>,
+    /// The largest window of zstd, in bytes.
+    window: u64,
 }
 
 /// How an input is read.
@@ -85,8 +87,13 @@ struct Ending(Option<PipeWriter>);
 impl Source {
     /// Opens a file, or standard input for `-`.
     ///
-    /// Waiting for a pipe or terminal ends soon after one of `flags` is set.
-    pub(crate) fn open(path: &Path, flags: Vec<Arc<AtomicBool>>) -> Result<Self, Error> {
+    /// Waiting for a pipe or terminal ends soon after one of `flags` is set. Windows of zstd
+    /// have at most `window` bytes.
+    pub(crate) fn open(
+        path: &Path,
+        flags: Vec<Arc<AtomicBool>>,
+        window: u64,
+    ) -> Result<Self, Error> {
         let stdin = path.as_os_str() == "-";
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
         let failed = |source| Error::Open { file: name.clone(), source };
@@ -110,7 +117,7 @@ impl Source {
             let left = metadata.len().saturating_sub(start);
             if Compression::of(&head[..len]).is_some() {
                 let input = Box::new(FromStart { file, offset: start });
-                return Self::sniff(input, name, Some(left), false, Some(Ending(None)));
+                return Self::sniff(input, name, Some(left), false, Some(Ending(None)), window);
             }
             return Ok(Self {
                 name,
@@ -118,16 +125,21 @@ impl Source {
                 compression: None,
                 position: Arc::default(),
                 total_len: Some(left),
+                window,
             });
         }
         let (stopped, stop_end) = io::pipe().map_err(failed)?;
         let input = Box::new(Interruptible { file, stopped, flags });
-        Self::sniff(input, name, None, true, Some(Ending(Some(stop_end))))
+        Self::sniff(input, name, None, true, Some(Ending(Some(stop_end))), window)
     }
 
     /// Takes the caller's own reader. No thread reads it: nobody could end its wait.
-    pub(crate) fn from_read(input: Box<dyn Read + Send>, name: String) -> Result<Self, Error> {
-        Self::sniff(input, name, None, true, None)
+    pub(crate) fn from_read(
+        input: Box<dyn Read + Send>,
+        name: String,
+        window: u64,
+    ) -> Result<Self, Error> {
+        Self::sniff(input, name, None, true, None, window)
     }
 
     fn sniff(
@@ -136,6 +148,7 @@ impl Source {
         total_len: Option<u64>,
         eager: bool,
         ending: Option<Ending>,
+        window: u64,
     ) -> Result<Self, Error> {
         let position = Arc::new(AtomicU64::new(0));
         let mut input = Counted { input, position: Arc::clone(&position) };
@@ -154,13 +167,34 @@ impl Source {
                 Box::new(flate2::bufread::MultiGzDecoder::new(buffered(whole)))
             }
             Some(Compression::Zstd) => Box::new(
-                zstd::stream::read::Decoder::with_buffer(buffered(whole))
+                zstd_decoder(buffered(whole), window)
                     .map_err(|source| Error::Open { file: name.clone(), source })?,
             ),
         };
         let input = Input::Stream { input, eager: eager && compression.is_none(), ending };
-        Ok(Self { name, input, compression, position, total_len })
+        Ok(Self { name, input, compression, position, total_len, window })
     }
+}
+
+/// Decompresses zstd with windows of at most `window` bytes, rounded down to a power of two.
+fn zstd_decoder<R: io::BufRead>(
+    input: R,
+    window: u64,
+) -> io::Result<zstd::stream::read::Decoder<'static, R>> {
+    /// What libzstd takes (ZSTD_WINDOWLOG_ABSOLUTEMIN, ZSTD_WINDOWLOG_MAX_64 of zstd.h).
+    const LOGS: std::ops::RangeInclusive<u32> = 10..=31;
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
+    let log = window.checked_ilog2().unwrap_or(0);
+    decoder.window_log_max(log.clamp(*LOGS.start(), *LOGS.end()))?;
+    Ok(decoder)
+}
+
+/// Whether decompressing failed because a frame needs a larger window.
+fn is_large_window(error: &io::Error) -> bool {
+    /// ZSTD_error_frameParameter_windowTooLarge of zstd_errors.h, which is stable.
+    const TOO_LARGE: usize = 16;
+    let name = zstd::zstd_safe::get_error_name(TOO_LARGE.wrapping_neg());
+    error.get_ref().is_some_and(|inner| inner.to_string() == name)
 }
 
 /// Counts what is read.

@@ -4,15 +4,17 @@
 //! A record that straddles two blocks is made whole by copying its beginning
 //! into the headroom right before the second block's data, so that parsing
 //! always sees a record in one piece. One that is too long for the headroom
-//! gets a region of its own, which grows only as its bytes really arrive: a
-//! record that claims a length the input does not hold costs nothing.
+//! gets a region of its own, whose pages are taken only as its bytes really
+//! arrive: a record that claims a length the input does not hold costs nothing.
 //!
 //! Pipes and compressed input are read ahead by a thread. Its regions go round:
 //! the thread fills one, the parser puts it into batches, and when the last batch
 //! is gone the region is filled again. The parser keeps [`IN_FLIGHT`] of them with
 //! the thread, with new ones if the old are still held by batches, so it never
 //! waits for the consumer and memory is bounded by `IN_FLIGHT` blocks, as many
-//! spare, and what the batches hold.
+//! spare, and what the batches hold. Lanes hold little: the parser reads on only when
+//! a lane asks, a lane asks only when its last batches are gone, and an answer is what
+//! one block has.
 //!
 //! A plain file is read where it is parsed, so that packets are still in that
 //! processor's cache: by the parser itself, or block by block by several
@@ -28,7 +30,7 @@ use std::thread::JoinHandle;
 use forebay_packet::Region;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use super::{Compression, Ending, Input, PlainFile, Source};
+use super::{Compression, Ending, Input, PlainFile, Source, is_large_window};
 use crate::error::Error;
 
 /// Blocks with the reading thread: being filled, or waiting for the parser.
@@ -75,14 +77,21 @@ pub(crate) enum Filled {
 
 /// Where pieces come from.
 enum Feed {
-    /// A thread that reads ahead.
-    Thread(ReadingThread),
+    /// An input that is read in order.
+    Stream(Stream),
     /// The parser reads a file, from this offset on.
     File { file: PlainFile, offset: u64 },
-    /// The parser reads what the caller gave.
+    /// Lanes hand pieces in, and say when there are no more. They read them from a file, or
+    /// one by one from the stream.
+    Supplied { supply: VecDeque<Filled>, stream: Option<Stream> },
+}
+
+/// An input that is read from beginning to end.
+enum Stream {
+    /// A thread reads ahead.
+    Thread(ReadingThread),
+    /// What the caller gave is read where it is parsed.
     Caller(CallersInput),
-    /// Lanes hand pieces in, and say when there are no more.
-    Supplied(VecDeque<Filled>),
 }
 
 /// An input that the parser reads in order.
@@ -99,7 +108,6 @@ struct ReadingThread {
     empty: Option<Sender<Region>>,
     thread: Option<JoinHandle<()>>,
     ending: Ending,
-    eager: bool,
     in_flight: usize,
 }
 
@@ -118,6 +126,8 @@ pub(crate) struct ReadAhead {
     /// Input after the window, left over when a long record got its own region.
     pending: Option<Piece>,
     retired: Vec<Arc<Region>>,
+    /// The largest window of zstd, for messages.
+    window: u64,
     offset: u64,
     ended: bool,
     /// More input was needed and had not been supplied yet.
@@ -128,7 +138,7 @@ impl ReadAhead {
     pub(crate) fn new(source: Source, block_len: usize) -> Result<Self, Error> {
         let block_len = block_len.clamp(*BLOCK_LEN.start(), *BLOCK_LEN.end());
         let headroom = HEADROOM.min(block_len);
-        let Source { name, input, compression, position, total_len } = source;
+        let Source { name, input, compression, position, total_len, window } = source;
         let failed = |source| Error::Open { file: name.clone(), source };
         let feed = match input {
             Input::Plain(file) => {
@@ -136,11 +146,11 @@ impl ReadAhead {
                 Feed::File { file, offset }
             }
             Input::Stream { input, eager, ending: None } => {
-                Feed::Caller(CallersInput { input, eager, last: None })
+                Feed::Stream(Stream::Caller(CallersInput { input, eager, last: None }))
             }
-            Input::Stream { input, eager, ending: Some(ending) } => {
-                Feed::Thread(ReadingThread::start(input, eager, headroom, ending).map_err(failed)?)
-            }
+            Input::Stream { input, eager, ending: Some(ending) } => Feed::Stream(Stream::Thread(
+                ReadingThread::start(input, eager, headroom, ending).map_err(failed)?,
+            )),
         };
         let region = Arc::new(Region::new(0).map_err(failed)?);
         Ok(Self {
@@ -156,6 +166,7 @@ impl ReadAhead {
             end: 0,
             pending: None,
             retired: Vec::new(),
+            window,
             offset: 0,
             ended: false,
             starved: false,
@@ -163,19 +174,34 @@ impl ReadAhead {
     }
 
     /// From now on pieces are supplied. Returns the file and the offset from which
-    /// on it was not read yet, for lanes to read; nothing where a thread reads.
+    /// on it was not read yet, for lanes to read; nothing where [`ReadAhead::read_on`]
+    /// gives the pieces.
     pub(crate) fn supplied_by_lanes(&mut self) -> Option<(PlainFile, u64)> {
-        let Feed::File { .. } = self.feed else { return None };
-        match std::mem::replace(&mut self.feed, Feed::Supplied(VecDeque::new())) {
-            Feed::File { file, offset } => Some((file, offset)),
-            Feed::Thread(_) | Feed::Caller(_) | Feed::Supplied(_) => None,
+        let nothing = Feed::Supplied { supply: VecDeque::new(), stream: None };
+        match std::mem::replace(&mut self.feed, nothing) {
+            Feed::File { file, offset } => return Some((file, offset)),
+            Feed::Stream(stream) => {
+                self.feed = Feed::Supplied { supply: VecDeque::new(), stream: Some(stream) };
+            }
+            supplied @ Feed::Supplied { .. } => self.feed = supplied,
         }
+        None
     }
 
     /// Takes a piece over, or the news that there are no more.
     pub(crate) fn supply(&mut self, filled: Filled) {
-        if let Feed::Supplied(supply) = &mut self.feed {
+        if let Feed::Supplied { supply, .. } = &mut self.feed {
             supply.push_back(filled);
+        }
+    }
+
+    /// Waits for the next piece of a stream, to be supplied; nothing where lanes read.
+    pub(crate) fn read_on(&mut self) -> Option<Filled> {
+        match &mut self.feed {
+            Feed::Supplied { stream: Some(stream), .. } => {
+                Some(stream.next(&mut self.retired, self.region_len, self.headroom))
+            }
+            _ => None,
         }
     }
 
@@ -183,15 +209,6 @@ impl ReadAhead {
     /// to be supplied; asks once.
     pub(crate) fn take_starved(&mut self) -> bool {
         std::mem::take(&mut self.starved)
-    }
-
-    /// Whether the input gives out what it has, and the rest may be long in coming.
-    pub(crate) fn is_eager(&self) -> bool {
-        match &self.feed {
-            Feed::Thread(thread) => thread.eager,
-            Feed::Caller(caller) => caller.eager,
-            Feed::File { .. } | Feed::Supplied(_) => false,
-        }
     }
 
     /// Length of a region and of the headroom in it.
@@ -272,8 +289,9 @@ impl ReadAhead {
 
     /// Keeps a region to be filled again.
     fn retire(&mut self, region: Arc<Region>) {
-        // Lanes keep those that they supplied.
-        if region.len() == self.region_len && !matches!(self.feed, Feed::Supplied(_)) {
+        // Lanes keep those that they read.
+        let is_ours = !matches!(self.feed, Feed::Supplied { stream: None, .. });
+        if region.len() == self.region_len && is_ours {
             self.retired.push(region);
         }
     }
@@ -286,7 +304,8 @@ impl ReadAhead {
         let room_behind = self.region.len() - self.end;
         let in_place = self.region.len() != self.region_len && room_behind >= take;
         if !in_place || Arc::get_mut(&mut self.region).is_none() {
-            let mut own = Region::new(need.min(2 * (have + take)))
+            // Never as long as those that go round, which tell themselves from it by that.
+            let mut own = Region::new(need.max(self.region_len + 1))
                 .map_err(|source| self.read_failed(source))?;
             own.bytes_mut()[..have].copy_from_slice(self.unread());
             let old = std::mem::replace(&mut self.region, Arc::new(own));
@@ -315,20 +334,13 @@ impl ReadAhead {
             return Ok(None);
         }
         let filled = match &mut self.feed {
-            Feed::Thread(thread) => match thread.hand_out(&mut self.retired, self.region_len) {
-                Ok(()) => thread.receive(),
-                Err(error) => Filled::Failed(error),
-            },
-            Feed::Supplied(supply) => match supply.pop_front() {
+            Feed::Stream(stream) => stream.next(&mut self.retired, self.region_len, self.headroom),
+            Feed::Supplied { supply, .. } => match supply.pop_front() {
                 Some(filled) => filled,
                 None => {
                     self.starved = true;
                     return Ok(None);
                 }
-            },
-            Feed::Caller(caller) => match reuse(&mut self.retired, self.region_len) {
-                Ok(region) => caller.read(region, self.headroom),
-                Err(error) => Filled::Failed(error),
             },
             Feed::File { file, offset } => match reuse(&mut self.retired, self.region_len) {
                 Ok(region) => {
@@ -368,6 +380,9 @@ impl ReadAhead {
             return Error::CutOff { file, offset: self.offset, what };
         }
         match self.compression {
+            Some(Compression::Zstd) if is_large_window(&source) => {
+                Error::WindowTooLarge { file, offset, limit: self.window }
+            }
             Some(compression) if source.raw_os_error().is_none() => {
                 Error::Decompress { file, offset, compression, source }
             }
@@ -402,6 +417,27 @@ impl RegionPool {
     pub(crate) fn put(&mut self, region: &Arc<Region>, len: usize) {
         if region.len() == len && !self.0.iter().any(|known| Arc::ptr_eq(known, region)) {
             self.0.push(Arc::clone(region));
+        }
+    }
+}
+
+impl Stream {
+    /// The next piece, in a region that no batch holds any more, or a new one.
+    fn next(
+        &mut self,
+        retired: &mut Vec<Arc<Region>>,
+        region_len: usize,
+        headroom: usize,
+    ) -> Filled {
+        match self {
+            Self::Thread(thread) => match thread.hand_out(retired, region_len) {
+                Ok(()) => thread.receive(),
+                Err(error) => Filled::Failed(error),
+            },
+            Self::Caller(caller) => match reuse(retired, region_len) {
+                Ok(region) => caller.read(region, headroom),
+                Err(error) => Filled::Failed(error),
+            },
         }
     }
 }
@@ -450,7 +486,7 @@ impl ReadingThread {
         // Who makes it may soon confine the process, and then it could give up none.
         let _ = begins.recv();
         let (filled, empty, thread) = (Some(filled), Some(empty), Some(thread));
-        Ok(Self { filled, empty, thread, ending, eager, in_flight: 0 })
+        Ok(Self { filled, empty, thread, ending, in_flight: 0 })
     }
 
     fn receive(&mut self) -> Filled {

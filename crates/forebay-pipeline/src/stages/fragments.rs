@@ -24,7 +24,7 @@ use forebay_packet::{Batch, FlowKey};
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
 /// Datagrams that are remembered.
-pub const MAX_DATAGRAMS: usize = 1 << 16;
+pub const MAX_DATAGRAMS: usize = 1 << 14;
 
 /// How long a datagram's identification is good for, in nanoseconds of capture
 /// time: RFC 791 recommends to give up reassembly after 15 s, RFC 8200 after 60 s.
@@ -38,6 +38,10 @@ const COPIES: i64 = 1_000_000_000;
 /// on any link that IPv6 allows. Of a datagram with more it is never known that it is
 /// whole.
 const MAX_SPANS: usize = 64;
+
+/// What a fragment that waits takes besides its packet, in bytes: its place in the map of those
+/// who wait, which may be half empty, and in the list of its batch.
+const A_NOTE: usize = 2 * (size_of::<FragmentKey>() + size_of::<Vec<(u64, usize)>>()) + 128;
 
 /// How far to look ahead for the first fragment of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +60,7 @@ pub struct Window {
 impl Window {
     /// For captures: they can wait as long as the memory is small.
     pub const OFFLINE: Self =
-        Self { packets: 65_536, bytes: 64 << 20, capture_nanos: REASSEMBLY, live_nanos: None };
+        Self { packets: 65_536, bytes: 8 << 20, capture_nanos: REASSEMBLY, live_nanos: None };
 }
 
 /// What is known of a datagram.
@@ -380,7 +384,7 @@ impl Stage for Fragments {
         let live = batch.live();
         let capture_now = live.iter().last().map(|i| batch.nanos(i));
         let packets = live.count() as u64;
-        let bytes = batch.footprint();
+        let bytes = batch.footprint() + (batch.fragments.len() * A_NOTE) as u64;
         self.held_packets += packets;
         self.held_bytes += bytes;
         self.queue.push_back(Waiting { batch, open: Vec::new(), since: self.now, bytes, packets });

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use forebay_io::ReadOptions;
 use forebay_packet::{Affinity, Decoder, HashKey, community_id};
 use forebay_pipeline::stages::{Classify, Fragments, Window};
 use forebay_pipeline::{Chain, FlowRecord, FlowTable, Ledger};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use crate::cli::{Cli, FlowFormat, FlowsArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{Input, decode_options, print, print_json, processors};
+use crate::input::{Input, decode_options, print, print_json, processors, read_options};
 use crate::naming;
 use crate::show::time::{iso8601, readable};
 use crate::show::{Cell, Colour, Column, Layout, human, terminal_columns};
@@ -40,7 +39,8 @@ struct Listing<'a> {
 }
 
 pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
-    let mut input = Input::open(&args.read, &ReadOptions::default(), cli.quiet)?;
+    let options = read_options(&args.limits, processors());
+    let mut input = Input::open(&args.read, &options, cli.quiet)?;
     input.watch_signals()?;
     let decoder = Decoder::new(decode_options(&args.flow, Affinity::FiveTuple));
     let chain = || Chain::new().with(Classify::new(decoder, HashKey::OFFLINE));

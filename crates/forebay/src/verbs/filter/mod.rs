@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use crate::cli::{Cli, FilterArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{Input, compiler_options, filter_of, print, print_json, processors};
+use crate::input::{
+    Input, compiler_options, filter_of, print, print_json, processors, read_options,
+};
 use rotate::Files;
 use summary::Summarizer;
 
@@ -41,7 +43,8 @@ pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
 fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     // As libpcap, whose verdicts these are: bytes past the snapshot length do not
     // count.
-    let options = ReadOptions { clamp_to_snap_len: true, ..ReadOptions::default() };
+    let options =
+        ReadOptions { clamp_to_snap_len: true, ..read_options(&args.limits, processors()) };
     let mut programs = filter_of(cli, &args.selection)?;
     let streams = args.write.is_none() && !args.count && !cli.json;
     // A bar would be drawn between the lines of the results.

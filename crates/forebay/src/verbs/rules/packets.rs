@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use forebay_io::ReadOptions;
 use forebay_packet::Batch;
 use forebay_pipeline::stages::Rules;
 use forebay_pipeline::{Chain, Ledger, LedgerRow};
@@ -17,7 +16,7 @@ use super::{NamedList, one_list, ruling, unreadable};
 use crate::cli::{Cli, RulesMatchArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{Input, file_failure, processors};
+use crate::input::{Input, file_failure, processors, read_options};
 
 /// Headers of a trace that are looked up together.
 const HEADERS: usize = 4096;
@@ -46,7 +45,8 @@ fn match_capture(
 ) -> Result<(), Failure> {
     let streams = args.verdicts && !cli.json;
     // A bar would be drawn between the lines of the results.
-    let mut input = Input::open(capture, &ReadOptions::default(), cli.quiet || streams)?;
+    let options = read_options(&args.limits, processors());
+    let mut input = Input::open(capture, &options, cli.quiet || streams)?;
     input.watch_signals()?;
     let ruling = ruling(cli, &args.list.file, list.rules.clone(), args.engine)?;
     let chain = || Chain::new().with(Rules::judge_only(ruling.clone()));

@@ -10,7 +10,6 @@ mod outputs;
 use std::io;
 
 use forebay_balance::{Assignment, MAX_SENSORS};
-use forebay_io::ReadOptions;
 use forebay_jit::FilterSet;
 use forebay_packet::{Affinity, Decoder, HashKey};
 use forebay_pipeline::stages::{
@@ -22,7 +21,9 @@ use forebay_rules::choose::EngineName;
 use crate::cli::{Cli, ListArgs, SplitArgs, SplitKey};
 use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{Input, compiler_options, decode_options, print, print_json, processors};
+use crate::input::{
+    Input, compiler_options, decode_options, print, print_json, processors, read_options,
+};
 use crate::series::Series;
 use crate::show::{Colour, terminal_columns};
 use outcome::Outcome;
@@ -36,7 +37,8 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let weights = weights(args)?;
     let follow = follow(args)?;
     let assignment = Assignment::of_weights(&weights)?;
-    let mut input = Input::open(&args.read, &ReadOptions::default(), cli.quiet)?;
+    let reading = read_options(&args.limits, workers(args));
+    let mut input = Input::open(&args.read, &reading, cli.quiet)?;
     let options = compiler_options(cli, args.backend)?;
     let mut programs = args.filter.as_ref().map(|filter| FilterSet::new(filter, options));
     if let Some(programs) = &mut programs {
@@ -182,5 +184,9 @@ fn chains(args: &SplitArgs, programs: Option<&FilterSet>, ruling: Option<&Ruling
         };
         chain.with(Classify::new(decoder, hash_key))
     };
-    (0..args.workers.map_or_else(processors, usize::from)).map(|_| chain()).collect()
+    (0..workers(args)).map(|_| chain()).collect()
+}
+
+fn workers(args: &SplitArgs) -> usize {
+    args.workers.map_or_else(processors, usize::from)
 }
