@@ -80,9 +80,11 @@ fn verbs(folder: &Path) -> Vec<Vec<String>> {
     [
         &["filter", "-q", "-r", "-", "--count", "greater 1"][..],
         &["filter", "-q", "-r", "-", "-w", &copy],
+        &["filter", "-q", "-r", "-", "--verdicts", "--json", "greater 1"],
         &["flows", "-q", "-r", "-"],
         &["split", "-q", "-r", "-", "-n", "3", "-o", &out, "--force"],
         &["rules", "match", &rules, "-q", "-r", "-"],
+        &["rules", "match", &rules, "-q", "-r", "-", "--verdicts", "--json"],
     ]
     .into_iter()
     .map(|arguments| arguments.iter().map(ToString::to_string).collect())
@@ -112,6 +114,8 @@ fn a_pipe_takes_no_more_memory_for_a_longer_capture() {
         repeated(out, &records, 4_000)
     };
     every_verb_on(0, write);
+    let listed = peak::of_piped(&["filter", "-q", "-r", "-", "--json"], |pipe| write(pipe));
+    listed.exits(0).within(BASE);
 }
 
 #[test]

@@ -10,12 +10,14 @@
 
 pub mod colour;
 pub mod human;
+pub mod json_list;
 pub mod progress;
 pub mod table;
 pub mod text;
 pub mod time;
 
 pub use colour::{Colour, Style};
+pub use json_list::JsonList;
 pub use progress::Progress;
 pub use table::{Cell, Column, Layout, Table};
 

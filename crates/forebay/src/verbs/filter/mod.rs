@@ -12,7 +12,7 @@ use forebay_jit::FilterSet;
 use forebay_packet::{Batch, Interface};
 use forebay_pipeline::stages::{Filter, Limit};
 use forebay_pipeline::{Chain, Ledger};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::{Cli, FilterArgs};
 use crate::ending::conclude;
@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::input::{
     Input, compiler_options, filter_of, print, print_json, processors, read_options,
 };
+use crate::show::JsonList;
 use rotate::Files;
 use summary::Summarizer;
 
@@ -27,8 +28,11 @@ use summary::Summarizer;
 enum Sink {
     Files(Box<Files>),
     Count,
-    Verdicts { out: BufWriter<io::Stdout>, collected: Option<Vec<u32>> },
-    Summaries { out: BufWriter<io::Stdout>, summarizer: Summarizer, collected: Option<Vec<Value>> },
+    Verdicts(BufWriter<io::Stdout>),
+    Summaries(BufWriter<io::Stdout>, Summarizer),
+    /// The same as members of one JSON object.
+    VerdictsJson(JsonList<BufWriter<io::Stdout>>),
+    SummariesJson(JsonList<BufWriter<io::Stdout>>, Summarizer),
 }
 
 pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
@@ -69,7 +73,7 @@ fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     let interfaces = input.interfaces();
     drop(input);
     let closed = if stands { sink.close(&interfaces) } else { Ok(()) };
-    let shown = if stands && closed.is_ok() {
+    let shown = if closed.is_ok() && (stands || sink.has_begun()) {
         sink.show(cli, &ledger, failure.as_ref())
     } else {
         sink.discard(&mut ledger);
@@ -105,12 +109,12 @@ impl Sink {
         }
         Ok(match (args.count, args.verdicts) {
             (true, _) => Self::Count,
-            (_, true) => Self::Verdicts { out: out(), collected: cli.json.then(Vec::new) },
-            _ => Self::Summaries {
-                out: out(),
-                summarizer: Summarizer::default(),
-                collected: cli.json.then(Vec::new),
-            },
+            (_, true) if cli.json => Self::VerdictsJson(JsonList::new(out(), "verdicts")),
+            (_, true) => Self::Verdicts(out()),
+            _ if cli.json => {
+                Self::SummariesJson(JsonList::new(out(), "selected"), Summarizer::default())
+            }
+            _ => Self::Summaries(out(), Summarizer::default()),
         })
     }
 
@@ -118,34 +122,32 @@ impl Sink {
         match self {
             Self::Count => Ok(()),
             Self::Files(files) => files.send(batch),
-            Self::Verdicts { collected: Some(collected), .. } => {
-                collected.extend(batch.live().iter().map(|i| batch.verdict[i]));
-                Ok(())
+            Self::Verdicts(out) => each(batch, |i| writeln!(out, "{}", batch.verdict[i])),
+            Self::Summaries(out, summarizer) => {
+                each(batch, |i| summarizer.write_line(out, batch, i))
             }
-            Self::Verdicts { out, .. } => batch
-                .live()
-                .iter()
-                .try_for_each(|i| writeln!(out, "{}", batch.verdict[i]))
-                .map_err(Failure::Stdout),
-            Self::Summaries { summarizer, collected: Some(collected), .. } => {
-                collected.extend(batch.live().iter().map(|i| summarizer.json(batch, i)));
-                Ok(())
+            Self::VerdictsJson(list) => each(batch, |i| list.push(&batch.verdict[i])),
+            Self::SummariesJson(list, summarizer) => {
+                each(batch, |i| list.push(&summarizer.json(batch, i)))
             }
-            Self::Summaries { out, summarizer, .. } => batch
-                .live()
-                .iter()
-                .try_for_each(|i| summarizer.write_line(out, batch, i))
-                .map_err(Failure::Stdout),
         }
     }
 
     /// Nothing comes at the moment: whoever looks is to see what has come.
     fn flush(&mut self) -> Result<(), Failure> {
         match self {
-            Self::Verdicts { out, .. } | Self::Summaries { out, .. } => {
-                out.flush().map_err(Failure::Stdout)
-            }
+            Self::Verdicts(out) | Self::Summaries(out, _) => out.flush(),
+            Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.flush(),
             Self::Files(_) | Self::Count => Ok(()),
+        }
+        .map_err(Failure::Stdout)
+    }
+
+    /// Whether a result was begun, so that it has to be finished whatever happened.
+    fn has_begun(&self) -> bool {
+        match self {
+            Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.has_begun(),
+            _ => false,
         }
     }
 
@@ -153,7 +155,7 @@ impl Sink {
     fn close(&mut self, interfaces: &[Interface]) -> Result<(), Failure> {
         match self {
             Self::Files(files) => files.finish(interfaces),
-            Self::Count | Self::Verdicts { .. } | Self::Summaries { .. } => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -188,17 +190,17 @@ impl Sink {
                 let plural = if matched == 1 { "" } else { "s" };
                 print(|out| writeln!(out, "{matched} packet{plural}"))
             }
-            Self::Verdicts { collected: Some(verdicts), .. } => {
-                result["verdicts"] = json!(verdicts);
-                print_json(&result)
+            Self::VerdictsJson(list) | Self::SummariesJson(list, _) => {
+                list.finish(&result).map_err(Failure::Stdout)
             }
-            Self::Summaries { collected: Some(packets), .. } => {
-                result["selected"] = json!(packets);
-                print_json(&result)
-            }
-            Self::Verdicts { mut out, .. } | Self::Summaries { mut out, .. } => {
+            Self::Verdicts(mut out) | Self::Summaries(mut out, _) => {
                 out.flush().map_err(Failure::Stdout)
             }
         }
     }
+}
+
+/// Writes something for each live packet.
+fn each(batch: &Batch, write: impl FnMut(usize) -> io::Result<()>) -> Result<(), Failure> {
+    batch.live().iter().try_for_each(write).map_err(Failure::Stdout)
 }

@@ -10,7 +10,7 @@ use super::{NamedList, action_name, rule_name, rule_text_json};
 use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::input::{print, print_json};
-use crate::show::{Colour, Column, Table, human, terminal_columns};
+use crate::show::{Colour, Column, JsonList, Table, human, terminal_columns};
 use forebay_pipeline::stages::NOT_IP;
 
 /// Packets and the bytes they had on the wire.
@@ -36,15 +36,17 @@ pub struct Tally {
 enum Verdicts {
     Summed,
     Printed(BufWriter<io::Stdout>),
-    Collected(Vec<Option<u32>>),
+    /// The same as a member of the JSON object.
+    Listed(JsonList<BufWriter<io::Stdout>>),
 }
 
 impl Tally {
     pub fn new(cli: &Cli, list: NamedList, has_bytes: bool, verdicts: bool) -> Self {
+        let out = || BufWriter::with_capacity(1 << 16, io::stdout());
         let verdicts = match (verdicts, cli.json) {
             (false, _) => Verdicts::Summed,
-            (true, true) => Verdicts::Collected(Vec::new()),
-            (true, false) => Verdicts::Printed(BufWriter::with_capacity(1 << 16, io::stdout())),
+            (true, true) => Verdicts::Listed(JsonList::new(out(), "verdicts")),
+            (true, false) => Verdicts::Printed(out()),
         };
         let sums = vec![Sum::default(); list.rules.rules.len()];
         let (default, not_ip) = (Sum::default(), Sum::default());
@@ -64,10 +66,7 @@ impl Tally {
         let number = self.list.rules.rules.get(index).map(|rule| rule.number);
         match (&mut self.verdicts, number) {
             (Verdicts::Summed, _) => Ok(()),
-            (Verdicts::Collected(collected), number) => {
-                collected.push(number);
-                Ok(())
-            }
+            (Verdicts::Listed(list), number) => list.push(&number),
             (Verdicts::Printed(out), Some(number)) => writeln!(out, "{number}"),
             (Verdicts::Printed(out), None) => writeln!(out, "-"),
         }
@@ -82,7 +81,11 @@ impl Tally {
         failure: Option<&Failure>,
     ) -> Result<(), Failure> {
         if cli.json {
-            return print_json(&self.json(ledger, failure));
+            let result = self.json(ledger, failure);
+            return match self.verdicts {
+                Verdicts::Listed(list) => list.finish(&result).map_err(Failure::Stdout),
+                _ => print_json(&result),
+            };
         }
         if let Verdicts::Printed(mut out) = self.verdicts {
             return out.flush().map_err(Failure::Stdout);
@@ -106,18 +109,14 @@ impl Tally {
         let action = action_name(self.list.rules.default);
         let hit =
             self.hit().map(|(i, sum)| with_sum(rule_text_json(&self.list.rules.rules[i]), sum));
-        let mut result = json!({
+        json!({
             "list": self.list.name,
             "rules": hit.collect::<Vec<_>>(),
             "default": with_sum(json!({"action": action}), &self.default),
             "not_ip": with_sum(json!({}), &self.not_ip),
             "ledger": ledger,
             "error": failure.map(ToString::to_string),
-        });
-        if let Verdicts::Collected(verdicts) = &self.verdicts {
-            result["verdicts"] = json!(verdicts);
-        }
-        result
+        })
     }
 
     /// The rules that decided about packets, the default, and the total.

@@ -1,0 +1,102 @@
+//! A JSON object one of whose members is a list that is written while its elements come: a
+//! list of packets is as long as the capture, and is not kept.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// What stands before each line of an element.
+const INDENT: &[u8] = b"\n    ";
+
+/// An object that begins with its list.
+pub struct JsonList<W> {
+    out: W,
+    name: &'static str,
+    begun: bool,
+    /// The element that is written.
+    element: Vec<u8>,
+}
+
+impl<W: Write> JsonList<W> {
+    /// An object that goes to `out`, whose list is called `name`. Nothing is written yet.
+    #[must_use]
+    pub fn new(out: W, name: &'static str) -> Self {
+        Self { out, name, begun: false, element: Vec::new() }
+    }
+
+    /// Whether a part of it was written, so that it has to be finished.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Adds an element.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn push(&mut self, element: &impl Serialize) -> io::Result<()> {
+        self.element.clear();
+        serde_json::to_writer_pretty(&mut self.element, element)?;
+        match self.begun {
+            true => self.out.write_all(b",")?,
+            false => write!(self.out, "{{\n  \"{}\": [", self.name)?,
+        }
+        self.begun = true;
+        // A line feed within a string is an escape.
+        for line in self.element.split(|&byte| byte == b'\n') {
+            self.out.write_all(INDENT)?;
+            self.out.write_all(line)?;
+        }
+        Ok(())
+    }
+
+    /// Hands on what was written.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Ends the list and adds the other members of the object, of which there is at least one.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn finish(mut self, others: &Value) -> io::Result<()> {
+        match self.begun {
+            true => self.out.write_all(b"\n  ],")?,
+            false => write!(self.out, "{{\n  \"{}\": [],", self.name)?,
+        }
+        let others = serde_json::to_string_pretty(others)?;
+        self.out.write_all(others.trim_start_matches('{').as_bytes())?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_that_grows_reads_like_one_that_is_kept() {
+        for elements in [vec![], vec![json!(1)], vec![json!({"a": [1, 2], "b": "x\ny"}), json!(2)]]
+        {
+            let mut bytes = Vec::new();
+            let mut list = JsonList::new(&mut bytes, "first");
+            for element in &elements {
+                list.push(element).expect("memory takes it");
+            }
+            assert_eq!(list.has_begun(), !elements.is_empty());
+            list.finish(&json!({"zero": 0, "last": {"a": 1}})).expect("memory takes it");
+            let kept = json!({"first": elements, "zero": 0, "last": {"a": 1}});
+            let read: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+            assert_eq!(read, kept);
+            let text = serde_json::to_string_pretty(&kept).expect("it is JSON") + "\n";
+            assert_eq!(String::from_utf8_lossy(&bytes), text, "the same, as `first` comes first");
+        }
+    }
+}
