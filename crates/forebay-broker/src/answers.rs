@@ -3,8 +3,8 @@
 use forebay_balance::balancer::targets::Standing;
 use forebay_balance::moves::Plane as _;
 use forebay_balance::{BUCKETS, NO_SENSOR, Phase};
-use forebay_io::Losses;
 use forebay_io::device::{Finding, State};
+use forebay_io::{Losses, Recorded};
 use serde_json::{Map, Value, json};
 
 use crate::config::Config;
@@ -54,6 +54,7 @@ pub fn status(
                 "bytes": counters.bytes,
                 "losses": losses(&counters.losses),
                 "held": counters.held,
+                "recorder": counters.recorded.as_ref().map(recorder),
             })
         })
         .collect();
@@ -87,6 +88,25 @@ pub fn status(
         "failed": report.failed,
         "closes": report.ledger.closes(),
     })
+}
+
+/// How it is about the files of a recorder.
+fn recorder(recorded: &Recorded) -> Value {
+    json!({
+        "state": recorder_state(recorded),
+        "file": recorded.file,
+        "files": recorded.files,
+        "removed_files": recorded.removed,
+        "fault": recorded.fault,
+    })
+}
+
+fn recorder_state(recorded: &Recorded) -> &'static str {
+    match (&recorded.fault, recorded.has_stopped) {
+        (_, true) => "stopped",
+        (Some(_), false) => "waiting",
+        (None, false) => "recording",
+    }
 }
 
 /// The sensors of each group.

@@ -82,6 +82,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_fdatasync,
     libc::SYS_ftruncate,
     libc::SYS_fcntl,
+    libc::SYS_flock,
     libc::SYS_memfd_create,
     libc::SYS_renameat2,
     libc::SYS_unlinkat,

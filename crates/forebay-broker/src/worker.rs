@@ -143,6 +143,18 @@ impl Worker {
         Self { sources, trunk, fork, delivery, clock, busy_poll, failed: Vec::new() }
     }
 
+    /// Has ports do what takes the user that the process stays: recorders create their files.
+    ///
+    /// # Errors
+    /// [`WorkerError::Port`]: the first output that cannot begin.
+    pub fn begin(&mut self) -> Result<(), WorkerError> {
+        for Sink { output: Output { name, port }, .. } in &mut self.delivery.sinks {
+            let failed = |source| WorkerError::Port { port: format!("output {name}"), source };
+            port.begin().map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// Works until it is told to stop or all inputs have ended, and gives its account.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forebay_broker::config::{
-    Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind, Sending, Shunt, ShuntAction,
+    Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind, Rotate, Sending, Shunt, ShuntAction,
 };
 use forebay_packet::{MacAddress, Strip};
 
@@ -52,6 +52,9 @@ fn the_example_says_what_it_says() {
     );
     let PortKind::AfXdp { send, .. } = &config.outputs[2].kind else { panic!() };
     assert_eq!(*send, Sending::Frames);
+    let PortKind::Pcap { rotate, .. } = &config.outputs[1].kind else { panic!() };
+    let expected = Rotate { size: Some(1 << 30), every: Some(3_600), keep: Some(24) };
+    assert_eq!(*rotate, Some(expected));
     let ids = &config.groups[0];
     assert_eq!((ids.key, ids.no_sensor), (Key::FiveTuple, NoSensor::Drop));
     let first = &ids.sensors[0];
@@ -100,6 +103,36 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "interface = \"eth2\"",
         "interface = \"eth2\"\nsend = \"ring\"",
         "key `send` has no meaning for a port of type af_packet",
+    ),
+    (
+        "type = \"af_packet\"\ninterface = \"eth1\"",
+        "type = \"pcap\"\nfile = \"in.pcap\"\nrotate = { size = \"1MiB\" }",
+        "run.toml:6:10: key `rotate` has no meaning for an input of type pcap",
+    ),
+    (
+        "type = \"af_packet\"\ninterface = \"eth2\"",
+        "type = \"pcap\"\nfile = \"out.pcap\"\nrotate = { keep = 3 }",
+        "`rotate` without `size` and without `every`",
+    ),
+    (
+        "type = \"af_packet\"\ninterface = \"eth2\"",
+        "type = \"pcap\"\nfile = \"out.pcap\"\nrotate = { size = \"1KiB\" }",
+        "files of less than 64KiB",
+    ),
+    (
+        "type = \"af_packet\"\ninterface = \"eth2\"",
+        "type = \"pcap\"\nfile = \"out.pcap\"\nrotate = { every = \"1s\", keep = 0 }",
+        "0 files: expected 1 to 100000",
+    ),
+    (
+        "interface = \"eth2\"",
+        "interface = \"eth2\"\non_full = \"stop\"",
+        "key `on_full` has no meaning for a port of type af_packet",
+    ),
+    (
+        "type = \"af_packet\"\ninterface = \"eth2\"",
+        "type = \"pcap\"\nfile = \"out.pcap\"\non_full = \"wait\"",
+        "on_full `wait`: expected one of `retry`, `stop`",
     ),
     (
         "name = \"tap\"",

@@ -1,14 +1,16 @@
 //! Capture files as ports of a live broker: one is played in, another taken down.
 
+use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use forebay_packet::{Arena, Batch, Interface, LiveMask, Rewrite};
 
 use crate::error::Error;
 use crate::frame::rewrite_of;
-use crate::port::{Received, Rx, RxCounters, Tx, TxCounters};
+use crate::port::{Losses, Received, Recorded, Rx, RxCounters, Tx, TxCounters};
 use crate::reader::Reader;
-use crate::writer::Writer;
+use crate::series::Series;
 
 /// Packets of a capture, as fast as they are asked for.
 pub struct CaptureRx {
@@ -37,22 +39,67 @@ impl Rx for CaptureRx {
     }
 }
 
-/// A capture that packets are written to. Where they come from several inputs, each has
-/// interfaces of its own in the file.
+/// What becomes of a recorder that cannot write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
+    /// It tries again every second; packets in between are lost.
+    #[default]
+    Retry,
+    /// It stops for good.
+    Stop,
+}
+
+/// How soon a write that failed is tried again, and for how long writing must go well to
+/// be told.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How it is about writing.
+enum State {
+    Recording,
+    /// Nothing is written until then.
+    Waiting(Instant),
+    /// It was tried again, and goes well since then.
+    Trying(Instant),
+    Stopped,
+}
+
+/// A recorder: captures that packets are written to. Where they come from several inputs,
+/// each has interfaces of its own in the file.
+///
+/// Packets count as sent when the system has taken them. Where a write fails, the file ends
+/// with the last packet that is whole in it; others are lost as `disk_full` or
+/// `write_failed`.
 pub struct CaptureTx {
-    writer: Writer,
+    series: Series,
+    on_full: OnFull,
+    state: State,
+    /// Why packets are lost at the moment, as a name and in words.
+    fault: Option<(&'static str, String)>,
+    /// Packets that were lost for it.
+    lost: u64,
+    losses: Losses,
+    tell: Box<dyn FnMut(String) + Send>,
     /// The interfaces of all inputs, in the order in which they came first.
     interfaces: Arc<Vec<Interface>>,
     frame: Vec<u8>,
-    counters: TxCounters,
 }
 
 impl CaptureTx {
-    /// Packets go to `writer`, a capture that has no interfaces yet.
+    /// Packets go to the captures of `series`, which are pcapng. `tell` is given what people
+    /// should know: that writing fails, and that it goes on.
     #[must_use]
-    pub fn new(writer: Writer) -> Self {
-        let (interfaces, frame) = (Arc::default(), Vec::new());
-        Self { writer, interfaces, frame, counters: TxCounters::default() }
+    pub fn new(series: Series, on_full: OnFull, tell: Box<dyn FnMut(String) + Send>) -> Self {
+        Self {
+            series,
+            on_full,
+            state: State::Recording,
+            fault: None,
+            lost: 0,
+            losses: Losses::new(),
+            tell,
+            interfaces: Arc::default(),
+            frame: Vec::new(),
+        }
     }
 
     /// The number in the file of the first interface of `batch`.
@@ -66,6 +113,21 @@ impl CaptureTx {
         });
         // A broker has fewer inputs than that.
         u16::try_from(first).unwrap_or(u16::MAX)
+    }
+
+    fn write(
+        &mut self,
+        batch: &Batch,
+        which: &LiveMask,
+        rewrites: &[Rewrite],
+    ) -> Result<(), Error> {
+        let first = self.first_of(batch);
+        let is_whole = |i: usize| *rewrite_of(batch, i, rewrites) == Rewrite::NONE;
+        if first == 0 && which.iter().all(is_whole) {
+            self.series.write(batch, which)
+        } else {
+            self.write_copies(batch, which, first, rewrites)
+        }
     }
 
     /// Writes packets that are changed on their way, or whose interfaces have other numbers.
@@ -93,39 +155,155 @@ impl CaptureTx {
             }
             arena.into_batches(&self.interfaces)
         });
-        let name = self.writer.path().display().to_string();
+        let name = self.series.name().display().to_string();
         for batch in copies.map_err(|source| Error::Write { file: name, source })? {
-            self.writer.write(&batch, &batch.live())?;
+            self.series.write(&batch, &batch.live())?;
         }
         Ok(())
+    }
+
+    /// Packets in the files, and on their way there.
+    fn accepted(&self) -> u64 {
+        self.series.written().packets + self.series.held()
+    }
+
+    fn lose(&mut self, name: &'static str, packets: u64) {
+        match self.losses.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += packets,
+            None if packets > 0 => self.losses.push((name, packets)),
+            None => {}
+        }
+        self.lost += packets;
+    }
+
+    /// Takes in how writing went, of packets of which there are to be `expected` now.
+    fn settle(&mut self, outcome: Result<(), Error>, expected: u64) -> Result<(), Error> {
+        let Err(error) = outcome else {
+            self.go_on();
+            return Ok(());
+        };
+        let lost = expected.saturating_sub(self.accepted());
+        if matches!(error, Error::DoesNotFit { .. }) {
+            self.lose("does_not_fit", lost);
+            return Err(error);
+        }
+        let name = name_of(&error);
+        let is_news = self.fault.is_none();
+        if is_news {
+            self.lost = 0;
+        }
+        self.lose(name, lost);
+        let stops = self.on_full == OnFull::Stop || self.series.is_broken();
+        if is_news {
+            let Self { lost, series, .. } = self;
+            let kept = series.written().packets;
+            let then = if stops { "records no more" } else { "tries again every second" };
+            let told =
+                format!("{error}: {lost} packets lost, {kept} are whole in its files; {then}");
+            (self.tell)(told);
+        }
+        self.fault = Some((name, error.to_string()));
+        if stops {
+            self.state = State::Stopped;
+            return Err(error);
+        }
+        self.state = State::Waiting(Instant::now() + PAUSE);
+        Ok(())
+    }
+
+    /// Notes that writing goes well, and tells it when it has done so for a while.
+    fn go_on(&mut self) {
+        match self.state {
+            State::Trying(since) if since.elapsed() >= PAUSE => {
+                self.state = State::Recording;
+                self.fault = None;
+                let (file, lost) = (self.series.name(), self.lost);
+                let file = self.series.current().unwrap_or(file);
+                (self.tell)(format!(
+                    "records to {} again; {lost} packets were lost in between",
+                    file.display()
+                ));
+            }
+            State::Waiting(_) => self.state = State::Trying(Instant::now()),
+            State::Recording | State::Trying(_) | State::Stopped => {}
+        }
+    }
+
+    /// Why nothing is written now, by name.
+    fn pause(&self) -> Option<&'static str> {
+        let is_paused = match self.state {
+            State::Waiting(until) => Instant::now() < until,
+            State::Stopped => true,
+            State::Recording | State::Trying(_) => false,
+        };
+        self.fault.as_ref().filter(|_| is_paused).map(|(name, _)| *name)
+    }
+}
+
+/// What the loss is called that an error makes.
+fn name_of(error: &Error) -> &'static str {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error {
+        Error::Write { source, .. } | Error::Create { source, .. } => match source.kind() {
+            FileTooLarge | QuotaExceeded | StorageFull => "disk_full",
+            _ => "write_failed",
+        },
+        _ => "write_failed",
     }
 }
 
 impl Tx for CaptureTx {
+    fn begin(&mut self) -> Result<(), Error> {
+        self.series.open(&self.interfaces)?;
+        // Who looks finds a capture, if one without packets.
+        self.series.flush()
+    }
+
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
         let which = batch.live().and(which);
-        let first = self.first_of(batch);
-        let is_whole = |i: usize| *rewrite_of(batch, i, rewrites) == Rewrite::NONE;
-        if first == 0 && which.iter().all(is_whole) {
-            self.writer.write(batch, &which)?;
-        } else {
-            self.write_copies(batch, &which, first, rewrites)?;
+        let given = which.count() as u64;
+        if let Some(name) = self.pause() {
+            self.lose(name, given);
+            return Ok(());
         }
-        self.counters.packets += which.count() as u64;
-        let len = |i: usize| rewrite_of(batch, i, rewrites).len_of(batch.packet(i)) as u64;
-        self.counters.bytes += which.iter().map(len).sum::<u64>();
-        Ok(())
+        let expected = self.accepted() + given;
+        let outcome = self.write(batch, &which, rewrites);
+        self.settle(outcome, expected)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.writer.flush()
+        if self.pause().is_some() {
+            return Ok(());
+        }
+        let expected = self.accepted();
+        let outcome = self.series.flush().and_then(|()| self.series.tick());
+        if outcome.is_ok() && matches!(self.state, State::Waiting(_)) {
+            // Nothing was written that could have gone well.
+            return Ok(());
+        }
+        self.settle(outcome, expected)
     }
 
     fn counters(&mut self) -> Result<TxCounters, Error> {
-        Ok(self.counters.clone())
+        let (written, (files, removed)) = (self.series.written(), self.series.files());
+        let file = self.series.current().map(|file| file.display().to_string());
+        let recorded = Recorded {
+            file: file.unwrap_or_default(),
+            files,
+            removed,
+            fault: self.fault.as_ref().map(|(_, text)| text.clone()),
+            has_stopped: matches!(self.state, State::Stopped),
+        };
+        Ok(TxCounters {
+            packets: written.packets,
+            bytes: written.bytes,
+            losses: self.losses.clone(),
+            held: self.series.held(),
+            recorded: Some(recorded),
+        })
     }
 
-    fn finish(self: Box<Self>) -> Result<(), Error> {
-        self.writer.finish().map(drop)
+    fn finish(mut self: Box<Self>) -> Result<(), Error> {
+        self.series.close()
     }
 }

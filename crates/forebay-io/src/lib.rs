@@ -20,22 +20,25 @@
 //! they were read to: nothing is copied but the records that straddle two
 //! blocks of input. [`Writer`] writes either format, copies whole runs of
 //! records where it can, and lets a file appear under its name only when it
-//! is whole.
+//! is whole. [`Series`] writes one file after another, by size and by time.
 #![deny(unsafe_code)]
 
 pub mod af_packet;
 pub mod af_xdp;
+pub mod date;
 pub mod device;
 mod error;
 mod file_port;
 mod frame;
 mod lanes;
 pub mod mem;
+mod partial;
 mod pcap;
 mod pcapng;
 mod port;
 mod reader;
 pub mod redirect;
+mod series;
 mod snap_len;
 mod source;
 pub mod tap;
@@ -44,12 +47,13 @@ mod whole_file;
 mod writer;
 
 pub use error::Error;
-pub use file_port::{CaptureRx, CaptureTx};
+pub use file_port::{CaptureRx, CaptureTx, OnFull};
 pub use lanes::{Lane, Lanes};
-pub use port::{Losses, Received, Rx, RxCounters, Tx, TxCounters};
+pub use port::{Losses, Received, Recorded, Rx, RxCounters, Tx, TxCounters};
 pub use reader::{
     DEFAULT_BLOCK_LEN, DEFAULT_LONGEST_RECORD, DEFAULT_ZSTD_WINDOW, ReadOptions, Reader,
 };
+pub use series::{BadPattern, Naming, Series, SeriesOptions};
 pub use source::Compression;
-pub use whole_file::WholeFile;
-pub use writer::{Format, OutputName, Summary, WriteOptions, Writer, fits_pcap};
+pub use whole_file::{Placement, WholeFile, is_stream};
+pub use writer::{Format, OutputName, Summary, Tally, WriteOptions, Writer, fits_pcap};

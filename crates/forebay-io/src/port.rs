@@ -82,10 +82,36 @@ pub struct TxCounters {
     pub losses: Losses,
     /// Packets that lie in a ring, not yet taken by the device.
     pub held: u64,
+    /// How it is about the files, of one that writes files.
+    pub recorded: Option<Recorded>,
+}
+
+/// How it is about the files of a recorder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The file that is being written, under the name that it will have; empty for none.
+    pub file: String,
+    /// Files begun.
+    pub files: u64,
+    /// Files that were removed for newer ones.
+    pub removed: u64,
+    /// Why packets are lost at the moment.
+    pub fault: Option<String>,
+    /// Whether it will not be tried again.
+    pub has_stopped: bool,
 }
 
 /// Where packets go.
 pub trait Tx: Send {
+    /// Does what is to be done by the user that the process stays, before the first packet:
+    /// files are created.
+    ///
+    /// # Errors
+    /// That there is no such file.
+    fn begin(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Sends the packets of `batch` that are live and in `which`, in order, each
     /// rewritten as the element of `rewrites` that the packet's output numbers says;
     /// where there is none, as it is.

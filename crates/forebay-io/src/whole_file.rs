@@ -1,22 +1,61 @@
 //! A file that appears under its name only when it is whole.
 //!
-//! It is written under a hidden name in the same directory, so that renaming
-//! it needs no copy and replaces an existing file in one step. Until then the
-//! name keeps what it had; if writing is given up, the hidden file goes.
-//! Standard output, devices and pipes are written directly, and so is a file
-//! that is wanted in place, to be read while it grows.
+//! While it is written it has no name at all (O_TMPFILE), so that nothing of it is left
+//! if the process is killed. Where the file system has no such files, it has a hidden name
+//! in the same folder and is locked (flock(2)): a hidden file without a lock is one that a
+//! killed process has left, and is removed by the next output in that folder. At the end the
+//! file is linked to its name or, if the name is taken, to a hidden name and renamed, which
+//! replaces what was there in one step. Until then the name keeps what it had.
+//!
+//! Standard output, devices and pipes are written directly. A file that is read while it
+//! grows is `NAME.partial` until it is whole: see [`crate::partial`].
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// An output being written. Dropped unfinished, it leaves nothing behind.
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+
+use crate::partial::Partial;
+
+/// The most entries of a folder that are examined for files of killed processes, and the
+/// most folders.
+const MOST_ENTRIES: usize = 100_000;
+const MOST_FOLDERS: usize = 64;
+
+/// Where an output is while it is not whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Out of sight. What has its name keeps it until the output is whole.
+    #[default]
+    Hidden,
+    /// In `NAME.partial`, to be read while it grows. A symbolic link at NAME leads to the
+    /// file that is meant.
+    Growing,
+    /// As [`Placement::Growing`], for a process with more rights than whoever owns the
+    /// folder may have: a symbolic link at NAME is refused.
+    GrowingBeneath,
+}
+
+/// An output being written. Dropped unfinished, it leaves nothing behind but `NAME.partial`.
 pub struct WholeFile {
     file: File,
-    /// The hidden name; nothing when the output is written directly.
-    temporary: Option<PathBuf>,
+    state: State,
+}
+
+enum State {
+    /// Written directly, or finished.
+    Stream,
+    /// Without a name.
+    Unnamed,
+    /// Under a hidden name.
+    Hidden(PathBuf),
+    /// Under a name for those who read it while it grows.
+    Partial(Partial),
 }
 
 impl WholeFile {
@@ -24,48 +63,101 @@ impl WholeFile {
     ///
     /// # Errors
     /// The system's, when it cannot be created.
-    pub fn create(path: &Path, in_place: bool) -> io::Result<Self> {
+    pub fn create(path: &Path, placement: Placement) -> io::Result<Self> {
         if path.as_os_str() == "-" {
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            return Ok(Self { file, temporary: None });
+            return Ok(Self { file, state: State::Stream });
+        }
+        match placement {
+            Placement::Hidden => {}
+            Placement::Growing => return Self::growing(&destination(path)),
+            Placement::GrowingBeneath => return Self::growing(path),
         }
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(found) if !found.is_file() => {
                 let file = OpenOptions::new().write(true).open(path)?;
-                return Ok(Self { file, temporary: None });
+                return Ok(Self { file, state: State::Stream });
             }
             _ => {}
         }
-        if in_place {
-            return Ok(Self { file: File::create(path)?, temporary: None });
+        let folder = directory(&destination(path));
+        remove_stale_once(&folder);
+        // Whatever is wrong with the folder, creating a file with a name fails for it too.
+        unnamed(&folder).or_else(|_| hidden(&folder))
+    }
+
+    fn growing(path: &Path) -> io::Result<Self> {
+        let (file, partial) = Partial::create(path)?;
+        Ok(Self { file, state: partial.map_or(State::Stream, State::Partial) })
+    }
+
+    /// Whether what is written is gone at once and cannot be taken back.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.state, State::Stream)
+    }
+
+    /// Cuts the file to `len` bytes; more is written behind these.
+    pub(crate) fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)?;
+        self.file.seek(SeekFrom::Start(len)).map(drop)
+    }
+
+    /// What was written so far, where it can be read and its name is not yet known to others.
+    pub(crate) fn read_back(&self) -> Option<io::Result<Box<dyn Read + Send>>> {
+        if !matches!(self.state, State::Unnamed | State::Hidden(_)) {
+            return None;
         }
-        let directory = directory(&destination(path));
+        let from_start = || {
+            let mut file = self.file.try_clone()?;
+            file.seek(SeekFrom::Start(0))?;
+            Ok(Box::new(file) as Box<dyn Read + Send>)
+        };
+        Some(from_start())
+    }
+
+    /// Does what takes room in the folder of `path`, so that of several outputs none has its
+    /// name if another cannot get one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn prepare(&mut self, path: &Path) -> io::Result<()> {
+        if !matches!(self.state, State::Unnamed) {
+            return Ok(());
+        }
+        let folder = directory(&destination(path));
         loop {
-            let temporary = directory.join(hidden_name());
-            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-                Ok(file) => return Ok(Self { file, temporary: Some(temporary) }),
-                // Left behind by a process of the same number that was killed.
+            let name = folder.join(hidden_name());
+            match link(&self.file, &name) {
+                Ok(()) => {
+                    self.state = State::Hidden(name);
+                    return Ok(());
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// The hidden name that the file has so far, if it has one.
-    pub(crate) fn temporary(&self) -> Option<&Path> {
-        self.temporary.as_deref()
-    }
-
     /// Ends the output and gives it its name, which must be in the directory
     /// that [`WholeFile::create`] was given.
     ///
     /// # Errors
-    /// The system's, when it cannot be renamed.
+    /// The system's, when it cannot be named. A file `NAME.partial` stays then.
     pub fn finish(mut self, path: &Path) -> io::Result<()> {
-        if let Some(temporary) = &self.temporary {
-            fs::rename(temporary, destination(path))?;
-            self.temporary = None;
+        if let State::Partial(partial) = &self.state {
+            return partial.finish(path);
+        }
+        let target = destination(path);
+        if matches!(self.state, State::Unnamed) {
+            match link(&self.file, &target) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.prepare(path)?,
+                done => return done,
+            }
+        }
+        if let State::Hidden(name) = &self.state {
+            fs::rename(name, target)?;
+            self.state = State::Stream;
         }
         Ok(())
     }
@@ -83,11 +175,103 @@ impl Write for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
+        if let State::Hidden(name) = &self.state {
             // Nobody is left to tell.
-            let _ = fs::remove_file(temporary);
+            let _ = fs::remove_file(name);
         }
     }
+}
+
+/// A file without a name, on a file system that has such files.
+fn unnamed(folder: &Path) -> io::Result<WholeFile> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666))?);
+    // Without /proc it could not be given a name at the end.
+    fs::symlink_metadata(by_descriptor(&file))?;
+    lock(&file)?;
+    Ok(WholeFile { file, state: State::Unnamed })
+}
+
+/// A file under a hidden name.
+fn hidden(folder: &Path) -> io::Result<WholeFile> {
+    loop {
+        let name = folder.join(hidden_name());
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&name) {
+            Ok(file) => {
+                // One that took it for a stale file has it locked, and has it removed.
+                let kept = lock(&file).or_else(unless_taken)?;
+                if kept && rustix::fs::fstat(&file)?.st_nlink > 0 {
+                    return Ok(WholeFile { file, state: State::Hidden(name) });
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Takes the lock that tells others that a process writes the file. False where the file
+/// system has no locks: then no file is taken for a stale one either.
+pub(crate) fn lock(file: &File) -> io::Result<bool> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(_) => Ok(false),
+    }
+}
+
+/// For a lock that another has: the file is theirs.
+fn unless_taken(error: io::Error) -> io::Result<bool> {
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+}
+
+/// Removes hidden files of killed processes from a folder, the first time that it is
+/// written to.
+fn remove_stale_once(folder: &Path) {
+    static EXAMINED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut examined = EXAMINED.lock().unwrap_or_else(PoisonError::into_inner);
+    if examined.len() < MOST_FOLDERS && !examined.iter().any(|known| known == folder) {
+        examined.push(folder.to_owned());
+        drop(examined);
+        remove_stale(folder);
+    }
+}
+
+/// Removes hidden files that no process has locked. What cannot be listed, opened or removed
+/// is left: it is in nobody's way.
+fn remove_stale(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.take(MOST_ENTRIES).flatten() {
+        let name = entry.file_name();
+        let is_ours = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(".forebay-") && name.ends_with(".part"));
+        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let opened =
+            OpenOptions::new().read(true).write(true).custom_flags(flags).open(entry.path());
+        if opened.is_ok_and(|file| lock(&file).is_ok_and(|locked| locked)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Gives a file without a name one. [`io::ErrorKind::AlreadyExists`] where it is taken.
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    Ok(rustix::fs::linkat(CWD, by_descriptor(file), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+fn by_descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// Whether what is written there is gone at once and cannot be taken back: standard output,
+/// a FIFO, a device.
+#[must_use]
+pub fn is_stream(path: &Path) -> bool {
+    path.as_os_str() == "-" || fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 /// Where `path` leads: a link's target is replaced, not the link.
@@ -100,7 +284,7 @@ fn destination(path: &Path) -> PathBuf {
     }
 }
 
-fn directory(path: &Path) -> PathBuf {
+pub(crate) fn directory(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -112,4 +296,84 @@ fn hidden_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
     format!(".forebay-{}-{n}.part", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names_in(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Both ways to write an output that nobody sees.
+    const WAYS: [fn(&Path) -> io::Result<WholeFile>; 2] = [unnamed, hidden];
+
+    #[test]
+    fn an_output_replaces_what_has_its_name_when_it_is_whole() {
+        for way in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("out");
+            for (text, prepared) in [("first", false), ("second", false), ("third", true)] {
+                let mut file = way(folder.path()).unwrap();
+                file.write_all(text.as_bytes()).unwrap();
+                assert_ne!(fs::read_to_string(&path).unwrap_or_default(), text);
+                if prepared {
+                    file.prepare(&path).unwrap();
+                    assert_eq!(names_in(folder.path()).len(), 2);
+                }
+                file.finish(&path).unwrap();
+                assert_eq!(fs::read_to_string(&path).unwrap(), text);
+                assert_eq!(names_in(folder.path()), ["out"]);
+            }
+            let mut given_up = way(folder.path()).unwrap();
+            given_up.prepare(&path).unwrap();
+            drop(given_up);
+            assert_eq!(names_in(folder.path()), ["out"]);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "third");
+        }
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_replaced_leaves_nothing_hidden() {
+        for way in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("out");
+            fs::create_dir(&path).unwrap();
+            assert!(way(folder.path()).unwrap().finish(&path).is_err());
+            assert_eq!(names_in(folder.path()), ["out"]);
+        }
+    }
+
+    #[test]
+    fn only_files_without_a_writer_are_stale() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in [".forebay-1-0.part", ".forebay-x.part", ".forebay-1-0", "forebay-1-0.part"] {
+            fs::write(at(name), "left").unwrap();
+        }
+        std::os::unix::fs::symlink(at("elsewhere"), at(".forebay-2-0.part")).unwrap();
+        let mut writing = hidden(folder.path()).unwrap();
+        let mut linked = unnamed(folder.path()).unwrap();
+        linked.prepare(&at("out")).unwrap();
+        remove_stale(folder.path());
+        let kept = [".forebay-1-0", ".forebay-2-0.part", "forebay-1-0.part"];
+        let left = names_in(folder.path());
+        assert!(kept.iter().all(|name| left.iter().any(|left| left == name)), "{left:?}");
+        assert_eq!(left.len(), kept.len() + 2, "{left:?}");
+        writing.write_all(b"whole").unwrap();
+        writing.finish(&at("out")).unwrap();
+        assert_eq!(fs::read_to_string(at("out")).unwrap(), "whole");
+    }
+
+    #[test]
+    fn streams_are_told_from_files() {
+        assert!(is_stream(Path::new("-")) && is_stream(Path::new("/dev/null")));
+        assert!(!is_stream(Path::new("/no/such/file")));
+        assert!(!is_stream(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path()));
+    }
 }

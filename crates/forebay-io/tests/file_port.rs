@@ -1,8 +1,15 @@
 //! A capture that is taken down while packets of several inputs come.
 
-use std::sync::Arc;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use forebay_io::{CaptureTx, Format, OutputName, ReadOptions, Reader, Tx, WriteOptions, Writer};
+use forebay_io::{
+    CaptureTx, Format, Naming, OnFull, Placement, ReadOptions, Reader, Series, SeriesOptions, Tx,
+    WriteOptions,
+};
 use forebay_packet::{Arena, Batch, Clock, Interface, MacAddress, Rewrite};
 
 /// Packets of a device, at times in nanoseconds.
@@ -21,7 +28,7 @@ fn batch(device: &str, packets: &[(u64, &[u8])]) -> Batch {
 }
 
 /// Device, time and bytes of each packet of a capture.
-fn read(path: &std::path::Path) -> Vec<(String, i64, Vec<u8>)> {
+fn read(path: &Path) -> Vec<(String, i64, Vec<u8>)> {
     let mut reader = Reader::open(path, &ReadOptions::default()).unwrap();
     let mut packets = Vec::new();
     while let Some(batch) = reader.receive().unwrap() {
@@ -33,14 +40,190 @@ fn read(path: &std::path::Path) -> Vec<(String, i64, Vec<u8>)> {
     packets
 }
 
+/// What a recorder has told.
+type Told = Arc<Mutex<Vec<String>>>;
+
+fn recorder(path: &Path, on_full: OnFull, max_len: Option<u64>, told: &Told) -> CaptureTx {
+    let series = Series::new(SeriesOptions {
+        name: path.to_owned(),
+        format: Format::Pcapng,
+        write: WriteOptions { placement: Placement::GrowingBeneath, ..WriteOptions::default() },
+        max_len,
+        max_age: None,
+        naming: Naming::Numbered { keep: max_len.map(|_| 3) },
+        spared: None,
+    });
+    let told = Arc::clone(told);
+    let tell = move |what| told.lock().unwrap().push(what);
+    let mut tx = CaptureTx::new(series.unwrap(), on_full, Box::new(tell));
+    tx.begin().unwrap();
+    tx
+}
+
+/// Runs `test` in a thread with a file system of 128 KiB, which ends with it. Not when we are
+/// not root, but in CI we must be.
+fn on_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI runs these tests as root");
+        eprintln!("skipped: mounting a file system takes root");
+        return;
+    }
+    let thread = std::thread::spawn(|| {
+        // SAFETY: concerns this thread's mounts alone, and no memory.
+        let result = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+        assert_eq!(result, 0, "unshare: {}", std::io::Error::last_os_error());
+        let folder = tempfile::tempdir().unwrap();
+        let mount = |words: &[&str]| {
+            let status = Command::new("mount").args(words).arg(folder.path()).status();
+            assert!(status.unwrap().success(), "mount {words:?}");
+        };
+        assert!(Command::new("mount").args(["--make-rprivate", "/"]).status().unwrap().success());
+        mount(&["-t", "tmpfs", "-o", "size=128k", "none"]);
+        test(folder.path());
+        assert!(Command::new("umount").arg("-l").arg(folder.path()).status().unwrap().success());
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// What was given is in the file, lost by name, or held; what counts as sent is in the file.
+#[track_caller]
+fn accounts(tx: &mut CaptureTx, path: &Path, given: u64) {
+    let counters = tx.counters().unwrap();
+    let lost: u64 = counters.losses.iter().map(|(_, packets)| packets).sum();
+    assert_eq!(counters.packets + counters.held + lost, given, "{counters:?}");
+    assert_eq!(read(path).len() as u64, counters.packets, "{counters:?}");
+}
+
+#[test]
+fn what_counts_as_sent_on_a_full_disk_is_in_the_file() {
+    on_small_disk(|folder| {
+        let (path, told) = (folder.join("all.pcapng"), Told::default());
+        let partial = folder.join("all.pcapng.partial");
+        let ballast = folder.join("ballast");
+        fs::write(&ballast, vec![1; 60 << 10]).unwrap();
+        let mut tx = recorder(&path, OnFull::Retry, None, &told);
+        let packets: Vec<(u64, &[u8])> = (0..100).map(|time| (time, &[5; 100][..])).collect();
+        let (mut given, mut rounds) = (0, 0);
+        let mut send = |tx: &mut CaptureTx, device: &str| {
+            let batch = batch(device, &packets);
+            tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+            tx.flush().unwrap();
+            given += 100;
+            accounts(tx, &partial, given);
+            rounds += 1;
+            assert!(rounds < 100_000, "nothing changes");
+            given
+        };
+        while told.lock().unwrap().is_empty() {
+            send(&mut tx, "eth1");
+        }
+        // Another interface comes while there is no room for its description.
+        send(&mut tx, "eth2");
+        let state = tx.counters().unwrap();
+        assert_eq!(state.losses[0].0, "disk_full");
+        assert!(state.recorded.unwrap().fault.unwrap().contains("space"));
+        let before = state.packets;
+        fs::remove_file(&ballast).unwrap();
+        let end = Instant::now() + Duration::from_secs(30);
+        let first_on_full = told.lock().unwrap()[0].clone();
+        assert!(first_on_full.contains("No space") && first_on_full.contains("tries again"));
+        let small = |tx: &mut CaptureTx, given: u64| {
+            let batch = batch("eth2", &packets[..1]);
+            tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+            tx.flush().unwrap();
+            accounts(tx, &partial, given);
+        };
+        let mut sum = send(&mut tx, "eth2");
+        while told.lock().unwrap().len() < 2 {
+            assert!(Instant::now() < end, "it does not go on");
+            sum += 1;
+            small(&mut tx, sum);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(told.lock().unwrap()[1].contains("again"), "{told:?}");
+        let counters = tx.counters().unwrap();
+        assert!(counters.packets > before && counters.recorded.unwrap().fault.is_none());
+        Box::new(tx).finish().unwrap();
+        assert_eq!(read(&path).len() as u64, counters.packets);
+        assert!(read(&path).iter().any(|(device, ..)| device == "eth2"));
+        assert!(!partial.exists());
+    });
+}
+
+#[test]
+fn a_recorder_that_stops_says_so_and_counts_what_it_loses() {
+    on_small_disk(|folder| {
+        let (path, told) = (folder.join("all.pcapng"), Told::default());
+        let mut tx = recorder(&path, OnFull::Stop, None, &told);
+        let packets: Vec<(u64, &[u8])> = (0..100).map(|time| (time, &[5; 100][..])).collect();
+        let batch = batch("eth1", &packets);
+        let mut errors = 0;
+        for _ in 0..30 {
+            errors += u64::from(tx.send(&batch, &batch.live(), &[]).is_err());
+            errors += u64::from(tx.flush().is_err());
+        }
+        assert_eq!(errors, 1, "it says so once");
+        accounts(&mut tx, &folder.join("all.pcapng.partial"), 3_000);
+        assert!(tx.counters().unwrap().recorded.unwrap().has_stopped);
+        assert!(told.lock().unwrap()[0].contains("records no more"), "{told:?}");
+        let sent = tx.counters().unwrap().packets;
+        Box::new(tx).finish().unwrap();
+        assert_eq!(read(&path).len() as u64, sent);
+    });
+}
+
+#[test]
+fn a_recorder_keeps_its_newest_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, told) = (folder.path().join("all.pcapng"), Told::default());
+    let names = || -> Vec<String> {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.unwrap().file_name().into_string().unwrap()
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    };
+    let packets: Vec<(u64, &[u8])> = (0..200).map(|time| (time, &[5; 100][..])).collect();
+    let batch = batch("eth1", &packets);
+    for (run, first) in [(0, 1), (1, 6)] {
+        let mut tx = recorder(&path, OnFull::Retry, Some(64 << 10), &told);
+        for _ in 0..10 {
+            tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+        }
+        tx.flush().unwrap();
+        let counters = tx.counters().unwrap();
+        let recorded = counters.recorded.unwrap();
+        // 2,000 blocks of 132 bytes, and 64 KiB a file.
+        assert_eq!((counters.packets, recorded.files), (2_000, 5), "run {run}");
+        assert_eq!(recorded.removed, 2 + 3 * run);
+        let found = names();
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[2].starts_with(&format!("all_{:05}_", first + 4)), "{found:?}");
+        assert!(found[2].ends_with(".pcapng.partial"), "{found:?}");
+        if run == 0 {
+            // The newest is left as by a process that is killed.
+            drop(tx);
+        } else {
+            Box::new(tx).finish().unwrap();
+            assert!(names().iter().all(|name| name.ends_with(".pcapng")), "{:?}", names());
+        }
+    }
+    for name in names() {
+        let len = fs::metadata(folder.path().join(&name)).unwrap().len();
+        assert!(len <= (64 << 10) + 132, "{name}: {len}");
+        assert!(!read(&folder.path().join(&name)).is_empty());
+    }
+}
+
 #[test]
 fn packets_of_several_devices_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.pcapng");
-    let options = WriteOptions { in_place: true, ..WriteOptions::default() };
-    let name = OutputName::Exact(path.clone());
-    let writer = Writer::create(name, Format::Pcapng, &Arc::default(), &options).unwrap();
-    let mut tx = CaptureTx::new(writer);
+    let mut tx = recorder(&path, OnFull::Retry, None, &Told::default());
     let (one, two) = ([1_u8; 60], [2_u8; 70]);
     let sends = [
         batch("eth1", &[(1_000_000_001, &one), (1_000_000_002, &one)]),
@@ -54,7 +237,11 @@ fn packets_of_several_devices_are_told_apart() {
         Rewrite { destination: Some(MacAddress([9; 6])), slice: Some(64), ..Rewrite::NONE };
     let last = batch("eth2", &[(1_000_000_005, &two), (1_000_000_006, &two)]);
     tx.send(&last, &last.live(), &[change]).unwrap();
-    assert_eq!(tx.counters().unwrap().packets, 6);
+    let counters = tx.counters().unwrap();
+    assert_eq!((counters.packets, counters.held), (0, 6), "not in the file yet");
+    tx.flush().unwrap();
+    let counters = tx.counters().unwrap();
+    assert_eq!((counters.packets, counters.held), (6, 0));
     Box::new(tx).finish().unwrap();
     let changed = [[9; 6].as_slice(), &[2; 58]].concat();
     let expected = [

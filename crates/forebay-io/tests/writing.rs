@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Packet, batch_of, blocks, drain, packets_of, read_all, reader, small_pcap};
-use forebay_io::{Error, Format, OutputName, ReadOptions, Reader, WriteOptions, Writer, fits_pcap};
+use forebay_io::{
+    Error, Format, OutputName, Placement, ReadOptions, Reader, WriteOptions, Writer, fits_pcap,
+};
 use forebay_packet::{Batch, Clock, Interface, LinkType, LiveMask, Resolution};
 use proptest::prelude::*;
 
@@ -184,7 +186,11 @@ fn runs_with_gaps_and_cuts_are_written_right() {
         let written = fs::read(&path).unwrap();
         assert_eq!(read_all(&written, &ReadOptions::default()).0, kept);
         assert!(kept.is_empty() || written[24..32] == pcap[24..32]);
-        let options = WriteOptions { snap_len: Some(40), packet_buffered: true, in_place: true };
+        let options = WriteOptions {
+            snap_len: Some(40),
+            packet_buffered: true,
+            placement: Placement::Growing,
+        };
         let kept = copy_some(&pcap, &path, &options, keep);
         let reader = Reader::open(&path, &ReadOptions::default()).unwrap();
         assert_eq!(reader.interfaces()[0].snap_len, 40);
@@ -318,6 +324,8 @@ fn a_name_is_taken_only_by_a_whole_file() {
     let batch = long_batch(&interfaces);
     let mut given_up = start(&path, Format::Pcap, &interfaces);
     given_up.write(&batch, &batch.live()).unwrap();
+    assert_eq!(names_in(folder.path()), ["whole.pcap"], "it has no name");
+    given_up.prepare().unwrap();
     assert_eq!(names_in(folder.path()).len(), 2);
     drop(given_up);
     assert_eq!(names_in(folder.path()), ["whole.pcap"]);
@@ -334,23 +342,35 @@ fn a_name_is_taken_only_by_a_whole_file() {
 }
 
 #[test]
-fn a_capture_in_place_grows_under_its_name() {
+fn a_capture_that_grows_in_sight_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("live.pcap");
     let interfaces = one(1, Clock::MICROS);
-    let options = WriteOptions { in_place: true, packet_buffered: true, ..WriteOptions::default() };
+    let placement = Placement::Growing;
+    let options = WriteOptions { placement, packet_buffered: true, ..WriteOptions::default() };
     let name = OutputName::Exact(path.clone());
     let mut writer = Writer::create(name, Format::Auto, &interfaces, &options).unwrap();
     let batch = batch_of(&sample(5, 0), &interfaces);
     writer.write(&batch, &batch.live()).unwrap();
-    assert_eq!(names_in(folder.path()), ["live.pcap"]);
-    assert_eq!(writer.file_len(), fs::metadata(&path).unwrap().len());
-    assert_eq!(drain(Reader::open(&path, &ReadOptions::default()).unwrap()).0, sample(5, 0));
+    assert_eq!(names_in(folder.path()), ["live.pcap.partial"]);
+    let partial = folder.path().join("live.pcap.partial");
+    assert_eq!(writer.file_len(), fs::metadata(&partial).unwrap().len());
+    assert_eq!(drain(Reader::open(&partial, &ReadOptions::default()).unwrap()).0, sample(5, 0));
     let mut more = Vec::clone(&interfaces);
     more.push(Interface::default());
     let error = writer.require_pcapng(&Arc::new(more)).unwrap_err();
     assert!(matches!(error, Error::DoesNotFit { .. }), "{error}");
     assert_eq!(writer.packets(), 5);
+    writer.finish().unwrap();
+    assert_eq!(names_in(folder.path()), ["live.pcap"]);
+    // A link leads to the file that is meant.
+    let link = folder.path().join("link.pcap");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let name = OutputName::Exact(link.clone());
+    let writer = Writer::create(name, Format::Auto, &interfaces, &options).unwrap();
+    assert!(partial.exists());
+    drop(writer);
+    assert!(partial.exists(), "what a killed process has written is kept");
 }
 
 #[test]
@@ -373,8 +393,8 @@ fn places_that_take_no_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    for in_place in [false, true] {
-        let options = WriteOptions { in_place, ..WriteOptions::default() };
+    for placement in [Placement::Hidden, Placement::Growing, Placement::GrowingBeneath] {
+        let options = WriteOptions { placement, ..WriteOptions::default() };
         let absent = folder.path().join("absent/x.pcap");
         for path in [absent, file.join("x.pcap"), folder.path().to_owned()] {
             let interfaces = one(1, Clock::MICROS);

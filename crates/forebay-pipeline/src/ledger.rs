@@ -8,6 +8,9 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+/// The loss of what a stage was given when the run was ended.
+pub(crate) const ABORTED: &str = "aborted";
+
 /// Packets that a stage dropped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropCount {
@@ -134,16 +137,20 @@ impl Ledger {
     /// The output was thrown away: what the last stage let out is dropped instead, as
     /// "discarded".
     pub fn discard_output(&mut self) {
-        self.discard_output_after(0);
+        self.keep_output(0, "discarded");
     }
 
-    /// As [`Self::discard_output`], except for the first `kept` packets.
-    pub fn discard_output_after(&mut self, kept: u64) {
+    /// Of what the last stage let out, or was about to when it was ended, `kept` packets have
+    /// reached their destination: the others are dropped, under a name.
+    pub fn keep_output(&mut self, kept: u64, name: &'static str) {
         let Some(row) = self.rows.last_mut() else { return };
-        let packets = row.output.saturating_sub(kept);
+        let aborted = row.drops.iter_mut().find(|drop| drop.name == ABORTED);
+        let mut packets = row.output + aborted.as_ref().map_or(0, |drop| drop.packets);
+        row.output = kept.min(packets);
+        packets -= row.output;
+        row.drops.retain(|drop| drop.name != ABORTED);
         if packets > 0 {
-            row.output -= packets;
-            row.drops.push(DropCount { name: "discarded", packets });
+            row.drops.push(DropCount { name, packets });
         }
     }
 
@@ -206,7 +213,7 @@ mod tests {
     fn discarded_output_is_dropped_and_the_ledger_still_closes() {
         let rows = vec![LedgerRow::passed("read", 10), LedgerRow::passed("write", 10)];
         let mut ledger = Ledger { rows };
-        ledger.discard_output_after(4);
+        ledger.keep_output(4, "discarded");
         assert!(ledger.closes());
         assert_eq!((ledger.input(), ledger.output(), ledger.dropped()), (10, 4, 6));
         assert_eq!(ledger.rows[1].drops, [DropCount { name: "discarded", packets: 6 }]);

@@ -19,7 +19,7 @@ use std::time::Instant;
 use forebay_packet::Batch;
 
 use crate::chain::Chain;
-use crate::ledger::{DropCount, Ledger, LedgerRow};
+use crate::ledger::{ABORTED, DropCount, Ledger, LedgerRow};
 use crate::stage::StageError;
 
 /// Turns between two ticks of the stages.
@@ -371,7 +371,6 @@ fn finished<R, D>(
 /// After a failure: what a stage let out and the next never took in, and what a
 /// stage took in and could not finish, is dropped under the name of the failure.
 fn settle(rows: &mut [LedgerRow]) {
-    const ABORTED: &str = "aborted";
     let mut before = None;
     for row in rows {
         let handed = before.unwrap_or(row.input);

@@ -180,8 +180,8 @@ pub struct FilterArgs {
     /// Begin a new file after that many seconds; the name may hold %Y %m %d %H %M %S %s
     #[arg(short = 'G', value_name = "SECONDS", requires = "write", value_parser = clap::value_parser!(u64).range(1..))]
     pub rotate_seconds: Option<u64>,
-    /// With -C: use that many files in turn
-    #[arg(short = 'W', value_name = "N", requires = "file_size", value_parser = clap::value_parser!(u64).range(1..))]
+    /// With -C: use that many files in turn; with -G alone: end after that many files
+    #[arg(short = 'W', value_name = "N", requires = "write", value_parser = clap::value_parser!(u64).range(1..))]
     pub file_count: Option<u64>,
     /// What reading may take
     #[command(flatten)]

@@ -1,8 +1,10 @@
 //! How a run ends: the ledger is told, and of several failures the one that matters
 //! most is reported.
 
-use std::fs;
+use std::fs::{File, Metadata, metadata};
 use std::io::{self, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use forebay_pipeline::Ledger;
@@ -11,11 +13,44 @@ use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::show::{Colour, Column, Style, Table, human, terminal_columns};
 
-/// Whether what is written there is gone at once and cannot be taken back: standard
-/// output, a FIFO, a device.
+/// Refuses an output that is the very file that is read, by whatever name.
+///
+/// # Errors
+/// [`Failure::ReplacesInput`]
+pub fn refuse_input(output: &Path, input: &Path) -> Result<(), Failure> {
+    let written = identity(output, io::stdout().as_fd());
+    if written.is_some() && written == input_identity(input) {
+        return Err(Failure::ReplacesInput { file: output.display().to_string() });
+    }
+    Ok(())
+}
+
+/// Device and inode of the file that is read; `-` is standard input.
 #[must_use]
-pub fn is_stream(output: &Path) -> bool {
-    output.as_os_str() == "-" || fs::metadata(output).is_ok_and(|found| !found.is_file())
+pub fn input_identity(input: &Path) -> Option<(u64, u64)> {
+    identity(input, io::stdin().as_fd())
+}
+
+fn identity(path: &Path, stream: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let of_stream = || File::from(stream.try_clone_to_owned().ok()?).metadata().ok();
+    let found = if path == Path::new("-") { of_stream() } else { metadata(path).ok() };
+    // A terminal or a pipe can be input and output at once.
+    found.filter(Metadata::is_file).map(|found| (found.dev(), found.ino()))
+}
+
+/// What the loss of packets is called that a failure makes.
+#[must_use]
+pub fn loss_of(failure: &Failure) -> &'static str {
+    use forebay_io::Error::{Create, Write};
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match failure {
+        Failure::Stdout(source)
+        | Failure::Capture(Write { source, .. } | Create { source, .. }) => match source.kind() {
+            FileTooLarge | QuotaExceeded | StorageFull => "disk_full",
+            _ => "write_failed",
+        },
+        _ => "aborted",
+    }
 }
 
 /// Tells the ledger and gives the failure of a run: what failed while packets moved
@@ -109,12 +144,5 @@ mod tests {
         assert!(matches!(both, Err(Failure::Interrupted)));
         assert!(matches!(end(bad, None, Err(had_enough())), Err(Failure::Ledger)));
         assert!(matches!(end(good(), None, Err(had_enough())), Err(Failure::Stdout(_))));
-    }
-
-    #[test]
-    fn streams_are_told_from_files() {
-        assert!(is_stream(Path::new("-")) && is_stream(Path::new("/dev/null")));
-        assert!(!is_stream(Path::new("/no/such/file")));
-        assert!(!is_stream(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path()));
     }
 }

@@ -114,11 +114,14 @@ pub enum Failure {
         file: String,
     },
     /// An output would replace the capture that is read.
-    #[error("{file} is the input, and would be replaced: choose another folder")]
+    #[error("{file} is the input, and would be replaced: choose another output")]
     ReplacesInput {
-        /// The sensor's file that is the input.
+        /// The output that is the input.
         file: String,
     },
+    /// As much was written as was asked for: no failure.
+    #[error("enough was written")]
+    Enough,
     /// Something failed, and standard error takes nothing.
     #[error("standard error takes nothing")]
     Untold,

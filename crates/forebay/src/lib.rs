@@ -32,6 +32,7 @@ use show::{Colour, Style, text};
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
+    signals::outlive_file_limits();
     // A level that is not to be had is refused by the verbs that need one.
     if let Ok(Some(isa)) = forebay_jit::cpu::wanted(cli.isa.map(Into::into)) {
         vectors(isa).limit();

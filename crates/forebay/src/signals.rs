@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::failure::Failure;
@@ -39,6 +39,13 @@ pub fn watch(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
         flag::register(signal, Arc::clone(stop)).map_err(Failure::Signals)?;
     }
     Ok(())
+}
+
+/// From now on a write beyond the limit of file sizes (`ulimit -f`) fails as on a full disk,
+/// and does not end the process. Programs that this one starts have the signal's own action.
+pub fn outlive_file_limits() {
+    // Where the system takes no handler, the signal ends the process as it always did.
+    let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// The mask of ignored signals in the text of /proc/PID/status (proc_pid_status(5)),

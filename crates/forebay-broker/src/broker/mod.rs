@@ -14,6 +14,7 @@ mod watching;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,9 @@ pub enum BrokerError {
     /// A port.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// An output that cannot begin.
+    #[error(transparent)]
+    Begin(#[from] WorkerError),
     /// The sensors of a group.
     #[error("group {group}: {source}")]
     Sensors {
@@ -156,6 +160,8 @@ pub struct Broker {
     hellos: Hellos,
     links: Links,
     notifier: Notifier,
+    /// What recorders say.
+    recorders: mpsc::Receiver<String>,
     /// Kept, as they are gone when dropped.
     programs: Vec<Attached>,
     /// What the kernel does by itself, if anything.
@@ -220,6 +226,7 @@ impl Broker {
             groups,
             workers,
             findings: ports.findings,
+            recorders: ports.notices,
             programs: ports.programs,
             kernel,
             reloads: Reloads::default(),
@@ -243,6 +250,7 @@ impl Broker {
         }
         let requests = Requests::default();
         self.give_up_privileges()?;
+        self.workers.iter_mut().try_for_each(Worker::begin)?;
         let control = self.config.control.as_ref();
         let _server =
             control.map(|socket| Server::listen(socket, requests.entrance())).transpose()?;
@@ -268,6 +276,7 @@ impl Broker {
         self.kernel.iter_mut().for_each(Kernel::detach);
         self.programs.clear();
         let mut ended = end(running);
+        self.recorders.try_iter().for_each(|what| notices.tell(what));
         ended.report = self.account(ended.report);
         ended.told = notices.finish();
         Ok(ended)
@@ -337,6 +346,7 @@ impl Broker {
         let now = self.clock.now();
         let heard = self.hellos.take(&mut self.groups, now);
         heard.into_iter().for_each(|what| notices.tell(what));
+        self.recorders.try_iter().for_each(|what| notices.tell(what));
         let mut changed = false;
         for group in &mut self.groups {
             let events: Vec<Event> = group.manager.tick(now);

@@ -22,7 +22,7 @@ use toml::Spanned;
 
 pub use error::{ConfigError, Place};
 pub use groups::{Group, Key, NoSensor, Sensor, Shunt, ShuntAction};
-pub use ports::{Port, PortKind, Sending};
+pub use ports::{Port, PortKind, Rotate, Sending};
 
 use crate::alarms::LossRule;
 use error::Fault;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use forebay_io::OnFull;
 use toml::Spanned;
 
 use super::error::Fault;
@@ -74,8 +75,30 @@ pub enum PortKind {
     Pcap {
         /// The file.
         file: PathBuf,
+        /// What becomes of a recorder that cannot write.
+        on_full: OnFull,
+        /// When a recorder begins another file.
+        rotate: Option<Rotate>,
     },
 }
+
+/// When a recorder begins another file, and how many it keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotate {
+    /// Bytes after which it does.
+    pub size: Option<u64>,
+    /// Seconds after which it does.
+    pub every: Option<u64>,
+    /// Files that are kept.
+    pub keep: Option<u64>,
+}
+
+const ON_FULL: [(&str, OnFull); 2] = [("retry", OnFull::Retry), ("stop", OnFull::Stop)];
+
+/// Bounds of the files that follow one another.
+const LEAST_SIZE: usize = 64 << 10;
+const LEAST_TIME: Duration = Duration::from_secs(1);
+const MOST_FILES: u64 = 100_000;
 
 /// How an output of type `af_xdp` sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,7 +163,7 @@ impl Port {
             | PortKind::AfXdp { interface, .. }
             | PortKind::Xdp { interface, .. }
             | PortKind::Tap { interface } => Some(format!("device {interface}")),
-            PortKind::Pcap { file } => Some(format!("file {}", file.display())),
+            PortKind::Pcap { file, .. } => Some(format!("file {}", file.display())),
         }
     }
 }
@@ -175,7 +198,12 @@ fn port(port: &Spanned<raw::Port>, is_output: bool) -> Result<Port, Fault> {
         Kind::Pcap => {
             let file = raw.file.as_ref().map(|file| PathBuf::from(file.get_ref()));
             let missing = || Fault::new(port.span(), "a port of type pcap without `file`");
-            PortKind::Pcap { file: file.ok_or_else(missing)? }
+            let on_full = raw.on_full.as_ref().map(|text| choice(text, "on_full", &ON_FULL));
+            PortKind::Pcap {
+                file: file.ok_or_else(missing)?,
+                on_full: on_full.transpose()?.unwrap_or_default(),
+                rotate: raw.rotate.as_ref().map(rotate).transpose()?,
+            }
         }
     };
     let ring = read(raw.ring.as_ref(), units::size)?.unwrap_or(usual_ring);
@@ -191,13 +219,40 @@ fn port(port: &Spanned<raw::Port>, is_output: bool) -> Result<Port, Fault> {
     Ok(Port { name: raw.name.get_ref().clone(), kind, ring, wait })
 }
 
+/// When a recorder begins another file.
+fn rotate(raw: &Spanned<raw::Rotate>) -> Result<Rotate, Fault> {
+    let raw::Rotate { size, every, keep } = raw.get_ref();
+    let bytes = read(size.as_ref(), |text| {
+        let bytes = units::size(text).map_err(|error| error.to_string())?;
+        if bytes >= LEAST_SIZE {
+            Ok(bytes as u64)
+        } else {
+            Err("files of less than 64KiB".to_owned())
+        }
+    })?;
+    let seconds = read(every.as_ref(), |text| {
+        let time = units::duration(text).map_err(|error| error.to_string())?;
+        if time >= LEAST_TIME {
+            Ok(time.as_secs())
+        } else {
+            Err("files of less than 1s".to_owned())
+        }
+    })?;
+    if bytes.or(seconds).is_none() {
+        return Err(Fault::new(raw.span(), "`rotate` without `size` and without `every`"));
+    }
+    let keep = bounded(keep.as_ref(), 1..=MOST_FILES, "files")?;
+    Ok(Rotate { size: bytes, every: seconds, keep })
+}
+
 /// Whether all keys given are of the port's type.
 fn applies(raw: &raw::Port, kind: Kind, is_output: bool) -> Result<(), Fault> {
     let span = |given: Option<std::ops::Range<usize>>, key, kinds: &[Kind]| match given {
         Some(at) if !kinds.contains(&kind) => {
             let kind = raw.kind.get_ref();
             // Keys of one side only are told from it.
-            let port = if key == "send" && !is_output { "an input" } else { "a port" };
+            let of_outputs = ["send", "on_full", "rotate"].contains(&key);
+            let port = if of_outputs && !is_output { "an input" } else { "a port" };
             Err(Fault::new(at, format!("key `{key}` has no meaning for {port} of type {kind}")))
         }
         _ => Ok(()),
@@ -210,6 +265,9 @@ fn applies(raw: &raw::Port, kind: Kind, is_output: bool) -> Result<(), Fault> {
     span(raw.wait.as_ref().map(Spanned::span), "wait", &devices)?;
     let sending = if is_output { &devices[1..2] } else { &[] };
     span(raw.send.as_ref().map(Spanned::span), "send", sending)?;
+    let recording = if is_output { &[Kind::Pcap][..] } else { &[] };
+    span(raw.on_full.as_ref().map(Spanned::span), "on_full", recording)?;
+    span(raw.rotate.as_ref().map(Spanned::span), "rotate", recording)?;
     span(raw.promiscuous.as_ref().map(Spanned::span), "promiscuous", &devices[..3])
 }
 

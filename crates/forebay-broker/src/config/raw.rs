@@ -89,6 +89,16 @@ pub struct Port {
     pub promiscuous: Option<Spanned<bool>>,
     pub wait: Option<Text>,
     pub send: Option<Text>,
+    pub on_full: Option<Text>,
+    pub rotate: Option<Spanned<Rotate>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotate {
+    pub size: Option<Text>,
+    pub every: Option<Text>,
+    pub keep: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,6 +2,7 @@
 
 use forebay_balance::SensorStatus;
 use forebay_balance::balancer::targets::Standing;
+use forebay_io::Recorded;
 
 use super::{Kind, Page};
 use crate::alarms::Alarms;
@@ -80,6 +81,7 @@ pub fn page(shown: &Shown<'_>) -> String {
     }
     losses(&mut page, alarms);
     ports_up(&mut page, report, links);
+    recorders(&mut page, report);
     sensors(&mut page, groups);
     rejected(&mut page, hellos);
     moves(&mut page, groups);
@@ -111,6 +113,39 @@ fn ports_up(page: &mut Page, report: &Report, links: &Links) {
     for (port, side, way) in inputs.chain(outputs) {
         let up = if links.is_up(side, port) { 1.0 } else { 0.0 };
         page.sample(name, &[("port", port), ("way", way)], up);
+    }
+}
+
+/// Recorders: whether they write, and their files.
+fn recorders(page: &mut Page, report: &Report) {
+    type Value = fn(&Recorded) -> u64;
+    let metrics: [(&str, Kind, &str, Value); 3] = [
+        (
+            "forebay_recorder_failing",
+            Kind::Gauge,
+            "Whether a recorder cannot write, so that packets are lost.",
+            |recorded| u64::from(recorded.fault.is_some()),
+        ),
+        (
+            "forebay_recorder_files_total",
+            Kind::Counter,
+            "Files that a recorder has begun.",
+            |recorded| recorded.files,
+        ),
+        (
+            "forebay_recorder_removed_files_total",
+            Kind::Counter,
+            "Files that a recorder has removed for newer ones.",
+            |recorded| recorded.removed,
+        ),
+    ];
+    for (name, kind, help, value) in metrics {
+        page.metric(name, kind, help);
+        for (port, counters) in &report.outputs {
+            if let Some(recorded) = &counters.recorded {
+                page.sample(name, &[("port", port.as_str())], value(recorded) as f64);
+            }
+        }
     }
 }
 

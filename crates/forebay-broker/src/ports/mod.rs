@@ -6,7 +6,9 @@
 pub(crate) mod xdp;
 
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::mpsc::{self, SyncSender};
 
 use forebay_bpf::BpfError;
 use forebay_bpf::link::XdpLink;
@@ -16,7 +18,8 @@ use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
 use forebay_io::device::{self, DeviceError, Finding, Link, Need, Promiscuous, State};
 use forebay_io::tap::{Tap, TapOptions, TapRx, TapTx};
 use forebay_io::{
-    CaptureRx, CaptureTx, Format, OutputName, ReadOptions, Reader, Rx, Tx, WriteOptions, Writer,
+    CaptureRx, CaptureTx, Format, Naming, Placement, ReadOptions, Reader, Rx, Series,
+    SeriesOptions, Tx, WriteOptions,
 };
 use forebay_packet::HashKey;
 use nix::sys::socket::SockaddrIn6;
@@ -28,6 +31,10 @@ use crate::worker::{Input, Output};
 
 /// Bytes of a slot of a transmit ring: an Ethernet frame, and some for the kernel.
 const SLOT: usize = 2048;
+
+/// Notices of recorders that wait for the broker's thread. What comes while so many wait is
+/// in the ledger alone.
+const MOST_NOTICES: usize = 64;
 
 /// Why a port cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +94,8 @@ pub struct Ports {
     pub workers: Vec<WorkerPorts>,
     /// What was not as it should be.
     pub findings: Vec<Finding>,
+    /// What recorders say.
+    pub notices: mpsc::Receiver<String>,
     /// What devices do for us as long as this lives.
     pub programs: Vec<Attached>,
     /// TAP devices, which are inputs and outputs at once: the ends not yet taken.
@@ -121,7 +130,9 @@ impl Ports {
         hash_key: &HashKey,
         mut kernel: Option<&mut Kernel>,
     ) -> Result<Self, PortError> {
+        let (told, notices) = mpsc::sync_channel(MOST_NOTICES);
         let mut ports = Self {
+            notices,
             workers: Vec::new(),
             findings: Vec::new(),
             programs: Vec::new(),
@@ -129,8 +140,9 @@ impl Ports {
             mtu: longest(&config.inputs),
         };
         ports.workers.resize_with(config.workers, WorkerPorts::default);
+        not_own_inputs(config)?;
         for port in &config.outputs {
-            ports.open_output(port, hash_key)?;
+            ports.open_output(port, hash_key, &told)?;
             if let Some(kernel) = &mut kernel {
                 ports.open_kernel_output(port, kernel)?;
             }
@@ -180,7 +192,7 @@ impl Ports {
                 let receivers = &mut self.tap(interface, port, "input", hash_key)?.receivers;
                 receivers.drain(..).map(|tap| -> Box<dyn Rx> { Box::new(tap) }).collect()
             }
-            PortKind::Pcap { file } => {
+            PortKind::Pcap { file, .. } => {
                 self.only_worker(port, "input")?;
                 let reader = Reader::open(file, &ReadOptions::default());
                 vec![Box::new(CaptureRx::new(reader.map_err(io_error("input", port))?))]
@@ -283,7 +295,12 @@ impl Ports {
         quiet.map(|quiet| Attached { _quiet: Some(quiet), ..Attached::default() })
     }
 
-    fn open_output(&mut self, port: &Port, hash_key: &HashKey) -> Result<(), PortError> {
+    fn open_output(
+        &mut self,
+        port: &Port,
+        hash_key: &HashKey,
+        told: &SyncSender<String>,
+    ) -> Result<(), PortError> {
         let need = Need { receive: false, send: true, xdp: false, mtu: self.mtu };
         let workers = self.workers.len();
         let senders: Vec<Box<dyn Tx>> = match &port.kind {
@@ -306,14 +323,9 @@ impl Ports {
                 let senders = &mut self.tap(interface, port, "output", hash_key)?.senders;
                 senders.drain(..).map(|tap| -> Box<dyn Tx> { Box::new(tap) }).collect()
             }
-            PortKind::Pcap { file } => {
+            PortKind::Pcap { .. } => {
                 self.only_worker(port, "output")?;
-                let name = OutputName::Exact(file.clone());
-                // Under its name from the start: another user may have to end it.
-                let options = WriteOptions { in_place: true, ..WriteOptions::default() };
-                // Inputs bring their interfaces with their packets.
-                let writer = Writer::create(name, Format::Pcapng, &Arc::default(), &options);
-                vec![Box::new(CaptureTx::new(writer.map_err(io_error("output", port))?))]
+                vec![Box::new(recorder(port, told)?)]
             }
             PortKind::AfXdp { interface, send, .. } => {
                 self.look_at(port, "output", Need { xdp: true, ..need })?;
@@ -365,6 +377,55 @@ impl Ports {
         let what = "cannot be shared by several workers: expected `workers = 1`".to_owned();
         Err(PortError::Cannot { side, name: port.name.clone(), what })
     }
+}
+
+/// A recorder. Its files are opened by [`Tx::begin`], by the user that the broker becomes.
+fn recorder(port: &Port, told: &SyncSender<String>) -> Result<CaptureTx, PortError> {
+    let PortKind::Pcap { file, on_full, rotate } = &port.kind else {
+        let what = "is no recorder".to_owned();
+        return Err(PortError::Cannot { side: "output", name: port.name.clone(), what });
+    };
+    let series = Series::new(SeriesOptions {
+        name: file.clone(),
+        // Inputs bring their interfaces with their packets.
+        format: Format::Pcapng,
+        write: WriteOptions { placement: Placement::GrowingBeneath, ..WriteOptions::default() },
+        max_len: rotate.and_then(|rotate| rotate.size),
+        max_age: rotate.and_then(|rotate| rotate.every),
+        naming: Naming::Numbered { keep: rotate.and_then(|rotate| rotate.keep) },
+        spared: None,
+    });
+    let series = series.map_err(|error| PortError::Cannot {
+        side: "output",
+        name: port.name.clone(),
+        what: error.to_string(),
+    })?;
+    let (told, name) = (told.clone(), port.name.clone());
+    // Where too many wait, numbers say the same.
+    let tell = move |what: String| drop(told.try_send(format!("output {name}: {what}")));
+    Ok(CaptureTx::new(series, *on_full, Box::new(tell)))
+}
+
+/// Refuses a recorder whose file is a capture that is played in, by whatever name.
+fn not_own_inputs(config: &Config) -> Result<(), PortError> {
+    fn file(port: &Port) -> Option<&Path> {
+        match &port.kind {
+            PortKind::Pcap { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+    let identity = |path: &Path| {
+        let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+        Some((found.dev(), found.ino()))
+    };
+    let inputs: Vec<_> = config.inputs.iter().filter_map(file).filter_map(identity).collect();
+    for port in &config.outputs {
+        if file(port).and_then(identity).is_some_and(|file| inputs.contains(&file)) {
+            let what = "its file is an input, and would be replaced".to_owned();
+            return Err(PortError::Cannot { side: "output", name: port.name.clone(), what });
+        }
+    }
+    Ok(())
 }
 
 /// The greatest MTU of the devices of some ports. One that is not there is told of later.

@@ -491,6 +491,7 @@ impl Tx for PacketTx {
                 ("device_failed", lost.device_failed),
             ],
             held: self.tail - self.done,
+            ..TxCounters::default()
         })
     }
 }

@@ -260,6 +260,7 @@ impl Tx for XdpTx {
                 ("device_failed", lost.device_failed),
             ],
             held,
+            ..TxCounters::default()
         })
     }
 }

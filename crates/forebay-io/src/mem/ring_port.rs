@@ -172,6 +172,7 @@ impl Tx for RingTx {
                 ("no_reader", self.no_reader),
             ],
             held,
+            ..TxCounters::default()
         })
     }
 }

@@ -10,13 +10,13 @@ pub(crate) use write::{InterfaceDoesNotFit, interface_block, packet_block, secti
 /// Section Header Block (section 4.1): the same in either byte order.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 /// Interface Description Block (section 4.2).
-const INTERFACE: u32 = 1;
+pub(crate) const INTERFACE: u32 = 1;
 /// Packet Block (appendix A), obsolete.
 const OLD_PACKET: u32 = 2;
 /// Simple Packet Block (section 4.4).
 const SIMPLE_PACKET: u32 = 3;
 /// Enhanced Packet Block (section 4.3).
-const PACKET: u32 = 6;
+pub(crate) const PACKET: u32 = 6;
 
 /// The number in a section header that tells the section's byte order.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;

@@ -254,6 +254,7 @@ impl Tx for RedirectTx {
             bytes: self.bytes + ring.bytes,
             losses,
             held: u64::from(self.sender.placed()) + ring.held,
+            ..TxCounters::default()
         })
     }
 }

@@ -322,6 +322,7 @@ impl Tx for TapTx {
                 ("device_failed", self.device_failed),
             ],
             held: 0,
+            ..TxCounters::default()
         })
     }
 }

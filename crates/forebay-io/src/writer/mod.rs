@@ -10,8 +10,13 @@
 //! file ([`Layout::PcapRecords`]), runs of neighbours are written with one
 //! copy, or with none if they are long. That keeps the stored time stamps to
 //! the last bit, even those whose fraction is a second or more.
+//!
+//! Packets count as written when the system has taken them. Where a write fails, the file is
+//! cut to the records that are whole in it, and more can be written behind them: by whoever
+//! waits for room, after [`Writer::write`] or [`Writer::flush`] has failed.
 
 mod sink;
+mod whole;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,8 +28,9 @@ use crate::error::Error;
 use crate::pcap::{self, RECORD_HEADER};
 use crate::pcapng::{self, InterfaceDoesNotFit};
 use crate::reader::{ReadOptions, Reader};
-use crate::whole_file::WholeFile;
+use crate::whole_file::{Placement, WholeFile};
 use sink::Sink;
+use whole::Content;
 
 /// A capture format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +72,25 @@ pub struct WriteOptions {
     pub snap_len: Option<u32>,
     /// Write each batch out at once rather than when a buffer is full.
     pub packet_buffered: bool,
-    /// Write under the final name from the start, for captures that are read
-    /// while they grow. Such a file cannot turn from pcap into pcapng once a
-    /// part of it is written out.
-    pub in_place: bool,
+    /// Where the capture is until it is whole. One that grows in sight cannot turn from
+    /// pcap into pcapng once a part of it is written out.
+    pub placement: Placement,
+}
+
+/// A number of packets, and their captured bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Captured bytes of these.
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
 }
 
 /// What was written.
@@ -96,8 +117,8 @@ pub fn fits_pcap(interfaces: &[Interface]) -> bool {
     }
 }
 
-/// A capture being written. Dropped unfinished, it leaves no file behind,
-/// unless it was written in place.
+/// A capture being written. Dropped unfinished, it leaves no file behind but one that
+/// grows in sight.
 pub struct Writer {
     sink: Sink,
     name: OutputName,
@@ -106,8 +127,6 @@ pub struct Writer {
     may_turn: bool,
     interfaces: Arc<Vec<Interface>>,
     options: WriteOptions,
-    packets: u64,
-    bytes: u64,
 }
 
 impl Writer {
@@ -129,17 +148,15 @@ impl Writer {
             chosen => chosen,
         };
         let path = name.path(format);
-        let file = WholeFile::create(&path, options.in_place)
+        let file = WholeFile::create(&path, options.placement)
             .map_err(|source| Error::Create { file: shown(&path), source })?;
         let mut writer = Self {
-            sink: Sink::new(file),
+            sink: Sink::new(file, format),
             name,
             format,
             may_turn,
             interfaces: Arc::default(),
             options: options.clone(),
-            packets: 0,
-            bytes: 0,
         };
         writer.start(interfaces)?;
         Ok(writer)
@@ -163,17 +180,36 @@ impl Writer {
         self.sink.len()
     }
 
-    /// Packets written so far.
+    /// Packets written so far, with those that are still buffered.
     #[must_use]
     pub fn packets(&self) -> u64 {
-        self.packets
+        self.written().packets + self.held()
+    }
+
+    /// What the system has taken: what a reader of the file gets, once it has its name.
+    #[must_use]
+    pub fn written(&self) -> Tally {
+        self.sink.written().tally
+    }
+
+    /// Packets that are still buffered.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.sink.pending().tally.packets
+    }
+
+    /// Whether nothing more can be written, as what was written last is not whole and cannot
+    /// be taken back.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.sink.is_broken()
     }
 
     /// Writes the packets of `batch` that are live and in `which`, in order.
     ///
     /// # Errors
     /// When the file cannot be written, or the batch's packets do not fit its
-    /// format. The capture is then good for nothing but being dropped.
+    /// format. [`Writer::written`] says what is in the file then; nothing is buffered.
     pub fn write(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
         self.adopt(batch.interfaces())?;
         let as_records = batch.layout() == Layout::PcapRecords;
@@ -209,26 +245,41 @@ impl Writer {
         self.sink.flush().map_err(|source| self.write_failed(source))
     }
 
+    /// Does what may fail for want of room before the capture has its name, so that of
+    /// several captures none gets its name if another cannot.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or another cannot be created beside it.
+    pub fn prepare(&mut self) -> Result<(), Error> {
+        let path = self.path();
+        self.sink.prepare(&path).map_err(|source| self.write_failed(source))
+    }
+
     /// Ends the capture: from now on it is there under its name.
     ///
     /// # Errors
     /// When the file cannot be written or named.
     pub fn finish(self) -> Result<Summary, Error> {
-        let path = self.path();
-        let summary = Summary {
-            packets: self.packets,
-            bytes: self.bytes,
-            file_len: self.sink.len(),
-            path: path.clone(),
-            format: self.format,
-        };
+        let (path, format, file_len) = (self.path(), self.format, self.sink.len());
         let failed = |source| Error::Write { file: shown(&path), source };
-        self.sink.finish(&path).map_err(failed)?;
-        Ok(summary)
+        let Tally { packets, bytes } = self.sink.finish(&path).map_err(failed)?.tally;
+        Ok(Summary { packets, bytes, file_len, path, format })
     }
 
-    fn write_failed(&self, source: io::Error) -> Error {
-        Error::Write { file: shown(&self.path()), source }
+    /// The error of a write that failed. What the file lacks to be continued is written
+    /// again: its header, and the interfaces that were buffered.
+    fn write_failed(&mut self, source: io::Error) -> Error {
+        let error = Error::Write { file: shown(&self.path()), source };
+        if self.format == Format::Pcapng {
+            let described = self.sink.written().interfaces.min(self.interfaces.len());
+            self.interfaces = Arc::new(self.interfaces[..described].to_vec());
+        }
+        if self.sink.len() == 0 {
+            let interfaces = Arc::clone(&self.interfaces);
+            // These fitted before.
+            let _ = self.start(&interfaces);
+        }
+        error
     }
 
     fn does_not_fit(&self, what: String) -> Error {
@@ -277,7 +328,8 @@ impl Writer {
             for interface in &interfaces[known..] {
                 let block = pcapng::interface_block(interface, self.options.snap_len)
                     .map_err(|misfit| self.does_not_fit(misfit_text(interface, misfit)))?;
-                self.sink.put(&block).map_err(|source| self.write_failed(source))?;
+                let put = self.sink.put(&block, Content::INTERFACE);
+                put.map_err(|source| self.write_failed(source))?;
             }
         }
         self.interfaces = Arc::clone(interfaces);
@@ -291,33 +343,33 @@ impl Writer {
         }
         let options = ReadOptions::default();
         let name = shown(&self.path());
-        let mut written = if let Some(unwritten) = self.sink.unwritten() {
-            let input = Box::new(io::Cursor::new(unwritten.to_vec()));
-            Reader::from_read(input, name, &options)?
-        } else if let Some(temporary) = self.sink.temporary().map(Path::to_owned) {
-            self.flush()?;
-            Reader::open(&temporary, &options)?
+        let is_unwritten = self.sink.unwritten().is_some();
+        let input: Box<dyn io::Read + Send> = if let Some(unwritten) = self.sink.unwritten() {
+            Box::new(io::Cursor::new(unwritten.to_vec()))
         } else {
-            return Err(self.does_not_fit(format!(
-                "{cause}: it began as pcap, and what has been written out cannot become pcapng"
-            )));
+            self.flush()?;
+            let Some(input) = self.sink.read_back() else {
+                return Err(self.does_not_fit(format!(
+                    "{cause}: it began as pcap, and what has been written out cannot become pcapng"
+                )));
+            };
+            input.map_err(|source| Error::Open { file: name.clone(), source })?
         };
+        let mut written = Reader::from_read(input, name, &options)?;
         self.format = Format::Pcapng;
-        if self.sink.unwritten().is_some() {
-            self.sink.clear();
+        if is_unwritten {
+            self.sink.begin_anew(Format::Pcapng);
         } else {
             let path = self.path();
-            let file = WholeFile::create(&path, false)
+            let file = WholeFile::create(&path, self.options.placement)
                 .map_err(|source| Error::Create { file: shown(&path), source })?;
-            self.sink = Sink::new(file);
+            self.sink = Sink::new(file, Format::Pcapng);
         }
         let interfaces = Arc::clone(&self.interfaces);
         self.start(&interfaces)?;
-        let totals = (self.packets, self.bytes);
         while let Some(batch) = written.receive()? {
             self.write_blocks(&batch, &batch.live()).map_err(|source| self.write_failed(source))?;
         }
-        (self.packets, self.bytes) = totals;
         Ok(())
     }
 
@@ -337,31 +389,32 @@ impl Writer {
         let live = batch.live();
         let bytes = batch.region().bytes();
         let longest = self.options.snap_len.unwrap_or(u32::MAX);
-        let mut run = 0..0;
+        let (mut run, mut content) = (0..0, Content::default());
         for i in which.iter().filter(|&i| live.contains(i)) {
             let cap_len = batch.cap_len(i);
-            self.packets += 1;
-            self.bytes += u64::from(cap_len.min(longest));
             let packet = batch.offset(i) as usize;
             let record = packet - RECORD_HEADER..packet + cap_len as usize;
             if cap_len <= longest && record.start == run.end {
                 run.end = record.end;
+                content += Content::packet(cap_len);
                 continue;
             }
             if !run.is_empty() {
-                self.sink.put(&bytes[run.clone()])?;
+                self.sink.put(&bytes[run.clone()], content)?;
             }
-            run = record;
+            (run, content) = (record, Content::packet(cap_len));
             if cap_len > longest {
                 let mut header = [0; RECORD_HEADER];
                 header.copy_from_slice(&bytes[run.start..packet]);
                 header[8..12].copy_from_slice(&longest.to_le_bytes());
                 self.sink.buffer().extend_from_slice(&header);
-                self.sink.put(&bytes[packet..packet + longest as usize])?;
-                run = 0..0;
+                let kept = &bytes[packet..packet + longest as usize];
+                self.sink.buffer().extend_from_slice(kept);
+                self.sink.added(Content::packet(longest))?;
+                (run, content) = (0..0, Content::default());
             }
         }
-        self.sink.put(&bytes[run])
+        self.sink.put(&bytes[run], content)
     }
 
     /// Writes a pcap record for each packet.
@@ -374,9 +427,8 @@ impl Writer {
             let header =
                 pcap::record_header(batch.ticks(i), per_second, cap_len, batch.wire_len(i));
             self.sink.buffer().extend_from_slice(&header);
-            self.sink.put(&batch.packet(i)[..cap_len as usize])?;
-            self.packets += 1;
-            self.bytes += u64::from(cap_len);
+            self.sink.buffer().extend_from_slice(&batch.packet(i)[..cap_len as usize]);
+            self.sink.added(Content::packet(cap_len))?;
         }
         Ok(())
     }
@@ -393,9 +445,7 @@ impl Writer {
                 &batch.packet(i)[..cap_len as usize],
                 batch.wire_len(i),
             );
-            self.sink.make_room()?;
-            self.packets += 1;
-            self.bytes += u64::from(cap_len);
+            self.sink.added(Content::packet(cap_len))?;
         }
         Ok(())
     }

@@ -1,8 +1,15 @@
 //! The buffer between a [`Writer`](super::Writer) and its file.
+//!
+//! The buffer holds whole records, and what is written at once are whole records, so that a
+//! file that grows ends with a whole record between any two writes. Where a write fails, the
+//! records that are whole in the file are counted, and the file is cut behind them: what a
+//! reader of the file gets is what [`Sink::written`] says.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
+use super::Format;
+use super::whole::{Content, whole_records};
 use crate::whole_file::WholeFile;
 
 /// Bytes gathered before they are written.
@@ -14,14 +21,29 @@ const DIRECT: usize = 32 << 10;
 /// A file, and what is not yet written to it.
 pub(super) struct Sink {
     file: WholeFile,
+    format: Format,
     buffer: Vec<u8>,
+    /// Bytes in the file, all of whole records.
     flushed: u64,
+    written: Content,
+    pending: Content,
+    /// A write has failed, and the file could not be cut to whole records.
+    is_broken: bool,
 }
 
 impl Sink {
-    pub(super) fn new(file: WholeFile) -> Self {
-        // Room for a packet more than is gathered, so that it never grows.
-        Self { file, buffer: Vec::with_capacity(CAPACITY + 2 * DIRECT), flushed: 0 }
+    /// A sink for records of `format`.
+    pub(super) fn new(file: WholeFile, format: Format) -> Self {
+        Self {
+            file,
+            format,
+            // Room for a packet more than is gathered, so that it never grows.
+            buffer: Vec::with_capacity(CAPACITY + 2 * DIRECT),
+            flushed: 0,
+            written: Content::default(),
+            pending: Content::default(),
+            is_broken: false,
+        }
     }
 
     /// Bytes written so far, buffered ones included.
@@ -29,38 +51,85 @@ impl Sink {
         self.flushed + self.buffer.len() as u64
     }
 
-    /// Appends what may be long.
-    pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() < DIRECT {
-            self.buffer.extend_from_slice(bytes);
-            return self.make_room();
-        }
-        self.flush()?;
-        self.file.write_all(bytes)?;
-        self.flushed += bytes.len() as u64;
-        Ok(())
+    /// What is in the file.
+    pub(super) fn written(&self) -> Content {
+        self.written
     }
 
-    /// The buffer, to append something short to; [`Sink::make_room`] after it.
+    /// What is in the buffer.
+    pub(super) fn pending(&self) -> Content {
+        self.pending
+    }
+
+    /// Whether nothing more can be written.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// The buffer, to append a record to; [`Sink::added`] after it.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Writes the buffer out once enough is gathered.
-    pub(super) fn make_room(&mut self) -> io::Result<()> {
+    /// Counts what was appended to the buffer, and writes the buffer out once enough is
+    /// gathered.
+    pub(super) fn added(&mut self, content: Content) -> io::Result<()> {
+        self.pending += content;
         if self.buffer.len() < CAPACITY { Ok(()) } else { self.flush() }
+    }
+
+    /// Appends whole records, which may be long together.
+    pub(super) fn put(&mut self, records: &[u8], content: Content) -> io::Result<()> {
+        if records.len() < DIRECT {
+            self.buffer.extend_from_slice(records);
+            return self.added(content);
+        }
+        self.flush()?;
+        self.write_out(records, content)
     }
 
     /// Writes out all that was put.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        if !self.buffer.is_empty() {
-            self.file.write_all(&self.buffer)?;
-            self.flushed += self.buffer.len() as u64;
-            self.buffer.clear();
-            // One huge packet must not hold its memory for good.
-            self.buffer.shrink_to(CAPACITY + 2 * DIRECT);
+        if self.buffer.is_empty() {
+            return Ok(());
         }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let content = std::mem::take(&mut self.pending);
+        let outcome = self.write_out(&buffer, content);
+        buffer.clear();
+        // One huge packet must not hold its memory for good.
+        buffer.shrink_to(CAPACITY + 2 * DIRECT);
+        self.buffer = buffer;
+        outcome
+    }
+
+    /// Writes whole records to the file.
+    fn write_out(&mut self, records: &[u8], content: Content) -> io::Result<()> {
+        if self.is_broken {
+            return Err(io::Error::other("an earlier write failed"));
+        }
+        let mut done = 0;
+        while done < records.len() {
+            match self.file.write(&records[done..]) {
+                Ok(0) => return Err(self.cut(records, done, io::ErrorKind::WriteZero.into())),
+                Ok(more) => done += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.cut(records, done, error)),
+            }
+        }
+        self.flushed += records.len() as u64;
+        self.written += content;
         Ok(())
+    }
+
+    /// Counts the records that are whole in the file after `done` bytes of `records` were
+    /// written, and cuts the file behind them.
+    fn cut(&mut self, records: &[u8], done: usize, error: io::Error) -> io::Error {
+        let (len, content) = whole_records(self.format, &records[..done], self.flushed == 0);
+        self.flushed += len as u64;
+        self.written += content;
+        self.is_broken = self.file.is_stream() || self.file.cut(self.flushed).is_err();
+        error
     }
 
     /// Everything put so far, if none of it was written out yet.
@@ -68,19 +137,28 @@ impl Sink {
         (self.flushed == 0).then_some(&self.buffer)
     }
 
-    /// Takes everything back that was put and not written out.
-    pub(super) fn clear(&mut self) {
+    /// Takes everything back that was put and not written out; what follows is of `format`.
+    pub(super) fn begin_anew(&mut self, format: Format) {
         self.buffer.clear();
+        self.pending = Content::default();
+        self.format = format;
     }
 
-    /// The hidden name of the file, if it has one.
-    pub(super) fn temporary(&self) -> Option<&Path> {
-        self.file.temporary()
+    /// What was written so far, if it can be read and the file has not its name.
+    pub(super) fn read_back(&self) -> Option<io::Result<Box<dyn Read + Send>>> {
+        self.file.read_back()
+    }
+
+    /// Writes everything out, and does what takes room in the folder of `path`.
+    pub(super) fn prepare(&mut self, path: &Path) -> io::Result<()> {
+        self.flush()?;
+        self.file.prepare(path)
     }
 
     /// Writes everything out and gives the file its name.
-    pub(super) fn finish(mut self, path: &Path) -> io::Result<()> {
+    pub(super) fn finish(mut self, path: &Path) -> io::Result<Content> {
         self.flush()?;
-        self.file.finish(path)
+        self.file.finish(path)?;
+        Ok(self.written)
     }
 }

@@ -1,55 +1,12 @@
 //! Time stamps as text: nanoseconds since the Unix epoch to ISO 8601 in UTC.
 //!
-//! The proleptic Gregorian calendar repeats every 400 years, which are 146,097
-//! days. Counting years from March puts the leap day last, so that day of year
-//! and month follow from each other by one linear rule. The method is described
-//! in "Euclidean affine functions and their application to calendar
-//! algorithms" (Software: Practice and Experience 53(4), 2023). It is twenty
-//! lines, and a test checks every day that an `i64` of nanoseconds can name,
-//! which is why this is no dependency.
-//!
 //! Time stamps of captures do not count leap seconds (POSIX.1-2017, section
 //! 4.16), so neither does this.
 
+use forebay_io::date::{Date, date};
+
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
-const DAYS_PER_ERA: i64 = 146_097;
-/// Days from 0000-03-01 to 1970-01-01.
-const EPOCH_FROM_MARCH_OF_YEAR_0: i64 = 719_468;
-
-/// A day of the proleptic Gregorian calendar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Date {
-    /// Astronomical year: 0 is 1 BC.
-    pub year: i64,
-    /// Month, 1 to 12.
-    pub month: u8,
-    /// Day of the month, 1 to 31.
-    pub day: u8,
-}
-
-/// The date `days` days after 1970-01-01, for the days that nanoseconds in an
-/// `i64` reach (years 1677 to 2262) and far beyond.
-#[must_use]
-pub fn date(days: i64) -> Date {
-    let days = days.saturating_add(EPOCH_FROM_MARCH_OF_YEAR_0);
-    let era = days.div_euclid(DAYS_PER_ERA);
-    let day_of_era = days.rem_euclid(DAYS_PER_ERA);
-    // A quarter day late in each year, as if every fourth were a leap year,
-    // after the days that centuries lack have been put back.
-    let quarters = 4 * day_of_era + 3;
-    let century = quarters / DAYS_PER_ERA;
-    let quarters_of_century = (quarters % DAYS_PER_ERA) | 3;
-    let year_of_century = quarters_of_century / 1461;
-    let day_of_year = quarters_of_century % 1461 / 4;
-    // From March, months have 31, 30, 31, 30, 31 days in turn: 153 in five.
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let january_or_february = month_from_march >= 10;
-    let month = if january_or_february { month_from_march - 9 } else { month_from_march + 3 };
-    let year = 400 * era + 100 * century + year_of_century + i64::from(january_or_february);
-    Date { year, month: month as u8, day: day as u8 }
-}
 
 /// `nanos` since the Unix epoch as `2024-02-29T23:59:59.000000001Z`.
 #[must_use]
@@ -85,37 +42,5 @@ mod tests {
         assert_eq!(iso8601(i64::MIN), "1677-09-21T00:12:43.145224192Z");
         assert_eq!(iso8601(i64::MAX), "2262-04-11T23:47:16.854775807Z");
         assert_eq!(readable(1_425_470_400_999_999_999), "2015-03-04 12:00:00 UTC");
-    }
-
-    #[test]
-    fn every_day_follows_the_one_before() {
-        let days_in = |year: i64, month: u8| match month {
-            2 if (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 => 29,
-            2 => 28,
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        };
-        // 1600-01-01 to past 2400: whole eras around all that an i64 reaches.
-        let mut expected = Date { year: 1600, month: 1, day: 1 };
-        for day in -135_140..=160_000 {
-            assert_eq!(date(day), expected, "day {day}");
-            expected.day += 1;
-            if expected.day > days_in(expected.year, expected.month) {
-                expected = Date { day: 1, month: expected.month + 1, ..expected };
-            }
-            if expected.month == 13 {
-                expected = Date { year: expected.year + 1, month: 1, day: 1 };
-            }
-        }
-        assert!(expected.year > 2400);
-    }
-
-    #[test]
-    fn years_before_zero_and_absurd_days_do_not_panic() {
-        assert_eq!(date(-719_528), Date { year: 0, month: 1, day: 1 });
-        assert_eq!(date(-719_529), Date { year: -1, month: 12, day: 31 });
-        for days in [i64::MIN, i64::MAX] {
-            assert!((1..=12).contains(&date(days).month));
-        }
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_gen::{Config, Generator};
-use forebay_io::{Format, OutputName, Summary, WriteOptions, Writer};
+use forebay_io::{Format, OutputName, Summary, WriteOptions, Writer, is_stream};
 use forebay_pipeline::{DropCount, Ledger, LedgerRow};
 use serde_json::json;
 
 use crate::cli::{Cli, GenArgs};
-use crate::ending::{conclude, is_stream};
+use crate::ending::{conclude, loss_of};
 use crate::failure::Failure;
 use crate::input::print_json;
 use crate::show::human;
@@ -44,17 +44,18 @@ fn to_capture(cli: &Cli, args: &GenArgs, path: &Path) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
     let outcome = write(path, &mut generator, &stop, &mut made, &mut written);
-    let mut ledger = ledger(made, written);
-    if outcome.is_err() && !is_stream(path) {
-        ledger.discard_output();
-    }
+    let ledger = match &outcome {
+        Err(_) if !is_stream(path) => ledger(made, 0, "discarded"),
+        Err(failure) => ledger(made, written, loss_of(failure)),
+        Ok(_) => ledger(made, written, "aborted"),
+    };
     match outcome {
         Ok(summary) => conclude(&ledger, cli, None, show(cli, (args, path), &summary, &ledger)),
         Err(failure) => conclude(&ledger, cli, Some(failure), Ok(())),
     }
 }
 
-/// Writes the traffic; counts packets made, and those of them that the writer took.
+/// Writes the traffic; counts packets made, and those of them that the system took.
 fn write(
     path: &Path,
     generator: &mut Generator,
@@ -77,13 +78,18 @@ fn write(
         let Some(batch) = batch else { break };
         let live = batch.live();
         *made += live.count() as u64;
-        writer.write(&batch, &live)?;
-        *written += live.count() as u64;
+        let wrote = writer.write(&batch, &live);
+        *written = writer.written().packets;
+        wrote?;
     }
+    let flushed = writer.flush();
+    *written = writer.written().packets;
+    flushed?;
     Ok(writer.finish()?)
 }
 
-fn ledger(made: u64, written: u64) -> Ledger {
+/// The account. What was made and not written is lost under a name.
+fn ledger(made: u64, written: u64, loss: &'static str) -> Ledger {
     let generate = LedgerRow {
         stage: "generate".into(),
         injected: made,
@@ -92,7 +98,7 @@ fn ledger(made: u64, written: u64) -> Ledger {
     };
     let mut write = LedgerRow { input: made, ..LedgerRow::passed("write", written) };
     if made > written {
-        write.drops.push(DropCount { name: "aborted", packets: made - written });
+        write.drops.push(DropCount { name: loss, packets: made - written });
     }
     Ledger { rows: vec![generate, write] }
 }

@@ -1,8 +1,8 @@
 //! `forebay filter -i`: what tcpdump does with a device.
 //!
 //! One thread receives, filters and writes. A signal ends the capture after what has been
-//! received by then. A file has its name from its first packet on, for those who read it
-//! while it grows, and is whole at the end.
+//! received by then. A file is `NAME.partial` from its first packet on, for those who read it
+//! while it grows, and gets its name at the end, when it is whole.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,15 +32,16 @@ pub fn run(cli: &Cli, args: &FilterArgs, device: &str) -> Result<(), Failure> {
     if let Some(programs) = &mut programs {
         programs.prepare(port.interfaces())?;
     }
-    let mut sink = Sink::of(cli, args, Format::Pcap, true)?;
+    let mut sink = Sink::of(cli, args, Format::Pcap)?;
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
     let mut stages = limited(chain(args, programs.as_ref()), args);
     tell_listening(cli, [device]);
     let outcome = capture(&mut port, &mut stages, &mut sink, &stop);
     let closed = sink.close(port.interfaces());
-    let ledger = ledger(&mut port, &stages, device)?;
+    let mut ledger = ledger(&mut port, &stages, device)?;
     let failure = outcome.and(closed).err();
+    sink.correct(&mut ledger, failure.as_ref());
     let shown = sink.show(cli, &ledger, failure.as_ref());
     conclude(&ledger, cli, failure, shown)
 }
@@ -62,7 +63,7 @@ fn capture(
             }
             Received::End => return Ok(()),
         }
-        if stages.wants_no_more() {
+        if stages.wants_no_more() || sink.wants_no_more() {
             return Ok(());
         }
     }

@@ -56,7 +56,7 @@ fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     if let Some(programs) = &mut programs {
         programs.prepare(input.first_interfaces())?;
     }
-    let mut sink = Sink::of(cli, args, input.format(), false)?;
+    let mut sink = Sink::of(cli, args, input.format())?;
     input.watch_signals()?;
     let serial = limited(Chain::new(), args);
     // Without an expression there are verdicts all the same.
@@ -65,18 +65,23 @@ fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     }
     let chains = (0..processors()).map(|_| chain(args, programs.as_ref())).collect();
     let workers = input.workers(chains);
-    let run = forebay_pipeline::run(workers, serial, |batch| sink.take(batch));
+    let run = forebay_pipeline::run(workers, serial, |batch| {
+        sink.take(batch)?;
+        if sink.wants_no_more() { Err(Failure::Enough) } else { Ok(()) }
+    });
     let mut ledger = run.ledger;
-    let failure = run.error.map(Failure::from);
+    let failure =
+        run.error.map(Failure::from).filter(|failure| !matches!(failure, Failure::Enough));
     // What precedes a cut is whole; after any other failure an unfinished file is not kept.
     let stands = failure.as_ref().is_none_or(Failure::is_damaged_input);
     let interfaces = input.interfaces();
     drop(input);
     let closed = if stands { sink.close(&interfaces) } else { Ok(()) };
+    let cause = if stands { closed.as_ref().err() } else { failure.as_ref() };
+    sink.correct(&mut ledger, cause);
     let shown = if closed.is_ok() && (stands || sink.has_begun()) {
         sink.show(cli, &ledger, failure.as_ref())
     } else {
-        sink.discard(&mut ledger);
         closed
     };
     conclude(&ledger, cli, failure, shown)
@@ -100,12 +105,11 @@ fn limited(chain: Chain, args: &FilterArgs) -> Chain {
 }
 
 impl Sink {
-    /// Where packets of an input of that format go. Files are written `in_place` where
-    /// they may be read while they grow.
-    fn of(cli: &Cli, args: &FilterArgs, format: Format, in_place: bool) -> Result<Self, Failure> {
+    /// Where packets of an input of that format go.
+    fn of(cli: &Cli, args: &FilterArgs, format: Format) -> Result<Self, Failure> {
         let out = || BufWriter::with_capacity(1 << 16, io::stdout());
         if args.write.is_some() {
-            return Ok(Self::Files(Box::new(Files::new(args, format, in_place)?)));
+            return Ok(Self::Files(Box::new(Files::new(args, format)?)));
         }
         Ok(match (args.count, args.verdicts) {
             (true, _) => Self::Count,
@@ -138,7 +142,8 @@ impl Sink {
         match self {
             Self::Verdicts(out) | Self::Summaries(out, _) => out.flush(),
             Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.flush(),
-            Self::Files(_) | Self::Count => Ok(()),
+            Self::Files(files) => return files.flush(),
+            Self::Count => Ok(()),
         }
         .map_err(Failure::Stdout)
     }
@@ -159,12 +164,19 @@ impl Sink {
         }
     }
 
-    /// Takes packets whose file is not kept out of the account of what was written.
-    fn discard(&self, ledger: &mut Ledger) {
-        if let Self::Files(files) = self
-            && !files.is_stream()
-        {
-            ledger.discard_output_after(files.packets());
+    /// Whether as much was written as was asked for.
+    fn wants_no_more(&self) -> bool {
+        match self {
+            Self::Files(files) => files.are_all_written(),
+            _ => false,
+        }
+    }
+
+    /// Takes packets that are in no file, because of `cause` if there is one, out of the
+    /// account of what was written.
+    fn correct(&self, ledger: &mut Ledger, cause: Option<&Failure>) {
+        if let Self::Files(files) = self {
+            files.correct(ledger, cause);
         }
     }
 

@@ -19,7 +19,7 @@ use forebay_pipeline::{Chain, FlowTable, Run};
 use forebay_rules::choose::EngineName;
 
 use crate::cli::{Cli, ListArgs, SplitArgs, SplitKey};
-use crate::ending::conclude;
+use crate::ending::{conclude, refuse_input};
 use crate::failure::Failure;
 use crate::input::{
     Input, compiler_options, decode_options, print, print_json, processors, read_options,
@@ -45,6 +45,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
         programs.prepare(input.first_interfaces())?;
     }
     let ruling = ruling(cli, args)?;
+    args.report.iter().try_for_each(|report| refuse_input(report, &args.read))?;
     input.watch_signals()?;
     let mut outputs = Outputs::in_folder(&args.output, weights.len(), &args.read, args.force)?;
     let workers = input.workers(chains(args, programs.as_ref(), ruling.as_ref()));
@@ -73,7 +74,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let files = match files {
         Ok(Some(files)) => files,
         not_kept => {
-            ledger.discard_output();
+            ledger.keep_output(outputs.named(), "discarded");
             return conclude(&ledger, cli, failure, not_kept.map(drop));
         }
     };

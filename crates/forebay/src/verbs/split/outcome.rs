@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use forebay_balance::{Assignment, max_over_mean, random_imbalance};
-use forebay_io::{Summary, WholeFile};
+use forebay_io::{Placement, Summary, WholeFile};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{FlowKey, community_id};
 use forebay_pipeline::{FlowRecord, FlowTable, Ledger};
@@ -363,7 +363,7 @@ pub fn write_report(path: &Path, shown: &SplitReport) -> Result<(), Failure> {
     let write = || {
         let mut page = Vec::new();
         report::write_html(shown, &mut page)?;
-        let mut file = WholeFile::create(path, false)?;
+        let mut file = WholeFile::create(path, Placement::Hidden)?;
         file.write_all(&page)?;
         file.finish(path)
     };

@@ -1,9 +1,6 @@
 //! One capture a sensor. All of them get their names together, at the end.
 
 use std::fs;
-use std::io;
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +8,7 @@ use forebay_io::{Format, OutputName, Summary, WriteOptions, Writer};
 use forebay_packet::{Batch, Interface, LiveMask};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::ending::refuse_input;
 use crate::failure::Failure;
 use crate::input::file_failure;
 
@@ -27,6 +25,8 @@ pub struct Outputs {
     interfaces: usize,
     masks: Vec<LiveMask>,
     finished: bool,
+    /// Packets of captures that have their names.
+    named: u64,
 }
 
 impl Outputs {
@@ -48,9 +48,7 @@ impl Outputs {
                 file: first.file_name().map_or_else(String::new, |n| n.to_string_lossy().into()),
             });
         }
-        if let Some(file) = stale.iter().find(|file| is_input(file, input)) {
-            return Err(Failure::ReplacesInput { file: file.display().to_string() });
-        }
+        stale.iter().try_for_each(|file| refuse_input(file, input))?;
         allow_open_files(sensors);
         Ok(Self {
             folder: folder.to_owned(),
@@ -61,6 +59,7 @@ impl Outputs {
             interfaces: 0,
             masks: vec![LiveMask::default(); sensors],
             finished: false,
+            named: 0,
         })
     }
 
@@ -115,14 +114,21 @@ impl Outputs {
         }
         // First everything is written out: a full disk shows before any name is given.
         for writer in &mut self.writers {
-            writer.flush()?;
+            writer.prepare()?;
         }
         let mut files = Vec::with_capacity(self.sensors);
         for writer in std::mem::take(&mut self.writers) {
-            files.push(writer.finish()?);
+            let file = writer.finish()?;
+            self.named += file.packets;
+            files.push(file);
         }
         self.finished = true;
         Ok(files)
+    }
+
+    /// Packets of captures that have their names.
+    pub fn named(&self) -> u64 {
+        self.named
     }
 
     /// Removes captures of an earlier run that no capture of this run has replaced.
@@ -143,19 +149,6 @@ impl Drop for Outputs {
             // Not empty: something of someone else's is in it, and it stays.
             let _ = fs::remove_dir(&self.folder);
         }
-    }
-}
-
-/// Whether a capture is the very file that is read, by whatever name.
-fn is_input(capture: &Path, input: &Path) -> bool {
-    let input = if input == Path::new("-") {
-        io::stdin().as_fd().try_clone_to_owned().and_then(|fd| fs::File::from(fd).metadata())
-    } else {
-        fs::metadata(input)
-    };
-    match (fs::metadata(capture), input) {
-        (Ok(capture), Ok(input)) => (capture.dev(), capture.ino()) == (input.dev(), input.ino()),
-        _ => false,
     }
 }
 

@@ -1,0 +1,194 @@
+//! Files that are read while they grow: `NAME.partial`, renamed to NAME when they are whole.
+//!
+//! They may lie in a folder of a user with fewer rights than this process has: everything is
+//! done beneath the folder's descriptor, and no symbolic link is followed. The file is
+//! locked (flock(2)) while it grows. If there is a `NAME.partial` of a process that was
+//! killed, it is kept as `NAME.partial.old`.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::whole_file::{directory, lock};
+
+/// What follows the name of a file that grows, and of one that a killed process has left.
+const PARTIAL: &str = ".partial";
+const OLD: &str = ".partial.old";
+
+/// How often another process may take the name before it is ours.
+const ATTEMPTS: usize = 16;
+
+/// A file `NAME.partial`.
+pub(crate) struct Partial {
+    folder: OwnedFd,
+    name: OsString,
+}
+
+impl Partial {
+    /// Creates the file that grows until it is `path`. There is no partial file if `path` is
+    /// a device or a pipe, which is written directly.
+    ///
+    /// # Errors
+    /// The system's; that `path` is a symbolic link; that another process writes it.
+    pub(crate) fn create(path: &Path) -> io::Result<(File, Option<Self>)> {
+        let Some(target) = path.file_name() else {
+            return Err(io::ErrorKind::IsADirectory.into());
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(directory(path), flags, Mode::empty())?;
+        match kind(&folder, target)? {
+            None | Some(FileType::RegularFile) => {}
+            Some(FileType::Directory) => return Err(io::ErrorKind::IsADirectory.into()),
+            Some(FileType::Symlink) => {
+                return Err(io::Error::other("it is a symbolic link: expected the name of a file"));
+            }
+            Some(_) => return Ok((stream(&folder, target)?, None)),
+        }
+        let name = with_suffix(target, PARTIAL);
+        for _ in 0..ATTEMPTS {
+            let flags =
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match rustix::fs::openat(&folder, &name, flags, Mode::from_raw_mode(0o666)) {
+                Ok(file) => {
+                    let file = File::from(file);
+                    // One that began at the same time may have set it aside by now.
+                    if lock(&file).is_ok() && is_still(&folder, &name, &file)? {
+                        return Ok((file, Some(Self { folder, name })));
+                    }
+                }
+                Err(Errno::EXIST) => set_aside(&folder, &name, &with_suffix(target, OLD))?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(is_written())
+    }
+
+    /// Gives the file the name of `path`, in its folder.
+    ///
+    /// # Errors
+    /// The system's. The file stays what it is then.
+    pub(crate) fn finish(&self, path: &Path) -> io::Result<()> {
+        let target = path.file_name().unwrap_or_default();
+        Ok(rustix::fs::renameat(&self.folder, &self.name, &self.folder, target)?)
+    }
+}
+
+/// Keeps a file of a process that was killed under another name.
+fn set_aside(folder: &OwnedFd, name: &OsStr, old: &OsStr) -> io::Result<()> {
+    match kind(folder, name)? {
+        None => return Ok(()),
+        Some(FileType::RegularFile) => {}
+        Some(_) => {
+            let name = name.display();
+            return Err(io::Error::other(format!("{name} is there and is no file")));
+        }
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    lock(&file).map_err(|_| is_written())?;
+    if is_still(folder, name, &file)? {
+        rustix::fs::renameat(folder, name, folder, old)?;
+    }
+    Ok(())
+}
+
+fn is_written() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "another process writes it")
+}
+
+/// Opens what is no file to write to it.
+fn stream(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let opened = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    // What had the name a moment ago has gone, and nothing that is there is overwritten.
+    if opened == FileType::RegularFile {
+        Err(io::ErrorKind::AlreadyExists.into())
+    } else {
+        Ok(File::from(file))
+    }
+}
+
+/// What has a name, if anything does.
+fn kind(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<FileType>> {
+    Ok(stat(folder, name)?.map(|found| FileType::from_raw_mode(found.st_mode)))
+}
+
+fn stat(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
+    match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a name is that of an open file.
+fn is_still(folder: &OwnedFd, name: &OsStr, file: &File) -> io::Result<bool> {
+    let opened = rustix::fs::fstat(file)?;
+    let found = stat(folder, name)?;
+    Ok(found.is_some_and(|found| (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)))
+}
+
+fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
+    let mut name = name.to_owned();
+    name.push(suffix);
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_grows_says_so_and_what_a_killed_process_left_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let read = |name: &str| fs::read_to_string(at(name)).unwrap();
+        fs::write(at("out"), "before").unwrap();
+        let (mut file, partial) = Partial::create(&at("out")).unwrap();
+        file.write_all(b"one").unwrap();
+        assert_eq!((read("out"), read("out.partial")), ("before".to_owned(), "one".to_owned()));
+        let taken = Partial::create(&at("out")).err().unwrap().to_string();
+        assert_eq!(taken, "another process writes it");
+        // The lock ends with the process.
+        drop((file, partial));
+        let (mut file, partial) = Partial::create(&at("out")).unwrap();
+        assert_eq!(read("out.partial.old"), "one");
+        file.write_all(b"two").unwrap();
+        partial.unwrap().finish(&at("out")).unwrap();
+        assert_eq!(read("out"), "two");
+        assert!(!at("out.partial").exists() && read("out.partial.old") == "one");
+    }
+
+    #[test]
+    fn links_are_not_followed_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("victim"), "precious").unwrap();
+        symlink(at("victim"), at("out")).unwrap();
+        let refused = Partial::create(&at("out")).err().unwrap().to_string();
+        assert!(refused.contains("symbolic link"), "{refused}");
+        symlink(at("victim"), at("x.partial")).unwrap();
+        let refused = Partial::create(&at("x")).err().unwrap().to_string();
+        assert!(refused.contains("x.partial is there and is no file"), "{refused}");
+        // One that comes later is replaced, and what it leads to is not.
+        let (_file, partial) = Partial::create(&at("late")).unwrap();
+        symlink(at("victim"), at("late")).unwrap();
+        partial.unwrap().finish(&at("late")).unwrap();
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
+        assert!(fs::symlink_metadata(at("late")).unwrap().is_file());
+    }
+}

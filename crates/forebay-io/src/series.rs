@@ -1,0 +1,533 @@
+//! Captures that follow one another: the next begins when one is large or old enough.
+//!
+//! Two ways to name them:
+//!
+//! * [`Naming::Tcpdump`]: NAME, NAME1, NAME2 …; of a fixed number N of files NAME0 to
+//!   NAME(N-1), padded with zeros, used in turn. By time the name may hold conversions of
+//!   strftime(3), in UTC.
+//! * [`Naming::Numbered`]: `stem_00001_20261123094500.pcapng`, with the number and the time,
+//!   so that names sort and never come twice. Of these a number is kept, also of those that
+//!   were there before: the oldest is removed for a new one.
+//!
+//! Time is the clock on the wall, also when a capture is read.
+
+use std::collections::VecDeque;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use forebay_packet::{Batch, Interface, LiveMask};
+
+use crate::date::date;
+use crate::error::Error;
+use crate::whole_file::{Placement, directory, is_stream};
+use crate::writer::{Format, OutputName, Tally, WriteOptions, Writer};
+
+/// The most entries of a folder that are examined for files of the series.
+const MOST_ENTRIES: usize = 1_000_000;
+
+/// The most bytes of a file besides a packet's own: a block's head, padding and tail.
+const RECORD_OVERHEAD: u64 = 64;
+
+/// A name for files by time that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pattern}: %{conversion} is not known; expected %Y, %m, %d, %H, %M, %S, %s or %%")]
+pub struct BadPattern {
+    pattern: String,
+    conversion: String,
+}
+
+/// How the files are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// As tcpdump names them.
+    Tcpdump {
+        /// With a limit of size, so many files are used in turn. With one of time alone, so
+        /// many are written.
+        files: Option<u64>,
+    },
+    /// With a number and the time in the name.
+    Numbered {
+        /// So many files are kept.
+        keep: Option<u64>,
+    },
+}
+
+/// What a series is.
+#[derive(Clone, Debug)]
+pub struct SeriesOptions {
+    /// The name that others are made of; `-` is standard output.
+    pub name: PathBuf,
+    /// The format of the packets' source, or [`Format::Auto`]. Files are of the simplest
+    /// format that fits, except where that could not be changed later.
+    pub format: Format,
+    /// How each file is written.
+    pub write: WriteOptions,
+    /// Bytes after which the next file begins.
+    pub max_len: Option<u64>,
+    /// Seconds after which it does.
+    pub max_age: Option<u64>,
+    /// How files are named.
+    pub naming: Naming,
+    /// Device and inode of a file that none may replace: the one that packets are read from.
+    pub spared: Option<(u64, u64)>,
+}
+
+/// Captures that follow one another.
+pub struct Series {
+    options: SeriesOptions,
+    writer: Option<Writer>,
+    /// What is in the files that are finished.
+    finished: Tally,
+    /// Files begun, and those of them that were removed for newer ones.
+    begun: u64,
+    removed: u64,
+    /// Names of the files finished, each once.
+    names: Vec<PathBuf>,
+    /// Number of the current file in its time slice, or of all.
+    number: u64,
+    /// When the current time slice began, in seconds since the epoch.
+    slice_start: u64,
+    slices: u64,
+    /// Numbered files that there are, the oldest first; nothing before the folder is listed.
+    ring: Option<VecDeque<PathBuf>>,
+}
+
+impl Series {
+    /// A series whose first file is opened by [`Series::open`], or by the first packet.
+    ///
+    /// # Errors
+    /// A name by time that is none.
+    pub fn new(options: SeriesOptions) -> Result<Self, BadPattern> {
+        if options.max_age.is_some() && matches!(options.naming, Naming::Tcpdump { .. }) {
+            strftime(&options.name.to_string_lossy(), 0)?;
+        }
+        Ok(Self {
+            options,
+            writer: None,
+            finished: Tally::default(),
+            begun: 0,
+            removed: 0,
+            names: Vec::new(),
+            number: 0,
+            slice_start: now(),
+            slices: 0,
+            ring: None,
+        })
+    }
+
+    /// What a reader of the files gets: packets that the system has taken.
+    #[must_use]
+    pub fn written(&self) -> Tally {
+        let mut sum = self.finished;
+        sum += self.writer.as_ref().map(Writer::written).unwrap_or_default();
+        sum
+    }
+
+    /// What a reader gets if the series ends here without [`Series::close`]: a file that is
+    /// out of sight until it is whole is not kept.
+    #[must_use]
+    pub fn kept(&self) -> Tally {
+        let is_kept = self.options.write.placement != Placement::Hidden || self.is_broken();
+        if is_kept { self.written() } else { self.finished }
+    }
+
+    /// Packets that are still buffered.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.writer.as_ref().map_or(0, Writer::held)
+    }
+
+    /// Files begun so far, and how many of the series' files were removed for newer ones.
+    #[must_use]
+    pub fn files(&self) -> (u64, u64) {
+        (self.begun, self.removed)
+    }
+
+    /// The file that is being written.
+    #[must_use]
+    pub fn current(&self) -> Option<PathBuf> {
+        self.writer.as_ref().map(Writer::path)
+    }
+
+    /// The files finished so far.
+    #[must_use]
+    pub fn names(&self) -> &[PathBuf] {
+        &self.names
+    }
+
+    /// Whether nothing more can be written to the current file.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.writer.as_ref().is_some_and(Writer::is_broken)
+    }
+
+    /// Whether as many files by time were written as were asked for.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        match self.options.naming {
+            Naming::Tcpdump { files: Some(files) } => {
+                self.options.max_len.is_none() && self.slices >= files
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes the packets of `batch` that are live and in `which`, in order. Those after the
+    /// last file of a number of files by time are not written.
+    ///
+    /// # Errors
+    /// When a file cannot be written, created or named. What of these packets is written or
+    /// buffered then is what [`Series::written`] and [`Series::held`] have grown by.
+    pub fn write(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
+        let which = batch.live().and(which);
+        self.open(batch.interfaces())?;
+        let most = |i: usize| u64::from(batch.cap_len(i)) + RECORD_OVERHEAD;
+        let room = self.options.max_len.map_or(u64::MAX, |len| len.saturating_sub(self.len()));
+        if which.iter().map(most).sum::<u64>() <= room {
+            self.rotate(batch.interfaces())?;
+            return self.put(batch, &which);
+        }
+        for i in which.iter() {
+            self.rotate(batch.interfaces())?;
+            let mut one = LiveMask::default();
+            one.insert(i);
+            self.put(batch, &one)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
+        match &mut self.writer {
+            Some(writer) => writer.write(batch, which),
+            None => Ok(()),
+        }
+    }
+
+    /// Length of the current file.
+    fn len(&self) -> u64 {
+        self.writer.as_ref().map_or(0, Writer::file_len)
+    }
+
+    /// Goes on to the next file where the current one is old or large enough.
+    fn rotate(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Error> {
+        let limits = (self.options.max_age, self.options.max_len);
+        if self.writer.is_none() || limits == (None, None) {
+            return Ok(());
+        }
+        let is_old = self.options.max_age.is_some_and(|age| self.age() >= age);
+        let is_full = self.options.max_len.is_some_and(|len| self.len() > len);
+        if !is_old && !is_full {
+            return Ok(());
+        }
+        self.close()?;
+        if is_old {
+            self.slice_start = now();
+            self.slices += 1;
+        }
+        match self.options.naming {
+            Naming::Numbered { .. } => {}
+            Naming::Tcpdump { .. } if is_old => self.number = 0,
+            Naming::Tcpdump { files } => {
+                self.number += 1;
+                if files.is_some_and(|files| self.number >= files) {
+                    self.number = 0;
+                }
+            }
+        }
+        self.open(interfaces)
+    }
+
+    fn age(&self) -> u64 {
+        now().saturating_sub(self.slice_start)
+    }
+
+    /// Opens a file if none is open, unless there are to be no more.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn open(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Error> {
+        if self.writer.is_some() || self.is_over() {
+            return Ok(());
+        }
+        let name = self.next_name();
+        let format = match self.options.format {
+            // A stream cannot be begun anew as pcapng when a second interface comes.
+            Format::Pcapng if !is_stream(&name) && !self.is_numbered() => Format::Auto,
+            Format::Pcapng => Format::Pcapng,
+            _ => Format::Auto,
+        };
+        if self.options.spared.is_some() && self.options.spared == identity(&name) {
+            let source = io::Error::other("it is the input, and would be replaced");
+            return Err(Error::Create { file: name.display().to_string(), source });
+        }
+        let exact = OutputName::Exact(name.clone());
+        self.writer = Some(Writer::create(exact, format, interfaces, &self.options.write)?);
+        self.begun += 1;
+        if let Naming::Numbered { keep } = self.options.naming {
+            self.number += 1;
+            if self.is_rotated() {
+                self.remove_oldest(name, keep);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_numbered(&self) -> bool {
+        matches!(self.options.naming, Naming::Numbered { .. })
+    }
+
+    /// Whether there is more than one file.
+    fn is_rotated(&self) -> bool {
+        self.options.max_len.or(self.options.max_age).is_some()
+    }
+
+    /// Notes a new file, and removes the oldest beyond those that are kept.
+    fn remove_oldest(&mut self, newest: PathBuf, keep: Option<u64>) {
+        let Some(ring) = &mut self.ring else { return };
+        ring.push_back(newest);
+        while keep.is_some_and(|keep| ring.len() as u64 > keep) {
+            let Some(oldest) = ring.pop_front() else { break };
+            // One that somebody else has removed, or that a killed process has left.
+            let partial = with_suffix(&oldest, ".partial");
+            if fs::remove_file(&oldest).is_ok() | fs::remove_file(partial).is_ok() {
+                self.removed += 1;
+            }
+        }
+    }
+
+    /// Ends the current file, if packets came and its time is up, also when no more come.
+    ///
+    /// # Errors
+    /// As [`Series::finish`].
+    pub fn tick(&mut self) -> Result<(), Error> {
+        let has_packets = self.writer.as_ref().is_some_and(|writer| writer.packets() > 0);
+        if has_packets && self.options.max_age.is_some_and(|age| self.age() >= age) {
+            self.close()?;
+            self.slice_start = now();
+        }
+        Ok(())
+    }
+
+    /// Hands everything to the system.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.writer.as_mut().map_or(Ok(()), Writer::flush)
+    }
+
+    /// Gives the current file its name. One that grows in sight gets it also where its last
+    /// packets could not be written: what is in it is whole.
+    ///
+    /// # Errors
+    /// When the file cannot be written or named.
+    pub fn close(&mut self) -> Result<(), Error> {
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        let flushed = writer.flush();
+        if flushed.is_err() && self.options.write.placement == Placement::Hidden {
+            // A stream has what it has; anything else is gone.
+            if writer.is_broken() {
+                self.finished += writer.written();
+            }
+            return flushed;
+        }
+        self.finished += writer.written();
+        let path = writer.path();
+        writer.finish()?;
+        if !self.is_numbered() && !self.names.contains(&path) {
+            self.names.push(path);
+        }
+        flushed
+    }
+
+    /// Ends the series. One that had no packets leaves a capture without packets.
+    ///
+    /// # Errors
+    /// As [`Series::close`].
+    pub fn finish(&mut self, interfaces: &[Interface]) -> Result<(), Error> {
+        if self.begun == 0 {
+            let interfaces = match interfaces {
+                [] => vec![Interface::default()],
+                some => some.to_vec(),
+            };
+            self.open(&Arc::new(interfaces))?;
+        }
+        self.close()
+    }
+
+    /// The name of the current file, or of the next.
+    #[must_use]
+    pub fn name(&self) -> PathBuf {
+        let options = &self.options;
+        match options.naming {
+            Naming::Numbered { .. } if self.is_rotated() => {
+                numbered(&options.name, self.number + 1, now())
+            }
+            Naming::Numbered { .. } => options.name.clone(),
+            Naming::Tcpdump { files } => {
+                let pattern = options.name.to_string_lossy();
+                let by_time = options.max_age.map(|_| strftime(&pattern, self.slice_start));
+                // It was checked when the series began.
+                let base = by_time.and_then(Result::ok).map_or(options.name.clone(), PathBuf::from);
+                let in_turn = options.max_len.is_some();
+                if in_turn { tcpdump_name(&base, self.number, files) } else { base }
+            }
+        }
+    }
+
+    /// The name of the next file; the numbers of earlier ones are known then.
+    fn next_name(&mut self) -> PathBuf {
+        if self.is_numbered() && self.is_rotated() && self.ring.is_none() {
+            let earlier = earlier(&self.options.name);
+            self.number = earlier.last().map_or(0, |(number, _)| *number);
+            self.ring = Some(earlier.into_iter().map(|(_, name)| name).collect());
+        }
+        if self.is_numbered() {
+            self.slice_start = now();
+        }
+        self.name()
+    }
+}
+
+/// The name of file number `number` of some that are used in turn, or of many.
+fn tcpdump_name(base: &Path, number: u64, files: Option<u64>) -> PathBuf {
+    let width = match files {
+        Some(files) => (files - 1).to_string().len(),
+        None if number == 0 => return base.to_owned(),
+        None => 0,
+    };
+    with_suffix(base, &format!("{number:0width$}"))
+}
+
+/// Device and inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok().filter(Metadata::is_file)?;
+    Some((found.dev(), found.ino()))
+}
+
+fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
+    let mut name = name.to_owned().into_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+/// `stem_00007_20261123094500.ext` for `stem.ext`.
+fn numbered(base: &Path, number: u64, seconds: u64) -> PathBuf {
+    let (stem, extension) = parts(base);
+    let day = date((seconds / 86_400) as i64);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let time =
+        format!("{:04}{:02}{:02}{hour:02}{minute:02}{second:02}", day.year, day.month, day.day);
+    base.with_file_name(format!("{stem}_{number:05}_{time}{extension}"))
+}
+
+/// The name without its extension, and the extension with its dot.
+fn parts(base: &Path) -> (String, String) {
+    let text = |part: &std::ffi::OsStr| part.to_string_lossy().into_owned();
+    let stem = base.file_stem().map(text).unwrap_or_default();
+    let extension = base.extension().map(text);
+    (stem, extension.map_or_else(String::new, |extension| format!(".{extension}")))
+}
+
+/// Numbered files of earlier runs, by number, also unfinished ones.
+fn earlier(base: &Path) -> Vec<(u64, PathBuf)> {
+    let (stem, extension) = parts(base);
+    let Ok(entries) = fs::read_dir(directory(base)) else { return Vec::new() };
+    let number = |name: &str| -> Option<u64> {
+        let name = name.strip_suffix(".partial").unwrap_or(name);
+        let middle = name.strip_prefix(&stem)?.strip_prefix('_')?.strip_suffix(&extension)?;
+        let (number, time) = middle.split_once('_')?;
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_ours = digits(number) && number.len() >= 5 && digits(time) && time.len() == 14;
+        if is_ours { number.parse().ok() } else { None }
+    };
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .take(MOST_ENTRIES)
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let number = number(&name)?;
+            let name = name.strip_suffix(".partial").unwrap_or(&name);
+            Some((number, base.with_file_name(name)))
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// A name with the conversions %Y %m %d %H %M %S %s and %% replaced, in UTC.
+fn strftime(pattern: &str, seconds: u64) -> Result<String, BadPattern> {
+    let day = date((seconds / 86_400) as i64);
+    let mut name = String::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            name.push(c);
+            continue;
+        }
+        name.push_str(&match chars.next() {
+            Some('Y') => format!("{:04}", day.year),
+            Some('m') => format!("{:02}", day.month),
+            Some('d') => format!("{:02}", day.day),
+            Some('H') => format!("{:02}", seconds / 3_600 % 24),
+            Some('M') => format!("{:02}", seconds / 60 % 60),
+            Some('S') => format!("{:02}", seconds % 60),
+            Some('s') => seconds.to_string(),
+            Some('%') => "%".to_owned(),
+            other => {
+                let conversion = other.map_or_else(String::new, String::from);
+                return Err(BadPattern { pattern: pattern.to_owned(), conversion });
+            }
+        });
+    }
+    Ok(name)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_numbered_as_tcpdump_numbers_them() {
+        let name =
+            |number, files| tcpdump_name(Path::new("x.pcap"), number, files).display().to_string();
+        assert_eq!(name(0, None), "x.pcap");
+        assert_eq!(name(1, None), "x.pcap1");
+        assert_eq!(name(0, Some(12)), "x.pcap00");
+        assert_eq!(name(11, Some(12)), "x.pcap11");
+        assert_eq!(name(3, Some(10)), "x.pcap3");
+    }
+
+    #[test]
+    fn names_tell_the_time() {
+        let name = strftime("t-%Y%m%d-%H%M%S-%s-%%.pcap", 1_709_251_199);
+        assert_eq!(name.ok().as_deref(), Some("t-20240229-235959-1709251199-%.pcap"));
+        assert!(strftime("%Q", 0).is_err() && strftime("%", 0).is_err());
+    }
+
+    #[test]
+    fn numbered_files_are_found_again_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().join("all.pcapng");
+        let at = |number| numbered(&base, number, 1_709_251_199);
+        assert_eq!(at(7).file_name().unwrap(), "all_00007_20240229235959.pcapng");
+        for number in [100_000, 9, 10] {
+            fs::write(at(number), "").unwrap();
+        }
+        fs::write(with_suffix(&at(8), ".partial"), "").unwrap();
+        for other in ["all.pcapng", "all_7_20240229235959.pcapng", "all_00007_2024.pcapng"] {
+            fs::write(folder.path().join(other), "").unwrap();
+        }
+        let found = earlier(&base);
+        assert_eq!(found, [8, 9, 10, 100_000].map(|number| (number, at(number))));
+    }
+}

@@ -1,0 +1,125 @@
+//! Which records are whole in the first bytes of what was to be written.
+
+use std::ops::AddAssign;
+
+use super::{Format, Tally};
+use crate::pcap::{FILE_HEADER, RECORD_HEADER};
+use crate::pcapng::{INTERFACE, PACKET};
+
+/// What some records hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    /// Packets and their captured bytes.
+    pub tally: Tally,
+    /// Descriptions of interfaces.
+    pub interfaces: usize,
+}
+
+impl Content {
+    /// One packet.
+    pub(super) fn packet(cap_len: u32) -> Self {
+        Self { tally: Tally { packets: 1, bytes: u64::from(cap_len) }, interfaces: 0 }
+    }
+
+    /// The description of one interface.
+    pub(super) const INTERFACE: Self =
+        Self { tally: Tally { packets: 0, bytes: 0 }, interfaces: 1 };
+}
+
+impl AddAssign for Content {
+    fn add_assign(&mut self, other: Self) {
+        self.tally.packets += other.tally.packets;
+        self.tally.bytes += other.tally.bytes;
+        self.interfaces += other.interfaces;
+    }
+}
+
+/// The length and the content of the records that are whole in `bytes`, which begin with a
+/// record or, at `start`, with a file header, and end anywhere. They are ours, so that their
+/// lengths are right.
+pub(super) fn whole_records(format: Format, bytes: &[u8], start: bool) -> (usize, Content) {
+    let mut content = Content::default();
+    let mut at = 0;
+    if format == Format::Pcap && start {
+        if bytes.len() < FILE_HEADER {
+            return (0, content);
+        }
+        at = FILE_HEADER;
+    }
+    while let Some((len, record)) = record(format, &bytes[at..]) {
+        content += record;
+        at += len;
+    }
+    (at, content)
+}
+
+/// The length and the content of the first record, if all of it is there.
+fn record(format: Format, bytes: &[u8]) -> Option<(usize, Content)> {
+    let field = |at: usize| {
+        let field = bytes.get(at..at + 4)?;
+        Some(u32::from_le_bytes([field[0], field[1], field[2], field[3]]))
+    };
+    let (len, content) = if format == Format::Pcap {
+        let cap_len = field(8)?;
+        (RECORD_HEADER + cap_len as usize, Content::packet(cap_len))
+    } else {
+        let content = match field(0)? {
+            PACKET => Content::packet(field(20)?),
+            INTERFACE => Content::INTERFACE,
+            _ => Content::default(),
+        };
+        (field(4)? as usize, content)
+    };
+    (0 < len && len <= bytes.len()).then_some((len, content))
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_packet::{Clock, Interface};
+
+    use super::*;
+    use crate::{pcap, pcapng};
+
+    /// A file of that format, and where its records end.
+    fn file(format: Format) -> (Vec<u8>, Vec<(usize, Content)>) {
+        let interface = Interface::default();
+        let mut bytes = Vec::new();
+        let mut ends = Vec::new();
+        let mut content = Content::default();
+        if format == Format::Pcap {
+            bytes.extend(pcap::file_header(&interface, u32::MAX));
+            ends.push((bytes.len(), content));
+        } else {
+            bytes.extend(pcapng::section_header());
+            ends.push((bytes.len(), content));
+            bytes.extend(pcapng::interface_block(&interface, None).unwrap());
+            content += Content::INTERFACE;
+            ends.push((bytes.len(), content));
+        }
+        assert_eq!(interface.clock, Clock::MICROS);
+        for len in [0, 1, 60, 1_501] {
+            let packet = vec![7; len];
+            if format == Format::Pcap {
+                bytes.extend(pcap::record_header(5, 1_000_000, len as u32, 2_000));
+                bytes.extend(&packet);
+            } else {
+                pcapng::packet_block(&mut bytes, 0, 5, &packet, 2_000);
+            }
+            content += Content::packet(len as u32);
+            ends.push((bytes.len(), content));
+        }
+        (bytes, ends)
+    }
+
+    #[test]
+    fn wherever_a_write_ends_the_records_before_are_whole() {
+        for format in [Format::Pcap, Format::Pcapng] {
+            let (bytes, ends) = file(format);
+            for cut in 0..=bytes.len() {
+                let expected = ends.iter().rfind(|(end, _)| *end <= cut).copied();
+                let expected = expected.unwrap_or_default();
+                assert_eq!(whole_records(format, &bytes[..cut], true), expected, "{cut}");
+            }
+        }
+    }
+}
