@@ -2,13 +2,14 @@
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, fchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use super::{Answer, MOST_REQUEST, Request};
 use crate::serve::{Bell, Parsed, Protocol, Refusal, serve};
@@ -114,8 +115,7 @@ impl Server {
         let draft = draft_name(socket);
         let _ = std::fs::remove_file(&draft);
         let listener = UnixListener::bind(&draft).map_err(failed)?;
-        let ready = std::fs::set_permissions(&draft, Permissions::from_mode(0o660))
-            .and_then(|()| std::fs::rename(&draft, socket));
+        let ready = open_to_group(&draft).and_then(|()| std::fs::rename(&draft, socket));
         if let Err(error) = ready {
             let _ = std::fs::remove_file(&draft);
             return Err(failed(error));
@@ -166,6 +166,21 @@ fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
     }
     fchown(&made, Some(user), Some(group))?;
     Ok(rustix::fs::fchmod(&made, Mode::from(0o750))?)
+}
+
+/// Lets the owner and the group of a socket that was just made connect. What has its name now
+/// may be another's, who can write to the folder: no link is followed.
+fn open_to_group(socket: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::open(socket, flags, Mode::empty())?;
+    let found = rustix::fs::fstat(&made)?;
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    if !is_socket || found.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    // Through /proc, as fchmod(2) takes no such descriptor.
+    let path = format!("/proc/self/fd/{}", made.as_raw_fd());
+    std::fs::set_permissions(path, Permissions::from_mode(0o660))
 }
 
 /// Removes a socket that a broker left behind.
@@ -277,6 +292,17 @@ mod tests {
         drop(server);
         assert!(!socket.exists());
         assert!(matches!(ask(&socket, &Request::Status), Err(AskError::NoBroker { .. })));
+    }
+
+    #[test]
+    fn the_mode_of_what_a_link_leads_to_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (victim, link) = (folder.path().join("victim"), folder.path().join("link"));
+        std::fs::write(&victim, "precious").unwrap();
+        std::fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        assert!(open_to_group(&link).is_err() && open_to_group(&victim).is_err());
+        assert_eq!(std::fs::metadata(&victim).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
