@@ -167,7 +167,8 @@ impl<P: Protocol> Server<P> {
     fn round(&mut self) {
         let now = Instant::now();
         let deadline = self.clients.iter().filter_map(Client::deadline::<P>);
-        let deadline = deadline.chain(self.full.map(|full| full + FULL)).chain(self.again).min();
+        let full = self.full.map(|full| full + FULL).filter(|&end| end > now);
+        let deadline = deadline.chain(full).chain(self.again).min();
         let timeout = deadline.map(|end| end.saturating_duration_since(now));
         // Rounded up to what there is: not to come too early, again and again.
         let timeout = timeout.map(|left| left + Duration::from_millis(1));
@@ -192,12 +193,19 @@ impl<P: Protocol> Server<P> {
             if gone && matches!(client.state, State::Waiting(_)) {
                 client.state = State::Gone;
             }
-            client.advance(&self.protocol, &self.entrance, &self.bell, now);
         }
-        self.clients.retain(|client| !matches!(client.state, State::Gone));
+        self.advance_all(now);
         if self.again.is_none_or(|again| again <= now) {
             self.accept(came, now);
         }
+    }
+
+    /// Does for all clients what can be done, and forgets those who are gone.
+    fn advance_all(&mut self, now: Instant) {
+        for client in &mut self.clients {
+            client.advance(&self.protocol, &self.entrance, &self.bell, now);
+        }
+        self.clients.retain(|client| !matches!(client.state, State::Gone));
     }
 
     /// Takes in new clients, of which one `came` before it was asked who is gone.
@@ -205,6 +213,10 @@ impl<P: Protocol> Server<P> {
         self.again = None;
         // As many as have places, so that those who are here are served in between.
         for _ in 0..MOST_CLIENTS {
+            if self.clients.len() >= MOST_CLIENTS {
+                // Requests may have come since: who has sent one does not lose its place.
+                self.advance_all(now);
+            }
             let held = self.clients.iter().filter(|one| one.rank(now).is_none()).count();
             self.full = (held >= MOST_CLIENTS).then(|| self.full.unwrap_or(now));
             let is_busy = self.full.is_some_and(|full| now >= full + FULL);
