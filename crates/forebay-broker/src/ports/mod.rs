@@ -24,7 +24,7 @@ use forebay_io::{
 use forebay_packet::HashKey;
 use nix::sys::socket::SockaddrIn6;
 
-use crate::config::{Config, Port, PortKind};
+use crate::config::{Config, Port, PortKind, Sending};
 use crate::hello::ETHER_TYPE;
 use crate::kernel::Kernel;
 use crate::worker::{Input, Output};
@@ -328,7 +328,8 @@ impl Ports {
                 vec![Box::new(recorder(port, told)?)]
             }
             PortKind::AfXdp { interface, send, .. } => {
-                self.look_at(port, "output", Need { xdp: true, ..need })?;
+                // What concerns redirected frames does not concern those of a ring.
+                self.look_at(port, "output", Need { xdp: *send == Sending::Frames, ..need })?;
                 let (senders, found) = xdp::send(port, interface, self.mtu, *send, workers)?;
                 self.findings.extend(found);
                 senders
