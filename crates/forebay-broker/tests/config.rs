@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use forebay_broker::config::{
-    Config, ConfigError, EXAMPLE, Key, NoSensor, PortKind, Rotate, Sending, Shunt, ShuntAction,
+    Config, ConfigError, EXAMPLE, EXAMPLES, Key, NoSensor, PortKind, Rotate, Sending, Shunt,
+    ShuntAction,
 };
 use forebay_packet::{MacAddress, Strip};
 
@@ -35,6 +36,30 @@ fn read(text: &str) -> Result<Config, ConfigError> {
 fn refused(old: &str, new: &str) -> String {
     assert_eq!(LEAST.matches(old).count(), 1, "`{old}` is there once");
     read(&LEAST.replace(old, new)).unwrap_err().to_string()
+}
+
+#[test]
+fn each_example_for_a_purpose_is_a_configuration_for_that() {
+    for (name, text) in EXAMPLES {
+        let config = read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let sensors: usize = config.groups.iter().map(|group| group.sensors.len()).sum();
+        let of = (config.inputs.len(), config.outputs.len(), config.groups.len(), sensors);
+        let expected = match name {
+            "minimal" => (1, 3, 1, 3),
+            "switch" => (2, 1, 1, 3),
+            "xdp" => (1, 1, 1, 2),
+            "recorder" => (1, 2, 2, 2),
+            other => panic!("an example {other} that nothing is expected of"),
+        };
+        assert_eq!(of, expected, "{name}");
+        let ids = &config.groups[0];
+        let addresses = ids.sensors.iter().filter(|one| one.rewrite.destination.is_some()).count();
+        assert_eq!(addresses == ids.sensors.len(), ["switch", "xdp"].contains(&name), "{name}");
+        assert_eq!(config.is_in_kernel(), name == "xdp", "{name}");
+        assert_eq!(config.groups[0].sensors.iter().all(|one| one.hello), name == "switch");
+        let records = config.outputs.iter().any(|port| matches!(port.kind, PortKind::Pcap { .. }));
+        assert_eq!(records, name == "recorder", "{name}");
+    }
 }
 
 #[test]

@@ -551,9 +551,46 @@ pub struct RunArgs {
     /// Check the configuration, its filters and its rules, and do nothing else
     #[arg(long)]
     pub check: bool,
-    /// Print an annotated configuration that has every key
-    #[arg(long, conflicts_with_all = ["config", "check"])]
-    pub example: bool,
+    /// Print an annotated configuration; one that has every key, if no other is named
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHICH",
+        num_args = 0..=1,
+        default_missing_value = "all",
+        conflicts_with_all = ["config", "check"]
+    )]
+    pub example: Option<Example>,
+}
+
+/// Examples of configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Example {
+    /// Every key there is
+    All,
+    /// One input, three sensors at outputs of their own
+    Minimal,
+    /// Sensors behind a switch, by their addresses
+    Switch,
+    /// Packets stay in the kernel
+    Xdp,
+    /// A recorder beside a sensor
+    Recorder,
+}
+
+impl Example {
+    /// The configuration.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        let [minimal, switch, xdp, recorder] = forebay_broker::config::EXAMPLES;
+        match self {
+            Self::All => forebay_broker::config::EXAMPLE,
+            Self::Minimal => minimal.1,
+            Self::Switch => switch.1,
+            Self::Xdp => xdp.1,
+            Self::Recorder => recorder.1,
+        }
+    }
 }
 
 /// `forebay ctl`.

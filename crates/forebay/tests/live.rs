@@ -479,8 +479,15 @@ fn a_device_that_is_deleted_under_load_ends_the_broker_and_its_ledger_closes() {
 fn a_configuration_is_checked_without_a_device() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.toml");
+    for name in ["minimal", "switch", "xdp", "recorder", "all"] {
+        let example = run(["run", "--example", name]);
+        assert_eq!(example.status, 0, "{}", example.stderr);
+        std::fs::write(&path, &example.stdout).unwrap();
+        let checked = run(["run", "--check", "-c", path.to_str().unwrap()]);
+        assert_eq!(checked.status, 0, "{name}: {}", checked.stderr);
+    }
     let example = run(["run", "--example"]);
-    assert_eq!(example.status, 0);
+    assert_eq!(example.stdout, run(["run", "--example=all"]).stdout);
     std::fs::write(&path, &example.stdout).unwrap();
     let checked = run(["run", "--check", "-c", path.to_str().unwrap()]);
     assert_eq!(checked.status, 0, "{}", checked.stderr);

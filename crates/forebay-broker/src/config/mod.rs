@@ -44,6 +44,14 @@ const RELOAD_MEMORY: u64 = 2 << 30;
 /// The annotated example, which has every key.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
+/// Examples for one purpose each, by name.
+pub const EXAMPLES: [(&str, &str); 4] = [
+    ("minimal", include_str!("examples/minimal.toml")),
+    ("switch", include_str!("examples/switch.toml")),
+    ("xdp", include_str!("examples/xdp.toml")),
+    ("recorder", include_str!("examples/recorder.toml")),
+];
+
 /// A configuration that makes sense.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {

@@ -4,20 +4,21 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use forebay_broker::config::{Config, EXAMPLE};
+use forebay_broker::config::Config;
 use forebay_broker::plan::{CodeOptions, Plan};
 use forebay_broker::{Broker, Signals};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::cli::{Backend, Cli, RunArgs};
+use crate::cli::{Backend, Cli, Example, RunArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{compiler_options, print, print_json};
 
 pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
-    let Some(path) = args.config.as_ref().filter(|_| !args.example) else {
-        return print(|out| out.write_all(EXAMPLE.as_bytes()));
+    let Some(path) = args.config.as_ref().filter(|_| args.example.is_none()) else {
+        let example = args.example.unwrap_or(Example::All);
+        return print(|out| out.write_all(example.text().as_bytes()));
     };
     let config = Config::read(path)?;
     let options = CodeOptions {
