@@ -436,3 +436,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn open_octets_that_multiply_are_refused_where_they_become_too_many() {
+    let line = |number: usize| {
+        let (high, low) = (number / 256, number % 256);
+        format!("ip filter {number} pass *.1.{high}.{low} *.2.{high}.{low}\n")
+    };
+    // 512 ranges each.
+    let most: String = (1..=1024).map(line).collect();
+    let document = forebay_rules::language::yamaha::parse(&most).unwrap();
+    assert_eq!(document.ascending().rules.len(), 1024);
+    let error = forebay_rules::language::yamaha::parse(&(most + &line(1025))).unwrap_err();
+    assert_eq!(error.line, 1025);
+    assert!(error.expected.contains("filter 1025"), "{error}");
+    // At the end of an address they are a prefix, and cost nothing.
+    let prefixes: String = (1..4000)
+        .map(|number| format!("ip filter {number} pass 10.{}.*.*\n", number % 256))
+        .collect();
+    assert!(forebay_rules::language::yamaha::parse(&prefixes).is_ok());
+}

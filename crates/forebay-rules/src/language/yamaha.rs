@@ -49,6 +49,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The greatest number of a filter.
 pub const MAX_NUMBER: u32 = 2_147_483_647;
 
+/// The most address ranges that a file's open octets before given ones
+/// (`*.0.2.1`) stand for, 256 each: more would be gigabytes of few letters.
+const MOST_OPEN: usize = 1 << 19;
+
 /// The filters of a file, and where they are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Document {
@@ -127,6 +131,7 @@ pub fn parse(text: &str) -> Result<Document, ParseError> {
     let mut document = Document::default();
     let mut applications = Vec::new();
     let mut least = 1;
+    let mut open = 0;
     for (index, text) in text.lines().enumerate() {
         cancel::check();
         let line = index + 1;
@@ -142,7 +147,7 @@ pub fn parse(text: &str) -> Result<Document, ParseError> {
             _ => return Err(words.error(first, "`ip` or `ipv6`")),
         };
         if words.take_if("filter") {
-            let rule = filter(family, least, &mut words)?;
+            let rule = filter(family, least, &mut words, &mut open)?;
             let number = rule.number;
             if document.filters.insert((family, number), Filter { line, rule }).is_some() {
                 let expected = "a number that no filter has yet";
@@ -217,16 +222,22 @@ fn filter_number(least: u32, words: &mut Words) -> Result<u32, ParseError> {
 }
 
 /// A filter from its number on.
-fn filter(family: Family, least: u32, words: &mut Words) -> Result<Rule, ParseError> {
+/// `open` counts the ranges that open octets have made so far.
+fn filter(
+    family: Family,
+    least: u32,
+    words: &mut Words,
+    open: &mut usize,
+) -> Result<Rule, ParseError> {
     if words.peek() == Some("dynamic") {
         return Err(words.error("dynamic", "a static filter: dynamic ones hold state"));
     }
     let number = filter_number(least, words)?;
     let (action, log) = action(words)?;
     let source = words.need("a source address")?;
-    let source = addresses(family, words, source)?;
+    let source = addresses(family, words, source, number, open)?;
     let destination = words.take().unwrap_or("*");
-    let destination = addresses(family, words, destination)?;
+    let destination = addresses(family, words, destination, number, open)?;
     let field = protocol_field(family, words)?;
     let [first, second] = [words.take().unwrap_or("*"), words.take().unwrap_or("*")];
     words.end()?;
@@ -267,7 +278,13 @@ fn action(words: &mut Words) -> Result<(Action, bool), ParseError> {
     }
 }
 
-fn addresses(family: Family, words: &Words, field: &str) -> Result<RangeSet<u128>, ParseError> {
+fn addresses(
+    family: Family,
+    words: &Words,
+    field: &str,
+    number: u32,
+    open: &mut usize,
+) -> Result<RangeSet<u128>, ParseError> {
     let error = |item: &str| {
         let kind = address_kind(family);
         words.error(item, format!("`*`, {kind}, a prefix, a range in ascending order, or a list"))
@@ -277,7 +294,18 @@ fn addresses(family: Family, words: &Words, field: &str) -> Result<RangeSet<u128
         match address_range(family, item) {
             Some((first, last)) if first <= last => ranges.push((first, last)),
             Some(_) => return Err(error(item)),
-            None => ranges.extend(open_octets(family, item).ok_or_else(|| error(item))?),
+            None => {
+                let octets = open_octets(family, item).ok_or_else(|| error(item))?;
+                *open += if octets.len() > 1 { octets.len() } else { 0 };
+                if *open > MOST_OPEN {
+                    let expected = format!(
+                        "open octets before given ones that stand for at most {MOST_OPEN} address \
+                         ranges in a file: with filter {number} they are more"
+                    );
+                    return Err(words.error(item, expected));
+                }
+                ranges.extend(octets);
+            }
         }
     }
     RangeSet::from_ranges(ranges).ok_or_else(|| error(field))
