@@ -78,7 +78,9 @@ impl<'a> Examination<'a> {
             }
         }
         others.iter().for_each(|&(place, _)| self.contradictory(place));
-        others.iter().for_each(|&(place, point)| self.redundant(place, point));
+        if self.report.unexamined == 0 {
+            others.iter().for_each(|&(place, point)| self.redundant(place, point));
+        }
     }
 
     /// The rule at a place.

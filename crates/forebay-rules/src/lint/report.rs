@@ -330,8 +330,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What is not known, by rule. If empty, the findings are all there are.
     pub unfinished: Vec<Unfinished>,
-    /// Rules that were looked at.
+    /// Rules of the list.
     pub rules: usize,
+    /// Rules at its end that were not looked at.
+    pub unexamined: usize,
     /// Comparisons that were made for questions within bounds.
     pub work: u64,
 }
@@ -340,7 +342,7 @@ impl Report {
     /// Whether every question was answered.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.unfinished.is_empty()
+        self.unfinished.is_empty() && self.unexamined == 0
     }
 
     /// Number of findings of that severity.

@@ -271,3 +271,23 @@ fn sentences_do_without_names_where_none_are_asked_for() {
     );
     assert!(findings.iter().all(|finding| finding.more_causes));
 }
+
+#[test]
+fn rules_behind_the_most_are_not_looked_at_and_said_not_to_be() {
+    let text = "ip filter 1 pass 10.0.0.0/8 *\n\
+                ip filter 2 reject 10.1.0.0/16 *\n\
+                ip filter 3 reject 192.0.2.1 *\n\
+                ip filter 4 reject 192.0.2.0/24 *\n\
+                ip filter 5 pass 10.2.0.0/16 *\n";
+    let list = list(text);
+    let rules = |report: &Report| -> Vec<_> {
+        report.findings.iter().map(|finding| (finding.rule.number, finding.kind)).collect()
+    };
+    let whole = check(&list, UNBOUNDED);
+    assert!(rules(&whole).contains(&(5, Kind::Shadowed)) && whole.is_complete());
+    assert!(rules(&whole).contains(&(3, Kind::Redundant)));
+    let part = check(&list, Limits { rules: 3, ..UNBOUNDED });
+    assert_eq!((part.rules, part.unexamined, part.is_complete()), (5, 2, false));
+    // What the rest could still decide is left open.
+    assert_eq!(rules(&part), [(2, Kind::Shadowed)]);
+}

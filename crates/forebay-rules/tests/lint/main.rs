@@ -14,7 +14,8 @@ use forebay_rules::rule::RuleList;
 use forebay_rules::{Decision, Key};
 
 /// Limits that no test list reaches.
-const UNBOUNDED: Limits = Limits { causes: usize::MAX, work_per_rule: u64::MAX, work: u64::MAX };
+const UNBOUNDED: Limits =
+    Limits { causes: usize::MAX, work_per_rule: u64::MAX, work: u64::MAX, rules: usize::MAX };
 
 /// What a list says without one of its rules.
 fn decide_without(list: &RuleList, key: &Key, removed: usize) -> Decision {

@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn what_is_found_within_bounds_is_true(list in narrow_list(), work in 0..60_u64, each in 0..30_u64) {
         let whole = check(&list, UNBOUNDED);
-        let limits = Limits { causes: 2, work_per_rule: each, work };
+        let limits = Limits { causes: 2, work_per_rule: each, work, ..UNBOUNDED };
         let report = check(&list, limits);
         prop_assert!(report.work <= work);
         for finding in &report.findings {
