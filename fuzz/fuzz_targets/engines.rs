@@ -35,10 +35,15 @@ const KEYS: usize = 80;
 
 fuzz_target!(|data: &[u8]| {
     let [choice, seed_high, seed_low, rest @ ..] = data else { return };
-    let list = list(&mut Draw::Bytes(rest));
+    let from = &mut Draw::Bytes(rest);
+    let multiplying = from.one_in(4);
+    let list = if multiplying { many(from) } else { list(from) };
     let draw = &mut Draw::Seed(u16::from_be_bytes([*seed_high, *seed_low]).into());
     let keys: Vec<_> = (0..KEYS).map(|_| Header::near(draw, &list).key()).collect();
-    contest::check(&makers(*choice, list.rules.len()), &list, &keys);
+    let mut makers = makers(*choice, list.rules.len());
+    // Others take prefixes and ports one by one.
+    makers.retain(|maker| !multiplying || maker.name == EngineName::Tree);
+    contest::check(&makers, &list, &keys);
 });
 
 /// The engines at one of the levels that this machine has; of those that make code, one
@@ -83,6 +88,19 @@ fn list(draw: &mut Draw) -> RuleList {
             if shape == 3 { lists::doubled(&mut Draw::Seed(0), list) } else { list }
         }
     }
+}
+
+/// A list of rules that prefixes would multiply, and of any others.
+fn many(draw: &mut Draw) -> RuleList {
+    let mut rules = Vec::new();
+    while !draw.is_empty() && rules.len() < ALIKE {
+        let shape = draw.pick(&lists::ADVERSARIAL);
+        let count = 1 + draw.below(ALIKE / 2);
+        rules.extend(lists::adversarial(draw, shape, count).rules);
+        let family = draw.pick(&[Family::Ipv4, Family::Ipv6]);
+        rules.extend(draw.one_in(2).then(|| lists::rule(draw, family)));
+    }
+    lists::list(rules)
 }
 
 /// The list of the first of `rules` that have not too many atoms, each and together.

@@ -77,6 +77,8 @@ pub struct Plan {
     pub filter: Option<FilterSet>,
     /// The rules of all packets.
     pub rules: Option<Ruling>,
+    /// What is to be told of how they are matched.
+    pub notices: Vec<String>,
     /// The filter of each group.
     pub group_filters: Vec<Option<FilterSet>>,
     /// For how many nanoseconds a packet that comes again is a copy, of each group.
@@ -95,9 +97,11 @@ impl Plan {
             let place = || format!("group {}", group.name);
             group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
         };
+        let (rules, notice) = rules(config, options)?.unzip();
         Ok(Self {
             filter: filter.transpose()?,
-            rules: rules(config, options)?,
+            rules,
+            notices: notice.flatten().into_iter().collect(),
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
             duplicates: config.groups.iter().map(|group| group.duplicates.map(nanos)).collect(),
         })
@@ -108,7 +112,13 @@ impl Plan {
     pub fn unfiltered(&self) -> Self {
         let group_filters = vec![None; self.group_filters.len()];
         let duplicates = vec![None; self.duplicates.len()];
-        Self { filter: None, rules: self.rules.clone(), group_filters, duplicates }
+        Self {
+            filter: None,
+            rules: self.rules.clone(),
+            notices: Vec::new(),
+            group_filters,
+            duplicates,
+        }
     }
 
     /// Settings for the stages that all packets pass.
@@ -158,7 +168,11 @@ fn compile(text: &str, place: String, options: &CodeOptions) -> Result<FilterSet
     Ok(filter)
 }
 
-fn rules(config: &Config, options: &CodeOptions) -> Result<Option<Ruling>, PlanError> {
+/// The rules, and what is to be told of how they are matched.
+fn rules(
+    config: &Config,
+    options: &CodeOptions,
+) -> Result<Option<(Ruling, Option<String>)>, PlanError> {
     let Some(file) = &config.rules else { return Ok(None) };
     let text = text::read(file, Source::Regular, "a file of rules", text::MOST_RULES)
         .map_err(|source| PlanError::Read { file: file.clone(), source })?;
@@ -166,10 +180,11 @@ fn rules(config: &Config, options: &CodeOptions) -> Result<Option<Ruling>, PlanE
         yamaha::parse(&text).map_err(|source| PlanError::Rules { file: file.clone(), source })?;
     let list = choose(&document, config.rule_list.as_deref())
         .map_err(|what| PlanError::List { file: file.clone(), what })?;
-    let engine = EngineName::Auto
-        .build(&list, options.isa)
+    let chosen = EngineName::Auto
+        .choose(&list, options.isa)
         .map_err(|source| PlanError::Engine { file: file.clone(), source })?;
-    Ok(Some(Ruling::new(Arc::new(list), engine)))
+    let notice = chosen.notice().map(|notice| format!("{}: {notice}", file.display()));
+    Ok(Some((Ruling::new(Arc::new(list), chosen.engine), notice)))
 }
 
 /// The list of that name, or the only one: all rules, where the file names none.

@@ -110,10 +110,8 @@ impl Atom {
         let [sources, destinations] =
             [&rule.source, &rule.destination].map(|set| prefixes(rule.family, set));
         let parts = parts(rule);
-        let ranges: usize = parts.iter().map(|part| part.first.len() * part.second.len()).sum();
         // Counted before they are kept: a range can be hundreds of prefixes.
-        let pairs = sources.clone().count().saturating_mul(destinations.clone().count());
-        let atoms = pairs.saturating_mul(ranges);
+        let Extent { atoms, .. } = Extent::of_parts(rule, &parts);
         if atoms > MAX_ATOMS {
             return Err(TooManyAtoms { number: rule.number, atoms });
         }
@@ -171,6 +169,39 @@ fn in_prefix(family: Family, prefix: Prefix, address: u128) -> bool {
     first <= address && address <= last
 }
 
+/// How much a rule is for engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its atoms.
+    pub atoms: usize,
+    /// The same if address ranges were not taken apart into prefixes.
+    pub ranges: usize,
+}
+
+impl Extent {
+    /// Counted, not made.
+    #[must_use]
+    pub fn of(rule: &Rule) -> Self {
+        Self::of_parts(rule, &parts(rule))
+    }
+
+    fn of_parts(rule: &Rule, parts: &[Part]) -> Self {
+        let others: usize = parts
+            .iter()
+            .map(|part| part.first.len().saturating_mul(part.second.len()))
+            .fold(0, usize::saturating_add);
+        let all = |of: fn(&Rule, &RangeSet<u128>) -> usize| {
+            of(rule, &rule.source)
+                .saturating_mul(of(rule, &rule.destination))
+                .saturating_mul(others)
+        };
+        Self {
+            atoms: all(|rule, set| prefixes(rule.family, set).count()),
+            ranges: all(|_, set| set.ranges().len()),
+        }
+    }
+}
+
 /// The prefixes that `set` is the union of.
 fn prefixes(family: Family, set: &RangeSet<u128>) -> impl Iterator<Item = Prefix> + Clone {
     set.ranges().iter().flat_map(move |&(first, last)| {
@@ -190,15 +221,19 @@ fn prefixes(family: Family, set: &RangeSet<u128>) -> impl Iterator<Item = Prefix
 }
 
 /// The ranges of a rule that go with one test.
-struct Part {
-    test: Test,
-    first: Vec<(u16, u16)>,
-    second: Vec<(u16, u16)>,
+pub(crate) struct Part {
+    /// The test.
+    pub test: Test,
+    /// Source ports, or ICMP types.
+    pub first: Vec<(u16, u16)>,
+    /// Destination ports, or ICMP codes.
+    pub second: Vec<(u16, u16)>,
 }
 
 const ALL: (u16, u16) = (0, u16::MAX);
 
-fn parts(rule: &Rule) -> Vec<Part> {
+/// What a rule asks besides addresses: one part, or two.
+pub(crate) fn parts(rule: &Rule) -> Vec<Part> {
     let ports = |test: &PortTest| match test {
         PortTest::Any => vec![ALL],
         PortTest::In(set) => set.ranges().to_vec(),

@@ -4,7 +4,7 @@ use crate::engine::{Engine, NO_RULE};
 use crate::linear::{Compiled, Generic, Lanes, LinearError, Naive, Pe};
 use crate::matching::Decision;
 use crate::rule::RuleList;
-use crate::tree::{Tree, TreeError};
+use crate::tree::{Estimate, Tree, TreeError};
 use forebay_codegen::code::{Backend, Isa};
 use std::fmt;
 use std::str::FromStr;
@@ -88,34 +88,85 @@ impl EngineName {
     /// Makes `list` ready for matching with the instructions of `isa`.
     ///
     /// # Errors
-    /// If the engine does not take the list. `auto` takes every list that `tree`
-    /// takes.
+    /// As [`EngineName::choose`].
     ///
     /// # Panics
     /// If this machine has not got `isa`.
     pub fn build(self, list: &RuleList, isa: Isa) -> Result<Box<dyn Engine>, EngineError> {
-        Ok(match self {
+        Ok(self.choose(list, isa)?.engine)
+    }
+
+    /// As [`EngineName::build`], and says what was taken.
+    ///
+    /// # Errors
+    /// If the engine does not take the list. `auto` takes what `tree` takes, unless
+    /// that is expected to be slower than [`LEAST_RATE`](crate::tree::LEAST_RATE).
+    ///
+    /// # Panics
+    /// If this machine has not got `isa`.
+    pub fn choose(self, list: &RuleList, isa: Isa) -> Result<Chosen, EngineError> {
+        let engine: Box<dyn Engine> = match self {
             Self::Naive => Box::new(Naive::new(list)?),
             Self::List => Box::new(Compiled::new(list, Backend::List, isa)?),
             Self::Pe => Box::new(Pe::new(list, isa)?),
             Self::PeGeneric => Box::new(Generic::new(list, Lanes::Packets, isa)?),
             Self::PeOne => Box::new(Generic::new(list, Lanes::Rules, isa)?),
             Self::Ems => Box::new(Compiled::new(list, Backend::Ems, isa)?),
-            Self::Tree => Box::new(Tree::new(list, isa)?),
+            Self::Tree => return Ok(Chosen::tree(list, Tree::new(list, isa)?)),
             Self::Auto => return automatic(list, isa),
-        })
+        };
+        Ok(Chosen { engine, name: self, rules: list.rules.len(), estimate: None })
+    }
+}
+
+/// An engine that was built, and what is known of it.
+pub struct Chosen {
+    /// The engine.
+    pub engine: Box<dyn Engine>,
+    /// Its name, which is not `auto`.
+    pub name: EngineName,
+    /// Rules of the list.
+    pub rules: usize,
+    /// What is expected of `tree`.
+    pub estimate: Option<Estimate>,
+}
+
+impl Chosen {
+    fn tree(list: &RuleList, tree: Tree) -> Self {
+        let estimate = Some(tree.estimate());
+        let engine = Box::new(tree);
+        Self { engine, name: EngineName::Tree, rules: list.rules.len(), estimate }
+    }
+
+    /// What is to be told without being asked: that rules are matched otherwise
+    /// than by prefixes, and why.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        let estimate = self.estimate.filter(|estimate| estimate.ranged > 0)?;
+        Some(format!("{}: {estimate}", self.name))
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.rules == 1 { "" } else { "s" };
+        write!(f, "engine {} for {} rule{plural}", self.name, self.rules)?;
+        self.estimate.map_or(Ok(()), |estimate| write!(f, ": {estimate}"))
     }
 }
 
 /// `pe` for short lists, if the machine and the list suit it, else `tree`.
-fn automatic(list: &RuleList, isa: Isa) -> Result<Box<dyn Engine>, EngineError> {
+fn automatic(list: &RuleList, isa: Isa) -> Result<Chosen, EngineError> {
     if list.rules.len() <= MOST_LINEAR
         && isa >= Isa::Avx2
         && let Ok(pe) = Pe::new(list, isa)
     {
-        return Ok(Box::new(pe));
+        let rules = list.rules.len();
+        return Ok(Chosen { engine: Box::new(pe), name: EngineName::Pe, rules, estimate: None });
     }
-    Ok(Box::new(Tree::new(list, isa)?))
+    let tree = Tree::new(list, isa)?;
+    tree.estimate().require(list)?;
+    Ok(Chosen::tree(list, tree))
 }
 
 impl fmt::Display for EngineName {

@@ -101,7 +101,8 @@ impl<T: Number> RangeSet<T> {
     /// Whether `value` is in the set.
     #[must_use]
     pub fn contains(&self, value: T) -> bool {
-        self.ranges.iter().any(|&(first, last)| first <= value && value <= last)
+        let at = self.ranges.partition_point(|&(_, last)| last < value);
+        self.ranges.get(at).is_some_and(|&(first, _)| first <= value)
     }
 
     /// The set's ranges, first to last number, in ascending order.

@@ -187,3 +187,22 @@ fn rules_of_the_same_addresses_come_and_go() {
         }
     }
 }
+
+#[test]
+fn rules_that_prefixes_would_multiply_come_and_go() {
+    for (seed, shape) in (900..).zip(lists::ADVERSARIAL) {
+        let draw = &mut Draw::Seed(seed);
+        let isa = trees()[seed as usize % trees().len()].isa;
+        let mut changing = Changing::new(lists::adversarial(draw, shape, 20), isa);
+        let rule = |draw: &mut Draw| {
+            let shape = draw.pick(&[shape, "random", "stars"]);
+            lists::adversarial(draw, shape, 1).rules[0].clone()
+        };
+        let mut matching = 0;
+        for _ in 0..25 {
+            (0..3).for_each(|_| changing.change(draw, &rule));
+            matching += changing.check(draw, 60);
+        }
+        assert!(matching > 100, "{shape}: {matching}");
+    }
+}

@@ -244,6 +244,43 @@ fn thousands_of_rules_of_the_same_addresses() {
 }
 
 #[test]
+fn rules_that_prefixes_and_cuts_would_multiply() {
+    for (seed, shape) in (650..).zip(lists::ADVERSARIAL) {
+        for count in [1, 3, 17, 300, 2000] {
+            let count = if shape == "octets" { count.min(40) } else { count };
+            let draw = &mut Draw::Seed(seed);
+            let list = lists::adversarial(draw, shape, count);
+            let mut keys = keys(draw, &list, 1500);
+            // With a number of one rule and the rest of another.
+            for at in 0..keys.len() / 2 {
+                let other = keys[draw.below(keys.len())];
+                match draw.below(3) {
+                    0 => keys[at].source = other.source,
+                    1 => keys[at].destination = other.destination,
+                    _ if keys[at].protocol == other.protocol => keys[at].ports = other.ports,
+                    _ => {}
+                }
+            }
+            assert!(check(&trees(), &list, &keys) > 20, "{shape}, {count}");
+        }
+    }
+}
+
+#[test]
+fn among_rules_that_multiply_others_stay_in_trees() {
+    let draw = &mut Draw::Seed(680);
+    let mut rules = lists::overlapping(draw, &BOTH, 400).rules;
+    for shape in lists::ADVERSARIAL {
+        for rule in lists::adversarial(draw, shape, 12).rules {
+            rules.insert(draw.below(rules.len()), rule);
+        }
+    }
+    let list = lists::list(rules);
+    let keys = keys(draw, &list, 6000);
+    assert!(check(&trees(), &list, &keys) > keys.len() / 3);
+}
+
+#[test]
 fn the_same_rule_many_times() {
     for family in BOTH {
         let draw = &mut Draw::Seed(700);

@@ -7,6 +7,7 @@
 //! counts a rule that does not care about the bit in both halves, so wildcards
 //! that would be copied are paid for.
 
+use super::plan::Budget;
 use crate::atom::Ternary;
 use forebay_packet::cancel;
 
@@ -49,19 +50,28 @@ struct Split {
 
 impl Cut {
     /// The best cut of atoms whose words are `words[atom][word]`; none if no
-    /// cut parts them.
-    pub fn choose(words: &[&[Ternary]], limits: &Limits) -> Option<Self> {
+    /// cut parts them, or the budget is spent.
+    pub fn choose(words: &[&[Ternary]], limits: &Limits, budget: &mut Budget) -> Option<Self> {
         let count = words.first()?.len();
         let best = |word: usize| {
             let entries: Vec<_> = words.iter().map(|of_atom| of_atom[word]).collect();
-            Self::within(word, entries, limits)
+            Self::within(word, entries, limits, budget)
         };
-        let cuts = (0..count).filter_map(best);
+        let cuts: Vec<_> = (0..count).filter_map(best).collect();
+        if budget.is_spent() {
+            return None;
+        }
+        let cuts = cuts.into_iter();
         cuts.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(cut, _)| cut)
     }
 
     /// The best cut within one word and what it costs.
-    fn within(word: usize, entries: Vec<Ternary>, limits: &Limits) -> Option<(Self, f64)> {
+    fn within(
+        word: usize,
+        entries: Vec<Ternary>,
+        limits: &Limits,
+        budget: &mut Budget,
+    ) -> Option<(Self, f64)> {
         let total = entries.len();
         let mut cost = (total * total) as f64;
         let mut mask = 0_u64;
@@ -70,6 +80,9 @@ impl Cut {
             let children = 2_usize << mask.count_ones();
             if children > (limits.children * total).max(16) {
                 break;
+            }
+            if !budget.spend(split.long.iter().map(|(start, end)| end - start).sum()) {
+                return None;
             }
             let (bit, next) = split.best_bit(mask)?;
             if next >= WORTH * cost {

@@ -2,8 +2,10 @@
 
 use super::TreeError;
 use super::arena::Full;
+use super::build::multiplies;
 use super::kernel::Matcher;
 use super::labels::{Labels, NO_LABEL};
+use super::rate::Cost;
 use super::side::{Side, Vectors};
 use super::wild::Wild;
 use crate::atom::Atom;
@@ -156,6 +158,11 @@ impl Generation {
         })
     }
 
+    /// What packets of either family cost when the list was built.
+    pub fn costs(&self) -> [Cost; 2] {
+        [self.v4.cost(), self.v6.cost()]
+    }
+
     /// The rules, in order.
     pub fn rules(&self) -> impl Iterator<Item = &Held> {
         self.order.iter().filter_map(|label| self.by_label.get(label))
@@ -208,13 +215,13 @@ impl Generation {
         position: usize,
         publish: Publish,
     ) -> Result<(), Exhausted> {
-        if self.inserted == MOST_INSERTED {
+        if self.inserted == MOST_INSERTED || multiplies(&held.rule) {
             return Err(Exhausted);
         }
         let label = self.free_label(position).ok_or(Exhausted)?;
         self.version.names.add(label, held.id);
         self.inserted += 1;
-        let atoms = Atom::of_rule(&held.rule).unwrap_or_default();
+        let atoms = Atom::of_rule(&held.rule).map_err(|_| Exhausted)?;
         let four = held.rule.family == Family::Ipv4;
         let news = if four { self.v4.admit(&atoms) } else { self.v6.admit(&atoms) };
         self.publish_if(news, publish);
@@ -263,7 +270,11 @@ impl Generation {
         let place = self.order.partition_point(|&other| other < label);
         self.order.remove(place);
         let Some(held) = self.by_label.remove(&label) else { return Ok(()) };
-        let atoms = Atom::of_rule(&held.rule).unwrap_or_default();
+        // One that multiplies is in no tree.
+        let atoms = match multiplies(&held.rule) {
+            true => Vec::new(),
+            false => Atom::of_rule(&held.rule).unwrap_or_default(),
+        };
         let news = match held.rule.family {
             Family::Ipv4 => self.v4.remove(label, &atoms)?,
             Family::Ipv6 => self.v6.remove(label, &atoms)?,

@@ -175,6 +175,12 @@ impl<const Q: usize> Forest<Q> {
         Ok(Self { nodes, slots, blocks: Arena::new(blocks, more), roots })
     }
 
+    /// No trees.
+    pub fn empty() -> Self {
+        let blocks = Arena::new(vec![Block::EMPTY], 0);
+        Self { nodes: Vec::new(), slots: Vec::new(), blocks, roots: Vec::new() }
+    }
+
     /// What the tree `tree` begins with.
     #[inline]
     pub fn root(&self, tree: usize) -> u32 {

@@ -11,8 +11,7 @@
 
 use super::generation::{Generation, Held, Version};
 use super::readers::{Reader, Readers};
-use super::{MAX_RULES, TreeError, kernel, least_labels};
-use crate::atom::{Atom, TooManyAtoms};
+use super::{Estimate, MAX_RULES, TreeError, kernel, least_labels};
 use crate::counters::{Count, Counters};
 use crate::packed::{Key4, Key6};
 use crate::rule::{Rule, RuleList};
@@ -36,9 +35,10 @@ pub struct RuleId {
 /// A change that cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LiveError {
-    /// The rule has too many combinations.
+    /// The list cannot be built with the rule in it, or is matched too slowly
+    /// already.
     #[error(transparent)]
-    Rule(#[from] TooManyAtoms),
+    List(#[from] TreeError),
     /// The list is full.
     #[error("the list has {MAX_RULES} rules, and cannot have more")]
     Full,
@@ -135,7 +135,7 @@ impl Live {
     /// by so many workers. Its rules are numbered from 0 in their order.
     ///
     /// # Errors
-    /// If the list is too long, or one of its rules too large.
+    /// If the list is too long, or would be matched too slowly.
     ///
     /// # Panics
     /// If this machine has not got `isa`, or cannot start a thread.
@@ -147,6 +147,7 @@ impl Live {
         }
         let held = |(id, rule): (u32, &Rule)| Held { id, rule: Arc::new(rule.clone()) };
         let generation = Generation::build((0..).zip(&list.rules).map(held).collect())?;
+        Estimate::of(generation.costs(), kernel::supported(isa)).require(list)?;
         let shared = Arc::new(Shared {
             version: ArcSwap::new(Arc::clone(&generation.version)),
             state: Mutex::new(State {
@@ -194,9 +195,9 @@ impl Live {
     /// Puts `rule` before the rule at `position`, or at the end of the list.
     ///
     /// # Errors
-    /// If there is no such position, no room, or the rule is too large.
+    /// If there is no such position, no room, or the list is matched too slowly
+    /// since it was last built.
     pub fn insert(&self, position: usize, rule: Rule) -> Result<RuleId, LiveError> {
-        Atom::of_rule(&rule)?;
         let mut state = self.shared.state();
         let last = state.generation.len();
         if position > last {
@@ -205,10 +206,11 @@ impl Live {
         if last == MAX_RULES {
             return Err(LiveError::Full);
         }
+        self.shared.require_rate(&state)?;
         let id = self.new_id(&mut state);
         let old = self
             .shared
-            .make(&mut state, Change::Insert(Held { id, rule: Arc::new(rule) }, position));
+            .make(&mut state, Change::Insert(Held { id, rule: Arc::new(rule) }, position))?;
         let id = state.id(id);
         drop(state);
         drop(old);
@@ -222,7 +224,7 @@ impl Live {
     pub fn delete(&self, rule: RuleId) -> Result<(), LiveError> {
         let mut state = self.shared.state();
         state.expect(rule)?;
-        let old = self.shared.make(&mut state, Change::Delete(rule.number));
+        let old = self.shared.make(&mut state, Change::Delete(rule.number))?;
         state.deleted.push(rule.number);
         drop(state);
         drop(old);
@@ -240,7 +242,7 @@ impl Live {
         if position > last {
             return Err(LiveError::Position { position, last });
         }
-        let old = self.shared.make(&mut state, Change::Move(rule.number, position));
+        let old = self.shared.make(&mut state, Change::Move(rule.number, position))?;
         drop(state);
         drop(old);
         Ok(())
@@ -322,7 +324,7 @@ impl Shared {
     /// Makes a change that was found possible, and has the list built anew, now
     /// or soon, where it has no room left. What it gives back is to be dropped
     /// when others need not wait for it.
-    fn make(&self, state: &mut State, change: Change) -> Option<Generation> {
+    fn make(&self, state: &mut State, change: Change) -> Result<Option<Generation>, TreeError> {
         let publish = |version: &Arc<Version>| self.version.store(Arc::clone(version));
         let wait = || {
             self.readers.changed();
@@ -334,23 +336,43 @@ impl Shared {
         match (&mut state.log, made) {
             (Some(log), true) => log.push(change),
             (None, true) => {}
-            (_, false) => old = self.build_now(state, &change),
+            (_, false) => old = Some(self.build_now(state, &change)?),
         }
         self.readers.changed();
         if state.log.is_none() && state.generation.wants_work() {
             self.wake.notify_one();
         }
-        old
+        Ok(old)
     }
 
     /// Builds the list with `change` made, while the writer waits.
-    fn build_now(&self, state: &mut State, change: &Change) -> Option<Generation> {
-        let mut rules: Vec<_> = state.generation.rules().cloned().collect();
+    ///
+    /// # Errors
+    /// If it cannot be built with it. The list is then as it was before, but
+    /// built anew, as readers may have seen a part of the change.
+    fn build_now(&self, state: &mut State, change: &Change) -> Result<Generation, TreeError> {
+        let before: Vec<_> = state.generation.rules().cloned().collect();
+        let mut rules = before.clone();
         change.make_on(&mut rules);
-        // Each rule was found small enough when it came in.
-        let generation = Generation::build(rules).ok()?;
+        let built = Generation::build(rules);
+        let (generation, failure) = match built {
+            Ok(generation) => (generation, None),
+            Err(error) => (Generation::build(before)?, Some(error)),
+        };
         state.log = None;
-        Some(self.swap(state, generation))
+        let old = self.swap(state, generation);
+        self.readers.changed();
+        failure.map_or(Ok(old), Err)
+    }
+
+    /// Refuses a list that has become too slow to be added to.
+    fn require_rate(&self, state: &State) -> Result<(), TreeError> {
+        let estimate = Estimate::of(state.generation.costs(), self.isa);
+        if estimate.rate >= super::LEAST_RATE {
+            return Ok(());
+        }
+        let rules = state.generation.rules().map(|held| Rule::clone(&held.rule)).collect();
+        estimate.require(&RuleList { rules, ..RuleList::default() })
     }
 
     /// Makes `generation` the list, and gives the one from before.

@@ -9,7 +9,10 @@
 //!    eight or less within a few steps, with next to no copies. A list is held
 //!    against the packet in one go (`Block`).
 //! 2. **Bit vectors** (`wild`) for the atoms that say little of addresses.
-//! 3. A [`Tests`] dictionary for protocols and flags.
+//! 3. **Ranges** (`ranges`) for the rules that prefixes and cuts would multiply
+//!    beyond what their building may spend.
+//!
+//! Protocols and flags are a dictionary's ([`Tests`](crate::atom::Tests)).
 //!
 //! The ideas of parting by specificity are of EffiCuts (Vamanan, Voskuilen and
 //! Vijaykumar, SIGCOMM 2010), of cutting by chosen bits of BitCuts (Liu et al.,
@@ -19,6 +22,7 @@
 //! [`Tree::bound`].
 
 mod arena;
+mod build;
 mod cut;
 mod generation;
 mod kernel;
@@ -26,25 +30,23 @@ mod labels;
 mod layout;
 mod live;
 mod plan;
+mod ranges;
+mod rate;
 mod readers;
 mod side;
 mod update;
 mod wild;
 
-use crate::atom::{Atom, Tests, TooManyAtoms};
+use crate::atom::TooManyAtoms;
 use crate::engine::{Engine, NO_RULE};
 use crate::packed::{Key4, Key6};
 use crate::rule::{Family, Rule, RuleList};
-use cut::Limits;
+use build::{Built, matchers};
 use forebay_codegen::code::Isa;
-use forebay_packet::cancel;
 use kernel::{Matcher, TreeKey};
 use labels::{Labels, NO_LABEL};
-use layout::{Forest, LANES};
 pub use live::{Live, LiveError, Reading, RuleId};
-use plan::{Entry, Plan};
-use std::sync::Arc;
-use wild::{ADDRESS_BITS, Wild};
+pub use rate::{Estimate, LEAST_RATE};
 
 /// The most work that a packet can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -57,6 +59,8 @@ pub struct Bound {
     pub blocks: usize,
     /// Vectors of 512 bits that are joined for it.
     pub vectors: usize,
+    /// Blocks of sixteen ranges that it is held against, if it is in all.
+    pub ranges: usize,
 }
 
 /// A list that could not be made into an engine.
@@ -65,10 +69,22 @@ pub enum TreeError {
     /// A rule has too many combinations.
     #[error(transparent)]
     Atoms(#[from] TooManyAtoms),
-    /// The list's rules have too many combinations together.
-    #[error("the rules of the list make {atoms} combinations, expected at most {MAX_ATOMS}")]
-    TooLarge {
-        /// How many there are.
+    /// The list would be matched too slowly.
+    #[error(
+        "the list would be matched at about {rate} packets a second and core, expected at least \
+         {LEAST_RATE}: {ranged} of its {rules} rules overlap in too many fields to be told apart; \
+         rule {worst} has most combinations of address and port ranges, {atoms}"
+    )]
+    TooSlow {
+        /// Packets a second that are expected.
+        rate: u64,
+        /// Rules that are matched by their ranges.
+        ranged: usize,
+        /// Rules of the list.
+        rules: usize,
+        /// The number of the rule that has most combinations.
+        worst: u32,
+        /// How many those are.
         atoms: usize,
     },
     /// The list takes too many blocks.
@@ -92,9 +108,6 @@ pub enum TreeError {
     },
 }
 
-/// The most atoms of a list.
-pub const MAX_ATOMS: usize = 1 << 22;
-
 /// The longest list.
 pub const MAX_RULES: usize = (1 << 24) - 1;
 
@@ -105,6 +118,7 @@ pub struct Tree {
     labels: Labels,
     isa: Isa,
     bounds: [Bound; 2],
+    estimate: Estimate,
 }
 
 impl Tree {
@@ -122,15 +136,30 @@ impl Tree {
             return Err(TreeError::Rules { rules });
         }
         let labels = Labels::of(rules);
-        let of_family = |family| {
+        let of_family = |family| -> Vec<(u32, &Rule)> {
             let rules = list.rules.iter().enumerate();
             rules
-                .filter(move |(_, rule)| rule.family == family)
-                .map(move |(index, rule)| (labels.label(index), rule))
+                .filter(|(_, rule)| rule.family == family)
+                .map(|(index, rule)| (labels.label(index), rule))
+                .collect()
         };
-        let (v4, bound4) = matchers(of_family(Family::Ipv4), Family::Ipv4, 0)?;
-        let (v6, bound6) = matchers(of_family(Family::Ipv6), Family::Ipv6, 0)?;
-        Ok(Self { v4, v6, labels, isa: kernel::supported(isa), bounds: [bound4, bound6] })
+        let four: Built<1> = matchers(&of_family(Family::Ipv4), Family::Ipv4, 0)?;
+        let six: Built<4> = matchers(&of_family(Family::Ipv6), Family::Ipv6, 0)?;
+        let isa = kernel::supported(isa);
+        Ok(Self {
+            bounds: [four.bound, six.bound],
+            estimate: Estimate::of([four.cost, six.cost], isa),
+            v4: four.matchers,
+            v6: six.matchers,
+            labels,
+            isa,
+        })
+    }
+
+    /// How fast the list is expected to be matched, and how.
+    #[must_use]
+    pub fn estimate(&self) -> Estimate {
+        self.estimate
     }
 
     /// The most work that a packet of `family` can make.
@@ -179,127 +208,4 @@ impl Engine for Tree {
         self.v4.iter().map(Matcher::bytes).sum::<usize>()
             + self.v6.iter().map(Matcher::bytes).sum::<usize>()
     }
-}
-
-/// The matchers of one family: one, unless the list's rules have more distinct
-/// tests than a dictionary holds. `spare` is room for changes, in percent of
-/// the blocks.
-fn matchers<'a, const Q: usize>(
-    rules: impl Iterator<Item = (u32, &'a Rule)>,
-    family: Family,
-    spare: usize,
-) -> Result<(Vec<Matcher<Q>>, Bound), TreeError> {
-    let mut atoms = Vec::new();
-    for (label, rule) in rules {
-        cancel::check();
-        atoms.extend(Atom::of_rule(rule)?.into_iter().map(|atom| (label, atom)));
-        if atoms.len() > MAX_ATOMS {
-            return Err(TreeError::TooLarge { atoms: atoms.len() });
-        }
-    }
-    let mut bound = Bound::default();
-    let of_page = |(tests, entries): (Tests, Vec<Entry>)| {
-        let parts = parted(&entries, family);
-        for plan in &parts.plans {
-            bound.trees += 1;
-            bound.nodes += plan.depth();
-            bound.blocks += plan.longest().div_ceil(LANES);
-        }
-        bound.vectors += parts.wild.as_ref().map_or(0, |wild| wild.width * wild::FIELDS);
-        let live = parts.wild.as_ref().map_or_else(Vec::new, Wild::all);
-        Ok(Matcher {
-            forest: Arc::new(Forest::new(&entries, &parts.plans, spare)?),
-            trees: parts.trees,
-            wild: parts.wild.map(Arc::new),
-            live,
-            tests: Arc::new(tests),
-        })
-    };
-    let matchers: Result<_, TreeError> = paged(atoms, family).into_iter().map(of_page).collect();
-    Ok((matchers?, bound))
-}
-
-/// Atoms with their labels, in as few pages as there are dictionaries needed for
-/// their tests.
-fn paged(atoms: impl IntoIterator<Item = (u32, Atom)>, family: Family) -> Vec<(Tests, Vec<Entry>)> {
-    let mut pages: Vec<(Tests, Vec<Entry>)> = Vec::new();
-    for (label, atom) in atoms {
-        cancel::check();
-        let words = atom.ternary(family);
-        let known = pages
-            .iter_mut()
-            .find_map(|(tests, entries)| tests.id(&atom.test).map(|test| (entries, test)));
-        if let Some((entries, test)) = known {
-            entries.push(Entry { label, atom, test, words });
-        } else {
-            let mut tests = Tests::default();
-            let test = tests.id(&atom.test).unwrap_or_default();
-            pages.push((tests, vec![Entry { label, atom, test, words }]));
-        }
-    }
-    pages
-}
-
-/// Which addresses of an atom are specific: 1 source, 2 destination, 3 both, 0
-/// none.
-fn class(atom: &Atom) -> usize {
-    let specific = |length: u8| usize::from(length >= ADDRESS_BITS);
-    specific(atom.source.length) + 2 * specific(atom.destination.length)
-}
-
-/// The ways to part atoms by their class, a tree for each group; what no group
-/// names is left to bit vectors.
-const PARTINGS: [&[&[usize]]; 7] = [
-    &[&[0, 1, 2, 3]],
-    &[&[1, 2, 3]],
-    &[&[1, 3], &[2]],
-    &[&[2, 3], &[1]],
-    &[&[1, 3], &[0, 2]],
-    &[&[2, 3], &[0, 1]],
-    &[&[3], &[1], &[2]],
-];
-
-/// The parts that the atoms of a list are matched in.
-struct Parts {
-    plans: Vec<Plan>,
-    /// By class: which of the plans.
-    trees: [Option<usize>; 4],
-    wild: Option<Wild>,
-}
-
-/// The trees and vectors that are expected to be fastest.
-fn parted(entries: &[Entry], family: Family) -> Parts {
-    // Many children make the way short; where the tree is out of the caches'
-    // reach anyway, their memory costs more than that saves.
-    let children = if entries.len() < 1 << 15 { 8 } else { 4 };
-    let limits = Limits { leaf: LANES, bits: 16, growth: 2.5, children };
-    let members_of = |group: &[usize]| -> Vec<u32> {
-        let of = (0..entries.len() as u32).zip(entries);
-        of.filter(|(_, entry)| group.contains(&class(&entry.atom))).map(|(at, _)| at).collect()
-    };
-    let wildest = members_of(&[0]);
-    let mut best: Option<(f64, Parts)> = None;
-    for parting in PARTINGS {
-        let mut parts = Parts { plans: Vec::new(), trees: [None; 4], wild: None };
-        for &group in parting {
-            let members = members_of(group);
-            if !members.is_empty() {
-                group.iter().for_each(|&class| parts.trees[class] = Some(parts.plans.len()));
-                parts.plans.push(Plan::of(entries, members, &limits));
-            }
-        }
-        let left = if parting.concat().contains(&0) { 0 } else { wildest.len() };
-        let cost = parts.plans.iter().map(Plan::cost).sum::<f64>() + Wild::cost(left);
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, parts));
-        }
-    }
-    let Some((_, mut parts)) = best else {
-        return Parts { plans: Vec::new(), trees: [None; 4], wild: None };
-    };
-    if parts.trees[0].is_none() && !wildest.is_empty() {
-        let members: Vec<_> = wildest.iter().map(|&at| &entries[at as usize]).collect();
-        parts.wild = Some(Wild::new(&members, family.bits()));
-    }
-    parts
 }

@@ -29,30 +29,84 @@ pub(super) enum Plan {
     Leaf(Vec<u32>),
 }
 
+/// What may be spent on a plan: work and memory, not time, so that the same list
+/// is planned alike on every machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// Entries that may still be looked at.
+    work: usize,
+    /// Entries that may still be put into leaves.
+    room: usize,
+}
+
+impl Budget {
+    /// Entries looked at, for each of a list. Lists of ClassBench take up to 90.
+    const WORK: usize = 400;
+    /// Entries of leaves, for each of a list. The plans taken for ClassBench's
+    /// lists have up to 4.
+    const ROOM: usize = 8;
+    /// So many entries short lists are given too.
+    const LEAST: usize = 4096;
+
+    /// For a plan of so many entries.
+    pub fn of(entries: usize) -> Self {
+        let entries = entries.max(Self::LEAST);
+        Self { work: entries.saturating_mul(Self::WORK), room: entries.saturating_mul(Self::ROOM) }
+    }
+
+    /// Takes work; false if there is none left.
+    pub fn spend(&mut self, work: usize) -> bool {
+        self.work = self.work.saturating_sub(work);
+        !self.is_spent()
+    }
+
+    fn keep(&mut self, entries: usize) {
+        self.room = self.room.saturating_sub(entries);
+    }
+
+    /// Whether the plan is not to be had within the budget.
+    pub fn is_spent(&self) -> bool {
+        self.work == 0 || self.room == 0
+    }
+}
+
 /// The deepest that nodes are nested.
 const MAX_DEPTH: usize = 8;
 
 impl Plan {
     /// A plan for the entries numbered `members`, which are in the order of
     /// their labels.
-    pub fn of(entries: &[Entry], members: Vec<u32>, limits: &Limits) -> Self {
-        Self::below(entries, members, limits, 0)
+    pub fn of(entries: &[Entry], members: Vec<u32>, limits: &Limits, budget: &mut Budget) -> Self {
+        Self::below(entries, members, limits, 0, budget)
     }
 
-    fn below(entries: &[Entry], members: Vec<u32>, limits: &Limits, depth: usize) -> Self {
+    fn below(
+        entries: &[Entry],
+        members: Vec<u32>,
+        limits: &Limits,
+        depth: usize,
+        budget: &mut Budget,
+    ) -> Self {
         cancel::check();
         if members.len() <= limits.leaf || depth == MAX_DEPTH {
+            budget.keep(members.len());
             return Self::Leaf(members);
         }
         let words: Vec<&[Ternary]> =
             members.iter().map(|&member| &entries[member as usize].words[..]).collect();
-        let Some(cut) = Cut::choose(&words, limits) else { return Self::Leaf(members) };
+        let Some(cut) = Cut::choose(&words, limits, budget) else {
+            budget.keep(members.len());
+            return Self::Leaf(members);
+        };
         let children = deal(&words, &members, cut);
         if children.iter().any(|child| child.len() == members.len()) && depth > 4 {
+            budget.keep(members.len());
             return Self::Leaf(members);
         }
-        let plans =
-            children.into_iter().map(|child| Self::below(entries, child, limits, depth + 1));
+        drop((words, members));
+        let plans = children
+            .into_iter()
+            .map(|child| Self::below(entries, child, limits, depth + 1, budget));
         Self::Node(cut, plans.collect())
     }
 

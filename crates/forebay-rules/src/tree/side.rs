@@ -7,13 +7,15 @@
 //! addresses leave them again as soon as new bit vectors have been built, the
 //! others when the whole list is built anew.
 
+use super::TreeError;
 use super::arena::Full;
+use super::build::{Built, class, matchers, paged};
 use super::generation::Exhausted;
 use super::kernel::Matcher;
 use super::layout::Forest;
 use super::plan::{Entry, Plan};
+use super::rate::Cost;
 use super::wild::{MAX_MEMBERS, Wild};
-use super::{TreeError, class, matchers, paged};
 use crate::atom::Atom;
 use crate::rule::{Family, Rule};
 use std::sync::Arc;
@@ -26,6 +28,9 @@ const MOST_LEAVES: usize = 2048;
 
 /// Room for blocks, in percent of those there are.
 const SPARE: usize = 50;
+
+/// Rules taken out of ranges from which on a rebuild is due.
+const DUE_GONE: usize = 1024;
 
 /// The rules of one family.
 pub(super) struct Side<const Q: usize> {
@@ -40,6 +45,8 @@ pub(super) struct Side<const Q: usize> {
     overlay: Vec<Matcher<Q>>,
     /// The atoms in the bit vectors of the first page, and their labels.
     wild: Vec<(u32, Atom)>,
+    /// What packets cost when it was built.
+    cost: Cost,
 }
 
 /// Atoms that are to have new bit vectors.
@@ -67,7 +74,7 @@ impl<const Q: usize> Side<Q> {
         family: Family,
     ) -> Result<Self, TreeError> {
         let rules: Vec<_> = rules.collect();
-        let (pages, _) = matchers::<Q>(rules.iter().copied(), family, SPARE)?;
+        let Built { matchers: pages, cost, .. } = matchers::<Q>(&rules, family, SPARE)?;
         let room = pages.iter().map(|page| page.forest.blocks.spare()).collect();
         let mut wild = Vec::new();
         let members = pages.first().and_then(|page| page.wild.as_ref());
@@ -76,7 +83,7 @@ impl<const Q: usize> Side<Q> {
             let atoms = Atom::of_rule(rule)?;
             wild.extend(atoms.into_iter().filter(is_wild).map(|atom| (*label, atom)));
         }
-        Ok(Self { family, pages, room, outside: Vec::new(), overlay: Vec::new(), wild })
+        Ok(Self { family, pages, room, outside: Vec::new(), overlay: Vec::new(), wild, cost })
     }
 
     /// What packets are to be matched against.
@@ -88,7 +95,13 @@ impl<const Q: usize> Side<Q> {
     pub fn is_worn(&self) -> bool {
         let used = |(page, room): (&Matcher<Q>, &usize)| page.forest.blocks.spare() < room / 2;
         self.outside.iter().any(|(_, atom)| !self.takes(atom))
+            || self.pages.iter().any(|page| page.gone.len() >= DUE_GONE)
             || self.pages.iter().zip(&self.room).any(used)
+    }
+
+    /// What packets cost when the list was built.
+    pub fn cost(&self) -> Cost {
+        self.cost
     }
 
     /// Whether [`Side::wanted_vectors`] are any.
@@ -198,6 +211,12 @@ impl<const Q: usize> Side<Q> {
             }
         }
         for page in &mut self.pages {
+            if page.ranges.as_ref().is_some_and(|ranges| ranges.has(label)) {
+                let gone = Arc::make_mut(&mut page.gone);
+                let at = gone.partition_point(|&other| other < label);
+                gone.insert(at, label);
+                news = true;
+            }
             if page.wild.as_ref().is_some_and(|wild| wild.clear(label, &mut page.live)) {
                 news = true;
             }
@@ -225,16 +244,11 @@ impl<const Q: usize> Side<Q> {
     /// Lays the atoms that wait outside out in blocks.
     fn lay_out(&mut self) -> Result<(), Exhausted> {
         self.outside.sort_by_key(|(label, _)| *label);
-        let pages = paged(self.outside.iter().copied(), self.family);
+        let (pages, _) = paged(self.outside.iter().copied(), self.family, usize::MAX);
         let matcher = |(tests, entries): (_, Vec<Entry>)| {
             let list = Plan::Leaf((0..entries.len() as u32).collect());
-            Ok(Matcher {
-                forest: Arc::new(Forest::new(&entries, &[list], 0).map_err(|_| Exhausted)?),
-                trees: [None; 4],
-                wild: None,
-                live: Vec::new(),
-                tests: Arc::new(tests),
-            })
+            let forest = Forest::new(&entries, &[list], 0).map_err(|_| Exhausted)?;
+            Ok(Matcher::of_forest(forest, tests))
         };
         self.overlay = pages.into_iter().map(matcher).collect::<Result<_, Exhausted>>()?;
         Ok(())

@@ -279,3 +279,138 @@ fn icmp_test(draw: &mut Draw) -> Option<IcmpTest> {
     };
     Some(IcmpTest { types: set(draw)?, codes: set(draw)? })
 }
+
+/// Shapes of [`adversarial`] lists.
+pub const ADVERSARIAL: [&str; 13] = [
+    "random", "random6", "narrow", "narrow6", "nested", "crossing", "planes", "quarters", "sets",
+    "stars", "pair", "octets", "tests",
+];
+
+/// Rules that are hard on engines that take prefixes and cut by bits, of one of
+/// the shapes [`ADVERSARIAL`].
+pub fn adversarial(draw: &mut Draw, shape: &str, count: usize) -> RuleList {
+    let family = if shape.ends_with('6') { Family::Ipv6 } else { Family::Ipv4 };
+    list((0..count).map(|at| {
+        let mut rule =
+            Rule::any(0, family, if at % 3 == 0 { Action::Reject } else { Action::Pass });
+        let share = |part: u64, of: u64| u128::from(part) * (family.greatest() / u128::from(of));
+        let (this, all) = (at as u64, count as u64);
+        let half = family.greatest() / 2;
+        let some = |draw: &mut Draw, width: u128| {
+            let first = draw.wide() % (family.greatest() - width).saturating_add(1);
+            set([(first, first.saturating_add(draw.wide() % width.saturating_add(1)))], family)
+        };
+        let greatest = family.greatest();
+        match shape {
+            "random" | "random6" => {
+                rule.source = some(draw, greatest);
+                rule.destination = some(draw, greatest);
+                rule.source_ports = two_ends(draw);
+                rule.destination_ports = two_ends(draw);
+            }
+            "narrow" | "narrow6" => {
+                let width = |draw: &mut Draw| greatest >> (4 + draw.below(20));
+                let widths = [width(draw), width(draw)];
+                rule.source = some(draw, widths[0]);
+                rule.destination = some(draw, widths[1]);
+                rule.source_ports = two_ends(draw);
+                rule.destination_ports = two_ends(draw);
+            }
+            // The innermost first.
+            "nested" => {
+                let inset = half - share(this, all) / 2;
+                let range = set([(inset, greatest - inset)], family);
+                (rule.source, rule.destination) = (range.clone(), range);
+                let inset = (32_767 - this * 32_767 / all) as u16;
+                rule.source_ports = one_range(inset, 65_535 - inset);
+                rule.destination_ports = one_range(inset, 65_535 - inset);
+            }
+            // A grid: each line crosses all of the other direction.
+            "crossing" => {
+                let thin = some(draw, greatest / u128::from(4 * all));
+                *(if at % 2 == 0 { &mut rule.source } else { &mut rule.destination }) = thin;
+                let port = draw.half();
+                *(if at % 4 < 2 { &mut rule.source_ports } else { &mut rule.destination_ports }) =
+                    one_range(port, port.saturating_add(3));
+            }
+            // Half planes that nothing on the diagonal is in.
+            "planes" => {
+                let at = draw.wide() % greatest;
+                rule.source = set([(at, greatest)], family);
+                rule.destination = set([(0, at.saturating_sub(1))], family);
+                let port = draw.half().max(1);
+                rule.source_ports = one_range(port, 65_535);
+                rule.destination_ports = one_range(0, port - 1);
+            }
+            // A range of a twentieth in each field.
+            "quarters" => {
+                rule.source = some(draw, greatest / 10);
+                rule.destination = some(draw, greatest / 10);
+                let ports = |draw: &mut Draw| {
+                    let first = draw.half();
+                    one_range(first, first.saturating_add((draw.half()) / 10))
+                };
+                rule.source_ports = ports(draw);
+                rule.destination_ports = ports(draw);
+            }
+            _ => of_lists(draw, shape, at, &mut rule),
+        }
+        rule
+    }))
+}
+
+/// The rest of the shapes: few values of some fields, and anything in the others.
+fn of_lists(draw: &mut Draw, shape: &str, at: usize, rule: &mut Rule) {
+    let family = rule.family;
+    let address = |draw: &mut Draw| RangeSet::one(draw.wide() % family.greatest());
+    match shape {
+        // Any address, and lists of ports.
+        "sets" => {
+            let ports = |draw: &mut Draw| {
+                let range = |draw: &mut Draw| {
+                    let first = draw.half();
+                    (first, first.saturating_add(draw.below(40) as u16))
+                };
+                let ranges: Vec<_> = (0..5).map(|_| range(draw)).collect();
+                RangeSet::from_ranges(ranges).map_or(PortTest::Any, PortTest::In)
+            };
+            rule.source_ports = ports(draw);
+            rule.destination_ports = ports(draw);
+        }
+        // One address or one port, and anything else.
+        "stars" => match at % 4 {
+            0 => rule.source = address(draw),
+            1 => rule.destination = address(draw),
+            2 => rule.source_ports = one_range(at as u16, at as u16),
+            _ => rule.destination_ports = one_range(at as u16, at as u16),
+        },
+        "pair" => {
+            rule.source = RangeSet::one(0x0a00_0001);
+            rule.destination = RangeSet::one(0x0a00_0002);
+            let ports = |draw: &mut Draw| {
+                let first = draw.half();
+                one_range(first, first.saturating_add(draw.half() >> draw.below(12)))
+            };
+            rule.source_ports = ports(draw);
+            rule.destination_ports = ports(draw);
+        }
+        "octets" => {
+            let low = |draw: &mut Draw| draw.wide() & 0xff_ffff;
+            let open =
+                |low: u128| set((0..256).map(|high| (high << 24 | low, high << 24 | low)), family);
+            rule.source = open(low(draw));
+            rule.destination = open(low(draw));
+        }
+        _ => {
+            let protocols = (0..=255).filter(|_| draw.one_in(9)).collect();
+            rule.protocol = ProtocolTest::Only(TransportTest::of(protocols));
+            rule.source = address(draw);
+        }
+    }
+}
+
+/// Ports between two, any.
+fn two_ends(draw: &mut Draw) -> PortTest {
+    let (a, b) = (draw.half(), draw.half());
+    one_range(a.min(b), a.max(b))
+}

@@ -27,6 +27,12 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::Usage(error.to_string()))?,
     };
     let plan = Plan::new(&config, &options)?;
+    if !cli.quiet {
+        for notice in &plan.notices {
+            // Nobody is there to be told of a standard error that takes nothing.
+            let _ = writeln!(io::stderr(), "{notice}");
+        }
+    }
     if args.check {
         if !cli.quiet {
             // Nobody is there to be told of a standard error that takes nothing.

@@ -12,9 +12,11 @@
 
 mod avx2;
 mod avx512;
+pub(super) mod ranges;
 mod scalar;
 
 use super::layout::Forest;
+use super::ranges::Ranges;
 use super::wild::{Chunk, Wild};
 use crate::atom::Tests;
 use crate::packed::{Key4, Key6};
@@ -34,6 +36,9 @@ pub(super) trait TreeKey: Copy {
 
     /// The leading byte of each address.
     fn leading(&self) -> (u8, u8);
+
+    /// Both addresses.
+    fn addresses(&self) -> [u128; 2];
 
     /// Both ports, kind and flags.
     fn rest(&self) -> (u16, u16, u16, u16);
@@ -65,6 +70,11 @@ impl TreeKey for Key4 {
     }
 
     #[inline]
+    fn addresses(&self) -> [u128; 2] {
+        [self.source.into(), self.destination.into()]
+    }
+
+    #[inline]
     fn rest(&self) -> (u16, u16, u16, u16) {
         (self.first, self.second, self.kind, self.flags)
     }
@@ -91,6 +101,12 @@ impl TreeKey for Key6 {
     }
 
     #[inline]
+    fn addresses(&self) -> [u128; 2] {
+        [self.source, self.destination]
+            .map(|words| words.into_iter().fold(0, |all, word| all << 32 | u128::from(word)))
+    }
+
+    #[inline]
     fn rest(&self) -> (u16, u16, u16, u16) {
         (self.first, self.second, self.kind, self.flags)
     }
@@ -108,17 +124,43 @@ pub(super) struct Matcher<const Q: usize> {
     pub wild: Option<Arc<Wild>>,
     /// The bits of those that have not been taken out.
     pub live: Vec<Chunk>,
+    /// Rules that are matched by their ranges.
+    pub ranges: Option<Arc<Ranges>>,
+    /// The labels of those that have been taken out, ascending.
+    pub gone: Arc<Vec<u32>>,
     /// The tests that the trees' atoms refer to.
     pub tests: Arc<Tests>,
 }
 
 impl<const Q: usize> Matcher<Q> {
+    /// Rules by their ranges, and nothing else.
+    pub fn of_ranges(ranges: Ranges) -> Self {
+        Self {
+            ranges: Some(Arc::new(ranges)),
+            ..Self::of_forest(Forest::empty(), Tests::default())
+        }
+    }
+
+    /// A forest without trees of any class, and the tests of its atoms.
+    pub fn of_forest(forest: Forest<Q>, tests: Tests) -> Self {
+        Self {
+            forest: Arc::new(forest),
+            trees: [None; 4],
+            wild: None,
+            live: Vec::new(),
+            ranges: None,
+            gone: Arc::default(),
+            tests: Arc::new(tests),
+        }
+    }
+
     /// Bytes of all parts.
     pub fn bytes(&self) -> usize {
         self.forest.bytes()
             + self.tests.bytes()
             + self.wild.as_ref().map_or(0, |wild| wild.bytes())
             + size_of_val(&self.live[..])
+            + self.ranges.as_ref().map_or(0, |ranges| ranges.bytes())
     }
 }
 
@@ -144,6 +186,10 @@ pub(super) fn classify<const Q: usize, K: TreeKey>(
     labels: &mut [u32],
 ) {
     const { assert!(Q == K::ADDRESS_WORDS, "blocks are for keys of one family") };
+    if let Some(ranges) = &matcher.ranges {
+        ranges::classify(isa, ranges, &matcher.gone, keys, labels);
+        return;
+    }
     match isa {
         Isa::Scalar => scalar::classify(matcher, keys, labels),
         Isa::Avx2 | Isa::Avx512Bw => {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use forebay_rules::RuleList;
+use forebay_rules::choose::EngineName;
 use forebay_rules::lint::{self, Finding, Limits, Report, RuleName, Severity, Witness};
 use serde_json::{Value, json};
 
@@ -17,16 +18,27 @@ use crate::show::{Colour, Style, human, terminal_columns, text};
 struct Checked {
     list: NamedList,
     report: Report,
+    /// How `auto` matches it, where that is to be told.
+    notice: Option<String>,
 }
 
 pub fn run(cli: &Cli, args: &RulesCheckArgs) -> Result<(), Failure> {
     let file = RuleFile::read(&args.list.file)?;
     let lists = asked(&file.name, file.lists(), args.list.list.as_deref())?;
+    let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     let check = |list: NamedList| {
+        // What is too slow to be used is told before it is looked at rule by rule.
+        let chosen = EngineName::Auto.choose(&list.rules, isa).map_err(|error| {
+            let of_list = list.name.as_ref().map_or_else(String::new, |name| format!(": {name}"));
+            Failure::Engine { file: format!("{}{of_list}", file.name), error }
+        })?;
+        let notice = chosen.notice();
+        drop(chosen);
         let report = lint::check(&list.rules, Limits::default());
-        Checked { list, report }
+        Ok(Checked { list, report, notice })
     };
-    let checked: Vec<_> = lists.into_iter().map(check).collect();
+    let checked: Vec<_> = lists.into_iter().map(check).collect::<Result<_, Failure>>()?;
     if cli.json {
         print_json(&as_json(&file, &checked))?;
     } else {
@@ -60,7 +72,12 @@ fn summary(checked: &[Checked]) -> String {
         0 => String::new(),
         _ => format!("; gave up on {}", counted(unfinished, "question")),
     };
-    format!("{rules}: {errors}, {warnings}, {notes}{given_up}")
+    let unexamined: usize = checked.iter().map(|one| one.report.unexamined).sum();
+    let left = match unexamined {
+        0 => String::new(),
+        _ => format!("; did not look at the last {}", counted(unexamined, "rule")),
+    };
+    format!("{rules}: {errors}, {warnings}, {notes}{given_up}{left}")
 }
 
 /// What is shown to people, line by line. Writing to its text cannot fail.
@@ -73,7 +90,12 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn list(&mut self, checked: &Checked, notes: bool) {
-        let Checked { list, report } = checked;
+        let Checked { list, report, notice } = checked;
+        if let Some(notice) = notice {
+            let name = list.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+            let (file, name) = (text::visible(&self.file.name), text::visible(&name));
+            let _ = writeln!(self.text, "{file}: {name}{notice}");
+        }
         for finding in &report.findings {
             if finding.severity == Severity::Note && !notes {
                 continue;
@@ -144,8 +166,13 @@ fn example(rules: &RuleList, rule: RuleName, witness: &Witness) -> String {
 }
 
 fn as_json(file: &RuleFile, checked: &[Checked]) -> Value {
-    let lists = checked.iter().map(|Checked { list, report }| {
-        json!({"list": list.name, "rules": report.rules, "complete": report.is_complete()})
+    let lists = checked.iter().map(|Checked { list, report, .. }| {
+        json!({
+            "list": list.name,
+            "rules": report.rules,
+            "unexamined": report.unexamined,
+            "complete": report.is_complete(),
+        })
     });
     let findings = checked.iter().flat_map(|checked| {
         checked.report.findings.iter().map(|finding| finding_json(file, &checked.list, finding))

@@ -6,6 +6,7 @@ mod import;
 mod packets;
 mod tally;
 
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use forebay_io::text::{self, Source, TextError};
@@ -77,10 +78,14 @@ pub fn ruling_of(cli: &Cli, args: &ListArgs, engine: EngineName) -> Result<Rulin
 fn ruling(cli: &Cli, file: &Path, list: RuleList, engine: EngineName) -> Result<Ruling, Failure> {
     let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let built = engine
-        .build(&list, isa)
+    let chosen = engine
+        .choose(&list, isa)
         .map_err(|error| Failure::Engine { file: file_name(file), error })?;
-    Ok(Ruling::new(list.into(), built))
+    if cli.verbose > 0 && !cli.quiet {
+        // Nobody is there to be told of a standard error that takes nothing.
+        let _ = writeln!(io::stderr(), "{}: {chosen}", file_name(file));
+    }
+    Ok(Ruling::new(list.into(), chosen.engine))
 }
 
 /// The lists of that name; all where none is asked for.

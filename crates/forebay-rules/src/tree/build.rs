@@ -1,0 +1,259 @@
+//! Building: which rules go into trees, which into bit vectors, and which are
+//! matched by their ranges.
+//!
+//! Prefixes and cuts are fast, but some lists they multiply: a range is dozens
+//! of prefixes, two in one rule are the product, and a rule that leaves the bits
+//! of a cut open is copied. What is spent is therefore counted (the atoms of a
+//! list, and a [`Budget`] for each plan), and what does not come within it is
+//! left to [`Ranges`], whose memory is in proportion to the list.
+
+use super::cut::Limits;
+use super::kernel::Matcher;
+use super::layout::{Forest, LANES};
+use super::plan::{Budget, Entry, Plan};
+use super::ranges::Ranges;
+use super::rate::{Cost, NUMBERING};
+use super::wild::{self, ADDRESS_BITS, Wild};
+use super::{Bound, TreeError};
+use crate::atom::{Atom, Extent, Tests};
+use crate::rule::{Family, Rule};
+use forebay_packet::cancel;
+
+/// Prefixes for each range from which on a rule is matched by its ranges: more
+/// than one range of IPv4 can be, so that one of them alone is none too many.
+const MOST_PREFIXES: usize = 64;
+
+/// Atoms of one rule that trees take.
+const MOST_OF_RULE: usize = 4096;
+
+/// Atoms that the trees of a list take for each of its rules, and of a short
+/// list in all.
+const ATOMS_EACH: usize = 4;
+const ATOMS: usize = 1 << 18;
+
+/// Dictionaries of tests: each is matched by itself.
+const MOST_PAGES: usize = 8;
+
+/// What a packet may cost in trees before the ranges of their rules are tried,
+/// in cycles.
+const SLOW: f64 = 500.0;
+
+/// The rules of one family, ready to be matched.
+pub(super) struct Built<const Q: usize> {
+    pub matchers: Vec<Matcher<Q>>,
+    pub bound: Bound,
+    pub cost: Cost,
+}
+
+/// Builds the matchers of `rules`, which are in the order of their labels: one,
+/// unless the rules have more distinct tests than a dictionary holds, and one
+/// of ranges. `spare` is room for changes, in percent of the blocks.
+///
+/// # Errors
+/// If the blocks cannot be numbered.
+pub(super) fn matchers<const Q: usize>(
+    rules: &[(u32, &Rule)],
+    family: Family,
+    spare: usize,
+) -> Result<Built<Q>, TreeError> {
+    let extents: Vec<Extent> = rules.iter().map(|(_, rule)| Extent::of(rule)).collect();
+    let mut ranged = multiplied(&extents);
+    let mut atoms = Vec::new();
+    for (at, &(label, rule)) in rules.iter().enumerate() {
+        cancel::check();
+        if !ranged[at] {
+            atoms.extend(Atom::of_rule(rule)?.into_iter().map(|atom| (label, atom)));
+        }
+    }
+    let leave = |labels: &mut dyn Iterator<Item = u32>, ranged: &mut [bool]| {
+        let places = labels.map(|label| rules.binary_search_by_key(&label, |rule| rule.0));
+        places.flatten().for_each(|at| ranged[at] = true);
+    };
+    let (pages, left) = paged(atoms, family, MOST_PAGES);
+    leave(&mut left.into_iter(), &mut ranged);
+    let mut planned = Vec::new();
+    for (tests, entries) in pages {
+        match parted(&entries, family) {
+            Some((cost, parts)) => planned.push((cost, tests, entries, parts)),
+            None => leave(&mut entries.iter().map(|entry| entry.label), &mut ranged),
+        }
+    }
+    let chosen = |ranged: &[bool]| -> Option<Ranges> {
+        let own = rules.iter().zip(ranged).filter(|(_, ranged)| **ranged);
+        Ranges::new(&own.map(|(rule, _)| *rule).collect::<Vec<_>>(), family)
+    };
+    let mut ranges = chosen(&ranged);
+    let cost_of = |trees: f64, ranges: &Option<Ranges>, ranged: &[bool]| {
+        let own = ranged.iter().zip(&extents).filter(|(ranged, _)| **ranged);
+        let work = ranges.as_ref().map(|ranges| ranges.work).unwrap_or_default();
+        let numbering = match (ranges, family) {
+            (Some(_), Family::Ipv6) => NUMBERING,
+            _ => 0.0,
+        };
+        Cost {
+            trees: trees + numbering,
+            work,
+            ranged: own.clone().count(),
+            atoms: own.fold(0, |all, (_, extent)| all.saturating_add(extent.atoms)),
+        }
+    };
+    let mut cost = cost_of(planned.iter().map(|page| page.0).sum(), &ranges, &ranged);
+    if cost.trees > SLOW {
+        let all = vec![true; rules.len()];
+        let whole = chosen(&all);
+        let instead = cost_of(0.0, &whole, &all);
+        if instead.cycles() < cost.cycles() {
+            (ranges, cost) = (whole, instead);
+            planned.clear();
+        }
+    }
+    let mut bound = Bound::default();
+    let mut matchers = Vec::with_capacity(planned.len() + 1);
+    for (_, tests, entries, parts) in planned {
+        matchers.push(laid_out(tests, &entries, parts, spare, &mut bound)?);
+    }
+    bound.ranges = ranges.as_ref().map_or(0, |ranges| ranges.blocks.len());
+    matchers.extend(ranges.map(Matcher::of_ranges));
+    Ok(Built { matchers, bound, cost })
+}
+
+/// Whether prefixes would multiply `rule`, so that it goes into no tree.
+pub(super) fn multiplies(rule: &Rule) -> bool {
+    is_multiplied(&Extent::of(rule))
+}
+
+fn is_multiplied(extent: &Extent) -> bool {
+    extent.atoms > extent.ranges.saturating_mul(MOST_PREFIXES) || extent.atoms > MOST_OF_RULE
+}
+
+/// Which rules prefixes would multiply: each by itself, or, those with most
+/// first, together.
+fn multiplied(extents: &[Extent]) -> Vec<bool> {
+    let mut multiplied: Vec<bool> = extents.iter().map(is_multiplied).collect();
+    let mut rest: Vec<usize> = (0..extents.len()).filter(|&at| !multiplied[at]).collect();
+    rest.sort_by_key(|&at| extents[at].atoms);
+    let mut room = ATOMS.max(ATOMS_EACH.saturating_mul(extents.len()));
+    for at in rest {
+        room = room.checked_sub(extents[at].atoms).unwrap_or_else(|| {
+            multiplied[at] = true;
+            0
+        });
+    }
+    multiplied
+}
+
+/// The trees and vectors of a page in memory.
+fn laid_out<const Q: usize>(
+    tests: Tests,
+    entries: &[Entry],
+    parts: Parts,
+    spare: usize,
+    bound: &mut Bound,
+) -> Result<Matcher<Q>, TreeError> {
+    for plan in &parts.plans {
+        bound.trees += 1;
+        bound.nodes += plan.depth();
+        bound.blocks += plan.longest().div_ceil(LANES);
+    }
+    bound.vectors += parts.wild.as_ref().map_or(0, |wild| wild.width * wild::FIELDS);
+    let forest = Forest::new(entries, &parts.plans, spare)?;
+    Ok(Matcher {
+        trees: parts.trees,
+        live: parts.wild.as_ref().map_or_else(Vec::new, Wild::all),
+        wild: parts.wild.map(Into::into),
+        ..Matcher::of_forest(forest, tests)
+    })
+}
+
+/// Atoms with their labels, in as few pages as there are dictionaries needed for
+/// their tests, and the labels of those that would need more than `most`.
+pub(super) fn paged(
+    atoms: impl IntoIterator<Item = (u32, Atom)>,
+    family: Family,
+    most: usize,
+) -> (Vec<(Tests, Vec<Entry>)>, Vec<u32>) {
+    let mut pages: Vec<(Tests, Vec<Entry>)> = Vec::new();
+    let mut left = Vec::new();
+    for (label, atom) in atoms {
+        cancel::check();
+        let words = atom.ternary(family);
+        let known = pages
+            .iter_mut()
+            .find_map(|(tests, entries)| tests.id(&atom.test).map(|test| (entries, test)));
+        if let Some((entries, test)) = known {
+            entries.push(Entry { label, atom, test, words });
+        } else if pages.len() == most {
+            left.push(label);
+        } else {
+            let mut tests = Tests::default();
+            let test = tests.id(&atom.test).unwrap_or_default();
+            pages.push((tests, vec![Entry { label, atom, test, words }]));
+        }
+    }
+    (pages, left)
+}
+
+/// Which addresses of an atom are specific: 1 source, 2 destination, 3 both, 0
+/// none.
+pub(super) fn class(atom: &Atom) -> usize {
+    let specific = |length: u8| usize::from(length >= ADDRESS_BITS);
+    specific(atom.source.length) + 2 * specific(atom.destination.length)
+}
+
+/// The ways to part atoms by their class, a tree for each group; what no group
+/// names is left to bit vectors.
+const PARTINGS: [&[&[usize]]; 7] = [
+    &[&[0, 1, 2, 3]],
+    &[&[1, 2, 3]],
+    &[&[1, 3], &[2]],
+    &[&[2, 3], &[1]],
+    &[&[1, 3], &[0, 2]],
+    &[&[2, 3], &[0, 1]],
+    &[&[3], &[1], &[2]],
+];
+
+/// The parts that the atoms of a list are matched in.
+struct Parts {
+    plans: Vec<Plan>,
+    /// By class: which of the plans.
+    trees: [Option<usize>; 4],
+    wild: Option<Wild>,
+}
+
+/// The trees and vectors that are expected to be fastest, and what they cost;
+/// none if there are none within the budget.
+fn parted(entries: &[Entry], family: Family) -> Option<(f64, Parts)> {
+    // Many children make the way short; where the tree is out of the caches'
+    // reach anyway, their memory costs more than that saves.
+    let children = if entries.len() < 1 << 15 { 8 } else { 4 };
+    let limits = Limits { leaf: LANES, bits: 16, growth: 2.5, children };
+    let members_of = |group: &[usize]| -> Vec<u32> {
+        let of = (0..entries.len() as u32).zip(entries);
+        of.filter(|(_, entry)| group.contains(&class(&entry.atom))).map(|(at, _)| at).collect()
+    };
+    let wildest = members_of(&[0]);
+    let mut best: Option<(f64, Parts)> = None;
+    for parting in PARTINGS {
+        let mut budget = Budget::of(entries.len());
+        let mut parts = Parts { plans: Vec::new(), trees: [None; 4], wild: None };
+        for &group in parting {
+            let members = members_of(group);
+            if !members.is_empty() {
+                group.iter().for_each(|&class| parts.trees[class] = Some(parts.plans.len()));
+                parts.plans.push(Plan::of(entries, members, &limits, &mut budget));
+            }
+        }
+        let left = if parting.concat().contains(&0) { 0 } else { wildest.len() };
+        let cost = parts.plans.iter().map(Plan::cost).sum::<f64>() + Wild::cost(left);
+        let better = best.as_ref().is_none_or(|(least, _)| cost < *least);
+        if better && cost.is_finite() && !budget.is_spent() {
+            best = Some((cost, parts));
+        }
+    }
+    let (cost, mut parts) = best?;
+    if parts.trees[0].is_none() && !wildest.is_empty() {
+        let members: Vec<_> = wildest.iter().map(|&at| &entries[at as usize]).collect();
+        parts.wild = Some(Wild::new(&members, family.bits()));
+    }
+    Some((cost, parts))
+}

@@ -1,0 +1,111 @@
+//! How fast a list is matched, as far as can be said when it is built.
+
+use super::TreeError;
+use super::ranges::Work;
+use crate::atom::Extent;
+use crate::rule::RuleList;
+use forebay_codegen::code::Isa;
+use std::fmt;
+
+/// Packets a second, on one core, that a list has to be matched with at least.
+pub const LEAST_RATE: u64 = 500_000;
+
+/// What a packet costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cost {
+    /// Cycles that it is expected to take in trees and bit vectors.
+    pub trees: f64,
+    /// Steps in ranges, of a packet that is hard on the list.
+    pub work: Work,
+    /// Rules that are matched by their ranges.
+    pub ranged: usize,
+    /// Atoms that those would have made.
+    pub atoms: usize,
+}
+
+/// What a block of ranges, a check and numbering the addresses of IPv6 take, in
+/// cycles with AVX-512, where a list is out of the nearer caches. Measured once.
+const BLOCK: f64 = 50.0;
+const CHECK: f64 = 150.0;
+pub(super) const NUMBERING: f64 = 1500.0;
+
+/// Cycles of a second, of the processors that rates are told for.
+const CLOCK: f64 = 3e9;
+
+impl Cost {
+    /// Cycles with AVX-512.
+    pub fn cycles(&self) -> f64 {
+        self.trees + BLOCK * self.work.blocks + CHECK * self.work.checks
+    }
+
+    /// Packets a second with the instructions of `isa`.
+    pub fn rate(&self, isa: Isa) -> f64 {
+        let (tree, block) = match isa {
+            Isa::Scalar => (8.0, 3.0),
+            Isa::Avx2 | Isa::Avx512Bw => (2.0, 1.5),
+            Isa::Avx512Vbmi => (1.0, 1.0),
+        };
+        let Work { blocks, checks } = self.work;
+        CLOCK / (tree * self.trees + BLOCK * block * blocks + CHECK * checks).max(1.0)
+    }
+}
+
+/// What is known of a list that has been built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Estimate {
+    /// Packets a second that one core is expected to match, where they are hard
+    /// on the list.
+    pub rate: u64,
+    /// Rules that are matched by their ranges.
+    pub ranged: usize,
+    /// Conjunctions of prefixes that those would have been.
+    pub atoms: usize,
+}
+
+impl Estimate {
+    /// Of the rules of both families, for a machine of level `isa`.
+    pub(super) fn of(costs: [Cost; 2], isa: Isa) -> Self {
+        let rates = costs.map(|cost| cost.rate(isa) as u64);
+        Self {
+            rate: rates[0].min(rates[1]),
+            ranged: costs.iter().map(|cost| cost.ranged).sum(),
+            atoms: costs.iter().fold(0, |all, cost| all.saturating_add(cost.atoms)),
+        }
+    }
+
+    /// Whether the list, which this is of, is matched fast enough to be used.
+    ///
+    /// # Errors
+    /// [`TreeError::TooSlow`], with the rule that has the most combinations.
+    pub fn require(&self, list: &RuleList) -> Result<(), TreeError> {
+        if self.rate >= LEAST_RATE {
+            return Ok(());
+        }
+        let atoms = |rule: &crate::rule::Rule| Extent::of(rule).atoms;
+        // Of rules alike, the first.
+        let worst = list.rules.iter().rev().max_by_key(|rule| atoms(rule));
+        Err(TreeError::TooSlow {
+            rate: self.rate,
+            ranged: self.ranged,
+            rules: list.rules.len(),
+            worst: worst.map_or(0, |rule| rule.number),
+            atoms: worst.map_or(0, atoms),
+        })
+    }
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millions = self.rate as f64 / 1e6;
+        if self.ranged == 0 {
+            return write!(f, "at least about {millions:.1} million packets a second and core");
+        }
+        write!(
+            f,
+            "{} of the rules are matched by their ranges, since as prefixes and cuts they would \
+             multiply ({} combinations); packets that are hard on them are matched at about \
+             {millions:.1} million a second and core",
+            self.ranged, self.atoms
+        )
+    }
+}
