@@ -127,6 +127,31 @@ fn every_packet_reaches_one_sensor_without_leaving_the_kernel() {
 }
 
 #[test]
+fn inputs_with_long_and_short_frames_share_the_outputs() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        for device in ["g0", "b0", "x0", "y0", "x1", "y1"] {
+            ip(&format!("link set dev {device} mtu 3300"));
+        }
+        let config = network.configure("", "", &network.each());
+        let broker = network.broker(&config);
+        let runs: Vec<(u64, Value)> = [("g0", 3200), ("g1", 600)]
+            .map(|(device, size)| {
+                let sink = network.sink();
+                let words = format!("--rate 2000 --packets 1000 --flows 100 --size {size}");
+                (generate(device, &words), sink.ended())
+            })
+            .into();
+        broker.signal(libc::SIGTERM);
+        let said = broker.ended();
+        for (sent, heard) in &runs {
+            all_well(*sent, heard, &said);
+        }
+        assert_eq!(number(row(&said, "user_space"), "in"), 0, "{said}");
+    });
+}
+
+#[test]
 fn settings_change_in_the_kernel_and_nothing_is_lost() {
     in_namespace(|| {
         let network = Network::new(2);

@@ -29,20 +29,19 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Loads the program, over the device map of `state`.
+    /// Loads the program, over the device map of `state`. `multi_buffer` must be that of the
+    /// splitters over the same map: the kernel refuses one that differs.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn load(state: &State) -> Result<Self, BpfError> {
+    pub fn load(state: &State, multi_buffer: bool) -> Result<Self, BpfError> {
         let mut asm = Assembler::new();
         asm.load_map(R1, state.devices());
         asm.mov(R2, SLOT.cast_signed());
         asm.mov(R3, Action::Drop as i32);
         asm.call(Helper::RedirectMap);
         asm.exit();
-        Ok(Self {
-            program: Program::load("forebay_trial", Kind::Xdp { multi_buffer: false }, asm)?,
-        })
+        Ok(Self { program: Program::load("forebay_trial", Kind::Xdp { multi_buffer }, asm)? })
     }
 
     /// Whether the interface of that number and MTU takes redirected frames; nothing where no

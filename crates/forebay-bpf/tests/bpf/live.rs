@@ -464,7 +464,7 @@ fn a_trial_tells_whether_a_device_takes_redirected_frames_and_sends_none() {
         let (out_side, sensor_side) = pair("out0", "sensors0");
         let state = state(out_side);
         let losses = RedirectLosses::watch(&state, &[(0, out_side)]).unwrap();
-        let trial = Trial::load(&state).unwrap();
+        let trial = Trial::load(&state, false).unwrap();
         let takes = |mtu| trial.takes(&state, &losses, out_side, mtu).unwrap();
         let heard = Socket::open(sensor_side);
         assert_eq!(takes(1500), Some(false), "no NAPI at the other end");

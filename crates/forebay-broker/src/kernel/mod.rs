@@ -42,7 +42,6 @@ const ONE_BUFFER: u32 = 3000;
 struct Entrance {
     link: XdpLink,
     user_space: UserSpace,
-    multi_buffer: bool,
 }
 
 /// The part of a broker that is in the kernel.
@@ -178,7 +177,7 @@ impl Kernel {
             Ok(losses) => {
                 self.losses = Some(losses);
                 // Without it, devices are tried with packets.
-                self.trial = Trial::load(&self.state).ok();
+                self.trial = Trial::load(&self.state, self.multi_buffer()).ok();
                 return Vec::new();
             }
             Err(error) => error,
@@ -193,6 +192,12 @@ impl Kernel {
             state: Mending::Noted,
         };
         self.devices.iter().map(untold).collect()
+    }
+
+    /// Whether programs take frames of several buffers: if one input needs it, all do. The
+    /// kernel refuses programs that differ in this over one device map.
+    fn multi_buffer(&self) -> bool {
+        self.mtu > ONE_BUFFER
     }
 
     /// Receives all packets of a device from now on; the inputs are opened in order. Gives
@@ -210,7 +215,6 @@ impl Kernel {
         let workers = count(config.workers);
         let queues = self.queues.get(number).copied().unwrap_or(1);
         let first = self.queues.iter().take(number).sum::<u32>() * workers;
-        let multi_buffer = link.mtu > ONE_BUFFER;
         let sockets = xdp::Sockets {
             device: &link.name,
             queues,
@@ -230,10 +234,10 @@ impl Kernel {
             self.promiscuous.push(Promiscuous::join(link).map_err(wrong)?);
         }
         let user_space = UserSpace::Sockets { first, queues, per_queue: workers };
-        let program = self.program(config, number, user_space, multi_buffer)?;
+        let program = self.program(config, number, user_space)?;
         let link =
             XdpLink::attach(&program, link.index, XdpMode::Any).map_err(failed(&port.name))?;
-        self.entrances.push(Entrance { link, user_space, multi_buffer });
+        self.entrances.push(Entrance { link, user_space });
         Ok(receivers)
     }
 
@@ -243,7 +247,6 @@ impl Kernel {
         config: &Config,
         number: usize,
         user_space: UserSpace,
-        multi_buffer: bool,
     ) -> Result<Program, PortError> {
         let name = self.inputs.get(number).map_or("", String::as_str);
         let compile = |text: Option<&String>| {
@@ -261,7 +264,7 @@ impl Kernel {
             flow: self.flow,
             idle_timeout: config.idle_timeout,
             user_space,
-            multi_buffer,
+            multi_buffer: self.multi_buffer(),
         };
         splitter::load(&self.state, &settings).map_err(failed(name))
     }
@@ -272,10 +275,7 @@ impl Kernel {
     /// [`PortError`]
     pub fn prepare(&self, config: &Config) -> Result<Vec<Program>, PortError> {
         let each = self.entrances.iter().enumerate();
-        each.map(|(number, entrance)| {
-            self.program(config, number, entrance.user_space, entrance.multi_buffer)
-        })
-        .collect()
+        each.map(|(number, entrance)| self.program(config, number, entrance.user_space)).collect()
     }
 
     /// Puts programs in the places of those before, each between two frames. Inputs whose
