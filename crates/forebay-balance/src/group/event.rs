@@ -20,6 +20,13 @@ const BOUND_AFTER: u32 = 6;
 /// How far over its target a sensor is that needs telling.
 const BOUND_OVER: f64 = 1.1;
 
+/// Intervals after which a bucket that is too big is told even if its flow is not known.
+const NAMED_WITHIN: u32 = 5;
+
+/// Intervals in a row that a bucket must not be too big before that is over: a load about
+/// the limit is one condition, not many.
+const OVERSIZE_OVER_AFTER: u32 = 10;
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -110,11 +117,21 @@ pub enum Event {
 /// The conditions that last.
 #[derive(Debug, Default)]
 pub(super) struct Onsets {
-    /// Buckets that are too big, and whether that was told.
-    oversize: HashMap<u16, bool>,
+    /// Buckets that are too big, or were a while ago.
+    oversize: HashMap<u16, TooBig>,
     /// Intervals that sensors were over.
     bound: HashMap<u16, u32>,
     is_overloaded: bool,
+}
+
+/// A bucket that is watched because it is too big.
+#[derive(Debug, Default)]
+struct TooBig {
+    /// Intervals since its watch began in which it was too big.
+    watched: u32,
+    /// Intervals in a row in which it was not.
+    below: u32,
+    is_told: bool,
 }
 
 impl Onsets {
@@ -131,32 +148,41 @@ impl Onsets {
         self.note_overload(&plan.outlook, sensors, events);
     }
 
-    /// A bucket that is too big is watched for an interval, so that its flow can be named.
+    /// A bucket that is too big is watched until its flow can be named, so that one event
+    /// tells of both.
     fn note_oversize<P: Plane>(
         &mut self,
         now: &[Oversize],
         mover: &mut Mover<P>,
         events: &mut Vec<Event>,
     ) {
-        let is_now = |bucket| now.iter().any(|oversize| oversize.bucket == bucket);
-        let over: Vec<u16> = self.oversize.keys().copied().filter(|&b| !is_now(b)).collect();
-        for bucket in over {
-            mover.watch(bucket, false);
-            if self.oversize.remove(&bucket) == Some(true) {
-                events.push(Event::OversizeOver { bucket });
+        self.oversize.retain(|&bucket, known| {
+            let is_now = now.iter().any(|oversize| oversize.bucket == bucket);
+            known.below = if is_now { 0 } else { known.below + 1 };
+            let stays = known.below < OVERSIZE_OVER_AFTER;
+            if !stays {
+                mover.watch(bucket, false);
+                if known.is_told {
+                    events.push(Event::OversizeOver { bucket });
+                }
             }
-        }
+            stays
+        });
         for &oversize in now {
             let bucket = oversize.bucket;
-            match self.oversize.get(&bucket) {
-                None if self.oversize.len() < MAX_WATCHED => {
-                    self.oversize.insert(bucket, false);
+            let has_room = self.oversize.len() < MAX_WATCHED;
+            match self.oversize.get_mut(&bucket) {
+                None if has_room => {
+                    self.oversize.insert(bucket, TooBig::default());
                     mover.watch(bucket, true);
                 }
-                Some(false) => {
-                    self.oversize.insert(bucket, true);
+                Some(known) if !known.is_told => {
+                    known.watched += 1;
                     let key = mover.plane().leader(bucket).map(|leader| leader.key);
-                    events.push(Event::Oversize { oversize, key });
+                    known.is_told = key.is_some() || known.watched >= NAMED_WITHIN;
+                    if known.is_told {
+                        events.push(Event::Oversize { oversize, key });
+                    }
                 }
                 _ => {}
             }

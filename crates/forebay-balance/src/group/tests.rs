@@ -3,6 +3,8 @@
 use forebay_packet::FlowKey;
 
 use super::*;
+use crate::balancer::Oversize;
+use crate::balancer::load::Dimension;
 use crate::balancer::targets::HEADROOM;
 use crate::health::HelloRule;
 use crate::moves::PacketFacts;
@@ -182,6 +184,45 @@ fn a_flow_too_big_for_any_sensor_is_named_and_stays() {
     rig.pass_with(20_000 * MS, &everywhere(100), 1_000);
     assert!(rig.events.contains(&Event::OversizeOver { bucket: 0x7777 }));
     assert!(!rig.group.bucket(0x7777).is_watched());
+}
+
+#[test]
+fn a_bucket_whose_load_swings_about_the_limit_is_told_once() {
+    let mut rig = Rig::new(&sensors(&[0, 1, 2]));
+    let big = 0x7777_0000_1234_5678;
+    let mut hashes = everywhere(100);
+    hashes.extend([big; 200]);
+    for _ in 0..5 {
+        rig.pass_with(8_000 * MS, &hashes, 1_000);
+        rig.pass_with(3_000 * MS, &everywhere(100), 1_000);
+    }
+    let oversize =
+        |event: &&Event| matches!(event, Event::Oversize { .. } | Event::OversizeOver { .. });
+    let told: Vec<&Event> = rig.events.iter().filter(oversize).collect();
+    let [Event::Oversize { key: Some(key), .. }] = told[..] else { panic!("{told:?}") };
+    assert_eq!(key.low, u128::from(big));
+}
+
+#[test]
+fn a_bucket_too_big_waits_for_the_name_of_its_flow_but_not_for_ever() {
+    let mut onsets = Onsets::default();
+    let mut rig = Rig::new(&sensors(&[0, 1]));
+    let oversize = Oversize {
+        bucket: 0x7777,
+        load: Load { packets: 9.0, bits: 9.0 },
+        dimension: Dimension::Bits,
+        most: 1.0,
+    };
+    let plan = Plan { oversize: vec![oversize], ..Plan::default() };
+    let mut note = |rig: &mut Rig| {
+        let mut events = Vec::new();
+        onsets.note(&plan, &[], &mut rig.group.mover, &mut events);
+        events
+    };
+    // Its watch begins, and no packet comes.
+    assert_eq!((0..5).map(|_| note(&mut rig).len()).sum::<usize>(), 0);
+    assert_eq!(note(&mut rig), [Event::Oversize { oversize, key: None }]);
+    assert_eq!((0..50).map(|_| note(&mut rig).len()).sum::<usize>(), 0, "it is told once");
 }
 
 #[test]
