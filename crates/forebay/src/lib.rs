@@ -1,6 +1,7 @@
 //! What the `forebay` command does: options, verbs, and what they show.
 //!
 //! * [`cli`]: the command line, from which man pages and completions are made too;
+//! * [`help`]: the command line as it is parsed, with the help of `ctl` made shorter;
 //! * [`verbs`]: one file a verb;
 //! * [`show`]: tables, numbers and progress on a terminal;
 //! * [`report`]: the HTML page of a split;
@@ -11,6 +12,7 @@
 pub mod cli;
 pub mod ending;
 pub mod failure;
+pub mod help;
 pub mod input;
 pub mod naming;
 pub mod receiving;
@@ -23,7 +25,7 @@ pub mod verbs;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 use forebay_jit::Isa;
 use forebay_packet::Vectors;
 use show::{Colour, Style, text};
@@ -31,7 +33,8 @@ use show::{Colour, Style, text};
 /// Runs the command with the process's arguments.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let matches = help::command().get_matches();
+    let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     signals::outlive_file_limits();
     // A level that is not to be had is refused by the verbs that need one.
     if let Ok(Some(isa)) = forebay_jit::cpu::wanted(cli.isa.map(Into::into)) {
