@@ -27,6 +27,7 @@ pub mod notify;
 pub mod plan;
 pub mod ports;
 pub mod privileges;
+mod rehearsal;
 pub mod report;
 mod serve;
 mod trim;
@@ -34,3 +35,4 @@ pub mod worker;
 
 pub use broker::{Broker, BrokerError, Ended, Notice, Signals};
 pub use clock::Clock;
+pub use rehearsal::Rehearsal;

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_packet::MacAddress;
 use forebay_rules::choose::EngineName;
 
+use crate::verbs::run::Check;
 use crate::verbs::sensor_hello::StatsSource;
 
 /// A packet broker: filters captures, finds their flows, and splits them over
@@ -548,9 +549,13 @@ pub struct RunArgs {
     /// The configuration
     #[arg(short, long, value_name = "FILE", required_unless_present = "example")]
     pub config: Option<PathBuf>,
-    /// Check the configuration, its filters and its rules, and do nothing else
-    #[arg(long)]
-    pub check: bool,
+    /// Check the configuration, its filters and its rules, then what a start would meet on this
+    /// machine, and do nothing else; with `=file` only the former
+    #[arg(
+        long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true,
+        default_missing_value = "all"
+    )]
+    pub check: Option<Check>,
     /// Print an annotated configuration; one that has every key, if no other is named
     #[arg(
         long,

@@ -483,17 +483,17 @@ fn a_configuration_is_checked_without_a_device() {
         let example = run(["run", "--example", name]);
         assert_eq!(example.status, 0, "{}", example.stderr);
         std::fs::write(&path, &example.stdout).unwrap();
-        let checked = run(["run", "--check", "-c", path.to_str().unwrap()]);
+        let checked = run(["run", "--check=file", "-c", path.to_str().unwrap()]);
         assert_eq!(checked.status, 0, "{name}: {}", checked.stderr);
     }
     let example = run(["run", "--example"]);
     assert_eq!(example.stdout, run(["run", "--example=all"]).stdout);
     std::fs::write(&path, &example.stdout).unwrap();
-    let checked = run(["run", "--check", "-c", path.to_str().unwrap()]);
+    let checked = run(["run", "--check=file", "-c", path.to_str().unwrap()]);
     assert_eq!(checked.status, 0, "{}", checked.stderr);
     let wrong = String::from_utf8(example.stdout).unwrap().replace("not port 22", "not prot 22");
     std::fs::write(&path, wrong).unwrap();
-    let refused = run(["run", "--check", "-c", path.to_str().unwrap()]);
+    let refused = run(["run", "--check=file", "-c", path.to_str().unwrap()]);
     assert_eq!(refused.status, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("filter of group ids"), "{}", refused.stderr);
 }

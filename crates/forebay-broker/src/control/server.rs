@@ -183,14 +183,26 @@ fn open_to_group(socket: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o660))
 }
 
-/// Removes a socket that a broker left behind.
-fn clear(socket: &Path) -> Result<(), ControlError> {
-    let Ok(there) = std::fs::symlink_metadata(socket) else { return Ok(()) };
+/// Says whether there is nothing where a socket is to be made, and not even one that a broker
+/// left behind.
+///
+/// # Errors
+/// [`ControlError::NoSocket`], [`ControlError::Taken`].
+pub fn is_free(socket: &Path) -> Result<bool, ControlError> {
+    let Ok(there) = std::fs::symlink_metadata(socket) else { return Ok(true) };
     if !there.file_type().is_socket() {
         return Err(ControlError::NoSocket(socket.to_owned()));
     }
     if UnixStream::connect(socket).is_ok() {
         return Err(ControlError::Taken(socket.to_owned()));
+    }
+    Ok(false)
+}
+
+/// Removes a socket that a broker left behind.
+fn clear(socket: &Path) -> Result<(), ControlError> {
+    if is_free(socket)? {
+        return Ok(());
     }
     let failed = |source| ControlError::Listen { socket: socket.to_owned(), source };
     std::fs::remove_file(socket).map_err(failed)

@@ -176,7 +176,7 @@ impl Ports {
     }
 
     fn open_input(&mut self, port: &Port, hash_key: &HashKey) -> Result<(), PortError> {
-        let need = Need { receive: true, send: false, xdp: false, mtu: 0 };
+        let need = need(&port.kind, "input", 0);
         let receivers: Vec<Box<dyn Rx>> = match &port.kind {
             PortKind::AfPacket { promiscuous, .. } => {
                 let link = self.look_at(port, "input", need)?;
@@ -193,12 +193,12 @@ impl Ports {
                 receivers.drain(..).map(|tap| -> Box<dyn Rx> { Box::new(tap) }).collect()
             }
             PortKind::Pcap { file, .. } => {
-                self.only_worker(port, "input")?;
+                only_worker(self.workers.len(), port, "input")?;
                 let reader = Reader::open(file, &ReadOptions::default());
                 vec![Box::new(CaptureRx::new(reader.map_err(io_error("input", port))?))]
             }
             PortKind::AfXdp { queues, promiscuous, .. } => {
-                let link = self.look_at(port, "input", Need { xdp: true, ..need })?;
+                let link = self.look_at(port, "input", need)?;
                 let wrong =
                     |source| PortError::Device { side: "input", name: port.name.clone(), source };
                 let wanted = link.as_ref().filter(|_| *promiscuous);
@@ -252,7 +252,7 @@ impl Ports {
         port: &Port,
         kernel: &mut Kernel,
     ) -> Result<(), PortError> {
-        let need = Need { receive: true, send: false, xdp: true, mtu: 0 };
+        let need = need(&port.kind, "input", 0);
         let Some(link) = self.look_at(port, "input", need)? else { return Ok(()) };
         let by_worker = kernel.open_input(config, port, &link)?;
         self.look_who_runs_xdp(&link.name);
@@ -265,7 +265,7 @@ impl Ports {
 
     /// An output that the kernel sends to, besides the workers.
     fn open_kernel_output(&mut self, port: &Port, kernel: &mut Kernel) -> Result<(), PortError> {
-        let need = Need { receive: false, send: true, xdp: true, mtu: kernel.mtu() };
+        let need = need(&port.kind, "output", kernel.mtu());
         match self.look_at(port, "output", need)? {
             Some(link) => kernel.open_output(port, link),
             None => Ok(()),
@@ -301,7 +301,7 @@ impl Ports {
         hash_key: &HashKey,
         told: &SyncSender<String>,
     ) -> Result<(), PortError> {
-        let need = Need { receive: false, send: true, xdp: false, mtu: self.mtu };
+        let need = need(&port.kind, "output", self.mtu);
         let workers = self.workers.len();
         let senders: Vec<Box<dyn Tx>> = match &port.kind {
             PortKind::AfPacket { interface, .. } | PortKind::Xdp { interface, .. } => {
@@ -324,12 +324,11 @@ impl Ports {
                 senders.drain(..).map(|tap| -> Box<dyn Tx> { Box::new(tap) }).collect()
             }
             PortKind::Pcap { .. } => {
-                self.only_worker(port, "output")?;
+                only_worker(self.workers.len(), port, "output")?;
                 vec![Box::new(recorder(port, told)?)]
             }
             PortKind::AfXdp { interface, send, .. } => {
-                // What concerns redirected frames does not concern those of a ring.
-                self.look_at(port, "output", Need { xdp: *send == Sending::Frames, ..need })?;
+                self.look_at(port, "output", need)?;
                 let (senders, found) = xdp::send(port, interface, self.mtu, *send, workers)?;
                 self.findings.extend(found);
                 senders
@@ -369,15 +368,31 @@ impl Ports {
         };
         Ok(&mut self.taps[at])
     }
+}
 
-    /// Whether there is only one worker to use a port that cannot be shared.
-    fn only_worker(&self, port: &Port, side: &'static str) -> Result<(), PortError> {
-        if self.workers.len() == 1 {
-            return Ok(());
-        }
-        let what = "cannot be shared by several workers: expected `workers = 1`".to_owned();
-        Err(PortError::Cannot { side, name: port.name.clone(), what })
+/// What a port of that kind and side needs of its device. Outputs get packets of up to `mtu`.
+pub(crate) fn need(kind: &PortKind, side: &str, mtu: u32) -> Need {
+    let receive = side == "input";
+    let xdp = match kind {
+        PortKind::Xdp { .. } => true,
+        // What concerns redirected frames does not concern those of a ring.
+        PortKind::AfXdp { send, .. } => receive || *send == Sending::Frames,
+        _ => false,
+    };
+    Need { receive, send: !receive, xdp, mtu: if receive { 0 } else { mtu } }
+}
+
+/// Whether there is only one worker to use a port that cannot be shared.
+pub(crate) fn only_worker(
+    workers: usize,
+    port: &Port,
+    side: &'static str,
+) -> Result<(), PortError> {
+    if workers == 1 {
+        return Ok(());
     }
+    let what = "cannot be shared by several workers: expected `workers = 1`".to_owned();
+    Err(PortError::Cannot { side, name: port.name.clone(), what })
 }
 
 /// A recorder. Its files are opened by [`Tx::begin`], by the user that the broker becomes.
@@ -408,7 +423,7 @@ fn recorder(port: &Port, told: &SyncSender<String>) -> Result<CaptureTx, PortErr
 }
 
 /// Refuses a recorder whose file is a capture that is played in, by whatever name.
-fn not_own_inputs(config: &Config) -> Result<(), PortError> {
+pub(crate) fn not_own_inputs(config: &Config) -> Result<(), PortError> {
     fn file(port: &Port) -> Option<&Path> {
         match &port.kind {
             PortKind::Pcap { file, .. } => Some(file),
@@ -430,7 +445,7 @@ fn not_own_inputs(config: &Config) -> Result<(), PortError> {
 }
 
 /// The greatest MTU of the devices of some ports. One that is not there is told of later.
-fn longest(ports: &[Port]) -> u32 {
+pub(crate) fn longest(ports: &[Port]) -> u32 {
     let mtu = |port: &Port| device_of(port).and_then(|device| Link::named(device).ok());
     ports.iter().filter_map(mtu).map(|link| link.mtu).max().unwrap_or(0)
 }

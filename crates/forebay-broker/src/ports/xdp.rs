@@ -61,14 +61,7 @@ pub fn receive(
 ) -> Result<Receivers, PortError> {
     let failed = |source| PortError::Program { name: port.name.clone(), source };
     let device = link.name.as_str();
-    let have = receive_queues(device).unwrap_or(queues);
-    if have > queues {
-        let what = format!(
-            "`queues` is {queues}, but {device} receives by {have}: expected `queues = {have}`, or \
-             ethtool -L {device} combined {queues}"
-        );
-        return Err(PortError::Cannot { side: "input", name: port.name.clone(), what });
-    }
+    has_all_queues(port, device, queues)?;
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
     let sockets =
         SocketMap::create("forebay_sockets", queues.saturating_mul(workers)).map_err(failed)?;
@@ -89,6 +82,19 @@ pub fn receive(
     let program = program.map_err(failed)?;
     let link = XdpLink::attach(&program, link.index, XdpMode::Any).map_err(failed)?;
     Ok(Receivers { by_worker, link })
+}
+
+/// Whether the queues of an input are all that its device receives by.
+pub fn has_all_queues(port: &Port, device: &str, queues: u32) -> Result<(), PortError> {
+    let have = receive_queues(device).unwrap_or(queues);
+    if have <= queues {
+        return Ok(());
+    }
+    let what = format!(
+        "`queues` is {queues}, but {device} receives by {have}: expected `queues = {have}`, or \
+         `ethtool -L {device} combined {queues}`"
+    );
+    Err(PortError::Cannot { side: "input", name: port.name.clone(), what })
 }
 
 /// Sockets that receive from a device.
@@ -166,13 +172,18 @@ pub fn send(
     };
     let opened = XdpPort::open(device, 0, workers, &options, |_, _| Ok(())).map_err(failed)?;
     let senders = opened.into_iter().filter_map(|socket| socket.tx);
-    let finding = (mtu as usize + HEADERS > LONG_FRAME).then(|| Finding {
+    let senders = senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect();
+    Ok((senders, long_frames(device, mtu)))
+}
+
+/// Says that packets of that MTU are too long for a ring, where they are.
+pub fn long_frames(device: &str, mtu: u32) -> Option<Finding> {
+    (mtu as usize + HEADERS > LONG_FRAME).then(|| Finding {
         device: device.to_owned(),
         check: "long-frames",
         what: "packets longer than 4096 bytes are lost (`too_long`): an output of type af_packet \
                sends them"
             .to_owned(),
         state: State::Noted,
-    });
-    Ok((senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect(), finding))
+    })
 }

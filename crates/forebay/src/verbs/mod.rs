@@ -8,7 +8,7 @@ mod gen_live;
 mod gen_traffic;
 mod manual;
 mod rules;
-mod run;
+pub mod run;
 pub mod sensor_hello;
 mod sink;
 mod split;

@@ -1,12 +1,15 @@
 //! `forebay run`: the broker live.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use clap::ValueEnum;
 use forebay_broker::config::Config;
 use forebay_broker::plan::{CodeOptions, Plan};
-use forebay_broker::{Broker, Signals};
+use forebay_broker::{Broker, Rehearsal, Signals};
+use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -15,6 +18,19 @@ use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{compiler_options, print, print_json};
 
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Check {
+    /// The configuration, its filters and its rules
+    File,
+    /// Also devices, queues, files, addresses and the user
+    All,
+}
+
+/// Runs the broker, checks its configuration, or prints an example.
+///
+/// # Errors
+/// [`Failure`]: of the configuration, of a start, or of what failed meanwhile.
 pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     let Some(path) = args.config.as_ref().filter(|_| args.example.is_none()) else {
         let example = args.example.unwrap_or(Example::All);
@@ -33,12 +49,12 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
             let _ = writeln!(io::stderr(), "{notice}");
         }
     }
-    if args.check {
-        if !cli.quiet {
-            // Nobody is there to be told of a standard error that takes nothing.
-            let _ = writeln!(io::stderr(), "{}: all well", path.display());
-        }
-        return Ok(());
+    if let Some(what) = args.check {
+        let found = match what {
+            Check::File => Rehearsal::default(),
+            Check::All => Rehearsal::of(&config),
+        };
+        return conclude_check(cli, path, &found);
     }
     let signals = watch()?;
     let broker = Broker::open(path, config, plan, options)?;
@@ -57,6 +73,26 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     }
     let failure = (!problems.is_empty()).then(|| Failure::Live(problems.join("; ")));
     conclude(&ended.report.ledger, cli, failure, shown)
+}
+
+/// Says what a check has found.
+fn conclude_check(cli: &Cli, path: &Path, found: &Rehearsal) -> Result<(), Failure> {
+    let Rehearsal { failures, hints } = found;
+    if cli.json {
+        print_json(&json!({ "file": path, "failures": failures, "hints": hints }))?;
+    }
+    if !cli.quiet {
+        let mut lines = hints.clone();
+        if failures.is_empty() {
+            let hinted = if hints.is_empty() { "all well" } else { "well, but for the above" };
+            lines.push(format!("{}: {hinted}", path.display()));
+        }
+        for line in lines {
+            // Nobody is there to be told of a standard error that takes nothing.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Live(failures.join("\n"))) }
 }
 
 /// SIGINT and SIGTERM drain the broker, SIGHUP has it read its configuration again. A

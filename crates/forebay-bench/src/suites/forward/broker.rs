@@ -82,11 +82,17 @@ pub fn configuration(input: Port<'_>, output: Port<'_>, workers: usize) -> Strin
 /// Whether `program` takes a configuration, which is written to `file`.
 pub fn accepts(program: &Path, configuration: &str, file: &Path) -> Result<bool, BenchError> {
     fs::write(file, configuration).map_err(io_error(format!("writing {}", file.display())))?;
-    let mut command = Command::new(program);
-    command.args(["run", "--check", "-c"]).arg(file);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let status = command.status();
-    Ok(status.map_err(io_error(format!("starting {}", program.display())))?.success())
+    // Programs of before `--check=file` check nothing but the file anyway.
+    for check in ["--check=file", "--check"] {
+        let mut command = Command::new(program);
+        command.args(["run", check, "-c"]).arg(file);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let status = command.status();
+        if status.map_err(io_error(format!("starting {}", program.display())))?.success() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Broker {
