@@ -6,14 +6,13 @@
 mod rules;
 
 use forebay_rules::Family;
-use forebay_rules::language::iptables;
+use forebay_rules::language::source::{Direction, Format, Options};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else { return };
     for family in [Family::Ipv4, Family::Ipv6] {
-        for named in iptables::parse(text, family).unwrap_or_default() {
-            rules::check(&named.list, data);
-        }
+        let interface = Some(("eth0".to_owned(), Direction::In));
+        let options = Options { family: Some(family), interface, ..Options::default() };
+        rules::check_source(Format::Iptables, data, &options);
     }
 });

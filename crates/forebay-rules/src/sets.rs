@@ -98,6 +98,25 @@ impl<T: Number> RangeSet<T> {
         Self::from_ranges(gaps)
     }
 
+    /// The numbers that both sets hold; none if there are none.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Option<Self> {
+        let (mut left, mut right) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
+        let mut ranges = Vec::new();
+        while let (Some(&&(a, b)), Some(&&(c, d))) = (left.peek(), right.peek()) {
+            let (first, last) = (a.max(c), b.min(d));
+            if first <= last {
+                ranges.push((first, last));
+            }
+            if b < d {
+                left.next()
+            } else {
+                right.next()
+            };
+        }
+        (!ranges.is_empty()).then_some(Self { ranges })
+    }
+
     /// Whether `value` is in the set.
     #[must_use]
     pub fn contains(&self, value: T) -> bool {
@@ -150,6 +169,22 @@ impl ProtocolSet {
         Self { words: self.words.map(|word| !word) }
     }
 
+    /// The protocols of both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        words.iter_mut().zip(other.words).for_each(|(word, other)| *word &= other);
+        Self { words }
+    }
+
+    /// The protocols of either set.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        words.iter_mut().zip(other.words).for_each(|(word, other)| *word |= other);
+        Self { words }
+    }
+
     /// The protocols of the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
         (0..=u8::MAX).filter(|&protocol| self.contains(protocol))
@@ -189,6 +224,22 @@ mod tests {
                     prop_assert!(set.ranges().windows(2).all(apart));
                 }
             }
+        }
+
+        #[test]
+        fn an_intersection_holds_what_both_hold(
+            left in prop::collection::vec(any::<(u8, u8)>(), 1..6),
+            right in prop::collection::vec(any::<(u8, u8)>(), 1..6),
+        ) {
+            let sets = RangeSet::from_ranges(left).zip(RangeSet::from_ranges(right));
+            let Some((left, right)) = sets else { return Ok(()) };
+            let both = left.intersection(&right);
+            for value in 0..=255 {
+                let held = both.as_ref().is_some_and(|both| both.contains(value));
+                prop_assert_eq!(held, left.contains(value) && right.contains(value));
+            }
+            let ranges = both.as_ref().map(|both| both.ranges().iter().copied());
+            prop_assert_eq!(ranges.and_then(RangeSet::from_ranges), both);
         }
 
         #[test]

@@ -1,6 +1,7 @@
 //! Cisco access lists and iptables-save: each form as it reads in our syntax,
 //! and what is refused.
 
+use forebay_rules::language::source::{Direction, Format, Imported, Options, Unsupported, open};
 use forebay_rules::language::{NamedList, ParseError, cisco, iptables};
 use forebay_rules::rule::{Action, Family};
 
@@ -74,7 +75,7 @@ fn cisco_refusals_name_the_line_and_what_was_expected() {
         ("permit", "found the end of the line, expected a protocol's name"),
         ("allow ip any any", "found \"allow\", expected `permit`, `deny` or `remark`"),
         ("permit ip any", "found the end of the line, expected `any`, `host`"),
-        ("permit ip 10.0.0.0 0.0.255.0 any", "expected a wildcard mask whose ones are its last"),
+        ("permit ip 10.0.0.0 170.170.170.170 any", "expected a mask that admits at most 4096"),
         ("permit ip any any fragments", "found \"fragments\", expected the end of the line"),
         ("permit tcp any any eq", "found the end of the line, expected a port"),
         ("permit tcp any any eq nosuch", "found \"nosuch\", expected a port"),
@@ -89,9 +90,8 @@ fn cisco_refusals_name_the_line_and_what_was_expected() {
         assert!(error.starts_with("line 2: ") && error.contains(message), "{text}: {error}");
     }
     for (text, line) in [
-        ("access-list 10 permit any", 1),
-        ("\ninterface Gi0/0", 2),
-        ("ip access-list standard A", 1),
+        ("ip access-list standard A\n permit tcp any any", 2),
+        ("access-list 700 permit 0123.4567.89ab", 1),
         ("ip access-list extended A\n 10 permit ip any any\n 10 deny ip any any", 3),
         // On these routers the entry takes packets with that header; our rule would not.
         ("ipv6 access-list A\n permit ahp any any", 2),
@@ -191,11 +191,12 @@ fn iptables_chains_keep_their_policies() {
 #[test]
 fn iptables_refusals_name_the_line_and_what_was_expected() {
     let cases = [
-        ("-m state --state NEW -j ACCEPT", "found \"state\", expected a match without state"),
-        ("-i lo -j ACCEPT", "found \"-i\", expected an option that asks about addresses"),
-        ("-f -j ACCEPT", "found \"-f\", expected an option"),
-        ("-j LOG", "found \"LOG\", expected a target that decides"),
-        ("-p tcp", "found the end of the line, expected `-j`"),
+        ("-m state --state NEW -j ACCEPT", "found \"-m state --state NEW\", expected a condition"),
+        ("-i lo -j ACCEPT", "found \"-i lo\", expected a condition on addresses"),
+        ("-f -j ACCEPT", "found \"-f\", expected a condition"),
+        ("-j NFQUEUE --queue-num 1", "found \"-j NFQUEUE --queue-num 1\", expected a target"),
+        ("-j ELSEWHERE", "found \"-j ELSEWHERE\", expected a target that decides"),
+        ("-g ELSEWHERE", "found \"ELSEWHERE\", expected a target that decides, or a chain"),
         ("-p tcp -p udp -j DROP", "found \"-p\", expected one option for each field"),
         ("-p tcp --dport 9:8 -j DROP", "found \"9:8\", expected ports"),
         ("! -s 0.0.0.0/0 -j DROP", "expected less than everything after `!`"),
@@ -216,15 +217,480 @@ fn iptables_refusals_name_the_line_and_what_was_expected() {
     }
     for (text, line) in [
         ("-A INPUT -j DROP", 1),
-        ("*nat\n-A PREROUTING -j ACCEPT\nCOMMIT", 2),
         ("*filter\n:INPUT DROP\n-A OTHER -j DROP\nCOMMIT", 3),
         ("*filter\n:INPUT DROP\n", 2),
         ("*filter\n:INPUT MAYBE\nCOMMIT", 2),
         ("*filter\n:INPUT DROP\n:INPUT ACCEPT\nCOMMIT", 3),
-        ("*mangle\n:INPUT DROP [0:0]\nCOMMIT\n*filter\n:INPUT ACCEPT\nCOMMIT", 2),
+        ("*filter\n:INPUT DROP\n-I INPUT -j DROP\nCOMMIT", 3),
         // As when the outputs of two hosts, or of iptables and ip6tables, are joined.
         ("*filter\n:INPUT DROP\nCOMMIT\n*filter\n:INPUT DROP\n-A INPUT -j ACCEPT\nCOMMIT", 5),
     ] {
         assert_eq!(iptables::parse(text, Family::Ipv4).unwrap_err().line, line, "{text}");
+    }
+}
+
+/// One list of a file of `format`, or the error of reading it.
+fn read(format: Format, text: &str, name: &str, options: &Options) -> Result<Imported, ParseError> {
+    let catalogue = open(format, text, options)?;
+    let lists = catalogue.lists();
+    let at = lists.iter().position(|list| list.name == name || list.full_name == name);
+    catalogue.read(at.unwrap_or_else(|| panic!("{name} is not in {lists:?}")))
+}
+
+fn ours(format: Format, text: &str, name: &str) -> Vec<String> {
+    let read = read(format, text, name, &Options::default());
+    printed(&read.unwrap_or_else(|error| panic!("{name}: {error}")).list)
+}
+
+const IOS: &str = "\
+version 15.2
+hostname edge
+banner motd ^C
+access-list 7 permit what stands in a banner
+^C
+object-group network SERVERS
+ description two and more
+ host 192.0.2.1
+ 192.0.2.64 255.255.255.192
+ range 198.51.100.3 198.51.100.4
+ group-object MORE
+object-group network MORE
+ 203.0.113.0 /24
+object-group service WEB
+ tcp eq www
+ tcp eq 443
+ udp source range 5 9 eq 53
+ icmp echo
+class-map match-any C
+ match access-group name OUTSIDE
+interface GigabitEthernet0/0
+ description to the outside, Stra\u{df}e
+ ip address 192.0.2.254 255.255.255.0
+ ip access-group OUTSIDE in
+ ip access-group 10 out
+ ipv6 traffic-filter SIX in
+interface Vlan7
+ ip access-group MISSING in
+ip access-list logging interval 10
+ip access-list standard MGMT
+ permit 10.0.0.0 0.0.1.255
+ permit host 10.9.0.1
+ permit 10.9.0.2 log
+ deny any
+access-list 10 permit 10.1.1.1
+access-list 10 deny   any log
+ip access-list extended OUTSIDE
+ remark what comes in
+ 10 permit object-group WEB any object-group SERVERS
+ 20 permit tcp any 10.0.1.0 0.0.2.255 established
+ 30 permit tcp any any reflect BACK timeout 30
+ no 30
+ip access-list extended BROKEN
+ permit nothing at all
+ipv6 access-list SIX
+ permit tcp any host 2001:db8::1 eq 22 sequence 40
+ip prefix-list P seq 5 permit 0.0.0.0/0
+ip access-list extended DOUBTS
+ permit tcp any any time-range NIGHT
+ deny udp any any fragments
+ permit icmp any any dscp ef log
+ evaluate BACK
+route-map R permit 10
+ match ip address OUTSIDE
+end
+";
+
+#[test]
+fn whole_configurations_of_ios_are_read() {
+    let catalogue = open(Format::Cisco, IOS, &Options::default()).unwrap();
+    let lists: Vec<_> = catalogue.lists().into_iter().map(|l| (l.name, l.entries)).collect();
+    let expected =
+        [("MGMT", 4), ("10", 2), ("OUTSIDE", 4), ("BROKEN", 1), ("SIX", 1), ("DOUBTS", 4)];
+    assert_eq!(lists, expected.map(|(name, entries)| (name.to_owned(), entries)));
+    let servers = "192.0.2.1,192.0.2.64/26,198.51.100.3-198.51.100.4,203.0.113.0/24";
+    let outside = [
+        format!("10 pass * {servers} tcp * 80,443"),
+        format!("11 pass * {servers} udp 5-9 53"),
+        format!("12 pass * {servers} icmp 8 *"),
+        "20 pass * 10.0.1.0/24,10.0.3.0/24 tcpflag!=0x0000/0x0014 * *".to_owned(),
+    ];
+    assert_eq!(ours(Format::Cisco, IOS, "OUTSIDE"), outside);
+    let management = [
+        "10 pass 10.0.0.0/23 * * * *",
+        "20 pass 10.9.0.1 * * * *",
+        "30 pass-log 10.9.0.2 * * * *",
+        "40 reject-nolog * * * * *",
+    ];
+    assert_eq!(ours(Format::Cisco, IOS, "MGMT"), management);
+    let numbered = ["10 pass 10.1.1.1 * * * *", "20 reject * * * * *"];
+    assert_eq!(ours(Format::Cisco, IOS, "10"), numbered);
+    let six =
+        ["40 pass * 2001:db8::1 tcp * 22", "50 pass * * icmp6 135 *", "60 pass * * icmp6 136 *"];
+    assert_eq!(ours(Format::Cisco, IOS, "SIX"), six);
+    let broken = read(Format::Cisco, IOS, "BROKEN", &Options::default()).unwrap_err();
+    assert_eq!(
+        broken.line,
+        1 + IOS.lines().position(|line| line.contains("nothing at all")).unwrap()
+    );
+    let applied: Vec<_> = catalogue
+        .applied()
+        .into_iter()
+        .map(|found| (found.interface, found.direction.to_string(), found.name, found.list))
+        .collect();
+    let gigabit = |way: &str, name: &str, list| {
+        ("GigabitEthernet0/0".to_owned(), way.to_owned(), name.to_owned(), Some(list))
+    };
+    let missing = ("Vlan7".to_owned(), "in".to_owned(), "MISSING".to_owned(), None);
+    let expected =
+        [gigabit("in", "OUTSIDE", 2), gigabit("out", "10", 1), gigabit("in", "SIX", 4), missing];
+    assert_eq!(applied, expected);
+}
+
+#[test]
+fn conditions_that_packets_do_not_answer_become_what_was_asked_for() {
+    let of = |unsupported| {
+        let options = Options { unsupported, ..Options::default() };
+        read(Format::Cisco, IOS, "DOUBTS", &options)
+    };
+    let error = of(Unsupported::Refuse).unwrap_err().to_string();
+    assert!(error.contains("found \"time-range NIGHT\", expected the end of the line"), "{error}");
+    let all = [
+        "10 pass * * tcp * *",
+        "20 reject-nolog * * udp * *",
+        "30 pass-log * * icmp * *",
+        "40 pass * * * * *",
+    ];
+    let ways = [
+        (Unsupported::Met, &[0, 1, 2, 3][..]),
+        (Unsupported::Unmet, &[]),
+        (Unsupported::Pass, &[0, 2, 3]),
+        (Unsupported::Reject, &[1]),
+    ];
+    for (way, kept) in ways {
+        let read = of(way).unwrap();
+        let kept: Vec<_> = kept.iter().map(|&at| all[at]).collect();
+        assert_eq!(printed(&read.list), kept, "{way:?}");
+        let conditions: Vec<_> = read.untested.iter().map(|u| u.condition.as_str()).collect();
+        assert_eq!(conditions, ["time-range NIGHT", "fragments", "dscp ef", "evaluate BACK"]);
+    }
+}
+
+#[test]
+fn whole_configurations_of_asa_are_read() {
+    let text = "\
+: Saved
+ASA Version 9.12(4)
+names
+name 192.0.2.7 mail
+interface GigabitEthernet0/0
+ nameif outside
+ security-level 0
+ ip address 192.0.2.1 255.255.255.0
+object network IN
+ subnet 10.0.0.0 255.0.0.0
+object network IN
+ nat (inside,outside) dynamic interface
+object network SIX
+ subnet 2001:db8::/32
+object service ALT
+ service tcp source gt 1023 destination eq 8080
+object-group network BOTH
+ network-object object IN
+ network-object object SIX
+ network-object host 172.16.0.1
+object-group service PORTS tcp-udp
+ port-object eq domain
+ port-object range 7 9
+object-group service MIX
+ service-object object ALT
+ service-object tcp destination eq https
+ service-object icmp6 echo-reply
+ group-object MORE
+object-group service MORE
+ service-object udp eq sip
+object-group protocol TCPUDP
+ protocol-object tcp
+ protocol-object udp
+object-group icmp-type PINGS
+ icmp-object echo
+ icmp-object echo-reply
+access-list A remark the first
+access-list A extended permit tcp object IN host mail object-group PORTS log notifications interval 300
+access-list A extended permit object-group MIX object-group BOTH any
+access-list A extended deny object-group TCPUDP interface outside any4 inactive
+access-list A extended deny object-group TCPUDP interface outside any4
+access-list A extended permit icmp any any object-group PINGS
+access-list A extended deny ip any any log disable
+access-list split standard permit 10.0.0.0 255.0.0.0
+access-list E ethertype permit any
+access-group A in interface outside
+";
+    let listed = ours(Format::Cisco, text, "A");
+    let expected = [
+        "20 pass-log 10.0.0.0/8 192.0.2.7 tcp * 7-9,53",
+        "30 pass 10.0.0.0/8,172.16.0.1 * tcp 1024-65535 8080",
+        "31 pass 10.0.0.0/8,172.16.0.1 * tcp * 443",
+        "32 pass 10.0.0.0/8,172.16.0.1 * udp * 5060",
+        "50 reject-nolog 192.0.2.1 * tcp * *",
+        "51 reject-nolog 192.0.2.1 * udp * *",
+        "60 pass * * icmp 0,8 *",
+        "70 reject-nolog * * * * *",
+        "30 pass 2001:db8::/32 * tcp 1024-65535 8080",
+        "31 pass 2001:db8::/32 * tcp * 443",
+        "32 pass 2001:db8::/32 * icmp6 129 *",
+        "33 pass 2001:db8::/32 * udp * 5060",
+        "70 reject-nolog * * * * *",
+    ];
+    assert_eq!(listed, expected);
+    for (list, found) in [("split", "split"), ("E", "E")] {
+        let error = read(Format::Cisco, text, list, &Options::default()).unwrap_err();
+        assert_eq!(error.found, format!("{found:?}"));
+    }
+    let catalogue = open(Format::Cisco, text, &Options::default()).unwrap();
+    let applied = &catalogue.applied()[0];
+    assert_eq!((applied.interface.as_str(), applied.list), ("outside", Some(0)));
+    assert_eq!(applied.aliases, ["GigabitEthernet0/0"]);
+}
+
+#[test]
+fn whole_configurations_of_nxos_are_read() {
+    let text = "\
+!Command: show running-config
+feature bgp
+object-group ip address N
+  10 10.0.0.0/8
+  20 host 1.2.3.4
+  30 192.0.2.0 0.0.0.255
+object-group ip port T
+  10 eq 80
+  20 range 90 95
+  30 gt 65000
+ip access-list X
+  statistics per-entry
+  10 permit tcp addrgroup N portgroup T 10.0.0.0/8 eq 22
+  20 deny udp any any
+  30 permit ip 10.0.0.0/8 any
+ipv6 access-list Y
+  10 deny ipv6 any any
+interface Ethernet1/1
+  ip access-group X in
+";
+    let x = [
+        "10 pass 1.2.3.4,10.0.0.0/8,192.0.2.0/24 10.0.0.0/8 tcp 80,90-95,65001-65535 22",
+        "20 reject-nolog * * udp * *",
+        "30 pass 10.0.0.0/8 * * * *",
+    ];
+    assert_eq!(ours(Format::Cisco, text, "X"), x);
+    let y = ours(Format::Cisco, text, "Y");
+    assert_eq!(y[0], "10 reject-nolog * * * * *");
+    assert_eq!(y.len(), 5);
+}
+
+#[test]
+fn groups_have_budgets_and_no_circles() {
+    let refused = |text: &str, list: &str, what: &str| {
+        let error = read(Format::Cisco, text, list, &Options::default()).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    };
+    let circle = "object-group network A\n group-object B\nobject-group network B\n group-object A\n\
+                  ip access-list extended L\n permit ip object-group A any\n";
+    refused(circle, "L", "line 4: found \"A\", expected a group that is not within itself");
+    let mut deep = String::new();
+    for n in 0..40 {
+        deep += &format!("object-group network G{n}\n group-object G{}\n", n + 1);
+    }
+    deep += "ip access-list extended L\n permit ip object-group G0 any\n";
+    refused(&deep, "L", "groups at most 32 deep");
+    // Each group is twice the one before, and the same addresses.
+    let mut doubled = "object-group network G0\n host 10.0.0.1\n".to_owned();
+    for n in 1..30 {
+        let before = n - 1;
+        doubled += &format!(
+            "object-group network G{n}\n group-object G{before}\n group-object G{before}\n"
+        );
+    }
+    doubled += "ip access-list extended L\n permit ip object-group G29 any\n";
+    assert_eq!(ours(Format::Cisco, &doubled, "L"), ["10 pass 10.0.0.1 * * * *"]);
+    // 500 rules of 4,096 ranges are more than 2,000,000.
+    let mut wide = "ip access-list extended L\n".to_owned();
+    for _ in 0..500 {
+        wide += " permit ip 10.0.0.0 0.15.255.0 any\n";
+    }
+    refused(&wide, "L", "found \"rule 4890\", expected at most 2000000 address and port ranges");
+    let undefined = "ip access-list extended L\n permit ip object-group NONE any\n";
+    refused(undefined, "L", "line 2: found \"NONE\", expected a group or object that the file");
+}
+
+#[test]
+fn jumps_of_iptables_are_followed() {
+    let text = "\
+*nat
+:PREROUTING ACCEPT [0:0]
+-A PREROUTING -m nosuch -j NOSUCH
+COMMIT
+*filter
+:INPUT DROP [0:0]
+:FORWARD ACCEPT [0:0]
+:web - [0:0]
+:log - [0:0]
+:unused - [0:0]
+-A INPUT -m limit --limit 3/min -j LOG --log-prefix \"a b \"
+-A INPUT -p tcp -m tcp --dport 80 -j web
+-A INPUT -p udp -g log
+-A INPUT -s 10.0.0.0/8 -j ACCEPT
+-A FORWARD -i eth0 -j DROP
+-A FORWARD -i eth+ -o lo -j DROP
+-A web -s 192.0.2.0/24 -j RETURN
+-A web -p tcp -m tcp --tcp-flags SYN SYN -j log
+-A web -j ACCEPT
+-A log -d 192.0.2.9/32 -j REJECT
+-A log -j LOG
+-A unused -m nosuch --at all -j DROP
+COMMIT
+";
+    let input = [
+        "2 reject-nolog 0.0.0.0-192.0.1.255,192.0.3.0-255.255.255.255 192.0.2.9 tcpsyn * 80",
+        "3 pass 0.0.0.0-192.0.1.255,192.0.3.0-255.255.255.255 * tcp * 80",
+        "4 reject-nolog * 192.0.2.9 udp * *",
+        "5 reject-nolog * * udp * *",
+        "6 pass 10.0.0.0/8 * * * *",
+    ];
+    assert_eq!(ours(Format::Iptables, text, "INPUT"), input);
+    let interface = |name: &str, unsupported| {
+        let interface = Some((name.to_owned(), Direction::In));
+        let options = Options { interface, unsupported, ..Options::default() };
+        read(Format::Iptables, text, "FORWARD", &options)
+    };
+    let error = interface("eth0", Unsupported::Refuse).unwrap_err();
+    assert!(error.to_string().starts_with("line 16: found \"-o lo\", expected"), "{error}");
+    let eth0 = interface("eth0", Unsupported::Unmet).unwrap();
+    assert_eq!(printed(&eth0.list), ["1 reject-nolog * * * * *"]);
+    assert_eq!(printed(&interface("wlan0", Unsupported::Refuse).unwrap().list), [""; 0]);
+}
+
+#[test]
+fn chains_have_budgets_and_no_circles() {
+    let refused = |rules: &str, what: &str| {
+        let text = format!("*filter\n:INPUT DROP\n{rules}COMMIT\n");
+        let error = read(Format::Iptables, &text, "INPUT", &Options::default()).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    };
+    let circle = ":a -\n:b -\n-A INPUT -j a\n-A a -g b\n-A b -p tcp -j a\n";
+    refused(circle, "found \"a\", expected a chain that does not lead back to itself");
+    let mut deep = String::new();
+    for n in 0..40 {
+        deep += &format!(":c{n} -\n");
+    }
+    deep += "-A INPUT -j c0\n";
+    for n in 0..39 {
+        deep += &format!("-A c{n} -j c{}\n-A c{n} -p tcp -j ACCEPT\n", n + 1);
+    }
+    refused(&deep, "expected chains at most 32 deep");
+    // Each chain goes through the next one three times.
+    let mut many = String::new();
+    for n in 0..20 {
+        many += &format!(":c{n} -\n");
+    }
+    many += "-A INPUT -j c0\n";
+    for n in 0..19 {
+        for port in 1..4 {
+            many += &format!("-A c{n} -p tcp -m tcp --dport {port}00:60000 -j c{}\n", n + 1);
+        }
+    }
+    many += "-A c19 -s 1.2.3.4/32 -j ACCEPT\n";
+    refused(&many, "expected at most 500000 in a list");
+    // The rules behind each jump are repeated for packets that return.
+    let mut returns = String::new();
+    for n in 1..=300 {
+        returns += &format!(
+            ":c{n} -\n-A c{n} -p tcp -m tcp --dport {n}:65000 -j RETURN\n\
+             -A c{n} -s 1.1.1.{}/32 -j DROP\n-A INPUT -j c{n}\n",
+            n % 256
+        );
+    }
+    refused(&returns, "expected chains of which at most 200 are in force at once");
+}
+
+#[test]
+fn what_nft_prints_is_read() {
+    let rule = |expr: &str| {
+        format!(
+            r#"{{"rule":{{"family":"inet","table":"t","chain":"in","handle":7,"expr":[{expr}]}}}}"#
+        )
+    };
+    let file = |rules: &[String]| {
+        let chain = r#"{"metainfo":{"version":"1.0.6"}},{"table":{"family":"inet","name":"t"}},
+            {"set":{"family":"inet","name":"s","table":"t","type":"ipv4_addr","elem":[{"elem":{"val":"10.0.0.1","comment":"c"}},{"range":["10.0.0.3","10.0.0.5"]}]}},
+            {"set":{"family":"inet","name":"d","table":"t","type":"ipv4_addr","flags":["timeout"]}},
+            {"chain":{"family":"inet","table":"t","name":"in","type":"filter","hook":"input","prio":0,"policy":"drop"}},
+            {"chain":{"family":"inet","table":"t","name":"c","handle":3}}"#;
+        format!("{{\"nftables\":[{chain},\n{}]}}\n", rules.join(",\n"))
+    };
+    let payload = |protocol: &str, field: &str, op: &str, right: &str| {
+        format!(
+            r#"{{"match":{{"op":"{op}","left":{{"payload":{{"protocol":"{protocol}","field":"{field}"}}}},"right":{right}}}}}"#
+        )
+    };
+    let accept = r#"{"accept":null}"#;
+    let cases = [
+        (payload("ip", "saddr", "==", "\"@s\""), "pass 10.0.0.1,10.0.0.3-10.0.0.5 * * * *"),
+        (
+            payload("tcp", "dport", "!=", "{\"set\":[22,{\"range\":[80,90]}]}"),
+            "pass * * tcp * 0-21,23-79,91-65535",
+        ),
+        (payload("tcp", "flags", "in", "[\"syn\",\"ack\"]"), "pass * * tcpflag!=0x0000/0x0012 * *"),
+        (payload("icmp", "type", "==", "\"echo-request\""), "pass * * icmp 8 *"),
+        (
+            payload("ip", "daddr", "==", "{\"prefix\":{\"addr\":\"10.0.0.0\",\"len\":9}}"),
+            "pass * 10.0.0.0/9 * * *",
+        ),
+        (payload("ip", "ttl", "<", "5"), "expected a condition on addresses"),
+        (payload("ip", "saddr", "==", "\"@d\""), "expected a condition on addresses"),
+        (payload("ip", "saddr", "==", "\"@none\""), "expected a set that the table has"),
+        (payload("ip", "saddr", "==", "\"300.0.0.1\""), "expected a value of the field"),
+        (
+            r#"{"match":{"op":"in","left":{"ct":{"key":"state"}},"right":"established"}}"#
+                .to_owned(),
+            "rule 1 of in (handle 7)",
+        ),
+    ];
+    for (condition, expected) in cases {
+        let text = file(&[rule(&format!("{condition},{{\"counter\":{{}}}},{accept}"))]);
+        match read(Format::Nftables, &text, "inet t in", &Options::default()) {
+            Ok(read) => {
+                let v4 = |rule: &&String| !rule.contains("icmp6");
+                let printed = printed(&read.list);
+                let first = printed.iter().find(v4).unwrap();
+                assert_eq!(*first, format!("1 {expected}"), "{condition}");
+            }
+            Err(error) => {
+                assert_eq!(error.line, 6, "{error}");
+                assert!(error.to_string().contains(expected), "{condition}: {error}");
+            }
+        }
+    }
+    // A rule that decides nothing may ask for anything.
+    let limit = r#"{"limit":{"rate":3,"per":"minute"}},{"log":null}"#;
+    let queue = r#"{"queue":{"num":1}}"#;
+    let text = file(&[rule(limit), rule(queue)]);
+    let error = read(Format::Nftables, &text, "in", &Options::default()).unwrap_err();
+    assert_eq!(error.line, 7);
+    assert!(error.to_string().contains("expected a verdict"), "{error}");
+    let cut = open(Format::Nftables, &text[..text.len() - 5], &Options::default());
+    let error = cut.err().unwrap();
+    assert!(error.to_string().contains("expected what `nft -j list ruleset` prints"), "{error}");
+}
+
+#[test]
+fn a_file_shows_its_format() {
+    for (text, format) in [
+        (IOS, Some(Format::Cisco)),
+        ("# Generated\n*filter\n:INPUT ACCEPT\n", Some(Format::Iptables)),
+        ("{\"nftables\": []}", Some(Format::Nftables)),
+        ("@1.2.3.4/32\t0.0.0.0/0\t0 : 65535", Some(Format::Classbench)),
+        ("ip filter 1 pass *\n", None),
+        ("", None),
+    ] {
+        assert_eq!(Format::detect(text), format, "{text:.40}");
     }
 }

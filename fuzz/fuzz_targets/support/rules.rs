@@ -1,12 +1,55 @@
 //! What every language owes: a list that was read prints in our syntax as a list that
 //! decides the same.
 
+use forebay_rules::language::source::{Format, Options, Unsupported, open};
 use forebay_rules::language::yamaha;
 use forebay_rules::rule::{Action, Family, PortTest, ProtocolTest, Rule, RuleList, TCP};
 use forebay_rules::{Key, RangeSet};
 
 /// Rules of a list that are compared packet by packet.
 const COMPARED: usize = 16;
+
+/// Lists of a file that are read.
+const LISTS: usize = 8;
+
+/// Rules of a list that is compared at all: printing long ones is not what is tested.
+const PRINTED: usize = 2_000;
+
+/// Reads the lists of a file in each way to take what is not supported, and checks each.
+/// Where nothing is refused, the ways do not differ.
+#[allow(dead_code, reason = "not every target reads other languages")]
+pub fn check_source(format: Format, data: &[u8], options: &Options) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let ways = [
+        Unsupported::Refuse,
+        Unsupported::Met,
+        Unsupported::Unmet,
+        Unsupported::Pass,
+        Unsupported::Reject,
+    ];
+    let mut exact = Vec::new();
+    for unsupported in ways {
+        let options = Options { unsupported, ..options.clone() };
+        let Ok(catalogue) = open(format, text, &options) else { return };
+        let _ = catalogue.applied();
+        for at in 0..catalogue.lists().len().min(LISTS) {
+            let Ok(read) = catalogue.read(at) else { continue };
+            assert_eq!(read.lines.len(), read.list.list.rules.len());
+            if unsupported == Unsupported::Refuse {
+                assert!(read.untested.is_empty());
+                exact.push((at, read.clone()));
+            }
+            if let Some((_, exact)) = exact.iter().find(|(place, _)| *place == at) {
+                assert_eq!(*exact, read);
+            } else if read.list.list.rules.len() < PRINTED {
+                check(&read.list.list, data);
+            }
+        }
+    }
+    for (_, read) in exact.iter().filter(|(_, read)| read.list.list.rules.len() < PRINTED) {
+        check(&read.list.list, data);
+    }
+}
 
 /// Prints `list`, reads that, and compares both on packets drawn from the rules, TCP
 /// flags and ICMP messages from `data`.

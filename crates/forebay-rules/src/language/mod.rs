@@ -4,10 +4,15 @@
 //! that can be printed. A line that cannot be carried over exactly is an error
 //! that names it; no line is ever left out in silence.
 
+mod chains;
 pub mod cisco;
 pub mod classbench;
+mod conjunction;
 pub mod iptables;
+pub mod masks;
 pub(crate) mod names;
+pub mod nftables;
+pub mod source;
 pub(crate) mod words;
 pub mod yamaha;
 

@@ -66,6 +66,28 @@ impl<'a> Words<'a> {
         number(word).ok_or_else(|| self.error(word, expected))
     }
 
+    /// The word behind the next one.
+    pub(crate) fn second(&self) -> Option<&'a str> {
+        self.words.get(self.next + 1).copied()
+    }
+
+    /// Whether `word` is the last one.
+    pub(crate) fn ends_with(&self, word: &str) -> bool {
+        self.left() > 0 && self.words.last() == Some(&word)
+    }
+
+    /// How many words are left.
+    pub(crate) fn left(&self) -> usize {
+        self.words.len() - self.next
+    }
+
+    /// The words that are left, which are taken, with a blank between two.
+    pub(crate) fn rest(&mut self) -> String {
+        let rest = self.words[self.next..].join(" ");
+        self.next = self.words.len();
+        rest
+    }
+
     /// Fails if a word is left.
     pub(crate) fn end(&self) -> Result<(), ParseError> {
         self.peek().map_or(Ok(()), |word| Err(self.error(word, "the end of the line")))

@@ -205,7 +205,7 @@ impl Builder {
     /// meets them.
     fn kind_and_flags(&mut self, test: &Test, at: u32, tests: &mut Vec<Selective>) -> Option<()> {
         let kinds: Vec<(u16, bool)> = kinds().map(|kind| (kind, test.admits_kind(kind))).collect();
-        let tcp = |kind: u16| kind & 0xff == TCP.into() && kind & UNREACHABLE == 0;
+        let tcp = |kind: u16| kind & 0xff == u16::from(TCP) && kind & UNREACHABLE == 0;
         let only_tcp = kinds.iter().all(|&(kind, admitted)| !admitted || tcp(kind));
         self.member(&kinds, at, tests)?;
         let values = if only_tcp { NO_FLAGS } else { NOT_TCP };

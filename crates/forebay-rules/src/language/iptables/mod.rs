@@ -1,0 +1,169 @@
+//! What `iptables-save` and `ip6tables-save` print, as far as it holds no state.
+//!
+//! The chains of a table that packets enter become lists whose default is the chain's
+//! policy, their rules numbered from 1 as `iptables -L --line-numbers` does. Jumps to
+//! other chains are followed ([`chains`](super::chains)): the rules of these take the
+//! numbers behind the jump's own. Only the chain that is asked for is read, and those it
+//! leads to; other tables may hold anything.
+//!
+//! Read are addresses (`-s`, `-d`, `iprange`), protocols, ports (`tcp`, `udp`, `sctp`,
+//! `dccp`, `udplite`, `multiport`), `--tcp-flags`, `--syn`, ICMP types and comments, each
+//! with `!` where iptables has it, and the targets ACCEPT, DROP, REJECT, RETURN and
+//! chains. Targets that only log, mark or count leave a packet to the next rule, and so
+//! do rules without a target. Other conditions (connection states, limits, interfaces
+//! unless the packets' interface is given) are refused, or decided by
+//! [`Unsupported`](super::source::Unsupported). A match of ports or messages fails on
+//! fragments other than the first, even if it asks for any: so does the rule that it
+//! becomes.
+
+mod options;
+
+use super::chains::{Chains, Step, flatten};
+use super::source::{Catalogue, Direction, Imported, Listed, Making, Options, Unsupported};
+use super::words::Words;
+use super::{NamedList, ParseError};
+use crate::rule::{Action, Family};
+use std::collections::HashMap;
+
+/// Reads the filter table's chains that packets enter.
+///
+/// # Errors
+/// The first line that is not of the format, or asks what cannot be carried over.
+pub fn parse(text: &str, family: Family) -> Result<Vec<NamedList>, ParseError> {
+    let options = Options { family: Some(family), ..Options::default() };
+    let save = Save::scan(text, &options)?;
+    (0..save.lists.len()).map(|list| Ok(save.read(list)?.list)).collect()
+}
+
+/// A table of a file, scanned and not yet understood.
+pub struct Save<'a> {
+    family: Family,
+    unsupported: Unsupported,
+    interface: Option<(String, Direction)>,
+    /// Rules with their lines, by chain.
+    chains: HashMap<&'a str, Vec<(usize, &'a str)>>,
+    /// The chains that packets enter, and their policies.
+    lists: Vec<(&'a str, Action)>,
+}
+
+impl<'a> Save<'a> {
+    /// Scans a file for the table that `options` name.
+    ///
+    /// # Errors
+    /// Where the lines of that table are not a table.
+    pub fn scan(text: &'a str, options: &Options) -> Result<Self, ParseError> {
+        let mut save = Self {
+            family: options.family.unwrap_or_else(|| family_of(text)),
+            unsupported: options.unsupported,
+            interface: options.interface.clone(),
+            chains: HashMap::new(),
+            lists: Vec::new(),
+        };
+        let wanted = options.table.as_deref().unwrap_or("filter");
+        let mut table = None;
+        let mut last_line = 1;
+        for (index, line) in text.lines().enumerate() {
+            last_line = index + 1;
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let error = |expected: &str| ParseError::at(last_line, line, expected);
+            match table {
+                None => {
+                    let name = line.strip_prefix('*');
+                    table = Some(name.ok_or_else(|| error("`*` and the name of a table"))?.trim());
+                }
+                Some(_) if line == "COMMIT" => table = None,
+                Some(table) if table == wanted => save.line(last_line, line)?,
+                Some(_) => {}
+            }
+        }
+        match table {
+            Some(table) if table == wanted => {
+                Err(ParseError::end(last_line, "`COMMIT` before the end of the file"))
+            }
+            _ => Ok(save),
+        }
+    }
+
+    /// `:CHAIN POLICY [packets:bytes]`, or a rule.
+    fn line(&mut self, line: usize, text: &'a str) -> Result<(), ParseError> {
+        let Some(chain) = text.strip_prefix(':') else { return self.rule(line, text) };
+        let mut words = Words::new(line, chain, '#');
+        let name = words.need("the name of a chain")?;
+        // A second table of that name would replace the first one.
+        if self.chains.insert(name, Vec::new()).is_some() {
+            return Err(words.error(name, "each chain declared once, in one table of that name"));
+        }
+        const POLICY: &str = "`ACCEPT`, `DROP` or `-`";
+        match words.need(POLICY)? {
+            "ACCEPT" => self.lists.push((name, Action::Pass)),
+            "DROP" => self.lists.push((name, Action::Reject)),
+            "-" => {}
+            policy => return Err(words.error(policy, POLICY)),
+        }
+        Ok(())
+    }
+
+    /// `[packets:bytes] -A CHAIN …`, of which the chain is read.
+    fn rule(&mut self, line: usize, text: &'a str) -> Result<(), ParseError> {
+        let rest = match text.strip_prefix('[').and_then(|counts| counts.split_once(']')) {
+            Some((_, rest)) => rest.trim_start(),
+            None => text,
+        };
+        let mut words = rest.splitn(3, char::is_whitespace);
+        if words.next() != Some("-A") {
+            return Err(ParseError::at(line, rest, "`-A` and a chain, `:` or `COMMIT`"));
+        }
+        let name = words.next().unwrap_or_default();
+        let expected = "a chain that is declared before its first rule";
+        let chain = self.chains.get_mut(name);
+        let chain = chain.ok_or_else(|| ParseError::at(line, name, expected))?;
+        chain.push((line, words.next().unwrap_or_default()));
+        Ok(())
+    }
+}
+
+/// ip6tables-save, also as ip6tables-nft-save or ip6tables-legacy-save, says in its first
+/// line that it is it.
+fn family_of(text: &str) -> Family {
+    let first = text.lines().next().unwrap_or_default();
+    if first.contains("ip6tables") { Family::Ipv6 } else { Family::Ipv4 }
+}
+
+impl Catalogue for Save<'_> {
+    fn lists(&self) -> Vec<Listed> {
+        let listed = |(name, _): &(&str, Action)| Listed {
+            name: (*name).to_owned(),
+            full_name: (*name).to_owned(),
+            entries: self.chains.get(name).map_or(0, Vec::len),
+        };
+        self.lists.iter().map(listed).collect()
+    }
+
+    fn read(&self, list: usize) -> Result<Imported, ParseError> {
+        let (name, policy) = self.lists[list];
+        let mut making = Making::new(self.unsupported);
+        flatten(self, name, self.family, policy, &mut making)?;
+        Ok(making.finish(name.to_owned(), policy))
+    }
+}
+
+impl Chains for Save<'_> {
+    fn steps(
+        &self,
+        name: &str,
+        family: Family,
+        making: &mut Making,
+    ) -> Result<Option<Vec<Step>>, ParseError> {
+        let Some(lines) = self.chains.get(name) else { return Ok(None) };
+        let mut steps = Vec::new();
+        for (index, &(line, text)) in lines.iter().enumerate() {
+            let name = format!("rule {} of {name}", index + 1);
+            let step = options::step(self, line, name, text, family, making)?;
+            steps.push(step);
+        }
+        Ok(Some(steps))
+    }
+}

@@ -1,0 +1,602 @@
+//! Fields of packets, and the values that they are compared with.
+
+use super::Table;
+use crate::language::ParseError;
+use crate::language::conjunction::FlagSet;
+use crate::language::masks::matching;
+use crate::language::names;
+use crate::language::source::{Direction, MAX_RANGES};
+use crate::language::words::{address, address_text, number};
+use crate::rule::{
+    Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, TCP, TransportTest, flag,
+};
+use crate::sets::{Number, ProtocolSet, RangeSet};
+use serde_json::Value;
+
+/// What a condition says.
+pub(super) enum Matched {
+    /// One of these matches.
+    Rules(Vec<Rule>),
+    /// Packets alone do not answer it.
+    Unknown,
+}
+
+/// A field that a rule can ask for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Field {
+    Address {
+        family: Family,
+        source: bool,
+    },
+    /// A port of a protocol; none where the rule says it elsewhere.
+    Port {
+        protocol: Option<u8>,
+        source: bool,
+    },
+    Protocol {
+        family: Option<Family>,
+    },
+    IcmpType(Family),
+    IcmpCode(Family),
+    TcpFlags,
+    /// IPv4 or IPv6.
+    Family,
+    Interface(Direction),
+}
+
+/// Reads a field; none if no rule can ask for it.
+fn field(value: &Value) -> Option<Field> {
+    if let Some(key) = value["meta"]["key"].as_str() {
+        return Some(match key {
+            "l4proto" => Field::Protocol { family: None },
+            "nfproto" | "protocol" => Field::Family,
+            "iifname" | "iif" => Field::Interface(Direction::In),
+            "oifname" | "oif" => Field::Interface(Direction::Out),
+            _ => return None,
+        });
+    }
+    let payload = &value["payload"];
+    let (header, name) = (payload["protocol"].as_str()?, payload["field"].as_str()?);
+    let family = match header {
+        "ip" | "icmp" => Family::Ipv4,
+        _ => Family::Ipv6,
+    };
+    Some(match (header, name) {
+        ("ip" | "ip6", "saddr" | "daddr") => Field::Address { family, source: name == "saddr" },
+        ("ip", "protocol") => Field::Protocol { family: Some(Family::Ipv4) },
+        ("ip" | "ip6", "version") | ("ether", "type") => Field::Family,
+        ("icmp" | "icmpv6", "type") => Field::IcmpType(family),
+        ("icmp" | "icmpv6", "code") => Field::IcmpCode(family),
+        ("tcp", "flags") => Field::TcpFlags,
+        (_, "sport" | "dport") => {
+            let protocol = match header {
+                "th" => None,
+                "tcp" | "udp" | "sctp" | "dccp" | "udplite" => Some(names::protocol(header)?),
+                _ => return None,
+            };
+            Field::Port { protocol, source: name == "sport" }
+        }
+        _ => return None,
+    })
+}
+
+/// A comparison with the values on its right.
+struct Comparison<'t, 'r, 'a> {
+    table: &'t Table<'r, 'a>,
+    family: Family,
+    line: usize,
+}
+
+/// Reads a condition for packets of `family`.
+pub(super) fn matched(
+    table: &Table,
+    family: Family,
+    condition: &Value,
+    line: usize,
+) -> Result<Matched, ParseError> {
+    let comparison = Comparison { table, family, line };
+    let (left, right) = (&condition["left"], &condition["right"]);
+    let operator = condition["op"].as_str().unwrap_or("==");
+    if let Some(parts) = left["concat"].as_array() {
+        let fields: Option<Vec<Field>> = parts.iter().map(field).collect();
+        let (Some(fields), "==" | "in") = (fields, operator) else { return Ok(Matched::Unknown) };
+        let Some(values) = comparison.values(right)? else { return Ok(Matched::Unknown) };
+        let mut rules = Vec::new();
+        for value in &values {
+            match comparison.tuple(&fields, value)? {
+                Matched::Rules(found) => rules.extend(found),
+                Matched::Unknown => return Ok(Matched::Unknown),
+            }
+        }
+        return Ok(Matched::Rules(rules));
+    }
+    let (of, mask) = match left["&"].as_array().map(Vec::as_slice) {
+        Some([of, mask]) => (of, Some(mask)),
+        _ => (left, None),
+    };
+    let Some(field) = field(of) else { return Ok(Matched::Unknown) };
+    comparison.one(field, mask, operator, right)
+}
+
+/// What a verdict map says of packets.
+pub(super) enum Verdicts {
+    /// What each entry matches, and its verdict.
+    Known(Vec<(Vec<Rule>, Value)>),
+    /// Packets alone do not answer which entry it is. None if not even the verdicts are
+    /// known.
+    Unknown(Option<Vec<Value>>),
+}
+
+/// Reads the entries of a verdict map for packets of `family`.
+pub(super) fn verdict_map(
+    table: &Table,
+    family: Family,
+    statement: &Value,
+    line: usize,
+) -> Result<Verdicts, ParseError> {
+    let comparison = Comparison { table, family, line };
+    let key = &statement["key"];
+    let fields: Option<Vec<Field>> = match key["concat"].as_array() {
+        Some(parts) => parts.iter().map(field).collect(),
+        None => field(key).map(|field| vec![field]),
+    };
+    let Some(values) = comparison.values(&statement["data"])? else {
+        return Ok(Verdicts::Unknown(None));
+    };
+    let mut pairs = Vec::new();
+    for value in &values {
+        match value.as_array().map(Vec::as_slice) {
+            Some([key, verdict]) => pairs.push((key, verdict)),
+            _ => return Err(comparison.error(value, "a map's entry: a key and a verdict")),
+        }
+    }
+    // What matches all keys is tried behind them.
+    pairs.sort_by_key(|(key, _)| **key == "*");
+    let unknown = || {
+        let verdicts = pairs.iter().map(|(_, verdict)| (*verdict).clone()).collect();
+        Ok(Verdicts::Unknown(Some(verdicts)))
+    };
+    let Some(fields) = fields else { return unknown() };
+    let mut entries = Vec::new();
+    for &(key, verdict) in &pairs {
+        let matched = match &fields[..] {
+            _ if *key == "*" => comparison.all(&fields),
+            [field] => comparison.one(*field, None, "==", key)?,
+            fields => comparison.tuple(fields, key)?,
+        };
+        match matched {
+            Matched::Rules(rules) => entries.push((rules, verdict.clone())),
+            Matched::Unknown => return unknown(),
+        }
+    }
+    Ok(Verdicts::Known(entries))
+}
+
+impl Comparison<'_, '_, '_> {
+    fn error(&self, found: &Value, expected: &str) -> ParseError {
+        ParseError::at(self.line, &found.to_string(), expected)
+    }
+
+    fn any(&self) -> Rule {
+        Rule::any(0, self.family, Action::Reject)
+    }
+
+    /// The values of a set, by name or in place; one value alone. None for sets that
+    /// packets or time change.
+    fn values(&self, right: &Value) -> Result<Option<Vec<Value>>, ParseError> {
+        if let Some(values) = right["set"].as_array() {
+            return Ok(Some(values.clone()));
+        }
+        let Some(name) = right.as_str().and_then(|text| text.strip_prefix('@')) else {
+            return Ok(Some(vec![right.clone()]));
+        };
+        let place = self.table.place_of(name);
+        let raw = self.table.ruleset.sets.get(&place);
+        let raw = raw.ok_or_else(|| self.error(right, "a set that the table has"))?;
+        let set: Value = self.table.ruleset.read_json(raw)?;
+        let flags = set["flags"].as_array().cloned().unwrap_or_default();
+        if flags.iter().any(|flag| flag == "dynamic" || flag == "timeout") {
+            return Ok(None);
+        }
+        Ok(Some(set["elem"].as_array().cloned().unwrap_or_default()))
+    }
+
+    /// Values in several fields at once.
+    fn tuple(&self, fields: &[Field], value: &Value) -> Result<Matched, ParseError> {
+        let value = element(value);
+        let parts = value["concat"].as_array().map_or(&[][..], Vec::as_slice);
+        if parts.len() != fields.len() {
+            return Err(self.error(value, "as many values as fields"));
+        }
+        let mut rules = vec![self.any()];
+        for (&field, part) in fields.iter().zip(parts) {
+            match self.one(field, None, "==", part)? {
+                Matched::Unknown => return Ok(Matched::Unknown),
+                Matched::Rules(found) => {
+                    let both = |rule: &Rule| -> Vec<Rule> {
+                        found.iter().filter_map(|other| rule.and(other)).collect()
+                    };
+                    rules = rules.iter().flat_map(both).collect();
+                }
+            }
+        }
+        Ok(Matched::Rules(rules))
+    }
+
+    /// All packets that have all fields.
+    fn all(&self, fields: &[Field]) -> Matched {
+        let mut rules = vec![self.any()];
+        for &field in fields {
+            let Some(all) = self.full(field) else { return Matched::Unknown };
+            rules = rules.iter().flat_map(|r| all.iter().filter_map(|a| r.and(a))).collect();
+        }
+        Matched::Rules(rules)
+    }
+
+    /// All packets that have a field; none for fields that no rule asks for.
+    fn full(&self, field: Field) -> Option<Vec<Rule>> {
+        let any = self.any();
+        Some(match field {
+            Field::Address { family, .. } if family == self.family => vec![any],
+            Field::Address { .. } => Vec::new(),
+            Field::Port { protocol, source } => {
+                vec![self.port(protocol, source, RangeSet::full())]
+            }
+            Field::Protocol { family: Some(family) } if family != self.family => Vec::new(),
+            Field::Protocol { .. } => {
+                vec![self.protocol(TransportTest::of(ProtocolSet::default().complement()))]
+            }
+            Field::IcmpType(family) | Field::IcmpCode(family) => {
+                self.icmp(family, RangeSet::full(), RangeSet::full())
+            }
+            Field::TcpFlags | Field::Family | Field::Interface(_) => return None,
+        })
+    }
+
+    fn protocol(&self, test: TransportTest) -> Rule {
+        Rule { protocol: ProtocolTest::Only(test), ..self.any() }
+    }
+
+    fn port(&self, protocol: Option<u8>, source: bool, set: RangeSet<u16>) -> Rule {
+        let mut rule = match protocol {
+            Some(protocol) => self.protocol(TransportTest::of(ProtocolSet::one(protocol))),
+            None => self.any(),
+        };
+        *(if source { &mut rule.source_ports } else { &mut rule.destination_ports }) =
+            PortTest::In(set);
+        rule
+    }
+
+    fn icmp(&self, family: Family, types: RangeSet<u8>, codes: RangeSet<u8>) -> Vec<Rule> {
+        if family != self.family {
+            return Vec::new();
+        }
+        let icmp = Some(IcmpTest { types, codes });
+        let test = TransportTest::of(ProtocolSet::one(family.icmp()));
+        vec![self.protocol(TransportTest { icmp, ..test })]
+    }
+
+    /// A comparison of one field.
+    fn one(
+        &self,
+        field: Field,
+        mask: Option<&Value>,
+        operator: &str,
+        right: &Value,
+    ) -> Result<Matched, ParseError> {
+        if mask.is_some() && !matches!(field, Field::Address { .. } | Field::TcpFlags) {
+            return Ok(Matched::Unknown);
+        }
+        let Some(values) = self.values(right)? else { return Ok(Matched::Unknown) };
+        let values: Vec<&Value> = values.iter().map(element).collect();
+        let rules = match field {
+            Field::Address { family, .. } if family != self.family => Vec::new(),
+            Field::Address { source, .. } => {
+                let set = match mask {
+                    Some(mask) => self.masked(mask, &values)?,
+                    None => self.ranges(&values, |value| self.address(value))?,
+                };
+                let greatest = self.family.greatest();
+                let Some(set) = compared(set, operator, greatest) else { return Ok(NEVER) };
+                let (set, any) = (set, self.any());
+                vec![match source {
+                    true => Rule { source: set, ..any },
+                    false => Rule { destination: set, ..any },
+                }]
+            }
+            Field::Port { protocol, source } => {
+                let read = |value: &Value| scalar(value, names::service);
+                let set = self.ranges(&values, read)?;
+                let Some(set) = compared(set, operator, u16::MAX) else { return Ok(NEVER) };
+                vec![self.port(protocol, source, set)]
+            }
+            Field::Protocol { family: Some(family) } if family != self.family => Vec::new(),
+            Field::Protocol { .. } => {
+                let set = self.ranges(&values, |value| scalar(value, protocol_number))?;
+                let Some(set) = compared(set, operator, u8::MAX) else { return Ok(NEVER) };
+                let numbers = set.ranges().iter().flat_map(|&(first, last)| first..=last);
+                vec![self.protocol(TransportTest::of(numbers.collect()))]
+            }
+            Field::IcmpType(family) => {
+                let read = |value: &Value| scalar(value, |name| message_type(family, name));
+                let set = compared(self.ranges(&values, read)?, operator, u8::MAX);
+                set.map_or_else(Vec::new, |types| self.icmp(family, types, RangeSet::full()))
+            }
+            Field::IcmpCode(family) => {
+                let read = |value: &Value| scalar(value, |name| message_code(family, name));
+                let set = compared(self.ranges(&values, read)?, operator, u8::MAX);
+                set.map_or_else(Vec::new, |codes| self.icmp(family, RangeSet::full(), codes))
+            }
+            Field::TcpFlags => self.tcp_flags(mask, operator, right)?,
+            Field::Family => self.of_family(operator, &values)?,
+            Field::Interface(direction) => return self.interface(direction, operator, &values),
+        };
+        Ok(Matched::Rules(rules))
+    }
+
+    /// The union of values, each one, a prefix or a range; none if that is empty.
+    fn ranges<T: Number>(
+        &self,
+        values: &[&Value],
+        read: impl Fn(&Value) -> Option<(T, T)>,
+    ) -> Result<Option<RangeSet<T>>, ParseError> {
+        let mut all = Vec::new();
+        for value in values {
+            if *value == "*" {
+                all.push((T::LEAST, T::GREATEST));
+                continue;
+            }
+            let range = match value["range"].as_array().map(Vec::as_slice) {
+                Some([first, last]) => {
+                    read(first).zip(read(last)).map(|(first, last)| (first.0, last.1))
+                }
+                _ => read(value),
+            };
+            all.push(range.ok_or_else(|| self.error(value, "a value of the field"))?);
+            if all.len() > MAX_RANGES {
+                return Err(self.error(value, &format!("a set of at most {MAX_RANGES} values")));
+            }
+        }
+        Ok(RangeSet::from_ranges(all))
+    }
+
+    fn address(&self, value: &Value) -> Option<(u128, u128)> {
+        let prefix = &value["prefix"];
+        if let Some(text) = prefix["addr"].as_str() {
+            let length = prefix["len"].as_u64().filter(|&n| n <= self.family.bits().into())?;
+            return Some(self.family.prefix(address(self.family, text)?, length as u8));
+        }
+        let found = address(self.family, value.as_str()?)?;
+        Some((found, found))
+    }
+
+    /// The addresses that under `mask` are one of `values`.
+    fn masked(
+        &self,
+        mask: &Value,
+        values: &[&Value],
+    ) -> Result<Option<RangeSet<u128>>, ParseError> {
+        const EXPECTED: &str = "an address";
+        let of = |value: &Value| {
+            let read = value.as_str().and_then(|text| address(self.family, text));
+            read.or_else(|| value.as_u64().map(u128::from))
+                .ok_or_else(|| self.error(value, EXPECTED))
+        };
+        let mask = of(mask)?;
+        let mut all = Vec::new();
+        for value in values {
+            let value = of(value)?;
+            if value & !mask & self.family.greatest() == 0 {
+                let shown = || Value::from(address_text(self.family, mask));
+                let set = matching(self.family, value, !mask);
+                let expected = "a mask that admits at most 4096 ranges";
+                let set = set.ok_or_else(|| self.error(&shown(), expected))?;
+                all.extend_from_slice(set.ranges());
+            }
+            if all.len() > MAX_RANGES {
+                return Err(self.error(values[0], &format!("at most {MAX_RANGES} ranges")));
+            }
+        }
+        Ok(RangeSet::from_ranges(all))
+    }
+
+    fn tcp_flags(
+        &self,
+        mask: Option<&Value>,
+        operator: &str,
+        right: &Value,
+    ) -> Result<Vec<Rule>, ParseError> {
+        let expected = "TCP flags";
+        let read = |value: &Value| flags(value).ok_or_else(|| self.error(value, expected));
+        let mask = mask.map_or(Ok(u8::MAX), read)?;
+        let values: Vec<u8> = match right["set"].as_array() {
+            Some(values) => {
+                values.iter().map(|value| read(element(value))).collect::<Result<_, _>>()?
+            }
+            None if right.is_string() && right.as_str().is_some_and(|s| s.starts_with('@')) => {
+                return Err(self.error(right, expected));
+            }
+            None => vec![read(right)?],
+        };
+        let bits = values.iter().fold(0, |all, value| all | value);
+        let set = FlagSet::from_fn(|flags| match operator {
+            "==" => values.contains(&(flags & mask)),
+            "!=" => !values.contains(&(flags & mask)),
+            "in" => flags & mask & bits != 0,
+            "!" => flags & mask & bits == 0,
+            "<" => flags & mask < bits,
+            ">" => flags & mask > bits,
+            "<=" => flags & mask <= bits,
+            _ => flags & mask >= bits,
+        });
+        let test = |tcp_flags| {
+            let tcp = TransportTest::of(ProtocolSet::one(TCP));
+            self.protocol(TransportTest { tcp_flags, ..tcp })
+        };
+        // A packet without flags is asked for them even where any will do.
+        let any = vec![crate::rule::FlagTest::Equal { mask: 0, value: 0 }];
+        let tests = set.tests().map(|tests| if tests.is_empty() { any } else { tests });
+        Ok(tests.map(test).into_iter().collect())
+    }
+
+    fn of_family(&self, operator: &str, values: &[&Value]) -> Result<Vec<Rule>, ParseError> {
+        let mut is_it = false;
+        for value in values {
+            let family = match (value.as_str(), value.as_u64()) {
+                (Some("ipv4" | "ip"), _) | (_, Some(2 | 4 | 0x0800)) => Some(Family::Ipv4),
+                (Some("ipv6" | "ip6"), _) | (_, Some(10 | 6 | 0x86dd)) => Some(Family::Ipv6),
+                (Some(_), _) | (_, Some(_)) => None,
+                _ => return Err(self.error(value, "a family")),
+            };
+            is_it |= family == Some(self.family);
+        }
+        let holds = if operator == "!=" { !is_it } else { is_it };
+        Ok(if holds { vec![self.any()] } else { Vec::new() })
+    }
+
+    fn interface(
+        &self,
+        direction: Direction,
+        operator: &str,
+        values: &[&Value],
+    ) -> Result<Matched, ParseError> {
+        let Some((known, way)) = &self.table.ruleset.interface else {
+            return Ok(Matched::Unknown);
+        };
+        if *way != direction || !matches!(operator, "==" | "!=" | "in") {
+            return Ok(Matched::Unknown);
+        }
+        let is = |value: &&Value| {
+            value.as_str().is_some_and(|name| match name.strip_suffix('*') {
+                Some(start) => known.starts_with(start),
+                None => known == name,
+            })
+        };
+        let holds = values.iter().any(is) != (operator == "!=");
+        Ok(Matched::Rules(if holds { vec![self.any()] } else { Vec::new() }))
+    }
+}
+
+const NEVER: Matched = Matched::Rules(Vec::new());
+
+/// A value without what a set says of it besides.
+fn element(value: &Value) -> &Value {
+    value["elem"].get("val").unwrap_or(value)
+}
+
+/// The values of a field, from 0 to `greatest`, that compare so with those of `set`.
+fn compared<T: Number>(
+    set: Option<RangeSet<T>>,
+    operator: &str,
+    greatest: T,
+) -> Option<RangeSet<T>> {
+    let domain = T::LEAST..=greatest;
+    let Some(set) = set else {
+        return if operator == "!=" { RangeSet::range(domain) } else { None };
+    };
+    let set = set.intersection(&RangeSet::range(domain.clone())?)?;
+    let (first, last) = (set.ranges()[0].0, set.ranges()[set.ranges().len() - 1].1);
+    match operator {
+        "!=" => set.complement(domain),
+        "<" => RangeSet::range(T::LEAST..=first.predecessor()?),
+        "<=" => RangeSet::range(T::LEAST..=last),
+        ">" => RangeSet::range(last.successor()?..=greatest),
+        ">=" => RangeSet::range(first..=greatest),
+        _ => Some(set),
+    }
+}
+
+/// A number, or a name that `named` knows.
+fn scalar<T: TryFrom<u64> + Copy + std::str::FromStr>(
+    value: &Value,
+    named: impl Fn(&str) -> Option<T>,
+) -> Option<(T, T)> {
+    let found = match (value.as_u64(), value.as_str()) {
+        (Some(number), _) => T::try_from(number).ok(),
+        (_, Some(name)) => named(name).or_else(|| number(name)),
+        _ => None,
+    }?;
+    Some((found, found))
+}
+
+fn protocol_number(name: &str) -> Option<u8> {
+    const OTHERS: [(&str, u8); 8] = [
+        ("ip", 0),
+        ("hopopt", 0),
+        ("ipv6-route", 43),
+        ("ipv6-frag", 44),
+        ("ipv6-nonxt", 59),
+        ("ipv6-opts", 60),
+        ("mobility-header", 135),
+        ("mpls-in-ip", 137),
+    ];
+    let other = || OTHERS.iter().find(|entry| entry.0 == name).map(|entry| entry.1);
+    names::protocol(name).or_else(other)
+}
+
+fn message_type(family: Family, name: &str) -> Option<u8> {
+    const V4: [(&str, u8); 2] = [("info-request", 15), ("info-reply", 16)];
+    const V6: [(&str, u8); 13] = [
+        ("mld-listener-query", 130),
+        ("mld-listener-report", 131),
+        ("mld-listener-done", 132),
+        ("mld-listener-reduction", 132),
+        ("nd-router-solicit", 133),
+        ("nd-router-advert", 134),
+        ("nd-neighbor-solicit", 135),
+        ("nd-neighbor-advert", 136),
+        ("nd-redirect", 137),
+        ("router-renumbering", 138),
+        ("ind-neighbor-solicit", 141),
+        ("ind-neighbor-advert", 142),
+        ("mld2-listener-report", 143),
+    ];
+    let own: &[(&str, u8)] = if family == Family::Ipv4 { &V4 } else { &V6 };
+    let found = own.iter().find(|entry| entry.0 == name).map(|entry| entry.1);
+    let shared = || names::icmp_message(family, name).filter(|found| found.1.is_none());
+    found.or_else(|| shared().map(|found| found.0))
+}
+
+fn message_code(family: Family, name: &str) -> Option<u8> {
+    const V4: [(&str, u8); 8] = [
+        ("net-unreachable", 0),
+        ("host-unreachable", 1),
+        ("prot-unreachable", 2),
+        ("port-unreachable", 3),
+        ("frag-needed", 4),
+        ("net-prohibited", 9),
+        ("host-prohibited", 10),
+        ("admin-prohibited", 13),
+    ];
+    const V6: [(&str, u8); 6] = [
+        ("no-route", 0),
+        ("admin-prohibited", 1),
+        ("addr-unreachable", 3),
+        ("port-unreachable", 4),
+        ("policy-fail", 5),
+        ("reject-route", 6),
+    ];
+    let own: &[(&str, u8)] = if family == Family::Ipv4 { &V4 } else { &V6 };
+    own.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
+}
+
+/// Flags by name, by number, or several of them.
+fn flags(value: &Value) -> Option<u8> {
+    if let Some(bits) = value.as_u64() {
+        return u8::try_from(bits).ok();
+    }
+    if let Some(several) = value.as_array().or_else(|| value["|"].as_array()) {
+        return several.iter().try_fold(0, |all, one| Some(all | flags(one)?));
+    }
+    Some(match value.as_str()? {
+        "fin" => flag::FIN,
+        "syn" => flag::SYN,
+        "rst" => flag::RST,
+        "psh" => flag::PSH,
+        "ack" => flag::ACK,
+        "urg" => flag::URG,
+        "ecn" => 0x40,
+        "cwr" => 0x80,
+        _ => return None,
+    })
+}

@@ -1,0 +1,338 @@
+//! Files of other languages as catalogues of lists: which lists are in a file, which of
+//! them an interface applies, and one of them read.
+//!
+//! A file is scanned first and understood later: scanning finds where lists begin and
+//! end and skips everything else; only a list that is asked for is read, so that
+//! mistakes elsewhere do not matter.
+
+use super::{NamedList, ParseError, cisco, classbench, iptables, nftables};
+use crate::rule::{Action, Family, Rule};
+use std::fmt;
+
+/// The most bytes of a file of rules.
+pub const MAX_TEXT: usize = 256 << 20;
+
+/// The most rules that a list may become.
+pub const MAX_RULES: usize = 500_000;
+
+/// The most address and port ranges that all rules of a list may have together.
+pub const MAX_RANGES: usize = 2_000_000;
+
+/// The most conjunctions that are formed for a list of chains.
+pub const MAX_WORK: usize = 2_000_000;
+
+/// The deepest that groups may be within groups, and chains within chains.
+pub const MAX_NESTING: usize = 32;
+
+/// The languages that lists are imported from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Filter sets of ClassBench.
+    Classbench,
+    /// Configurations of Cisco devices.
+    Cisco,
+    /// What `iptables-save` and `ip6tables-save` print.
+    Iptables,
+    /// What `nft -j list ruleset` prints.
+    Nftables,
+}
+
+impl Format {
+    /// The language that a file seems to be in; none if it is none of these.
+    #[must_use]
+    pub fn detect(text: &str) -> Option<Self> {
+        let start = text.trim_start();
+        if start.starts_with('{') {
+            return Some(Self::Nftables);
+        }
+        text.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            let table = |name: &str| name.starts_with('*') && name.len() > 1;
+            match (words.next()?, words.next()) {
+                (first, None) if table(first) => Some(Self::Iptables),
+                (first, _) if first.starts_with('@') && first.contains('/') => {
+                    Some(Self::Classbench)
+                }
+                ("access-list", Some(_)) | ("ip" | "ipv4" | "ipv6", Some("access-list")) => {
+                    Some(Self::Cisco)
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+/// What becomes of a rule with a condition that packets alone cannot answer, such as the
+/// state of a connection or the time of day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Unsupported {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// The condition counts as met by every packet.
+    Met,
+    /// The condition counts as met by no packet: the rule is left out.
+    Unmet,
+    /// Whatever decides in favour of passing: every packet passes that may pass.
+    Pass,
+    /// Whatever decides in favour of rejecting: no packet passes that may be rejected.
+    Reject,
+}
+
+/// Which way packets go through an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the network into the device.
+    In,
+    /// Out of the device.
+    Out,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::In => "in",
+            Self::Out => "out",
+        })
+    }
+}
+
+/// How a file is read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What becomes of conditions that are not supported.
+    pub unsupported: Unsupported,
+    /// The family of iptables-save's addresses; none if the text says it.
+    pub family: Option<Family>,
+    /// The table of iptables (`filter` if none), or of nftables (all if none).
+    pub table: Option<String>,
+    /// The interface through which packets come or go, so that conditions on it are
+    /// decided. For Cisco's, [`Catalogue::applied`] says which lists that is.
+    pub interface: Option<(String, Direction)>,
+}
+
+/// A list of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name, which may be that of other lists.
+    pub name: String,
+    /// A name that no other list of the file has.
+    pub full_name: String,
+    /// How many entries it has, before they are read.
+    pub entries: usize,
+}
+
+/// Where a list is applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The interface.
+    pub interface: String,
+    /// Other names of the interface.
+    pub aliases: Vec<String>,
+    /// Which packets of it.
+    pub direction: Direction,
+    /// The family of the packets; none for both.
+    pub family: Option<Family>,
+    /// The name of the list, which the file need not have.
+    pub name: String,
+    /// Its place in [`Catalogue::lists`].
+    pub list: Option<usize>,
+}
+
+/// A condition that was not imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untested {
+    /// The line of the rule.
+    pub line: usize,
+    /// The condition.
+    pub condition: String,
+}
+
+/// A list that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The list.
+    pub list: NamedList,
+    /// For each rule the line it comes from.
+    pub lines: Vec<usize>,
+    /// The conditions that [`Unsupported`] decided.
+    pub untested: Vec<Untested>,
+}
+
+/// The lists of a file.
+pub trait Catalogue {
+    /// All lists, in the order of the file.
+    fn lists(&self) -> Vec<Listed>;
+
+    /// Where lists are applied.
+    fn applied(&self) -> Vec<Applied> {
+        Vec::new()
+    }
+
+    /// Reads the list at a place in [`Catalogue::lists`].
+    ///
+    /// # Errors
+    /// What in it cannot be carried over.
+    fn read(&self, list: usize) -> Result<Imported, ParseError>;
+}
+
+/// The lists of a file of `format`.
+///
+/// # Errors
+/// If the text is not of that format as a whole. Mistakes within a list are told when it
+/// is read.
+pub fn open<'a>(
+    format: Format,
+    text: &'a str,
+    options: &Options,
+) -> Result<Box<dyn Catalogue + 'a>, ParseError> {
+    if text.len() > MAX_TEXT {
+        let found = format!("{} bytes", text.len());
+        return Err(ParseError { line: 1, found, expected: format!("at most {MAX_TEXT}") });
+    }
+    Ok(match format {
+        Format::Classbench => Box::new(Whole(classbench::parse(text)?)),
+        Format::Cisco => Box::new(cisco::Config::scan(text, options.unsupported)?),
+        Format::Iptables => Box::new(iptables::Save::scan(text, options)?),
+        Format::Nftables => Box::new(nftables::Ruleset::scan(text, options)?),
+    })
+}
+
+/// A file that is one list without a name.
+struct Whole(crate::rule::RuleList);
+
+impl Catalogue for Whole {
+    fn lists(&self) -> Vec<Listed> {
+        let (name, full_name) = (String::new(), String::new());
+        vec![Listed { name, full_name, entries: self.0.rules.len() }]
+    }
+
+    fn read(&self, _: usize) -> Result<Imported, ParseError> {
+        // Rules are numbered by their line, from 0.
+        let lines = self.0.rules.iter().map(|rule| rule.number as usize + 1).collect();
+        let list = NamedList { name: String::new(), list: self.0.clone() };
+        Ok(Imported { list, lines, untested: Vec::new() })
+    }
+}
+
+/// What a rule with a condition of unknown outcome becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// The condition is left out.
+    Met,
+    /// The rule is left out.
+    Unmet,
+    /// That depends on the rule's action.
+    Either,
+}
+
+/// The list that is being made of a file's rules: its budget, its numbers, and what was
+/// not tested.
+pub(crate) struct Making {
+    unsupported: Unsupported,
+    rules: Vec<Rule>,
+    lines: Vec<usize>,
+    untested: Vec<Untested>,
+    ranges: usize,
+    work: usize,
+    /// The greatest number so far, IPv4 and IPv6.
+    last: [u32; 2],
+}
+
+impl Making {
+    pub(crate) fn new(unsupported: Unsupported) -> Self {
+        let (rules, lines, untested) = (Vec::new(), Vec::new(), Vec::new());
+        Self { unsupported, rules, lines, untested, ranges: 0, work: 0, last: [0; 2] }
+    }
+
+    /// What becomes of a rule in `line` with `condition`, which packets do not answer.
+    pub(crate) fn doubt(
+        &mut self,
+        line: usize,
+        condition: &str,
+        expected: &str,
+    ) -> Result<Doubt, ParseError> {
+        let doubt = match self.unsupported {
+            Unsupported::Refuse => return Err(ParseError::at(line, condition, expected)),
+            Unsupported::Met => Doubt::Met,
+            Unsupported::Unmet => Doubt::Unmet,
+            Unsupported::Pass | Unsupported::Reject => Doubt::Either,
+        };
+        self.untested.push(Untested { line, condition: condition.to_owned() });
+        Ok(doubt)
+    }
+
+    /// The action of a rule whose target is not known, if there is one to take.
+    pub(crate) fn unknown_target(
+        &mut self,
+        line: usize,
+        target: &str,
+        expected: &str,
+    ) -> Result<Option<Action>, ParseError> {
+        let action = match self.unsupported {
+            // That a target is met says nothing of what it does.
+            Unsupported::Refuse | Unsupported::Met => {
+                return Err(ParseError::at(line, target, expected));
+            }
+            Unsupported::Unmet => None,
+            Unsupported::Pass => Some(Action::Pass),
+            Unsupported::Reject => Some(Action::Reject),
+        };
+        self.untested.push(Untested { line, condition: target.to_owned() });
+        Ok(action)
+    }
+
+    /// Counts one step of work that may add no rule.
+    pub(crate) fn work(&mut self, line: usize, found: &str) -> Result<(), ParseError> {
+        self.work += 1;
+        if self.work > MAX_WORK {
+            let expected = format!("chains that take at most {MAX_WORK} steps to combine");
+            return Err(ParseError::at(line, found, expected));
+        }
+        Ok(())
+    }
+
+    /// Adds a rule of `line`, numbered as it is or, where that is too low, by the next
+    /// free number. One of doubtful outcome is added only if it decides as wanted.
+    pub(crate) fn add(
+        &mut self,
+        line: usize,
+        mut rule: Rule,
+        doubtful: bool,
+    ) -> Result<(), ParseError> {
+        let wanted = match self.unsupported {
+            Unsupported::Pass => Action::Pass,
+            _ => Action::Reject,
+        };
+        if doubtful && rule.action != wanted {
+            return Ok(());
+        }
+        self.ranges += rule.ranges();
+        let shown = format!("rule {}", rule.number);
+        if self.ranges > MAX_RANGES {
+            let expected = format!("at most {MAX_RANGES} address and port ranges in a list");
+            return Err(ParseError::at(line, &shown, expected));
+        }
+        if self.rules.len() == MAX_RULES {
+            return Err(ParseError::at(line, &shown, format!("at most {MAX_RULES} in a list")));
+        }
+        let last = &mut self.last[usize::from(rule.family == Family::Ipv6)];
+        rule.number = rule.number.max(last.saturating_add(1));
+        if rule.number > super::yamaha::MAX_NUMBER {
+            let expected = "room for a number behind the last";
+            return Err(ParseError::at(line, &rule.number.to_string(), expected));
+        }
+        *last = rule.number;
+        self.rules.push(rule);
+        self.lines.push(line);
+        Ok(())
+    }
+
+    pub(crate) fn finish(self, name: String, default: Action) -> Imported {
+        let Self { rules, lines, mut untested, .. } = self;
+        untested.sort_by_key(|untested| untested.line);
+        untested.dedup();
+        let list = NamedList { name, list: crate::rule::RuleList { rules, default } };
+        Imported { list, lines, untested }
+    }
+}

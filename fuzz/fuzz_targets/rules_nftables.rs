@@ -1,0 +1,13 @@
+//! The reader of nftables' JSON: no text makes it panic, and what it reads decides the
+//! same in our syntax.
+#![no_main]
+
+#[path = "support/rules.rs"]
+mod rules;
+
+use forebay_rules::language::source::{Format, Options};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    rules::check_source(Format::Nftables, data, &Options::default());
+});
