@@ -443,8 +443,20 @@ pub struct RulesImportArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The list by its name in the file: an access list's, a chain's. Needed where there are several
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, visible_alias = "chain", value_name = "NAME")]
     pub list: Option<String>,
+    /// The table of the chain: of iptables `filter` if not given, of nftables any
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+    /// The list that this interface applies; with chains, the interface that packets come or go by
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Which of the interface's packets: those that come in, or those that go out
+    #[arg(long, value_enum, value_name = "WAY", requires = "interface")]
+    pub direction: Option<Way>,
+    /// What becomes of a rule with a condition that packets alone do not answer
+    #[arg(long, value_enum, value_name = "MEANING", default_value = "refuse")]
+    pub unsupported: UnsupportedCondition,
     /// The rules are for IPv6, as ip6tables-save prints them
     #[arg(long)]
     pub ipv6: bool,
@@ -455,10 +467,36 @@ pub struct RulesImportArgs {
 pub enum RuleLanguage {
     /// Filter sets of ClassBench
     Classbench,
-    /// Extended access lists of Cisco IOS
+    /// Access lists in configurations of Cisco devices: IOS, IOS-XE, NX-OS, ASA
     Cisco,
     /// What iptables-save or ip6tables-save prints
     Iptables,
+    /// What `nft -j list ruleset` prints
+    Nftables,
+}
+
+/// Ways through an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// Into the device
+    In,
+    /// Out of the device
+    Out,
+}
+
+/// What becomes of a rule with a condition that packets alone do not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UnsupportedCondition {
+    /// It is an error that names the rule
+    Refuse,
+    /// Every packet meets the condition: the rule is imported without it
+    Met,
+    /// No packet meets the condition: the rule is left out
+    Unmet,
+    /// Packets pass wherever they may: a rule that passes is taken as met, one that rejects as unmet
+    Pass,
+    /// Packets are rejected wherever they may: a rule that rejects is taken as met, one that passes as unmet
+    Reject,
 }
 
 /// `forebay gen`.

@@ -103,7 +103,12 @@ fn what_is_no_list_is_refused_by_file_and_line() {
     for (language, text, place) in [
         ("classbench", "@1.2.3.4/32 x\n", ":1: found \"x\", expected a destination prefix"),
         ("cisco", "\naccess-list 101 permit ip any any fragments\n", ":2: found \"fragments\","),
-        ("iptables", "*filter\n:INPUT DROP\n-A INPUT -i lo -j ACCEPT\n", ":3: found \"-i\","),
+        (
+            "iptables",
+            "*filter\n:INPUT DROP\n-A INPUT -i lo -j DROP\nCOMMIT",
+            ":3: found \"-i lo\",",
+        ),
+        ("nftables", "{\"nftables\": 7}", ":1: found column 14: invalid type: integer `7`,"),
     ] {
         let file = scratch.file("foreign", text.as_bytes());
         let ran = rules("import", &file, &["--from", language]).exits(1);
@@ -121,7 +126,7 @@ fn what_is_no_list_is_refused_by_file_and_line() {
     let latin = scratch.file("latin", b"ip filter 1 pass *\n# caf\xe9\nip filter 2 pass *\n");
     let place = format!("{latin}:2: found byte 0xe9, expected text in UTF-8");
     rules("check", &latin, &[]).exits(1).says(&[&place]);
-    rules("import", &latin, &["--from", "cisco"]).exits(1).says(&[&place]);
+    rules("import", &latin, &["--from", "iptables"]).exits(1).says(&[&place]);
 }
 
 #[test]
@@ -144,9 +149,9 @@ fn wrong_use_is_told_before_anything_is_done() {
     let lists = "access-list 101 permit ip any any\naccess-list 102 permit ip any any\n";
     let lists = scratch.file("two.lists", lists.as_bytes());
     let ran = rules("import", &lists, &["--from", "cisco"]).exits(2);
-    ran.says(&["several lists", "101, 102"]);
+    ran.says(&["several lists", "101 (1 rule), 102 (1 rule)"]);
     rules("import", &lists, &["--from", "cisco", "--ipv6"]).exits(2).says(&["--ipv6"]);
-    rules("import", &lists, &["--from", "cisco", "--list", "7"]).exits(2).says(&["101, 102"]);
+    rules("import", &lists, &["--from", "cisco", "--list", "7"]).exits(2).says(&["101 (1 rule)"]);
     let empty = scratch.file("empty", b"");
     rules("import", &empty, &["--from", "iptables"]).exits(2).says(&["no list"]);
 }
@@ -454,6 +459,41 @@ fn lists_of_other_languages_are_printed_as_ours() {
     let options = ["--from", "iptables", "--list", "OUTPUT", "--ipv6"];
     let printed = rules("import", &file, &options).exits(0).text();
     assert!(printed.starts_with("ipv6 filter 1 reject-nolog * * tcp * *\n"), "{printed}");
+}
+
+/// A configuration with a description that is not UTF-8, and a list with a mistake.
+const ROUTER: &[u8] = b"hostname r\ninterface Gi0/0\n description Stra\xdfe\n \
+    ip access-group IN in\n ip access-group OUT out\ninterface Gi0/1\n ip access-group NONE in\n\
+    ip access-list extended IN\n permit tcp any any eq 22 time-range T\n deny udp any any\n\
+    ip access-list extended OUT\n permit ip any host 10.0.0.1\n\
+    ip access-list extended WRONG\n permit ip any any any\n";
+
+#[test]
+fn the_list_that_an_interface_applies_is_imported() {
+    let scratch = Scratch::with_packets(0);
+    let file = scratch.file("router.cfg", ROUTER);
+    let import =
+        |options: &[&str]| rules("import", &file, &[&["--from", "cisco"][..], options].concat());
+    let out = import(&["--interface", "gi0/0", "--direction", "out"]).exits(0).text();
+    // No list is applied to IPv6.
+    assert_eq!(out, "ip filter 10 pass * 10.0.0.1 * * *\nipv6 filter 10 pass * * * * *\n");
+    import(&["--interface", "Gi0/0"]).exits(2).says(&["IN in, OUT out", "--direction"]);
+    import(&["--interface", "Gi0/1"]).exits(2).says(&["applies NONE"]);
+    import(&["--interface", "Gi9"]).exits(2).says(&["Gi9 applies no list", "Gi0/0, Gi0/1"]);
+    import(&["--list", "WRONG"]).exits(1).says(&[&format!("{file}:14: found \"any\"")]);
+    import(&[]).exits(2).says(&["IN (2 rules), OUT (1 rule), WRONG (1 rule)"]);
+    import(&["--table", "filter"]).exits(2).says(&["--table is for"]);
+    import(&["--list", "IN"]).exits(1).says(&[&format!("{file}:9: found \"time-range T\"")]);
+    let met = import(&["--list", "IN", "--unsupported", "met", "--json"]).exits(0);
+    let said = format!("warning: {file}:9: time-range T: not tested, taken as met by every packet");
+    let met = met.says(&[&said]).json();
+    assert_eq!(met["untested"], serde_json::json!([{"line": 9, "condition": "time-range T"}]));
+    assert_eq!((number(&met["rules"][1]["line"]), number(&met["rules"][1]["number"])), (10, 20));
+    let unmet = import(&["--list", "IN", "--unsupported", "unmet", "-q"]).exits(0);
+    assert_eq!(
+        (unmet.text().as_str(), unmet.stderr.as_str()),
+        ("ip filter 20 reject-nolog * * udp * *\n", "")
+    );
 }
 
 #[test]

@@ -9,9 +9,6 @@ use super::{NamedList, ParseError, cisco, classbench, iptables, nftables};
 use crate::rule::{Action, Family, Rule};
 use std::fmt;
 
-/// The most bytes of a file of rules.
-pub const MAX_TEXT: usize = 256 << 20;
-
 /// The most rules that a list may become.
 pub const MAX_RULES: usize = 500_000;
 
@@ -186,10 +183,6 @@ pub fn open<'a>(
     text: &'a str,
     options: &Options,
 ) -> Result<Box<dyn Catalogue + 'a>, ParseError> {
-    if text.len() > MAX_TEXT {
-        let found = format!("{} bytes", text.len());
-        return Err(ParseError { line: 1, found, expected: format!("at most {MAX_TEXT}") });
-    }
     Ok(match format {
         Format::Classbench => Box::new(Whole(classbench::parse(text)?)),
         Format::Cisco => Box::new(cisco::Config::scan(text, options.unsupported)?),

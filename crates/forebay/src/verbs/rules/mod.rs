@@ -135,6 +135,11 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     })
 }
 
+fn read_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    text::read_bytes(path, Source::Any, "a file of rules", text::MOST_RULES)
+        .map_err(|source| Failure::Text { file: file_name(path), source })
+}
+
 fn unreadable(path: &Path, error: ParseError) -> Failure {
     Failure::Rules { file: file_name(path), error }
 }
