@@ -31,6 +31,8 @@ use pcap::{Capture, Offline};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::caret::point_at;
+use crate::ir::lower::lower;
+use crate::lists::{MAX_LIBPCAP_TERMS, compile_long};
 use crate::locate::locate;
 use crate::program::Program;
 use crate::program::instruction::Instruction;
@@ -128,6 +130,15 @@ impl std::error::Error for ExpressionError {}
 /// no packet of the link type.
 const REJECTS_ALL: &str = "expression rejects all packets";
 
+impl CompileError {
+    /// Whether libpcap finds that the expression, which is right, accepts no
+    /// packet of the link type.
+    #[must_use]
+    pub fn rejects_all(&self) -> bool {
+        matches!(self, Self::Expression(error) if error.message == REJECTS_ALL)
+    }
+}
+
 impl ExpressionError {
     /// The refusal of an expression that accepts no packet.
     pub(crate) fn rejects_all(expression: &str, link: LinkType) -> Self {
@@ -143,6 +154,15 @@ impl ExpressionError {
 /// libpcap's refusal of the expression or the link type, or what keeps
 /// libpcap from being asked.
 pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError> {
+    let function = compile_long(expression, link, MAX_LIBPCAP_TERMS)?;
+    match function.as_ref().and_then(lower) {
+        Some(program) => Ok(program),
+        None => compile_whole(expression, link),
+    }
+}
+
+/// The program that libpcap makes of the whole expression.
+pub(crate) fn compile_whole(expression: &str, link: LinkType) -> Result<Program, CompileError> {
     if expression.len() > MAX_EXPRESSION {
         return Err(CompileError::TooLong { length: expression.len() });
     }
@@ -192,6 +212,21 @@ impl Libpcap {
                 Ok(Some(Program::verify(&instructions, Profile::Libpcap)?))
             }
             Err(message) if message == REJECTS_ALL => Ok(None),
+            Err(message) => Err(refusal(&self.capture, expression, self.link, message)),
+        }
+    }
+
+    /// libpcap's message, if it refuses an expression without zero bytes. It
+    /// comes before what takes long.
+    pub fn refuses(&self, expression: &str) -> Option<String> {
+        self.capture.compile(expression, false).err().map(message)
+    }
+
+    /// The program of an expression without zero bytes that libpcap's optimiser
+    /// does not see.
+    pub fn compile_as_written(&self, expression: &str) -> Result<Program, CompileError> {
+        match self.capture.compile(expression, false).map_err(message) {
+            Ok(program) => Ok(Program::verify(&instructions(&program)?, Profile::Libpcap)?),
             Err(message) => Err(refusal(&self.capture, expression, self.link, message)),
         }
     }

@@ -24,7 +24,8 @@
 //! | [`verify`](mod@verify) | the rules of a well-formed `Function` |
 //! | `interp` | [`Function::run`], what a `Function` returns for a packet: its meaning |
 //! | [`text`] | printed and parsed form |
-//! | [`union`](mod@union) | the disjunction of filters, for long lists |
+//! | `join` | functions joined to one, for long expressions |
+//! | [`lower`](mod@lower) | `Function` → classic BPF |
 //! | `facts` | what is known on the way to a block, for `simplify` and `verify` |
 //! | `bounds` | what the shape of a value says of the numbers it can take |
 
@@ -33,9 +34,10 @@ mod bounds;
 pub mod build;
 mod facts;
 mod interp;
+pub(crate) mod join;
+pub mod lower;
 pub mod simplify;
 pub mod text;
-pub mod union;
 pub mod verify;
 
 use rustc_hash::FxHashMap;

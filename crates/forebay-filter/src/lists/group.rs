@@ -1,4 +1,4 @@
-//! Programs that differ in one constant only, as one function.
+//! Functions of primitives, and of many that differ in one constant only.
 //!
 //! libpcap's programs for `host 10.0.0.1` and `host 10.0.0.2` are the same but
 //! for the constant of a few comparisons. Where the programs of a list are the
@@ -15,36 +15,38 @@
 //! look-up in its place, if not one before it, succeeds. All accept with the
 //! same number.
 
-use std::collections::{BTreeSet, HashMap};
-
+use crate::compile::SNAP_LEN;
 use crate::ir::build::build;
-use crate::ir::{Block, Edge, Function, Predicate, Relation, SetId, Terminator, ValueId};
+use crate::ir::{Edge, Function, Predicate, Relation, SetId, Terminator, ValueId};
 use crate::program::Program;
 use crate::program::instruction::{Instruction, Operand, Operation, Test};
 use crate::verify::Profile;
 
 /// Programs from which on they are brought together.
-const GROUP: usize = 4;
+pub(super) const GROUP: usize = 4;
 
-/// Functions whose disjunction is that of `programs`, each of which has the
-/// qualifiers of its term: programs of the same qualifiers may be alike.
-pub(super) fn functions(programs: Vec<(&str, Program)>) -> Vec<Function> {
-    // Groups in the order of their first programs.
-    let mut groups: Vec<Vec<Program>> = Vec::new();
-    let mut numbers: HashMap<(&str, Vec<Instruction>), usize> = HashMap::new();
-    for (qualifiers, program) in programs {
-        let next = groups.len();
-        let number = *numbers.entry((qualifiers, shape(&program))).or_insert(next);
-        if number == next {
-            groups.push(Vec::new());
-        }
-        groups[number].push(program);
-    }
-    groups.into_iter().flat_map(|group| of_group(&group)).collect()
+/// What a function of [`three_valued`] returns for a packet that its primitive
+/// does not hold for.
+pub(super) const FALSE: u32 = 1;
+
+/// The function of a primitive: it returns [`SNAP_LEN`] where the primitive
+/// holds, [`FALSE`] where it does not, and 0 where the program ended early, at
+/// a load of bytes that were not captured. That ends the program of any
+/// expression that the primitive is part of. Nothing if the program returns
+/// anything else.
+pub(super) fn three_valued(program: &Program) -> Option<Function> {
+    let result = |&instruction: &Instruction| match instruction.decode() {
+        Some(Operation::ReturnConstant(0)) => Some(Instruction { k: FALSE, ..instruction }),
+        Some(Operation::ReturnConstant(SNAP_LEN)) => Some(instruction),
+        Some(Operation::ReturnConstant(_) | Operation::ReturnA) => None,
+        _ => Some(instruction),
+    };
+    let instructions: Option<Vec<_>> = program.instructions().iter().map(result).collect();
+    Some(build(&Program::verify(&instructions?, Profile::Libpcap).ok()?))
 }
 
 /// The instructions, with no constants in comparisons for equality.
-fn shape(program: &Program) -> Vec<Instruction> {
+pub(super) fn shape(program: &Program) -> Vec<Instruction> {
     let without_constant = |&instruction: &Instruction| match instruction.decode() {
         Some(Operation::Branch(Test::Eq, Operand::K(_), ..)) => Instruction { k: 0, ..instruction },
         _ => instruction,
@@ -52,18 +54,13 @@ fn shape(program: &Program) -> Vec<Instruction> {
     program.instructions().iter().map(without_constant).collect()
 }
 
-/// One function for programs of one shape, or one for each.
-fn of_group(programs: &[Program]) -> Vec<Function> {
-    let together = if programs.len() < GROUP { None } else { with_set(programs) };
-    match together {
-        Some(function) => vec![function],
-        None => programs.iter().map(build).collect(),
-    }
-}
-
 /// The function for programs of one shape that differ in one constant.
-fn with_set(programs: &[Program]) -> Option<Function> {
+pub(super) fn with_set(programs: &[&Program]) -> Option<Function> {
     let first = programs.first()?.instructions();
+    // In the template, marks of other places would stand for constants too.
+    if programs.len() < GROUP {
+        return None;
+    }
     let differs = |place: &usize| {
         programs.iter().any(|program| program.instructions()[*place].k != first[*place].k)
     };
@@ -80,7 +77,7 @@ fn with_set(programs: &[Program]) -> Option<Function> {
     constants.sort_unstable();
     constants.dedup();
     let (template, mark) = template(first, &places)?;
-    let mut function = build(&template);
+    let mut function = three_valued(&template)?;
     let replaced = look_up(&mut function, mark, constants)?;
     // Each comparison became one test, or the mark stands elsewhere too.
     (replaced == places.len()).then_some(function)
@@ -98,10 +95,8 @@ fn template(instructions: &[Instruction], places: &[usize]) -> Option<(Program, 
 }
 
 /// Replaces comparisons with `mark` by look-ups among `constants`; says how
-/// many there were. Nothing if one of them does not accept there and then, or
-/// the packets it accepts are not accepted with the number that others are.
+/// many there were. Nothing if one of them does not accept there and then.
 fn look_up(function: &mut Function, mark: u32, constants: Vec<u32>) -> Option<usize> {
-    let accepted = accepted(function)?;
     let set = SetId(function.sets.len() as u32);
     let mark = function.constant(mark);
     let mut replaced = 0;
@@ -110,7 +105,7 @@ fn look_up(function: &mut Function, mark: u32, constants: Vec<u32>) -> Option<us
             continue;
         };
         let Some(value) = compared_with(*predicate, mark) else { continue };
-        if returned(function, then) != Some(accepted) {
+        if returned(function, then) != Some(SNAP_LEN) {
             return None;
         }
         if let Terminator::Test { predicate, .. } = &mut function.blocks[index].end {
@@ -120,18 +115,6 @@ fn look_up(function: &mut Function, mark: u32, constants: Vec<u32>) -> Option<us
     }
     function.sets.push(constants);
     Some(replaced)
-}
-
-/// The one number other than 0 that a function returns.
-fn accepted(function: &Function) -> Option<u32> {
-    let mut numbers = BTreeSet::new();
-    for Block { end, .. } in &function.blocks {
-        if let Terminator::Return(value) = end {
-            numbers.insert(function.as_constant(*value)?);
-        }
-    }
-    numbers.remove(&0);
-    numbers.first().copied().filter(|_| numbers.len() == 1)
 }
 
 fn compared_with(predicate: Predicate, mark: ValueId) -> Option<ValueId> {

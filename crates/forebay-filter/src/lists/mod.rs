@@ -1,78 +1,68 @@
-//! Functions of filter expressions, and a way around libpcap for long lists.
+//! Functions of filter expressions, and a way around libpcap for long ones.
 //!
 //! [`compile_function`] is the front end of the compiler: an expression, by way
 //! of libpcap's program, becomes a simplified [`Function`].
 //!
-//! libpcap's optimiser needs time that grows faster than the square of the
-//! number of tests, minutes for a list of a few thousand hosts. A pure list,
-//! `or` between terms of `host`, `net`, `port` and `portrange` and nothing
-//! else, is therefore taken apart when it is longer than [`MAX_LIBPCAP_TERMS`]:
-//! each term is compiled by libpcap alone, and the function is the disjunction
-//! of their programs. Programs that differ in one constant only become one that
-//! looks the constant up in a set. A term that accepts no packet of the link
-//! type, an IPv6 host among IPv4 packets say, adds nothing; libpcap refuses it
-//! when it stands alone, and so it does a list of nothing else.
+//! libpcap's optimiser needs time that grows with the cube of the number of
+//! tests, minutes for a list of a thousand hosts, and what writes its program
+//! out without it still the square. So an expression of more than
+//! [`MAX_LIBPCAP_TERMS`] primitives is taken apart: libpcap compiles each
+//! primitive alone, and the function is put together from their programs along
+//! `and`, `or` and `not`. Primitives that differ in one constant only become one
+//! that looks the constant up in a set.
 //!
-//! The two ways can differ for a packet that was cut short. A load beyond the
-//! captured bytes rejects the packet there and then. In libpcap's program for a
-//! whole list that may be before a term that would have accepted it; in the
-//! disjunction it ends the one term. Up to the limit a list means what libpcap
-//! makes of it, beyond it the disjunction of its terms. What is not understood
-//! as a pure list is libpcap's in any case.
+//! It means what libpcap's program of the whole means. For packets that were
+//! cut short too: a load beyond the captured bytes rejects the packet there and
+//! then, under `not` as well, so that the order of tests matters; see `order`.
 //!
 //! | module | does |
 //! |---|---|
-//! | `split` | the terms of a list, with the qualifiers that they have or inherit |
-//! | `group` | programs that differ in one constant → one function with a set |
+//! | `token` | words and signs |
+//! | `parse` | the primitives, and how they are joined |
+//! | `group` | functions of primitives; of many that differ in one constant |
+//! | `order` | in which order the primitives of a list are tested |
 
 mod group;
-mod split;
+mod order;
+mod parse;
+mod token;
+
+use std::collections::HashMap;
 
 use forebay_packet::LinkType;
 
-use crate::compile::{CompileError, ExpressionError, MAX_EXPRESSION, compile, with_libpcap};
-use crate::ir::Function;
+use crate::compile::{
+    CompileError, ExpressionError, Libpcap, MAX_EXPRESSION, SNAP_LEN, compile_whole, with_libpcap,
+};
 use crate::ir::build::build;
-use crate::ir::simplify::simplify;
-use crate::ir::union::union;
+use crate::ir::join::{Joiner, Label};
+use crate::ir::simplify::{optimise_as_libpcap, simplify};
+use crate::ir::{Function, Terminator};
 use crate::program::Program;
-use split::{Term, split};
+use crate::program::instruction::{Instruction, Operation};
+use crate::verify::Profile;
+use group::{FALSE, shape, three_valued};
+use order::{Class, Item, Step, order};
+use parse::{Expression, Leaf, Node, parse};
 
-/// The longest list whose terms libpcap compiles together.
-pub const MAX_LIBPCAP_TERMS: usize = 200;
+/// The most primitives of an expression that libpcap compiles as a whole.
+pub const MAX_LIBPCAP_TERMS: usize = 64;
 
-/// The longest expression that is looked at as a list, in bytes.
+/// The longest expression that is taken apart, in bytes.
 pub const MAX_LIST: usize = 1 << 20;
 
 /// Compiles `expression` for saved packets of link type `link` to a function.
 ///
 /// It returns for every packet what the program of
-/// [`compile()`](crate::compile::compile) returns, unless the expression is a
-/// pure list of more than [`MAX_LIBPCAP_TERMS`] terms of `host`, `net`, `port`
-/// or `portrange`. Then it returns what the first of the programs of the terms
-/// alone returns that accepts the packet.
+/// [`compile()`](crate::compile::compile) returns.
 ///
 /// # Errors
-/// As [`compile()`](crate::compile::compile). Expressions longer than
-/// [`MAX_EXPRESSION`] must be such lists, and not longer than [`MAX_LIST`].
+/// As [`compile()`](crate::compile::compile).
 pub fn compile_function(expression: &str, link: LinkType) -> Result<Function, CompileError> {
-    let is_long = |terms: &Vec<Term>| terms.len() > MAX_LIBPCAP_TERMS;
-    if expression.len() <= MAX_LIST
-        && let Some(terms) = split(expression).filter(is_long)
-    {
-        match list(&terms, link) {
-            Ok(Some(function)) => return Ok(function),
-            Ok(None) => {
-                let error = ExpressionError::rejects_all(expression, link);
-                return Err(CompileError::Expression(Box::new(error)));
-            }
-            // libpcap's message about the whole is better than one about a
-            // term, if it can be had.
-            Err(CompileError::Expression(_)) if expression.len() <= MAX_EXPRESSION => {}
-            Err(error) => return Err(error),
-        }
+    match compile_long(expression, link, MAX_LIBPCAP_TERMS)? {
+        Some(function) => Ok(function),
+        None => Ok(of_program(&compile_whole(expression, link)?)),
     }
-    Ok(of_program(&compile(expression, link)?))
 }
 
 /// The simplified function of a program.
@@ -83,15 +73,299 @@ pub fn of_program(program: &Program) -> Function {
     function
 }
 
-/// The disjunction of terms; nothing if none of them accepts any packet.
-fn list(terms: &[Term], link: LinkType) -> Result<Option<Function>, CompileError> {
-    let programs: Vec<Option<Program>> = with_libpcap(link, |libpcap| {
-        terms.iter().map(|term| libpcap.compile(&term.expression())).collect()
-    })?;
-    let qualifiers = terms.iter().map(|term| term.qualifiers);
-    let programs: Vec<_> = qualifiers
-        .zip(programs)
-        .filter_map(|(qualifiers, program)| Some((qualifiers, program?)))
-        .collect();
-    Ok((!programs.is_empty()).then(|| union(&group::functions(programs))))
+/// The function of an expression of more than `most` primitives, put together
+/// from theirs; nothing if there are not as many, or the expression is one that
+/// only libpcap understands.
+///
+/// # Errors
+/// As [`compile()`](crate::compile::compile).
+#[doc(hidden)]
+pub fn compile_long(
+    expression: &str,
+    link: LinkType,
+    most: usize,
+) -> Result<Option<Function>, CompileError> {
+    if expression.len() > MAX_LIST || !may_be_long(expression, most) {
+        return Ok(None);
+    }
+    let Some(parsed) = parse(expression).filter(|parsed| parsed.leaves.len() > most) else {
+        return Ok(None);
+    };
+    let joined = match Compiled::of(&parsed, link) {
+        Ok(compiled) => compiled.and_then(|compiled| Join::new(&parsed, &compiled).function()),
+        Err((CompileError::Expression(error), leaf)) => {
+            match refusal(expression, *error, &parsed.leaves[leaf], link)? {
+                Some(error) => return Err(CompileError::Expression(Box::new(error))),
+                None => None,
+            }
+        }
+        Err((error, _)) => return Err(error),
+    };
+    let Some(mut function) = joined else { return Ok(None) };
+    optimise_as_libpcap(&mut function);
+    if let Terminator::Return(value) = function.blocks[0].end
+        && function.as_constant(value) == Some(0)
+    {
+        let error = ExpressionError::rejects_all(expression, link);
+        return Err(CompileError::Expression(Box::new(error)));
+    }
+    Ok(Some(function))
+}
+
+/// The refusal of an expression, of which libpcap refuses a primitive; nothing
+/// if it does not refuse the whole.
+fn refusal(
+    expression: &str,
+    of_primitive: ExpressionError,
+    leaf: &Leaf,
+    link: LinkType,
+) -> Result<Option<ExpressionError>, CompileError> {
+    let mut message = of_primitive.message;
+    let is_about_primitive = if expression.len() <= MAX_EXPRESSION {
+        match with_libpcap(link, |libpcap| Ok(libpcap.refuses(expression)))? {
+            Some(of_whole) => std::mem::replace(&mut message, of_whole) == message,
+            None => return Ok(None),
+        }
+    } else {
+        true
+    };
+    let start = leaf.value.as_ptr() as usize - expression.as_ptr() as usize;
+    let span = is_about_primitive.then_some(start..start + leaf.value.len());
+    Ok(Some(ExpressionError { expression: expression.to_owned(), link, message, span }))
+}
+
+/// Whether there may be more than `most` primitives: each but the first stands
+/// behind `and` or `or`.
+fn may_be_long(expression: &str, most: usize) -> bool {
+    let joining = |word: &&str| ["and", "or"].contains(word);
+    let is_between = |c: char| !c.is_ascii_alphanumeric();
+    let words = expression.split(is_between).filter(joining).count();
+    words + expression.matches("||").count() + expression.matches("&&").count() >= most
+}
+
+/// What is known of a primitive.
+#[derive(Clone)]
+struct Primitive {
+    /// Equal for equal primitives.
+    number: usize,
+    program: Program,
+    /// Equal for primitives whose programs differ in constants only.
+    shape: usize,
+}
+
+/// The primitives of an expression.
+struct Compiled(Vec<Primitive>);
+
+/// What says whether two primitives have the same shape.
+type ShapeKey<'a> = (&'a str, usize, Vec<Instruction>);
+
+impl Compiled {
+    /// Has libpcap compile each primitive; nothing if one of them cannot be
+    /// compiled alone.
+    ///
+    /// # Errors
+    /// The refusal of a primitive, and its number.
+    fn of(parsed: &Expression, link: LinkType) -> Result<Option<Self>, (CompileError, usize)> {
+        let mut at = 0;
+        let compiled = with_libpcap(link, |libpcap| Self::with(parsed, libpcap, &mut at));
+        compiled.map_err(|error| (error, at))
+    }
+
+    /// As [`Compiled::of`]; `at` is the number of the primitive that is compiled.
+    fn with(
+        parsed: &Expression,
+        libpcap: &Libpcap,
+        at: &mut usize,
+    ) -> Result<Option<Self>, CompileError> {
+        let contexts = contexts(parsed, libpcap)?;
+        let mut known: HashMap<(String, usize), Primitive> = HashMap::new();
+        let mut shapes: HashMap<ShapeKey, usize> = HashMap::new();
+        let mut primitives = Vec::with_capacity(parsed.leaves.len());
+        for (number, leaf) in parsed.leaves.iter().enumerate() {
+            *at = number;
+            let next = known.len();
+            let key = (leaf.text(), leaf.context);
+            if let Some(primitive) = known.get(&key) {
+                primitives.push(primitive.clone());
+                continue;
+            }
+            let context = leaf.context.checked_sub(1).and_then(|last| contexts.get(last));
+            let Some(program) = program(leaf, context, libpcap)? else { return Ok(None) };
+            let other = shapes.len();
+            let key_of_shape = (leaf.qualifiers, leaf.context, shape(&program));
+            let shape = *shapes.entry(key_of_shape).or_insert(other);
+            let primitive = Primitive { number: next, program, shape };
+            primitives.push(primitive.clone());
+            known.insert(key, primitive);
+        }
+        Ok(Some(Self(primitives)))
+    }
+}
+
+/// An expression that holds for all packets and has libpcap look where it does
+/// behind some of [`Expression::moving`].
+struct Context {
+    text: String,
+    /// The instructions that libpcap puts before those of what follows.
+    instructions: Vec<Instruction>,
+}
+
+/// The contexts behind one of the moving primitives, two, and so on.
+fn contexts(parsed: &Expression, libpcap: &Libpcap) -> Result<Vec<Context>, CompileError> {
+    let mut contexts: Vec<Context> = Vec::new();
+    for moving in &parsed.moving {
+        let before = contexts.last().map_or_else(String::new, |last| format!("{} and ", last.text));
+        let text = format!("{before}({moving} or 1 = 1)");
+        let mut instructions = libpcap.compile_as_written(&text)?.instructions().to_vec();
+        let is_return =
+            |last: &Instruction| matches!(last.decode(), Some(Operation::ReturnConstant(_)));
+        while instructions.pop_if(|last| is_return(last)).is_some() {}
+        contexts.push(Context { text, instructions });
+    }
+    Ok(contexts)
+}
+
+/// The program of a primitive, without what a context adds; nothing if that is
+/// not just put before it.
+fn program(
+    leaf: &Leaf,
+    context: Option<&Context>,
+    libpcap: &Libpcap,
+) -> Result<Option<Program>, CompileError> {
+    let Some(context) = context else {
+        return libpcap.compile_as_written(&leaf.text()).map(Some);
+    };
+    let whole = libpcap.compile_as_written(&format!("{} and {}", context.text, leaf.text()))?;
+    let without_targets = |one: &Instruction| (one.code, one.k);
+    let (before, own) =
+        whole.instructions().split_at(context.instructions.len().min(whole.instructions().len()));
+    let is_context =
+        before.iter().map(without_targets).eq(context.instructions.iter().map(without_targets));
+    Ok(if is_context { Some(Program::verify(own, Profile::Libpcap)?) } else { None })
+}
+
+/// An expression being put together.
+struct Join<'a> {
+    parsed: &'a Expression<'a>,
+    compiled: &'a Compiled,
+    joiner: Joiner,
+    rejected: Label,
+}
+
+/// What is left to do, last first.
+enum Work {
+    /// Test a part.
+    Node {
+        node: usize,
+        holds: Label,
+        fails: Label,
+    },
+    /// Test something of a run.
+    Step {
+        step: Step,
+        holds: Label,
+        fails: Label,
+    },
+    Place(Label),
+}
+
+impl<'a> Join<'a> {
+    fn new(parsed: &'a Expression<'a>, compiled: &'a Compiled) -> Self {
+        let mut joiner = Joiner::default();
+        let rejected = joiner.label();
+        Self { parsed, compiled, joiner, rejected }
+    }
+
+    /// The function; nothing if some program is not as libpcap's are.
+    fn function(mut self) -> Option<Function> {
+        let accepted = self.joiner.label();
+        let node = self.parsed.root;
+        let mut work = vec![Work::Node { node, holds: accepted, fails: self.rejected }];
+        while let Some(next) = work.pop() {
+            match next {
+                Work::Place(label) => self.joiner.place(label),
+                Work::Node { node, holds, fails } => self.node(node, holds, fails, &mut work)?,
+                Work::Step { step: Step::Part(node), holds, fails } => {
+                    work.push(Work::Node { node, holds, fails });
+                }
+                Work::Step { step: Step::Shape(function), holds, fails } => {
+                    self.append(&function, holds, fails)?;
+                }
+                Work::Step { step: Step::Primitive(leaf), holds, fails } => {
+                    self.primitive(leaf, holds, fails)?;
+                }
+            }
+        }
+        self.joiner.place(accepted);
+        self.joiner.ret(SNAP_LEN);
+        self.joiner.place(self.rejected);
+        self.joiner.ret(0);
+        self.joiner.finish()
+    }
+
+    fn node(
+        &mut self,
+        node: usize,
+        holds: Label,
+        fails: Label,
+        work: &mut Vec<Work>,
+    ) -> Option<()> {
+        let (members, any) = match &self.parsed.nodes[node] {
+            &Node::Leaf { leaf, negated: false } => return self.primitive(leaf, holds, fails),
+            &Node::Leaf { leaf, negated: true } => return self.primitive(leaf, fails, holds),
+            Node::Any(members) => (members, true),
+            Node::All(members) => (members, false),
+        };
+        let items: Vec<_> = members.iter().map(|&member| self.item(member, any)).collect();
+        let steps = order(&items);
+        let last = steps.len() - 1;
+        let mut behind = Vec::with_capacity(2 * steps.len());
+        for (index, step) in steps.into_iter().enumerate() {
+            let next = if index < last { Some(self.joiner.label()) } else { None };
+            let (holds, fails) = match (next, any) {
+                (Some(next), true) => (holds, next),
+                (Some(next), false) => (next, fails),
+                (None, _) => (holds, fails),
+            };
+            // Of what is not to hold, the primitive that decides does.
+            let (holds, fails) = match step {
+                Step::Part(_) => (holds, fails),
+                _ if any => (holds, fails),
+                _ => (fails, holds),
+            };
+            behind.push(Work::Step { step, holds, fails });
+            behind.extend(next.map(Work::Place));
+        }
+        work.extend(behind.into_iter().rev());
+        Some(())
+    }
+
+    /// A member of a run of `any` or of all.
+    fn item(&self, node: usize, any: bool) -> Item<'a> {
+        let Node::Leaf { leaf, negated } = self.parsed.nodes[node] else {
+            return Item::Part(node);
+        };
+        if negated == any {
+            return Item::Part(node);
+        }
+        let Primitive { number, ref program, shape } = self.compiled.0[leaf];
+        let Leaf { qualifiers, context, .. } = self.parsed.leaves[leaf];
+        let class = Class::of(qualifiers).map(|class| (class, context));
+        Item::Primitive { number, leaf, program, class, shape }
+    }
+
+    fn primitive(&mut self, leaf: usize, holds: Label, fails: Label) -> Option<()> {
+        let function = three_valued(&self.compiled.0[leaf].program)?;
+        self.append(&function, holds, fails)
+    }
+
+    fn append(&mut self, part: &Function, holds: Label, fails: Label) -> Option<()> {
+        let rejected = self.rejected;
+        self.joiner.append(part, |result| match result {
+            SNAP_LEN => Some(holds),
+            FALSE => Some(fails),
+            0 => Some(rejected),
+            _ => None,
+        })
+    }
 }

@@ -46,6 +46,14 @@ impl Program {
         Ok(Self { instructions: instructions.into(), code, profile })
     }
 
+    /// The program that accepts no packet.
+    #[must_use]
+    pub fn of_nothing() -> Self {
+        let instructions = [Instruction { code: 0x06, jt: 0, jf: 0, k: 0 }];
+        let code = Arc::new(Code::new(&instructions));
+        Self { instructions: instructions.into(), code, profile: Profile::Kernel }
+    }
+
     /// The program of a `tcpdump -ddd` text, if `profile` allows it.
     ///
     /// # Errors

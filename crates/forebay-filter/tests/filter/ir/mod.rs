@@ -3,10 +3,10 @@
 
 mod differential;
 mod lists;
+mod long;
 mod scale;
 mod simplify;
 mod text;
-mod union;
 mod verify;
 
 use forebay_filter::Program;
