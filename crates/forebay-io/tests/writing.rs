@@ -62,7 +62,7 @@ prop_compose! {
         name in proptest::option::of("[^\0]{0,9}"),
         description in proptest::option::of("[^\0]{0,40}"),
     ) -> Interface {
-        Interface { link: LinkType(link), snap_len, clock, name, description }
+        Interface { link: LinkType(link), snap_len, clock, name, description, ..Interface::default() }
     }
 }
 
@@ -199,6 +199,28 @@ fn runs_with_gaps_and_cuts_are_written_right() {
             packet
         };
         assert_eq!(drain(reader).0, kept.into_iter().map(cut).collect::<Vec<_>>());
+    }
+}
+
+/// The length of a frame check sequence, whether there is one, and reserved bits.
+#[test]
+fn the_bits_above_the_link_type_of_pcap_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    for bits in [0, 0x2400_0000, 0x4400_0000, 0xfc00_0000_u32] {
+        let mut bytes = small_pcap(9);
+        bytes[20..24].copy_from_slice(&(bits | 1).to_le_bytes());
+        let path = folder.path().join("fcs.pcap");
+        fs::write(&path, &bytes).unwrap();
+        let mut reader = Reader::open(&path, &ReadOptions::default()).unwrap();
+        let interfaces = Arc::clone(reader.interfaces());
+        assert_eq!((interfaces[0].link, interfaces[0].link_flags), (LinkType::ETHERNET, bits));
+        let copy = folder.path().join("copy.pcap");
+        let mut writer = start(&copy, Format::Pcap, &interfaces);
+        while let Some(batch) = reader.receive().unwrap() {
+            writer.write(&batch, &batch.live()).unwrap();
+        }
+        writer.finish().unwrap();
+        assert_eq!(fs::read(&copy).unwrap()[20..24], bytes[20..24]);
     }
 }
 

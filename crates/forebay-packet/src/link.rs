@@ -79,6 +79,10 @@ impl fmt::Display for LinkType {
 pub struct Interface {
     /// How the packets begin.
     pub link: LinkType,
+    /// What a pcap file says in the bits of its link field above the link type:
+    /// the length of the frame check sequence that packets end with, and bits
+    /// that are reserved. As they were read; 0 elsewhere.
+    pub link_flags: u32,
     /// The most bytes of a packet that were kept; 0 means no limit is known.
     pub snap_len: u32,
     /// How the time stamps count.
@@ -93,6 +97,7 @@ impl Default for Interface {
     fn default() -> Self {
         Self {
             link: LinkType::ETHERNET,
+            link_flags: 0,
             snap_len: 262_144,
             clock: Clock::MICROS,
             name: None,

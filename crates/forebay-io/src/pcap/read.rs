@@ -25,7 +25,7 @@ use crate::source::ReadAhead;
 const PATCHED_RECORD_HEADER: usize = 24;
 
 /// The bits of the link field that hold the link type; the others tell of a
-/// frame check sequence.
+/// frame check sequence, and are kept.
 const LINK_MASK: u32 = 0x03ff_ffff;
 
 /// Which of a record's two lengths comes first.
@@ -102,6 +102,7 @@ impl Parser {
             }
         };
         let link = LinkType(number(20) & LINK_MASK);
+        let link_flags = number(20) & !LINK_MASK;
         let mut snap_len = snap_len::effective(link, number(16));
         let patched = magic == MAGIC_PATCHED;
         if patched && link == LinkType::ETHERNET {
@@ -114,7 +115,7 @@ impl Parser {
             _ => (Clock::MICROS, 1_000_000),
         };
         input.consume(FILE_HEADER);
-        let interface = Interface { link, snap_len, clock, name: None, description: None };
+        let interface = Interface { link, link_flags, snap_len, clock, ..Interface::default() };
         Ok(Self {
             interfaces: Arc::new(vec![interface]),
             big_endian,

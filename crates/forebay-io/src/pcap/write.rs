@@ -27,7 +27,8 @@ pub(crate) fn file_header(interface: &Interface, cut: u32) -> [u8; FILE_HEADER] 
     header[4..6].copy_from_slice(&2_u16.to_le_bytes());
     header[6..8].copy_from_slice(&4_u16.to_le_bytes());
     header[16..20].copy_from_slice(&snap_len.to_le_bytes());
-    header[20..].copy_from_slice(&interface.link.0.to_le_bytes());
+    let link = interface.link.0 | interface.link_flags;
+    header[20..].copy_from_slice(&link.to_le_bytes());
     header
 }
 
