@@ -2,7 +2,7 @@
 # Installs what is missing to work on Forebay, and says what it does.
 #
 #   scripts/setup.sh build   a C compiler, libpcap's headers, a Rust toolchain
-#   scripts/setup.sh test    and tcpdump and iproute2, which tests run
+#   scripts/setup.sh test    and tcpdump, iproute2, nftables and iptables, which tests run
 #   scripts/setup.sh live    and tools that the live demo runs as sensors
 #   scripts/setup.sh bench   and clang and libraries of DPDK, which benchmarks
 #                            run against where they are there
@@ -68,6 +68,10 @@ missing_packages() {
     fi
     if [[ $group == test || $group == live ]]; then
         has ip && has bridge || echo iproute2
+    fi
+    if [[ $group == test ]]; then
+        has nft || echo nftables
+        has iptables-legacy-save || echo iptables
     fi
     if [[ $group == live ]]; then
         has pgrep || echo procps

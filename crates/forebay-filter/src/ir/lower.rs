@@ -97,7 +97,7 @@ impl Lowering<'_> {
             Terminator::Return(value) => match function.as_constant(*value) {
                 Some(constant) => self.plain(0x06, constant),
                 None => {
-                    self.into_a(*value, 0)?;
+                    self.load_a(*value, 0)?;
                     self.plain(0x16, 0);
                 }
             },
@@ -156,7 +156,7 @@ impl Lowering<'_> {
                 };
                 let (then, otherwise) = targets;
                 if let Some(k) = self.function.as_constant(right) {
-                    self.into_a(left, 0)?;
+                    self.load_a(left, 0)?;
                     self.code.push(Code::Branch { code, k, then, otherwise });
                 } else {
                     self.both(left, right, 0)?;
@@ -165,7 +165,7 @@ impl Lowering<'_> {
                 }
             }
             Predicate::Member { value, set } => {
-                self.into_a(value, 0)?;
+                self.load_a(value, 0)?;
                 let set = &self.function.sets[set.0 as usize];
                 self.search(set, targets.0, targets.1);
             }
@@ -231,16 +231,16 @@ impl Lowering<'_> {
         if self.now.x == Some(right) && self.now.a == Some(left) {
             return Some(());
         }
-        self.into_a(right, cell)?;
+        self.load_a(right, cell)?;
         self.plain(0x02, cell);
-        self.into_a(left, cell + 1)?;
+        self.load_a(left, cell + 1)?;
         self.plain(0x61, cell);
         self.now.x = Some(right);
         Some(())
     }
 
     /// Puts a value into A. Memory cells from `cell` on are free.
-    fn into_a(&mut self, id: ValueId, cell: u32) -> Option<()> {
+    fn load_a(&mut self, id: ValueId, cell: u32) -> Option<()> {
         if self.now.a == Some(id) {
             return Some(());
         }
@@ -260,7 +260,7 @@ impl Lowering<'_> {
                     // A shift by 32 and more is folded.
                     Some(k) => {
                         // Expressions are as deep as there are cells, at most.
-                        self.into_a(left, cell + 1)?;
+                        self.load_a(left, cell + 1)?;
                         self.plain(code, k);
                     }
                     None => {
@@ -288,7 +288,7 @@ impl Lowering<'_> {
             match self.header_length(index) {
                 Some(at) => self.plain(0xb1, at),
                 None => {
-                    self.into_a(index, cell + 1)?;
+                    self.load_a(index, cell + 1)?;
                     self.plain(0x07, 0);
                 }
             }

@@ -297,12 +297,18 @@ pub(super) fn classify<K: TreeKey>(
     labels: &mut [u32],
 ) {
     match isa {
-        // SAFETY: it needs no instructions that a machine may lack.
-        Isa::Scalar => unsafe { all::<Scalar, K>(ranges, gone, keys, labels) },
-        // SAFETY: whoever chose the level found that the machine has it.
-        Isa::Avx2 | Isa::Avx512Bw => unsafe { avx2(ranges, gone, keys, labels) },
-        // SAFETY: likewise.
-        Isa::Avx512Vbmi => unsafe { avx512(ranges, gone, keys, labels) },
+        Isa::Scalar => {
+            // SAFETY: it needs no instructions that a machine may lack.
+            unsafe { all::<Scalar, K>(ranges, gone, keys, labels) }
+        }
+        Isa::Avx2 | Isa::Avx512Bw => {
+            // SAFETY: the caller has found that the machine has this level.
+            unsafe { avx2(ranges, gone, keys, labels) }
+        }
+        Isa::Avx512Vbmi => {
+            // SAFETY: likewise.
+            unsafe { avx512(ranges, gone, keys, labels) }
+        }
     }
 }
 
