@@ -100,6 +100,10 @@ fn elsewhere(config: &Config, name: &str, reason: &str) -> String {
         "no_sensor" => format!("`forebay ctl{ctl} sensors` shows why no sensor is up"),
         "no_interface" => "an output's device is gone: start the broker anew".to_owned(),
         "no_socket" => "leave out the key `queues` of inputs".to_owned(),
+        "wrong_link_type" => {
+            "change the filter: it is wrong for the link type of a capture that is an input"
+                .to_owned()
+        }
         "no_route" | "no_room" => format!("`forebay ctl{ctl} ledger` shows where"),
         _ if name.is_empty() => {
             "give inputs a larger `ring`, or the broker more `workers`".to_owned()

@@ -162,10 +162,10 @@ pub fn decode_options(config: &Config, key: Key) -> DecodeOptions {
 fn compile(text: &str, place: String, options: &CodeOptions) -> Result<FilterSet, PlanError> {
     let mut filter = FilterSet::new(text, options.filters.clone());
     // Live ports are Ethernet; a capture that is played in may add to it later.
-    filter
-        .prepare(&[Interface::default()])
-        .map_err(|source| PlanError::Filter { place, source: source.into() })?;
-    Ok(filter)
+    match filter.require(0, &Interface::default()) {
+        Ok(()) => Ok(filter),
+        Err(source) => Err(PlanError::Filter { place, source: source.into() }),
+    }
 }
 
 /// The rules, and what is to be told of how they are matched.

@@ -100,7 +100,13 @@ impl FilterSet {
         let index = match self.filters.iter().position(|(known, _)| *known == link) {
             Some(index) => index,
             None => {
-                let filter = self.compile(link)?;
+                let filter = match self.compile(link) {
+                    // What accepts no packet is a filter, though libpcap calls it an error.
+                    Err(SetError::Expression(error)) if error.rejects_all() => {
+                        Filter::compile(&Program::of_nothing(), &self.options)?
+                    }
+                    filter => filter?,
+                };
                 self.filters.push((link, filter));
                 self.filters.len() - 1
             }
@@ -121,16 +127,40 @@ impl FilterSet {
         Filter::of_expression(expression, link, &options)
     }
 
-    /// Compiles for all of `interfaces`, so that a filter that fails for one
-    /// of them fails before the first packet.
+    /// Compiles for interface number `index`, of which packets are to be selected: to be
+    /// called before the first packet.
     ///
     /// # Errors
-    /// The first interface whose link type has no filter.
-    pub fn prepare(&mut self, interfaces: &[Interface]) -> Result<(), FilterError> {
-        for (index, interface) in interfaces.iter().enumerate() {
-            self.filter_of(index, interface)?;
+    /// As [`FilterSet::filter_of`], and an expression that accepts no packet of it.
+    pub fn require(&mut self, index: usize, interface: &Interface) -> Result<(), FilterError> {
+        let link = interface.link;
+        if !self.filters.iter().any(|(known, _)| *known == link) {
+            let filter = self.compile(link).map_err(|error| wrong(index, interface, error))?;
+            self.filters.push((link, filter));
         }
         Ok(())
+    }
+
+    /// Compiles for all of `interfaces`. Those that the expression is wrong for
+    /// are returned, each with what is wrong: it is an error if packets of one
+    /// of them come.
+    ///
+    /// # Errors
+    /// An expression that is wrong for all of them, if there are any, and for
+    /// Ethernet: with that of the first. Whatever is wrong otherwise.
+    pub fn prepare(&mut self, interfaces: &[Interface]) -> Result<Vec<FilterError>, FilterError> {
+        let mut wrong = Vec::new();
+        for (index, interface) in interfaces.iter().enumerate() {
+            match self.filter_of(index, interface).map(drop) {
+                Ok(()) => {}
+                Err(error) if matches!(error.error, SetError::Expression(_)) => wrong.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        let is_wrong = !wrong.is_empty()
+            && wrong.len() == interfaces.len()
+            && self.filter_for(LinkType::ETHERNET).is_err();
+        if is_wrong { Err(wrong.swap_remove(0)) } else { Ok(wrong) }
     }
 
     /// The filter for packets of interface number `index`.
@@ -142,13 +172,7 @@ impl FilterSet {
         index: usize,
         interface: &Interface,
     ) -> Result<&Filter, FilterError> {
-        let link = interface.link;
-        self.filter_for(link).map_err(|error| FilterError {
-            interface: index,
-            name: interface.name.clone(),
-            link,
-            error,
-        })
+        self.filter_for(interface.link).map_err(|error| wrong(index, interface, error))
     }
 
     /// Runs each live packet of `batch` through the filter of its interface
@@ -210,4 +234,8 @@ impl FilterSet {
     pub fn tally(&self) -> Tally {
         self.tally
     }
+}
+
+fn wrong(index: usize, interface: &Interface, error: SetError) -> FilterError {
+    FilterError { interface: index, name: interface.name.clone(), link: interface.link, error }
 }

@@ -2,13 +2,15 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use forebay_balance::Assignment;
-use forebay_packet::{Batch, DecodeOptions, HashKey};
+use forebay_packet::{Arena, Batch, DecodeOptions, HashKey, Interface, LinkType};
 use forebay_pipeline::stages::{
     Balance, Duplicates, Expectations, Filter, Follow, Fragments, Limit, Rules, Ruling, Timing,
     Window,
 };
-use forebay_pipeline::{Chain, Settings, Stage};
+use forebay_pipeline::{Chain, Settings, Stage, StageError};
 use forebay_rules::choose::EngineName;
 use support::*;
 
@@ -161,4 +163,32 @@ fn a_filter_that_does_not_compile_names_the_interface() {
     let batch = batches(&traffic(1), 1).remove(0);
     let error = chain.push(batch, &mut |_| Ok::<(), forebay_pipeline::StageError>(())).unwrap_err();
     assert!(error.to_string().contains("interface 0 (EN10MB)"), "{error}");
+}
+
+#[test]
+fn packets_of_a_link_type_that_the_filter_is_wrong_for_need_not_stop_a_pipeline() {
+    let expression = "ether src 02:00:00:00:00:01";
+    let interfaces = [LinkType::ETHERNET, LinkType::RAW, LinkType::NULL];
+    let interfaces =
+        Arc::new(interfaces.map(|link| Interface { link, ..Interface::default() }).to_vec());
+    let of = |ids: &[u16]| {
+        let mut arena = Arena::new(ids.len(), 2048).unwrap();
+        let packet = whole(1, 2, (1, 2));
+        for id in ids {
+            assert!(arena.push(&packet, packet.len() as u32, 0, *id));
+        }
+        arena.into_batches(&interfaces).remove(0)
+    };
+    let mut chain = Chain::new().with(Filter::optional(Some(filter_set(expression))));
+    let out = through(&mut chain, vec![of(&[0, 1, 0, 2, 1]), of(&[2, 2]), of(&[0])]);
+    assert_eq!(packets(&out).len(), 3);
+    let row = &chain.rows()[0];
+    assert_eq!((row.drops[1].name, row.drops[1].packets), ("wrong_link_type", 5));
+    assert_eq!((row.drops[0].packets, row.closes()), (0, true));
+    // Another filter may be right for them.
+    let filter = Some(Some(filter_set("greater 1")));
+    chain.reload(&Settings { filter, ..Settings::default() });
+    assert_eq!(packets(&through(&mut chain, vec![of(&[0, 1, 2])])).len(), 3);
+    let mut chain = Chain::new().with(Filter::new(filter_set(expression)));
+    chain.push(of(&[1]), &mut |_| Ok::<(), StageError>(())).unwrap_err();
 }

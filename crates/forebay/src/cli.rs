@@ -168,6 +168,9 @@ pub struct FilterArgs {
     /// Print what the program returned for each packet, a number a line
     #[arg(long)]
     pub verdicts: bool,
+    /// With --json, list the selected packets too, not only totals
+    #[arg(long, conflicts_with_all = ["write", "count", "verdicts"])]
+    pub packets: bool,
     /// Stop after that many packets
     #[arg(short = 'c', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,

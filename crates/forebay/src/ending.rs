@@ -68,19 +68,27 @@ pub fn conclude(
     let failures = [run, shown.err(), (!ledger.closes()).then_some(Failure::Ledger)];
     let (silent, loud): (Vec<_>, Vec<_>) =
         failures.into_iter().flatten().partition(Failure::is_silent);
-    tell_ledger(ledger, cli, !loud.is_empty());
-    loud.into_iter().chain(silent).next().map_or(Ok(()), Err)
+    let table = shown_ledger(ledger, cli, !loud.is_empty());
+    let failure = loud.into_iter().chain(silent).next();
+    match (failure, table) {
+        (Some(failure), Some(table)) => {
+            Err(Failure::WithLedger { failure: Box::new(failure), table })
+        }
+        (Some(failure), None) => Err(failure),
+        (None, table) => {
+            // Nobody is there to be told of a standard error that takes nothing.
+            let _ = io::stderr().write_all(table.unwrap_or_default().as_bytes());
+            Ok(())
+        }
+    }
 }
 
-/// Says on standard error where the packets went, where that was asked for or
-/// something went wrong.
-fn tell_ledger(ledger: &Ledger, cli: &Cli, failed: bool) {
-    if (cli.verbose > 0 || failed) && !cli.quiet {
-        let width = terminal_columns(io::stderr());
-        let text = ledger_table(ledger, Colour::stderr(), width);
-        // Nobody is there to be told of a standard error that takes nothing.
-        let _ = io::stderr().write_all(text.as_bytes());
-    }
+/// The table of where the packets went, where that was asked for, or something
+/// went wrong when there had been packets.
+fn shown_ledger(ledger: &Ledger, cli: &Cli, failed: bool) -> Option<String> {
+    let is_shown = cli.verbose > 0 || failed && (ledger.input() > 0 || !ledger.closes());
+    let width = terminal_columns(io::stderr());
+    (is_shown && !cli.quiet).then(|| ledger_table(ledger, Colour::stderr(), width))
 }
 
 /// The ledger as a table for people.
@@ -144,5 +152,17 @@ mod tests {
         assert!(matches!(both, Err(Failure::Interrupted)));
         assert!(matches!(end(bad, None, Err(had_enough())), Err(Failure::Ledger)));
         assert!(matches!(end(good(), None, Err(had_enough())), Err(Failure::Stdout(_))));
+    }
+
+    #[test]
+    fn a_failure_comes_before_the_ledger_and_without_one_of_zeros() {
+        let cli = Cli::parse_from(["forebay", "flows", "-r", "x"]);
+        let end = |packets| {
+            let ledger = Ledger { rows: vec![LedgerRow::passed("read", packets)] };
+            conclude(&ledger, &cli, Some(Failure::Interrupted), Ok(()))
+        };
+        assert!(matches!(end(0), Err(Failure::Interrupted)));
+        let Err(Failure::WithLedger { failure, table }) = end(1) else { panic!("a ledger") };
+        assert!(matches!(*failure, Failure::Interrupted) && table.contains("1 in = 1 out"));
     }
 }

@@ -18,9 +18,13 @@ pub enum Failure {
     /// The filter expression does not compile.
     #[error("{0}")]
     Expression(#[from] CompileError),
-    /// The filter expression does not compile for one of the interfaces.
+    /// The filter expression does not compile for an interface that packets came
+    /// from: they are in the input.
     #[error("{0}")]
     Filter(#[from] FilterError),
+    /// The filter expression compiles neither for the interfaces nor for Ethernet.
+    #[error("{0}")]
+    WrongFilter(FilterError),
     /// The filter has no machine code.
     #[error("{0}")]
     Code(#[from] JitError),
@@ -125,6 +129,14 @@ pub enum Failure {
     /// Something failed, and standard error takes nothing.
     #[error("standard error takes nothing")]
     Untold,
+    /// A failure, to be told before where the packets went until then.
+    #[error("{failure}")]
+    WithLedger {
+        /// What failed.
+        failure: Box<Self>,
+        /// The ledger, as a table.
+        table: String,
+    },
     /// Packets are unaccounted for: a defect of this program.
     #[error("the ledger does not close; this is a defect, please report it with the ledger above")]
     Ledger,
@@ -135,9 +147,10 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            Self::WithLedger { failure, .. } => failure.exit_code(),
             Self::Usage(_)
             | Self::Expression(_)
-            | Self::Filter(_)
+            | Self::WrongFilter(_)
             | Self::Sensors(_)
             | Self::Traffic(_)
             | Self::Config(_)
@@ -173,6 +186,7 @@ impl Failure {
     #[must_use]
     pub fn is_silent(&self) -> bool {
         match self {
+            Self::WithLedger { failure, .. } => failure.is_silent(),
             Self::Untold => true,
             Self::Stdout(source) | Self::Capture(forebay_io::Error::Write { source, .. }) => {
                 source.kind() == io::ErrorKind::BrokenPipe

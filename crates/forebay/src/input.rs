@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 use forebay_filter::{Profile, Program};
 use forebay_io::text::{self, MOST_FILTER, Source};
 use forebay_io::{DEFAULT_BLOCK_LEN, Format, Lane, Lanes, ReadOptions, Reader};
-use forebay_jit::{FilterSet, Options};
+use forebay_jit::{FilterError, FilterSet, Options};
 use forebay_packet::{Affinity, Batch, DecodeOptions, Interface};
 use forebay_pipeline::{Chain, Worker};
 
@@ -139,6 +139,36 @@ pub fn filter_of(cli: &Cli, selection: &Selection) -> Result<Option<FilterSet>, 
     }
     let expression = expression_of(selection)?;
     Ok((!expression.trim().is_empty()).then(|| FilterSet::new(expression, options)))
+}
+
+/// Compiles a filter for the interfaces of `capture`. Where the expression is wrong for
+/// some of them, a file is read ahead for their packets, so that nothing is written before
+/// that is told; of what can be read only once, the first of them ends the run.
+///
+/// # Errors
+/// An expression that is wrong in itself, or for an interface that packets came from.
+pub fn prepare(
+    programs: &mut FilterSet,
+    interfaces: &[Interface],
+    capture: &Path,
+    options: &ReadOptions,
+) -> Result<(), Failure> {
+    let mut wrong = programs.prepare(interfaces).map_err(Failure::WrongFilter)?;
+    let is_file = capture != Path::new("-") && capture.is_file();
+    if wrong.is_empty() || !is_file {
+        return Ok(());
+    }
+    let mut reader = Reader::open(capture, options)?;
+    // Damage is told of when it is met again, with what is before it.
+    while let Ok(Some(batch)) = reader.receive() {
+        let of_batch = |error: &FilterError| {
+            batch.live().iter().any(|i| usize::from(batch.interface_id(i)) == error.interface)
+        };
+        if let Some(found) = wrong.iter().position(of_batch) {
+            return Err(wrong.swap_remove(found).into());
+        }
+    }
+    Ok(())
 }
 
 /// How filters are to be compiled.

@@ -26,6 +26,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
+use failure::Failure;
 use forebay_jit::Isa;
 use forebay_packet::Vectors;
 use show::{Colour, Style, text};
@@ -48,6 +49,9 @@ pub fn main() -> ExitCode {
                 let message = text::visible_lines(&failure.to_string());
                 // Nobody is there to be told of a standard error that takes nothing.
                 let _ = writeln!(io::stderr(), "{label} {message}");
+            }
+            if let Failure::WithLedger { table, .. } = &failure {
+                let _ = io::stderr().write_all(table.as_bytes());
             }
             failure.exit_code()
         }

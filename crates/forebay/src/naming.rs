@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use forebay_packet::FlowKey;
 use forebay_packet::flow::AddressKind;
+use serde_json::{Map, Value, json};
 
 /// Protocol numbers that have a name here; the rest are shown by number.
 const PROTOCOLS: &[(u8, &str)] = &[
@@ -32,15 +33,19 @@ const PROTOCOLS: &[(u8, &str)] = &[
 #[must_use]
 pub fn protocol(key: &FlowKey) -> String {
     match key.kind {
-        AddressKind::Ipv4 | AddressKind::Ipv6 => {
-            match PROTOCOLS.iter().find(|(number, _)| *number == key.protocol) {
-                Some((_, name)) => (*name).to_owned(),
-                None => key.protocol.to_string(),
-            }
-        }
+        AddressKind::Ipv4 | AddressKind::Ipv6 => protocol_name(key.protocol),
         AddressKind::Arp => "arp".to_owned(),
         AddressKind::Mac => format!("ether-0x{:04x}", key.port_low),
         AddressKind::Opaque => "other".to_owned(),
+    }
+}
+
+/// The name of an IP protocol; its number where it has none here.
+#[must_use]
+pub fn protocol_name(protocol: u8) -> String {
+    match PROTOCOLS.iter().find(|(number, _)| *number == protocol) {
+        Some((_, name)) => (*name).to_owned(),
+        None => protocol.to_string(),
     }
 }
 
@@ -72,14 +77,41 @@ pub fn ends(key: &FlowKey, a_is_high: bool) -> (String, String) {
 
 fn end(key: &FlowKey, at: u128, port: u16) -> String {
     let address = address(key.kind, at);
-    // ICMP types are no ports.
-    if !key.has_ports || matches!(key.protocol, 1 | 58) {
-        return address;
-    }
     match key.kind {
+        _ if !has_ports(key) => address,
         AddressKind::Ipv6 => format!("[{address}]:{port}"),
         _ => format!("{address}:{port}"),
     }
+}
+
+/// Whether the ports are ports: ICMP types are none.
+fn has_ports(key: &FlowKey) -> bool {
+    key.has_ports && !matches!(key.protocol, 1 | 58)
+}
+
+/// The ends as in [`ends`], addresses and ports apart, under `NAME_address` and
+/// `NAME_port`: all JSON has them in this form. What there is none of is null.
+#[must_use]
+pub fn ends_json(names: [&str; 2], key: &FlowKey, a_is_high: bool) -> Map<String, Value> {
+    let low = (key.low, key.port_low);
+    let high = (key.high, key.port_high);
+    let ends = if a_is_high { [high, low] } else { [low, high] };
+    let mut fields = Map::new();
+    for (name, (at, port)) in names.into_iter().zip(ends) {
+        let address = Some(address(key.kind, at)).filter(|address| !address.is_empty());
+        fields.insert(format!("{name}_address"), json!(address));
+        fields.insert(format!("{name}_port"), json!(has_ports(key).then_some(port)));
+    }
+    fields
+}
+
+/// `object` with `fields` besides its own.
+#[must_use]
+pub fn with_fields(mut object: Value, fields: Map<String, Value>) -> Value {
+    if let Value::Object(own) = &mut object {
+        own.extend(fields);
+    }
+    object
 }
 
 #[cfg(test)]
@@ -94,6 +126,14 @@ mod tests {
         let key = FlowKey { has_ports: true, ..key };
         assert_eq!(ends(&key, true), ("10.0.0.2:80".into(), "10.0.0.1:4000".into()));
         assert_eq!(protocol(&key), "tcp");
+        let fields = |key| Value::from(ends_json(["a", "b"], &key, true));
+        let expected = json!({
+            "a_address": "10.0.0.2", "a_port": 80, "b_address": "10.0.0.1", "b_port": 4000,
+        });
+        assert_eq!(fields(key), expected);
+        let icmp = fields(FlowKey { protocol: 1, ..key });
+        assert_eq!((&icmp["a_address"], &icmp["a_port"]), (&json!("10.0.0.2"), &Value::Null));
+        assert_eq!(fields(FlowKey::default())["a_address"], Value::Null);
         let v6 = FlowKey { kind: AddressKind::Ipv6, low: 1, high: 2, port_high: 9, ..key };
         assert_eq!(ends(&v6, false).1, "[::2]:9");
         let mac = FlowKey { kind: AddressKind::Mac, low: 0x0102_0304_0506, ..FlowKey::default() };

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use support::command::{self, Ran, command, files, run, run_with_input};
 use support::make::{self, ETHERNET, Pcap, RAW};
 use support::scratch::Scratch;
@@ -212,7 +213,7 @@ fn a_link_type_nobody_knows_is_carried_and_counted_but_not_filtered() {
     assert_eq!(loads.iter().sum::<usize>(), 60, "{loads:?}");
     // An equal share of these would be 20: leading bytes that differ spread.
     assert!(loads.iter().all(|&load| load > 3), "{loads:?}");
-    run(["filter", "-r", &input, "--count", "tcp"]).exits(2).says(&["link type", "12345"]);
+    run(["filter", "-r", &input, "--count", "tcp"]).exits(1).says(&["link type", "12345"]);
     assert_eq!(run(["filter", "-r", &input, "--count"]).exits(0).text(), "60 packets\n");
 }
 
@@ -375,10 +376,10 @@ fn an_interface_for_which_the_filter_does_not_compile_is_named() {
     let expression = "ether host 02:00:00:00:00:01";
     let copy = scratch.text("copy.pcapng");
     let ran = run(["filter", "-r", &input, "-w", &copy, expression]);
-    ran.exits(2).says(&["interface 1"]);
+    ran.exits(1).says(&["interface 1"]);
     assert!(!Path::new(&copy).exists());
     let out = scratch.text("out");
-    split(&input, &out, &["-n", "2", "--filter", expression]).exits(2).says(&["interface 1"]);
+    split(&input, &out, &["-n", "2", "--filter", expression]).exits(1).says(&["interface 1"]);
     assert!(!Path::new(&out).exists());
     assert_eq!(run(["filter", "-r", &input, "--count", "udp"]).exits(0).text(), "2 packets\n");
     // An interface without packets, described late, asks nothing of the filter.
@@ -387,6 +388,84 @@ fn an_interface_for_which_the_filter_does_not_compile_is_named() {
     unused.extend(make::interface(RAW, 6));
     let input = scratch.file("unused.pcapng", &unused);
     run(["filter", "-r", &input, "--count", expression]).exits(0);
+    // Nor does one that is described first. If packets of it come, nothing is written.
+    let first = [make::section(), make::interface(ETHERNET, 6), make::interface(RAW, 6)].concat();
+    let good = [first.clone(), make::enhanced(0, 1_000_000, &frames[0])].concat();
+    let input = scratch.file("first.pcapng", &good);
+    run(["filter", "-r", &input, "--count", expression]).exits(0);
+    let raw = make::enhanced(1, 2_000_000, &make::without_ethernet(&frames[1]));
+    let bad = [good, raw].concat();
+    let input = scratch.file("packets.pcapng", &bad);
+    let ran = run(["filter", "-r", &input, expression]).exits(1).says(&["interface 1"]);
+    assert_eq!((ran.text().as_str(), ran.stderr.lines().count()), ("", 3), "{}", ran.stderr);
+    run_with_input(["filter", "-r", "-", "--count", expression], &bad)
+        .exits(1)
+        .says(&["interface 1"]);
+    // Wrong in itself.
+    run(["filter", "-r", &input, "--count", "ether hst x"]).exits(2);
+}
+
+#[test]
+fn an_expression_that_rejects_all_packets_of_an_interface_is_no_error() {
+    let scratch = Scratch::with_packets(40);
+    let frames = make::datagrams(4);
+    let mut capture =
+        [make::section(), make::interface(0, 6), make::interface(ETHERNET, 6)].concat();
+    capture.extend(make::enhanced(1, 1_000_000, &frames[0]));
+    let without = scratch.file("without.pcapng", &capture);
+    capture.extend(make::enhanced(0, 2_000_000, &[2, 0, 0, 0, 0x45]));
+    let with = scratch.file("with.pcapng", &capture);
+    for input in [&without, &with] {
+        let count =
+            |expression| run(["filter", "-r", input, "--count", expression]).exits(0).text();
+        assert_eq!(count("arp"), "0 packets\n");
+        assert_eq!(count("arp or udp"), "1 packet\n");
+        let out = scratch.text(&format!("{}.out", input.len()));
+        split(input, &out, &["-n", "2", "--force", "--filter", "arp"]).exits(0);
+    }
+}
+
+#[test]
+fn a_broker_drops_and_counts_packets_of_a_link_type_that_its_filter_is_wrong_for() {
+    let scratch = Scratch::with_packets(40);
+    let frames = make::datagrams(4);
+    let capture = [
+        [make::section(), make::interface(ETHERNET, 6), make::interface(RAW, 6)].concat(),
+        make::enhanced(0, 1_000_000, &frames[0]),
+        make::enhanced(1, 2_000_000, &make::without_ethernet(&frames[1])),
+        make::enhanced(0, 3_000_000, &frames[2]),
+    ]
+    .concat();
+    let input = scratch.file("mixed.pcapng", &capture);
+    let config = |filter: &str, output: &str| {
+        let text = format!(
+            "filter = \"{filter}\"\n\
+             [[input]]\nname = \"played\"\ntype = \"pcap\"\nfile = \"{input}\"\n\
+             [[output]]\nname = \"disk\"\ntype = \"pcap\"\nfile = \"{}\"\n\
+             [[group]]\nname = \"ids\"\n[[group.sensor]]\nname = \"s0\"\n",
+            scratch.text(output)
+        );
+        scratch.file("run.toml", text.as_bytes())
+    };
+    let right = config("not ether host 02:00:00:00:00:99", "out.pcapng");
+    let said = run(["run", "--json", "-c", &right]).exits(0).json();
+    let filter = &said["ledger"][1];
+    assert_eq!((&filter["stage"], filter["out"].as_u64()), (&"filter".into(), Some(2)), "{said}");
+    assert_eq!(filter["drops"], json!({"no_match": 0, "wrong_link_type": 1}));
+    assert_eq!((&said["closes"], &said["errors"]), (&json!(true), &json!([])));
+    // A filter that can select nothing from a port is refused before the start.
+    run(["run", "-c", &config("ip and arp", "none.pcapng")]).exits(2).says(&["rejects all"]);
+}
+
+#[test]
+fn what_failed_is_told_before_the_ledger_and_a_ledger_of_zeros_is_not() {
+    let scratch = Scratch::with_packets(40);
+    let bytes = fs::read(&scratch.input).unwrap();
+    let ran = run_with_input(["filter", "-r", "-", "--count"], &bytes[..500]).exits(1);
+    assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("accounted for"), "{}", ran.stderr);
+    let ran = run_with_input(["filter", "-r", "-", "--count"], &bytes[..30]).exits(1);
+    assert!(!ran.stderr.contains("accounted for"), "{}", ran.stderr);
 }
 
 #[test]

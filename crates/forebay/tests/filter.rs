@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::{Value, json};
 use support::command::{self, run};
 use support::make::{self, ETHERNET, Pcap};
 use support::scratch::Scratch;
@@ -101,10 +102,16 @@ fn a_summary_is_a_line_a_packet() {
         let ends = format!(" udp 10.1.0.{i}:{} > 192.0.2.1:53, length {}", 1024 + i, 43 + i);
         assert!(line.ends_with(&ends), "{line}");
     }
-    let json = run(["filter", "-r", &scratch.input, "--json", "src port 1030"]).exits(0).json();
+    let totals = run(["filter", "-r", &scratch.input, "--json", "src port 1030"]).exits(0).json();
+    assert_eq!((totals["matched"].as_u64(), &totals["selected"]), (Some(1), &Value::Null));
+    let packets = ["filter", "-r", &scratch.input, "--json", "--packets", "src port 1030"];
+    let json = run(packets).exits(0).json();
     assert_eq!((json["packets"].as_u64(), json["matched"].as_u64()), (Some(4_000), Some(1)));
     let selected = &json["selected"][0];
     assert_eq!(selected["source"], "10.1.0.6:1030");
+    assert_eq!((&selected["proto"], &selected["protocol"]), (&json!("udp"), &json!("udp")));
+    assert_eq!(selected["source_address"], "10.1.0.6");
+    assert_eq!((&selected["source_port"], &json["closes"]), (&json!(1030), &json!(true)));
     assert_eq!((selected["length"].as_u64(), selected["captured"].as_u64()), (Some(49), Some(49)));
 }
 

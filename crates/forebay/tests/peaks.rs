@@ -114,7 +114,8 @@ fn a_pipe_takes_no_more_memory_for_a_longer_capture() {
         repeated(out, &records, 4_000)
     };
     every_verb_on(0, write);
-    let listed = peak::of_piped(&["filter", "-q", "-r", "-", "--json"], |pipe| write(pipe));
+    let list = ["filter", "-q", "-r", "-", "--json", "--packets"];
+    let listed = peak::of_piped(&list, |pipe| write(pipe));
     listed.exits(0).within(BASE);
 }
 

@@ -103,7 +103,8 @@ fn errors_name_the_interface_of_a_live_packet() {
         let mut set = FilterSet::new("ether host 00:11:22:33:44:55", options.clone());
         let raw = interface(LinkType::RAW, Some("tun0"));
         let interfaces = vec![Interface::default(), raw];
-        let error = set.prepare(&interfaces).unwrap_err();
+        let [error] = &set.prepare(&interfaces).unwrap()[..] else { panic!("one is wrong") };
+        let error = error.clone();
         assert_eq!((error.interface, error.link), (1, LinkType::RAW));
         let text = error.to_string();
         assert!(text.starts_with("filter for interface 1 (tun0, RAW): "), "{text}");
@@ -114,7 +115,27 @@ fn errors_name_the_interface_of_a_live_packet() {
         let mut only_raw = self::batch(interfaces[1..].to_vec(), &[0]);
         only_raw.drop_packet(0);
         assert_eq!(set.run_batch(&mut only_raw), Ok(()));
-        assert!(FilterSet::new("port foo", options).prepare(&[Interface::default()]).is_err());
+        let mut of_one = FilterSet::new("port foo", options.clone());
+        assert!(of_one.prepare(&[Interface::default()]).is_err());
+        assert!(of_one.prepare(&interfaces[1..]).is_err());
+        assert_eq!(of_one.prepare(&[]), Ok(vec![]));
+        // Wrong for the only interface, but not in itself.
+        let mut set = FilterSet::new("ether host 00:11:22:33:44:55", options);
+        assert_eq!(set.prepare(&interfaces[1..]).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn an_expression_that_rejects_all_packets_of_a_link_type_is_a_filter() {
+    for options in backends() {
+        for expression in ["arp", "ip and arp"] {
+            let mut set = FilterSet::new(expression, options.clone());
+            let interfaces = vec![interface(LinkType::RAW, None), interface(LinkType::NULL, None)];
+            assert_eq!(set.prepare(&interfaces), Ok(vec![]));
+            let mut batch = batch(interfaces, &[0, 1, 0]);
+            set.run_batch(&mut batch).unwrap();
+            assert_eq!(batch.verdict, [0, 0, 0]);
+        }
     }
 }
 

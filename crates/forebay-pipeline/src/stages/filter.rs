@@ -1,7 +1,7 @@
 //! Keeps the packets that the filter accepts.
 
-use forebay_jit::FilterSet;
-use forebay_packet::{Batch, LiveMask};
+use forebay_jit::{FilterError, FilterSet, SetError};
+use forebay_packet::{Batch, LinkType, LiveMask};
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
@@ -12,25 +12,48 @@ const MOSTLY: usize = 2;
 pub struct Filter {
     programs: Option<FilterSet>,
     drops: bool,
+    /// Link types that the programs are wrong for, if packets of these are dropped.
+    unfit: Option<Vec<LinkType>>,
 }
 
 impl Filter {
     /// Drops what `programs` do not accept.
     #[must_use]
     pub fn new(programs: FilterSet) -> Self {
-        Self::optional(Some(programs))
+        Self { programs: Some(programs), drops: true, unfit: None }
     }
 
-    /// As [`Filter::new`]; passes everything while there are no programs.
+    /// As [`Filter::new`], for a pipeline that goes on whatever comes: passes everything while
+    /// there are no programs, and drops packets of link types that they are wrong for.
     #[must_use]
     pub fn optional(programs: Option<FilterSet>) -> Self {
-        Self { programs, drops: true }
+        Self { programs, drops: true, unfit: Some(Vec::new()) }
     }
 
     /// Sets verdicts only.
     #[must_use]
     pub fn judge_only(programs: FilterSet) -> Self {
-        Self { programs: Some(programs), drops: false }
+        Self { programs: Some(programs), drops: false, unfit: None }
+    }
+
+    /// Sets verdicts. Takes out packets without one, and returns how many.
+    fn judge(&mut self, batch: &mut Batch) -> Result<usize, FilterError> {
+        let Some(programs) = &mut self.programs else { return Ok(0) };
+        let Some(unfit) = &mut self.unfit else { return programs.run_batch(batch).map(|()| 0) };
+        let before = batch.live().count();
+        loop {
+            if !unfit.is_empty() {
+                for i in batch.live().iter() {
+                    if unfit.contains(&batch.interface(i).link) {
+                        batch.drop_packet(i);
+                    }
+                }
+            }
+            match programs.run_batch(batch) {
+                Err(FilterError { link, error: SetError::Expression(_), .. }) => unfit.push(link),
+                outcome => return outcome.map(|()| before - batch.live().count()),
+            }
+        }
     }
 }
 
@@ -40,7 +63,7 @@ impl Stage for Filter {
     }
 
     fn drop_names(&self) -> &'static [&'static str] {
-        &["no_match"]
+        if self.unfit.is_some() { &["no_match", "wrong_link_type"] } else { &["no_match"] }
     }
 
     fn promises(&self) -> Promises {
@@ -48,11 +71,14 @@ impl Stage for Filter {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        let Some(programs) = &mut self.programs else {
+        if self.programs.is_none() {
             out.emit(batch);
             return Ok(());
-        };
-        programs.run_batch(&mut batch)?;
+        }
+        let unfit = self.judge(&mut batch)?;
+        if unfit > 0 {
+            out.dropped(1, unfit as u64);
+        }
         if self.drops {
             let before = batch.live().count();
             let accepted = LiveMask::nonzero(&batch.verdict);
@@ -71,6 +97,7 @@ impl Stage for Filter {
     fn reload(&mut self, settings: &Settings) {
         if let Some(programs) = &settings.filter {
             self.programs.clone_from(programs);
+            self.unfit.iter_mut().for_each(Vec::clear);
         }
     }
 }

@@ -125,10 +125,15 @@ pub struct TopFlow {
     pub community_id: Option<String>,
     /// Name of the protocol: `tcp`.
     pub protocol: String,
+    /// The same, as the list of flows calls it.
+    pub proto: String,
     /// One endpoint, address and port.
     pub a: String,
     /// The other endpoint.
     pub b: String,
+    /// Address and port of each, by themselves.
+    #[serde(flatten)]
+    pub ends: serde_json::Map<String, serde_json::Value>,
     /// Packets both ways.
     pub packets: u64,
     /// Wire bytes both ways.

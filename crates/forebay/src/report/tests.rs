@@ -75,6 +75,8 @@ fn top_flow() -> TopFlow {
     TopFlow {
         community_id: Some("1:LQU9qZlK+B5F3KDmev6m5PMibrg=".to_owned()),
         protocol: "tcp".to_owned(),
+        proto: "tcp".to_owned(),
+        ends: serde_json::Map::new(),
         a: "[2001:db8:85a3::8a2e:370:7334]:52344".to_owned(),
         b: "[2001:db8::443:1]:443".to_owned(),
         packets: 1_000,

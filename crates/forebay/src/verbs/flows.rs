@@ -115,7 +115,8 @@ struct Document<'a> {
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // In the order of their names, as all JSON of the command.
-        let mut map = serializer.serialize_map(Some(3))?;
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("closes", &self.ledger.closes())?;
         map.serialize_entry("error", &self.error)?;
         map.serialize_entry("flows", self.listing)?;
         map.serialize_entry("ledger", &json!(self.ledger))?;
@@ -130,9 +131,10 @@ impl Serialize for Listing<'_> {
 }
 
 fn as_json(row: &Row<'_>) -> Value {
-    json!({
+    let flow = json!({
         "community_id": row.community_id,
         "proto": row.proto,
+        "protocol": row.proto,
         "a": row.a,
         "b": row.b,
         "packets_ab": row.record.packets[0],
@@ -141,7 +143,9 @@ fn as_json(row: &Row<'_>) -> Value {
         "bytes_ba": row.record.bytes[1],
         "first": iso8601(row.record.first),
         "last": iso8601(row.record.last),
-    })
+    });
+    let ends = naming::ends_json(["a", "b"], &row.record.key, row.record.a_is_high);
+    naming::with_fields(flow, ends)
 }
 
 fn write_csv(out: &mut dyn Write, listing: &Listing<'_>) -> io::Result<()> {

@@ -137,6 +137,7 @@ fn show(cli: &Cli, outcome: &Outcome<'_>) -> Result<(), Failure> {
             "packets_per_s": rate,
             "left_out": left_out,
             "ledger": ledger,
+            "closes": ledger.closes(),
         }));
     }
     if !cli.quiet {

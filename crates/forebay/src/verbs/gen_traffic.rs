@@ -118,6 +118,7 @@ fn show(
             "seed": args.seed,
             "profile": args.profile,
             "ledger": ledger,
+            "closes": ledger.closes(),
         }));
     }
     if !cli.quiet {

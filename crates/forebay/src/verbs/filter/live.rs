@@ -30,7 +30,9 @@ pub fn run(cli: &Cli, args: &FilterArgs, device: &str) -> Result<(), Failure> {
     }
     let mut port = PacketRx::open(device, &RxOptions::default())?;
     if let Some(programs) = &mut programs {
-        programs.prepare(port.interfaces())?;
+        for (index, interface) in port.interfaces().iter().enumerate() {
+            programs.require(index, interface).map_err(Failure::WrongFilter)?;
+        }
     }
     let mut sink = Sink::of(cli, args, Format::Pcap)?;
     let stop = Arc::new(AtomicBool::new(false));

@@ -18,7 +18,7 @@ use crate::cli::{Cli, FilterArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{
-    Input, compiler_options, filter_of, print, print_json, processors, read_options,
+    Input, compiler_options, filter_of, prepare, print, print_json, processors, read_options,
 };
 use crate::show::JsonList;
 use rotate::Files;
@@ -54,7 +54,7 @@ fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     // A bar would be drawn between the lines of the results.
     let mut input = Input::open(capture, &options, cli.quiet || streams)?;
     if let Some(programs) = &mut programs {
-        programs.prepare(input.first_interfaces())?;
+        prepare(programs, input.first_interfaces(), capture, &options)?;
     }
     let mut sink = Sink::of(cli, args, input.format())?;
     input.watch_signals()?;
@@ -111,7 +111,8 @@ impl Sink {
         if args.write.is_some() {
             return Ok(Self::Files(Box::new(Files::new(args, format)?)));
         }
-        Ok(match (args.count, args.verdicts) {
+        let only_totals = cli.json && !args.verdicts && !args.packets;
+        Ok(match (args.count || only_totals, args.verdicts) {
             (true, _) => Self::Count,
             (_, true) if cli.json => Self::VerdictsJson(JsonList::new(out(), "verdicts")),
             (_, true) => Self::Verdicts(out()),
@@ -187,6 +188,7 @@ impl Sink {
             "packets": ledger.input(),
             "matched": matched,
             "ledger": ledger,
+            "closes": ledger.closes(),
             "error": failure.map(ToString::to_string),
         });
         match self {

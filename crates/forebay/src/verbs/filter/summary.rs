@@ -29,15 +29,19 @@ impl Summarizer {
     /// The same as a JSON object.
     pub fn json(&self, batch: &Batch, i: usize) -> Value {
         let (source, destination, protocol, _) = self.describe(batch, i);
-        json!({
+        let found = self.decoder.decode(batch.interface(i).link, batch.packet(i));
+        let ends = naming::ends_json(["source", "destination"], &found.key, found.reversed);
+        let packet = json!({
             "time": iso8601(batch.nanos(i)),
             "proto": protocol,
+            "protocol": protocol,
             "source": source,
             "destination": destination,
             "length": batch.wire_len(i),
             "captured": batch.cap_len(i),
             "verdict": batch.verdict.get(i),
-        })
+        });
+        naming::with_fields(packet, ends)
     }
 
     fn describe(&self, batch: &Batch, i: usize) -> (String, String, String, &'static str) {

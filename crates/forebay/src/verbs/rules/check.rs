@@ -202,6 +202,7 @@ fn finding_json(file: &RuleFile, list: &NamedList, finding: &Finding) -> Value {
         };
         json!({
             "packet": witness.key.to_string(),
+            "key": super::key_json(&witness.key),
             "decision": decision(&witness.decision),
             "without": decision(&witness.without),
         })

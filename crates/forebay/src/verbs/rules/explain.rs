@@ -7,7 +7,7 @@ use std::io;
 use forebay_rules::{Field, Key, Rule};
 use serde_json::{Value, json};
 
-use super::{action_name, one_list, rule_json, rule_name, rule_text_json};
+use super::{action_name, key_json, one_list, rule_json, rule_name, rule_text_json};
 use crate::cli::{Cli, RulesExplainArgs};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
@@ -30,6 +30,7 @@ pub fn run(cli: &Cli, args: &RulesExplainArgs) -> Result<(), Failure> {
         return print_json(&json!({
             "list": list.name,
             "packet": key.to_string(),
+            "key": key_json(&key),
             "action": action,
             "rule": decisive.map(rule_text_json),
             "earlier": reasons,

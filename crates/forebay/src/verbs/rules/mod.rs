@@ -7,18 +7,20 @@ mod packets;
 mod tally;
 
 use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use forebay_io::text::{self, Source, TextError};
 use forebay_pipeline::stages::Ruling;
 use forebay_rules::choose::EngineName;
 use forebay_rules::language::yamaha::{self, Document};
-use forebay_rules::{Action, Family, ParseError, Rule, RuleList};
+use forebay_rules::{Action, Family, Key, ParseError, Rule, RuleList};
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, ListArgs, RulesArgs, RulesVerb};
 use crate::failure::Failure;
 use crate::input::file_name;
+use crate::naming;
 
 pub fn run(cli: &Cli, args: &RulesArgs) -> Result<(), Failure> {
     match &args.verb {
@@ -169,6 +171,23 @@ fn rule_text_json(rule: &Rule) -> Value {
     let mut object = rule_json(rule);
     object["text"] = json!(rule.to_string());
     object
+}
+
+/// A packet as rules see it; protocol, addresses and ports as in all JSON.
+fn key_json(key: &Key) -> Value {
+    let address = |bits: u128| match key.family {
+        Family::Ipv4 => Ipv4Addr::from_bits(bits as u32).to_string(),
+        Family::Ipv6 => Ipv6Addr::from_bits(bits).to_string(),
+    };
+    let protocol = key.protocol.map(naming::protocol_name);
+    json!({
+        "proto": protocol,
+        "protocol": protocol,
+        "source_address": address(key.source),
+        "source_port": key.ports.map(|(source, _)| source),
+        "destination_address": address(key.destination),
+        "destination_port": key.ports.map(|(_, destination)| destination),
+    })
 }
 
 fn family_name(family: Family) -> &'static str {

@@ -115,6 +115,7 @@ impl Tally {
             "default": with_sum(json!({"action": action}), &self.default),
             "not_ip": with_sum(json!({}), &self.not_ip),
             "ledger": ledger,
+            "closes": ledger.closes(),
             "error": failure.map(ToString::to_string),
         })
     }

@@ -192,6 +192,7 @@ impl<'a> Speaker<'a> {
             "dropped_by_program": self.stats.as_ref().and_then(Stats::dropped),
             "frames_for_others": self.last.as_ref().map(|hello| hello.strays),
             "ledger": ledger,
+            "closes": ledger.closes(),
         })
     }
 }

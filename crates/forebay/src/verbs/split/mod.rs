@@ -22,7 +22,7 @@ use crate::cli::{Cli, ListArgs, SplitArgs, SplitKey};
 use crate::ending::{conclude, refuse_input};
 use crate::failure::Failure;
 use crate::input::{
-    Input, compiler_options, decode_options, print, print_json, processors, read_options,
+    Input, compiler_options, decode_options, prepare, print, print_json, processors, read_options,
 };
 use crate::series::Series;
 use crate::show::{Colour, terminal_columns};
@@ -42,7 +42,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let options = compiler_options(cli, args.backend)?;
     let mut programs = args.filter.as_ref().map(|filter| FilterSet::new(filter, options));
     if let Some(programs) = &mut programs {
-        programs.prepare(input.first_interfaces())?;
+        prepare(programs, input.first_interfaces(), &args.read, &reading)?;
     }
     let ruling = ruling(cli, args)?;
     args.report.iter().try_for_each(|report| refuse_input(report, &args.read))?;

@@ -217,7 +217,9 @@ impl Outcome<'_> {
             let (a, b) = naming::ends(&record.key, record.a_is_high);
             TopFlow {
                 community_id: community_id(&record.key, 0),
+                proto: naming::protocol(&record.key),
                 protocol: naming::protocol(&record.key),
+                ends: naming::ends_json(["a", "b"], &record.key, record.a_is_high),
                 a,
                 b,
                 packets: record.total_packets(),
@@ -354,6 +356,7 @@ pub fn as_json(shown: &SplitReport) -> Value {
         "top_flows": shown.top_flows,
         "notes": shown.notes,
         "ledger": shown.ledger,
+        "closes": shown.ledger.iter().all(|row| row.closes),
         "error": shown.error,
     })
 }

@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub workers: u64,
     pub ports: Vec<Port>,
     pub drops: Vec<Drop>,
+    /// Whether the ledger closes.
+    pub closes: bool,
     pub groups: Vec<Group>,
     /// Losses beyond what is allowed, in words.
     pub alarms: Vec<String>,
@@ -100,6 +102,7 @@ impl Snapshot {
             workers: whole(&now.status["workers"]),
             ports: ports(before, now, &rates),
             drops: drops(before, now, &rates),
+            closes: now.ledger["closes"] == true,
             groups: groups(now),
             alarms: items(&now.status["alarms"]).iter().map(alarm).collect(),
             failed: items(&now.status["failed"]).iter().map(text).collect(),
@@ -297,14 +300,14 @@ pub mod tests {
                 { "stage": "filter", "drops": { "no_match": 7 } },
                 { "stage": "group ids", "drops": { "duplicate": 5, "shunted": 3 } },
                 { "stage": "tx switch", "drops": { "ring_full": lost } },
-            ] }),
+            ], "closes": true }),
         }
     }
 
     #[test]
     fn rates_are_differences_over_the_brokers_own_time() {
         let snapshot = Snapshot::new(Some(&sample(10, 3)), &sample(12, 3));
-        assert_eq!(snapshot.interval_s, 2.0);
+        assert_eq!((snapshot.interval_s, snapshot.closes), (2.0, true));
         assert_eq!(snapshot.rate("in"), (1_000.0, 800_000.0));
         assert_eq!(snapshot.rate("out"), (900.0, 720_000.0));
         assert_eq!(snapshot.lost(), (100.0, 1_203), "not what was to be dropped");
