@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use forebay_io::device::Link;
+use forebay_io::device::at_other_end;
 
 use crate::alarms::Counter;
 use crate::config::{Config, Port};
@@ -114,12 +114,9 @@ fn elsewhere(config: &Config, name: &str, reason: &str) -> String {
 
 /// What gives the other end of a veth device NAPI.
 fn napi_command(device: &str) -> String {
-    let peer = Link::named(device).ok().and_then(|link| link.peer);
-    let all = nix::net::if_::if_nameindex().ok();
-    let named = all.iter().flatten().find(|one| Some(one.index()) == peer);
-    match named {
-        Some(peer) => format!("`ethtool -K {} gro on`", peer.name().to_string_lossy()),
-        None => "`ethtool -K PEER gro on` for its other end, in the namespace of that".to_owned(),
+    match at_other_end(device, "gro on") {
+        Some(command) => format!("`{command}`"),
+        None => "switch gro on at its other end".to_owned(),
     }
 }
 
@@ -138,7 +135,7 @@ mod tests {
             ("before tap-in", "device_missed", Some("eth1"), "`ethtool -G eth1 rx 4096`"),
             ("rx tap-out.3", "ring_full", Some("eth2"), "larger `ring`"),
             ("tx switch", "too_long", Some("eth3"), "`ip link set dev eth3 mtu 9000`"),
-            ("tx switch", "refused", Some("eth3"), "gro on`"),
+            ("tx switch", "refused", Some("eth3"), "gro on"),
             ("tx disk", "port_failed", None, "forebay ctl"),
             ("group ids", "no_sensor", None, "control.sock sensors`"),
             ("user_space", "ring_full", None, "larger `ring`"),

@@ -3,7 +3,8 @@
 mod live;
 
 use forebay_io::device::{
-    Change, DeviceError, Finding, Link, Need, State, Watch, check, driver, receive_queues,
+    Change, DeviceError, Finding, Link, Need, State, Watch, at_other_end, check, driver,
+    receive_queues,
 };
 use forebay_packet::MacAddress;
 use live::{in_namespace, ip, wait_for};
@@ -54,7 +55,14 @@ fn what_harms_packets_is_found_told_and_mended() {
         assert_eq!(command("ipv6"), "sysctl -w net.ipv6.conf.va.disable_ipv6=1");
         assert!(!of(&told, "vb", "uncut").is_empty(), "{told:?}");
         assert!(!of(&told, "vb", "checksums").is_empty());
-        assert_eq!(of(&told, "vb", "tags").len(), 2);
+        assert_eq!(
+            of(&told, "vb", "tags")[0].state,
+            State::Command(
+                "ethtool -K vb tx-vlan-hw-insert off tx-vlan-stag-hw-insert off".to_owned()
+            )
+        );
+        let offloads = ["tags", "uncut", "checksums"].map(|check| of(&told, "vb", check).len());
+        assert_eq!(offloads, [1; 3], "one finding a check: {told:?}");
         assert_eq!(
             of(&told, "vb", "napi")[0].state,
             State::Command("ethtool -K vb gro on".to_owned())
@@ -70,6 +78,86 @@ fn what_harms_packets_is_found_told_and_mended() {
         }
         let (_, again) = check("va", need, false).unwrap();
         assert_eq!(again, [], "all is well");
+    });
+}
+
+/// A namespace that has a name, as `ip netns` gives it, until this is dropped.
+struct Named(String);
+
+impl Named {
+    fn new() -> Self {
+        let name = format!("forebay-test-{}", std::process::id());
+        ip(&format!("netns add {name}"));
+        Self(name)
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+#[test]
+fn an_end_in_another_namespace_is_named_looked_at_and_left_alone() {
+    in_namespace(|| {
+        let named = Named::new();
+        let Named(namespace) = &named;
+        // Both ends may have the same number, each in its own namespace.
+        ip(&format!("link add va index 77 type veth peer name vb index 77 netns {namespace}"));
+        ip("link set va up");
+        let need = Need { receive: true, send: true, xdp: true, mtu: 0 };
+        let title = format!("vb of namespace {namespace}");
+        let commands = |may_mend| -> Vec<String> {
+            let (_, found) = check("va", need, may_mend).unwrap();
+            let command = |finding: &Finding| match &finding.state {
+                State::Command(command) if finding.device == title => Some(command.clone()),
+                State::Mended if finding.device == title => panic!("{finding:?}"),
+                _ => None,
+            };
+            found.iter().filter_map(command).collect()
+        };
+        let found = commands(true);
+        assert_eq!(found.len(), 4, "uncut, tags, checksums, napi: {found:?}");
+        let at = format!("ip netns exec {namespace} ethtool -K vb ");
+        assert!(found.iter().all(|command| command.starts_with(&at)), "{found:?}");
+        assert!(found.contains(&format!("{at}gro on")), "{found:?}");
+        assert_eq!(commands(false), found, "nothing was changed there");
+        assert_eq!(at_other_end("va", "gro on"), Some(format!("{at}gro on")));
+        if std::process::Command::new("ethtool").arg("--version").output().is_err() {
+            eprintln!("skipped: the commands are not followed without ethtool");
+            return;
+        }
+        for command in &found {
+            let ran = std::process::Command::new("sh").args(["-c", command]).output().unwrap();
+            assert!(ran.status.success(), "{command}: {ran:?}");
+        }
+        assert_eq!(commands(false), [""; 0], "they are not repeated once followed");
+    });
+}
+
+#[test]
+fn an_end_in_a_namespace_without_a_name_is_told_without_a_command() {
+    in_namespace(|| {
+        ip("link add va type veth peer name vb");
+        let (moved, gone) = std::sync::mpsc::channel::<()>();
+        let (number, its_number) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            in_namespace(move || {
+                // SAFETY: asks for the number of this thread, and takes nothing.
+                number.send(unsafe { libc::gettid() }).unwrap();
+                let _ = gone.recv();
+            });
+        });
+        ip(&format!("link set vb netns {}", its_number.recv().unwrap()));
+        let need = Need { receive: true, send: true, xdp: true, mtu: 0 };
+        let (_, found) = check("va", need, false).unwrap();
+        for check in ["uncut", "napi"] {
+            let told = of(&found, "va", check);
+            assert!(matches!(told[..], [Finding { state: State::Noted, .. }]), "{found:?}");
+        }
+        drop(moved);
+        other.join().unwrap();
     });
 }
 

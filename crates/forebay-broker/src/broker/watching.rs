@@ -50,8 +50,8 @@ impl Broker {
                 };
                 format!(
                     "output {name}: {device} refused {frames} redirected frames (refused): the \
-                     workers send its packets from now on{but}. To have them redirected again, \
-                     run {}",
+                     workers send its packets from now on{but}. To have them redirected again: \
+                     {}",
                     self.cures.napi(device)
                 )
             }

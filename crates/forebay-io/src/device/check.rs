@@ -11,8 +11,9 @@
 use std::fs;
 use std::io;
 
+use super::elsewhere::{self, Found};
 use super::error::DeviceError;
-use super::ethtool::Ethtool;
+use super::ethtool::{Ethtool, Feature};
 use super::link::{Link, Links};
 
 /// What a port needs of its device.
@@ -109,6 +110,67 @@ pub fn check(
     Ok((link, checker.findings))
 }
 
+/// The other end of a device.
+enum End {
+    /// There is none.
+    None,
+    /// This one.
+    Known(Device),
+    /// It is in a namespace that has no name, or may not be entered.
+    Unknown,
+}
+
+/// A device whose offloads are looked at.
+struct Device {
+    name: String,
+    /// Its namespace, if that is not ours.
+    namespace: Option<String>,
+    /// None where its driver has no offloads.
+    tool: Option<Ethtool>,
+}
+
+impl Device {
+    /// A device of our namespace.
+    fn here(name: &str) -> Result<Self, DeviceError> {
+        let tool = match Ethtool::open(name) {
+            Ok(tool) => Some(tool),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => None,
+            Err(error) => return Err(DeviceError::system(name, ASK)(error)),
+        };
+        Ok(Self { name: name.to_owned(), namespace: None, tool })
+    }
+
+    fn feature(&self, name: &str) -> Result<Option<Feature>, DeviceError> {
+        let Some(tool) = &self.tool else { return Ok(None) };
+        tool.feature(name).map_err(DeviceError::system(&self.name, ASK))
+    }
+
+    fn is_on(&self, name: &str) -> Result<bool, DeviceError> {
+        Ok(self.feature(name)?.is_some_and(|feature| feature.on))
+    }
+
+    /// Switches an offload, and says whether it is as wanted. Devices of other namespaces are
+    /// not ours to change.
+    fn set(&self, name: &str, on: bool) -> bool {
+        let tool = self.tool.as_ref().filter(|_| self.namespace.is_none());
+        tool.is_some_and(|tool| tool.set(name, on).unwrap_or(false))
+    }
+
+    /// The command that switches offloads.
+    fn command(&self, switched: &str) -> String {
+        let within = self.namespace.as_ref().map(|namespace| format!("ip netns exec {namespace} "));
+        format!("{}ethtool -K {} {switched}", within.unwrap_or_default(), self.name)
+    }
+
+    /// What it is called in findings.
+    fn title(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} of namespace {namespace}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
 /// What is known while checking.
 struct Checker {
     links: Links,
@@ -153,28 +215,31 @@ impl Checker {
     /// What would change packets on their way in.
     fn receiving(&mut self, link: &Link, need: Need) -> Result<(), DeviceError> {
         let glue = "makes one packet of several";
-        self.offloads(&link.name, "glue", GLUE, glue)?;
+        let own = Device::here(&link.name)?;
+        self.offloads(&own, "glue", GLUE, glue)?;
         if need.xdp {
-            self.offloads(&link.name, "tags", TAGS_IN, "keeps VLAN tags beside their packets")?;
+            self.offloads(&own, "tags", TAGS_IN, "keeps VLAN tags beside their packets")?;
         }
-        let other_end = self.other_end(link);
-        if let Some(peer) = &other_end {
-            self.offloads(peer, "uncut", UNCUT, "hands over packets not yet cut up")?;
-            if need.xdp {
-                self.offloads(peer, "tags", TAGS_OUT, "keeps VLAN tags beside their packets")?;
-                self.offloads(peer, "checksums", CHECKSUMS, "hands over half-done checksums")?;
+        match other_end(&mut self.links, link)? {
+            End::Known(peer) => {
+                self.offloads(&peer, "uncut", UNCUT, "hands over packets not yet cut up")?;
+                if need.xdp {
+                    self.offloads(&peer, "tags", TAGS_OUT, "keeps VLAN tags beside their packets")?;
+                    self.offloads(&peer, "checksums", CHECKSUMS, "hands over half-done checksums")?;
+                }
             }
-        } else if is_veth(link) {
-            let what = "its other end is in another namespace, and may hand over packets not \
-                        yet cut up"
-                .to_owned();
-            let command = "ethtool -K PEER tso off gso off tx off txvlan off, in that namespace";
-            self.find(&link.name, "uncut", what, || false, Some(command.to_owned()));
+            End::Unknown => {
+                let what = "its other end is in another namespace, and may hand over packets not \
+                            yet cut up, unless tso, gso, tx and txvlan are off there"
+                    .to_owned();
+                self.find(&link.name, "uncut", what, || false, None);
+            }
+            End::None => {}
         }
         // Under a VLAN device and the like, another one receives.
         let below = link.peer.filter(|_| !is_veth(link));
         if let Some(below) = below.and_then(|below| self.links.numbered(below).ok().flatten()) {
-            self.offloads(&below.name, "glue", GLUE, glue)?;
+            self.offloads(&Device::here(&below.name)?, "glue", GLUE, glue)?;
         }
         Ok(())
     }
@@ -182,27 +247,25 @@ impl Checker {
     /// What would lose packets on their way out.
     fn sending(&mut self, link: &Link, need: Need) -> Result<(), DeviceError> {
         self.bridge(link);
-        if !need.xdp || !is_veth(link) {
+        if !need.xdp {
             return Ok(());
         }
         // Frames that XDP redirects to a veth device are taken by the NAPI of its other
         // end, which runs with GRO switched on, or with a program of its own.
-        let command = |peer: &str| format!("ethtool -K {peer} gro on");
         let lost = "has no NAPI: redirected frames vanish, unless an XDP program is attached";
-        match self.other_end(link) {
-            Some(peer) => {
-                let tool = Ethtool::open(&peer).map_err(DeviceError::system(&peer, ASK))?;
-                let napi = tool.feature("rx-gro").map_err(DeviceError::system(&peer, ASK))?;
-                if !napi.is_some_and(|napi| napi.on) {
-                    let mend = || tool.set("rx-gro", true).unwrap_or(false);
-                    self.find(&peer, "napi", format!("it {lost}"), mend, Some(command(&peer)));
-                }
+        match other_end(&mut self.links, link)? {
+            End::Known(peer) if !peer.is_on("rx-gro")? => {
+                let command = peer.command("gro on");
+                let mend = || peer.set("rx-gro", true);
+                self.find(&peer.title(), "napi", format!("it {lost}"), mend, Some(command));
             }
-            None => {
-                let what = format!("its other end is in another namespace, and perhaps {lost}");
-                let command = format!("{}, in that namespace", command("PEER"));
-                self.find(&link.name, "napi", what, || false, Some(command));
+            End::Unknown => {
+                let what = format!(
+                    "its other end is in another namespace, and perhaps {lost}, or gro is on there"
+                );
+                self.find(&link.name, "napi", what, || false, None);
             }
+            End::Known(_) | End::None => {}
         }
         Ok(())
     }
@@ -225,32 +288,34 @@ impl Checker {
         }
     }
 
-    /// The name of the other end of a veth pair, when it is in our namespace.
-    fn other_end(&mut self, link: &Link) -> Option<String> {
-        let peer = link.peer.filter(|_| is_veth(link))?;
-        self.links.numbered(peer).ok().flatten().map(|peer| peer.name)
-    }
-
-    /// Offloads that must be off.
+    /// Offloads that must be off: one finding for all that can be switched, one for the others.
     fn offloads(
         &mut self,
-        device: &str,
+        device: &Device,
         check: &'static str,
         names: &[&str],
         does: &str,
     ) -> Result<(), DeviceError> {
-        let tool = match Ethtool::open(device) {
-            Ok(tool) => tool,
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(()),
-            Err(error) => return Err(DeviceError::system(device, ASK)(error)),
-        };
+        let (mut switched, mut fixed) = (Vec::new(), Vec::new());
         for &name in names {
-            let feature = tool.feature(name).map_err(DeviceError::system(device, ASK))?;
-            let Some(feature) = feature.filter(|feature| feature.on) else { continue };
-            let what = format!("{name} is on, which {does}");
-            let command = feature.changeable.then(|| format!("ethtool -K {device} {name} off"));
-            let mend = || tool.set(name, false).unwrap_or(false);
-            self.find(device, check, what, mend, command);
+            let feature = device.feature(name)?.filter(|feature| feature.on);
+            match feature {
+                Some(feature) if feature.changeable => switched.push(name),
+                Some(_) => fixed.push(name),
+                None => {}
+            }
+        }
+        let off: Vec<String> = switched.iter().map(|name| format!("{name} off")).collect();
+        let command = device.command(&off.join(" "));
+        for (names, command) in [(switched, Some(command)), (fixed, None)] {
+            if names.is_empty() {
+                continue;
+            }
+            let are = if names.len() == 1 { "is" } else { "are" };
+            let what = format!("{} {are} on, which {does}", names.join(", "));
+            // All of them, whatever becomes of the first.
+            let mend = || names.iter().filter(|name| !device.set(name, false)).count() == 0;
+            self.find(&device.title(), check, what, mend, command);
         }
         Ok(())
     }
@@ -289,6 +354,32 @@ fn is_veth(link: &Link) -> bool {
 
 fn is_set(setting: &str) -> bool {
     fs::read_to_string(setting).is_ok_and(|value| value.trim() == "1")
+}
+
+/// The other end of a veth pair.
+fn other_end(links: &mut Links, link: &Link) -> Result<End, DeviceError> {
+    if !is_veth(link) {
+        return Ok(End::None);
+    }
+    if let Some(peer) = link.peer.and_then(|peer| links.numbered(peer).ok().flatten()) {
+        return Device::here(&peer.name).map(End::Known);
+    }
+    let found = link.elsewhere.and_then(elsewhere::find);
+    Ok(found.map_or(End::Unknown, |Found { namespace, name, tool }| {
+        End::Known(Device { name, namespace: Some(namespace), tool: Some(tool) })
+    }))
+}
+
+/// The command that switches offloads, like `gro on`, at the other end of a veth device, where
+/// that end can be found.
+#[must_use]
+pub fn at_other_end(device: &str, switched: &str) -> Option<String> {
+    let mut links = Links::open(device).ok()?;
+    let link = links.named(device).ok()?;
+    match other_end(&mut links, &link).ok()? {
+        End::Known(peer) => Some(peer.command(switched)),
+        End::Unknown | End::None => None,
+    }
 }
 
 /// The name of the device's driver.

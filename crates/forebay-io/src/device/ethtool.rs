@@ -9,9 +9,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use super::sys::{Command, NAME, ethtool};
 
 /// Questions about one device.
-pub(super) struct Ethtool<'a> {
+pub(super) struct Ethtool {
     socket: OwnedFd,
-    device: &'a str,
+    device: String,
     names: Vec<String>,
 }
 
@@ -24,12 +24,13 @@ pub(super) struct Feature {
     pub changeable: bool,
 }
 
-impl<'a> Ethtool<'a> {
-    /// Asks for the names of offloads, too.
-    pub(super) fn open(device: &'a str) -> io::Result<Self> {
+impl Ethtool {
+    /// Asks for the names of offloads, too. The device is one of this thread's namespace now,
+    /// wherever it is asked about later.
+    pub(super) fn open(device: &str) -> io::Result<Self> {
         let socket =
             socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-        let mut this = Self { socket, device, names: Vec::new() };
+        let mut this = Self { socket, device: device.to_owned(), names: Vec::new() };
         let count = this.run(Command::FeatureCount, |_| ())?[4] as usize;
         let words = this.run(Command::FeatureNames(count), |_| ())?;
         let bytes: Vec<u8> = words[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -38,7 +39,7 @@ impl<'a> Ethtool<'a> {
     }
 
     fn run(&self, command: Command, fill: impl FnOnce(&mut [u32])) -> io::Result<Vec<u32>> {
-        ethtool(self.socket.as_fd(), self.device, command, fill)
+        ethtool(self.socket.as_fd(), &self.device, command, fill)
     }
 
     /// The driver's name.

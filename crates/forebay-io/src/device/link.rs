@@ -4,6 +4,7 @@ use std::io;
 
 use forebay_packet::MacAddress;
 
+use super::elsewhere::Elsewhere;
 use super::error::DeviceError;
 use super::netlink::{
     IFINFO, Netlink, RTM_GETLINK, RTM_NEWLINK, attributes, i32_at, push_attribute, u16_at, u32_at,
@@ -89,8 +90,8 @@ pub struct Link {
     pub master: Option<u32>,
     /// The device at its other end or below it, if that is in this namespace.
     pub peer: Option<u32>,
-    /// Whether that device is in another namespace.
-    pub peer_elsewhere: bool,
+    /// That device, if it is in another namespace.
+    pub elsewhere: Option<Elsewhere>,
     /// Receive queues.
     pub rx_queues: u32,
     /// Transmit queues.
@@ -159,7 +160,7 @@ impl Link {
             kind: None,
             master: None,
             peer: None,
-            peer_elsewhere: false,
+            elsewhere: None,
             rx_queues: 1,
             tx_queues: 1,
             runs_xdp_in_stack: false,
@@ -168,8 +169,9 @@ impl Link {
         for (kind, value) in attributes(message.get(IFINFO..)?) {
             link.take(kind, value);
         }
-        if link.peer_elsewhere {
-            link.peer = None;
+        match &mut link.elsewhere {
+            Some(elsewhere) => elsewhere.index = link.peer.take().unwrap_or_default(),
+            None => link.peer = link.peer.filter(|&peer| peer != index),
         }
         (!link.name.is_empty()).then_some(link)
     }
@@ -181,7 +183,7 @@ impl Link {
             attribute::ADDRESS => self.address = value.try_into().ok().map(MacAddress),
             attribute::NAME => self.name = text(value),
             attribute::MTU => self.mtu = number.unwrap_or_default(),
-            attribute::LINK => self.peer = number.filter(|&peer| peer != 0 && peer != self.index),
+            attribute::LINK => self.peer = number.filter(|&peer| peer != 0),
             attribute::MASTER => self.master = number,
             attribute::INFO => {
                 let kind = attributes(value).find(|(kind, _)| *kind == attribute::KIND);
@@ -191,7 +193,10 @@ impl Link {
             attribute::TX_QUEUES => self.tx_queues = number.unwrap_or(1),
             attribute::RX_QUEUES => self.rx_queues = number.unwrap_or(1),
             attribute::CARRIER => self.carrier = value.first() == Some(&1),
-            attribute::LINK_NAMESPACE => self.peer_elsewhere = true,
+            attribute::LINK_NAMESPACE => {
+                let namespace = number.unwrap_or_default().cast_signed();
+                self.elsewhere = Some(Elsewhere { namespace, index: 0 });
+            }
             attribute::XDP => {
                 let how = attributes(value).find(|(kind, _)| *kind == attribute::XDP_ATTACHED);
                 self.runs_xdp_in_stack = how.is_some_and(|(_, how)| how == [BY_THE_STACK]);
@@ -308,7 +313,9 @@ mod tests {
         let error = link.ethernet().unwrap_err().to_string();
         assert!(error.contains("ppp0 is no Ethernet device") && error.contains("512"), "{error}");
         push_attribute(&mut message, attribute::LINK_NAMESPACE, &0_u32.to_ne_bytes());
-        assert_eq!(Link::parse(&message).unwrap().peer, None, "a number of another namespace");
+        let link = Link::parse(&message).unwrap();
+        assert_eq!(link.peer, None, "a number of another namespace");
+        assert_eq!(link.elsewhere, Some(Elsewhere { namespace: 0, index: 3 }));
         for cut in 0..message.len() {
             let _ = Link::parse(&message[..cut]);
         }

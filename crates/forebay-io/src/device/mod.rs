@@ -7,6 +7,7 @@
 
 mod check;
 mod counter;
+mod elsewhere;
 mod error;
 mod ethtool;
 mod link;
@@ -15,8 +16,9 @@ mod promiscuous;
 mod sys;
 mod watch;
 
-pub use check::{Finding, Need, State, check, driver, receive_queues};
+pub use check::{Finding, Need, State, at_other_end, check, driver, receive_queues};
 pub(crate) use counter::{Counter, RxLosses};
+pub use elsewhere::Elsewhere;
 pub use error::DeviceError;
 pub(crate) use link::Links;
 pub use link::{Link, LinkStats};

@@ -14,6 +14,7 @@ use rustix::net::{
 pub(super) const RTM_NEWLINK: u16 = 16;
 pub(super) const RTM_DELLINK: u16 = 17;
 pub(super) const RTM_GETLINK: u16 = 18;
+pub(super) const RTM_GETNSID: u16 = 90;
 const NLMSG_ERROR: u16 = 2;
 
 const NLM_F_REQUEST: u16 = 1;
@@ -58,7 +59,8 @@ impl Netlink {
     /// answer is a mere acknowledgement.
     pub(super) fn ask(&mut self, kind: u16, body: &[u8]) -> io::Result<Option<Vec<u8>>> {
         self.sequence += 1;
-        let flags = if kind == RTM_GETLINK { NLM_F_REQUEST } else { NLM_F_REQUEST | NLM_F_ACK };
+        let is_question = matches!(kind, RTM_GETLINK | RTM_GETNSID);
+        let flags = if is_question { NLM_F_REQUEST } else { NLM_F_REQUEST | NLM_F_ACK };
         let mut request = Vec::with_capacity(HEADER + body.len());
         request.extend(((HEADER + body.len()) as u32).to_ne_bytes());
         request.extend(kind.to_ne_bytes());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::home::Home;
 use crate::af_packet::{PacketTx, TxOptions};
-use crate::device::{DeviceError, Link, Links};
+use crate::device::{DeviceError, Link, Links, at_other_end};
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
 use crate::port::{Losses, Tx, TxCounters};
@@ -90,8 +90,9 @@ impl RedirectTx {
         for sender in &mut senders {
             let takes = sender.probe(link.mtu).map_err(failed("try to redirect to it"))?;
             if !takes {
-                let what = "a driver that takes no redirected frames (at the other end of a \
-                            veth pair: `ethtool -K PEER gro on`)";
+                let cure = at_other_end(device, "gro on");
+                let cure = cure.map_or_else(String::new, |command| format!(": run `{command}`"));
+                let what = format!("a driver that takes no redirected frames{cure}");
                 return Err(DeviceError::options(device, what).into());
             }
         }
