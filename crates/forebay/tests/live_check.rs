@@ -40,13 +40,16 @@ fn check(config: &Path, status: i32) -> (Vec<String>, Vec<String>) {
     (failures, texts(&said["hints"]))
 }
 
-/// All that `ip` and `ethtool` say of the devices.
+/// What `ip` and `ethtool` say of the input's device, and of the offloads of its other end.
 fn devices() -> String {
     let shown = |program: &str, words: &[&str]| {
         let output = Command::new(program).args(words).output();
         output.map_or_else(|_| String::new(), |output| String::from_utf8(output.stdout).unwrap())
     };
-    shown("ip", &["-d", "link"]) + &shown("ethtool", &["-k", "b"]) + &shown("ethtool", &["-k", "g"])
+    // Of `b` alone: that its other end has no carrier comes to be known later.
+    shown("ip", &["-d", "link", "show", "dev", "b"])
+        + &shown("ethtool", &["-k", "b"])
+        + &shown("ethtool", &["-k", "g"])
 }
 
 const B: &str = "type = \"af_packet\"\ninterface = \"b\"";
