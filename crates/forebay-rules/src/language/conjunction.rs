@@ -151,7 +151,8 @@ fn both_messages(left: Option<&IcmpTest>, right: Option<&IcmpTest>) -> Option<Op
 fn both_flags(left: &[FlagTest], right: &[FlagTest]) -> Option<Vec<FlagTest>> {
     let (ours, theirs) = (FlagSet::of(left), FlagSet::of(right));
     let both = ours.and(theirs);
-    if both == ours {
+    // Tests that every value meets still ask for flags to be there.
+    if both == ours && !(left.is_empty() && both == theirs) {
         return Some(left.to_vec()).filter(|_| both != FlagSet([0; 4]));
     }
     if both == theirs {
@@ -235,6 +236,18 @@ pub(crate) fn message(kind: u8, code: Option<u8>) -> IcmpTest {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_test_that_flags_are_there_is_kept() {
+        let there = vec![FlagTest::Equal { mask: 0, value: 0 }];
+        let syn = vec![FlagTest::Equal { mask: 2, value: 2 }];
+        let cases = [(&there, &[][..], &there), (&there, &there, &there), (&there, &syn, &syn)];
+        for (left, right, both) in cases {
+            assert_eq!(both_flags(left, right).as_ref(), Some(both));
+            assert_eq!(both_flags(right, left).as_ref(), Some(both));
+        }
+        assert_eq!(both_flags(&[], &[]), Some(Vec::new()));
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
