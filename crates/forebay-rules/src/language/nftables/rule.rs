@@ -180,7 +180,8 @@ impl Draft<'_> {
         making: &mut Making,
         steps: &mut Vec<Step>,
     ) -> Result<(), ParseError> {
-        match verdict_map(table, family, map, self.line)? {
+        let is_certain = self.conditions.is_empty();
+        match verdict_map(table, family, map, self.line, is_certain)? {
             Verdicts::Known(entries) => {
                 for (rules, verdict) in entries {
                     if let Some(target) = self.verdict(&verdict)? {

@@ -11,7 +11,7 @@ use crate::rule::{
     Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, TCP, TransportTest, flag,
 };
 use crate::sets::{Number, ProtocolSet, RangeSet};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a condition says.
 pub(super) enum Matched {
@@ -127,12 +127,14 @@ pub(super) enum Verdicts {
     Unknown(Option<Vec<Value>>),
 }
 
-/// Reads the entries of a verdict map for packets of `family`.
+/// Reads the entries of a verdict map for packets of `family`; `is_certain` if no other
+/// condition of its rule is of unknown outcome.
 pub(super) fn verdict_map(
     table: &Table,
     family: Family,
     statement: &Value,
     line: usize,
+    is_certain: bool,
 ) -> Result<Verdicts, ParseError> {
     let comparison = Comparison { table, family, line };
     let key = &statement["key"];
@@ -150,17 +152,28 @@ pub(super) fn verdict_map(
             _ => return Err(comparison.error(value, "a map's entry: a key and a verdict")),
         }
     }
-    // What matches all keys is tried behind them.
-    pairs.sort_by_key(|(key, _)| **key == "*");
+    // What matches all other keys is tried behind them.
+    let is_rest = |key: &Value| *element(key) == "*";
+    pairs.sort_by_key(|(key, _)| is_rest(key));
     let unknown = || {
         let verdicts = pairs.iter().map(|(_, verdict)| (*verdict).clone()).collect();
         Ok(Verdicts::Unknown(Some(verdicts)))
     };
     let Some(fields) = fields else { return unknown() };
+    let keys: Vec<&Value> = pairs.iter().map(|pair| pair.0).filter(|key| !is_rest(key)).collect();
+    // Whether a packet with the key of an entry may reach the entries behind it.
+    let goes_on = |(_, verdict): &(&Value, &Value)| {
+        !is_certain || verdict.get("continue").is_some() || verdict.get("jump").is_some()
+    };
     let mut entries = Vec::new();
     for &(key, verdict) in &pairs {
         let matched = match &fields[..] {
-            _ if *key == "*" => comparison.all(&fields),
+            [_, _, ..] if is_rest(key) && pairs[..keys.len()].iter().any(goes_on) => {
+                let expected = "no `*` in a map of several fields whose other entries do not \
+                                all decide";
+                return Err(comparison.error(statement, expected));
+            }
+            _ if is_rest(key) => comparison.others(&fields, &keys)?,
             [field] => comparison.one(*field, None, "==", key)?,
             fields => comparison.tuple(fields, key)?,
         };
@@ -223,34 +236,31 @@ impl Comparison<'_, '_, '_> {
         Ok(Matched::Rules(rules))
     }
 
-    /// All packets that have all fields.
-    fn all(&self, fields: &[Field]) -> Matched {
+    /// What `*` matches in a map that has `keys` too: packets that have all fields, with
+    /// values that are none of the keys.
+    fn others(&self, fields: &[Field], keys: &[&Value]) -> Result<Matched, ParseError> {
+        let mut values = Vec::new();
+        for key in keys {
+            match self.values(key)? {
+                Some(found) => values.extend(found),
+                None => return Ok(Matched::Unknown),
+            }
+        }
         let mut rules = vec![self.any()];
         for &field in fields {
-            let Some(all) = self.full(field) else { return Matched::Unknown };
-            rules = rules.iter().flat_map(|r| all.iter().filter_map(|a| r.and(a))).collect();
+            // The keys of several fields are told apart by their order.
+            let values = if fields.len() == 1 { &values[..] } else { &[] };
+            match self.one(field, None, "!=", &json!({ "set": values }))? {
+                Matched::Unknown => return Ok(Matched::Unknown),
+                Matched::Rules(all) => {
+                    let both = |rule: &Rule| -> Vec<Rule> {
+                        all.iter().filter_map(|other| rule.and(other)).collect()
+                    };
+                    rules = rules.iter().flat_map(both).collect();
+                }
+            }
         }
-        Matched::Rules(rules)
-    }
-
-    /// All packets that have a field; none for fields that no rule asks for.
-    fn full(&self, field: Field) -> Option<Vec<Rule>> {
-        let any = self.any();
-        Some(match field {
-            Field::Address { family, .. } if family == self.family => vec![any],
-            Field::Address { .. } => Vec::new(),
-            Field::Port { protocol, source } => {
-                vec![self.port(protocol, source, RangeSet::full())]
-            }
-            Field::Protocol { family: Some(family) } if family != self.family => Vec::new(),
-            Field::Protocol { .. } => {
-                vec![self.protocol(TransportTest::of(ProtocolSet::default().complement()))]
-            }
-            Field::IcmpType(family) | Field::IcmpCode(family) => {
-                self.icmp(family, RangeSet::full(), RangeSet::full())
-            }
-            Field::TcpFlags | Field::Family | Field::Interface(_) => return None,
-        })
+        Ok(Matched::Rules(rules))
     }
 
     fn protocol(&self, test: TransportTest) -> Rule {
