@@ -453,6 +453,22 @@ access-group A in interface outside
 }
 
 #[test]
+fn entries_of_asa_are_at_the_line_that_they_name() {
+    let entry =
+        |line: &str, action: &str| format!("access-list A {line}extended {action} ip any any\n");
+    let text = entry("line 1 ", "permit") + &entry("", "deny") + &entry("line 3 ", "permit");
+    let listed = ours(Format::Cisco, &text, "A");
+    assert_eq!(listed[..2], ["10 pass * * * * *", "20 reject-nolog * * * * *"]);
+    for (line, found) in [("line 1 ", "1"), ("line 4 ", "4")] {
+        let text = entry("", "deny") + &entry("", "deny") + &entry(line, "permit");
+        let error = read(Format::Cisco, &text, "A", &Options::default()).unwrap_err();
+        let expected =
+            format!("line 3: found \"{found}\", expected 3, the next line, or no number");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
 fn whole_configurations_of_nxos_are_read() {
     let text = "\
 !Command: show running-config

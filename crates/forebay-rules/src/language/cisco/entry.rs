@@ -79,7 +79,12 @@ impl Reader<'_, '_> {
         if self.is_asa() {
             self.lines_of_asa = self.lines_of_asa.saturating_add(1);
             if words.take_if("line") {
-                words.number::<u32>("the number of a line")?;
+                let next = self.lines_of_asa;
+                let at = words.number::<u32>("the number of a line")?;
+                if at != next {
+                    let expected = format!("{next}, the next line, or no number");
+                    return Err(words.error(&at.to_string(), expected));
+                }
             }
             words.take_if("extended");
             given = Some(self.lines_of_asa.saturating_mul(STEP));
