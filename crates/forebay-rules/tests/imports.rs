@@ -469,6 +469,52 @@ fn entries_of_asa_are_at_the_line_that_they_name() {
 }
 
 #[test]
+fn what_a_configuration_takes_away_is_gone_or_refused() {
+    let asa =
+        "access-list A extended permit tcp any any\naccess-list A extended deny udp any any\n";
+    let ios = "ip access-list extended A\n 10 permit tcp any any\n 20 deny udp any any\n";
+    let group = "object-group network G\n host 10.0.0.1\n host 10.0.0.2\n";
+    let user = "ip access-list extended A\n permit ip object-group G any\n";
+    let shown = |text: &str| match read(Format::Cisco, text, "A", &Options::default()) {
+        Ok(read) => printed(&read.list).join(";"),
+        Err(error) => error.to_string(),
+    };
+    let left = "20 reject-nolog * * udp * *";
+    let cases = [
+        (format!("{ios} no 10\n"), left),
+        (format!("{ios}no 10\n"), left),
+        (format!("{ios}no sequence 10\n"), left),
+        (format!("{ios}no ip access-list extended A\n"), ""),
+        (format!("{asa}no access-list A\n"), ""),
+        (format!("{ios} no permit tcp any any\n"), "line 4: found \"no permit tcp any any\""),
+        (format!("{ios}no permit tcp any any\n"), "line 4: found \"no permit tcp any any\""),
+        (
+            format!("{ios}no ip access-list extended A permit tcp any any\n"),
+            "line 4: found \"no ip access-list extended A permit tcp any any\"",
+        ),
+        (
+            format!("{asa}no access-list A extended permit tcp any any\n"),
+            "line 3: found \"no access-list A extended permit tcp any any\"",
+        ),
+        (format!("{group} no host 10.0.0.1\n{user}"), "line 4: found \"no\""),
+        (format!("{group}no host 10.0.0.1\n{user}"), "line 4: found \"no\""),
+        (
+            format!(
+                "{group}no object-group network G\nobject-group network G\n host 10.0.0.3\n{user}"
+            ),
+            "10 pass 10.0.0.3 * * * *",
+        ),
+        // What is no list's business.
+        (format!("{ios}no ip http server\nno shutdown\n"), "10 pass * * tcp * *;20"),
+    ];
+    for (text, expected) in cases {
+        let shown = shown(&text);
+        assert!(shown.starts_with(expected), "{text}{shown}");
+        assert!(!expected.is_empty() || shown.is_empty(), "{text}{shown}");
+    }
+}
+
+#[test]
 fn whole_configurations_of_nxos_are_read() {
     let text = "\
 !Command: show running-config

@@ -125,7 +125,8 @@ impl Reader<'_, '_> {
             self.entries.remove(&number);
             return Ok(());
         }
-        Err(words.error(words.peek().unwrap_or("no"), "the number of an entry"))
+        let found = format!("no {}", words.rest());
+        Err(words.error(found.trim_end(), "`no` and the number of an entry"))
     }
 
     /// An entry whose conditions are not known at all.

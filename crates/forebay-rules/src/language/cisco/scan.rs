@@ -157,7 +157,9 @@ impl<'a> Scan<'a> {
                     self.config.names.insert(name, address);
                 }
             }
-            "no" if !matches!(self.block, Block::List(_)) || !indented => self.no(rest),
+            "no" if !indented || matches!(self.block, Block::Nothing | Block::Interface(_)) => {
+                self.no(number, rest, text);
+            }
             _ => self.member(number, first, text, indented),
         }
     }
@@ -290,25 +292,57 @@ impl<'a> Scan<'a> {
     }
 
     /// `no access-list …`: what was there is gone.
-    fn no(&mut self, mut rest: Rest<'a>) {
+    fn no(&mut self, line: usize, mut rest: Rest<'a>, text: &'a str) {
         let first = rest.word().unwrap_or_default();
         let scopes = match first {
             "access-list" => vec![Scope::Ipv4, Scope::Asa],
             "ip" if rest.word() == Some("access-list") => vec![Scope::Ipv4],
             "ipv6" if rest.word() == Some("access-list") => vec![Scope::Ipv6],
-            _ => return,
+            _ => return self.no_member(line, first, rest, text),
         };
         self.block = Block::Nothing;
         let mut name = rest.word();
         if matches!(name, Some("extended" | "standard")) {
             name = rest.word();
         }
-        // More words take away one entry, by its text: those are rare, and told when read.
-        let Some(name) = name.filter(|_| rest.word().is_none()) else { return };
+        let Some(name) = name else { return };
+        let is_list = rest.word().is_none_or(|word| word.starts_with('!'));
         for scope in scopes {
             if let Some(&list) = self.config.places.get(&(name, scope)) {
-                self.config.lists[list].entries.clear();
+                let entries = &mut self.config.lists[list].entries;
+                if is_list {
+                    entries.clear();
+                } else {
+                    // One entry, by its text: refused when the list is read.
+                    entries.push((line, text));
+                }
             }
+        }
+    }
+
+    /// `no` and a group or object, which is gone, or what the block has, which is
+    /// refused when that is read.
+    fn no_member(&mut self, line: usize, first: &str, rest: Rest<'a>, text: &'a str) {
+        let gone = match first {
+            "object-group" => self.group(rest),
+            "object" => self.object(rest),
+            _ => {
+                let is_number = first.bytes().all(|byte| byte.is_ascii_digit());
+                match self.block {
+                    Block::List(_) if is_number || ENTRY_WORDS.contains(&first) => {
+                        self.member(line, "no", text, true);
+                    }
+                    Block::Group(_) if is_number || MEMBER_WORDS.contains(&first) => {
+                        self.member(line, "no", text, true);
+                    }
+                    _ => {}
+                }
+                return;
+            }
+        };
+        self.block = Block::Nothing;
+        if let Some((class, name)) = gone {
+            *self.named_group(class, name) = Group::default();
         }
     }
 
