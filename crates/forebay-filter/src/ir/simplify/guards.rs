@@ -5,22 +5,29 @@
 //! such loads (`opt_deadstores` in `optimize.c`). That is no simplification: a
 //! packet that was cut short is judged by what comes later.
 
+use forebay_packet::cancel;
+
 use crate::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
 
 /// Moves each length test that rejects the packet where it fails to the tests
-/// that use the loads it vouches for; drops it where there are none. `function`
+/// that use the loads it vouches for; drops it where there are none, and tests
+/// that decide nothing. `function`
 /// has no backward edges. Does nothing to one with parameters.
 pub(super) fn guard_uses(function: &mut Function) {
     if function.blocks.iter().any(|block| !block.parameters.is_empty()) {
         return;
     }
-    let guards = |block: &Block| match &block.end {
-        Terminator::Test { predicate, .. } if rejecting_guard(function, block).is_none() => {
-            guards_of(function, *predicate)
+    let leads = leads(function);
+    let guards = |(index, block): (usize, &Block)| {
+        cancel::check();
+        match &block.end {
+            Terminator::Test { predicate, .. } if leads[index].0 as usize == index => {
+                guards_of(function, *predicate)
+            }
+            _ => Vec::new(),
         }
-        _ => Vec::new(),
     };
-    let guards: Vec<Vec<Predicate>> = function.blocks.iter().map(guards).collect();
+    let guards: Vec<Vec<Predicate>> = function.blocks.iter().enumerate().map(guards).collect();
     let mut places = Vec::with_capacity(function.blocks.len());
     let mut next = 0;
     for guards in &guards {
@@ -36,18 +43,38 @@ pub(super) fn guard_uses(function: &mut Function) {
             let then = Edge::to(BlockId(first + index as u32 + 1));
             push(Terminator::Test { predicate, then, otherwise: reject.clone() });
         }
-        let mut end = match rejecting_guard(function, block) {
-            Some(then) => Terminator::Jump(then.clone()),
-            None => block.end.clone(),
+        let mut end = match leads[number] {
+            BlockId(own) if own as usize == number => block.end.clone(),
+            other => Terminator::Jump(Edge::to(other)),
         };
         for edge in end.edges_mut() {
-            edge.target = places[edge.target.0 as usize];
+            edge.target = places[leads[edge.target.0 as usize].0 as usize];
         }
         push(end);
     }
     let zero = function.constant(0);
     blocks.push(Block { parameters: Vec::new(), end: Terminator::Return(zero) });
     function.blocks = blocks;
+}
+
+/// The block that decides next from each block on: itself, unless it is a jump,
+/// a length test that rejects the packet where it fails, or a test of which both
+/// ways lead to one block. libpcap's optimiser drops the last as well, with what
+/// they load (`opt_j` in `optimize.c`).
+fn leads(function: &Function) -> Vec<BlockId> {
+    let mut leads: Vec<BlockId> = (0..function.blocks.len() as u32).map(BlockId).collect();
+    for index in (0..leads.len()).rev() {
+        let block = &function.blocks[index];
+        let lead = |edge: &Edge| leads[edge.target.0 as usize];
+        leads[index] = match (&block.end, rejecting_guard(function, block)) {
+            (_, Some(then)) | (Terminator::Jump(then), _) => lead(then),
+            (Terminator::Test { then, otherwise, .. }, _) if lead(then) == lead(otherwise) => {
+                lead(then)
+            }
+            _ => leads[index],
+        };
+    }
+    leads
 }
 
 /// Where a block goes on if it is a length test that rejects the packet where

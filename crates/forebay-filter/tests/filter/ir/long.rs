@@ -287,6 +287,18 @@ proptest! {
     }
 }
 
+/// All of IPv4 is accepted, so that nothing of it is looked at.
+#[test]
+fn tests_that_decide_nothing_load_nothing() {
+    for expression in ["ip6 or (port 53 or net 0.0.0.0/0)", "arp or port 53 or ip or port 80"] {
+        let programs = Programs::of(expression, LinkType::ETHERNET).unwrap();
+        let packet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        for length in 0..=packet.len() {
+            assert_eq!(programs.fault(&packet[..length], 60, true), None, "{expression}");
+        }
+    }
+}
+
 /// A number for the addresses and ports of a packet.
 fn ends(packet: &[u8]) -> Option<([String; 2], [u16; 2])> {
     let ip = packet.get(14..38)?;
