@@ -177,7 +177,7 @@ impl Compiled {
         libpcap: &Libpcap,
         at: &mut usize,
     ) -> Result<Option<Self>, CompileError> {
-        let contexts = contexts(parsed, libpcap)?;
+        let contexts = contexts(parsed, libpcap, at)?;
         let mut known: HashMap<(String, usize), Primitive> = HashMap::new();
         let mut shapes: HashMap<ShapeKey, usize> = HashMap::new();
         let mut primitives = Vec::with_capacity(parsed.leaves.len());
@@ -210,10 +210,17 @@ struct Context {
     instructions: Vec<Instruction>,
 }
 
-/// The contexts behind one of the moving primitives, two, and so on.
-fn contexts(parsed: &Expression, libpcap: &Libpcap) -> Result<Vec<Context>, CompileError> {
+/// The contexts behind one of the moving primitives, two, and so on; `at` is the
+/// number of the last of them.
+fn contexts(
+    parsed: &Expression,
+    libpcap: &Libpcap,
+    at: &mut usize,
+) -> Result<Vec<Context>, CompileError> {
     let mut contexts: Vec<Context> = Vec::new();
-    for moving in &parsed.moving {
+    for &leaf in &parsed.moving {
+        *at = leaf;
+        let moving = parsed.leaves[leaf].value;
         let before = contexts.last().map_or_else(String::new, |last| format!("{} and ", last.text));
         let text = format!("{before}({moving} or 1 = 1)");
         let mut instructions = libpcap.compile_as_written(&text)?.instructions().to_vec();

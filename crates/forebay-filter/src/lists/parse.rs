@@ -15,6 +15,11 @@
 
 use super::token::{Kind, Token, tokens};
 
+/// Primitives at most that move what all behind them look at. For each,
+/// libpcap compiles a text with all before it, so that more would take time that
+/// grows with the square of their number.
+pub(super) const MAX_MOVING: usize = 16;
+
 /// Brackets in brackets at most, as the parser recurses over them.
 const DEPTH: usize = 200;
 
@@ -55,8 +60,8 @@ pub(super) enum Node {
 #[derive(Debug, Default)]
 pub(super) struct Expression<'a> {
     pub leaves: Vec<Leaf<'a>>,
-    /// The primitives that move what those behind them look at, in order.
-    pub moving: Vec<&'a str>,
+    /// The leaves that move what those behind them look at, in order.
+    pub moving: Vec<usize>,
     /// The parts, each behind those that it is made of; the whole is `root`.
     pub nodes: Vec<Node>,
     pub root: usize,
@@ -314,7 +319,10 @@ impl<'a> Parser<'a> {
         }
         let node = self.leaf("", text);
         if let Kind::Word("vlan" | "mpls" | "pppoes") = self.tokens[start].kind {
-            self.expression.moving.push(text);
+            if self.expression.moving.len() == MAX_MOVING {
+                return None;
+            }
+            self.expression.moving.push(self.expression.leaves.len() - 1);
         }
         Some(Part { node, inherits: false })
     }
@@ -423,7 +431,8 @@ mod tests {
     #[test]
     fn what_moves_the_rest_is_the_context_of_all_behind_it() {
         let parsed = parse("ip or (vlan 5 and tcp) or mpls and udp").unwrap();
-        assert_eq!(parsed.moving, ["vlan 5", "mpls"]);
+        let moving: Vec<_> = parsed.moving.iter().map(|&leaf| parsed.leaves[leaf].value).collect();
+        assert_eq!(moving, ["vlan 5", "mpls"]);
         let contexts: Vec<_> = parsed.leaves.iter().map(|leaf| leaf.context).collect();
         assert_eq!(contexts, [0, 0, 1, 1, 2]);
     }

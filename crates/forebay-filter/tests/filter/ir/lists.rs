@@ -4,7 +4,7 @@
 
 use forebay_filter::compile::{CompileError, MAX_EXPRESSION};
 use forebay_filter::ir::verify::verify;
-use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_function, of_program};
+use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_function, compile_long, of_program};
 use forebay_filter::{Program, compile};
 use forebay_packet::LinkType;
 
@@ -236,6 +236,28 @@ fn errors_are_libpcaps() {
     let expected = compile(&expression, LinkType::ETHERNET).unwrap_err();
     assert!(matches!(expected, CompileError::Expression(_)));
     assert_eq!(compile_function(&expression, LinkType::ETHERNET), Err(expected));
+}
+
+#[test]
+fn a_refusal_of_what_moves_the_rest_is_about_it() {
+    let mut terms = terms("host {address}", 0..100);
+    terms[80] = "vlan 5000".to_owned();
+    let error = compile(&terms.join(" or "), LinkType::ETHERNET).unwrap_err();
+    let CompileError::Expression(error) = error else { panic!("{error}") };
+    assert_eq!(&error.expression[error.span.unwrap()], "vlan 5000");
+}
+
+/// libpcap compiles a text with all before it for each of them: of thousands,
+/// that would take hours.
+#[test]
+fn of_thousands_that_move_the_rest_libpcap_makes_one_program() {
+    let link = LinkType::ETHERNET;
+    let of = |count: u32| terms("vlan {port}", 1..count + 1).join(" or ");
+    assert!(compile_long(&of(16), link, 1).unwrap().is_some());
+    assert_eq!(compile_long(&of(17), link, 1), Ok(None));
+    let program = compile(&of(2000), link).unwrap();
+    let tagged = [[2; 12].as_slice(), &[0x81, 0, 0, 1, 8, 0]].concat();
+    assert!(program.run(&tagged, 64) > 0);
 }
 
 #[test]
