@@ -219,12 +219,14 @@ impl Libpcap {
     /// libpcap's message, if it refuses an expression without zero bytes. It
     /// comes before what takes long.
     pub fn refuses(&self, expression: &str) -> Option<String> {
+        cancel::check();
         self.capture.compile(expression, false).err().map(message)
     }
 
     /// The program of an expression without zero bytes that libpcap's optimiser
     /// does not see.
     pub fn compile_as_written(&self, expression: &str) -> Result<Program, CompileError> {
+        cancel::check();
         match self.capture.compile(expression, false).map_err(message) {
             Ok(program) => Ok(Program::verify(&instructions(&program)?, Profile::Libpcap)?),
             Err(message) => Err(refusal(&self.capture, expression, self.link, message)),

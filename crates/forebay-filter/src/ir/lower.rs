@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use forebay_packet::cancel;
+
 use super::{
     Arithmetic, BlockId, Edge, Function, Predicate, Relation, Terminator, Value, ValueId, Width,
 };
@@ -38,6 +40,7 @@ pub fn lower(function: &Function) -> Option<Program> {
         labels: Vec::new(),
     };
     for index in 0..function.blocks.len() {
+        cancel::check();
         lowering.block(index)?;
     }
     let instructions = lowering.assembled()?;

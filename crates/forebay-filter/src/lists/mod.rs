@@ -29,7 +29,7 @@ mod token;
 
 use std::collections::HashMap;
 
-use forebay_packet::LinkType;
+use forebay_packet::{LinkType, cancel};
 
 use crate::compile::{
     CompileError, ExpressionError, Libpcap, MAX_EXPRESSION, SNAP_LEN, compile_whole, with_libpcap,
@@ -289,6 +289,7 @@ impl<'a> Join<'a> {
         let node = self.parsed.root;
         let mut work = vec![Work::Node { node, holds: accepted, fails: self.rejected }];
         while let Some(next) = work.pop() {
+            cancel::check();
             match next {
                 Work::Place(label) => self.joiner.place(label),
                 Work::Node { node, holds, fails } => self.node(node, holds, fails, &mut work)?,

@@ -18,6 +18,7 @@
 //! there on order means nothing among such shapes, and they are brought together
 //! over any distance, up to a primitive of a new shape.
 
+use forebay_packet::cancel;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::group::with_set;
@@ -139,6 +140,7 @@ impl<'a> Groups<'a> {
 
     fn into_steps(self, steps: &mut Vec<Step>) {
         for group in self.groups {
+            cancel::check();
             let programs: Vec<_> = group.iter().map(|&(_, program)| program).collect();
             match with_set(&programs) {
                 Some(function) => steps.push(Step::Shape(function)),

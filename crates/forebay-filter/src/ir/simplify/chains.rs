@@ -14,6 +14,7 @@
 //! like a link of a chain and is such a guard too, so that values with
 //! division by a value take no part.
 
+use forebay_packet::cancel;
 use rustc_hash::FxHashMap;
 
 use super::guards::rejecting_guard;
@@ -59,6 +60,7 @@ fn gather_chains(function: &mut Function, guards: Guards) -> bool {
     let divides = values_with_division(function);
     let mut taken = vec![false; function.blocks.len()];
     for index in 0..function.blocks.len() {
+        cancel::check();
         if taken[index] {
             continue;
         }

@@ -13,6 +13,8 @@
 //! something else of everything; what lies beyond is forgotten. A block that
 //! returns needs to know nothing, and most of the ways there are lead to such.
 
+use forebay_packet::cancel;
+
 use super::private::{self, private_parameters};
 use crate::ir::facts::{Facts, Subject};
 use crate::ir::{BlockId, Edge, Function, Terminator};
@@ -41,6 +43,7 @@ pub(super) fn decide(function: &mut Function) -> bool {
     };
     pass.known[0] = Some(Facts::none());
     for index in 0..old.blocks.len() {
+        cancel::check();
         // No way leads to a block of which nothing is known.
         if let Some(facts) = pass.known[index].take() {
             function.blocks[index].end = pass.end(BlockId(index as u32), &facts);

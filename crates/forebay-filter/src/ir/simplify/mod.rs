@@ -34,6 +34,8 @@ mod rebuild;
 mod specialise;
 mod thread;
 
+use forebay_packet::cancel;
+
 use super::Function;
 use compact::compact;
 
@@ -56,6 +58,7 @@ pub fn simplify(function: &mut Function) {
         if done >= LARGE_ROUNDS && function.blocks.len() > LARGE {
             break;
         }
+        cancel::check();
         let simpler = round(function);
         if simpler == *function {
             break;
@@ -76,6 +79,7 @@ pub(crate) fn optimise_as_libpcap(function: &mut Function) {
         if done >= LARGE_ROUNDS && function.blocks.len() > LARGE {
             break;
         }
+        cancel::check();
         let before = function.clone();
         *function = rebuild::fold(function);
         thread::thread(function);

@@ -5,6 +5,8 @@
 //! first. Blocks keep their numbers; those that no edge leads to any more are
 //! left to [`super::compact`].
 
+use forebay_packet::cancel;
+
 use super::fold::Folder;
 use super::predicate::Folded;
 use crate::ir::{Arithmetic, Block, Edge, Function, Predicate, Terminator, Value, ValueId};
@@ -31,6 +33,7 @@ pub(in crate::ir) fn rebuild(function: &Function, replacement: &[ValueId]) -> Fu
     }
     copy.folder.function.sets.clone_from(&function.sets);
     for block in &function.blocks {
+        cancel::check();
         let mut parameters = Vec::with_capacity(block.parameters.len());
         for &parameter in &block.parameters {
             if copy.is_kept(parameter) {

@@ -2,7 +2,10 @@
 //! packets that do not. What they are for packets that were cut short is held
 //! against libpcap with shorter ones (`long`).
 
+use forebay_filter::cancel::{Cancel, Stopped};
 use forebay_filter::compile::{CompileError, MAX_EXPRESSION};
+use forebay_filter::ir::lower::lower;
+use forebay_filter::ir::simplify::simplify;
 use forebay_filter::ir::verify::verify;
 use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_function, compile_long, of_program};
 use forebay_filter::{Program, compile};
@@ -258,6 +261,24 @@ fn of_thousands_that_move_the_rest_libpcap_makes_one_program() {
     let program = compile(&of(2000), link).unwrap();
     let tagged = [[2; 12].as_slice(), &[0x81, 0, 0, 1, 8, 0]].concat();
     assert!(program.run(&tagged, 64) > 0);
+}
+
+#[test]
+fn a_list_is_given_up_wherever_it_is_cancelled() {
+    let link = LinkType::ETHERNET;
+    let expression = terms("host {address} or dst port {port}", 0..200).join(" or ");
+    let function = compile_function(&expression, link).unwrap();
+    let cancelled = |work: &dyn Fn()| {
+        let cancel = Cancel::default();
+        let stopped = cancel.run(|| {
+            cancel.cancel();
+            work();
+        });
+        assert_eq!(stopped, Err(Stopped::Cancelled));
+    };
+    cancelled(&|| drop(compile_function(&expression, link)));
+    cancelled(&|| simplify(&mut function.clone()));
+    cancelled(&|| drop(lower(&function)));
 }
 
 #[test]
