@@ -84,7 +84,7 @@ impl WholeFile {
         let folder = directory(&destination(path));
         remove_stale_once(&folder);
         // Whatever is wrong with the folder, creating a file with a name fails for it too.
-        unnamed(&folder).or_else(|_| hidden(&folder))
+        unnamed(&folder).or_else(|_| hidden(&folder, lock))
     }
 
     fn growing(path: &Path) -> io::Result<Self> {
@@ -192,18 +192,21 @@ fn unnamed(folder: &Path) -> io::Result<WholeFile> {
     Ok(WholeFile { file, state: State::Unnamed })
 }
 
-/// A file under a hidden name.
-fn hidden(folder: &Path) -> io::Result<WholeFile> {
+/// A file under a hidden name, which `lock` locks.
+fn hidden(folder: &Path, lock: fn(&File) -> io::Result<bool>) -> io::Result<WholeFile> {
     loop {
         let name = folder.join(hidden_name());
         match OpenOptions::new().read(true).write(true).create_new(true).open(&name) {
-            Ok(file) => {
-                // One that took it for a stale file has it locked, and has it removed.
-                let kept = lock(&file).or_else(unless_taken)?;
-                if kept && rustix::fs::fstat(&file)?.st_nlink > 0 {
+            Ok(file) => match lock(&file) {
+                // Locked, or where there are no locks and nothing is taken for stale.
+                Ok(_) if rustix::fs::fstat(&file)?.st_nlink > 0 => {
                     return Ok(WholeFile { file, state: State::Hidden(name) });
                 }
-            }
+                Ok(_) => {}
+                // Another output took it for a stale file, and removes it.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            },
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -218,11 +221,6 @@ pub(crate) fn lock(file: &File) -> io::Result<bool> {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
         Err(_) => Ok(false),
     }
-}
-
-/// For a lock that another has: the file is theirs.
-fn unless_taken(error: io::Error) -> io::Result<bool> {
-    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
 }
 
 /// Removes hidden files of killed processes from a folder, the first time that it is
@@ -311,7 +309,8 @@ mod tests {
     }
 
     /// Both ways to write an output that nobody sees.
-    const WAYS: [fn(&Path) -> io::Result<WholeFile>; 2] = [unnamed, hidden];
+    const WAYS: [fn(&Path) -> io::Result<WholeFile>; 2] =
+        [unnamed, |folder| hidden(folder, lock)];
 
     #[test]
     fn an_output_replaces_what_has_its_name_when_it_is_whole() {
@@ -357,7 +356,7 @@ mod tests {
             fs::write(at(name), "left").unwrap();
         }
         std::os::unix::fs::symlink(at("elsewhere"), at(".forebay-2-0.part")).unwrap();
-        let mut writing = hidden(folder.path()).unwrap();
+        let mut writing = hidden(folder.path(), lock).unwrap();
         let mut linked = unnamed(folder.path()).unwrap();
         linked.prepare(&at("out")).unwrap();
         remove_stale(folder.path());
@@ -368,6 +367,20 @@ mod tests {
         writing.write_all(b"whole").unwrap();
         writing.finish(&at("out")).unwrap();
         assert_eq!(fs::read_to_string(at("out")).unwrap(), "whole");
+    }
+
+    #[test]
+    fn a_file_system_without_locks_takes_hidden_files() {
+        static TRIES: AtomicU64 = AtomicU64::new(0);
+        let without_locks = |_: &File| {
+            assert_eq!(TRIES.fetch_add(1, Ordering::Relaxed), 0, "it tries one name after another");
+            Ok(false)
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = hidden(folder.path(), without_locks).unwrap();
+        assert_eq!(names_in(folder.path()).len(), 1);
+        file.finish(&folder.path().join("out")).unwrap();
+        assert_eq!(names_in(folder.path()), ["out"]);
     }
 
     #[test]
