@@ -27,6 +27,8 @@ const ATTEMPTS: usize = 16;
 pub(crate) struct Partial {
     folder: OwnedFd,
     name: OsString,
+    /// What its name will be in that folder.
+    target: OsString,
 }
 
 impl Partial {
@@ -58,7 +60,8 @@ impl Partial {
                     let file = File::from(file);
                     // One that began at the same time may have set it aside by now.
                     if lock(&file).is_ok() && is_still(&folder, &name, &file)? {
-                        return Ok((file, Some(Self { folder, name })));
+                        let target = target.to_owned();
+                        return Ok((file, Some(Self { folder, name, target })));
                     }
                 }
                 Err(Errno::EXIST) => set_aside(&folder, &name, &with_suffix(target, OLD))?,
@@ -68,12 +71,12 @@ impl Partial {
         Err(is_written())
     }
 
-    /// Gives the file the name of `path`, in its folder.
+    /// Gives the file its name in its folder: the one that it was created for, or `other`.
     ///
     /// # Errors
     /// The system's. The file stays what it is then.
-    pub(crate) fn finish(&self, path: &Path) -> io::Result<()> {
-        let target = path.file_name().unwrap_or_default();
+    pub(crate) fn finish(&self, other: Option<&OsStr>) -> io::Result<()> {
+        let target = other.unwrap_or(&self.target);
         Ok(rustix::fs::renameat(&self.folder, &self.name, &self.folder, target)?)
     }
 }
@@ -168,7 +171,7 @@ mod tests {
         let (mut file, partial) = Partial::create(&at("out")).unwrap();
         assert_eq!(read("out.partial.old"), "one");
         file.write_all(b"two").unwrap();
-        partial.unwrap().finish(&at("out")).unwrap();
+        partial.unwrap().finish(None).unwrap();
         assert_eq!(read("out"), "two");
         assert!(!at("out.partial").exists() && read("out.partial.old") == "one");
     }
@@ -187,7 +190,7 @@ mod tests {
         // One that comes later is replaced, and what it leads to is not.
         let (_file, partial) = Partial::create(&at("late")).unwrap();
         symlink(at("victim"), at("late")).unwrap();
-        partial.unwrap().finish(&at("late")).unwrap();
+        partial.unwrap().finish(None).unwrap();
         assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
         assert!(fs::symlink_metadata(at("late")).unwrap().is_file());
     }

@@ -54,8 +54,8 @@ enum State {
     Unnamed,
     /// Under a hidden name.
     Hidden(PathBuf),
-    /// Under a name for those who read it while it grows.
-    Partial(Partial),
+    /// Under a name for those who read it while it grows, and the name that was asked for.
+    Partial(Partial, PathBuf),
 }
 
 impl WholeFile {
@@ -70,8 +70,8 @@ impl WholeFile {
         }
         match placement {
             Placement::Hidden => {}
-            Placement::Growing => return Self::growing(&destination(path)),
-            Placement::GrowingBeneath => return Self::growing(path),
+            Placement::Growing => return Self::growing(path, &destination(path)),
+            Placement::GrowingBeneath => return Self::growing(path, path),
         }
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -87,9 +87,11 @@ impl WholeFile {
         unnamed(&folder).or_else(|_| hidden(&folder, lock))
     }
 
-    fn growing(path: &Path) -> io::Result<Self> {
-        let (file, partial) = Partial::create(path)?;
-        Ok(Self { file, state: partial.map_or(State::Stream, State::Partial) })
+    /// A file that grows until it is `target`, which `path` leads to.
+    fn growing(path: &Path, target: &Path) -> io::Result<Self> {
+        let (file, partial) = Partial::create(target)?;
+        let partial = partial.map(|partial| State::Partial(partial, path.to_owned()));
+        Ok(Self { file, state: partial.unwrap_or(State::Stream) })
     }
 
     /// Whether what is written is gone at once and cannot be taken back.
@@ -145,8 +147,9 @@ impl WholeFile {
     /// # Errors
     /// The system's, when it cannot be named. A file `NAME.partial` stays then.
     pub fn finish(mut self, path: &Path) -> io::Result<()> {
-        if let State::Partial(partial) = &self.state {
-            return partial.finish(path);
+        if let State::Partial(partial, asked) = &self.state {
+            // Where a link led when the file was begun, whatever is there now.
+            return partial.finish(path.file_name().filter(|_| path != asked));
         }
         let target = destination(path);
         if matches!(self.state, State::Unnamed) {

@@ -385,14 +385,36 @@ fn a_capture_that_grows_in_sight_says_so() {
     assert_eq!(writer.packets(), 5);
     writer.finish().unwrap();
     assert_eq!(names_in(folder.path()), ["live.pcap"]);
-    // A link leads to the file that is meant.
+}
+
+#[test]
+fn a_link_leads_a_capture_that_grows_to_its_target() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("there")).unwrap();
+    let target = folder.path().join("there/target.pcap");
     let link = folder.path().join("link.pcap");
-    std::os::unix::fs::symlink(&path, &link).unwrap();
-    let name = OutputName::Exact(link.clone());
-    let writer = Writer::create(name, Format::Auto, &interfaces, &options).unwrap();
-    assert!(partial.exists());
-    drop(writer);
-    assert!(partial.exists(), "what a killed process has written is kept");
+    fs::write(&target, "what was there").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let interfaces = one(1, Clock::MICROS);
+    let options = WriteOptions { placement: Placement::Growing, ..WriteOptions::default() };
+    let begin = || {
+        let name = OutputName::Exact(link.clone());
+        let mut writer = Writer::create(name, Format::Auto, &interfaces, &options).unwrap();
+        let batch = batch_of(&sample(5, 0), &interfaces);
+        writer.write(&batch, &batch.live()).unwrap();
+        writer
+    };
+    let writer = begin();
+    let there = folder.path().join("there");
+    assert_eq!(names_in(&there), ["target.pcap", "target.pcap.partial"]);
+    writer.finish().unwrap();
+    assert_eq!(names_in(&there), ["target.pcap"]);
+    assert_eq!(names_in(folder.path()), ["link.pcap", "there"]);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(drain(Reader::open(&target, &ReadOptions::default()).unwrap()).0, sample(5, 0));
+    drop(begin());
+    let left = names_in(&there);
+    assert_eq!(left, ["target.pcap", "target.pcap.partial"], "as of a killed process, kept");
 }
 
 #[test]
