@@ -131,8 +131,16 @@ impl Series {
     /// out of sight until it is whole is not kept.
     #[must_use]
     pub fn kept(&self) -> Tally {
-        let is_kept = self.options.write.placement != Placement::Hidden || self.is_broken();
-        if is_kept { self.written() } else { self.finished }
+        let mut sum = self.finished;
+        if let Some(writer) = self.writer.as_ref().filter(|writer| self.is_in_sight(writer)) {
+            sum += writer.written();
+        }
+        sum
+    }
+
+    /// Whether others have what was written so far.
+    fn is_in_sight(&self, writer: &Writer) -> bool {
+        self.options.write.placement != Placement::Hidden || writer.is_stream()
     }
 
     /// Packets that are still buffered.
@@ -330,14 +338,19 @@ impl Series {
         let flushed = writer.flush();
         if flushed.is_err() && self.options.write.placement == Placement::Hidden {
             // A stream has what it has; anything else is gone.
-            if writer.is_broken() {
+            if writer.is_stream() {
                 self.finished += writer.written();
             }
             return flushed;
         }
-        self.finished += writer.written();
-        let path = writer.path();
-        writer.finish()?;
+        let (path, written) = (writer.path(), writer.written());
+        let is_in_sight = self.is_in_sight(&writer);
+        let named = writer.finish();
+        // What cannot be named is gone, unless it was in sight before.
+        if named.is_ok() || is_in_sight {
+            self.finished += written;
+        }
+        named?;
         if !self.is_numbered() && !self.names.contains(&path) {
             self.names.push(path);
         }

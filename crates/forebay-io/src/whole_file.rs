@@ -312,8 +312,7 @@ mod tests {
     }
 
     /// Both ways to write an output that nobody sees.
-    const WAYS: [fn(&Path) -> io::Result<WholeFile>; 2] =
-        [unnamed, |folder| hidden(folder, lock)];
+    const WAYS: [fn(&Path) -> io::Result<WholeFile>; 2] = [unnamed, |folder| hidden(folder, lock)];
 
     #[test]
     fn an_output_replaces_what_has_its_name_when_it_is_whole() {

@@ -205,6 +205,13 @@ impl Writer {
         self.sink.is_broken()
     }
 
+    /// Whether what is written is gone at once and cannot be taken back: see
+    /// [`is_stream`](crate::is_stream).
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.sink.is_stream()
+    }
+
     /// Writes the packets of `batch` that are live and in `which`, in order.
     ///
     /// # Errors

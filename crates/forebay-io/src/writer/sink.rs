@@ -78,6 +78,11 @@ impl Sink {
         if self.buffer.len() < CAPACITY { Ok(()) } else { self.flush() }
     }
 
+    /// Whether what is written is gone at once.
+    pub(super) fn is_stream(&self) -> bool {
+        self.file.is_stream()
+    }
+
     /// Appends whole records, which may be long together.
     pub(super) fn put(&mut self, records: &[u8], content: Content) -> io::Result<()> {
         if records.len() < DIRECT {
