@@ -259,6 +259,25 @@ fn a_second_interface_turns_pcap_into_pcapng() {
 }
 
 #[test]
+fn a_long_packet_turns_into_pcapng_with_its_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long");
+    // D-Bus, whose messages have up to 128 MiB.
+    let interfaces = one(231, Clock::MICROS);
+    let len = forebay_io::DEFAULT_LONGEST_RECORD as u32 + 1_000;
+    let long = Packet { bytes: vec![7; len as usize], wire_len: len, ticks: 1, interface: 0 };
+    let batch = batch_of(std::slice::from_ref(&long), &interfaces);
+    let mut writer = start(&path, Format::Auto, &interfaces);
+    writer.write(&batch, &batch.live()).unwrap();
+    let mut more = Vec::clone(&interfaces);
+    more.push(more[0].clone());
+    writer.require_pcapng(&Arc::new(more)).unwrap();
+    assert_eq!(writer.finish().unwrap().packets, 1);
+    let options = ReadOptions { longest_record: u64::MAX, ..ReadOptions::default() };
+    assert!(drain(Reader::open(&path, &options).unwrap()).0 == [long]);
+}
+
+#[test]
 fn outputs_can_be_made_to_agree_on_pcapng() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("sensor-1");

@@ -348,7 +348,8 @@ impl Writer {
         if !self.may_turn {
             return Err(self.does_not_fit(format!("{cause}, in the pcap format")));
         }
-        let options = ReadOptions::default();
+        // These are ours, and may be as long as they were when they were read.
+        let options = ReadOptions { longest_record: u64::MAX, ..ReadOptions::default() };
         let name = shown(&self.path());
         let is_unwritten = self.sink.unwritten().is_some();
         let input: Box<dyn io::Read + Send> = if let Some(unwritten) = self.sink.unwritten() {
