@@ -240,12 +240,15 @@ impl CaptureTx {
     }
 }
 
+/// What packets are lost as that there is no room for.
+const DISK_FULL: &str = "disk_full";
+
 /// What the loss is called that an error makes.
 fn name_of(error: &Error) -> &'static str {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match error {
         Error::Write { source, .. } | Error::Create { source, .. } => match source.kind() {
-            FileTooLarge | QuotaExceeded | StorageFull => "disk_full",
+            FileTooLarge | QuotaExceeded | StorageFull => DISK_FULL,
             _ => "write_failed",
         },
         _ => "write_failed",
@@ -254,9 +257,13 @@ fn name_of(error: &Error) -> &'static str {
 
 impl Tx for CaptureTx {
     fn begin(&mut self) -> Result<(), Error> {
-        self.series.open(&self.interfaces)?;
         // Who looks finds a capture, if one without packets.
-        self.series.flush()
+        let outcome = self.series.open(&self.interfaces).and_then(|()| self.series.flush());
+        match outcome {
+            // There may be room later. All else is for whoever starts it to set right.
+            Err(error) if name_of(&error) == DISK_FULL => self.settle(Err(error), 0),
+            outcome => outcome,
+        }
     }
 
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {

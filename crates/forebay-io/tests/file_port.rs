@@ -43,7 +43,7 @@ fn read(path: &Path) -> Vec<(String, i64, Vec<u8>)> {
 /// What a recorder has told.
 type Told = Arc<Mutex<Vec<String>>>;
 
-fn recorder(path: &Path, on_full: OnFull, max_len: Option<u64>, told: &Told) -> CaptureTx {
+fn new_recorder(path: &Path, on_full: OnFull, max_len: Option<u64>, told: &Told) -> CaptureTx {
     let series = Series::new(SeriesOptions {
         name: path.to_owned(),
         format: Format::Pcapng,
@@ -55,7 +55,11 @@ fn recorder(path: &Path, on_full: OnFull, max_len: Option<u64>, told: &Told) -> 
     });
     let told = Arc::clone(told);
     let tell = move |what| told.lock().unwrap().push(what);
-    let mut tx = CaptureTx::new(series.unwrap(), on_full, Box::new(tell));
+    CaptureTx::new(series.unwrap(), on_full, Box::new(tell))
+}
+
+fn recorder(path: &Path, on_full: OnFull, max_len: Option<u64>, told: &Told) -> CaptureTx {
+    let mut tx = new_recorder(path, on_full, max_len, told);
     tx.begin().unwrap();
     tx
 }
@@ -149,6 +153,38 @@ fn what_counts_as_sent_on_a_full_disk_is_in_the_file() {
         assert_eq!(read(&path).len() as u64, counters.packets);
         assert!(read(&path).iter().any(|(device, ..)| device == "eth2"));
         assert!(!partial.exists());
+    });
+}
+
+#[test]
+fn a_disk_that_is_full_from_the_start_is_waited_for() {
+    on_small_disk(|folder| {
+        let (path, told) = (folder.join("all.pcapng"), Told::default());
+        let ballast = folder.join("ballast");
+        fs::write(&ballast, vec![1; 256 << 10]).unwrap_err();
+        let mut stops = new_recorder(&folder.join("stops.pcapng"), OnFull::Stop, None, &told);
+        assert!(stops.begin().unwrap_err().to_string().contains("No space"));
+        assert!(told.lock().unwrap().pop().unwrap().ends_with("records no more"));
+        let mut tx = new_recorder(&path, OnFull::Retry, None, &told);
+        tx.begin().unwrap();
+        assert!(told.lock().unwrap()[0].ends_with("tries again every second"), "{told:?}");
+        let batch = batch("eth1", &[(1, &[5; 100])]);
+        tx.send(&batch, &batch.live(), &[]).unwrap();
+        assert_eq!(tx.counters().unwrap().losses, [("disk_full", 1)]);
+        fs::remove_file(&ballast).unwrap();
+        let (mut given, end) = (1, Instant::now() + Duration::from_secs(30));
+        while told.lock().unwrap().len() < 2 {
+            assert!(Instant::now() < end, "it does not go on");
+            tx.send(&batch, &batch.live(), &[]).unwrap();
+            tx.flush().unwrap();
+            given += 1;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        accounts(&mut tx, &folder.join("all.pcapng.partial"), given);
+        assert!(tx.counters().unwrap().packets > 0);
+        // What is wrong otherwise is said at once.
+        let absent = folder.join("absent/all.pcapng");
+        new_recorder(&absent, OnFull::Retry, None, &told).begin().unwrap_err();
     });
 }
 
