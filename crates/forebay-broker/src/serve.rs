@@ -6,13 +6,14 @@
 //! number of clients. Where a new one comes and all places are taken, the one that has kept
 //! us waiting longest loses its place: idle clients lock out nobody. Only when all of them
 //! wait for the broker do new ones wait, in the socket's backlog; after [`FULL`] they are told
-//! that the broker is busy.
+//! that the broker is busy. A place is taken until the broker is done with its request, also
+//! if the client hangs up: requests that wait for the broker are no more than there are places.
 //!
 //! A client that was answered is read from until it closes: to close first, with bytes unread,
 //! would reset the connection, and the answer could be lost.
 
 use std::io;
-use std::mem::take;
+use std::mem::{replace, take};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -119,8 +120,8 @@ pub fn serve(
     let listener = listener.into();
     rustix::io::ioctl_fionbio(&listener, true)?;
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let mut server =
-        Server { listener, bell, protocol, entrance, clients: Vec::new(), full: None, again: None };
+    let (clients, left, full, again) = (Vec::new(), Vec::new(), None, None);
+    let mut server = Server { listener, bell, protocol, entrance, clients, left, full, again };
     thread::Builder::new().name(name.to_owned()).spawn(move || {
         loop {
             server.round();
@@ -136,6 +137,8 @@ struct Server<P> {
     entrance: mpsc::Sender<Visit>,
     /// The longest here first.
     clients: Vec<Client>,
+    /// Places of those who did not wait for their answers.
+    left: Vec<mpsc::Receiver<Answer>>,
     /// Since when all places are taken by clients that wait for the broker.
     full: Option<Instant>,
     /// When accepting is tried again.
@@ -153,13 +156,20 @@ enum State {
     /// It sends its request.
     Asking(Vec<u8>),
     /// The broker works on it.
-    Waiting(mpsc::Receiver<Answer>),
+    Waiting(Awaited),
     /// It takes the answer: how much of it it has.
     Answering(Vec<u8>, usize),
     /// It has been answered: how much it has sent since.
     Leaving(usize),
     /// It is gone.
     Gone,
+}
+
+/// An answer that is waited for.
+struct Awaited {
+    answer: mpsc::Receiver<Answer>,
+    /// Its end tells the broker that nobody waits any more.
+    _present: Arc<()>,
 }
 
 impl<P: Protocol> Server<P> {
@@ -191,7 +201,7 @@ impl<P: Protocol> Server<P> {
         for (client, gone) in self.clients.iter_mut().zip(gone) {
             // Where it has closed both ways, there is nobody to answer.
             if gone && matches!(client.state, State::Waiting(_)) {
-                client.state = State::Gone;
+                client.change(State::Gone, &mut self.left);
             }
         }
         self.advance_all(now);
@@ -203,8 +213,10 @@ impl<P: Protocol> Server<P> {
     /// Does for all clients what can be done, and forgets those who are gone.
     fn advance_all(&mut self, now: Instant) {
         for client in &mut self.clients {
-            client.advance(&self.protocol, &self.entrance, &self.bell, now);
+            client.advance(&self.protocol, &self.entrance, &self.bell, now, &mut self.left);
         }
+        // Those remain whose requests the broker still has.
+        self.left.retain(|answer| matches!(answer.try_recv(), Err(mpsc::TryRecvError::Empty)));
         self.clients.retain(|client| !matches!(client.state, State::Gone));
     }
 
@@ -213,11 +225,12 @@ impl<P: Protocol> Server<P> {
         self.again = None;
         // As many as have places, so that those who are here are served in between.
         for _ in 0..MOST_CLIENTS {
-            if self.clients.len() >= MOST_CLIENTS {
+            if self.clients.len() + self.left.len() >= MOST_CLIENTS {
                 // Requests may have come since: who has sent one does not lose its place.
                 self.advance_all(now);
             }
             let held = self.clients.iter().filter(|one| one.rank(now).is_none()).count();
+            let held = held + self.left.len();
             self.full = (held >= MOST_CLIENTS).then(|| self.full.unwrap_or(now));
             let is_busy = self.full.is_some_and(|full| now >= full + FULL);
             // A client is turned away only if it came before the last question whether others
@@ -236,7 +249,7 @@ impl<P: Protocol> Server<P> {
                     }
                 };
             let most = if is_busy { MOST_CLIENTS + MOST_TURNED_AWAY } else { MOST_CLIENTS };
-            if self.clients.len() >= most && !self.make_room(now) {
+            if self.clients.len() + self.left.len() >= most && !self.make_room(now) {
                 let _ = send(&stream, &self.protocol.refuse(Refusal::Busy), SendFlags::NOSIGNAL);
                 continue;
             }
@@ -247,7 +260,7 @@ impl<P: Protocol> Server<P> {
             };
             let mut client = Client { stream, state, since: now };
             // Most have sent their request by now.
-            client.advance(&self.protocol, &self.entrance, &self.bell, now);
+            client.advance(&self.protocol, &self.entrance, &self.bell, now, &mut self.left);
             if !matches!(client.state, State::Gone) {
                 self.clients.push(client);
             }
@@ -307,10 +320,20 @@ impl Client {
         entrance: &mpsc::Sender<Visit>,
         bell: &Arc<OwnedFd>,
         now: Instant,
+        left: &mut Vec<mpsc::Receiver<Answer>>,
     ) {
         // Each state leads to a later one.
         while let Some(next) = self.step(protocol, entrance, bell, now) {
-            (self.state, self.since) = (next, now);
+            self.change(next, left);
+            self.since = now;
+        }
+    }
+
+    /// Brings it into another state. If it waits for the broker no more, its place is taken
+    /// until the broker is done with its request.
+    fn change(&mut self, next: State, left: &mut Vec<mpsc::Receiver<Answer>>) {
+        if let State::Waiting(awaited) = replace(&mut self.state, next) {
+            left.push(awaited.answer);
         }
     }
 
@@ -340,10 +363,12 @@ impl Client {
                 }
                 match protocol.parse(received) {
                     Parsed::Request(request) => {
-                        let (visit, answer) = Visit::with_bell(request, Bell(Arc::clone(bell)));
+                        let present = Arc::new(());
+                        let bell = Bell(Arc::clone(bell));
+                        let (visit, answer) = Visit::of_client(request, bell, &present);
                         // Where nobody takes it, the answer's other end is gone, too.
                         let _ = entrance.send(visit);
-                        Some(State::Waiting(answer))
+                        Some(State::Waiting(Awaited { answer, _present: present }))
                     }
                     Parsed::Answer(bytes) => Some(State::Answering(bytes, 0)),
                     Parsed::More if received.len() > P::MOST_REQUEST => {
@@ -353,8 +378,8 @@ impl Client {
                     Parsed::More => None,
                 }
             }
-            State::Waiting(answer) => {
-                let bytes = match answer.try_recv() {
+            State::Waiting(awaited) => {
+                let bytes = match awaited.answer.try_recv() {
                     Ok(answer) => protocol.answer(answer),
                     Err(mpsc::TryRecvError::Disconnected) => protocol.refuse(Refusal::Ended),
                     Err(mpsc::TryRecvError::Empty) if is_late => protocol.refuse(Refusal::NoAnswer),

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -176,15 +176,11 @@ fn where_all_places_wait_for_the_broker_others_are_told_that_it_is_busy() {
     let (_folder, socket) = socket();
     let requests = Requests::default();
     let _server = Server::listen(&socket, requests.entrance()).unwrap();
-    let mut kept = Vec::new();
-    let answers = Arc::new(AtomicBool::new(false));
-    let may = Arc::clone(&answers);
-    let _broker = Broker::new(requests, move |visit| {
-        if may.load(Ordering::Relaxed) {
-            visit.answer(Answer::Done("well".into()));
-        } else {
-            kept.push(visit);
-        }
+    let kept = Arc::new(Mutex::new(Some(Vec::new())));
+    let keeps = Arc::clone(&kept);
+    let _broker = Broker::new(requests, move |visit| match &mut *keeps.lock().unwrap() {
+        Some(kept) => kept.push(visit),
+        None => visit.answer(Answer::Done("well".into())),
     });
     let waiting: Vec<UnixStream> = idle(&socket, 64);
     for mut stream in &waiting {
@@ -196,10 +192,64 @@ fn where_all_places_wait_for_the_broker_others_are_told_that_it_is_busy() {
             other => panic!("{other:?}"),
         }
     }
-    // Who goes leaves a place.
+    // Who goes leaves a place when the broker is done with the request.
     drop(waiting);
-    answers.store(true, Ordering::Relaxed);
+    kept.lock().unwrap().take();
     assert_eq!(ask(&socket, &Request::Status).unwrap(), "well");
+}
+
+#[test]
+fn requests_of_clients_that_hang_up_do_not_pile_up() {
+    let (_folder, socket) = socket();
+    let (entrance, visits) = mpsc::channel();
+    let _server = Server::listen(&socket, entrance).unwrap();
+    for _ in 0..300 {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(b"{\"ask\":\"status\"}\n").unwrap();
+    }
+    // Clients are taken in in order: all the others were before this one.
+    let mut last = UnixStream::connect(&socket).unwrap();
+    last.set_read_timeout(Some(PATIENCE)).unwrap();
+    last.write_all(b"{\"ask\":\"ledger\"}\n").unwrap();
+    let mut told = String::new();
+    last.read_to_string(&mut told).unwrap();
+    assert!(told.contains("the broker is busy"), "{told}");
+    assert_eq!(visits.try_iter().count(), 64);
+    // There are places again.
+    let asking = {
+        let socket = socket.clone();
+        thread::spawn(move || ask(&socket, &Request::Ledger))
+    };
+    loop {
+        let visit = visits.recv_timeout(PATIENCE).unwrap();
+        let is_asked = visit.request == Request::Ledger;
+        visit.answer(Answer::Done("well".into()));
+        if is_asked {
+            break;
+        }
+    }
+    assert_eq!(asking.join().unwrap().unwrap(), "well");
+}
+
+#[test]
+fn questions_of_clients_that_hang_up_are_passed_over_and_orders_are_not() {
+    let (_folder, socket) = socket();
+    let requests = Requests::default();
+    let _server = Server::listen(&socket, requests.entrance()).unwrap();
+    let mut waits = UnixStream::connect(&socket).unwrap();
+    waits.write_all(b"{\"ask\":").unwrap();
+    for request in ["status", "drain", "status"] {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(format!("{{\"ask\":\"{request}\"}}\n").as_bytes()).unwrap();
+    }
+    // The server answers this itself, after it has taken in those before.
+    let mut last = UnixStream::connect(&socket).unwrap();
+    last.write_all(b"no request\n").unwrap();
+    last.read_exact(&mut [0]).unwrap();
+    // What a client that is known already sends is taken in after looking who has gone.
+    waits.write_all(b"\"ledger\"}\n").unwrap();
+    let next = || requests.next(PATIENCE).unwrap().request;
+    assert_eq!([next(), next()], [Request::Drain, Request::Ledger]);
 }
 
 #[test]

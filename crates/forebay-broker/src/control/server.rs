@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, fchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Arc, Weak, mpsc};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
@@ -46,6 +46,8 @@ pub struct Visit {
     /// What is asked.
     pub request: Request,
     reply: mpsc::Sender<Answer>,
+    /// Lives as long as the client waits, if there is one.
+    client: Option<Weak<()>>,
     /// After the answer, or without one: values are dropped in this order.
     _bell: Option<Bell>,
 }
@@ -55,13 +57,25 @@ impl Visit {
     #[must_use]
     pub fn new(request: Request) -> (Self, mpsc::Receiver<Answer>) {
         let (reply, answer) = mpsc::channel();
-        (Self { request, reply, _bell: None }, answer)
+        (Self { request, reply, client: None, _bell: None }, answer)
     }
 
-    /// As [`Visit::new`], with a bell that rings when the answer is there, or none will be.
-    pub(crate) fn with_bell(request: Request, bell: Bell) -> (Self, mpsc::Receiver<Answer>) {
+    /// As [`Visit::new`], of a client that waits as long as `present` lives, with a bell that
+    /// rings when the answer is there, or none will be.
+    pub(crate) fn of_client(
+        request: Request,
+        bell: Bell,
+        present: &Arc<()>,
+    ) -> (Self, mpsc::Receiver<Answer>) {
         let (visit, answer) = Self::new(request);
-        (Self { _bell: Some(bell), ..visit }, answer)
+        (Self { client: Some(Arc::downgrade(present)), _bell: Some(bell), ..visit }, answer)
+    }
+
+    /// Whether it asks for what nobody waits for any more. An order is followed all the same.
+    fn is_idle(&self) -> bool {
+        let is_order =
+            matches!(self.request, Request::Reload | Request::Drain | Request::Sensor { .. });
+        !is_order && self.client.as_ref().is_some_and(|client| client.strong_count() == 0)
     }
 
     /// Answers. Whoever asked may have gone.
@@ -90,11 +104,22 @@ impl Requests {
         self.entrance.clone()
     }
 
-    /// The next request, if one comes in time.
+    /// The next request, if one comes in time. Questions of clients that have hung up are
+    /// passed over.
     #[must_use]
     pub fn next(&self, patience: Duration) -> Option<Visit> {
-        // The entrance is kept open by this very value: without a visit, time has run out.
-        self.visits.recv_timeout(patience).ok()
+        let end = Instant::now() + patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // The entrance is kept open by this very value: without a visit, time has run out.
+            let visit = self.visits.recv_timeout(left).ok()?;
+            if !visit.is_idle() {
+                return Some(visit);
+            }
+            if left.is_zero() {
+                return None;
+            }
+        }
     }
 }
 
