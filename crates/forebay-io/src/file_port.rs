@@ -64,7 +64,8 @@ enum State {
 }
 
 /// A recorder: captures that packets are written to. Where they come from several inputs,
-/// each has interfaces of its own in the file.
+/// each has interfaces of its own in the file. Packets whose interface is beyond the 65,536th
+/// of the file are lost as `too_many_interfaces`.
 ///
 /// Packets count as sent when the system has taken them. Where a write fails, the file ends
 /// with the last packet that is whole in it; others are lost as `disk_full` or
@@ -81,8 +82,20 @@ pub struct CaptureTx {
     tell: Box<dyn FnMut(String) + Send>,
     /// The interfaces of all inputs, in the order in which they came first.
     interfaces: Arc<Vec<Interface>>,
+    inputs: Vec<Input>,
     frame: Vec<u8>,
 }
+
+/// The interfaces of an input, which may become more.
+#[derive(Default)]
+struct Input {
+    interfaces: Arc<Vec<Interface>>,
+    /// Their numbers in the file, as far as it can have them.
+    numbers: Vec<u16>,
+}
+
+/// The most interfaces of a file: packets have their numbers in 16 bits.
+const MOST_INTERFACES: usize = 1 << 16;
 
 impl CaptureTx {
     /// Packets go to the captures of `series`, which are pcapng. `tell` is given what people
@@ -98,35 +111,61 @@ impl CaptureTx {
             losses: Losses::new(),
             tell,
             interfaces: Arc::default(),
+            inputs: Vec::new(),
             frame: Vec::new(),
         }
     }
 
-    /// The number in the file of the first interface of `batch`.
-    fn first_of(&mut self, batch: &Batch) -> u16 {
-        let theirs = batch.interfaces().as_slice();
-        let known = self.interfaces.windows(theirs.len().max(1)).position(|some| some == theirs);
-        let first = known.unwrap_or_else(|| {
+    /// Takes in the interfaces of `batch`: which input it is of, if the file can have any of
+    /// them.
+    fn input_of(&mut self, batch: &Batch) -> Option<usize> {
+        let room = MOST_INTERFACES - self.interfaces.len();
+        let theirs = batch.interfaces();
+        let is_of = |input: &Input| {
+            let known = &input.interfaces;
+            Arc::ptr_eq(known, theirs) || known.starts_with(theirs) || theirs.starts_with(known)
+        };
+        let at = match self.inputs.iter().position(is_of) {
+            Some(at) => at,
+            None if room == 0 => return None,
+            None => {
+                self.inputs.push(Input::default());
+                self.inputs.len() - 1
+            }
+        };
+        let input = &mut self.inputs[at];
+        let known = input.interfaces.len();
+        if theirs.len() >= known {
+            input.interfaces = Arc::clone(theirs);
+        }
+        let new = theirs.get(known..).unwrap_or_default();
+        let new = &new[..new.len().min(room)];
+        if !new.is_empty() {
             let first = self.interfaces.len();
-            Arc::make_mut(&mut self.interfaces).extend_from_slice(theirs);
-            first
-        });
-        // A broker has fewer inputs than that.
-        u16::try_from(first).unwrap_or(u16::MAX)
+            Arc::make_mut(&mut self.interfaces).extend_from_slice(new);
+            // There is room for them.
+            input.numbers.extend((first..self.interfaces.len()).map(|number| number as u16));
+        }
+        Some(at)
     }
 
+    /// Writes the packets of `batch`, which are of input `input`, and have interfaces in the
+    /// file.
     fn write(
         &mut self,
         batch: &Batch,
         which: &LiveMask,
         rewrites: &[Rewrite],
+        input: usize,
     ) -> Result<(), Error> {
-        let first = self.first_of(batch);
+        let known = &self.inputs[input];
+        let is_first = known.interfaces.len() == known.numbers.len()
+            && known.numbers.iter().enumerate().all(|(at, &number)| at == usize::from(number));
         let is_whole = |i: usize| *rewrite_of(batch, i, rewrites) == Rewrite::NONE;
-        if first == 0 && which.iter().all(is_whole) {
+        if is_first && which.iter().all(is_whole) {
             self.series.write(batch, which)
         } else {
-            self.write_copies(batch, which, first, rewrites)
+            self.write_copies(batch, which, rewrites, input)
         }
     }
 
@@ -135,11 +174,12 @@ impl CaptureTx {
         &mut self,
         batch: &Batch,
         which: &LiveMask,
-        first: u16,
         rewrites: &[Rewrite],
+        input: usize,
     ) -> Result<(), Error> {
         let len = |i: usize| rewrite_of(batch, i, rewrites).len_of(batch.packet(i));
         let longest = which.iter().map(len).max().unwrap_or(0);
+        let numbers = &self.inputs[input].numbers;
         let copies = Arena::new(which.count(), longest).map(|mut arena| {
             for i in which.iter() {
                 let (packet, rewrite) = (batch.packet(i), rewrite_of(batch, i, rewrites));
@@ -150,7 +190,7 @@ impl CaptureTx {
                 // stripped is not.
                 let left = batch.wire_len(i).saturating_sub(rewrite.stripped_off(packet) as u32);
                 let wire_len = left.max(self.frame.len() as u32);
-                let interface = first.saturating_add(batch.interface_id(i));
+                let interface = numbers[usize::from(batch.interface_id(i))];
                 arena.push(&self.frame, wire_len, batch.ticks(i), interface);
             }
             arena.into_batches(&self.interfaces)
@@ -273,8 +313,16 @@ impl Tx for CaptureTx {
             self.lose(name, given);
             return Ok(());
         }
-        let expected = self.accepted() + given;
-        let outcome = self.write(batch, &which, rewrites);
+        let input = self.input_of(batch);
+        let numbered = input.map_or(0, |input| self.inputs[input].numbers.len());
+        let mut fit = LiveMask::default();
+        let has_number = |&i: &usize| usize::from(batch.interface_id(i)) < numbered;
+        which.iter().filter(has_number).for_each(|i| fit.insert(i));
+        let unnumbered = given - fit.count() as u64;
+        self.lose("too_many_interfaces", unnumbered);
+        let Some(input) = input.filter(|_| unnumbered < given) else { return Ok(()) };
+        let expected = self.accepted() + given - unnumbered;
+        let outcome = self.write(batch, &fit, rewrites, input);
         self.settle(outcome, expected)
     }
 

@@ -292,3 +292,62 @@ fn packets_of_several_devices_are_told_apart() {
         expected.map(|(device, time, bytes)| (device.to_owned(), 1_000_000_000 + time, bytes));
     assert_eq!(read(&path), expected);
 }
+
+/// Packets of the last of an input's interfaces.
+fn last_of(interfaces: &Arc<Vec<Interface>>) -> Batch {
+    let mut arena = Arena::new(1, 128).unwrap();
+    assert!(arena.push(&[3; 60], 60, 1, (interfaces.len() - 1) as u16));
+    arena.into_batches(interfaces).remove(0)
+}
+
+fn named(names: impl Iterator<Item = String>) -> Arc<Vec<Interface>> {
+    let interface = |name| Interface {
+        snap_len: 0,
+        clock: Clock::NANOS,
+        name: Some(name),
+        ..Interface::default()
+    };
+    Arc::new(names.map(interface).collect())
+}
+
+#[test]
+fn interfaces_that_come_one_by_one_are_described_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.pcapng");
+    let mut tx = recorder(&path, OnFull::Retry, None, &Told::default());
+    let mut expected = Vec::new();
+    for many in 1..=100 {
+        for input in ["a", "b"] {
+            let batch = last_of(&named((0..many).map(|number| format!("{input}{number}"))));
+            tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+            expected.push(format!("{input}{}", many - 1));
+        }
+    }
+    Box::new(tx).finish().unwrap();
+    let found: Vec<String> = read(&path).into_iter().map(|(device, ..)| device).collect();
+    assert_eq!(found, expected);
+    let mut reader = Reader::open(&path, &ReadOptions::default()).unwrap();
+    while reader.receive().unwrap().is_some() {}
+    assert_eq!(reader.interfaces().len(), 200);
+}
+
+#[test]
+fn packets_of_interfaces_that_a_file_cannot_have_are_lost_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.pcapng");
+    let mut tx = recorder(&path, OnFull::Retry, None, &Told::default());
+    let many = named((0..65_535).map(|number| number.to_string()));
+    let two = named(["last", "lost"].map(str::to_owned).into_iter());
+    let other = named(["other".to_owned()].into_iter());
+    for interfaces in [&many, &Arc::new(two[..1].to_vec()), &two, &other, &many] {
+        let batch = last_of(interfaces);
+        tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+    }
+    tx.flush().unwrap();
+    let counters = tx.counters().unwrap();
+    assert_eq!(counters.losses, [("too_many_interfaces", 2)]);
+    assert_eq!(counters.packets, 3);
+    Box::new(tx).finish().unwrap();
+    let found: Vec<String> = read(&path).into_iter().map(|(device, ..)| device).collect();
+    assert_eq!(found, ["65534", "last", "65534"]);
+}
