@@ -29,6 +29,9 @@ use crate::writer::{Format, OutputName, Tally, WriteOptions, Writer};
 /// The most entries of a folder that are examined for files of the series.
 const MOST_ENTRIES: usize = 1_000_000;
 
+/// The most digits of a file's number: that of a longer name is not counted on from.
+const MOST_DIGITS: usize = 12;
+
 /// The most bytes of a file besides a packet's own: a block's head, padding and tail.
 const RECORD_OVERHEAD: u64 = 64;
 
@@ -455,7 +458,8 @@ fn earlier(base: &Path) -> Vec<(u64, PathBuf)> {
         let middle = name.strip_prefix(&stem)?.strip_prefix('_')?.strip_suffix(&extension)?;
         let (number, time) = middle.split_once('_')?;
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_ours = digits(number) && number.len() >= 5 && digits(time) && time.len() == 14;
+        let is_ours = digits(number) && digits(time) && time.len() == 14;
+        let is_ours = is_ours && (5..=MOST_DIGITS).contains(&number.len());
         if is_ours { number.parse().ok() } else { None }
     };
     let mut found: Vec<(u64, PathBuf)> = entries
@@ -537,7 +541,9 @@ mod tests {
             fs::write(at(number), "").unwrap();
         }
         fs::write(with_suffix(&at(8), ".partial"), "").unwrap();
-        for other in ["all.pcapng", "all_7_20240229235959.pcapng", "all_00007_2024.pcapng"] {
+        // The last has the largest number that there is.
+        let huge = format!("all_{}_20240229235959.pcapng", u64::MAX);
+        for other in [&huge, "all.pcapng", "all_7_20240229235959.pcapng", "all_00007_2024.pcapng"] {
             fs::write(folder.path().join(other), "").unwrap();
         }
         let found = earlier(&base);
