@@ -33,11 +33,12 @@ pub(crate) struct Partial {
 
 impl Partial {
     /// Creates the file that grows until it is `path`. There is no partial file if `path` is
-    /// a device or a pipe, which is written directly.
+    /// a device or a pipe, which is written directly; the reader of a FIFO is waited for if
+    /// `waits`.
     ///
     /// # Errors
     /// The system's; that `path` is a symbolic link; that another process writes it.
-    pub(crate) fn create(path: &Path) -> io::Result<(File, Option<Self>)> {
+    pub(crate) fn create(path: &Path, waits: bool) -> io::Result<(File, Option<Self>)> {
         let Some(target) = path.file_name() else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
@@ -49,7 +50,7 @@ impl Partial {
             Some(FileType::Symlink) => {
                 return Err(io::Error::other("it is a symbolic link: expected the name of a file"));
             }
-            Some(_) => return Ok((stream(&folder, target)?, None)),
+            Some(_) => return Ok((stream(&folder, target, waits)?, None)),
         }
         let name = with_suffix(target, PARTIAL);
         for _ in 0..ATTEMPTS {
@@ -109,15 +110,20 @@ fn is_written() -> io::Error {
 }
 
 /// Opens what is no file to write to it.
-fn stream(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
+fn stream(folder: &OwnedFd, name: &OsStr, waits: bool) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = if waits { flags } else { flags | OFlags::NONBLOCK };
     let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     let opened = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     // What had the name a moment ago has gone, and nothing that is there is overwritten.
     if opened == FileType::RegularFile {
         Err(io::ErrorKind::AlreadyExists.into())
     } else {
-        Ok(File::from(file))
+        let file = File::from(file);
+        if !waits {
+            rustix::io::ioctl_fionbio(&file, false)?;
+        }
+        Ok(file)
     }
 }
 
@@ -161,14 +167,14 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let read = |name: &str| fs::read_to_string(at(name)).unwrap();
         fs::write(at("out"), "before").unwrap();
-        let (mut file, partial) = Partial::create(&at("out")).unwrap();
+        let (mut file, partial) = Partial::create(&at("out"), true).unwrap();
         file.write_all(b"one").unwrap();
         assert_eq!((read("out"), read("out.partial")), ("before".to_owned(), "one".to_owned()));
-        let taken = Partial::create(&at("out")).err().unwrap().to_string();
+        let taken = Partial::create(&at("out"), true).err().unwrap().to_string();
         assert_eq!(taken, "another process writes it");
         // The lock ends with the process.
         drop((file, partial));
-        let (mut file, partial) = Partial::create(&at("out")).unwrap();
+        let (mut file, partial) = Partial::create(&at("out"), true).unwrap();
         assert_eq!(read("out.partial.old"), "one");
         file.write_all(b"two").unwrap();
         partial.unwrap().finish(None).unwrap();
@@ -182,13 +188,13 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("victim"), "precious").unwrap();
         symlink(at("victim"), at("out")).unwrap();
-        let refused = Partial::create(&at("out")).err().unwrap().to_string();
+        let refused = Partial::create(&at("out"), true).err().unwrap().to_string();
         assert!(refused.contains("symbolic link"), "{refused}");
         symlink(at("victim"), at("x.partial")).unwrap();
-        let refused = Partial::create(&at("x")).err().unwrap().to_string();
+        let refused = Partial::create(&at("x"), true).err().unwrap().to_string();
         assert!(refused.contains("x.partial is there and is no file"), "{refused}");
         // One that comes later is replaced, and what it leads to is not.
-        let (_file, partial) = Partial::create(&at("late")).unwrap();
+        let (_file, partial) = Partial::create(&at("late"), true).unwrap();
         symlink(at("victim"), at("late")).unwrap();
         partial.unwrap().finish(None).unwrap();
         assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");

@@ -276,7 +276,12 @@ impl Series {
             return Err(Error::Create { file: name.display().to_string(), source });
         }
         let exact = OutputName::Exact(name.clone());
-        self.writer = Some(Writer::create(exact, format, interfaces, &self.options.write)?);
+        let writer = Writer::create(exact, format, interfaces, &self.options.write)?;
+        if self.is_numbered() && self.is_rotated() && writer.is_stream() {
+            let source = io::Error::other("it is a FIFO or a device: expected the name of a file");
+            return Err(Error::Create { file: name.display().to_string(), source });
+        }
+        self.writer = Some(writer);
         self.begun += 1;
         if let Naming::Numbered { keep } = self.options.naming {
             self.number += 1;
@@ -522,6 +527,47 @@ mod tests {
         assert_eq!(name(0, Some(12)), "x.pcap00");
         assert_eq!(name(11, Some(12)), "x.pcap11");
         assert_eq!(name(3, Some(10)), "x.pcap3");
+    }
+
+    #[test]
+    fn a_fifo_is_no_file_of_a_numbered_series_and_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().join("all.pcapng");
+        // Its first file may be of any of these seconds.
+        for seconds in now()..now() + 60 {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            let fifo = numbered(&base, 1, seconds);
+            rustix::fs::mknodat(rustix::fs::CWD, fifo, rustix::fs::FileType::Fifo, mode, 0)
+                .unwrap();
+        }
+        let series = |max_len| {
+            let write = WriteOptions { placement: Placement::GrowingBeneath, ..Default::default() };
+            Series::new(SeriesOptions {
+                name: base.clone(),
+                format: Format::Pcapng,
+                write,
+                max_len,
+                max_age: None,
+                naming: Naming::Numbered { keep: None },
+                spared: None,
+            })
+            .unwrap()
+        };
+        let mut rotated = series(Some(1 << 20));
+        rotated.ring = Some(VecDeque::new());
+        let told = |error: Error| error.to_string();
+        let unread = told(rotated.open(&Arc::default()).unwrap_err());
+        assert!(unread.contains("No such device"), "{unread}");
+        let readers: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| {
+                let mut options = fs::OpenOptions::new();
+                options.read(true).write(true).open(entry.unwrap().path()).unwrap()
+            })
+            .collect();
+        let read = told(rotated.open(&Arc::default()).unwrap_err());
+        assert!(read.contains("expected the name of a file"), "{read}");
+        drop(readers);
     }
 
     #[test]

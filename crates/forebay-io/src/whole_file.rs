@@ -37,7 +37,7 @@ pub enum Placement {
     /// file that is meant.
     Growing,
     /// As [`Placement::Growing`], for a process with more rights than whoever owns the
-    /// folder may have: a symbolic link at NAME is refused.
+    /// folder may have: a symbolic link at NAME is refused, and a FIFO that nobody reads.
     GrowingBeneath,
 }
 
@@ -70,8 +70,8 @@ impl WholeFile {
         }
         match placement {
             Placement::Hidden => {}
-            Placement::Growing => return Self::growing(path, &destination(path)),
-            Placement::GrowingBeneath => return Self::growing(path, path),
+            Placement::Growing => return Self::growing(path, &destination(path), true),
+            Placement::GrowingBeneath => return Self::growing(path, path, false),
         }
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -87,9 +87,10 @@ impl WholeFile {
         unnamed(&folder).or_else(|_| hidden(&folder, lock))
     }
 
-    /// A file that grows until it is `target`, which `path` leads to.
-    fn growing(path: &Path, target: &Path) -> io::Result<Self> {
-        let (file, partial) = Partial::create(target)?;
+    /// A file that grows until it is `target`, which `path` leads to. The reader of a FIFO is
+    /// waited for if `waits`.
+    fn growing(path: &Path, target: &Path, waits: bool) -> io::Result<Self> {
+        let (file, partial) = Partial::create(target, waits)?;
         let partial = partial.map(|partial| State::Partial(partial, path.to_owned()));
         Ok(Self { file, state: partial.unwrap_or(State::Stream) })
     }
