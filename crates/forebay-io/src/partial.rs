@@ -3,7 +3,7 @@
 //! They may lie in a folder of a user with fewer rights than this process has: everything is
 //! done beneath the folder's descriptor, and no symbolic link is followed. The file is
 //! locked (flock(2)) while it grows. If there is a `NAME.partial` of a process that was
-//! killed, it is kept as `NAME.partial.old`.
+//! killed, it is kept as `NAME.partial.old`, and a later one as `NAME.partial.old2` and so on.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use crate::whole_file::{directory, lock};
@@ -19,6 +19,9 @@ use crate::whole_file::{directory, lock};
 /// What follows the name of a file that grows, and of one that a killed process has left.
 const PARTIAL: &str = ".partial";
 const OLD: &str = ".partial.old";
+
+/// The most files of killed processes that are kept of one name.
+const MOST_OLD: usize = 1_000;
 
 /// How often another process may take the name before it is ours.
 const ATTEMPTS: usize = 16;
@@ -100,9 +103,32 @@ fn set_aside(folder: &OwnedFd, name: &OsStr, old: &OsStr) -> io::Result<()> {
     };
     lock(&file).map_err(|_| is_written())?;
     if is_still(folder, name, &file)? {
-        rustix::fs::renameat(folder, name, folder, old)?;
+        return rename_to_free(folder, name, old);
     }
     Ok(())
+}
+
+/// Gives a file the name `old`, or the first with a number behind that nothing has.
+fn rename_to_free(folder: &OwnedFd, name: &OsStr, old: &OsStr) -> io::Result<()> {
+    for number in 1..=MOST_OLD {
+        let suffix = if number == 1 { String::new() } else { number.to_string() };
+        let free = with_suffix(old, &suffix);
+        let renamed =
+            match rustix::fs::renameat_with(folder, name, folder, &free, RenameFlags::NOREPLACE) {
+                // The file system cannot tell: it is looked before.
+                Err(Errno::INVAL | Errno::NOSYS) => match kind(folder, &free)? {
+                    Some(_) => Err(Errno::EXIST),
+                    None => rustix::fs::renameat(folder, name, folder, &free),
+                },
+                renamed => renamed,
+            };
+        match renamed {
+            Err(Errno::EXIST) => {}
+            renamed => return Ok(renamed?),
+        }
+    }
+    let old = old.display();
+    Err(io::Error::other(format!("{MOST_OLD} files {old} are there: expected one name to be free")))
 }
 
 fn is_written() -> io::Error {
@@ -180,6 +206,13 @@ mod tests {
         partial.unwrap().finish(None).unwrap();
         assert_eq!(read("out"), "two");
         assert!(!at("out.partial").exists() && read("out.partial.old") == "one");
+        for left in ["three", "four"] {
+            fs::write(at("out.partial"), left).unwrap();
+            drop(Partial::create(&at("out"), true).unwrap());
+            fs::remove_file(at("out.partial")).unwrap();
+        }
+        let kept = ["out.partial.old", "out.partial.old2", "out.partial.old3"].map(read);
+        assert_eq!(kept, ["one", "three", "four"]);
     }
 
     #[test]
