@@ -154,6 +154,7 @@ unsafe fn string<'a>(start: *const c_char) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
     use std::{ptr, thread};
 
     use forebay_packet::BATCH;
@@ -260,7 +261,17 @@ mod tests {
         let list = "10.0.0.1-10.0.0.254,10.1.0.1-10.1.0.254,10.2.0.1-10.2.0.254";
         let ports = "1,3,5,7,9,11,13,15,17,19,21,23,25,27,29";
         let wide = format!("ip filter 3 pass {list} {list} tcp {ports} {ports}");
-        let (status, text) = refused(wide.as_bytes(), None, Some(c"tree"));
+        for engine in EngineName::ALL {
+            let name = CString::new(engine.name()).unwrap();
+            assert!(new(b"ip filter 3 pass *", None, Some(&name)).is_ok(), "{engine}");
+        }
+        // As prefixes it would multiply; `tree` matches it by its ranges.
+        for engine in [c"tree", c"auto"] {
+            let rules = new(wide.as_bytes(), None, Some(engine)).unwrap();
+            // SAFETY: rules of the library.
+            assert_eq!(unsafe { forebay_rules_count(rules.0) }, 1);
+        }
+        let (status, text) = refused(wide.as_bytes(), None, Some(c"naive"));
         assert_eq!(status, Status::BadRules);
         assert!(text.starts_with("rule 3: its lists make "), "{text}");
     }
