@@ -189,11 +189,71 @@ fn a_port_announced_by_another_connection_is_that_ones() {
         (0, port((1, 9), 2, 5_000)),
         (1, data.clone()),
         (2, port((1, 10), 2, 5_000)),
-        (3, data),
+        (3, tcp((1, 5_000), (2, 20), ACK, "x")),
+        (4, data),
+        (5, tcp((1, 5_000), (2, 20), ACK, "x")),
     ];
     let hash = hashes(&through(&mut expect(LIVE), batches(&input, 4)));
-    assert_ne!(hash[0], hash[2]);
-    assert_eq!((hash[1], hash[3]), (hash[0], hash[2]));
+    let (old, new) = (hash[0], hash[2]);
+    assert_ne!(old, new);
+    assert_eq!(hash, [old, old, new, old, new, new], "from the SYN of its connection");
+}
+
+#[test]
+fn a_connection_that_runs_is_not_moved_by_an_announcement() {
+    let (client, server) = ((1, 40_000), (2, 80));
+    let input: Vec<(u64, Vec<u8>)> = [
+        tcp(client, server, SYN, ""),
+        port((1, 50_000), 2, client.1),
+        tcp(client, server, ACK, "GET"),
+        tcp(server, client, 0x12, ""),
+        tcp(server, client, ACK, "200"),
+        // The announcer's own SYN begins nothing at its end.
+        tcp(client, server, SYN, ""),
+        tcp(client, server, ACK, "GET"),
+        // A transfer to that port is followed, and it alone.
+        tcp((2, 20), client, SYN, ""),
+        tcp((2, 20), client, ACK, "data"),
+        tcp(client, server, ACK, "GET"),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(i, packet)| (i as u64, packet))
+    .collect();
+    for timing in [LIVE, Timing::Capture] {
+        let mut chain = expect(timing);
+        let hash = hashes(&through(&mut chain, batches(&input, 3)));
+        let (own, control) = (hash[0], hash[1]);
+        assert_ne!(own, control);
+        assert_eq!(hash[2..7], [own; 5]);
+        assert_eq!(hash[7..], [control, control, own]);
+        assert_eq!(counts(&chain), [1, 1, 2, 0, 0]);
+    }
+}
+
+#[test]
+fn media_that_flow_are_not_moved_by_another_announcement() {
+    let call = "c=IN IP4 10.0.0.1\r\nm=audio 6000 RTP/AVP 0\r\n";
+    let media = datagram((2, 7_000), (1, 6_000), "rtp");
+    for timing in [LIVE, Timing::Capture] {
+        let mut chain = expect(timing);
+        let mut at = |seconds: u64, packet: &Vec<u8>| {
+            chain.begin(seconds * SECOND);
+            let input = [(seconds * SECOND, packet.clone())];
+            hashes(&through(&mut chain, batches(&input, 1)))[0]
+        };
+        let first = at(1, &datagram((1, 5_061), (2, 5_061), call));
+        assert_eq!(at(2, &media), first);
+        let again = datagram((1, 5_062), (2, 5_061), call);
+        let other = at(3, &again);
+        assert_ne!(first, other);
+        assert_eq!(at(4, &media), first);
+        // A call that comes after a pause is another.
+        assert_eq!(at(100, &again), other);
+        assert_eq!(at(101, &media), other);
+        // An end for RTP and one for RTCP; nothing came at the latter, and it is the last one's.
+        assert_eq!(counts(&chain), [5, 2, 3, 0, 1]);
+    }
 }
 
 #[test]

@@ -313,7 +313,10 @@ fn followed_transfers_are_at_the_sensor_of_their_control_connection() {
         all.push(tcp((host, 4_000), (200, 21), "PORT 10,0,0,250,8,0\r\n"));
         all.push(tcp((host, 4_000), (200, 21), "PASV\r\n"));
         all.push(tcp((200, 21), (host, 4_000), passive));
-        all.push(tcp((host, 5_000), (200, 2_048), "there"));
+        let mut begins = tcp((host, 5_000), (200, 2_048), "there");
+        // A bare SYN.
+        begins[33] = 0x02;
+        all.push(begins);
         all.push(tcp((200, 2_048), (host, 5_000), "back"));
     }
     let input = scratch.file("in.pcap", &Pcap::of(RAW).file(&all));

@@ -3,8 +3,15 @@
 //!
 //! A data flow with its control connection's hash has its bucket and its record there, so
 //! that both are at one sensor, also while the bucket moves: to whatever comes behind, they
-//! are one flow. The hash is set before anything else looks at it, and the packet that
-//! announces a flow comes before the flow's first, so that the whole flow has it.
+//! are one flow. The hash is set before anything else looks at it.
+//!
+//! Whatever a control connection says is believed, so that it must not move a flow that runs.
+//! A TCP connection is taken at its bare SYN to the announced end, which only the other host
+//! sends: all of it has the hash, and one that runs already keeps its own. In a tunnel flags
+//! are not looked at, and TCP data is not followed. UDP has no beginning that shows: its flow
+//! is taken at its first packet after the announcement, also where it was running before.
+//! What has been taken keeps its hash until it has paused, also when another connection
+//! announces the same end.
 //!
 //! Only flows between the two addresses of the control connection are expected, from or to
 //! the end that its sender announces for itself. All others could be on another worker, and
@@ -13,14 +20,17 @@
 //! State is bounded: [`EXPECTED`] ends, and [`OF_ONE`] for one control connection. When
 //! there are so many, further announcements are counted and not followed; none that is
 //! followed is forgotten for them. An end at which nothing comes is forgotten after
-//! [`WAIT`], one with packets when they have paused for the idle timeout.
+//! [`WAIT`], one with packets when they have paused for the idle timeout. An announcement of
+//! TCP is of one connection.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use forebay_balance::moves::TcpSignal;
 use forebay_packet::announcement::{Announcement, ControlProtocol, announcements};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Affinity, Batch, DecodeOptions, Decoder, FlowKey, LinkType};
+use forebay_rules::Key;
 
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
@@ -35,6 +45,9 @@ const WAIT: u64 = 60_000_000_000;
 
 /// The shortest time between two sweeps for room.
 const SWEEP: u64 = 1_000_000_000;
+
+/// The number of the protocol.
+const TCP: u8 = 6;
 
 /// The most ports whose connections are read.
 const MOST_PORTS: usize = 16;
@@ -84,7 +97,8 @@ impl Follow {
 /// Where time comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// The packets' time stamps; a flow that has begun is never over.
+    /// The packets' time stamps; a flow that has begun is never over, but where it has paused
+    /// for [`WAIT`] another connection may announce its end.
     Capture,
     /// The monotonic clock; a flow is over when it has paused for so many nanoseconds.
     Live {
@@ -102,6 +116,8 @@ struct End {
     address: u128,
     /// Who talks to it.
     peer: u128,
+    /// From where a TCP connection comes that was taken; 0 before, and for UDP.
+    peer_port: u16,
     scope: u64,
 }
 
@@ -112,6 +128,13 @@ struct Expected {
     hash: u64,
     until: u64,
     is_met: bool,
+}
+
+impl Expected {
+    /// Whether its time is not over.
+    fn stays(&self, timing: Timing, now: u64) -> bool {
+        self.until >= now || (timing == Timing::Capture && self.is_met)
+    }
 }
 
 /// Counts of what became of announcements.
@@ -153,13 +176,17 @@ impl Expectations {
         }
     }
 
-    /// The flow that a packet is of, or the one that it quotes.
-    fn flow_of(&self, batch: &Batch, i: usize) -> FlowKey {
+    /// The flow that a packet is of, or the one that it quotes; and whether the packet goes
+    /// from its high end to its low end.
+    fn flow_of(&self, batch: &Batch, i: usize) -> (FlowKey, bool) {
         let (link, packet) = (batch.interface(i).link, batch.packet(i));
         let plain = (link == LinkType::ETHERNET).then(|| self.decoder.decode_plain(packet));
         match plain.flatten() {
-            Some(plain) => plain.affinity,
-            None => self.decoder.decode(link, packet).affinity,
+            Some(plain) => (plain.affinity, plain.reversed),
+            None => {
+                let decoded = self.decoder.decode(link, packet);
+                (decoded.affinity, decoded.reversed)
+            }
         }
     }
 
@@ -167,14 +194,14 @@ impl Expectations {
         if self.timing == Timing::Capture {
             self.now = self.now.max(u64::try_from(batch.nanos(i)).unwrap_or(0));
         }
-        let key = self.flow_of(batch, i);
+        let (key, reversed) = self.flow_of(batch, i);
         if !key.has_ports || !matches!(key.kind, AddressKind::Ipv4 | AddressKind::Ipv6) {
             return;
         }
         if let Some(protocol) = self.follow.control(&key) {
             self.read(protocol, batch, i);
         } else if !self.ends.is_empty()
-            && let Some(hash) = self.hash_for(&key)
+            && let Some(hash) = self.hash_for(&key, reversed, batch, i)
         {
             batch.hash[i] = hash;
         }
@@ -217,6 +244,7 @@ impl Expectations {
             port: one.port,
             address: sender,
             peer: receiver,
+            peer_port: 0,
             scope: control.scope,
         };
         if let Some(known) = self.current(&end).filter(|known| known.hash == hash) {
@@ -225,7 +253,11 @@ impl Expectations {
             self.ends.insert(end, Expected { until, ..known });
             return;
         }
-        // What another connection announced there is over, as its port is used again.
+        // What another connection announced there stays while packets come.
+        if self.ends.get(&end).is_some_and(|known| known.is_met && known.until >= self.now) {
+            self.counts.refused += 1;
+            return;
+        }
         self.forget(&end);
         if self.ends.len() >= EXPECTED {
             self.sweep();
@@ -243,7 +275,7 @@ impl Expectations {
 
     /// What is expected at an end, if its time is not over.
     fn current(&self, end: &End) -> Option<Expected> {
-        self.ends.get(end).filter(|known| known.until >= self.now).copied()
+        self.ends.get(end).filter(|known| known.stays(self.timing, self.now)).copied()
     }
 
     fn forget(&mut self, end: &End) {
@@ -258,9 +290,9 @@ impl Expectations {
             return;
         }
         self.swept = self.now;
-        let Self { ends, of_one, now, .. } = self;
+        let Self { ends, of_one, now, timing, .. } = self;
         ends.retain(|_, known| {
-            let stays = known.until >= *now;
+            let stays = known.stays(*timing, *now);
             if !stays {
                 release(of_one, known.hash);
             }
@@ -268,26 +300,47 @@ impl Expectations {
         });
     }
 
-    /// The hash of the control connection that announced a flow.
-    fn hash_for(&mut self, key: &FlowKey) -> Option<u64> {
-        let end = |address, port, peer| End {
+    /// The hash of the control connection that announced a flow, of which packet `i` is.
+    fn hash_for(&mut self, key: &FlowKey, reversed: bool, batch: &Batch, i: usize) -> Option<u64> {
+        let end = |(address, port): (u128, u16), (peer, peer_port): (u128, u16)| End {
             kind: key.kind,
             protocol: key.protocol,
             port,
             address,
             peer,
+            peer_port: if key.protocol == TCP { peer_port } else { 0 },
             scope: key.scope,
         };
-        let ends = [end(key.low, key.port_low, key.high), end(key.high, key.port_high, key.low)];
+        let (low, high) = ((key.low, key.port_low), (key.high, key.port_high));
+        let ends = [end(low, high), end(high, low)];
+        if key.protocol == TCP {
+            self.take(ends[usize::from(!reversed)], batch, i);
+        }
         let (end, known) = ends.into_iter().find_map(|end| Some((end, self.current(&end)?)))?;
-        let until = match self.timing {
-            Timing::Capture => u64::MAX,
-            Timing::Live { idle } => known.until.max(self.now.saturating_add(idle)),
+        let pause = match self.timing {
+            Timing::Capture => WAIT,
+            Timing::Live { idle } => idle,
         };
+        let until = known.until.max(self.now.saturating_add(pause));
         self.counts.met += u64::from(!known.is_met);
         self.counts.packets += 1;
         self.ends.insert(end, Expected { until, is_met: true, ..known });
         Some(known.hash)
+    }
+
+    /// Takes the TCP connection that packet `i` begins at `to`, if one is expected there.
+    fn take(&mut self, to: End, batch: &Batch, i: usize) {
+        let announced = End { peer_port: 0, ..to };
+        let Some(known) = self.current(&announced) else { return };
+        let outer = Key::of_packet(batch.interface(i).link, batch.packet(i));
+        let flags = outer.and_then(|key| key.tcp_flags);
+        let signal = flags.map(|flags| TcpSignal::of_flags(flags, false));
+        if signal == Some(TcpSignal::BareSyn) {
+            // What used the same ports before is over.
+            self.forget(&to);
+            self.ends.remove(&announced);
+            self.ends.insert(to, known);
+        }
     }
 }
 
