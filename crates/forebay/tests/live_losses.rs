@@ -91,7 +91,9 @@ fn an_output_that_refuses_redirected_frames_is_sent_to_by_workers_and_back() {
         // Trials are made with what an ordinary user keeps.
         let open_to_all = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(network.0.path(), open_to_all).unwrap();
-        let broker = network.broker("xdp", "xdp", "user = \"nobody\"");
+        // The fewer frames are lost the better: any loss is to be told here.
+        let more = "user = \"nobody\"\n[alarm]\nloss = \"0.001%\"";
+        let broker = network.broker("xdp", "xdp", more);
         let sink = network.sink();
         let load =
             start_generator(&format!("--rate {RATE} --duration 20s --flows 200 --life 200ms"));
