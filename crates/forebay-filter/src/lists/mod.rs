@@ -42,7 +42,7 @@ use crate::program::Program;
 use crate::program::instruction::{Instruction, Operation};
 use crate::verify::Profile;
 use group::{FALSE, shape, three_valued};
-use order::{Class, Item, Step, order};
+use order::{Class, Item, Step, order, tests_bits};
 use parse::{Expression, Leaf, Node, parse};
 
 /// The most primitives of an expression that libpcap compiles as a whole.
@@ -359,6 +359,9 @@ impl<'a> Join<'a> {
         let Primitive { number, ref program, shape } = self.compiled.0[leaf];
         let Leaf { qualifiers, context, .. } = self.parsed.leaves[leaf];
         let class = Class::of(qualifiers).map(|class| (class, context));
+        // A shape that no other has.
+        let (class, shape) =
+            if tests_bits(program) { (None, usize::MAX - leaf) } else { (class, shape) };
         Item::Primitive { number, leaf, program, class, shape }
     }
 

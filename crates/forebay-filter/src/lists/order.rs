@@ -24,6 +24,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::group::with_set;
 use crate::ir::Function;
 use crate::program::Program;
+use crate::program::instruction::{Alu, Operand, Operation, Test};
 
 /// Primitives between which libpcap moves comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,10 @@ pub(super) enum Class {
 impl Class {
     /// The class of primitives with these qualifiers.
     pub fn of(qualifiers: &str) -> Option<Self> {
+        // Of `src and dst`, what holds leads to another test: nothing moves past it.
+        if qualifiers.contains(" and ") || qualifiers.contains("&&") {
+            return None;
+        }
         let mut words = qualifiers.split_ascii_whitespace();
         let first = words.clone().next()?;
         match words.next_back()? {
@@ -45,6 +50,21 @@ impl Class {
             _ => None,
         }
     }
+}
+
+/// Whether bits are compared to 0, as those of `net 0.0.0.0/8` are. libpcap's
+/// optimiser makes that a test of bits, and moves nothing to or past it.
+pub(super) fn tests_bits(program: &Program) -> bool {
+    let operations: Vec<_> = program.instructions().iter().map(|one| one.decode()).collect();
+    operations.windows(2).any(|pair| {
+        matches!(
+            pair,
+            [
+                Some(Operation::Arithmetic(Alu::And, Operand::K(_))),
+                Some(Operation::Branch(Test::Eq, Operand::K(0), ..))
+            ]
+        )
+    })
 }
 
 /// One part of a run.

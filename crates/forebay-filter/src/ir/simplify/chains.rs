@@ -104,7 +104,12 @@ struct Link {
 }
 
 impl Link {
-    fn of(function: &mut Function, block: BlockId, divides: &[bool]) -> Option<Self> {
+    fn of(
+        function: &mut Function,
+        block: BlockId,
+        divides: &[bool],
+        guards: Guards,
+    ) -> Option<Self> {
         let Terminator::Test { predicate, then, otherwise } = &function.block(block).end else {
             return None;
         };
@@ -116,6 +121,10 @@ impl Link {
             Predicate::Compare { relation: Relation::Equal, left, right } => {
                 let constants = vec![function.as_constant(right)?];
                 Some(Self { value: left, constants, hit: then, miss: otherwise })
+            }
+            // libpcap moves nothing to or past a test of bits.
+            Predicate::Compare { relation: Relation::AnyBit, .. } if guards == Guards::Passed => {
+                None
             }
             Predicate::Compare { relation: Relation::AnyBit, left, right } => {
                 function.as_constant(right)?;
@@ -160,7 +169,7 @@ impl Chain {
         divides: &[bool],
         guards: Guards,
     ) -> Option<Self> {
-        let first = Link::of(function, block, divides)?;
+        let first = Link::of(function, block, divides, guards)?;
         let mut places = FxHashMap::from_iter([(first.value, 0)]);
         let mut chain = Self {
             blocks: vec![block],
@@ -176,7 +185,7 @@ impl Chain {
             if !alone || !function.block(next).parameters.is_empty() {
                 break;
             }
-            if let Some(link) = Link::of(function, next, divides) {
+            if let Some(link) = Link::of(function, next, divides, guards) {
                 if link.hit != chain.hit {
                     break;
                 }

@@ -299,6 +299,31 @@ fn tests_that_decide_nothing_load_nothing() {
     }
 }
 
+/// `net 0.0.0.0/16` is a test of bits to libpcap, to and past which it moves
+/// nothing; nor past the tests of `src and dst`.
+#[test]
+fn networks_of_zeros_and_both_ends_are_tested_where_they_stand() {
+    let nets: Vec<_> = (0..12).map(|n| format!("net 10.0.{n}.0/24")).collect();
+    let (first, rest) = (nets[..6].join(" or "), nets[6..].join(" or "));
+    for expression in [
+        "net 10.2.0.0/16 or net 0.0.0.0/16 or net 10.2.157.0/24".to_owned(),
+        format!("{first} or net 0.0.0.0/24 or {rest}"),
+        format!("{first} or {rest} or net 0.0.0.0/24"),
+        format!("net 0.0.0.0/24 or {first} or net 10.0.0.0/16 or {rest}"),
+        "src and dst host 10.1.5.37 or host 10.0.87.168 or src and dst host 10.0.0.1 \
+         or host 10.1.0.4 or host 10.1.253.82 or host 10.0.59.59 or host 10.0.211.185"
+            .to_owned(),
+    ] {
+        let programs = Programs::of(&expression, LinkType::ETHERNET).unwrap();
+        for packet in packets() {
+            for length in 0..=packet.bytes.len() {
+                let fault = programs.fault(&packet.bytes[..length], packet.wire_len, true);
+                assert_eq!(fault, None, "{expression}");
+            }
+        }
+    }
+}
+
 /// A number for the addresses and ports of a packet.
 fn ends(packet: &[u8]) -> Option<([String; 2], [u16; 2])> {
     let ip = packet.get(14..38)?;
