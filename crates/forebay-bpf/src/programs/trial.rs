@@ -22,7 +22,7 @@ use crate::sys::TestRun;
 /// The slot that trials use.
 const SLOT: u32 = MAX_OUTPUTS;
 
-/// A program that redirects a frame to the interface in [`SLOT`].
+/// A program that redirects a frame to the interface in `SLOT`.
 #[derive(Debug)]
 pub struct Trial {
     program: Program,

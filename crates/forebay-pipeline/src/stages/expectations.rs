@@ -98,7 +98,7 @@ impl Follow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     /// The packets' time stamps; a flow that has begun is never over, but where it has paused
-    /// for [`WAIT`] another connection may announce its end.
+    /// for `WAIT` another connection may announce its end.
     Capture,
     /// The monotonic clock; a flow is over when it has paused for so many nanoseconds.
     Live {

@@ -5,8 +5,8 @@
 //! [standard|extended] NAME`, `ipv6 access-list NAME`, with entries in the lines below)
 //! and those of ASA (`access-list NAME extended …`); the groups and objects that their
 //! entries name; and where they are applied. Everything else in a configuration is
-//! skipped ([`scan`]); what belongs to a list is read when that list is asked for
-//! ([`entry`]).
+//! skipped (`scan.rs`); what belongs to a list is read when that list is asked for
+//! (`entry.rs`).
 //!
 //! Entries without a sequence number get the last one plus 10, as on the routers,
 //! starting from 10. ASA numbers lines, remarks too: its line 3 is rule 30. An entry that
@@ -15,10 +15,10 @@
 //! messages that pass unless a rule rejects them.
 //!
 //! Masks need not be contiguous: one that asks for single bits becomes the ranges that it
-//! admits, at most [`MAX_MASK_RANGES`](super::masks::MAX_MASK_RANGES). `established` is ACK or RST; the bare flags
+//! admits, at most `MAX_MASK_RANGES`. `established` is ACK or RST; the bare flags
 //! (`syn`, `ack` …) of older releases are alternatives. What packets alone do not answer
 //! (`time-range`, `fragments`, `dscp`, `ttl` …) is refused, or decided by
-//! [`Unsupported`](super::source::Unsupported). A fragment other than the first matches no entry that names ports,
+//! [`Unsupported`]. A fragment other than the first matches no entry that names ports,
 //! flags or messages, where a router lets it match one that permits.
 
 mod entry;

@@ -2,7 +2,7 @@
 //!
 //! The chains of a table that packets enter become lists whose default is the chain's
 //! policy, their rules numbered from 1 as `iptables -L --line-numbers` does. Jumps to
-//! other chains are followed ([`chains`](super::chains)): the rules of these take the
+//! other chains are followed (`chains.rs`): the rules of these take the
 //! numbers behind the jump's own. Only the chain that is asked for is read, and those it
 //! leads to; other tables may hold anything.
 //!
@@ -12,7 +12,7 @@
 //! chains. Targets that only log, mark or count leave a packet to the next rule, and so
 //! do rules without a target. Other conditions (connection states, limits, interfaces
 //! unless the packets' interface is given) are refused, or decided by
-//! [`Unsupported`](super::source::Unsupported). A match of ports or messages fails on
+//! [`Unsupported`]. A match of ports or messages fails on
 //! fragments other than the first, even if it asks for any: so does the rule that it
 //! becomes.
 

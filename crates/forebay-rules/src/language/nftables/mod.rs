@@ -2,7 +2,7 @@
 //!
 //! The base chains of tables become lists, IPv4 rules before IPv6 rules where a table is
 //! for both, their default the chain's policy. Jumps are followed
-//! ([`chains`](super::chains)), verdict maps become rules, sets become lists of addresses
+//! (`chains.rs`), verdict maps become rules, sets become lists of addresses
 //! and ports. Only the chain that is asked for is read, and those it leads to, so that
 //! everything else may hold anything.
 //!
