@@ -161,8 +161,11 @@ pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError
     }
 }
 
-/// The program that libpcap makes of the whole expression.
-pub(crate) fn compile_whole(expression: &str, link: LinkType) -> Result<Program, CompileError> {
+/// The program that libpcap makes of the whole expression, however long that takes.
+///
+/// # Errors
+/// As [`compile()`].
+pub fn compile_whole(expression: &str, link: LinkType) -> Result<Program, CompileError> {
     if expression.len() > MAX_EXPRESSION {
         return Err(CompileError::TooLong { length: expression.len() });
     }

@@ -24,7 +24,7 @@ mod locate;
 pub mod program;
 pub mod verify;
 
-pub use compile::{CompileError, ExpressionError, compile};
+pub use compile::{CompileError, ExpressionError, compile, compile_whole};
 pub use forebay_packet::cancel;
 pub use lists::compile_function;
 pub use program::instruction::Instruction;

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use forebay_codegen::c;
-use forebay_filter::Program;
-use forebay_filter::lists::of_program;
+use forebay_filter::ir::Function;
 
 use crate::peers::c_code::CCode;
 
@@ -17,18 +16,17 @@ pub enum Form {
     Structured,
 }
 
-/// Compiles the C form of `program`; the files in `folder` are called `name`.
+/// Compiles the C form of `function`; the files in `folder` are called `name`.
 pub fn compile(
-    program: &Program,
+    function: &Function,
     form: Form,
     compiler: &Path,
     folder: &Path,
     name: &str,
 ) -> Result<CCode, String> {
-    let function = of_program(program);
     let text = match form {
-        Form::Unstructured => c::unstructured(&function),
-        Form::Structured => c::structured(&function),
+        Form::Unstructured => c::unstructured(function),
+        Form::Structured => c::structured(function),
     };
     CCode::compile(compiler, &text, folder, name)
 }

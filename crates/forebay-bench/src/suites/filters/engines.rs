@@ -6,7 +6,7 @@ use std::time::Instant;
 use forebay_filter::Program;
 
 use super::c_forms::{self, Form};
-use super::ours::{Compiled, Variant};
+use super::ours::{Compiled, Subject, Variant};
 use super::packets::{Engine, Packets};
 use crate::BenchError;
 use crate::peers::bpfjit::Bpfjit;
@@ -138,8 +138,9 @@ impl Makers {
         Self { folder: folder.to_owned(), compilers, variants, wanted }
     }
 
-    /// All contenders for `program`, in the order of the rows.
-    pub fn contenders(&self, program: &Program) -> Vec<Contender> {
+    /// All contenders for a filter, in the order of the rows.
+    pub fn contenders(&self, subject: &Subject) -> Vec<Contender> {
+        let Subject { program, function, .. } = subject;
         let plain = |name: &str, role| Contender::new(name, role);
         let mut all = vec![plain("touch", Role::Floor).with(Touch)];
         let judge = plain(JUDGE, Role::Peer);
@@ -157,15 +158,15 @@ impl Makers {
         for (name, compiler, form) in &self.compilers {
             let make = || {
                 let compiler = compiler.as_deref().ok_or("the compiler is not installed")?;
-                c_forms::compile(program, *form, compiler, &self.folder, name)
+                c_forms::compile(function, *form, compiler, &self.folder, name)
             };
             add(name, Role::Ours, &|one| one.compiled(1, make));
         }
         add("interp", Role::Ours, &|one| one.with(Interp(program.clone())));
         for variant in &self.variants {
             add(&variant.name, Role::Ours, &|one| {
-                let made = one.compiled(COMPILATIONS, || Compiled::new(variant, program));
-                let backend = Compiled::new(variant, program).ok().map(|one| one.backend());
+                let made = one.compiled(COMPILATIONS, || Compiled::new(variant, subject));
+                let backend = Compiled::new(variant, subject).ok().map(|one| one.backend());
                 Contender { backend, ..made }
             });
         }

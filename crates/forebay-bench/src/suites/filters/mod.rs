@@ -31,9 +31,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use forebay_codegen::cost;
-use forebay_filter::compile;
-use forebay_filter::lists::of_program;
-use forebay_packet::LinkType;
 use serde_json::json;
 
 use crate::clock::Clock;
@@ -45,7 +42,7 @@ use expressions::Case;
 use fit::Shape;
 use list::ListTime;
 use measure::{Bench, Expected, OnSet};
-use ours::Variant;
+use ours::{Subject, Variant};
 use results::Outcome;
 use sets::{CACHED, COPIED, IN_MEMORY, Set};
 use summary::Summary;
@@ -178,29 +175,29 @@ impl FilterOptions {
 impl Suite<'_> {
     /// Measures one filter on these sets.
     fn case(&mut self, case: &Case, wanted: &[Set]) -> Result<Outcome, BenchError> {
-        let program = compile(&case.expression, LinkType::ETHERNET)?;
-        let mut judge = Libpcap::new(&program).map_err(BenchError::WrongAnswer)?;
+        let subject = Subject::new(&case.expression)?;
+        let mut judge = Libpcap::new(&subject.program).map_err(BenchError::WrongAnswer)?;
         let captured = self.bench.captured();
         let expected = Expected {
             traffic: self.bench.traffic().verdicts(&mut judge),
             captured: captured.map(|some| some.verdicts(&mut judge)).unwrap_or_default(),
         };
-        let mut contenders = self.makers.contenders(&program);
+        let mut contenders = self.makers.contenders(&subject);
         let mut sets = Vec::new();
         for &set in wanted {
             sets.push(self.set(set, &mut contenders, &expected)?);
         }
-        let loops = schedules::loops(&program);
+        let loops = schedules::loops(&subject.function);
         let mut outcome = Outcome {
             case: case.clone(),
-            instructions: program.instructions().len(),
+            instructions: subject.program.instructions().len(),
             names: Vec::new(),
             backends: Vec::new(),
             compile_us: Vec::new(),
             excess_ii: loops.map(|loops| loops.excess_ii),
             shape: Shape {
                 intervals: loops.map(|loops| loops.intervals),
-                tests: cost::tests(&of_program(&program)),
+                tests: cost::tests(&subject.function),
             },
             sets,
         };

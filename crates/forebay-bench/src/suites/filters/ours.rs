@@ -2,8 +2,11 @@
 //! than the usual ones.
 
 use forebay_codegen::code::{Backend, Isa, Scheduling};
-use forebay_filter::Program;
+use forebay_filter::ir::Function;
+use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_long, of_program};
+use forebay_filter::{CompileError, Program, compile_whole};
 use forebay_jit::{Filter, Options, cpu};
+use forebay_packet::LinkType;
 
 use super::packets::{Engine, Packets};
 
@@ -12,6 +15,9 @@ const LATENCIES: [u8; 8] = [1, 2, 3, 4, 7, 10, 14, 20];
 
 /// Prefetch distances that a sweep tries, in packets.
 const DISTANCES: [u16; 6] = [0, 8, 16, 48, 64, 96];
+
+/// The link type of all traffic.
+const LINK: LinkType = LinkType::ETHERNET;
 
 /// One way to compile a filter.
 #[derive(Clone, Debug)]
@@ -86,15 +92,45 @@ impl Variant {
     }
 }
 
+/// A filter that is measured.
+#[derive(Debug)]
+pub struct Subject {
+    /// What it selects.
+    pub expression: String,
+    /// What libpcap makes of it.
+    pub program: Program,
+    /// What our front end makes of it.
+    pub function: Function,
+    /// Whether our front end takes it apart, and does not ask libpcap for the whole.
+    pub is_long: bool,
+}
+
+impl Subject {
+    /// The filter of an expression.
+    pub fn new(expression: &str) -> Result<Self, CompileError> {
+        let program = compile_whole(expression, LINK)?;
+        let long = compile_long(expression, LINK, MAX_LIBPCAP_TERMS)?;
+        let is_long = long.is_some();
+        let function = long.unwrap_or_else(|| of_program(&program));
+        Ok(Self { expression: expression.to_owned(), program, function, is_long })
+    }
+}
+
 /// A filter as our compiler makes it.
 #[derive(Debug)]
 pub struct Compiled(Filter);
 
 impl Compiled {
-    /// Compiles.
-    pub fn new(variant: &Variant, program: &Program) -> Result<Self, String> {
-        let made = Filter::compile(program, &variant.options()?);
-        made.map(Self).map_err(|error| error.to_string())
+    /// Compiles libpcap's program, or a long expression as users' are: without libpcap's.
+    pub fn new(variant: &Variant, subject: &Subject) -> Result<Self, String> {
+        let options = variant.options()?;
+        let made = if subject.is_long {
+            Filter::of_expression(&subject.expression, LINK, &options)
+                .map_err(|error| error.to_string())
+        } else {
+            Filter::compile(&subject.program, &options).map_err(|error| error.to_string())
+        };
+        made.map(Self)
     }
 
     /// The back end that the code came from.

@@ -3,8 +3,7 @@
 
 use forebay_codegen::code::{Backend, Options};
 use forebay_codegen::compile::compile;
-use forebay_filter::Program;
-use forebay_filter::lists::of_program;
+use forebay_filter::ir::Function;
 use forebay_jit::cpu;
 
 /// What the text of the schedules says of a filter's loops, at the level of this
@@ -17,10 +16,10 @@ pub struct Loops {
     pub intervals: f64,
 }
 
-/// The loops of a program; nothing for a filter that `pe` does not take.
-pub fn loops(program: &Program) -> Option<Loops> {
+/// The loops of a filter; nothing for a filter that `pe` does not take.
+pub fn loops(function: &Function) -> Option<Loops> {
     let options = Options { explain: true, ..Options::new(Backend::Pe, cpu::detect()) };
-    let code = compile(&of_program(program), &options).ok()?;
+    let code = compile(function, &options).ok()?;
     let excess_ii = (code.backend == Backend::Pe).then(|| greatest_excess(&code.schedule))??;
     Some(Loops { excess_ii, intervals: intervals(&code.schedule) })
 }
@@ -63,7 +62,7 @@ fn number_after(line: &str, mark: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use forebay_filter::compile;
+    use forebay_filter::compile_function;
     use forebay_packet::LinkType;
 
     use super::*;
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_pe_takes_has_loops() {
-        let program = compile("ip and tcp", LinkType::ETHERNET).unwrap();
-        assert!(loops(&program).is_some_and(|loops| loops.intervals > 0.1));
+        let function = compile_function("ip and tcp", LinkType::ETHERNET).unwrap();
+        assert!(loops(&function).is_some_and(|loops| loops.intervals > 0.1));
     }
 }
