@@ -245,3 +245,29 @@ fn a_ring_sends_while_the_device_refuses_redirected_frames() {
         assert_eq!(ring.rx_dropped, 0);
     });
 }
+
+#[test]
+fn the_rest_of_a_batch_goes_by_the_ring_after_a_refusal() {
+    in_namespace(|| {
+        let far = pair(1500);
+        let mut tx = only(RedirectTx::open("va", 1).unwrap());
+        let mut heard = PacketRx::open("vb", &RxOptions::default()).unwrap();
+        // Its NAPI goes with the program, and GRO is off.
+        drop(far);
+        // Frames wait until there is no room for more, which is within a batch.
+        let (len, all) = (1000, 1500);
+        let frames: Vec<_> = (0..all).map(|i| frame(1, i, len, &[])).collect();
+        for chunk in frames.chunks(100) {
+            let batch = batch_of(chunk);
+            tx.send(&batch, &batch.live(), &[]).unwrap();
+        }
+        tx.flush().unwrap();
+        let refused = loss(&tx.counters().unwrap().losses, "refused");
+        assert!(refused > 0 && !refused.is_multiple_of(100), "{refused}");
+        let got = receive_until(&mut heard, |got| got.len() as u64 >= u64::from(all) - refused);
+        assert_same(&got, &frames[refused as usize..]);
+        let sent = tx.counters().unwrap();
+        assert_eq!(sent_in_all(&sent), u64::from(all), "{sent:?}");
+        assert_eq!(sent.bytes, got.len() as u64 * len as u64);
+    });
+}

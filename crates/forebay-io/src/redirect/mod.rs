@@ -10,7 +10,7 @@
 //! sent only when there are many, or at [`crate::Tx::flush`].
 //!
 //! A device can stop taking redirected frames, as a veth device does when the other end loses
-//! its NAPI. From the batch on in which it refuses one, a packet socket's ring sends, and the
+//! its NAPI. After the first call in which it refuses one, a packet socket's ring sends, and the
 //! device is tried at intervals: the first after a second, and after each return that did not
 //! last twice as long, up to five minutes.
 

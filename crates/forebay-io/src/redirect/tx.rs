@@ -57,8 +57,11 @@ struct Way {
 }
 
 impl Way {
-    /// The device has refused a frame.
+    /// The device has refused frames. While it is to be tried, that counts once.
     fn leave(&mut self, now: Instant) {
+        if self.trial.is_some() {
+            return;
+        }
         let lasted = self.since.is_none_or(|since| now - since >= LASTING);
         self.interval = if lasted { FIRST_TRIAL } else { (2 * self.interval).min(LONGEST) };
         self.trial = Some(now + self.interval);
@@ -122,28 +125,22 @@ impl RedirectTx {
         })
     }
 
-    /// Places a packet to be sent.
-    fn place(&mut self, packet: &[u8], rewrite: &Rewrite) -> Result<(), Error> {
+    /// Places a packet to be sent, for which there is room.
+    fn place(&mut self, packet: &[u8], rewrite: &Rewrite) {
         let len = rewrite.len_of(packet);
         if len < MIN_FRAME {
             self.too_short += 1;
-            return Ok(());
+            return;
         }
         if len > self.max_len {
             self.too_long += 1;
-            return Ok(());
-        }
-        if self.sender.room().is_none() {
-            let sent = self.give();
-            self.unplaced += u64::from(sent.is_err());
-            sent?;
+            return;
         }
         let written = self.sender.room().and_then(|room| write_frame(rewrite, packet, room));
         match written {
             Some(len) if self.sender.place(len) => self.placed += len as u64,
             _ => self.too_long += 1,
         }
-        Ok(())
     }
 
     /// Has the device have what was placed.
@@ -215,11 +212,17 @@ impl Tx for RedirectTx {
         if self.is_by_ring()? {
             return self.ring.send(batch, which, rewrites);
         }
-        for i in packets.by_ref() {
-            if let Err(error) = self.place(batch.packet(i), rewrite_of(batch, i, rewrites)) {
-                self.unplaced += packets.count() as u64;
-                return Err(error);
+        while let Some(i) = packets.next() {
+            if self.sender.room().is_none() {
+                let given = self.give();
+                if given.is_err() || self.way.trial.is_some() {
+                    let mut rest = LiveMask::default();
+                    std::iter::once(i).chain(packets).for_each(|i| rest.insert(i));
+                    self.unplaced += if given.is_err() { rest.count() as u64 } else { 0 };
+                    return given.and_then(|()| self.ring.send(batch, &rest, rewrites));
+                }
             }
+            self.place(batch.packet(i), rewrite_of(batch, i, rewrites));
         }
         Ok(())
     }
@@ -272,5 +275,32 @@ fn add_all(ours: &mut Losses, theirs: Losses) {
             Some((_, sum)) => *sum += packets,
             None => ours.push((name, packets)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_that_does_not_last_doubles_the_interval_once() {
+        let start = Instant::now();
+        let mut way = Way { trial: None, interval: FIRST_TRIAL, since: None };
+        let mut expected = FIRST_TRIAL;
+        let mut now = start;
+        for _ in 0..12 {
+            // Refused by every call until the device is tried.
+            for later in [0, 1, 20] {
+                way.leave(now + Duration::from_millis(later));
+            }
+            assert_eq!((way.interval, way.trial), (expected, Some(now + expected)));
+            now += expected;
+            (way.trial, way.since) = (None, Some(now));
+            now += LASTING / 2;
+            expected = (2 * expected).min(LONGEST);
+        }
+        assert_eq!(way.interval, LONGEST);
+        way.leave(now + LASTING);
+        assert_eq!(way.interval, FIRST_TRIAL);
     }
 }
