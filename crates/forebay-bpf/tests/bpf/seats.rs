@@ -156,6 +156,40 @@ fn a_seat_counts_and_cancels_as_the_kernel_does() {
 }
 
 #[test]
+fn what_turns_to_workers_is_counted_by_them_alone() {
+    if !support::bpf() {
+        return;
+    }
+    let splitter = Splitter::new(&settings());
+    let (state, seat) = (&splitter.state, &splitter.seats[0]);
+    let frame = tcp((1, 1000), (2, 80), ACK);
+    let (hash, bytes) = (hash(&frame), frame.len() as u32);
+    let bucket = (hash >> 48) as u16;
+    let one = 1 << 36 | u64::from(bytes);
+    state.set_entry(bucket, LEARNING);
+    assert_eq!(splitter.redirected(&frame), 0);
+    state.set_entry(bucket, MOVING);
+    assert_eq!(splitter.redirected(&frame), 0);
+    let displaced = || [state.displaced(0), state.displaced(1)];
+    assert_eq!((state.bucket_tally(bucket), displaced()), (2 * one, [(one, 0), (0, one)]));
+
+    state.set_by_workers(0, true);
+    assert_eq!(splitter.run(&frame).0, Action::Pass);
+    assert_eq!((state.bucket_tally(bucket), displaced()), (2 * one, [(one, 0), (0, one)]));
+    seat.count(hash, bytes);
+    assert_eq!(seat.sensor_of(hash, Signal::Nothing, bytes).unwrap(), 0);
+    let two = 2 * one;
+    assert_eq!((state.bucket_tally(bucket), displaced()), (3 * one, [(two, 0), (0, two)]));
+    // A frame that is not displaced, as its bucket does not move any more.
+    let other = udp((5, 6), (7, 8));
+    state.set_entry((self::hash(&other) >> 48) as u16, 1);
+    assert_eq!(splitter.run(&other).0, Action::Pass);
+    assert_eq!(displaced(), [(two, 0), (0, two)]);
+    assert_eq!(state.bucket_tally((self::hash(&other) >> 48) as u16), 0);
+    assert!(state.outcomes().closes());
+}
+
+#[test]
 fn spare_sensors_take_what_has_none() {
     if !support::bpf() {
         return;

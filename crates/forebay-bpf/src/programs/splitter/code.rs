@@ -5,7 +5,7 @@ use super::state::{
     MARKED_AT, PAIR, SECTION, SPARES_AT, State, TALLY_PACKET,
 };
 use super::{MAX_SENSORS, NO_SENSOR, Settings, UserSpace, moving, rewrite};
-use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R6, R7, R8, R9};
+use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 use crate::asm::{Alu, Assembler, Condition, Helper, Label, Register, Size};
 use crate::flow::{self, Exits, XDP_RX_QUEUE, frame};
 use crate::program::Action;
@@ -24,6 +24,9 @@ pub(super) const NOW: i16 = OWN - 24;
 pub(super) const HASH: i16 = OWN - 32;
 /// A new record.
 pub(super) const RECORD_WORD: i16 = OWN - 40;
+/// The sensor that the frame goes to by a record, and, times 2¹⁶, that of new keys. Both are
+/// the same, or 0, where the frame is not displaced.
+pub(super) const DISPLACED: i16 = OWN - 48;
 
 /// Where the outcomes' code is.
 #[derive(Clone, Copy)]
@@ -76,7 +79,7 @@ pub(super) fn assemble(state: &State, settings: &Settings) -> Result<Assembler, 
     rewrite::emit(&mut asm, state, outcomes);
 
     asm.bind(outcomes.by_workers);
-    emit_uncount(&mut asm);
+    emit_uncounted(&mut asm);
     asm.bind(not_mine);
     emit_mark(&mut asm, state);
     emit_outcomes(&mut asm, state, settings, outcomes);
@@ -99,6 +102,7 @@ fn emit_arrival(asm: &mut Assembler, state: &State, input: u32) {
     asm.mov(R1, R6);
     asm.call(Helper::XdpGetBuffLen);
     asm.store(Size::Double, FP, LENGTH, R0);
+    asm.store(Size::Double, FP, DISPLACED, 0);
     // A multiple of 16 below 1,024.
     asm.load(Size::Double, R1, FP, COUNTERS);
     count_at(asm, (INPUT_COUNTERS_AT + input * PAIR) as i16);
@@ -127,6 +131,18 @@ fn emit_pair(asm: &mut Assembler, at: u32, number: Register) {
     asm.alu(Alu::Mul, R2, PAIR.cast_signed());
     asm.alu(Alu::Add, R1, at.cast_signed());
     asm.alu(Alu::Add, R1, R2);
+}
+
+/// Adds the frame to the tally `offset` bytes into a pair of counters, which is given as to
+/// [`emit_pair`], or takes it out. R1, R2 and R5 are destroyed.
+pub(super) fn emit_tally(asm: &mut Assembler, how: Alu, at: u32, number: Register, offset: i16) {
+    emit_pair(asm, at, number);
+    asm.load(Size::Double, R2, R1, offset);
+    asm.constant(R5, TALLY_PACKET);
+    asm.alu(how, R2, R5);
+    asm.load(Size::Double, R5, FP, LENGTH);
+    asm.alu(how, R2, R5);
+    asm.store(Size::Double, R1, offset, R2);
 }
 
 /// Counts the frame for the device whose slot is in R8. R1 to R3 are destroyed.
@@ -214,13 +230,7 @@ fn emit_mark(asm: &mut Assembler, state: &State) {
 fn emit_bucket(asm: &mut Assembler, state: &State) {
     asm.mov(R7, R9);
     asm.alu(Alu::Rsh, R7, 48);
-    emit_pair(asm, BUCKET_COUNTERS_AT, R7);
-    asm.load(Size::Double, R2, R1, 0);
-    asm.constant(R3, TALLY_PACKET);
-    asm.alu(Alu::Add, R2, R3);
-    asm.load(Size::Double, R3, FP, LENGTH);
-    asm.alu(Alu::Add, R2, R3);
-    asm.store(Size::Double, R1, 0, R2);
+    emit_tally(asm, Alu::Add, BUCKET_COUNTERS_AT, R7, 0);
 
     asm.load_map_value(R2, &state.tables, GENERATION_AT);
     asm.load(Size::Double, R2, R2, 0);
@@ -246,17 +256,14 @@ fn emit_bucket(asm: &mut Assembler, state: &State) {
     asm.load(Size::Double, R8, R1, 0);
 }
 
-/// Takes the frame out of its bucket's tally: the worker that gets it counts it.
-fn emit_uncount(asm: &mut Assembler) {
+/// Takes the frame out of its bucket's tally and of displaced traffic: the worker that gets
+/// it counts it.
+fn emit_uncounted(asm: &mut Assembler) {
     asm.load(Size::Double, R7, FP, HASH);
     asm.alu(Alu::Rsh, R7, 48);
-    emit_pair(asm, BUCKET_COUNTERS_AT, R7);
-    asm.load(Size::Double, R2, R1, 0);
-    asm.constant(R3, TALLY_PACKET);
-    asm.alu(Alu::Sub, R2, R3);
-    asm.load(Size::Double, R3, FP, LENGTH);
-    asm.alu(Alu::Sub, R2, R3);
-    asm.store(Size::Double, R1, 0, R2);
+    emit_tally(asm, Alu::Sub, BUCKET_COUNTERS_AT, R7, 0);
+    asm.load(Size::Double, R8, FP, DISPLACED);
+    moving::emit_displaced(asm, Alu::Sub);
 }
 
 /// Where R8 is no sensor, R8 = the spare sensor of the hash in R9, or leads to `no_sensor`

@@ -10,14 +10,13 @@
 //! the record ([`super::sweep`]).
 
 use super::MAX_SENSORS;
-use super::code::{COUNTERS, HASH, LENGTH, NOW, RECORD_WORD, count, emit_lookup};
+use super::code::{DISPLACED, HASH, NOW, RECORD_WORD, count, emit_lookup, emit_tally};
 use super::entry::{
     CANCELLED, HIGH_CLOSED, LOOK_UP, LOW_CLOSED, ON_RECORD, OTHER_SHIFT, RECORD, RECORD_SENSOR,
     RECORD_TIME, SENSOR_MASK, TIME_UNIT, TURNED, WATCHED,
 };
 use super::state::{
-    Counter, DEAD, DISPLACED_AT, PAIR, PRESENT, RECORDED_AT, SENSOR_ENTRY, SENSORS_AT, State,
-    TALLY_PACKET,
+    Counter, DEAD, DISPLACED_AT, PRESENT, RECORDED_AT, SENSOR_ENTRY, SENSORS_AT, State,
 };
 use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R5, R7, R8, R9};
 use crate::asm::{Alu, Assembler, Condition, Helper, Instruction, Label, Register, Size};
@@ -89,8 +88,12 @@ pub(super) fn emit(asm: &mut Assembler, state: &State) {
     asm.jump(ways.default);
 
     asm.bind(ways.stays);
-    emit_displaced(asm);
-    asm.mov(R8, R3);
+    asm.alu(Alu::And, R8, SENSOR_MASK.cast_signed());
+    asm.alu(Alu::Lsh, R8, 16);
+    asm.alu(Alu::Or, R8, R3);
+    asm.store(Size::Double, FP, DISPLACED, R8);
+    emit_displaced(asm, Alu::Add);
+    asm.alu(Alu::And, R8, 0xffff);
     asm.jump(known);
     asm.bind(ways.default);
     asm.alu(Alu::And, R8, SENSOR_MASK.cast_signed());
@@ -312,28 +315,20 @@ fn emit_cancel(asm: &mut Assembler, state: &State, done: Label) {
     asm.bind(again);
 }
 
-/// Counts the frame as gone to the sensor in R3 and not to that of new keys, where
-/// these differ. All but R3, R6 and R8 are destroyed.
-fn emit_displaced(asm: &mut Assembler) {
+/// Adds the frame to displaced traffic, or takes it out, by what R8 says as [`DISPLACED`] does.
+/// R1 to R5 are destroyed.
+pub(super) fn emit_displaced(asm: &mut Assembler, how: Alu) {
     let same = asm.label("not_displaced");
+    asm.mov(R3, R8);
+    asm.alu(Alu::And, R3, 0xffff);
     asm.mov(R4, R8);
-    asm.alu(Alu::And, R4, SENSOR_MASK.cast_signed());
-    asm.branch(Condition::Equal, R4, R3, same);
-    asm.load(Size::Double, R5, FP, LENGTH);
-    asm.constant(R0, TALLY_PACKET);
-    asm.alu(Alu::Add, R5, R0);
+    asm.alu(Alu::Rsh, R4, 16);
+    asm.branch(Condition::Equal, R3, R4, same);
     // The first word of a pair is of what came here, the second of what went away.
     for (sensor, offset) in [(R3, 0), (R4, 8)] {
         let none = asm.label("none");
         asm.branch(Condition::GreaterOrEqual, sensor, i32::from(MAX_SENSORS), none);
-        asm.load(Size::Double, R1, FP, COUNTERS);
-        asm.mov(R2, sensor);
-        asm.alu(Alu::Mul, R2, PAIR.cast_signed());
-        asm.alu(Alu::Add, R1, DISPLACED_AT.cast_signed());
-        asm.alu(Alu::Add, R1, R2);
-        asm.load(Size::Double, R0, R1, offset);
-        asm.alu(Alu::Add, R0, R5);
-        asm.store(Size::Double, R1, offset, R0);
+        emit_tally(asm, how, DISPLACED_AT, sensor, offset);
         asm.bind(none);
     }
     asm.bind(same);
