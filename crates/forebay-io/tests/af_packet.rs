@@ -128,6 +128,40 @@ fn frames_with_half_a_vlan_tag_are_counted_as_what_no_socket_gets() {
 }
 
 #[test]
+fn what_other_members_of_a_group_got_is_not_undelivered() {
+    in_namespace(|| {
+        veth("va", "vb");
+        let program = fanout::load(&HashKey([1, 2]), 2).unwrap();
+        let members = PacketRx::open_group("vb", &RxOptions::default(), 2, program.as_fd());
+        let mut members = members.unwrap();
+        let mut tx = PacketTx::open("va", &TxOptions::default()).unwrap();
+        let undelivered = |rx: &mut PacketRx| loss(&rx.counters().unwrap().before, "undelivered");
+        // UDP over IPv4, of many address pairs.
+        let datagram = |host: u8| {
+            let mut frame = vec![2, 0, 0, 0, 0, 0xb, 2, 0, 0, 0, 0, 0xa, 8, 0];
+            frame.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, host]);
+            frame.extend([10, 0, 1, 1]);
+            frame.extend([4, 4, 5, 6, 0, 26, 0, 0]);
+            frame.resize(60, 0);
+            frame
+        };
+        let frames: Vec<_> = (0..50).map(datagram).collect();
+        for _ in 0..4 {
+            send(&mut tx, &frames);
+            until_sent(&mut tx);
+            // When the second is asked, the first has as many each time that nobody asked for.
+            assert_eq!(undelivered(&mut members[1]), 0);
+            assert_eq!(undelivered(&mut members[0]), 0);
+        }
+        members.iter_mut().for_each(|rx| rx.refuse().unwrap());
+        for rx in &mut members {
+            assert_eq!(undelivered(rx), 0);
+            assert!(!receive_all(rx).is_empty());
+        }
+    });
+}
+
+#[test]
 fn a_slow_reader_loses_what_is_counted() {
     in_namespace(|| {
         veth("va", "vb");

@@ -23,6 +23,7 @@ mod rx;
 mod strays;
 pub(crate) mod sys;
 mod tx;
+mod undelivered;
 
 pub use frames::FrameSocket;
 pub use rx::{PacketRx, RxNotes, RxOptions};

@@ -8,21 +8,19 @@
 //!
 //! Some frames the device counts as received, and the kernel gives up without counting them
 //! before it gets to packet sockets: those with the EtherType of a VLAN tag and not all of
-//! the tag. They are what the device received and the sockets did not see (`undelivered`). As
-//! packets are on their way between both, that difference counts only when it was the same
-//! twice, or when nothing more is taken.
+//! the tag ([`super::undelivered`]).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_packet::{BATCH, Batch, Clock, Interface, PacketMeta};
 
 use super::block::{self, Notes, RESERVE};
 use super::ring::{Block, BlockRing};
-use super::sys::{self, Number, Statistics, Version};
-use crate::device::{Counter, DeviceError, Link, Links, RxLosses};
+use super::sys::{self, Number, Version};
+use super::undelivered::{Socket, Undelivered};
+use crate::device::{DeviceError, Link, Links, RxLosses};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
@@ -51,6 +49,9 @@ impl Default for RxOptions {
 /// The least block: the longest packet the stack hands over, with its headers.
 const MIN_BLOCK: u32 = 128 << 10;
 
+/// What is refused where counters cannot be read.
+const READ: &str = "read its counters";
+
 /// Packets after which the kernel's counters are read, before they could wrap.
 const READ_COUNTERS_EVERY: u64 = 1 << 20;
 
@@ -74,7 +75,7 @@ pub struct PacketRx {
     /// Milliseconds after which the kernel hands over a block that is not full.
     retire_ms: u32,
     ring: BlockRing,
-    socket: OwnedFd,
+    socket: Arc<Socket>,
     interfaces: Arc<Vec<Interface>>,
     links: Links,
     /// The block that batches are being made of, and its packets.
@@ -82,59 +83,13 @@ pub struct PacketRx {
     packets: Vec<PacketMeta>,
     given: usize,
     counters: RxCounters,
-    overruns: Overruns,
     notes: Notes,
     uncounted: u64,
     /// What the device has lost since it was opened: damaged, missed and dropped frames.
     before: RxLosses,
-    /// Frames that the device has received since then.
-    received: Counter,
-    undelivered: Undelivered,
+    /// Of all that share the device's frames.
+    undelivered: Arc<Mutex<Undelivered>>,
     state: State,
-}
-
-/// How often the ring was full, and the packets that found it so: sums of what the kernel
-/// counts in 32 bits, from zero each time that it is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Overruns {
-    packets: u64,
-    freezes: u64,
-}
-
-impl Overruns {
-    fn add(&mut self, statistics: &Statistics) {
-        self.packets += u64::from(statistics.drops);
-        self.freezes += u64::from(statistics.freezes);
-    }
-}
-
-/// Frames that the device received and no socket saw.
-#[derive(Clone, Debug, Default)]
-struct Undelivered {
-    /// What all sockets that share the device's frames saw.
-    seen: Arc<AtomicU64>,
-    last: u64,
-    counted: u64,
-    /// No more is taken: what comes is not undelivered.
-    is_final: bool,
-}
-
-impl Undelivered {
-    /// The device has received so many frames; what sockets saw was read after that.
-    fn note(&mut self, received: u64) {
-        let missing = received.saturating_sub(self.seen.load(Ordering::Relaxed));
-        if !self.is_final && missing == std::mem::replace(&mut self.last, missing) {
-            self.counted = missing;
-        }
-    }
-
-    /// No more is taken. What others of a group saw last is not known here.
-    fn finish(&mut self) {
-        if !self.is_final && Arc::strong_count(&self.seen) == 1 {
-            self.counted = self.last;
-        }
-        self.is_final = true;
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +115,7 @@ impl PacketRx {
     /// options do not fit, or what the system refuses.
     pub fn open(device: &str, options: &RxOptions) -> Result<Self, Error> {
         let mut rx = Self::prepare(device, options)?;
-        rx.start()?;
+        Self::start(std::slice::from_mut(&mut rx))?;
         Ok(rx)
     }
 
@@ -192,11 +147,7 @@ impl PacketRx {
             }
             receivers.push(rx);
         }
-        let seen = Arc::<AtomicU64>::default();
-        for rx in &mut receivers {
-            rx.undelivered.seen = Arc::clone(&seen);
-            rx.start()?;
-        }
+        Self::start(&mut receivers)?;
         Ok(receivers)
     }
 
@@ -219,31 +170,34 @@ impl PacketRx {
             device: device.to_owned(),
             index: link.index,
             ring,
-            socket,
+            socket: Arc::new(Socket::new(socket)),
             interfaces: Arc::new(vec![interface]),
             links,
             block: None,
             packets: Vec::new(),
             given: 0,
             counters: RxCounters::default(),
-            overruns: Overruns::default(),
             notes: Notes::default(),
             uncounted: 0,
             before: RxLosses::from(&link.stats),
-            received: Counter::from(link.stats.rx_packets),
-            undelivered: Undelivered::default(),
+            undelivered: Arc::default(),
             retire_ms: options.retire_ms,
             state: State::Open,
         })
     }
 
-    fn start(&mut self) -> Result<(), DeviceError> {
+    /// Has those that share a device's packets get them.
+    fn start(all: &mut [Self]) -> Result<(), DeviceError> {
         let begin = "begin to receive";
-        let link = self.links.numbered(self.index).map_err(self.refused(begin))?;
-        if let Some(link) = link {
-            self.received = Counter::from(link.stats.rx_packets);
+        for rx in &*all {
+            sys::admit(rx.socket.as_fd()).map_err(rx.refused(begin))?;
         }
-        sys::admit(self.socket.as_fd()).map_err(self.refused(begin))
+        let sockets: Vec<_> = all.iter().map(|rx| Arc::clone(&rx.socket)).collect();
+        let Some(first) = all.first_mut() else { return Ok(()) };
+        let of = Undelivered::of(&sockets, || first.links.numbered(first.index));
+        let of = Arc::new(Mutex::new(of.map_err(first.refused(begin))?));
+        all.iter_mut().for_each(|rx| rx.undelivered = Arc::clone(&of));
+        Ok(())
     }
 
     fn refused(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> DeviceError {
@@ -263,7 +217,7 @@ impl PacketRx {
             tags_restored: self.notes.tags_restored,
             checksums_completed: self.notes.checksums_completed,
             glued: self.notes.glued,
-            freezes: self.overruns.freezes,
+            freezes: self.socket.sums().freezes,
         }
     }
 
@@ -303,11 +257,7 @@ impl PacketRx {
 
     /// Adds what the kernel counted since the last time.
     fn read_statistics(&mut self) -> Result<(), DeviceError> {
-        let statistics =
-            sys::statistics(self.socket.as_fd()).map_err(self.refused("read its counters"))?;
-        self.overruns.add(&statistics);
-        let seen = u64::from(statistics.packets);
-        self.undelivered.seen.fetch_add(seen, Ordering::Relaxed);
+        self.socket.read().map_err(self.refused(READ))?;
         self.uncounted = 0;
         Ok(())
     }
@@ -414,39 +364,28 @@ impl Rx for PacketRx {
     /// (given up by driver or kernel), of all its users together. `undelivered` frames it
     /// received, and the kernel gave to no packet socket.
     fn refuse(&mut self) -> Result<(), Error> {
-        self.counters()?;
-        self.undelivered.finish();
+        if let Some(link) = self.links.numbered(self.index).map_err(self.refused(READ))? {
+            let mut undelivered = self.undelivered.lock().unwrap_or_else(PoisonError::into_inner);
+            undelivered.finish(&link.stats).map_err(self.refused(READ))?;
+        }
         Ok(sys::refuse(self.socket.as_fd()).map_err(self.refused("receive no more"))?)
     }
 
     fn counters(&mut self) -> Result<RxCounters, Error> {
-        let link = self.links.numbered(self.index).map_err(self.refused("read its counters"))?;
+        let link = self.links.numbered(self.index).map_err(self.refused(READ))?;
         self.read_statistics()?;
+        let mut undelivered = self.undelivered.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = link {
             self.before.note(&link.stats);
-            self.received.note(link.stats.rx_packets);
-            self.undelivered.note(self.received.grown());
+            undelivered.note(&link.stats, &self.socket).map_err(self.refused(READ))?;
         }
         let mut before = self.before.of_device_and_kernel();
-        before.push(("undelivered", self.undelivered.counted));
+        before.push(("undelivered", undelivered.frames()));
+        drop(undelivered);
         Ok(RxCounters {
-            losses: vec![("ring_full", self.overruns.packets)],
+            losses: vec![("ring_full", self.socket.sums().drops)],
             before,
             ..self.counters.clone()
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn losses_add_up_beyond_what_the_kernel_can_count() {
-        let mut overruns = Overruns::default();
-        for drops in [u32::MAX, u32::MAX, 2] {
-            overruns.add(&Statistics { packets: drops, drops, freezes: u32::MAX });
-        }
-        assert_eq!(overruns, Overruns { packets: 1 << 33, freezes: 3 * u64::from(u32::MAX) });
     }
 }

@@ -8,7 +8,7 @@
 use super::link::LinkStats;
 
 /// A counter that may wrap or begin anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counter {
     last: u64,
     grown: u64,
