@@ -86,6 +86,7 @@ impl Error {
             Self::Encoding | Self::Program(_) => Status::BadFilter,
             Self::Expression(error) => match error {
                 CompileError::TooLong { .. }
+                | CompileError::TooMany { .. }
                 | CompileError::Nul { .. }
                 | CompileError::Expression(_)
                 | CompileError::LinkType { .. } => Status::BadFilter,

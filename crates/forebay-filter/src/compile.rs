@@ -2,19 +2,18 @@
 //!
 //! A verdict of Forebay is specified as what libpcap's *optimised* program
 //! returns, the one that `tcpdump -r` would run on a capture of that link
-//! type, with snap length 262144 and netmask 0. libpcap treats saved captures
+//! type, with snap length 262144 and netmask 0; of expressions that would take
+//! its optimiser too long, what its program returns without it, the one that
+//! `tcpdump -O` would run (see [`crate::lists`]). libpcap treats saved captures
 //! unlike live ones (`inbound` is refused, for instance), so the compiler is
 //! handed an open capture file: one of no packets, kept in memory, whose
 //! header carries the link type. It is in the host's byte order, as are the
 //! captures for which libpcap compares BSD null headers on this host.
 //!
 //! libpcap resolves names while it compiles: host names by DNS, which may
-//! take its time, port and protocol names from the system's tables. Its
-//! optimiser recurses over the expression's tests, so that a list of a few
-//! thousand hosts needs more stack than threads usually have: libpcap runs on
-//! a thread of its own with a deep one. Its time grows with the square of their
-//! number and more; that is as with tcpdump. [`crate::lists`] spares lists of
-//! hosts, networks and ports that.
+//! take its time, port and protocol names from the system's tables. It recurses
+//! over the expression's tests, which may need more stack than threads usually
+//! have: libpcap runs on a thread of its own with a deep one.
 
 use std::fmt;
 use std::fs::File;
@@ -31,9 +30,8 @@ use pcap::{Capture, Offline};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::caret::point_at;
-use crate::ir::lower::lower;
-use crate::lists::{MAX_LIBPCAP_TERMS, compile_long};
-use crate::locate::locate;
+use crate::lists::{MAX_WHOLE_TERMS, compile_program};
+use crate::locate::{PROBE, locate};
 use crate::program::Program;
 use crate::program::instruction::Instruction;
 use crate::program::text::{TextError, parse};
@@ -43,15 +41,16 @@ use crate::verify::{Profile, VerifyError};
 /// packet they keep.
 pub const SNAP_LEN: u32 = 262_144;
 
-/// The longest expression that libpcap is given, in bytes. It takes seconds for
-/// an expression of this length in the cases that it is quick at, and minutes
-/// for a list of hosts.
+/// The longest expression that libpcap is given, in bytes.
 pub const MAX_EXPRESSION: usize = 64 << 10;
 
-/// Bytes of stack that libpcap is given: a thousand for each byte of the
-/// longest expression, where it was seen to take some tens. Only what is
-/// used takes memory.
-const STACK: usize = 1024 * MAX_EXPRESSION;
+/// Bytes of stack that libpcap is given for any expression, as threads usually
+/// have them.
+const STACK: usize = 2 << 20;
+
+/// Bytes of stack on top for each byte of an expression, where it was seen to
+/// take some tens. Only what is used takes memory.
+const STACK_PER_BYTE: usize = 1024;
 
 /// Held while libpcap compiles: its look-ups of names use functions of the C
 /// library that not all systems make safe for threads.
@@ -61,10 +60,24 @@ static COMPILER: Mutex<()> = Mutex::new(());
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// The expression is too long.
-    #[error("the filter expression has {length} bytes, and at most {MAX_EXPRESSION} are allowed")]
+    #[error("the filter expression has {length} bytes, and at most {limit} are allowed")]
     TooLong {
         /// Bytes given.
         length: usize,
+        /// Bytes allowed: fewer where libpcap has to compile the whole.
+        limit: usize,
+    },
+    /// libpcap has to compile the whole of the expression, which has too many
+    /// primitives for that.
+    #[error(
+        "the filter expression has some {terms} primitives, and at most {MAX_WHOLE_TERMS} are \
+         allowed that libpcap compiles as one, as it does those with `geneve`, `vxlan` or \
+         `protochain`, with more than 16 of `vlan`, `mpls` and `pppoes`, or with more than 200 \
+         brackets in one another"
+    )]
+    TooMany {
+        /// Primitives, at most.
+        terms: usize,
     },
     /// The expression contains a zero byte, which ends text for libpcap.
     #[error("the filter expression has a NUL byte at byte {position}")]
@@ -154,33 +167,55 @@ impl ExpressionError {
 /// libpcap's refusal of the expression or the link type, or what keeps
 /// libpcap from being asked.
 pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError> {
-    let function = compile_long(expression, link, MAX_LIBPCAP_TERMS)?;
-    match function.as_ref().and_then(lower) {
-        Some(program) => Ok(program),
-        None => compile_whole(expression, link),
-    }
+    compile_program(expression, link)
 }
 
-/// The program that libpcap makes of the whole expression, however long that takes.
+/// The program that libpcap makes of the whole expression, optimised, however long
+/// that takes.
 ///
 /// # Errors
 /// As [`compile()`].
 pub fn compile_whole(expression: &str, link: LinkType) -> Result<Program, CompileError> {
-    if expression.len() > MAX_EXPRESSION {
-        return Err(CompileError::TooLong { length: expression.len() });
-    }
-    if let Some(position) = expression.find('\0') {
-        return Err(CompileError::Nul { position });
-    }
-    let program = with_libpcap(link, |libpcap| libpcap.compile(expression))?;
+    check_text(expression)?;
+    let program = with_libpcap(link, expression.len(), |libpcap| libpcap.compile(expression))?;
     let rejects_all = || Box::new(ExpressionError::rejects_all(expression, link));
     program.ok_or_else(|| CompileError::Expression(rejects_all()))
 }
 
+/// The program that libpcap makes of the whole expression and its optimiser does
+/// not see. It takes time that grows with the square of the number of primitives.
+///
+/// # Errors
+/// As [`compile()`], but for expressions that accept no packet, which are right.
+#[doc(hidden)]
+pub fn compile_as_written(expression: &str, link: LinkType) -> Result<Program, CompileError> {
+    check_text(expression)?;
+    with_libpcap(link, expression.len(), |libpcap| libpcap.compile_as_written(expression))
+}
+
+/// Whether libpcap refuses an expression, of which no program is made.
+pub(crate) fn check(expression: &str, link: LinkType) -> Result<(), CompileError> {
+    check_text(expression)?;
+    with_libpcap(link, expression.len(), |libpcap| match libpcap.refuses(expression) {
+        Some(message) => Err(refusal(&libpcap.capture, expression, link, message)),
+        None => Ok(()),
+    })
+}
+
+/// Whether libpcap can be given an expression.
+fn check_text(expression: &str) -> Result<(), CompileError> {
+    let (length, limit) = (expression.len(), MAX_EXPRESSION);
+    if length > limit {
+        return Err(CompileError::TooLong { length, limit });
+    }
+    expression.find('\0').map_or(Ok(()), |position| Err(CompileError::Nul { position }))
+}
+
 /// Calls `work` with libpcap's compiler for a link type, on a stack that is
-/// deep enough for it.
+/// deep enough for expressions of `length` bytes.
 pub(crate) fn with_libpcap<T: Send>(
     link: LinkType,
+    length: usize,
     work: impl FnOnce(&Libpcap) -> Result<T, CompileError> + Send,
 ) -> Result<T, CompileError> {
     let shared = cancel::current();
@@ -189,8 +224,9 @@ pub(crate) fn with_libpcap<T: Send>(
         let _guard = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
         Cancel::share(shared, || work(&Libpcap { capture: empty_capture(link)?, link }))
     };
+    let stack = STACK + STACK_PER_BYTE * length.min(MAX_EXPRESSION);
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name("libpcap".to_owned()).stack_size(STACK);
+        let thread = thread::Builder::new().name("libpcap".to_owned()).stack_size(stack);
         let running = thread
             .spawn_scoped(scope, on_deep_stack)
             .map_err(|error| CompileError::Thread(error.to_string()))?;
@@ -219,11 +255,13 @@ impl Libpcap {
         }
     }
 
-    /// libpcap's message, if it refuses an expression without zero bytes. It
-    /// comes before what takes long.
+    /// libpcap's message, if it refuses an expression without zero bytes. A
+    /// number that it refuses stands behind, so that no program is made, which
+    /// may take long.
     pub fn refuses(&self, expression: &str) -> Option<String> {
         cancel::check();
-        self.capture.compile(expression, false).err().map(message)
+        let probed = self.capture.compile(&format!("{expression} or {PROBE}"), false);
+        probed.err().map(message).filter(|message| !message.contains(PROBE))
     }
 
     /// The program of an expression without zero bytes that libpcap's optimiser

@@ -14,11 +14,11 @@
 //!    for which it is not ends with the offending token. If there is no such n,
 //!    the expression ends too early.
 //! 3. Complaints about meaning are raised while parsing, from left to right:
-//!    the shortest run of first tokens that raises the same message ends where
-//!    the complaint arose.
+//!    the shortest run of first tokens that raises the same message before `or`
+//!    and the probe ends where the complaint arose.
 //!
 //! The last two are monotonic in n, so that a binary search does: some
-//! 2 log₂ n trial compilations, unoptimised.
+//! 2 log₂ n trials, none of which gets as far as to a program.
 //!
 //! Tokens here are coarser than libpcap's (`2:2` is one), never finer except
 //! inside words that are no token of libpcap's either.
@@ -26,7 +26,7 @@
 use std::ops::Range;
 
 /// A decimal number that no version of libpcap takes.
-const PROBE: &str = "99999999999";
+pub(crate) const PROBE: &str = "99999999999";
 
 /// How libpcap's message of a parse that fails ends.
 const SYNTAX_ERROR: &str = "syntax error";
@@ -52,7 +52,8 @@ pub(crate) fn locate(
 
     let same = |count: usize| {
         let end = count.checked_sub(1).map_or(0, |last| tokens[last].end);
-        trial(&expression[..end]).is_err_and(|other| other == message)
+        let probed = format!("{} or {PROBE}", &expression[..end]);
+        trial(&probed).is_err_and(|other| other == message)
     };
     let counts: Vec<usize> = (1..=tokens.len()).collect();
     let shorter = counts.partition_point(|&count| !same(count));

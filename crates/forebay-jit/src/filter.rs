@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use forebay_codegen::code::{Backend, Code, Isa};
+use forebay_filter::Program;
 use forebay_filter::ir::Function;
-use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_long};
-use forebay_filter::{Program, compile};
+use forebay_filter::lists::{self, compile_form};
 use forebay_packet::{Batch, LinkType};
 
 use crate::call::{Kernel, Tally};
@@ -51,11 +51,11 @@ impl Filter {
         options: &Options,
     ) -> Result<Self, SetError> {
         Ok(match options.codegen.backend {
-            // What a long expression is put together to is the shorter form.
-            Backend::Interp => match compile_long(expression, link, MAX_LIBPCAP_TERMS)? {
-                Some(function) => Self(Arc::new(Form::Function(function))),
-                None => Self::compile(&compile(expression, link)?, options)?,
-            },
+            // What a long expression is put together to is shorter than its program.
+            Backend::Interp => Self(Arc::new(match compile_form(expression, link)? {
+                lists::Form::Function(function) => Form::Function(function),
+                lists::Form::Program(program) => Form::Program(program),
+            })),
             _ => Self::of_function(&Verified::of_expression(expression, link)?, options)?,
         })
     }

@@ -11,9 +11,15 @@
 //! `and`, `or` and `not`. Primitives that differ in one constant only become one
 //! that looks the constant up in a set.
 //!
-//! It means what libpcap's program of the whole means. For packets that were
-//! cut short too: a load beyond the captured bytes rejects the packet there and
-//! then, under `not` as well, so that the order of tests matters; see `order`.
+//! It means what libpcap's program of the whole means that its optimiser did not
+//! see. For packets that were cut short too: a load beyond the captured bytes
+//! rejects the packet there and then, under `not` as well, so that the order of
+//! tests matters; see `order`. The optimiser moves tests up and drops loads, by
+//! rules that depend on what surrounds them, so that a packet cut within the
+//! headers may be judged by tests that are written behind those that reject it.
+//!
+//! An expression that cannot be taken apart, libpcap compiles as a whole, up to
+//! [`MAX_WHOLE_TERMS`] primitives, and its optimiser does not see that either.
 //!
 //! | module | does |
 //! |---|---|
@@ -32,24 +38,64 @@ use std::collections::HashMap;
 use forebay_packet::{LinkType, cancel};
 
 use crate::compile::{
-    CompileError, ExpressionError, Libpcap, MAX_EXPRESSION, SNAP_LEN, compile_whole, with_libpcap,
+    CompileError, ExpressionError, Libpcap, MAX_EXPRESSION, SNAP_LEN, check, compile_as_written,
+    compile_whole, with_libpcap,
 };
 use crate::ir::build::build;
 use crate::ir::join::{Joiner, Label};
-use crate::ir::simplify::{optimise_as_libpcap, simplify};
+use crate::ir::lower::lower;
+use crate::ir::simplify::simplify;
 use crate::ir::{Function, Terminator};
 use crate::program::Program;
 use crate::program::instruction::{Instruction, Operation};
 use crate::verify::Profile;
 use group::{FALSE, shape, three_valued};
-use order::{Class, Item, Step, order, tests_bits};
+use order::{Item, Step, order};
 use parse::{Expression, Leaf, Node, parse};
 
-/// The most primitives of an expression that libpcap compiles as a whole.
+/// The most primitives of an expression that libpcap optimises as a whole.
 pub const MAX_LIBPCAP_TERMS: usize = 64;
 
 /// The longest expression that is taken apart, in bytes.
 pub const MAX_LIST: usize = 1 << 20;
+
+/// The most primitives of an expression that libpcap compiles as a whole. They
+/// take it a second or two, in which it cannot be cancelled.
+pub const MAX_WHOLE_TERMS: usize = 1000;
+
+/// Primitives at most that move what all behind them look at, in an expression
+/// that is taken apart. For each, libpcap compiles a text with all before it, so
+/// that more would take time that grows with the square of their number.
+const MAX_MOVING: usize = 16;
+
+/// ATM as SunATM has it, where `lane` and `llc` move what those behind them look
+/// at. No expression for it is taken apart.
+const SUNATM: LinkType = LinkType(123);
+
+/// What an expression was compiled to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// libpcap's program of the whole.
+    Program(Program),
+    /// The function put together from its primitives.
+    Function(Function),
+}
+
+/// Compiles `expression` for saved packets of link type `link`.
+///
+/// # Errors
+/// As [`compile()`](crate::compile::compile).
+pub fn compile_form(expression: &str, link: LinkType) -> Result<Form, CompileError> {
+    let (length, limit) = (expression.len(), MAX_LIST);
+    if length > limit {
+        return Err(CompileError::TooLong { length, limit });
+    }
+    match take_apart(expression, link, MAX_LIBPCAP_TERMS)? {
+        Apart::Joined(function) => Ok(Form::Function(function)),
+        Apart::Short => compile_whole(expression, link).map(Form::Program),
+        Apart::Whole(terms) => compile_as_one(expression, link, terms).map(Form::Program),
+    }
+}
 
 /// Compiles `expression` for saved packets of link type `link` to a function.
 ///
@@ -59,9 +105,20 @@ pub const MAX_LIST: usize = 1 << 20;
 /// # Errors
 /// As [`compile()`](crate::compile::compile).
 pub fn compile_function(expression: &str, link: LinkType) -> Result<Function, CompileError> {
-    match compile_long(expression, link, MAX_LIBPCAP_TERMS)? {
-        Some(function) => Ok(function),
-        None => Ok(of_program(&compile_whole(expression, link)?)),
+    Ok(match compile_form(expression, link)? {
+        Form::Function(function) => function,
+        Form::Program(program) => of_program(&program),
+    })
+}
+
+/// As [`compile()`](crate::compile::compile).
+pub(crate) fn compile_program(expression: &str, link: LinkType) -> Result<Program, CompileError> {
+    match compile_form(expression, link)? {
+        Form::Program(program) => Ok(program),
+        Form::Function(function) => match lower(&function) {
+            Some(program) => Ok(program),
+            None => compile_as_one(expression, link, terms_at_most(expression)),
+        },
     }
 }
 
@@ -85,13 +142,36 @@ pub fn compile_long(
     link: LinkType,
     most: usize,
 ) -> Result<Option<Function>, CompileError> {
-    if expression.len() > MAX_LIST || !may_be_long(expression, most) {
-        return Ok(None);
+    Ok(match take_apart(expression, link, most)? {
+        Apart::Joined(function) => Some(function),
+        Apart::Short | Apart::Whole(_) => None,
+    })
+}
+
+/// What came of taking an expression apart.
+enum Apart {
+    /// Its function.
+    Joined(Function),
+    /// It has no more primitives than libpcap optimises.
+    Short,
+    /// It has more, so many at most, and only libpcap understands it.
+    Whole(usize),
+}
+
+fn take_apart(expression: &str, link: LinkType, most: usize) -> Result<Apart, CompileError> {
+    let terms = terms_at_most(expression);
+    if terms <= most {
+        return Ok(Apart::Short);
     }
-    let Some(parsed) = parse(expression).filter(|parsed| parsed.leaves.len() > most) else {
-        return Ok(None);
-    };
-    let joined = match Compiled::of(&parsed, link) {
+    let Some(parsed) = parse(expression) else { return Ok(Apart::Whole(terms)) };
+    let terms = parsed.leaves.len();
+    if terms <= most {
+        return Ok(Apart::Short);
+    }
+    if parsed.moving.len() > MAX_MOVING || link == SUNATM {
+        return Ok(Apart::Whole(terms));
+    }
+    let joined = match Compiled::of(&parsed, link, expression.len()) {
         Ok(compiled) => compiled.and_then(|compiled| Join::new(&parsed, &compiled).function()),
         Err((CompileError::Expression(error), leaf)) => {
             match refusal(expression, *error, &parsed.leaves[leaf], link)? {
@@ -101,15 +181,25 @@ pub fn compile_long(
         }
         Err((error, _)) => return Err(error),
     };
-    let Some(mut function) = joined else { return Ok(None) };
-    optimise_as_libpcap(&mut function);
+    let Some(mut function) = joined else { return Ok(Apart::Whole(terms)) };
+    simplify(&mut function);
     if let Terminator::Return(value) = function.blocks[0].end
         && function.as_constant(value) == Some(0)
     {
         let error = ExpressionError::rejects_all(expression, link);
         return Err(CompileError::Expression(Box::new(error)));
     }
-    Ok(Some(function))
+    Ok(Apart::Joined(function))
+}
+
+/// The program that libpcap makes of a whole expression of `terms` primitives, which
+/// its optimiser does not see.
+fn compile_as_one(expression: &str, link: LinkType, terms: usize) -> Result<Program, CompileError> {
+    if terms <= MAX_WHOLE_TERMS {
+        return compile_as_written(expression, link);
+    }
+    check(expression, link)?;
+    Err(CompileError::TooMany { terms })
 }
 
 /// The refusal of an expression, of which libpcap refuses a primitive; nothing
@@ -122,7 +212,7 @@ fn refusal(
 ) -> Result<Option<ExpressionError>, CompileError> {
     let mut message = of_primitive.message;
     let is_about_primitive = if expression.len() <= MAX_EXPRESSION {
-        match with_libpcap(link, |libpcap| Ok(libpcap.refuses(expression)))? {
+        match with_libpcap(link, expression.len(), |libpcap| Ok(libpcap.refuses(expression)))? {
             Some(of_whole) => std::mem::replace(&mut message, of_whole) == message,
             None => return Ok(None),
         }
@@ -134,13 +224,13 @@ fn refusal(
     Ok(Some(ExpressionError { expression: expression.to_owned(), link, message, span }))
 }
 
-/// Whether there may be more than `most` primitives: each but the first stands
-/// behind `and` or `or`.
-fn may_be_long(expression: &str, most: usize) -> bool {
+/// How many primitives there are at most: each but the first stands behind `and`
+/// or `or`.
+fn terms_at_most(expression: &str) -> usize {
     let joining = |word: &&str| ["and", "or"].contains(word);
     let is_between = |c: char| !c.is_ascii_alphanumeric();
     let words = expression.split(is_between).filter(joining).count();
-    words + expression.matches("||").count() + expression.matches("&&").count() >= most
+    1 + words + expression.matches("||").count() + expression.matches("&&").count()
 }
 
 /// What is known of a primitive.
@@ -154,20 +244,29 @@ struct Primitive {
 }
 
 /// The primitives of an expression.
-struct Compiled(Vec<Primitive>);
+struct Compiled {
+    primitives: Vec<Primitive>,
+    /// What libpcap has the program of the whole begin with. They return
+    /// [`SNAP_LEN`] where it goes on.
+    preludes: Vec<Function>,
+}
 
 /// What says whether two primitives have the same shape.
 type ShapeKey<'a> = (&'a str, usize, Vec<Instruction>);
 
 impl Compiled {
-    /// Has libpcap compile each primitive; nothing if one of them cannot be
-    /// compiled alone.
+    /// Has libpcap compile each primitive of an expression of `length` bytes;
+    /// nothing if one of them cannot be compiled alone.
     ///
     /// # Errors
     /// The refusal of a primitive, and its number.
-    fn of(parsed: &Expression, link: LinkType) -> Result<Option<Self>, (CompileError, usize)> {
+    fn of(
+        parsed: &Expression,
+        link: LinkType,
+        length: usize,
+    ) -> Result<Option<Self>, (CompileError, usize)> {
         let mut at = 0;
-        let compiled = with_libpcap(link, |libpcap| Self::with(parsed, libpcap, &mut at));
+        let compiled = with_libpcap(link, length, |libpcap| Self::with(parsed, libpcap, &mut at));
         compiled.map_err(|error| (error, at))
     }
 
@@ -181,6 +280,7 @@ impl Compiled {
         let mut known: HashMap<(String, usize), Primitive> = HashMap::new();
         let mut shapes: HashMap<ShapeKey, usize> = HashMap::new();
         let mut primitives = Vec::with_capacity(parsed.leaves.len());
+        let mut preludes = Vec::new();
         for (number, leaf) in parsed.leaves.iter().enumerate() {
             *at = number;
             let next = known.len();
@@ -194,12 +294,48 @@ impl Compiled {
             let other = shapes.len();
             let key_of_shape = (leaf.qualifiers, leaf.context, shape(&program));
             let shape = *shapes.entry(key_of_shape).or_insert(other);
+            if shape == other && (number == 0 || stores(program.instructions())) {
+                let Some(prelude) = prelude(leaf, libpcap)? else { return Ok(None) };
+                if prelude.blocks.len() > 1 && !parsed.moving.is_empty() {
+                    return Ok(None);
+                }
+                if !preludes.contains(&prelude) {
+                    preludes.push(prelude);
+                }
+            }
             let primitive = Primitive { number: next, program, shape };
             primitives.push(primitive.clone());
             known.insert(key, primitive);
         }
-        Ok(Some(Self(primitives)))
+        Ok(Some(Self { primitives, preludes }))
     }
+}
+
+/// A primitive that holds for all packets and looks at none of their bytes.
+const TRUE: &str = "greater 0";
+
+/// What libpcap has the program of a primitive begin with, and the program of
+/// all that the primitive is part of: it computes the lengths of headers of link
+/// types where they vary, or rejects packets that no primitive is about. Nothing
+/// if the program is not as libpcap's are.
+fn prelude(leaf: &Leaf, libpcap: &Libpcap) -> Result<Option<Function>, CompileError> {
+    let program = libpcap.compile_as_written(&format!("{TRUE} or {}", leaf.text()))?;
+    let mut function = build(&program);
+    simplify(&mut function);
+    let is_verdict = |value| matches!(function.as_constant(value), Some(0 | SNAP_LEN));
+    let are_verdicts = function.blocks.iter().all(|block| match block.end {
+        Terminator::Return(value) => is_verdict(value),
+        _ => true,
+    });
+    Ok(are_verdicts.then_some(function))
+}
+
+/// Whether something is stored in memory cells.
+fn stores(instructions: &[Instruction]) -> bool {
+    let is_store = |one: &Instruction| {
+        matches!(one.decode(), Some(Operation::Store(_) | Operation::StoreX(_)))
+    };
+    instructions.iter().any(is_store)
 }
 
 /// An expression that holds for all packets and has libpcap look where it does
@@ -222,7 +358,7 @@ fn contexts(
         *at = leaf;
         let moving = parsed.leaves[leaf].value;
         let before = contexts.last().map_or_else(String::new, |last| format!("{} and ", last.text));
-        let text = format!("{before}({moving} or 1 = 1)");
+        let text = format!("{before}({moving} or {TRUE})");
         let mut instructions = libpcap.compile_as_written(&text)?.instructions().to_vec();
         let is_return =
             |last: &Instruction| matches!(last.decode(), Some(Operation::ReturnConstant(_)));
@@ -286,6 +422,13 @@ impl<'a> Join<'a> {
     /// The function; nothing if some program is not as libpcap's are.
     fn function(mut self) -> Option<Function> {
         let accepted = self.joiner.label();
+        for prelude in &self.compiled.preludes {
+            let next = self.joiner.label();
+            let rejected = self.rejected;
+            let after = |result| Some(if result == SNAP_LEN { next } else { rejected });
+            self.joiner.append(prelude, after)?;
+            self.joiner.place(next);
+        }
         let node = self.parsed.root;
         let mut work = vec![Work::Node { node, holds: accepted, fails: self.rejected }];
         while let Some(next) = work.pop() {
@@ -356,17 +499,12 @@ impl<'a> Join<'a> {
         if negated == any {
             return Item::Part(node);
         }
-        let Primitive { number, ref program, shape } = self.compiled.0[leaf];
-        let Leaf { qualifiers, context, .. } = self.parsed.leaves[leaf];
-        let class = Class::of(qualifiers).map(|class| (class, context));
-        // A shape that no other has.
-        let (class, shape) =
-            if tests_bits(program) { (None, usize::MAX - leaf) } else { (class, shape) };
-        Item::Primitive { number, leaf, program, class, shape }
+        let Primitive { number, ref program, shape } = self.compiled.primitives[leaf];
+        Item::Primitive { number, leaf, program, shape }
     }
 
     fn primitive(&mut self, leaf: usize, holds: Label, fails: Label) -> Option<()> {
-        let function = three_valued(&self.compiled.0[leaf].program)?;
+        let function = three_valued(&self.compiled.primitives[leaf].program)?;
         self.append(&function, holds, fails)
     }
 

@@ -15,11 +15,6 @@
 
 use super::token::{Kind, Token, tokens};
 
-/// Primitives at most that move what all behind them look at. For each,
-/// libpcap compiles a text with all before it, so that more would take time that
-/// grows with the square of their number.
-pub(super) const MAX_MOVING: usize = 16;
-
 /// Brackets in brackets at most, as the parser recurses over them.
 const DEPTH: usize = 200;
 
@@ -319,9 +314,6 @@ impl<'a> Parser<'a> {
         }
         let node = self.leaf("", text);
         if let Kind::Word("vlan" | "mpls" | "pppoes") = self.tokens[start].kind {
-            if self.expression.moving.len() == MAX_MOVING {
-                return None;
-            }
             self.expression.moving.push(self.expression.leaves.len() - 1);
         }
         Some(Part { node, inherits: false })

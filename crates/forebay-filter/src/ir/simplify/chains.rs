@@ -17,7 +17,6 @@
 use forebay_packet::cancel;
 use rustc_hash::FxHashMap;
 
-use super::guards::rejecting_guard;
 use crate::ir::{
     Arithmetic, BlockId, Edge, Function, Predicate, Relation, SetId, Terminator, Value, ValueId,
 };
@@ -30,28 +29,6 @@ const MEMBERS: usize = 4;
 /// Turns chains of `function`, which has no backward edges, into look-ups.
 /// Blocks may be left without an edge to them. Says whether there were any.
 pub(super) fn gather(function: &mut Function) -> bool {
-    gather_chains(function, Guards::End)
-}
-
-/// As [`gather`]. A test may also move up, past length tests that reject the
-/// packet where they fail, to an earlier test of the same value. That is no
-/// simplification: where one of those length tests fails, the packet is now
-/// judged by a test that was behind it. It is what libpcap's optimiser does
-/// (`or_pullup` in `optimize.c`).
-pub(super) fn gather_across_guards(function: &mut Function) -> bool {
-    gather_chains(function, Guards::Passed)
-}
-
-/// What length tests in a chain are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Guards {
-    /// Its end.
-    End,
-    /// Parts of it, if they reject the packet where they fail.
-    Passed,
-}
-
-fn gather_chains(function: &mut Function, guards: Guards) -> bool {
     let mut any = false;
     let mut entered = vec![0_u32; function.blocks.len()];
     for edge in function.blocks.iter().flat_map(|block| block.end.edges()) {
@@ -64,14 +41,13 @@ fn gather_chains(function: &mut Function, guards: Guards) -> bool {
         if taken[index] {
             continue;
         }
-        let Some(chain) = Chain::from(function, BlockId(index as u32), &entered, &divides, guards)
-        else {
+        let Some(chain) = Chain::from(function, BlockId(index as u32), &entered, &divides) else {
             continue;
         };
         for block in &chain.blocks {
             taken[block.0 as usize] = true;
         }
-        if chain.is_better(guards) {
+        if chain.tests() < chain.blocks.len() {
             chain.replace(function);
             any = true;
         }
@@ -104,12 +80,7 @@ struct Link {
 }
 
 impl Link {
-    fn of(
-        function: &mut Function,
-        block: BlockId,
-        divides: &[bool],
-        guards: Guards,
-    ) -> Option<Self> {
+    fn of(function: &mut Function, block: BlockId, divides: &[bool]) -> Option<Self> {
         let Terminator::Test { predicate, then, otherwise } = &function.block(block).end else {
             return None;
         };
@@ -121,10 +92,6 @@ impl Link {
             Predicate::Compare { relation: Relation::Equal, left, right } => {
                 let constants = vec![function.as_constant(right)?];
                 Some(Self { value: left, constants, hit: then, miss: otherwise })
-            }
-            // libpcap moves nothing to or past a test of bits.
-            Predicate::Compare { relation: Relation::AnyBit, .. } if guards == Guards::Passed => {
-                None
             }
             Predicate::Compare { relation: Relation::AnyBit, left, right } => {
                 function.as_constant(right)?;
@@ -141,23 +108,13 @@ impl Link {
     }
 }
 
-/// A part of a chain.
-enum Part {
-    /// The tests of a value, with the constants it is compared to.
-    Tests(ValueId, Vec<u32>),
-    /// A length test, and where it leads if it fails.
-    Guard(Predicate, Edge),
-}
-
 struct Chain {
     blocks: Vec<BlockId>,
-    /// Values in order of appearance, guards where they stood.
-    parts: Vec<Part>,
+    /// Values in order of appearance, with the constants each is compared to.
+    groups: Vec<(ValueId, Vec<u32>)>,
     hit: Edge,
     /// Where the last link goes on.
     miss: Edge,
-    /// Whether a test moves past a guard.
-    moves: bool,
 }
 
 impl Chain {
@@ -167,103 +124,67 @@ impl Chain {
         block: BlockId,
         entered: &[u32],
         divides: &[bool],
-        guards: Guards,
     ) -> Option<Self> {
-        let first = Link::of(function, block, divides, guards)?;
+        let first = Link::of(function, block, divides)?;
         let mut places = FxHashMap::from_iter([(first.value, 0)]);
         let mut chain = Self {
             blocks: vec![block],
-            parts: vec![Part::Tests(first.value, first.constants)],
+            groups: vec![(first.value, first.constants)],
             hit: first.hit,
             miss: first.miss,
-            moves: false,
         };
-        let mut last_guard = 0;
         loop {
             let next = chain.miss.target;
             let alone = entered[next.0 as usize] == 1;
             if !alone || !function.block(next).parameters.is_empty() {
                 break;
             }
-            if let Some(link) = Link::of(function, next, divides, guards) {
-                if link.hit != chain.hit {
-                    break;
-                }
-                let place = *places.entry(link.value).or_insert(chain.parts.len());
-                chain.moves |= place < last_guard;
-                match chain.parts.get_mut(place) {
-                    Some(Part::Tests(_, constants)) => constants.extend(link.constants),
-                    _ => chain.parts.push(Part::Tests(link.value, link.constants)),
-                }
-                chain.miss = link.miss;
-            } else if guards == Guards::Passed
-                && let Some(then) = rejecting_guard(function, function.block(next))
-                && let Terminator::Test { predicate, otherwise, .. } = &function.block(next).end
-            {
-                last_guard = chain.parts.len();
-                chain.parts.push(Part::Guard(*predicate, otherwise.clone()));
-                chain.miss = then.clone();
-            } else {
+            let Some(link) = Link::of(function, next, divides) else { break };
+            if link.hit != chain.hit {
                 break;
             }
-            chain.blocks.push(next);
-        }
-        for part in &mut chain.parts {
-            if let Part::Tests(_, constants) = part {
-                constants.sort_unstable();
-                constants.dedup();
+            let place = *places.entry(link.value).or_insert(chain.groups.len());
+            if place == chain.groups.len() {
+                chain.groups.push((link.value, Vec::new()));
             }
+            chain.groups[place].1.extend(link.constants);
+            chain.blocks.push(next);
+            chain.miss = link.miss;
+        }
+        for (_, constants) in &mut chain.groups {
+            constants.sort_unstable();
+            constants.dedup();
         }
         Some(chain)
     }
 
-    /// Whether there is anything to gain in replacing it.
-    fn is_better(&self, guards: Guards) -> bool {
-        match guards {
-            Guards::End => self.tests() < self.blocks.len(),
-            Guards::Passed => self.moves && self.tests() <= self.blocks.len(),
-        }
-    }
-
     /// How many tests are left of it.
     fn tests(&self) -> usize {
-        let tests = |part: &Part| match part {
-            Part::Tests(_, constants) => tests(constants),
-            Part::Guard(..) => 1,
-        };
-        self.parts.iter().map(tests).sum()
+        self.groups.iter().map(|(_, constants)| tests(constants)).sum()
     }
 
-    /// Writes what is left of the chain into its first blocks.
+    /// Writes the tests of the groups into the first blocks of the chain.
     fn replace(self, function: &mut Function) {
-        let mut ends: Vec<(Predicate, Option<Edge>)> = Vec::new();
-        for part in self.parts {
-            match part {
-                Part::Guard(predicate, otherwise) => ends.push((predicate, Some(otherwise))),
-                Part::Tests(value, constants) if tests(&constants) < constants.len() => {
-                    let set = SetId(function.sets.len() as u32);
-                    function.sets.push(constants);
-                    ends.push((Predicate::Member { value, set }, None));
-                }
-                Part::Tests(value, constants) => {
-                    for constant in constants {
-                        let right = function.constant(constant);
-                        let relation = Relation::Equal;
-                        ends.push((Predicate::Compare { relation, left: value, right }, None));
-                    }
+        let mut predicates = Vec::new();
+        for (value, constants) in self.groups {
+            if tests(&constants) == 1 && constants.len() > 1 {
+                let set = SetId(function.sets.len() as u32);
+                function.sets.push(constants);
+                predicates.push(Predicate::Member { value, set });
+            } else {
+                for constant in constants {
+                    let right = function.constant(constant);
+                    let relation = Relation::Equal;
+                    predicates.push(Predicate::Compare { relation, left: value, right });
                 }
             }
         }
-        let last = ends.len() - 1;
-        for (index, (predicate, rejects)) in ends.into_iter().enumerate() {
-            let next =
+        let last = predicates.len() - 1;
+        for (index, predicate) in predicates.into_iter().enumerate() {
+            let otherwise =
                 if index == last { self.miss.clone() } else { Edge::to(self.blocks[index + 1]) };
-            let (then, otherwise) = match rejects {
-                Some(rejects) => (next, rejects),
-                None => (self.hit.clone(), next),
-            };
             function.blocks[self.blocks[index].0 as usize].end =
-                Terminator::Test { predicate, then, otherwise };
+                Terminator::Test { predicate, then: self.hit.clone(), otherwise };
         }
     }
 }

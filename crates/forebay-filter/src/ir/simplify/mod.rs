@@ -13,7 +13,6 @@
 //! | `parameters` | parameters that always carry one value |
 //! | `known` | tests decided by what is known on the way to them |
 //! | `chains` | long `or` chains into look-ups in sets |
-//! | `guards` | length tests where their loads are used |
 //! | `merge` | blocks that do the same |
 //! | `specialise` | blocks that differ by a parameter, one for each value |
 //! | `compact` | unreached blocks, unneeded values |
@@ -24,7 +23,6 @@
 mod chains;
 pub(super) mod compact;
 pub(super) mod fold;
-mod guards;
 mod known;
 mod merge;
 pub(super) mod parameters;
@@ -65,38 +63,6 @@ pub fn simplify(function: &mut Function) {
         }
         *function = simpler;
     }
-}
-
-/// Simplifies a function as libpcap's optimiser does. For packets that were cut
-/// short it may return something else than before: tests move up (`chains`), and
-/// loads that nothing needs are dropped (`guards`). Of blocks that do the same
-/// each stays until then, as libpcap keeps them apart.
-pub(crate) fn optimise_as_libpcap(function: &mut Function) {
-    if function.has_backward_edges() {
-        return;
-    }
-    for done in 0..ROUNDS {
-        if done >= LARGE_ROUNDS && function.blocks.len() > LARGE {
-            break;
-        }
-        cancel::check();
-        let before = function.clone();
-        *function = rebuild::fold(function);
-        thread::thread(function);
-        *function = compact(function);
-        if let Some(pruned) = parameters::prune(function) {
-            *function = compact(&pruned);
-        }
-        guards::guard_uses(function);
-        known::decide(function);
-        *function = compact(function);
-        chains::gather_across_guards(function);
-        *function = compact(function);
-        if *function == before {
-            break;
-        }
-    }
-    simplify(function);
 }
 
 fn round(function: &Function) -> Function {

@@ -1,13 +1,15 @@
 //! Long lists: the disjunction of their terms, for packets that hit them and
-//! packets that do not. What they are for packets that were cut short is held
-//! against libpcap with shorter ones (`long`).
+//! packets that do not. Packets that were cut short are held against libpcap's
+//! program in `long`.
 
 use forebay_filter::cancel::{Cancel, Stopped};
 use forebay_filter::compile::{CompileError, MAX_EXPRESSION};
 use forebay_filter::ir::lower::lower;
 use forebay_filter::ir::simplify::simplify;
 use forebay_filter::ir::verify::verify;
-use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_function, compile_long, of_program};
+use forebay_filter::lists::{
+    MAX_LIBPCAP_TERMS, MAX_LIST, MAX_WHOLE_TERMS, compile_function, compile_long, of_program,
+};
 use forebay_filter::{Program, compile};
 use forebay_packet::LinkType;
 
@@ -175,7 +177,7 @@ fn up_to_the_limit_a_list_is_libpcaps() {
 fn three_thousand_hosts_are_a_few_blocks() {
     let terms = terms("host {address}", 0..3000);
     let function = compile_function(&terms.join(" or "), LinkType::ETHERNET).unwrap();
-    assert!(function.blocks.len() < 20, "{function}");
+    assert!(function.blocks.len() < 30, "{function}");
     assert_eq!(function.sets.iter().map(Vec::len).collect::<Vec<_>>(), [3000]);
 }
 
@@ -253,14 +255,49 @@ fn a_refusal_of_what_moves_the_rest_is_about_it() {
 /// libpcap compiles a text with all before it for each of them: of thousands,
 /// that would take hours.
 #[test]
-fn of_thousands_that_move_the_rest_libpcap_makes_one_program() {
+fn of_many_that_move_the_rest_libpcap_makes_one_program() {
     let link = LinkType::ETHERNET;
     let of = |count: u32| terms("vlan {port}", 1..count + 1).join(" or ");
     assert!(compile_long(&of(16), link, 1).unwrap().is_some());
     assert_eq!(compile_long(&of(17), link, 1), Ok(None));
-    let program = compile(&of(2000), link).unwrap();
+    let program = compile(&of(300), link).unwrap();
     let tagged = [[2; 12].as_slice(), &[0x81, 0, 0, 1, 8, 0]].concat();
     assert!(program.run(&tagged, 64) > 0);
+    assert_eq!(compile_function(&of(300), link), Ok(of_program(&program)));
+}
+
+/// Nobody can cancel libpcap.
+#[test]
+fn what_libpcap_compiles_as_one_has_a_limit_in_primitives() {
+    let link = LinkType::ETHERNET;
+    let of =
+        |count: usize| format!("ip6 protochain 17{}", " or ip6 protochain 6".repeat(count - 1));
+    assert!(compile(&of(MAX_WHOLE_TERMS), link).is_ok());
+    let error = compile(&of(MAX_WHOLE_TERMS + 1), link).unwrap_err();
+    assert_eq!(error, CompileError::TooMany { terms: MAX_WHOLE_TERMS + 1 });
+    let message = error.to_string();
+    assert!(message.contains("1001 primitives, and at most 1000"), "{message}");
+    // Where the expression is wrong, that comes first.
+    for wrong in ["or net 10.0.0.1/8", "or tcp prot 80", "or port 1.2.3.4"] {
+        let text = format!("{} {wrong}", of(MAX_WHOLE_TERMS + 1));
+        let error = compile(&text, link).unwrap_err();
+        assert!(matches!(error, CompileError::Expression(_)), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn the_longest_expression_is_a_mebibyte() {
+    let link = LinkType::ETHERNET;
+    let mut expression = terms("dst port {port}", 0..1000).join(" or ");
+    expression += &" or src port 7".repeat((MAX_LIST - expression.len()) / " or src port 7".len());
+    expression += &" ".repeat(MAX_LIST - expression.len());
+    let function = compile_function(&expression, link).unwrap();
+    assert!(function.sets.iter().any(|set| set.len() == 1000));
+    assert!(compile(&expression, link).is_ok());
+    expression.push(' ');
+    let error = CompileError::TooLong { length: MAX_LIST + 1, limit: MAX_LIST };
+    assert_eq!(compile(&expression, link), Err(error.clone()));
+    assert_eq!(compile_function(&expression, link), Err(error));
 }
 
 #[test]
@@ -295,5 +332,5 @@ fn expressions_longer_than_libpcap_is_given_are_lists_or_refused() {
     expression += " or ip protochain 6";
     let length = expression.len();
     let error = compile_function(&expression, LinkType::ETHERNET).unwrap_err();
-    assert_eq!(error, CompileError::TooLong { length });
+    assert_eq!(error, CompileError::TooLong { length, limit: MAX_EXPRESSION });
 }
