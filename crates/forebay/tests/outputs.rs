@@ -192,6 +192,46 @@ fn packets_that_a_stream_did_not_take_are_not_out() {
 }
 
 #[test]
+fn lines_that_standard_output_did_not_take_are_not_out() {
+    let scratch = Scratch::with_packets(30_000);
+    let rules = scratch.file("rules", b"ip filter 12345 pass *\n");
+    let trace = scratch.file("trace", "167772161 167772162 1 2 17 0 0\n".repeat(30_000).as_bytes());
+    let captured = ["rules", "match", &rules, "-r", &scratch.input, "--verdicts"];
+    let traced = ["rules", "match", &rules, "--trace", &trace, "--verdicts"];
+    let filter = ["filter", "-r", &scratch.input];
+    // The last text of each result.
+    for (arguments, last) in [
+        (filter.to_vec(), "\n"),
+        ([&filter[..], &["--verdicts"]].concat(), "\n"),
+        ([&filter[..], &["--json", "--packets"]].concat(), "\n    }"),
+        ([&filter[..], &["--json", "--verdicts"]].concat(), "262144"),
+        (captured.to_vec(), "\n"),
+        ([&captured[..], &["--json"]].concat(), "12345"),
+        (traced.to_vec(), "\n"),
+        ([&traced[..], &["--json"]].concat(), "12345"),
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut none = command(&arguments);
+        let output = none.stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let ran = command::ran(&none, output).exits(1);
+        ran.says(&["standard output: No space", "disk_full", "= 0 out"]);
+
+        // A part is taken, which may end within a result.
+        let part = scratch.path("part");
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_forebay")]);
+        limited.args(&arguments).env("NO_COLOR", "1").stderr(Stdio::piped());
+        let output = limited.stdout(fs::File::create(&part).unwrap()).output().unwrap();
+        let ran = command::ran(&limited, output).exits(1);
+        let ran = ran.says(&["standard output: File too large", "disk_full"]);
+        let taken = fs::read_to_string(&part).unwrap().matches(last).count();
+        let found = ran.stderr.split(" in = ").nth(1).and_then(|rest| rest.split(' ').next());
+        let out: usize = found.unwrap().replace(',', "").parse().unwrap();
+        assert!(0 < out && out == taken, "{}: {taken} taken: {}", ran.arguments, ran.stderr);
+    }
+}
+
+#[test]
 fn files_by_time_end_after_as_many_as_are_asked_for() {
     if !support::data::has_program("tcpdump") {
         return;

@@ -6,13 +6,16 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Results;
+
 /// What stands before each line of an element.
 const INDENT: &[u8] = b"\n    ";
 
 /// An object that begins with its list.
 pub struct JsonList<W> {
-    out: W,
-    name: &'static str,
+    out: Results<W>,
+    /// What stands before the first element.
+    opening: String,
     begun: bool,
     /// The element that is written.
     element: Vec<u8>,
@@ -21,8 +24,9 @@ pub struct JsonList<W> {
 impl<W: Write> JsonList<W> {
     /// An object that goes to `out`, whose list is called `name`. Nothing is written yet.
     #[must_use]
-    pub fn new(out: W, name: &'static str) -> Self {
-        Self { out, name, begun: false, element: Vec::new() }
+    pub fn new(out: Results<W>, name: &'static str) -> Self {
+        let opening = format!("{{\n  \"{name}\": [");
+        Self { out, opening, begun: false, element: Vec::new() }
     }
 
     /// Whether a part of it was written, so that it has to be finished.
@@ -38,20 +42,20 @@ impl<W: Write> JsonList<W> {
     pub fn push(&mut self, element: &impl Serialize) -> io::Result<()> {
         self.element.clear();
         serde_json::to_writer_pretty(&mut self.element, element)?;
-        match self.begun {
-            true => self.out.write_all(b",")?,
-            false => write!(self.out, "{{\n  \"{}\": [", self.name)?,
-        }
+        let before = if self.begun { "," } else { self.opening.as_str() };
         self.begun = true;
-        // A line feed within a string is an escape.
-        for line in self.element.split(|&byte| byte == b'\n') {
-            self.out.write_all(INDENT)?;
-            self.out.write_all(line)?;
-        }
-        Ok(())
+        self.out.push(|buffer| {
+            buffer.extend_from_slice(before.as_bytes());
+            // A line feed within a string is an escape.
+            for line in self.element.split(|&byte| byte == b'\n') {
+                buffer.extend_from_slice(INDENT);
+                buffer.extend_from_slice(line);
+            }
+            Ok(())
+        })
     }
 
-    /// Hands on what was written.
+    /// Writes out the elements so far.
     ///
     /// # Errors
     /// Of the output.
@@ -59,19 +63,20 @@ impl<W: Write> JsonList<W> {
         self.out.flush()
     }
 
+    /// Elements that the output has taken.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.out.taken()
+    }
+
     /// Ends the list and adds the other members of the object, of which there is at least one.
     ///
     /// # Errors
     /// Of the output.
     pub fn finish(mut self, others: &Value) -> io::Result<()> {
-        match self.begun {
-            true => self.out.write_all(b"\n  ],")?,
-            false => write!(self.out, "{{\n  \"{}\": [],", self.name)?,
-        }
+        let list = if self.begun { "\n  ]".to_owned() } else { self.opening + "]" };
         let others = serde_json::to_string_pretty(others)?;
-        self.out.write_all(others.trim_start_matches('{').as_bytes())?;
-        self.out.write_all(b"\n")?;
-        self.out.flush()
+        self.out.end_with(&format!("{list},{}\n", others.trim_start_matches('{')))
     }
 }
 
@@ -86,7 +91,7 @@ mod tests {
         for elements in [vec![], vec![json!(1)], vec![json!({"a": [1, 2], "b": "x\ny"}), json!(2)]]
         {
             let mut bytes = Vec::new();
-            let mut list = JsonList::new(&mut bytes, "first");
+            let mut list = JsonList::new(Results::new(&mut bytes), "first");
             for element in &elements {
                 list.push(element).expect("memory takes it");
             }

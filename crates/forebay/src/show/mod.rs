@@ -12,6 +12,7 @@ pub mod colour;
 pub mod human;
 pub mod json_list;
 pub mod progress;
+pub mod results;
 pub mod table;
 pub mod text;
 pub mod time;
@@ -19,6 +20,7 @@ pub mod time;
 pub use colour::{Colour, Style};
 pub use json_list::JsonList;
 pub use progress::Progress;
+pub use results::Results;
 pub use table::{Cell, Column, Layout, Table};
 
 use std::os::fd::AsFd;

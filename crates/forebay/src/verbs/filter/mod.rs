@@ -4,7 +4,8 @@ mod live;
 mod rotate;
 mod summary;
 
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use forebay_io::{Format, ReadOptions};
@@ -15,12 +16,12 @@ use forebay_pipeline::{Chain, Ledger};
 use serde_json::json;
 
 use crate::cli::{Cli, FilterArgs};
-use crate::ending::conclude;
+use crate::ending::{conclude, loss_of};
 use crate::failure::Failure;
 use crate::input::{
     Input, compiler_options, filter_of, prepare, print, print_json, processors, read_options,
 };
-use crate::show::JsonList;
+use crate::show::{JsonList, Results};
 use rotate::Files;
 use summary::Summarizer;
 
@@ -28,11 +29,11 @@ use summary::Summarizer;
 enum Sink {
     Files(Box<Files>),
     Count,
-    Verdicts(BufWriter<io::Stdout>),
-    Summaries(BufWriter<io::Stdout>, Summarizer),
+    Verdicts(Results<File>),
+    Summaries(Results<File>, Summarizer),
     /// The same as members of one JSON object.
-    VerdictsJson(JsonList<BufWriter<io::Stdout>>),
-    SummariesJson(JsonList<BufWriter<io::Stdout>>, Summarizer),
+    VerdictsJson(JsonList<File>),
+    SummariesJson(JsonList<File>, Summarizer),
 }
 
 pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
@@ -76,8 +77,8 @@ fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     let stands = failure.as_ref().is_none_or(Failure::is_damaged_input);
     let interfaces = input.interfaces();
     drop(input);
-    let closed = if stands { sink.close(&interfaces) } else { Ok(()) };
-    let cause = if stands { closed.as_ref().err() } else { failure.as_ref() };
+    let closed = if stands { sink.close(&interfaces) } else { sink.flush() };
+    let cause = closed.as_ref().err().or(failure.as_ref().filter(|_| !stands));
     sink.correct(&mut ledger, cause);
     let shown = if closed.is_ok() && (stands || sink.has_begun()) {
         sink.show(cli, &ledger, failure.as_ref())
@@ -107,19 +108,19 @@ fn limited(chain: Chain, args: &FilterArgs) -> Chain {
 impl Sink {
     /// Where packets of an input of that format go.
     fn of(cli: &Cli, args: &FilterArgs, format: Format) -> Result<Self, Failure> {
-        let out = || BufWriter::with_capacity(1 << 16, io::stdout());
+        let results = || Results::to_stdout().map_err(Failure::Stdout);
         if args.write.is_some() {
             return Ok(Self::Files(Box::new(Files::new(args, format)?)));
         }
         let only_totals = cli.json && !args.verdicts && !args.packets;
         Ok(match (args.count || only_totals, args.verdicts) {
             (true, _) => Self::Count,
-            (_, true) if cli.json => Self::VerdictsJson(JsonList::new(out(), "verdicts")),
-            (_, true) => Self::Verdicts(out()),
+            (_, true) if cli.json => Self::VerdictsJson(JsonList::new(results()?, "verdicts")),
+            (_, true) => Self::Verdicts(results()?),
             _ if cli.json => {
-                Self::SummariesJson(JsonList::new(out(), "selected"), Summarizer::default())
+                Self::SummariesJson(JsonList::new(results()?, "selected"), Summarizer::default())
             }
-            _ => Self::Summaries(out(), Summarizer::default()),
+            _ => Self::Summaries(results()?, Summarizer::default()),
         })
     }
 
@@ -127,9 +128,11 @@ impl Sink {
         match self {
             Self::Count => Ok(()),
             Self::Files(files) => files.send(batch),
-            Self::Verdicts(out) => each(batch, |i| writeln!(out, "{}", batch.verdict[i])),
-            Self::Summaries(out, summarizer) => {
-                each(batch, |i| summarizer.write_line(out, batch, i))
+            Self::Verdicts(results) => {
+                each(batch, |i| results.push(|out| writeln!(out, "{}", batch.verdict[i])))
+            }
+            Self::Summaries(results, summarizer) => {
+                each(batch, |i| results.push(|out| summarizer.write_line(out, batch, i)))
             }
             Self::VerdictsJson(list) => each(batch, |i| list.push(&batch.verdict[i])),
             Self::SummariesJson(list, summarizer) => {
@@ -138,10 +141,10 @@ impl Sink {
         }
     }
 
-    /// Nothing comes at the moment: whoever looks is to see what has come.
+    /// Writes out what has come, for those who read it while nothing more comes.
     fn flush(&mut self) -> Result<(), Failure> {
         match self {
-            Self::Verdicts(out) | Self::Summaries(out, _) => out.flush(),
+            Self::Verdicts(results) | Self::Summaries(results, _) => results.flush(),
             Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.flush(),
             Self::Files(files) => return files.flush(),
             Self::Count => Ok(()),
@@ -161,7 +164,7 @@ impl Sink {
     fn close(&mut self, interfaces: &[Interface]) -> Result<(), Failure> {
         match self {
             Self::Files(files) => files.finish(interfaces),
-            _ => Ok(()),
+            _ => self.flush(),
         }
     }
 
@@ -173,12 +176,16 @@ impl Sink {
         }
     }
 
-    /// Takes packets that are in no file, because of `cause` if there is one, out of the
-    /// account of what was written.
+    /// Takes packets that are in no file, or whose lines standard output has not taken, because
+    /// of `cause` if there is one, out of the account of what was written.
     fn correct(&self, ledger: &mut Ledger, cause: Option<&Failure>) {
-        if let Self::Files(files) = self {
-            files.correct(ledger, cause);
-        }
+        let taken = match self {
+            Self::Files(files) => return files.correct(ledger, cause),
+            Self::Count => return,
+            Self::Verdicts(results) | Self::Summaries(results, _) => results.taken(),
+            Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.taken(),
+        };
+        ledger.keep_output(taken, cause.map_or("aborted", loss_of));
     }
 
     /// Shows the result.
@@ -207,9 +214,7 @@ impl Sink {
             Self::VerdictsJson(list) | Self::SummariesJson(list, _) => {
                 list.finish(&result).map_err(Failure::Stdout)
             }
-            Self::Verdicts(mut out) | Self::Summaries(mut out, _) => {
-                out.flush().map_err(Failure::Stdout)
-            }
+            Self::Verdicts(_) | Self::Summaries(..) => Ok(()),
         }
     }
 }

@@ -14,7 +14,6 @@ use forebay_rules::{Key, ParseError};
 use super::tally::Tally;
 use super::{NamedList, one_list, ruling, unreadable};
 use crate::cli::{Cli, RulesMatchArgs};
-use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{Input, file_failure, processors, read_options};
 
@@ -51,14 +50,12 @@ fn match_capture(
     let ruling = ruling(cli, &args.list.file, list.rules.clone(), args.engine)?;
     let chain = || Chain::new().with(Rules::judge_only(ruling.clone()));
     let workers = input.workers((0..processors()).map(|_| chain()).collect());
-    let mut tally = Tally::new(cli, list, true, args.verdicts);
+    let mut tally = Tally::new(cli, list, true, args.verdicts)?;
     let run = forebay_pipeline::run(workers, Chain::new(), |batch: &Batch| {
         batch.live().iter().try_for_each(|i| tally.count(batch.verdict[i], batch.wire_len(i)))
     });
     drop(input);
-    let failure = run.error.map(Failure::from);
-    let shown = tally.show(cli, &run.ledger, failure.as_ref());
-    conclude(&run.ledger, cli, failure, shown)
+    tally.conclude(cli, run.ledger, run.error.map(Failure::from))
 }
 
 fn match_trace(
@@ -74,7 +71,7 @@ fn match_trace(
         Box::new(BufReader::new(file))
     };
     let ruling = ruling(cli, &args.list.file, list.rules.clone(), args.engine)?;
-    let mut tally = Tally::new(cli, list, false, args.verdicts);
+    let mut tally = Tally::new(cli, list, false, args.verdicts)?;
     let mut keys = Vec::new();
     let (mut line, mut packets, mut failure) = (0, 0, None);
     loop {
@@ -94,8 +91,7 @@ fn match_trace(
     }
     let rows = ["read", "rules"].map(|stage| LedgerRow::passed(stage, packets));
     let ledger = Ledger { rows: rows.to_vec() };
-    let shown = tally.show(cli, &ledger, failure.as_ref());
-    conclude(&ledger, cli, failure, shown)
+    tally.conclude(cli, ledger, failure)
 }
 
 /// Reads some headers; says whether there may be more.

@@ -1,6 +1,7 @@
 //! What a list did to packets: a verdict for each, or sums for each rule.
 
-use std::io::{self, BufWriter, Write as _};
+use std::fs::File;
+use std::io::{self, Write as _};
 
 use forebay_pipeline::Ledger;
 use forebay_rules::engine::NO_RULE;
@@ -8,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::{NamedList, action_name, rule_name, rule_text_json};
 use crate::cli::Cli;
+use crate::ending::{self, loss_of};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
-use crate::show::{Colour, Column, JsonList, Table, human, terminal_columns};
+use crate::show::{Colour, Column, JsonList, Results, Table, human, terminal_columns};
 use forebay_pipeline::stages::NOT_IP;
 
 /// Packets and the bytes they had on the wire.
@@ -35,22 +37,27 @@ pub struct Tally {
 /// What becomes of single verdicts.
 enum Verdicts {
     Summed,
-    Printed(BufWriter<io::Stdout>),
+    Printed(Results<File>),
     /// The same as a member of the JSON object.
-    Listed(JsonList<BufWriter<io::Stdout>>),
+    Listed(JsonList<File>),
 }
 
 impl Tally {
-    pub fn new(cli: &Cli, list: NamedList, has_bytes: bool, verdicts: bool) -> Self {
-        let out = || BufWriter::with_capacity(1 << 16, io::stdout());
+    pub fn new(
+        cli: &Cli,
+        list: NamedList,
+        has_bytes: bool,
+        verdicts: bool,
+    ) -> Result<Self, Failure> {
+        let results = || Results::to_stdout().map_err(Failure::Stdout);
         let verdicts = match (verdicts, cli.json) {
             (false, _) => Verdicts::Summed,
-            (true, true) => Verdicts::Listed(JsonList::new(out(), "verdicts")),
-            (true, false) => Verdicts::Printed(out()),
+            (true, true) => Verdicts::Listed(JsonList::new(results()?, "verdicts")),
+            (true, false) => Verdicts::Printed(results()?),
         };
         let sums = vec![Sum::default(); list.rules.rules.len()];
         let (default, not_ip) = (Sum::default(), Sum::default());
-        Self { list, sums, default, not_ip, has_bytes, verdicts }
+        Ok(Self { list, sums, default, not_ip, has_bytes, verdicts })
     }
 
     /// Counts a packet of that verdict.
@@ -67,19 +74,40 @@ impl Tally {
         match (&mut self.verdicts, number) {
             (Verdicts::Summed, _) => Ok(()),
             (Verdicts::Listed(list), number) => list.push(&number),
-            (Verdicts::Printed(out), Some(number)) => writeln!(out, "{number}"),
-            (Verdicts::Printed(out), None) => writeln!(out, "-"),
+            (Verdicts::Printed(results), Some(number)) => {
+                results.push(|out| writeln!(out, "{number}"))
+            }
+            (Verdicts::Printed(results), None) => results.push(|out| writeln!(out, "-")),
         }
         .map_err(Failure::Stdout)
     }
 
-    /// Shows the result.
-    pub fn show(
-        self,
+    /// Ends a run: writes out the verdicts, takes packets whose verdicts standard output has not
+    /// taken out of the account, and shows the result.
+    ///
+    /// # Errors
+    /// `failure`, which ended the run; else what fails here.
+    pub fn conclude(
+        mut self,
         cli: &Cli,
-        ledger: &Ledger,
-        failure: Option<&Failure>,
+        mut ledger: Ledger,
+        failure: Option<Failure>,
     ) -> Result<(), Failure> {
+        let (written, taken) = match &mut self.verdicts {
+            Verdicts::Summed => (Ok(()), None),
+            Verdicts::Printed(results) => (results.flush(), Some(results.taken())),
+            Verdicts::Listed(list) => (list.flush(), Some(list.taken())),
+        };
+        let written = written.map_err(Failure::Stdout);
+        if let Some(taken) = taken {
+            let cause = written.as_ref().err().or(failure.as_ref());
+            ledger.keep_output(taken, cause.map_or("aborted", loss_of));
+        }
+        let shown = written.and_then(|()| self.show(cli, &ledger, failure.as_ref()));
+        ending::conclude(&ledger, cli, failure, shown)
+    }
+
+    fn show(self, cli: &Cli, ledger: &Ledger, failure: Option<&Failure>) -> Result<(), Failure> {
         if cli.json {
             let result = self.json(ledger, failure);
             return match self.verdicts {
@@ -87,8 +115,8 @@ impl Tally {
                 _ => print_json(&result),
             };
         }
-        if let Verdicts::Printed(mut out) = self.verdicts {
-            return out.flush().map_err(Failure::Stdout);
+        if matches!(self.verdicts, Verdicts::Printed(_)) {
+            return Ok(());
         }
         let text = self.table().render(terminal_columns(io::stdout()), Colour::stdout());
         print(|out| out.write_all(text.as_bytes()))
