@@ -1,0 +1,142 @@
+//! The command line of `forebay run`, `forebay ctl` and `forebay top`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::parse_interval;
+use crate::verbs::run::Check;
+
+/// `forebay run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", required_unless_present = "example")]
+    pub config: Option<PathBuf>,
+    /// Check the configuration, its filters and its rules, then what a start would meet on this
+    /// machine, and do nothing else; with `=file` only the former
+    #[arg(
+        long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true,
+        default_missing_value = "all"
+    )]
+    pub check: Option<Check>,
+    /// Print an annotated configuration; one that has every key, if no other is named
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHICH",
+        num_args = 0..=1,
+        default_missing_value = "all",
+        conflicts_with_all = ["config", "check"]
+    )]
+    pub example: Option<Example>,
+}
+
+/// Examples of configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Example {
+    /// Every key there is
+    All,
+    /// One input, three sensors at outputs of their own
+    Minimal,
+    /// Sensors behind a switch, by their addresses
+    Switch,
+    /// Packets stay in the kernel
+    Xdp,
+    /// A recorder beside a sensor
+    Recorder,
+}
+
+impl Example {
+    /// The configuration.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        let [minimal, switch, xdp, recorder] = forebay_broker::config::EXAMPLES;
+        match self {
+            Self::All => forebay_broker::config::EXAMPLE,
+            Self::Minimal => minimal.1,
+            Self::Switch => switch.1,
+            Self::Xdp => xdp.1,
+            Self::Recorder => recorder.1,
+        }
+    }
+}
+
+/// `forebay ctl`.
+#[derive(Debug, Args)]
+pub struct CtlArgs {
+    /// The control socket of the broker
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "SOCKET",
+        default_value = "/run/forebay/control.sock"
+    )]
+    pub socket: PathBuf,
+    /// What to ask
+    #[command(subcommand)]
+    pub ask: CtlVerb,
+}
+
+/// What a running broker can be asked and told.
+#[derive(Debug, Subcommand)]
+pub enum CtlVerb {
+    /// How it is: ports, rates, losses
+    Status,
+    /// The sensors, their states and loads
+    Sensors,
+    /// Which sensor has which buckets, and how much traffic they carry
+    Buckets {
+        /// The group; the first if not given
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+    },
+    /// Where every packet went
+    Ledger,
+    /// What the broker told last: losses, links, sensors, moves
+    Events,
+    /// Read the configuration again
+    Reload,
+    /// Pass on what is there, and end
+    Drain,
+    /// Set the state of a sensor
+    Sensor {
+        /// Its name
+        name: String,
+        /// What is to become of it
+        #[arg(value_enum)]
+        action: SensorAction,
+        /// Its group, where several have a sensor of that name
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+    },
+}
+
+/// What can be done to a sensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SensorAction {
+    /// It takes part, whatever is known of it
+    Up,
+    /// Its flows go to others at once
+    Down,
+    /// It gets no new flows
+    Drain,
+    /// What is observed of it decides again
+    Auto,
+}
+
+/// `forebay top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// The control socket of the broker
+    #[arg(short, long, value_name = "SOCKET", default_value = "/run/forebay/control.sock")]
+    pub socket: PathBuf,
+    /// Between two looks, like 500ms or 2s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// Show one interval, and end
+    #[arg(long)]
+    pub once: bool,
+}

@@ -1,0 +1,41 @@
+//! The command line of `forebay flows`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{KeyArgs, ReadLimits};
+
+/// `forebay flows`.
+#[derive(Debug, Args)]
+pub struct FlowsArgs {
+    /// The capture; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub read: PathBuf,
+    /// What reading may take
+    #[command(flatten)]
+    pub limits: ReadLimits,
+    /// How to print the flows
+    #[arg(long, value_enum, default_value_t = FlowFormat::Table)]
+    pub format: FlowFormat,
+    /// List only the N flows of most bytes
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Seed of the Community IDs
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub seed: u16,
+    /// What a flow is
+    #[command(flatten)]
+    pub flow: KeyArgs,
+}
+
+/// How flows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlowFormat {
+    /// For people
+    Table,
+    /// Comma-separated values with a header line (RFC 4180)
+    Csv,
+    /// As with the global --json
+    Json,
+}
