@@ -9,9 +9,9 @@
 //!
 //! Pipes and compressed input are read ahead by a thread. Its regions go round:
 //! the thread fills one, the parser puts it into batches, and when the last batch
-//! is gone the region is filled again. The parser keeps [`IN_FLIGHT`] of them with
-//! the thread, with new ones if the old are still held by batches, so it never
-//! waits for the consumer and memory is bounded by `IN_FLIGHT` blocks, as many
+//! is gone the region is filled again. The parser keeps [`IN_FLIGHT`](stream::IN_FLIGHT)
+//! of them with the thread, with new ones if the old are still held by batches, so it
+//! never waits for the consumer and memory is bounded by `IN_FLIGHT` blocks, as many
 //! spare, and what the batches hold. Lanes hold little: the parser reads on only when
 //! a lane asks, a lane asks only when its last batches are gone, and an answer is what
 //! one block has.
@@ -20,21 +20,21 @@
 //! processor's cache: by the parser itself, or block by block by several
 //! [lanes](crate::Lane), which hand their blocks in with [`ReadAhead::supply`].
 
+mod pool;
+mod stream;
+
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::JoinHandle;
 
 use forebay_packet::Region;
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use super::{Compression, Ending, Input, PlainFile, Source, is_large_window};
+use super::{Compression, Input, PlainFile, Source, is_large_window};
 use crate::error::Error;
-
-/// Blocks with the reading thread: being filled, or waiting for the parser.
-const IN_FLIGHT: usize = 4;
+pub(crate) use pool::RegionPool;
+use pool::reuse;
+use stream::{CallersInput, ReadingThread, Stream};
 
 /// The longest beginning of a record that is carried over in place: the
 /// largest ordinary packet (262,144 bytes) with room for its headers, a whole
@@ -86,31 +86,6 @@ enum Feed {
     Supplied { supply: VecDeque<Filled>, stream: Option<Stream> },
 }
 
-/// An input that is read from beginning to end.
-enum Stream {
-    /// A thread reads ahead.
-    Thread(ReadingThread),
-    /// What the caller gave is read where it is parsed.
-    Caller(CallersInput),
-}
-
-/// An input that the parser reads in order.
-struct CallersInput {
-    input: Box<dyn Read + Send>,
-    eager: bool,
-    /// How it ended, if that is still to be told.
-    last: Option<Filled>,
-}
-
-/// The thread that reads pipes and compressed input.
-struct ReadingThread {
-    filled: Option<Receiver<Filled>>,
-    empty: Option<Sender<Region>>,
-    thread: Option<JoinHandle<()>>,
-    ending: Ending,
-    in_flight: usize,
-}
-
 /// The input as the parser sees it: a window of bytes, moved forward.
 pub(crate) struct ReadAhead {
     name: String,
@@ -146,7 +121,7 @@ impl ReadAhead {
                 Feed::File { file, offset }
             }
             Input::Stream { input, eager, ending: None } => {
-                Feed::Stream(Stream::Caller(CallersInput { input, eager, last: None }))
+                Feed::Stream(Stream::Caller(CallersInput::new(input, eager)))
             }
             Input::Stream { input, eager, ending: Some(ending) } => Feed::Stream(Stream::Thread(
                 ReadingThread::start(input, eager, headroom, ending).map_err(failed)?,
@@ -389,181 +364,4 @@ impl ReadAhead {
             _ => Error::Read { file, offset, source },
         }
     }
-}
-
-/// A region that no batch holds any more, or a new one.
-fn reuse(retired: &mut Vec<Arc<Region>>, len: usize) -> io::Result<Region> {
-    /// More than this are let go.
-    const SPARE: usize = 4;
-    let free = retired.iter().position(|region| Arc::strong_count(region) == 1);
-    let free = free.and_then(|i| Arc::try_unwrap(retired.swap_remove(i)).ok());
-    if retired.len() > SPARE {
-        retired.retain(|region| Arc::strong_count(region) > 1);
-    }
-    free.map_or_else(|| Region::new(len), Ok)
-}
-
-/// Regions that go round between a lane and the batches it makes.
-#[derive(Default)]
-pub(crate) struct RegionPool(Vec<Arc<Region>>);
-
-impl RegionPool {
-    /// A region of that length that no batch holds any more, or a new one.
-    pub(crate) fn take(&mut self, len: usize) -> io::Result<Region> {
-        reuse(&mut self.0, len)
-    }
-
-    /// Keeps a region to be used again.
-    pub(crate) fn put(&mut self, region: &Arc<Region>, len: usize) {
-        if region.len() == len && !self.0.iter().any(|known| Arc::ptr_eq(known, region)) {
-            self.0.push(Arc::clone(region));
-        }
-    }
-}
-
-impl Stream {
-    /// The next piece, in a region that no batch holds any more, or a new one.
-    fn next(
-        &mut self,
-        retired: &mut Vec<Arc<Region>>,
-        region_len: usize,
-        headroom: usize,
-    ) -> Filled {
-        match self {
-            Self::Thread(thread) => match thread.hand_out(retired, region_len) {
-                Ok(()) => thread.receive(),
-                Err(error) => Filled::Failed(error),
-            },
-            Self::Caller(caller) => match reuse(retired, region_len) {
-                Ok(region) => caller.read(region, headroom),
-                Err(error) => Filled::Failed(error),
-            },
-        }
-    }
-}
-
-impl CallersInput {
-    fn read(&mut self, mut region: Region, headroom: usize) -> Filled {
-        if let Some(last) = self.last.take() {
-            return last;
-        }
-        let block = &mut region.bytes_mut()[headroom..];
-        let (len, last) = fill_block(&mut self.input, block, self.eager);
-        match last {
-            Some(last) if len == 0 => last,
-            last => {
-                self.last = last;
-                Filled::Piece(Piece { region, start: headroom, end: headroom + len })
-            }
-        }
-    }
-}
-
-/// Takes foreign bytes apart, from what is open already, with no more rights than that takes.
-fn give_up_capabilities() {
-    let none = CapabilitySet::empty();
-    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    // It is always allowed to have less.
-    let _ = set_capabilities(None, none);
-}
-
-impl ReadingThread {
-    fn start(
-        input: Box<dyn Read + Send>,
-        eager: bool,
-        headroom: usize,
-        ending: Ending,
-    ) -> io::Result<Self> {
-        let (to_parser, filled) = sync_channel(IN_FLIGHT + 1);
-        let (empty, from_parser) = channel();
-        let (reads, begins) = channel::<()>();
-        let work = move || {
-            give_up_capabilities();
-            drop(reads);
-            fill_regions(input, eager, headroom, &from_parser, &to_parser);
-        };
-        let thread = std::thread::Builder::new().name("forebay-read".to_owned()).spawn(work)?;
-        // Who makes it may soon confine the process, and then it could give up none.
-        let _ = begins.recv();
-        let (filled, empty, thread) = (Some(filled), Some(empty), Some(thread));
-        Ok(Self { filled, empty, thread, ending, in_flight: 0 })
-    }
-
-    fn receive(&mut self) -> Filled {
-        match self.filled.as_ref().and_then(|filled| filled.recv().ok()) {
-            Some(filled) => {
-                self.in_flight -= usize::from(matches!(filled, Filled::Piece(_)));
-                filled
-            }
-            None => Filled::Failed(io::Error::other("the reading thread stopped")),
-        }
-    }
-
-    /// Tops up what the thread may fill, with used regions where no batch
-    /// holds them any more.
-    fn hand_out(&mut self, retired: &mut Vec<Arc<Region>>, region_len: usize) -> io::Result<()> {
-        while self.in_flight < IN_FLIGHT {
-            let region = reuse(retired, region_len)?;
-            // A thread that has ended takes no more regions, and needs none.
-            if let Some(empty) = &self.empty {
-                let _ = empty.send(region);
-            }
-            self.in_flight += 1;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for ReadingThread {
-    fn drop(&mut self) {
-        self.filled = None;
-        self.empty = None;
-        drop(self.ending.0.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic there was reported as a failed read.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The thread: fills regions until the input or the parser ends.
-fn fill_regions(
-    mut input: Box<dyn Read + Send>,
-    eager: bool,
-    headroom: usize,
-    empty: &Receiver<Region>,
-    filled: &SyncSender<Filled>,
-) {
-    while let Ok(mut region) = empty.recv() {
-        let (len, last) = fill_block(&mut input, &mut region.bytes_mut()[headroom..], eager);
-        if len > 0 {
-            let piece = Piece { region, start: headroom, end: headroom + len };
-            if filled.send(Filled::Piece(piece)).is_err() {
-                return;
-            }
-        }
-        if let Some(last) = last {
-            // A parser that is gone does not care how the input ended.
-            let _ = filled.send(last);
-            return;
-        }
-    }
-}
-
-/// Bytes read, and how the input ended if it did.
-fn fill_block(
-    input: &mut Box<dyn Read + Send>,
-    block: &mut [u8],
-    eager: bool,
-) -> (usize, Option<Filled>) {
-    let mut len = 0;
-    while len < block.len() && !(eager && len > 0) {
-        match input.read(&mut block[len..]) {
-            Ok(0) => return (len, Some(Filled::End)),
-            Ok(n) => len += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (len, Some(Filled::Failed(error))),
-        }
-    }
-    (len, None)
 }
