@@ -233,9 +233,12 @@ impl Rehearsal {
             }
         }
         for port in &config.outputs {
-            let PortKind::Pcap { file, .. } = &port.kind else { continue };
-            if file.is_dir() {
-                self.fails(format!("output {}: {} is a folder", port.name, file.display()));
+            let PortKind::Pcap { file, rotate, .. } = &port.kind else { continue };
+            let found = std::fs::symlink_metadata(file);
+            // Of files that follow one another none has this name.
+            if rotate.is_none() && found.is_ok_and(|found| !found.is_file()) {
+                let file = file.display();
+                self.fails(format!("output {}: {file} is no regular file", port.name));
             }
             self.reaches(&format!("output {}", port.name), &beside(file), writes);
         }

@@ -69,7 +69,8 @@ enum State {
 ///
 /// Packets count as sent when the system has taken them. Where a write fails, the file ends
 /// with the last packet that is whole in it; others are lost as `disk_full` or
-/// `write_failed`.
+/// `write_failed`. A file that cannot be cut there is left as `NAME.partial` or
+/// `NAME.partial.old`, and another is begun.
 pub struct CaptureTx {
     series: Series,
     on_full: OnFull,
@@ -233,7 +234,7 @@ impl CaptureTx {
             self.lost = 0;
         }
         self.lose(name, lost);
-        let stops = self.on_full == OnFull::Stop || self.series.is_broken();
+        let stops = self.on_full == OnFull::Stop;
         if is_news {
             let Self { lost, series, .. } = self;
             let kept = series.written().packets;

@@ -35,13 +35,14 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Creates the file that grows until it is `path`. There is no partial file if `path` is
-    /// a device or a pipe, which is written directly; the reader of a FIFO is waited for if
-    /// `waits`.
+    /// Creates the file that grows until it is `path`. If that is a device or a pipe and
+    /// `streams` are allowed, it is written directly, the reader of a FIFO is waited for, and
+    /// there is no partial file.
     ///
     /// # Errors
-    /// The system's; that `path` is a symbolic link; that another process writes it.
-    pub(crate) fn create(path: &Path, waits: bool) -> io::Result<(File, Option<Self>)> {
+    /// The system's; that `path` is a symbolic link or a stream that is not allowed; that
+    /// another process writes it.
+    pub(crate) fn create(path: &Path, streams: bool) -> io::Result<(File, Option<Self>)> {
         let Some(target) = path.file_name() else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
@@ -50,10 +51,13 @@ impl Partial {
         match kind(&folder, target)? {
             None | Some(FileType::RegularFile) => {}
             Some(FileType::Directory) => return Err(io::ErrorKind::IsADirectory.into()),
-            Some(FileType::Symlink) => {
-                return Err(io::Error::other("it is a symbolic link: expected the name of a file"));
+            Some(other) if streams && other != FileType::Symlink => {
+                return Ok((stream(&folder, target)?, None));
             }
-            Some(_) => return Ok((stream(&folder, target, waits)?, None)),
+            Some(other) => {
+                let what = format!("it is {}: expected the name of a file", named(other));
+                return Err(io::Error::other(what));
+            }
         }
         let name = with_suffix(target, PARTIAL);
         for _ in 0..ATTEMPTS {
@@ -136,20 +140,25 @@ fn is_written() -> io::Error {
 }
 
 /// Opens what is no file to write to it.
-fn stream(folder: &OwnedFd, name: &OsStr, waits: bool) -> io::Result<File> {
+fn stream(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let flags = if waits { flags } else { flags | OFlags::NONBLOCK };
     let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     let opened = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     // What had the name a moment ago has gone, and nothing that is there is overwritten.
     if opened == FileType::RegularFile {
         Err(io::ErrorKind::AlreadyExists.into())
     } else {
-        let file = File::from(file);
-        if !waits {
-            rustix::io::ioctl_fionbio(&file, false)?;
-        }
-        Ok(file)
+        Ok(File::from(file))
+    }
+}
+
+/// What has a name that no file of ours can have.
+fn named(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        _ => "a device",
     }
 }
 

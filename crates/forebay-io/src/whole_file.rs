@@ -37,7 +37,7 @@ pub enum Placement {
     /// file that is meant.
     Growing,
     /// As [`Placement::Growing`], for a process with more rights than whoever owns the
-    /// folder may have: a symbolic link at NAME is refused, and a FIFO that nobody reads.
+    /// folder may have, and which must not wait: what is no regular file at NAME is refused.
     GrowingBeneath,
 }
 
@@ -87,10 +87,10 @@ impl WholeFile {
         unnamed(&folder).or_else(|_| hidden(&folder, lock))
     }
 
-    /// A file that grows until it is `target`, which `path` leads to. The reader of a FIFO is
-    /// waited for if `waits`.
-    fn growing(path: &Path, target: &Path, waits: bool) -> io::Result<Self> {
-        let (file, partial) = Partial::create(target, waits)?;
+    /// A file that grows until it is `target`, which `path` leads to, or a stream if `streams`
+    /// are allowed.
+    fn growing(path: &Path, target: &Path, streams: bool) -> io::Result<Self> {
+        let (file, partial) = Partial::create(target, streams)?;
         let partial = partial.map(|partial| State::Partial(partial, path.to_owned()));
         Ok(Self { file, state: partial.unwrap_or(State::Stream) })
     }

@@ -1,7 +1,7 @@
 //! A capture that is taken down while packets of several inputs come.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -154,6 +154,99 @@ fn what_counts_as_sent_on_a_full_disk_is_in_the_file() {
         assert!(read(&path).iter().any(|(device, ..)| device == "eth2"));
         assert!(!partial.exists());
     });
+}
+
+/// From now on this thread cannot cut files: ftruncate(2) fails.
+fn cut_no_files() {
+    let step = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
+    let program = [
+        step(0x20, 0, 0),
+        step(0x15, libc::SYS_ftruncate as u32, 1),
+        step(0x06, libc::SECCOMP_RET_ERRNO | libc::EIO.cast_unsigned(), 0),
+        step(0x06, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    let filter = libc::sock_fprog { len: 4, filter: program.as_ptr().cast_mut() };
+    // SAFETY: two system calls, which concern this thread alone and read memory that lives
+    // meanwhile.
+    let results = unsafe {
+        let first = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        (first, libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter))
+    };
+    assert_eq!(results, (0, 0), "{}", std::io::Error::last_os_error());
+}
+
+/// Packets that are whole in a capture that may end within one.
+fn whole_packets(path: &Path) -> (u64, bool) {
+    let mut reader = Reader::open(path, &ReadOptions::default()).unwrap();
+    let mut packets = 0;
+    loop {
+        match reader.receive() {
+            Ok(Some(batch)) => packets += batch.live().count() as u64,
+            Ok(None) => return (packets, true),
+            Err(_) => return (packets, false),
+        }
+    }
+}
+
+/// The captures in a folder, in order.
+fn captures(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> = entries.filter(|path| !path.ends_with("ballast")).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_file_that_cannot_be_cut_is_left_and_another_begun() {
+    for (max_len, names) in [
+        (None, ["all.pcapng.partial", "all.pcapng.partial.old"]),
+        (Some(1 << 20), ["all_00001_", "all_00002_"]),
+    ] {
+        on_small_disk(move |folder| {
+            let (path, told) = (folder.join("all.pcapng"), Told::default());
+            let ballast = folder.join("ballast");
+            fs::write(&ballast, vec![1; 60 << 10]).unwrap();
+            let mut tx = recorder(&path, OnFull::Retry, max_len, &told);
+            cut_no_files();
+            let packets: Vec<(u64, &[u8])> = (0..100).map(|time| (time, &[5; 101][..])).collect();
+            let mut given = 0;
+            let mut send = |tx: &mut CaptureTx, packets: &[(u64, &[u8])]| {
+                let batch = batch("eth1", packets);
+                tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+                tx.flush().unwrap();
+                given += packets.len() as u64;
+                let counters = tx.counters().unwrap();
+                let lost: u64 = counters.losses.iter().map(|(_, packets)| packets).sum();
+                assert_eq!(counters.packets + lost, given, "{counters:?}");
+                counters.packets
+            };
+            while told.lock().unwrap().is_empty() {
+                send(&mut tx, &packets);
+            }
+            let torn = send(&mut tx, &packets);
+            assert_eq!(captures(folder).len(), 1);
+            assert_eq!(whole_packets(&captures(folder)[0]), (torn, false));
+            fs::remove_file(&ballast).unwrap();
+            let end = Instant::now() + Duration::from_secs(30);
+            while told.lock().unwrap().len() < 2 {
+                assert!(Instant::now() < end, "it does not go on");
+                send(&mut tx, &packets[..1]);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let found = captures(folder);
+            for (path, name) in found.iter().zip(names) {
+                assert!(path.file_name().unwrap().to_str().unwrap().starts_with(name), "{found:?}");
+            }
+            let out = send(&mut tx, &packets[..1]);
+            assert_eq!(found.len(), 2, "{found:?}");
+            assert_eq!(found.iter().map(|path| whole_packets(path).0).sum::<u64>(), out);
+            // The torn one is not called whole.
+            Box::new(tx).finish().unwrap();
+            let found = captures(folder);
+            let left = found.iter().filter(|path| path.display().to_string().contains(".partial"));
+            assert_eq!(left.map(|path| whole_packets(path)).collect::<Vec<_>>(), [(torn, false)]);
+        });
+    }
 }
 
 #[test]

@@ -80,6 +80,12 @@ fn what_a_start_would_fail_for_is_found_without_one() {
             ("user = \"nobody-of-that-name\"", B, Y, vec!["no user `nobody-of-that-name`"]),
             ("workers = 1", B, recorder, vec!["output o: /nowhere/at: No such file"]),
             (
+                "workers = 1",
+                B,
+                "type = \"pcap\"\nfile = \"/dev/null\"",
+                vec!["output o: /dev/null is no regular file"],
+            ),
+            (
                 "user = \"nobody\"",
                 B,
                 &own,

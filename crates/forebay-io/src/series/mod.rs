@@ -159,12 +159,6 @@ impl Series {
         &self.names
     }
 
-    /// Whether nothing more can be written to the current file.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.writer.as_ref().is_some_and(Writer::is_broken)
-    }
-
     /// Whether as many files by time were written as were asked for.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -196,6 +190,7 @@ impl Series {
             let mut one = LiveMask::default();
             one.insert(i);
             self.put(batch, &one)?;
+        self.leave_torn();
         }
         Ok(())
     }
@@ -219,6 +214,19 @@ impl Series {
             return Ok(());
         }
         let is_old = self.options.max_age.is_some_and(|age| self.age() >= age);
+    /// Leaves a file in sight that ends within a packet and cannot be cut, so that another is
+    /// begun. One without packets is tried again instead: a disk that takes nothing gets no
+    /// more files.
+    fn leave_torn(&mut self) {
+        let is_hidden = self.options.write.placement == Placement::Hidden;
+        let Some(writer) = self.writer.as_mut().filter(|_| !is_hidden) else { return };
+        let written = writer.written();
+        if written.packets > 0 && !writer.is_stream() && writer.is_torn_for_good() {
+            self.finished += written;
+            self.writer = None;
+        }
+    }
+
         let is_full = self.options.max_len.is_some_and(|len| self.len() > len);
         if !is_old && !is_full {
             return Ok(());
@@ -266,10 +274,6 @@ impl Series {
         }
         let exact = OutputName::Exact(name.clone());
         let writer = Writer::create(exact, format, interfaces, &self.options.write)?;
-        if self.is_numbered() && self.is_rotated() && writer.is_stream() {
-            let source = io::Error::other("it is a FIFO or a device: expected the name of a file");
-            return Err(Error::Create { file: name.display().to_string(), source });
-        }
         self.writer = Some(writer);
         self.begun += 1;
         if let Naming::Numbered { keep } = self.options.naming {
@@ -411,50 +415,4 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fifo_is_no_file_of_a_numbered_series_and_is_not_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let base = folder.path().join("all.pcapng");
-        // Its first file may be of any of these seconds.
-        for seconds in now()..now() + 60 {
-            let mode = rustix::fs::Mode::from_raw_mode(0o600);
-            let fifo = numbered(&base, 1, seconds);
-            rustix::fs::mknodat(rustix::fs::CWD, fifo, rustix::fs::FileType::Fifo, mode, 0)
-                .unwrap();
-        }
-        let series = |max_len| {
-            let write = WriteOptions { placement: Placement::GrowingBeneath, ..Default::default() };
-            Series::new(SeriesOptions {
-                name: base.clone(),
-                format: Format::Pcapng,
-                write,
-                max_len,
-                max_age: None,
-                naming: Naming::Numbered { keep: None },
-                spared: None,
-            })
-            .unwrap()
-        };
-        let mut rotated = series(Some(1 << 20));
-        rotated.ring = Some(VecDeque::new());
-        let told = |error: Error| error.to_string();
-        let unread = told(rotated.open(&Arc::default()).unwrap_err());
-        assert!(unread.contains("No such device"), "{unread}");
-        let readers: Vec<_> = fs::read_dir(folder.path())
-            .unwrap()
-            .map(|entry| {
-                let mut options = fs::OpenOptions::new();
-                options.read(true).write(true).open(entry.unwrap().path()).unwrap()
-            })
-            .collect();
-        let read = told(rotated.open(&Arc::default()).unwrap_err());
-        assert!(read.contains("expected the name of a file"), "{read}");
-        drop(readers);
-    }
 }

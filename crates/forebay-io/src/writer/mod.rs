@@ -13,7 +13,8 @@
 //!
 //! Packets count as written when the system has taken them. Where a write fails, the file is
 //! cut to the records that are whole in it, and more can be written behind them: by whoever
-//! waits for room, after [`Writer::write`] or [`Writer::flush`] has failed.
+//! waits for room, after [`Writer::write`] or [`Writer::flush`] has failed. Where the file
+//! cannot be cut, each later write tries that again first.
 
 mod sink;
 mod whole;
@@ -198,11 +199,10 @@ impl Writer {
         self.sink.pending().tally.packets
     }
 
-    /// Whether nothing more can be written, as what was written last is not whole and cannot
-    /// be taken back.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.sink.is_broken()
+    /// Whether the file ends within a packet and still cannot be cut, so that others keep the
+    /// packets before that and nothing can follow them.
+    pub(crate) fn is_torn_for_good(&mut self) -> bool {
+        self.sink.is_torn() && self.sink.mend().is_err()
     }
 
     /// Whether what is written is gone at once and cannot be taken back: see

@@ -3,7 +3,8 @@
 //! The buffer holds whole records, and what is written at once are whole records, so that a
 //! file that grows ends with a whole record between any two writes. Where a write fails, the
 //! records that are whole in the file are counted, and the file is cut behind them: what a
-//! reader of the file gets is what [`Sink::written`] says.
+//! reader of the file gets is what [`Sink::written`] says. A file that cannot be cut is torn,
+//! and each later write begins with another attempt.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -28,7 +29,7 @@ pub(super) struct Sink {
     written: Content,
     pending: Content,
     /// A write has failed, and the file could not be cut to whole records.
-    is_broken: bool,
+    is_torn: bool,
 }
 
 impl Sink {
@@ -42,7 +43,7 @@ impl Sink {
             flushed: 0,
             written: Content::default(),
             pending: Content::default(),
-            is_broken: false,
+            is_torn: false,
         }
     }
 
@@ -61,9 +62,9 @@ impl Sink {
         self.pending
     }
 
-    /// Whether nothing more can be written.
-    pub(super) fn is_broken(&self) -> bool {
-        self.is_broken
+    /// Whether the file may end within a record.
+    pub(super) fn is_torn(&self) -> bool {
+        self.is_torn
     }
 
     /// The buffer, to append a record to; [`Sink::added`] after it.
@@ -96,7 +97,7 @@ impl Sink {
     /// Writes out all that was put.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
-            return Ok(());
+            return self.mend();
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let content = std::mem::take(&mut self.pending);
@@ -110,9 +111,7 @@ impl Sink {
 
     /// Writes whole records to the file.
     fn write_out(&mut self, records: &[u8], content: Content) -> io::Result<()> {
-        if self.is_broken {
-            return Err(io::Error::other("an earlier write failed"));
-        }
+        self.mend()?;
         let mut done = 0;
         while done < records.len() {
             match self.file.write(&records[done..]) {
@@ -133,11 +132,26 @@ impl Sink {
         let (len, content) = whole_records(self.format, &records[..done], self.flushed == 0);
         self.flushed += len as u64;
         self.written += content;
-        self.is_broken = self.file.is_stream() || self.file.cut(self.flushed).is_err();
+        self.is_torn = true;
+        // What has failed before is the cause.
+        let _ = self.mend();
         error
     }
 
     /// Everything put so far, if none of it was written out yet.
+    /// Cuts a torn file to its whole records.
+    pub(super) fn mend(&mut self) -> io::Result<()> {
+        if !self.is_torn {
+            return Ok(());
+        }
+        if self.file.is_stream() {
+            return Err(io::Error::other("an earlier write failed"));
+        }
+        self.file.cut(self.flushed)?;
+        self.is_torn = false;
+        Ok(())
+    }
+
     pub(super) fn unwritten(&self) -> Option<&[u8]> {
         (self.flushed == 0).then_some(&self.buffer)
     }
