@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forebay_broker::config::{
-    Config, ConfigError, EXAMPLE, EXAMPLES, Key, NoSensor, PortKind, Rotate, Sending, Shunt,
+    Config, ConfigError, EXAMPLE, EXAMPLES, Key, NoSensor, Port, PortKind, Rotate, Sending, Shunt,
     ShuntAction,
 };
 use forebay_packet::{MacAddress, Strip};
@@ -57,8 +57,8 @@ fn each_example_for_a_purpose_is_a_configuration_for_that() {
         assert_eq!(addresses == ids.sensors.len(), ["switch", "xdp"].contains(&name), "{name}");
         assert_eq!(config.is_in_kernel(), name == "xdp", "{name}");
         assert_eq!(config.groups[0].sensors.iter().all(|one| one.hello), name == "switch");
-        let records = config.outputs.iter().any(|port| matches!(port.kind, PortKind::Pcap { .. }));
-        assert_eq!(records, name == "recorder", "{name}");
+        let rotates = |port: &Port| matches!(port.kind, PortKind::Pcap { rotate: Some(_), .. });
+        assert_eq!(config.outputs.iter().any(rotates), name == "recorder", "{name}");
     }
 }
 

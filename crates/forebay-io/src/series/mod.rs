@@ -9,7 +9,8 @@
 //!   so that names sort and never come twice. Of these a number is kept, also of those that
 //!   were there before: the oldest is removed for a new one.
 //!
-//! Time is the clock on the wall, also when a capture is read.
+//! Time is the clock on the wall, also when a capture is read. Where that is set back, the
+//! current file's time begins anew.
 
 mod names;
 
@@ -86,6 +87,8 @@ pub struct Series {
     slices: u64,
     /// Numbered files that there are, the oldest first; nothing before the folder is listed.
     ring: Option<VecDeque<PathBuf>>,
+    /// Seconds since the epoch.
+    clock: Box<dyn Fn() -> u64 + Send>,
 }
 
 impl Series {
@@ -108,7 +111,16 @@ impl Series {
             slice_start: now(),
             slices: 0,
             ring: None,
+            clock: Box::new(now),
         })
+    }
+
+    /// The same series by another clock, which tells seconds since the epoch.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Fn() -> u64 + Send + 'static) -> Self {
+        self.clock = Box::new(clock);
+        self.slice_start = (self.clock)();
+        self
     }
 
     /// What a reader of the files gets: packets that the system has taken.
@@ -178,6 +190,7 @@ impl Series {
     /// buffered then is what [`Series::written`] and [`Series::held`] have grown by.
     pub fn write(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
         let which = batch.live().and(which);
+        self.leave_torn();
         self.open(batch.interfaces())?;
         let most = |i: usize| u64::from(batch.cap_len(i)) + RECORD_OVERHEAD;
         let room = self.options.max_len.map_or(u64::MAX, |len| len.saturating_sub(self.len()));
@@ -190,7 +203,6 @@ impl Series {
             let mut one = LiveMask::default();
             one.insert(i);
             self.put(batch, &one)?;
-        self.leave_torn();
         }
         Ok(())
     }
@@ -199,6 +211,19 @@ impl Series {
         match &mut self.writer {
             Some(writer) => writer.write(batch, which),
             None => Ok(()),
+        }
+    }
+
+    /// Leaves a file in sight that ends within a packet and cannot be cut, so that another is
+    /// begun. One without packets is tried again instead: a disk that takes nothing gets no
+    /// more files.
+    fn leave_torn(&mut self) {
+        let is_hidden = self.options.write.placement == Placement::Hidden;
+        let Some(writer) = self.writer.as_mut().filter(|_| !is_hidden) else { return };
+        let written = writer.written();
+        if written.packets > 0 && !writer.is_stream() && writer.is_torn_for_good() {
+            self.finished += written;
+            self.writer = None;
         }
     }
 
@@ -214,26 +239,13 @@ impl Series {
             return Ok(());
         }
         let is_old = self.options.max_age.is_some_and(|age| self.age() >= age);
-    /// Leaves a file in sight that ends within a packet and cannot be cut, so that another is
-    /// begun. One without packets is tried again instead: a disk that takes nothing gets no
-    /// more files.
-    fn leave_torn(&mut self) {
-        let is_hidden = self.options.write.placement == Placement::Hidden;
-        let Some(writer) = self.writer.as_mut().filter(|_| !is_hidden) else { return };
-        let written = writer.written();
-        if written.packets > 0 && !writer.is_stream() && writer.is_torn_for_good() {
-            self.finished += written;
-            self.writer = None;
-        }
-    }
-
         let is_full = self.options.max_len.is_some_and(|len| self.len() > len);
         if !is_old && !is_full {
             return Ok(());
         }
         self.close()?;
         if is_old {
-            self.slice_start = now();
+            self.slice_start = (self.clock)();
             self.slices += 1;
         }
         match self.options.naming {
@@ -249,8 +261,12 @@ impl Series {
         self.open(interfaces)
     }
 
-    fn age(&self) -> u64 {
-        now().saturating_sub(self.slice_start)
+    /// Seconds since the current time slice began. Where the clock was set back since then, it
+    /// begins now.
+    fn age(&mut self) -> u64 {
+        let now = (self.clock)();
+        self.slice_start = self.slice_start.min(now);
+        now - self.slice_start
     }
 
     /// Opens a file if none is open, unless there are to be no more.
@@ -316,7 +332,7 @@ impl Series {
         let has_packets = self.writer.as_ref().is_some_and(|writer| writer.packets() > 0);
         if has_packets && self.options.max_age.is_some_and(|age| self.age() >= age) {
             self.close()?;
-            self.slice_start = now();
+            self.slice_start = (self.clock)();
         }
         Ok(())
     }
@@ -379,7 +395,7 @@ impl Series {
         let options = &self.options;
         match options.naming {
             Naming::Numbered { .. } if self.is_rotated() => {
-                numbered(&options.name, self.number + 1, now())
+                numbered(&options.name, self.number + 1, (self.clock)())
             }
             Naming::Numbered { .. } => options.name.clone(),
             Naming::Tcpdump { files } => {
@@ -401,7 +417,7 @@ impl Series {
             self.ring = Some(earlier.into_iter().map(|(_, name)| name).collect());
         }
         if self.is_numbered() {
-            self.slice_start = now();
+            self.slice_start = (self.clock)();
         }
         self.name()
     }
