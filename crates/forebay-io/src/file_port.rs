@@ -93,6 +93,8 @@ struct Input {
     interfaces: Arc<Vec<Interface>>,
     /// Their numbers in the file, as far as it can have them.
     numbers: Vec<u16>,
+    /// Some have other numbers in the file than in the batches, or none.
+    is_renumbered: bool,
 }
 
 /// The most interfaces of a file: packets have their numbers in 16 bits.
@@ -146,7 +148,9 @@ impl CaptureTx {
             Arc::make_mut(&mut self.interfaces).extend_from_slice(new);
             // There is room for them.
             input.numbers.extend((first..self.interfaces.len()).map(|number| number as u16));
+            input.is_renumbered |= first != known;
         }
+        input.is_renumbered |= input.numbers.len() < input.interfaces.len();
         Some(at)
     }
 
@@ -159,14 +163,11 @@ impl CaptureTx {
         rewrites: &[Rewrite],
         input: usize,
     ) -> Result<(), Error> {
-        let known = &self.inputs[input];
-        let is_first = known.interfaces.len() == known.numbers.len()
-            && known.numbers.iter().enumerate().all(|(at, &number)| at == usize::from(number));
         let is_whole = |i: usize| *rewrite_of(batch, i, rewrites) == Rewrite::NONE;
-        if is_first && which.iter().all(is_whole) {
-            self.series.write(batch, which)
-        } else {
+        if self.inputs[input].is_renumbered || !which.iter().all(is_whole) {
             self.write_copies(batch, which, rewrites, input)
+        } else {
+            self.series.write(batch, which)
         }
     }
 
