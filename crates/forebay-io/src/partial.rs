@@ -225,6 +225,46 @@ mod tests {
     }
 
     #[test]
+    fn so_many_files_of_killed_processes_are_kept_and_no_more_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("out.partial.old"), "").unwrap();
+        for number in 2..MOST_OLD {
+            fs::write(at(&format!("out.partial.old{number}")), "").unwrap();
+        }
+        for left in ["the last", "one more"] {
+            fs::write(at("out.partial"), left).unwrap();
+            let begun = Partial::create(&at("out"), true);
+            if left == "the last" {
+                drop(begun.unwrap());
+                assert_eq!(fs::read_to_string(at("out.partial.old1000")).unwrap(), left);
+            } else {
+                let refused = begun.err().unwrap().to_string();
+                assert!(refused.starts_with("1000 files out.partial.old are there"), "{refused}");
+                assert_eq!(fs::read_to_string(at("out.partial")).unwrap(), left);
+            }
+        }
+    }
+
+    #[test]
+    fn streams_are_refused_where_they_are_not_allowed_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        // Without a reader, and with one.
+        for with_reader in [false, true] {
+            let reader =
+                with_reader.then(|| File::options().read(true).write(true).open(&fifo).unwrap());
+            let refused = Partial::create(&fifo, false).err().unwrap().to_string();
+            assert_eq!(refused, "it is a FIFO: expected the name of a file");
+            drop(reader);
+        }
+        let refused = Partial::create(Path::new("/dev/null"), false).err().unwrap().to_string();
+        assert_eq!(refused, "it is a device: expected the name of a file");
+        assert!(Partial::create(Path::new("/dev/null"), true).unwrap().1.is_none());
+    }
+
+    #[test]
     fn links_are_not_followed_and_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);

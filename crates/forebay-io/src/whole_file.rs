@@ -231,19 +231,25 @@ pub(crate) fn lock(file: &File) -> io::Result<bool> {
 /// written to.
 fn remove_stale_once(folder: &Path) {
     static EXAMINED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-    let mut examined = EXAMINED.lock().unwrap_or_else(PoisonError::into_inner);
-    if examined.len() < MOST_FOLDERS && !examined.iter().any(|known| known == folder) {
-        examined.push(folder.to_owned());
-        drop(examined);
-        remove_stale(folder);
+    if is_first(&mut EXAMINED.lock().unwrap_or_else(PoisonError::into_inner), folder) {
+        remove_stale(folder, MOST_ENTRIES);
     }
 }
 
-/// Removes hidden files that no process has locked. What cannot be listed, opened or removed
-/// is left: it is in nobody's way.
-fn remove_stale(folder: &Path) {
+/// Whether a folder is not among those examined, and notes it. Beyond the most folders none is.
+fn is_first(examined: &mut Vec<PathBuf>, folder: &Path) -> bool {
+    let is_first = examined.len() < MOST_FOLDERS && !examined.iter().any(|known| known == folder);
+    if is_first {
+        examined.push(folder.to_owned());
+    }
+    is_first
+}
+
+/// Removes hidden files that no process has locked, of the first `most` entries of a folder.
+/// What cannot be listed, opened or removed is left: it is in nobody's way.
+fn remove_stale(folder: &Path, most: usize) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.take(MOST_ENTRIES).flatten() {
+    for entry in entries.take(most).flatten() {
         let name = entry.file_name();
         let is_ours = name
             .to_str()
@@ -362,7 +368,7 @@ mod tests {
         let mut writing = hidden(folder.path(), lock).unwrap();
         let mut linked = unnamed(folder.path()).unwrap();
         linked.prepare(&at("out")).unwrap();
-        remove_stale(folder.path());
+        remove_stale(folder.path(), MOST_ENTRIES);
         let kept = [".forebay-1-0", ".forebay-2-0.part", "forebay-1-0.part"];
         let left = names_in(folder.path());
         assert!(kept.iter().all(|name| left.iter().any(|left| left == name)), "{left:?}");
@@ -370,6 +376,23 @@ mod tests {
         writing.write_all(b"whole").unwrap();
         writing.finish(&at("out")).unwrap();
         assert_eq!(fs::read_to_string(at("out")).unwrap(), "whole");
+    }
+
+    #[test]
+    fn of_many_entries_and_folders_the_first_are_examined() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..10 {
+            fs::write(folder.path().join(format!(".forebay-1-{number}.part")), "left").unwrap();
+        }
+        remove_stale(folder.path(), 4);
+        assert_eq!(names_in(folder.path()).len(), 6);
+        let mut examined = Vec::new();
+        let folders: Vec<PathBuf> =
+            (0..=MOST_FOLDERS).map(|number| number.to_string().into()).collect();
+        let first = |folder: &PathBuf| is_first(&mut examined, folder);
+        let found: Vec<bool> = folders.iter().chain(&folders).map(first).collect();
+        let expected = (0..2 * folders.len()).map(|number| number < MOST_FOLDERS);
+        assert!(found.into_iter().eq(expected));
     }
 
     #[test]
