@@ -20,8 +20,7 @@ die() {
     exit 1
 }
 
-usage='usage: scripts/soak.sh DURATION [RECORD]'
-duration=${1:?$usage}
+duration=${1:?usage: scripts/soak.sh DURATION [RECORD]}
 [[ $duration =~ ^([0-9]+)([smh]?)$ ]] || die "DURATION is '$duration', not like 90s, 30m or 1h"
 declare -rA seconds_of=([s]=1 [m]=60 [h]=3600)
 seconds=$((BASH_REMATCH[1] * ${seconds_of[${BASH_REMATCH[2]:-s}]}))
