@@ -38,7 +38,13 @@ struct Open {
     rest: Vec<u8>,
     /// The rest of the line is not wanted.
     in_long_line: bool,
+    /// It began later than it was followed: it was not there, or has been replaced or
+    /// truncated.
+    is_later: bool,
 }
+
+/// Takes a line, and whether it is in a file that began later than it was followed.
+type Take<'a> = dyn FnMut(&[u8], bool) + 'a;
 
 impl Follower {
     /// Begins with the last lines that are there.
@@ -52,7 +58,7 @@ impl Follower {
     }
 
     /// Gives `take` each whole line that has been added since the last call.
-    pub fn lines(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    pub fn lines(&mut self, take: &mut Take<'_>) -> io::Result<()> {
         let there = self.open_if_there();
         if let Some(open) = &mut self.open {
             open.read(take)?;
@@ -62,8 +68,8 @@ impl Follower {
         match there {
             Ok(new) if is_other(&new) => {
                 let skips = self.skips && self.is_first;
-                self.is_first = false;
-                let open = self.open.insert(new);
+                let is_later = !std::mem::replace(&mut self.is_first, false);
+                let open = self.open.insert(Open { is_later, ..new });
                 if skips {
                     open.skip(take)?;
                 }
@@ -89,16 +95,18 @@ impl Follower {
             return Err(io::Error::other("it is no regular file"));
         }
         let identity = (about.dev(), about.ino());
-        Ok(Open { file, identity, at: 0, rest: Vec::new(), in_long_line: false })
+        Ok(Open { file, identity, at: 0, rest: Vec::new(), in_long_line: false, is_later: false })
     }
 }
 
 impl Open {
     /// Goes to the end; takes the header.
-    fn skip(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    fn skip(&mut self, take: &mut Take<'_>) -> io::Result<()> {
         let mut head = Vec::new();
         (&self.file).take(HEAD).read_to_end(&mut head)?;
-        head.split(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"#")).for_each(take);
+        head.split(|byte| *byte == b'\n')
+            .take_while(|line| line.starts_with(b"#"))
+            .for_each(|line| take(line, false));
         self.at = self.file.metadata()?.len();
         // A line that is being written is of the time before.
         self.in_long_line = self.at > 0 && !self.ends_line()?;
@@ -113,10 +121,10 @@ impl Open {
         Ok(byte == *b"\n")
     }
 
-    fn read(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    fn read(&mut self, take: &mut Take<'_>) -> io::Result<()> {
         let len = self.file.metadata()?.len();
         if len < self.at {
-            (self.at, self.in_long_line) = (0, false);
+            (self.at, self.in_long_line, self.is_later) = (0, false, true);
             self.rest.clear();
         }
         if len - self.at > READ {
@@ -132,7 +140,7 @@ impl Open {
         for part in parts {
             self.add(part);
             if !self.in_long_line {
-                take(&self.rest);
+                take(&self.rest, self.is_later);
             }
             self.rest.clear();
             self.in_long_line = false;

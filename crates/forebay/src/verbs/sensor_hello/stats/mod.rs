@@ -14,11 +14,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use follow::Follower;
+use serde_json::Value;
 use suricata::Socket;
-use zeek::Columns;
+use zeek::Intervals;
 
 /// Between two questions.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -61,19 +62,64 @@ impl fmt::Display for StatsSource {
     }
 }
 
-/// Packets that a program dropped, from counters that begin anew with the program.
-#[derive(Debug, Default)]
+/// Seconds by which a program that was started with this process may look older than it: ages
+/// are told in whole seconds.
+const SLACK: u64 = 2;
+
+/// What a program says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Said {
+    /// Packets dropped since its start.
+    dropped: u64,
+    /// Seconds since its start, where it says so.
+    uptime: Option<u64>,
+}
+
+impl Said {
+    /// What the counters of Suricata say.
+    fn by(counters: &Value) -> Option<Self> {
+        let dropped = counters.pointer("/capture/kernel_drops")?.as_u64()?;
+        Some(Self { dropped, uptime: counters["uptime"].as_u64() })
+    }
+}
+
+/// Packets that a program dropped since this process began, from counters that begin anew with
+/// the program.
+#[derive(Debug)]
 struct Total {
+    began: Instant,
     sum: u64,
-    last: u64,
+    last: Option<Said>,
 }
 
 impl Total {
-    /// The program's counter says `now`.
-    fn is_at(&mut self, now: u64) {
-        let more = if now < self.last { now } else { now - self.last };
-        self.sum = self.sum.saturating_add(more);
-        self.last = now;
+    fn new() -> Self {
+        Self { began: Instant::now(), sum: 0, last: None }
+    }
+
+    /// The program says `now`. What a program says first is of the time before where it is
+    /// older than this process, or does not tell its age.
+    fn is_at(&mut self, now: Said) {
+        self.is_at_after(now, self.began.elapsed());
+    }
+
+    /// As [`Total::is_at`], so long after this process began.
+    fn is_at_after(&mut self, now: Said, age: Duration) {
+        let is_same = |last: &Said| {
+            let uptimes = now.uptime.zip(last.uptime);
+            now.dropped >= last.dropped && uptimes.is_none_or(|(now, last)| now >= last)
+        };
+        let is_older = match now.uptime {
+            Some(uptime) => uptime > age.as_secs() + SLACK,
+            None => self.last.is_none(),
+        };
+        let before = match self.last.filter(is_same) {
+            Some(last) => last.dropped,
+            None if is_older => now.dropped,
+            None => 0,
+        };
+        self.sum = self.sum.saturating_add(now.dropped - before);
+        self.last = Some(now);
     }
 }
 
@@ -133,18 +179,19 @@ impl Stats {
 enum Reader {
     Suricata(Socket, Total),
     Eve(Follower, Total),
-    Zeek(Follower, Columns, u64),
+    Zeek(Follower, Intervals, u64),
 }
 
 impl Reader {
     fn new(source: &StatsSource) -> Self {
         let path = source.path.clone();
         match source.kind {
-            Kind::Suricata => Self::Suricata(Socket::new(path), Total::default()),
-            // Its counters are since the start: the last event that is there counts.
-            Kind::Eve => Self::Eve(Follower::from_last(path), Total::default()),
+            Kind::Suricata => Self::Suricata(Socket::new(path), Total::new()),
+            // Its counters are since the start: the last event that is there is what they count
+            // from.
+            Kind::Eve => Self::Eve(Follower::from_last(path), Total::new()),
             // Its numbers are of an interval each: those to come count.
-            Kind::Zeek => Self::Zeek(Follower::from_end(path), Columns::default(), 0),
+            Kind::Zeek => Self::Zeek(Follower::from_end(path), Intervals::default(), 0),
         }
     }
 
@@ -152,22 +199,25 @@ impl Reader {
     fn dropped(&mut self) -> io::Result<Option<u64>> {
         match self {
             Self::Suricata(socket, total) => {
-                total.is_at(socket.dropped()?);
+                total.is_at(socket.ask()?);
                 Ok(Some(total.sum))
             }
             Self::Eve(follower, total) => {
-                let mut any = false;
-                follower.lines(&mut |line| {
-                    if let Some(dropped) = suricata::dropped_in_event(line) {
-                        total.is_at(dropped);
-                        any = true;
+                // Of what is there at first, the last is what counts.
+                let (is_first, mut last) = (total.last.is_none(), None);
+                follower.lines(&mut |line, _| {
+                    let Some(said) = suricata::said_in_event(line) else { return };
+                    last = Some(said);
+                    if !is_first {
+                        total.is_at(said);
                     }
                 })?;
-                Ok(any.then_some(total.sum))
+                last.filter(|_| is_first).into_iter().for_each(|said| total.is_at(said));
+                Ok(last.map(|_| total.sum))
             }
-            Self::Zeek(follower, columns, sum) => {
-                follower.lines(&mut |line| {
-                    if let Some(dropped) = columns.dropped(line) {
+            Self::Zeek(follower, intervals, sum) => {
+                follower.lines(&mut |line, is_later| {
+                    if let Some(dropped) = intervals.dropped(line, is_later) {
                         *sum = sum.saturating_add(dropped);
                     }
                 })?;

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::Said;
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -28,16 +30,16 @@ impl Socket {
         Self { path, open: None }
     }
 
-    /// Packets dropped since Suricata's start.
-    pub fn dropped(&mut self) -> io::Result<u64> {
+    /// What Suricata says.
+    pub fn ask(&mut self) -> io::Result<Said> {
         let mut socket = match self.open.take() {
             Some(socket) => socket,
             None => self.connect()?,
         };
         let answer = ask(&mut socket, &json!({"command": "dump-counters"}))?;
-        let dropped = answer.pointer("/message/capture/kernel_drops").and_then(Value::as_u64);
         self.open = Some(socket);
-        dropped.ok_or_else(|| io::Error::other("its counters have no capture.kernel_drops"))
+        Said::by(&answer["message"])
+            .ok_or_else(|| io::Error::other("its counters have no capture.kernel_drops"))
     }
 
     fn connect(&self) -> io::Result<UnixStream> {
@@ -77,14 +79,11 @@ fn ask(socket: &mut UnixStream, question: &Value) -> io::Result<Value> {
     }
 }
 
-/// Packets dropped since Suricata's start, if `line` is an event that says so.
-pub fn dropped_in_event(line: &[u8]) -> Option<u64> {
+/// What Suricata says in `line`, if it is an event of that kind.
+pub fn said_in_event(line: &[u8]) -> Option<Said> {
     // Other events are many, and stats are few.
     let mark = b"\"stats\"";
     line.windows(mark.len()).any(|bytes| bytes == mark).then_some(())?;
     let event: Value = serde_json::from_slice(line).ok()?;
-    if event["event_type"] != "stats" {
-        return None;
-    }
-    event.pointer("/stats/capture/kernel_drops")?.as_u64()
+    (event["event_type"] == "stats").then(|| Said::by(&event["stats"]))?
 }

@@ -23,9 +23,14 @@ fn reader(kind: Kind, path: &Path) -> Reader {
     Reader::new(&StatsSource { kind, path: path.to_owned() })
 }
 
-fn event(dropped: u64) -> String {
+fn event(uptime: u64, dropped: u64) -> String {
+    let stats = counters(uptime, dropped);
+    format!("{{\"event_type\":\"stats\",\"stats\":{stats}}}\n")
+}
+
+fn counters(uptime: u64, dropped: u64) -> String {
     let capture = format!("{{\"kernel_packets\":9000,\"kernel_drops\":{dropped}}}");
-    format!("{{\"event_type\":\"stats\",\"stats\":{{\"uptime\":8,\"capture\":{capture}}}}}\n")
+    format!("{{\"uptime\":{uptime},\"capture\":{capture}}}")
 }
 
 #[test]
@@ -38,21 +43,52 @@ fn sources_are_named_by_kind_and_path() {
 }
 
 #[test]
+fn what_a_program_dropped_before_is_not_told() {
+    let said = |uptime, dropped| Said { dropped, uptime };
+    // What it says after so many seconds, and what it dropped since the first.
+    for (readings, expected) in [
+        // Older than this process.
+        (&[(0, said(Some(1_000), 50)), (8, said(Some(1_008), 53))][..], [0, 3]),
+        (&[(5, said(Some(8), 50)), (13, said(Some(16), 53))], [0, 3]),
+        // Started by it, told as a second older, and after a while.
+        (&[(8, said(Some(9), 4)), (16, said(Some(17), 6))], [4, 6]),
+        (&[(90, said(Some(8), 4)), (98, said(Some(16), 4))], [4, 4]),
+        // Started anew, with fewer drops, as many, and more.
+        (&[(0, said(Some(1_000), 50)), (60, said(Some(8), 7))], [0, 7]),
+        (&[(0, said(Some(1_000), 50)), (60, said(Some(8), 50))], [0, 50]),
+        (&[(0, said(Some(1_000), 50)), (60, said(Some(8), 70))], [0, 70]),
+        // A log of two programs that have ended.
+        (&[(0, said(Some(1_000), 50)), (0, said(Some(8), 7))], [0, 0]),
+        // One that does not tell its age.
+        (&[(0, said(None, 50)), (60, said(None, 53))], [0, 3]),
+        (&[(0, said(None, 50)), (60, said(None, 7))], [0, 7]),
+        (&[(0, said(Some(1_000), 50)), (60, said(None, 53))], [0, 3]),
+    ] {
+        let mut total = Total::new();
+        let sums = readings.iter().map(|&(after, now)| {
+            total.is_at_after(now, Duration::from_secs(after));
+            total.sum
+        });
+        assert_eq!(sums.collect::<Vec<_>>(), expected, "{readings:?}");
+    }
+}
+
+#[test]
 fn eve_says_the_drops_since_the_start_of_suricata() {
     let alert = "{\"event_type\":\"alert\",\"alert\":{\"signature\":\"stats\"}}\n";
-    let (_folder, path) = follow(&(event(3) + alert));
+    let (_folder, path) = follow(&(event(992, 1) + &event(1_000, 3) + alert));
     let mut reader = reader(Kind::Eve, &path);
-    assert_eq!(reader.dropped().unwrap(), Some(3));
+    assert_eq!(reader.dropped().unwrap(), Some(0), "of the time before");
     append(&path, alert);
     assert_eq!(reader.dropped().unwrap(), None);
-    let (whole, half) = (event(5), event(7));
+    let (whole, half) = (event(1_008, 5), event(1_016, 7));
     append(&path, &(whole + &half[..20]));
-    assert_eq!(reader.dropped().unwrap(), Some(5));
+    assert_eq!(reader.dropped().unwrap(), Some(2));
     append(&path, &half[20..]);
-    assert_eq!(reader.dropped().unwrap(), Some(7));
+    assert_eq!(reader.dropped().unwrap(), Some(4));
     // Suricata has been started anew.
-    append(&path, &event(2));
-    assert_eq!(reader.dropped().unwrap(), Some(9));
+    append(&path, &event(1, 20));
+    assert_eq!(reader.dropped().unwrap(), Some(24));
     append(&path, "{\"event_type\":\"stats\",\"stats\":{\"capture\":{\"kernel_drops\":-1}}}\n");
     append(&path, "{\"event_type\":\"stats\"\n\u{0}\u{fffd}\"stats\"\n");
     assert_eq!(reader.dropped().unwrap(), None);
@@ -60,28 +96,28 @@ fn eve_says_the_drops_since_the_start_of_suricata() {
 
 #[test]
 fn logs_are_followed_over_rotation_and_truncation() {
-    let (_folder, path) = follow(&event(3));
+    let (_folder, path) = follow(&event(100, 3));
     let mut reader = reader(Kind::Eve, &path);
-    assert_eq!(reader.dropped().unwrap(), Some(3));
-    append(&path, &event(4));
+    assert_eq!(reader.dropped().unwrap(), Some(0));
+    append(&path, &event(108, 4));
     fs::rename(&path, path.with_extension("1")).unwrap();
-    assert_eq!(reader.dropped().unwrap(), Some(4));
-    append(&path, &event(6));
-    assert_eq!(reader.dropped().unwrap(), Some(6));
+    assert_eq!(reader.dropped().unwrap(), Some(1));
+    append(&path, &event(116, 6));
+    assert_eq!(reader.dropped().unwrap(), Some(3));
     fs::write(&path, "").unwrap();
     assert_eq!(reader.dropped().unwrap(), None);
-    append(&path, &event(8));
-    assert_eq!(reader.dropped().unwrap(), Some(8));
+    append(&path, &event(124, 8));
+    assert_eq!(reader.dropped().unwrap(), Some(5));
 }
 
 #[test]
 fn of_a_long_log_the_last_lines_are_read() {
     let filler = format!("{{\"event_type\":\"dns\",\"x\":\"{}\"}}\n", "y".repeat(900));
-    let (_folder, path) = follow(&(event(1) + &filler.repeat(6_000) + &event(2)));
+    let (_folder, path) = follow(&(event(100, 1) + &filler.repeat(6_000) + &event(108, 2)));
     let mut reader = reader(Kind::Eve, &path);
-    assert_eq!(reader.dropped().unwrap(), Some(2));
-    append(&path, &("z".repeat(3 << 20) + "\n" + &event(3)));
-    assert_eq!(reader.dropped().unwrap(), Some(3));
+    assert_eq!(reader.dropped().unwrap(), Some(0));
+    append(&path, &("z".repeat(3 << 20) + "\n" + &event(116, 3)));
+    assert_eq!(reader.dropped().unwrap(), Some(1));
 }
 
 #[test]
@@ -90,17 +126,23 @@ fn zeek_says_the_drops_of_each_interval() {
     let (_folder, path) = follow(&format!("{head}1.0\tw1\t100\t50\t-\n"));
     let mut zeek = reader(Kind::Zeek, &path);
     assert_eq!(zeek.dropped().unwrap(), Some(0), "of the time before");
-    append(&path, "2.0\tw1\t100\t3\t-\n2.0\tw2\t100\t4\t-\n3.0\tw1\t1\t-\t-\n4.0\n");
+    // The first interval of each process began before.
+    append(&path, "2.0\tw1\t100\t30\t-\n2.0\tw2\t100\t40\t-\n");
+    assert_eq!(zeek.dropped().unwrap(), Some(0), "in part of the time before");
+    append(&path, "3.0\tw1\t100\t3\t-\n3.0\tw2\t100\t4\t-\n4.0\tw1\t1\t-\t-\n5.0\n");
     assert_eq!(zeek.dropped().unwrap(), Some(7));
+    // In another log, of processes that are new as well.
     fs::rename(&path, path.with_extension("1")).unwrap();
-    let other = "#fields\tts\tpkts_dropped\n5.0\t2\n";
-    append(&path, other);
-    assert_eq!(zeek.dropped().unwrap(), Some(9));
+    append(&path, "#fields\tts\tpkts_dropped\tpeer\n5.0\t2\tw1\n5.0\t1\tw3\n");
+    assert_eq!(zeek.dropped().unwrap(), Some(10));
     let (_folder, path) = follow("");
     let mut json = reader(Kind::Zeek, &path);
     assert_eq!(json.dropped().unwrap(), Some(0));
-    append(&path, "{\"ts\":1.0,\"peer\":\"w\",\"pkts_dropped\":11}\n{\"ts\":2.0}\n{\n");
+    let line = |dropped| format!("{{\"ts\":1.0,\"peer\":\"w\",\"pkts_dropped\":{dropped}}}\n");
+    append(&path, &(line(100) + &line(11) + "{\"ts\":2.0}\n{\n"));
     assert_eq!(json.dropped().unwrap(), Some(11));
+    fs::write(&path, line(5)).unwrap();
+    assert_eq!(json.dropped().unwrap(), Some(16), "of a log that began anew");
 }
 
 #[test]
@@ -122,16 +164,14 @@ fn the_command_socket_is_asked_and_asked_again() {
     let mut reader = reader(Kind::Suricata, &path);
     assert!(reader.dropped().is_err());
     let listener = UnixListener::bind(&path).unwrap();
+    let said = |uptime, dropped| {
+        format!("{{\"message\":{},\"return\":\"OK\"}}\n", counters(uptime, dropped))
+    };
+    let (first, second, anew) = (said(1_000, 4), said(1_008, 6), said(1, 9));
     let suricata = std::thread::spawn(move || {
         for answers in [
-            &[
-                "{\"return\":\"OK\"}\n",
-                "{\"message\":{\"capture\":{\"kernel_drops\":4}},\"return\":\"OK\"}\n",
-            ][..],
-            &[
-                "{\"return\":\"OK\"}\n",
-                "{\"message\":{\"capture\":{\"kernel_drops\":1}},\"return\":\"OK\"}\n",
-            ],
+            &["{\"return\":\"OK\"}\n", first.as_str(), second.as_str()][..],
+            &["{\"return\":\"OK\"}\n", anew.as_str()],
             &["{\"return\":\"OK\"}\n", "{\"message\":{},\"return\":\"OK\"}\n"],
             &["{\"return\":\"NOK\"}\n"],
             &["nonsense\n"],
@@ -144,12 +184,13 @@ fn the_command_socket_is_asked_and_asked_again() {
                 socket.write_all(answer.as_bytes()).unwrap();
             }
             assert_eq!(asked[0], "{\"version\":\"0.2\"}");
-            assert!(asked.len() == 1 || asked[1] == "{\"command\":\"dump-counters\"}");
+            assert!(asked[1..].iter().all(|asked| asked == "{\"command\":\"dump-counters\"}"));
         }
     });
-    assert_eq!(reader.dropped().unwrap(), Some(4));
+    assert_eq!(reader.dropped().unwrap(), Some(0), "of the time before");
+    assert_eq!(reader.dropped().unwrap(), Some(2));
     assert!(reader.dropped().is_err(), "the connection was closed");
-    assert_eq!(reader.dropped().unwrap(), Some(5), "started anew");
+    assert_eq!(reader.dropped().unwrap(), Some(11), "started anew");
     assert!(reader.dropped().is_err());
     for _ in 0..4 {
         assert!(reader.dropped().is_err());

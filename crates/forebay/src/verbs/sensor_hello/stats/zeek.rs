@@ -1,29 +1,51 @@
 //! Zeek's stats.log: a line each interval and process, with the packets dropped in it.
+//!
+//! The first interval of a process that was there before began before, and does not count.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value;
 
-/// The column of the log.
+/// The columns of the log: the process, and what it dropped.
+const PEER: &str = "peer";
 const DROPPED: &str = "pkts_dropped";
 
-/// Where in a line of tab-separated values the number is.
+/// Processes that are told apart. Of further ones all counts.
+const PEERS: usize = 4096;
+
+/// Reads the intervals of a log.
 #[derive(Debug, Default)]
-pub struct Columns {
+pub struct Intervals {
+    /// Where in a line of tab-separated values process and number are.
+    peer: Option<usize>,
     dropped: Option<usize>,
+    /// Hashes of the processes that have said something.
+    known: HashSet<u64>,
+    hasher: RandomState,
 }
 
-impl Columns {
-    /// Packets dropped in the interval of a line, if it says so. Takes note of a header.
-    pub fn dropped(&mut self, line: &[u8]) -> Option<u64> {
+impl Intervals {
+    /// Packets dropped in the interval of a line, if it says so and counts. `is_later` where
+    /// the log began later than this process. Takes note of a header.
+    pub fn dropped(&mut self, line: &[u8], is_later: bool) -> Option<u64> {
         let line = std::str::from_utf8(line).ok()?.trim_end_matches('\r');
         if let Some(header) = line.strip_prefix('#') {
             if let Some(fields) = header.strip_prefix("fields\t") {
-                self.dropped = fields.split('\t').position(|field| field == DROPPED);
+                let place = |name: &str| fields.split('\t').position(|field| field == name);
+                (self.peer, self.dropped) = (place(PEER), place(DROPPED));
             }
             return None;
         }
-        if line.starts_with('{') {
-            return serde_json::from_str::<Value>(line).ok()?[DROPPED].as_u64();
-        }
-        line.split('\t').nth(self.dropped?)?.parse().ok()
+        let (peer, dropped) = if line.starts_with('{') {
+            let line: Value = serde_json::from_str(line).ok()?;
+            (self.hasher.hash_one(line[PEER].as_str()), line[DROPPED].as_u64()?)
+        } else {
+            let column = |at: usize| line.split('\t').nth(at);
+            let peer = self.peer.and_then(column);
+            (self.hasher.hash_one(peer), column(self.dropped?)?.parse().ok()?)
+        };
+        let is_first = self.known.len() < PEERS && self.known.insert(peer);
+        (is_later || !is_first).then_some(dropped)
     }
 }
