@@ -246,4 +246,24 @@ mod tests {
         let due: Vec<u64> = (0..40).filter(|i| alarms.is_due(i * SECOND / 10)).collect();
         assert_eq!(due, [0, 10, 20, 30]);
     }
+
+    #[test]
+    fn a_loss_is_told_within_two_seconds_of_its_begin() {
+        let rule = LossRule::default();
+        // An output that refuses all for two seconds, which begin anywhere between two looks.
+        for (rate, begin) in [10, 4_000, 10_000_000]
+            .into_iter()
+            .flat_map(|rate| (0..50).map(move |part| (rate, 7 * SECOND + part * SECOND / 50)))
+        {
+            let mut alarms = Alarms::default();
+            let came = |for_time: u64| rate * for_time / SECOND;
+            let told = (0..1_500).map(|look| look * SECOND / 50).find(|&now| {
+                let refused = came(now.saturating_sub(begin).min(2 * SECOND));
+                alarms.is_due(now)
+                    && !alarms.note(now, &report(came(now), refused, 0, 0), rule).is_empty()
+            });
+            let after = told.expect("it is told") - begin;
+            assert!((1..=2 * SECOND).contains(&after), "{after} ns, {rate} a second");
+        }
+    }
 }

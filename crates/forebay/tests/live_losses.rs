@@ -57,16 +57,19 @@ impl Network {
         number(&row(&self.ask("ledger"), "tx o")["drops"], "refused")
     }
 
-    /// Waits until an event has all these parts.
-    fn event(&self, parts: &[&str]) {
+    /// Waits until an event has all these parts, and gives its time by the broker's clock.
+    fn event(&self, parts: &[&str]) -> f64 {
+        let mut at = None;
         wait_for(&format!("an event with {parts:?}"), || {
             let events = self.ask("events");
-            let said = |event: &Value| {
+            let said = |event: &&Value| {
                 let what = event["what"].as_str().unwrap();
                 parts.iter().all(|part| what.contains(part))
             };
-            events.as_array().unwrap().iter().any(said)
+            at = events.as_array().unwrap().iter().find(said).map(|event| event["at_s"].as_f64());
+            at.is_some()
         });
+        at.flatten().unwrap()
     }
 
     fn sink(&self) -> Started {
@@ -101,17 +104,21 @@ fn an_output_that_refuses_redirected_frames_is_sent_to_by_workers_and_back() {
         wait_for("packets", || out() > 1_000);
         assert_eq!(network.output()["way"], "kernel");
         assert_eq!(network.ask("status")["alarms"], serde_json::json!([]));
-        // As a sensor does at its start.
+        // As a sensor does at its start. Nothing is lost before.
+        let before = network.ask("status")["uptime_s"].as_f64().unwrap();
         switch_gro("x", false);
         wait_for("the workers to send", || network.output()["way"] == "workers");
-        network.event(&["output o: y refused", "(refused)", "`ethtool -K x gro on`"]);
+        let turned = network.event(&["output o: y refused", "(refused)", "`ethtool -K x gro on`"]);
+        assert!(turned - before < 2.0, "{before}, {turned}");
         // From then on nothing is lost: less than what comes in two seconds was.
         let (lost, sent) = (network.refused(), out());
         println!("{lost} frames were refused before the workers sent");
         assert!((1..2 * RATE).contains(&lost), "{lost}");
         wait_for("packets by the workers", || out() > sent + 2_000);
         assert_eq!(network.refused(), lost);
-        network.event(&["alarm: tx o lost", "at y", "(refused)", "`ethtool -K x gro on`"]);
+        let told =
+            network.event(&["alarm: tx o lost", "at y", "(refused)", "`ethtool -K x gro on`"]);
+        assert!(told - before < 10.0, "{before}, {told}");
         let top = run(["top", "--once", "-s", network.path("control").to_str().unwrap()]);
         let shown = String::from_utf8_lossy(&top.stdout).into_owned();
         assert!(shown.contains("alarm: tx o loses") && shown.contains("(refused)"), "{shown}");

@@ -257,7 +257,7 @@ impl Broker {
         if let Some(address) = self.config.metrics {
             metrics::serve(address, requests.entrance())?;
         }
-        let mut notices = Notices::new(tell)?;
+        let mut notices = Notices::new(self.clock, tell)?;
         privileges::confine()?;
         let mut running = Vec::new();
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fmt, io, thread};
 
 use serde_json::{Value, json};
+
+use crate::clock::Clock;
 
 /// Notices that wait to be told. What comes while so many wait is not told.
 const MOST_WAITING: usize = 1_024;
@@ -42,9 +44,9 @@ pub(super) struct Notices {
     lost: u64,
     /// How many are lost when the end comes, which the thread tells last.
     lost_in_the_end: Arc<AtomicU64>,
-    /// The last of them, each with its time since `started`.
-    kept: VecDeque<(Duration, String)>,
-    started: Instant,
+    /// The last of them, each with its time by `clock`.
+    kept: VecDeque<(u64, String)>,
+    clock: Clock,
 }
 
 impl Notices {
@@ -52,7 +54,10 @@ impl Notices {
     ///
     /// # Errors
     /// That there is no thread.
-    pub(super) fn new(mut tell: impl FnMut(Notice) + Send + 'static) -> io::Result<Self> {
+    pub(super) fn new(
+        clock: Clock,
+        mut tell: impl FnMut(Notice) + Send + 'static,
+    ) -> io::Result<Self> {
         let (waiting, notices) = mpsc::sync_channel(MOST_WAITING);
         let (all_told, told) = mpsc::channel::<()>();
         let lost_in_the_end = Arc::new(AtomicU64::new(0));
@@ -65,8 +70,8 @@ impl Notices {
             }
             drop(all_told);
         })?;
-        let (kept, started) = (VecDeque::with_capacity(KEPT), Instant::now());
-        Ok(Self { waiting, told, lost: 0, lost_in_the_end, kept, started })
+        let kept = VecDeque::with_capacity(KEPT);
+        Ok(Self { waiting, told, lost: 0, lost_in_the_end, kept, clock })
     }
 
     /// Tells, later if need be.
@@ -74,7 +79,7 @@ impl Notices {
         if self.kept.len() >= KEPT {
             self.kept.pop_front();
         }
-        self.kept.push_back((self.started.elapsed(), what.clone()));
+        self.kept.push_back((self.clock.now(), what.clone()));
         if self.lost > 0 {
             if self.waiting.try_send(Notice::of_lost(self.lost)).is_err() {
                 self.lost += 1;
@@ -87,10 +92,9 @@ impl Notices {
         }
     }
 
-    /// The last notices, the oldest first, each with the seconds since the first could be told.
+    /// The last notices, the oldest first, each with its time in seconds.
     pub(super) fn events(&self) -> Value {
-        let event =
-            |(at, what): &(Duration, String)| json!({ "at_s": at.as_secs_f64(), "what": what });
+        let event = |(at, what): &(u64, String)| json!({ "at_s": *at as f64 / 1e9, "what": what });
         self.kept.iter().map(event).collect()
     }
 
@@ -123,7 +127,7 @@ mod tests {
         let (hears, passes) = (Arc::clone(&heard), Arc::clone(&gate));
         let (takes, taken) = mpsc::channel();
         let closed = gate.lock().unwrap();
-        let mut notices = Notices::new(move |notice| {
+        let mut notices = Notices::new(Clock::default(), move |notice| {
             let _ = takes.send(());
             let _open = passes.lock().unwrap();
             hears.lock().unwrap().push(notice.to_string());
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_last_notices_are_kept_whoever_took_them() {
-        let mut notices = Notices::new(drop).unwrap();
+        let mut notices = Notices::new(Clock::default(), drop).unwrap();
         (0..KEPT + 5).for_each(|number| notices.tell(number.to_string()));
         let events = notices.events();
         let events = events.as_array().unwrap();
@@ -172,7 +176,7 @@ mod tests {
         let gate = Arc::new(Mutex::new(()));
         let passes = Arc::clone(&gate);
         let closed = gate.lock().unwrap();
-        let mut notices = Notices::new(move |_| drop(passes.lock())).unwrap();
+        let mut notices = Notices::new(Clock::default(), move |_| drop(passes.lock())).unwrap();
         notices.tell("something".to_owned());
         assert!(!notices.finish());
         drop(closed);
