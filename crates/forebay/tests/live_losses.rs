@@ -11,6 +11,7 @@ mod support {
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use forebay_io::device::Link;
 use serde_json::Value;
 use support::broker::{Started, ask, broker, number, row};
 use support::command::{command, run};
@@ -224,13 +225,24 @@ fn a_link_that_goes_down_and_comes_back_is_told() {
 fn the_host_says_nothing_of_its_own_on_an_output() {
     in_namespace(|| {
         let network = Network::new();
-        for output in ["af_packet", "af_xdp"] {
+        ip("link set dev y arp on multicast on");
+        let on_the_wire = || Link::named("y").unwrap().stats.tx_packets;
+        for (input, output) in [("af_packet", "af_packet"), ("af_packet", "af_xdp"), ("xdp", "xdp")]
+        {
             let setting = "/proc/sys/net/ipv6/conf/y/disable_ipv6";
+            let before = on_the_wire();
             std::fs::write(setting, "0").unwrap();
-            let broker = network.broker("af_packet", output, "");
+            wait_for("the host's IPv6", || on_the_wire() > before);
+            let broker = network.broker(input, output, "");
             assert_eq!(std::fs::read_to_string(setting).unwrap().trim(), "1", "{output}");
+            // For longer than the host's IPv6 pauses (RFC 4861 section 6.3.7), where it speaks.
+            let before = on_the_wire();
+            let sent = start_generator("--rate 300 --duration 5s --flows 20").ended();
             broker.signal(libc::SIGTERM);
-            broker.ended();
+            let said = broker.ended();
+            let out = number(row(&said, "tx o"), "out");
+            assert_eq!((out, said["closes"].as_bool()), (number(&sent, "packets"), Some(true)));
+            assert_eq!(on_the_wire() - before, out, "{output}: {said}");
         }
     });
 }
