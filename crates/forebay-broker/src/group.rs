@@ -360,3 +360,34 @@ pub fn static_entries(group: &Group) -> Vec<String> {
         .map(|(name, mac)| format!("bridge fdb replace {mac} dev PORT_OF_{name} master static"))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_balance::balancer::Oversize;
+    use forebay_balance::balancer::load::{Dimension, Load};
+    use forebay_packet::FlowKey;
+
+    use super::*;
+
+    #[test]
+    fn of_the_flows_that_are_shunted_the_oldest_is_forgotten() {
+        let text = "[[input]]\nname = \"i\"\ntype = \"af_packet\"\ninterface = \"i\"\n\
+                    [[output]]\nname = \"o\"\ntype = \"af_packet\"\ninterface = \"o\"\n\
+                    [[group]]\nname = \"g\"\nsensor = [{ name = \"s\" }]\n\
+                    [group.shunt]\naction = \"drop\"\n";
+        let config = Config::parse("run.toml", text).unwrap();
+        let (mut group, _workers) = LiveGroup::new(&config.groups[0], &config, 0).unwrap();
+        for flow in 1..=20 {
+            let oversize = Oversize {
+                bucket: flow,
+                load: Load::default(),
+                dimension: Dimension::Bits,
+                most: 1.0,
+            };
+            let key = FlowKey { low: flow.into(), ..FlowKey::default() };
+            assert!(group.follow(&Event::Oversize { oversize, key: Some(key) }));
+        }
+        let shunted: Vec<_> = group.shunted().iter().map(|one| (one.number, one.bucket)).collect();
+        assert_eq!(shunted, (5..=20).map(|flow| (flow.into(), flow)).collect::<Vec<_>>());
+    }
+}

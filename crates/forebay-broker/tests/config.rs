@@ -382,3 +382,19 @@ fn what_the_kernel_cannot_do_is_refused_by_its_key() {
     let usual = format!("filter = \"ip\"\n[flow]\nvlan_in_key = false\n{}", in_kernel());
     assert!(read(&usual).is_ok());
 }
+
+#[test]
+fn ports_in_the_kernel_are_bounded_by_its_tables() {
+    let with = |what: &str, many: usize| {
+        let port =
+            |i| format!("[[{what}]]\nname = \"p{i}\"\ntype = \"xdp\"\ninterface = \"p{i}\"\n");
+        let ports: String = (1..many).map(port).collect();
+        let text = in_kernel().replacen("mac =", "output = \"switch\"\nmac =", 1);
+        read(&text.replacen(&format!("[[{what}]]"), &format!("{ports}[[{what}]]"), 1))
+    };
+    for (what, most) in [("input", 32), ("output", 1023)] {
+        assert!(with(what, most).is_ok(), "{most} of {what}");
+        let error = with(what, most + 1).unwrap_err().to_string();
+        assert!(error.contains(&format!("more than {most} {what}s")), "{error}");
+    }
+}

@@ -231,6 +231,32 @@ fn a_flow_stays_in_user_space_until_it_was_idle() {
     assert!(outcomes.closes() && outcomes.not_marked == 0);
 }
 
+#[test]
+fn of_more_pairs_than_can_be_marked_the_one_not_seen_for_longest_is_forgotten() {
+    if !support::bpf() {
+        return;
+    }
+    // As many as a broker has.
+    let state = State::create(Limits::default()).unwrap();
+    let most = Limits::default().marks as usize;
+    state.devices().set(3, LOOPBACK).unwrap();
+    state.set_sensor(0, Some(sensor(0))).unwrap();
+    (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, 0));
+    let settings = Settings { idle_timeout: Duration::from_secs(600), ..settings() };
+    let program = splitter::load(&state, &settings).unwrap();
+    let splitter = Splitter { state, program };
+    let pairs = || (0..300).flat_map(|a| (0..most / 200).map(move |b| (a, 1_000 + b as u16)));
+    for (a, b) in pairs() {
+        assert!(splitter.passes(&fragment((a, 0), (b, 0))));
+    }
+    let marked: Vec<bool> = pairs().map(|(a, b)| splitter.passes(&udp((a, 1), (b, 2)))).collect();
+    let kept = marked.iter().filter(|&&is_marked| is_marked).count();
+    assert!((most * 9 / 10..=most).contains(&kept), "{kept} of {}", marked.len());
+    let last = &marked[marked.len() - most / 2..];
+    assert!(last.iter().all(|&is_marked| is_marked) && !marked[0]);
+    assert_eq!(splitter.state.outcomes().not_marked, 0);
+}
+
 /// A move from sensor 0 to sensor 1.
 const LEARNING: u32 = LOOK_UP | RECORD | 1 << OTHER_SHIFT;
 const TURNING: u32 = LOOK_UP | RECORD | TURNED | 1;

@@ -459,6 +459,24 @@ mod tests {
     }
 
     #[test]
+    fn sixteen_wait_for_a_change_and_further_ones_are_refused() {
+        let mut reloads = Reloads::default();
+        let ask = |reloads: &mut Reloads| {
+            let (visit, answer) = Visit::new(Request::Reload);
+            reloads.ask(Some(visit));
+            answer
+        };
+        let is_refused = |answer: &mpsc::Receiver<Answer>| matches!(answer.try_recv(), Ok(Answer::Refused(why)) if why == OTHERS_WAIT);
+        let waiting: Vec<_> = (0..16).map(|_| ask(&mut reloads)).collect();
+        assert!(is_refused(&ask(&mut reloads)));
+        // Also with those who wait for what is being prepared.
+        assert!(matches!(begin(&mut reloads), Begun::Another));
+        assert!(is_refused(&ask(&mut reloads)));
+        assert_eq!(reloads.under_way.as_ref().unwrap().visits.len(), 16);
+        assert!(waiting.iter().all(|answer| answer.try_recv().is_err()));
+    }
+
+    #[test]
     fn the_end_cancels_what_is_under_way() {
         let (_done, last) = preparation(Duration::ZERO, Vec::new());
         let cancel = last.cancel.clone();
