@@ -249,3 +249,39 @@ fn what_the_group_is_told_of_sensors_it_has_not_is_ignored() {
     rig.pass(100 * MS);
     assert_eq!(rig.events, []);
 }
+
+#[test]
+fn of_more_deaths_than_are_counted_at_once_the_oldest_is_told_early() {
+    let mut settings = sensors(&(0..10).collect::<Vec<_>>());
+    settings.iter_mut().for_each(|sensor| sensor.hello = Some(HelloRule::default()));
+    let mut rig = Rig::new(&settings);
+    let hello = Hello { interval: 200 * MS, ..Hello::default() };
+    let flows = everywhere(200);
+    let counted = |rig: &Rig| -> Vec<bool> {
+        let or_more = |event: &Event| match event {
+            Event::Broken { or_more, .. } => Some(*or_more),
+            _ => None,
+        };
+        rig.events.iter().filter_map(or_more).collect()
+    };
+    let deaths =
+        |rig: &Rig| rig.events.iter().filter(|event| matches!(event, Event::Died { .. })).count();
+    // The first so many sensors are silent until it is enough.
+    let until = |rig: &mut Rig, silent: u16, enough: &dyn Fn(&Rig) -> bool| {
+        for _ in 0..100 {
+            (silent..10).for_each(|sensor| rig.group.hello(sensor, rig.now, hello));
+            rig.pass_with(200 * MS, &flows, 100);
+            if enough(rig) {
+                return;
+            }
+        }
+        panic!("{:?}", rig.events);
+    };
+    until(&mut rig, 0, &|_| true);
+    until(&mut rig, 8, &|rig| deaths(rig) == 8);
+    assert_eq!(counted(&rig), [false; 0]);
+    until(&mut rig, 9, &|rig| deaths(rig) == 9);
+    assert_eq!(counted(&rig), [true]);
+    until(&mut rig, 9, &|rig| counted(rig).len() == 9);
+    assert_eq!(counted(&rig).iter().filter(|&&or_more| or_more).count(), 1);
+}
