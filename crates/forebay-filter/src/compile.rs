@@ -71,7 +71,7 @@ pub enum CompileError {
     /// primitives for that.
     #[error(
         "the filter expression has some {terms} primitives, and at most {MAX_WHOLE_TERMS} are \
-         allowed that libpcap compiles as one, as it does those with `geneve`, `vxlan` or \
+         allowed that libpcap compiles as one, such as those with `geneve`, `vxlan` or \
          `protochain`, with more than 16 of `vlan`, `mpls` and `pppoes`, or with more than 200 \
          brackets in one another"
     )]
@@ -260,8 +260,15 @@ impl Libpcap {
     /// may take long.
     pub fn refuses(&self, expression: &str) -> Option<String> {
         cancel::check();
-        let probed = self.capture.compile(&format!("{expression} or {PROBE}"), false);
-        probed.err().map(message).filter(|message| !message.contains(PROBE))
+        let refused = |text: &str| self.capture.compile(text, false).err().map(message);
+        let is_of_probe = |message: &String| message.contains(PROBE);
+        let refusal = refused(&format!("{expression} or {PROBE}"))?;
+        if !is_of_probe(&refusal) {
+            return Some(refusal);
+        }
+        // Right so far. Where a bracket may close here, one is open.
+        refused(&format!("{expression}) {PROBE}")).filter(is_of_probe)?;
+        refused("(")
     }
 
     /// The program of an expression without zero bytes that libpcap's optimiser

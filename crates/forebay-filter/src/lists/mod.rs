@@ -68,6 +68,10 @@ pub const MAX_WHOLE_TERMS: usize = 1000;
 /// that more would take time that grows with the square of their number.
 const MAX_MOVING: usize = 16;
 
+/// The longest primitive of an expression that is taken apart, in bytes. Arithmetic takes
+/// libpcap time that grows with the square of its length.
+const MAX_PRIMITIVE: usize = 4096;
+
 /// ATM as SunATM has it, where `lane` and `llc` move what those behind them look
 /// at. No expression for it is taken apart.
 const SUNATM: LinkType = LinkType(123);
@@ -168,7 +172,8 @@ fn take_apart(expression: &str, link: LinkType, most: usize) -> Result<Apart, Co
     if terms <= most {
         return Ok(Apart::Short);
     }
-    if parsed.moving.len() > MAX_MOVING || link == SUNATM {
+    let is_long = |leaf: &Leaf| leaf.qualifiers.len() + leaf.value.len() > MAX_PRIMITIVE;
+    if parsed.moving.len() > MAX_MOVING || link == SUNATM || parsed.leaves.iter().any(is_long) {
         return Ok(Apart::Whole(terms));
     }
     let joined = match Compiled::of(&parsed, link, expression.len()) {

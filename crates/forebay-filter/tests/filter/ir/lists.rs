@@ -283,6 +283,24 @@ fn what_libpcap_compiles_as_one_has_a_limit_in_primitives() {
         let error = compile(&text, link).unwrap_err();
         assert!(matches!(error, CompileError::Expression(_)), "{wrong}: {error}");
     }
+    for wrong in ["(", "tcp and ((", "not (udp or "] {
+        let text = format!("{wrong}{}", of(MAX_WHOLE_TERMS + 1));
+        let error = compile(&text, link).unwrap_err();
+        assert!(error.to_string().contains("syntax error"), "{wrong}: {error}");
+        assert!(matches!(error, CompileError::Expression(_)), "{wrong}: {error}");
+    }
+}
+
+/// Arithmetic without end: libpcap's time grows with the square of its length.
+#[test]
+fn a_long_primitive_is_not_compiled_alone() {
+    let link = LinkType::ETHERNET;
+    let sum = |terms: usize| format!("len{} = 5", "+len".repeat(terms));
+    let of = |terms: usize| format!("{} or {}", vec!["tcp"; 65].join(" or "), sum(terms));
+    assert!(compile_long(&of(1000), link, 64).unwrap().is_some());
+    assert_eq!(compile_long(&of(1100), link, 64), Ok(None));
+    let error = compile(&of(200_000), link).unwrap_err();
+    assert!(matches!(error, CompileError::TooLong { .. }), "{error}");
 }
 
 #[test]
