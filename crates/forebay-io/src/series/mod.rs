@@ -342,6 +342,7 @@ impl Series {
     /// # Errors
     /// When the file cannot be written.
     pub fn flush(&mut self) -> Result<(), Error> {
+        self.leave_torn();
         self.writer.as_mut().map_or(Ok(()), Writer::flush)
     }
 

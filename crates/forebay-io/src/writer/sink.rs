@@ -138,7 +138,6 @@ impl Sink {
         error
     }
 
-    /// Everything put so far, if none of it was written out yet.
     /// Cuts a torn file to its whole records.
     pub(super) fn mend(&mut self) -> io::Result<()> {
         if !self.is_torn {
@@ -152,6 +151,7 @@ impl Sink {
         Ok(())
     }
 
+    /// Everything put so far, if none of it was written out yet.
     pub(super) fn unwritten(&self) -> Option<&[u8]> {
         (self.flushed == 0).then_some(&self.buffer)
     }

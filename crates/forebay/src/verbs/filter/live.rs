@@ -42,8 +42,8 @@ pub fn run(cli: &Cli, args: &FilterArgs, device: &str) -> Result<(), Failure> {
     let outcome = capture(&mut port, &mut stages, &mut sink, &stop);
     let closed = sink.close(port.interfaces());
     let mut ledger = ledger(&mut port, &stages, device)?;
+    sink.correct(&mut ledger, closed.as_ref().err().or(outcome.as_ref().err()));
     let failure = outcome.and(closed).err();
-    sink.correct(&mut ledger, failure.as_ref());
     let shown = sink.show(cli, &ledger, failure.as_ref());
     conclude(&ledger, cli, failure, shown)
 }
