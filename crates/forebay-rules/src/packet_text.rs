@@ -18,6 +18,7 @@
 
 use crate::key::{Key, ends_ipv6_chain, has_ports};
 use crate::language::names;
+use crate::language::names::TCP_FLAGS;
 use crate::language::words::{address_text, number};
 use crate::rule::{Family, ICMP, ICMPV6, TCP};
 use std::fmt;
@@ -29,8 +30,6 @@ use thiserror::Error;
 const UNKNOWN: &str = "unknown";
 /// What TCP flags are called of which none is set.
 const NO_FLAGS: &str = "none";
-/// TCP's control bits, lowest first: RFC 9293 section 3.1.
-const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
 
 /// Why a text is no packet.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -76,7 +75,8 @@ pub(crate) fn protocol_text(family: Family, number: u8) -> String {
 
 /// The names of the TCP flags that are set, or `none`.
 pub(crate) fn flags_text(flags: u8) -> String {
-    let set: Vec<_> = FLAGS.iter().enumerate().filter(|(bit, _)| flags >> bit & 1 != 0).collect();
+    let set: Vec<_> =
+        TCP_FLAGS.iter().enumerate().filter(|(bit, _)| flags >> bit & 1 != 0).collect();
     if set.is_empty() {
         return NO_FLAGS.into();
     }
@@ -194,7 +194,7 @@ fn flags(words: &mut Words) -> Result<Option<u8>, PacketTextError> {
     const EXPECTED: &str = "a TCP flag (fin, syn, rst, psh, ack, urg, ece, cwr), or `none` alone";
     let mut flags = None;
     while let Some(word) = words.take() {
-        let bit = FLAGS.iter().position(|name| *name == word.text);
+        let bit = TCP_FLAGS.iter().position(|name| *name == word.text);
         flags = match (bit, flags) {
             (Some(bit), _) => Some(flags.unwrap_or(0) | 1 << bit),
             (None, None) if word.text == NO_FLAGS => {

@@ -442,10 +442,10 @@ access-group A in interface outside
         "70 reject-nolog * * * * *",
     ];
     assert_eq!(listed, expected);
-    for (list, found) in [("split", "split"), ("E", "E")] {
-        let error = read(Format::Cisco, text, list, &Options::default()).unwrap_err();
-        assert_eq!(error.found, format!("{found:?}"));
-    }
+    // Standard lists are of destinations: of routes, or of networks behind a tunnel.
+    assert_eq!(ours(Format::Cisco, text, "split"), ["10 pass * 10.0.0.0/8 * * *"]);
+    let error = read(Format::Cisco, text, "E", &Options::default()).unwrap_err();
+    assert_eq!(error.found, "\"E\"");
     let catalogue = open(Format::Cisco, text, &Options::default()).unwrap();
     let applied = &catalogue.applied()[0];
     assert_eq!((applied.interface.as_str(), applied.list), ("outside", Some(0)));

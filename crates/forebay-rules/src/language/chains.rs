@@ -41,6 +41,16 @@ pub(crate) struct Step {
     pub target: Target,
 }
 
+impl Step {
+    /// The step, with the ranges that it keeps counted.
+    pub(crate) fn kept(self, making: &mut Making) -> Result<Self, ParseError> {
+        let more = |rule: &Rule| rule.ranges().saturating_sub(1);
+        let ranges = self.alternatives.iter().map(more).sum::<usize>().saturating_sub(1);
+        making.keep(self.line, &self.name, ranges)?;
+        Ok(self)
+    }
+}
+
 /// The chains of a table, read when a jump leads to them.
 pub(crate) trait Chains {
     /// The rules of the chain called `name` for packets of `family`; none if there is no
@@ -187,7 +197,7 @@ impl Walk<'_> {
         let step = &frame.steps[at - 1];
         self.enter(step)?;
         for part in rest {
-            self.making.work(step.line, &step.name)?;
+            self.making.work(step.line, &step.name, condition.rule.ranges())?;
             if let Some(rule) = condition.rule.and(part) {
                 self.run(frame, at, &Condition { rule, doubtful: condition.doubtful })?;
             }
@@ -204,7 +214,7 @@ impl Walk<'_> {
     ) -> Result<Vec<Condition>, ParseError> {
         let mut all = Vec::new();
         for rule in &step.alternatives {
-            self.making.work(step.line, &step.name)?;
+            self.making.work(step.line, &step.name, condition.rule.ranges())?;
             if let Some(rule) = condition.rule.and(rule) {
                 all.push(Condition { rule, doubtful: condition.doubtful || step.doubtful });
             }

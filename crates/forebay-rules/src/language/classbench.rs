@@ -21,6 +21,7 @@ use crate::rule::{
     TransportTest,
 };
 use crate::sets::{ProtocolSet, RangeSet};
+use forebay_packet::cancel;
 
 /// Reads a filter set.
 ///
@@ -29,6 +30,7 @@ use crate::sets::{ProtocolSet, RangeSet};
 pub fn parse(text: &str) -> Result<RuleList, ParseError> {
     let mut rules = Vec::new();
     for (index, line) in text.lines().enumerate() {
+        cancel::check();
         if !line.trim().is_empty() {
             let number = u32::try_from(index)
                 .map_err(|_| ParseError::at(index, line, "fewer than 2^32 lines"))?;

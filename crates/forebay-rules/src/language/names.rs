@@ -168,6 +168,14 @@ pub(crate) fn service(name: &str) -> Option<u16> {
     SERVICES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
 }
 
+/// TCP's control bits by name, lowest first: RFC 9293 section 3.1.
+pub(crate) const TCP_FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
+
+/// The control bit called `name`, of the six that all languages name alike.
+pub(crate) fn tcp_flag(name: &str) -> Option<u8> {
+    TCP_FLAGS[..6].iter().position(|known| *known == name).map(|bit| 1 << bit)
+}
+
 /// Names of ICMP messages: type, and code where the name says one.
 const MESSAGES_V4: &[(&str, u8, Option<u8>)] = &[
     ("echo-reply", 0, None),

@@ -7,6 +7,7 @@
 
 use super::{NamedList, ParseError, cisco, classbench, iptables, nftables};
 use crate::rule::{Action, Family, Rule};
+use forebay_packet::cancel;
 use std::fmt;
 
 /// The most rules that a list may become.
@@ -17,6 +18,9 @@ pub const MAX_RANGES: usize = 2_000_000;
 
 /// The most conjunctions that are formed for a list of chains.
 pub const MAX_WORK: usize = 2_000_000;
+
+/// Ranges that a step may be about: one about more counts as several.
+const RANGES_OF_STEP: usize = 25;
 
 /// The deepest that groups may be within groups, and chains within chains.
 pub const MAX_NESTING: usize = 32;
@@ -77,7 +81,7 @@ pub enum Unsupported {
 }
 
 /// Which way packets go through an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the network into the device.
     In,
@@ -203,7 +207,9 @@ impl Catalogue for Whole {
     fn read(&self, _: usize) -> Result<Imported, ParseError> {
         // Rules are numbered by their line, from 0.
         let lines = self.0.rules.iter().map(|rule| rule.number as usize + 1).collect();
-        let list = NamedList { name: String::new(), list: self.0.clone() };
+        let rules = self.0.rules.iter().inspect(|_| cancel::check()).cloned().collect();
+        let list = crate::rule::RuleList { rules, ..self.0 };
+        let list = NamedList { name: String::new(), list };
         Ok(Imported { list, lines, untested: Vec::new() })
     }
 }
@@ -219,6 +225,11 @@ pub(crate) enum Doubt {
     Either,
 }
 
+fn too_many_ranges(line: usize, found: &str) -> ParseError {
+    let expected = format!("at most {MAX_RANGES} address and port ranges in a list");
+    ParseError::at(line, found, expected)
+}
+
 /// The list that is being made of a file's rules: its budget, its numbers, and what was
 /// not tested.
 pub(crate) struct Making {
@@ -227,6 +238,8 @@ pub(crate) struct Making {
     lines: Vec<usize>,
     untested: Vec<Untested>,
     ranges: usize,
+    /// Ranges that are kept and have become no rules yet.
+    kept: usize,
     work: usize,
     /// The greatest number so far, IPv4 and IPv6.
     last: [u32; 2],
@@ -235,7 +248,7 @@ pub(crate) struct Making {
 impl Making {
     pub(crate) fn new(unsupported: Unsupported) -> Self {
         let (rules, lines, untested) = (Vec::new(), Vec::new(), Vec::new());
-        Self { unsupported, rules, lines, untested, ranges: 0, work: 0, last: [0; 2] }
+        Self { unsupported, rules, lines, untested, ranges: 0, kept: 0, work: 0, last: [0; 2] }
     }
 
     /// What becomes of a rule in `line` with `condition`, which packets do not answer.
@@ -275,9 +288,27 @@ impl Making {
         Ok(action)
     }
 
-    /// Counts one step of work that may add no rule.
-    pub(crate) fn work(&mut self, line: usize, found: &str) -> Result<(), ParseError> {
-        self.work += 1;
+    /// Counts ranges that are kept of `line` until they become rules; all that are
+    /// beyond one a field.
+    pub(crate) fn keep(
+        &mut self,
+        line: usize,
+        found: &str,
+        ranges: usize,
+    ) -> Result<(), ParseError> {
+        self.kept += ranges;
+        if self.kept > MAX_RANGES { Err(too_many_ranges(line, found)) } else { Ok(()) }
+    }
+
+    /// Counts a step of work that may add no rule, on so many ranges.
+    pub(crate) fn work(
+        &mut self,
+        line: usize,
+        found: &str,
+        ranges: usize,
+    ) -> Result<(), ParseError> {
+        cancel::check();
+        self.work += 1 + ranges / RANGES_OF_STEP;
         if self.work > MAX_WORK {
             let expected = format!("chains that take at most {MAX_WORK} steps to combine");
             return Err(ParseError::at(line, found, expected));
@@ -300,11 +331,11 @@ impl Making {
         if doubtful && rule.action != wanted {
             return Ok(());
         }
+        cancel::check();
         self.ranges += rule.ranges();
         let shown = format!("rule {}", rule.number);
         if self.ranges > MAX_RANGES {
-            let expected = format!("at most {MAX_RANGES} address and port ranges in a list");
-            return Err(ParseError::at(line, &shown, expected));
+            return Err(too_many_ranges(line, &shown));
         }
         if self.rules.len() == MAX_RULES {
             return Err(ParseError::at(line, &shown, format!("at most {MAX_RULES} in a list")));

@@ -7,11 +7,12 @@ use super::{Class, Config, Kind, RawList, Scope, System};
 use crate::key::ends_ipv6_chain;
 use crate::language::ParseError;
 use crate::language::conjunction::message;
-use crate::language::source::{Doubt, Imported, Making};
+use crate::language::source::{Doubt, Imported, MAX_RULES, Making};
 use crate::language::words::{Words, address_kind, number};
 use crate::language::yamaha::MAX_NUMBER;
 use crate::rule::{Action, Family, FlagTest, PortTest, ProtocolTest, Rule, TCP, TransportTest};
 use crate::sets::{ProtocolSet, RangeSet};
+use forebay_packet::cancel;
 use std::collections::BTreeMap;
 
 /// Steps between the numbers of entries that come without.
@@ -31,6 +32,7 @@ pub(super) fn read(config: &Config, raw: &RawList, making: Making) -> Result<Imp
     let mut reader =
         Reader { system: config.system, raw, objects, making, entries, lines_of_asa: 0 };
     for &(line, text) in &raw.entries {
+        cancel::check();
         reader.line(&mut Words::new(line, text, '!'))?;
     }
     reader.finish()
@@ -86,7 +88,7 @@ impl Reader<'_, '_> {
                     return Err(words.error(&at.to_string(), expected));
                 }
             }
-            words.take_if("extended");
+            words.take_if(if self.raw.kind == Kind::Standard { "standard" } else { "extended" });
             given = Some(self.lines_of_asa.saturating_mul(STEP));
         }
         const EXPECTED: &str = "`permit`, `deny` or `remark`";
@@ -169,6 +171,11 @@ impl Reader<'_, '_> {
             let expected = format!("a sequence number, 1 to {MAX_NUMBER}, that no entry has yet");
             return Err(ParseError::at(line, &number.to_string(), expected));
         }
+        let shown = format!("rule {number}");
+        if self.entries.len() == MAX_RULES {
+            return Err(ParseError::at(line, &shown, format!("at most {MAX_RULES} in a list")));
+        }
+        self.making.keep(line, &shown, entry.as_ref().map_or(0, Entry::size))?;
         self.entries.insert(number, entry);
         Ok(())
     }
@@ -191,18 +198,17 @@ impl Reader<'_, '_> {
         let line = words.line();
         let standard = self.raw.kind == Kind::Standard;
         let mut services = if standard { vec![Service::of(None)] } else { self.services(words)? };
-        let source = self.addresses(words)?;
-        let destination = if standard {
-            Addresses::all(Family::Ipv4)
-        } else {
+        let mut source = self.addresses(words)?;
+        let mut destination = Addresses::all(Family::Ipv4);
+        if !standard {
             let ports = self.ports(&services, words)?;
             narrow(&mut services, ports, |service| &mut service.source);
-            self.addresses(words)?
-        };
-        if !standard {
+            destination = self.addresses(words)?;
             let ports = self.ports(&services, words)?;
             narrow(&mut services, ports, |service| &mut service.destination);
             self.messages(&mut services, words)?;
+        } else if self.is_asa() {
+            std::mem::swap(&mut source, &mut destination);
         }
         let one = match &services[..] {
             [one] => one.clone(),
@@ -410,12 +416,12 @@ fn narrow(
     let (Some(given), [service]) = (given, &mut services[..]) else { return };
     // A group may list ports of TCP and of UDP; those of the entry's protocol count.
     let fits = |other: &&Service| other.protocol.is_none() || other.protocol == service.protocol;
-    let mut fitting = given.iter().filter(fits).map(|other| other.destination.clone());
-    let Some(first) = fitting.next() else {
+    let fitting: Vec<_> = given.iter().filter(fits).map(|of| of.destination.as_ref()).collect();
+    if fitting.is_empty() {
         services.clear();
         return;
-    };
-    *field(service) = fitting.fold(first, union);
+    }
+    *field(service) = union(fitting.into_iter());
 }
 
 /// The rule of one service of an entry; none if no packet of the family matches.
@@ -448,6 +454,19 @@ fn rule(number: u32, family: Family, entry: &Entry, service: &Service) -> Option
 }
 
 impl Entry {
+    /// Ranges of all its fields, beyond one each.
+    fn size(&self) -> usize {
+        let more = |ranges: usize| ranges.saturating_sub(1);
+        let addresses = |of: &Addresses| {
+            let sets = [&of.v4, &of.v6].into_iter().flatten();
+            sets.map(|set| more(set.ranges().len())).sum::<usize>()
+        };
+        let ports = |set: &Option<RangeSet<u16>>| set.as_ref().map_or(0, |set| set.ranges().len());
+        let services = self.services.iter();
+        let services = services.map(|of| 1 + ports(&of.source) + ports(&of.destination));
+        addresses(&self.source) + addresses(&self.destination) + more(services.sum())
+    }
+
     fn is_for_both(&self) -> bool {
         [&self.source, &self.destination].iter().all(|side| side.v4.is_some() && side.v6.is_some())
     }

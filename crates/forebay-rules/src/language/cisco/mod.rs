@@ -3,7 +3,7 @@
 //!
 //! Read are numbered lists (`access-list 1–199|1300–2699 …`), named ones (`ip access-list
 //! [standard|extended] NAME`, `ipv6 access-list NAME`, with entries in the lines below)
-//! and those of ASA (`access-list NAME extended …`); the groups and objects that their
+//! and those of ASA (`access-list NAME extended|standard …`); the groups and objects that their
 //! entries name; and where they are applied. Everything else in a configuration is
 //! skipped (`scan.rs`); what belongs to a list is read when that list is asked for
 //! (`entry.rs`).
@@ -13,6 +13,9 @@
 //! names services of several protocols becomes several rules, which have the numbers
 //! behind its own. An IPv6 list ends as the devices end it, with the neighbour discovery
 //! messages that pass unless a rule rejects them.
+//!
+//! A standard list of IOS is of sources, one of ASA is of destinations: it says which
+//! routes are redistributed or which networks are behind a tunnel.
 //!
 //! Masks need not be contiguous: one that asks for single bits becomes the ranges that it
 //! admits, at most `MAX_MASK_RANGES`. `established` is ACK or RST; the bare flags
@@ -129,6 +132,7 @@ struct Interface<'a> {
     address: Option<&'a str>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Application<'a> {
     /// The interface's place, or ASA's name of it; none for all of ASA's.
     interface: Place<'a>,
@@ -137,6 +141,7 @@ struct Application<'a> {
     list: &'a str,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Place<'a> {
     Index(usize),
     Alias(&'a str),

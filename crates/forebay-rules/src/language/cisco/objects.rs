@@ -9,6 +9,7 @@ use crate::language::source::{MAX_NESTING, MAX_RANGES};
 use crate::language::words::{Words, number};
 use crate::rule::{Family, TCP, UDP};
 use crate::sets::RangeSet;
+use forebay_packet::cancel;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -69,6 +70,7 @@ impl<'c, 'a> Objects<'c, 'a> {
         let mask = if group.has_wildcards { Mask::Wildcard } else { Mask::Netmask };
         let mut all = Vec::new();
         for &(line, text) in &group.members {
+            cancel::check();
             let mut member = member_words(line, text);
             let Some(first) = member.take() else { continue };
             match first {
@@ -164,6 +166,7 @@ impl<'c, 'a> Objects<'c, 'a> {
         let (name, group) = self.enter(class, word, words)?;
         let mut all: Vec<Service> = Vec::new();
         for &(line, text) in &group.members {
+            cancel::check();
             let mut member = member_words(line, text);
             let Some(first) = member.peek() else { continue };
             match first {
@@ -309,30 +312,37 @@ fn member_words(line: usize, text: &str) -> Words<'_> {
 /// Services that differ in their destination ports only, or in the type of message, as
 /// one.
 fn merged(services: Vec<Service>) -> Vec<Service> {
-    let mut all: Vec<Service> = Vec::new();
+    let mut groups: Vec<Vec<Service>> = Vec::new();
     let mut places = HashMap::new();
     for service in services {
         let codes = service.icmp.as_ref().map(|icmp| icmp.codes.clone());
-        let at =
-            *places.entry((service.protocol, service.source.clone(), codes)).or_insert(all.len());
-        let Some(before) = all.get_mut(at) else {
-            all.push(service);
-            continue;
-        };
-        before.destination = union(before.destination.take(), service.destination);
-        if let (Some(icmp), Some(more)) = (&mut before.icmp, service.icmp) {
-            let ranges = icmp.types.ranges().iter().chain(more.types.ranges()).copied();
-            icmp.types = RangeSet::from_ranges(ranges).unwrap_or_else(RangeSet::full);
+        let key = (service.protocol, service.source.clone(), codes);
+        let at = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => group.push(service),
+            None => groups.push(vec![service]),
         }
     }
-    all
+    groups.into_iter().filter_map(one).collect()
 }
 
-/// The ports of both; none is all.
-pub(super) fn union(
-    left: Option<RangeSet<u16>>,
-    right: Option<RangeSet<u16>>,
+/// Services of one protocol and source as one.
+fn one(group: Vec<Service>) -> Option<Service> {
+    let destination = union(group.iter().map(|service| service.destination.as_ref()));
+    let types = group.iter().filter_map(|service| service.icmp.as_ref()).map(|icmp| &icmp.types);
+    let types = RangeSet::from_ranges(types.flat_map(|set| set.ranges().iter().copied()));
+    let mut first = group.into_iter().next()?;
+    first.destination = destination;
+    if let (Some(icmp), Some(types)) = (&mut first.icmp, types) {
+        icmp.types = types;
+    }
+    Some(first)
+}
+
+/// The ports of all; none is any.
+pub(super) fn union<'p>(
+    all: impl Iterator<Item = Option<&'p RangeSet<u16>>>,
 ) -> Option<RangeSet<u16>> {
-    let (left, right) = (left?, right?);
-    RangeSet::from_ranges(left.ranges().iter().chain(right.ranges()).copied())
+    let all: Option<Vec<&RangeSet<u16>>> = all.collect();
+    RangeSet::from_ranges(all?.into_iter().flat_map(|set| set.ranges().iter().copied()))
 }

@@ -2,8 +2,9 @@
 
 use super::fields::Service;
 use crate::language::ParseError;
+use crate::language::names::tcp_flag;
 use crate::language::words::{Words, number};
-use crate::rule::{FlagTest, TCP, flag};
+use crate::rule::{FlagTest, TCP};
 
 /// What the words behind the addresses say.
 #[derive(Default)]
@@ -75,7 +76,7 @@ impl Options {
             self.conditions.push(condition);
             return Ok(());
         }
-        let bit = flag_bit(word).filter(|_| tcp);
+        let bit = tcp_flag(word).filter(|_| tcp);
         match word {
             "log" | "log-input" => {
                 words.take();
@@ -149,7 +150,7 @@ impl Options {
 /// Whether a word is more than a cookie of `log`.
 fn is_option(word: &str) -> bool {
     let others = ["established", "inactive", "log", "log-input"];
-    flag_bit(word).is_some()
+    tcp_flag(word).is_some()
         || others.contains(&word)
         || CONDITIONS.iter().any(|entry| entry.0 == word)
 }
@@ -163,7 +164,7 @@ fn flag_list(how: &str, words: &mut Words) -> Result<Vec<FlagTest>, ParseError> 
             Some(("-", name)) => (&mut clear, name),
             _ => break,
         };
-        *side |= flag_bit(name).ok_or_else(|| words.error(word, "`+` or `-` and a TCP flag"))?;
+        *side |= tcp_flag(name).ok_or_else(|| words.error(word, "`+` or `-` and a TCP flag"))?;
         words.take();
     }
     if set | clear == 0 || set & clear != 0 {
@@ -179,16 +180,4 @@ fn flag_list(how: &str, words: &mut Words) -> Result<Vec<FlagTest>, ParseError> 
         wanted.or_else(|| (clear & bit != 0).then(|| FlagTest::clear(bit)))
     });
     Ok(tests.collect())
-}
-
-fn flag_bit(name: &str) -> Option<u8> {
-    Some(match name {
-        "fin" => flag::FIN,
-        "syn" => flag::SYN,
-        "rst" => flag::RST,
-        "psh" => flag::PSH,
-        "ack" => flag::ACK,
-        "urg" => flag::URG,
-        _ => return None,
-    })
 }

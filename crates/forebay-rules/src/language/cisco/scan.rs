@@ -7,6 +7,8 @@ use crate::language::ParseError;
 use crate::language::source::{Direction, Unsupported};
 use crate::language::words::number;
 use crate::rule::Family;
+use forebay_packet::cancel;
+use std::collections::HashMap;
 
 /// What the lines below belong to.
 #[derive(Clone, Copy)]
@@ -55,15 +57,16 @@ impl<'a> Config<'a> {
     /// None at present: mistakes are told when a list is read.
     pub fn scan(text: &'a str, unsupported: Unsupported) -> Result<Self, ParseError> {
         let config = Config { unsupported, system: system(text), ..Config::default() };
-        let mut scan = Scan { config, block: Block::Nothing };
+        let mut scan = Scan::new(config);
         let mut lines = text.lines().enumerate();
         while let Some((index, line)) = lines.next() {
+            cancel::check();
             scan.line(index + 1, line);
             if let Some(end) = banner(line).filter(|_| !scan.config.system.is_asa()) {
                 skip_banner(&mut lines, end);
             }
         }
-        Ok(scan.config)
+        Ok(scan.finish())
     }
 }
 
@@ -92,6 +95,7 @@ fn skip_banner<'a>(lines: &mut (impl Iterator<Item = (usize, &'a str)> + Clone),
 /// What the configuration is of, by lines that only one system writes.
 fn system(text: &str) -> System {
     for line in text.lines() {
+        cancel::check();
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else { continue };
         let (second, third) = (words.next(), words.next());
@@ -125,9 +129,27 @@ fn asa_version(version: &str) -> System {
 struct Scan<'a> {
     config: Config<'a>,
     block: Block<'a>,
+    /// Where an interface is in the configuration's.
+    interfaces: HashMap<String, usize>,
+    /// What was applied, or with `false` taken back, in the order of the file.
+    applied: Vec<(Application<'a>, bool)>,
 }
 
 impl<'a> Scan<'a> {
+    fn new(config: Config<'a>) -> Self {
+        let (interfaces, applied) = (HashMap::new(), Vec::new());
+        Self { config, block: Block::Nothing, interfaces, applied }
+    }
+
+    /// The configuration, with what is applied in the end.
+    fn finish(mut self) -> Config<'a> {
+        let log = self.applied.into_iter().enumerate();
+        let last: HashMap<_, _> = log.clone().map(|(at, (of, _))| (of, at)).collect();
+        let in_force = log.filter(|(at, (of, is_applied))| *is_applied && last[of] == *at);
+        self.config.applications = in_force.map(|(_, (of, _))| of).collect();
+        self.config
+    }
+
     fn line(&mut self, number: usize, line: &'a str) {
         let text = line.trim();
         let indented = line.starts_with(char::is_whitespace);
@@ -146,12 +168,8 @@ impl<'a> Scan<'a> {
             "object" if !indented => {
                 self.block = self.object(rest).map_or(Block::Nothing, Block::Group);
             }
-            "interface" => {
-                let name = rest.0.split_whitespace().collect::<Vec<_>>().join(" ");
-                self.config.interfaces.push(Interface { name, ..Interface::default() });
-                self.block = Block::Interface(self.config.interfaces.len() - 1);
-            }
-            "access-group" if !indented => self.access_group(rest),
+            "interface" => self.block = Block::Interface(self.interface(rest)),
+            "access-group" if !indented => self.apply(access_group(rest), true),
             "name" if !indented => {
                 if let (Some(address), Some(name)) = (rest.word(), rest.word()) {
                     self.config.names.insert(name, address);
@@ -193,8 +211,11 @@ impl<'a> Scan<'a> {
             || number.is_none() && ASA_WORDS.contains(&next);
         let (scope, kind) = match (is_asa, number) {
             (true, _) => {
-                let others = ["standard", "webtype", "ethertype"];
-                let kind = if others.contains(&next) { Kind::Other } else { Kind::Extended };
+                let kind = match next {
+                    "webtype" | "ethertype" => Kind::Other,
+                    "standard" => Kind::Standard,
+                    _ => Kind::Extended,
+                };
                 (Scope::Asa, kind)
             }
             (false, Some(1..=99 | 1300..=1999)) => (Scope::Ipv4, Kind::Standard),
@@ -203,7 +224,12 @@ impl<'a> Scan<'a> {
             (false, _) => return,
         };
         let list = self.open(line, name, scope, kind);
-        self.config.lists[list].entries.push((line, rest.0));
+        let list = &mut self.config.lists[list];
+        if is_asa && next != "remark" && list.kind == Kind::Extended {
+            // A remark before the first entry does not say what the list is.
+            list.kind = kind;
+        }
+        list.entries.push((line, rest.0));
     }
 
     /// The place of a list, which is begun if need be.
@@ -235,39 +261,22 @@ impl<'a> Scan<'a> {
         };
         match second {
             "address" => self.config.interfaces[index].address = Some(rest.0),
-            "access-group" | "traffic-filter" => self.applied(index, scope, rest),
-            "port" => {
-                if ["access-group", "traffic-filter"].contains(&rest.word().unwrap_or_default()) {
-                    self.applied(index, scope, rest);
-                }
+            "access-group" | "traffic-filter" | "port" => {
+                self.apply(application(index, scope, second, rest), true);
             }
             _ if indented => {}
             _ => self.block = Block::Nothing,
         }
     }
 
-    fn applied(&mut self, index: usize, scope: Scope, mut rest: Rest<'a>) {
-        let family = if scope == Scope::Ipv6 { Family::Ipv6 } else { Family::Ipv4 };
-        let (Some(list), direction) = (rest.word(), rest.word()) else { return };
-        let direction = match direction {
-            Some("in" | "ingress") => Direction::In,
-            Some("out" | "egress") => Direction::Out,
-            _ => return,
-        };
-        let (interface, family) = (Place::Index(index), Some(family));
-        self.config.applications.push(Application { interface, direction, family, list });
-    }
-
-    /// `access-group NAME in|out interface INTERFACE`, or `global`.
-    fn access_group(&mut self, mut rest: Rest<'a>) {
-        let (Some(list), Some(how)) = (rest.word(), rest.word()) else { return };
-        let direction = if how == "out" { Direction::Out } else { Direction::In };
-        let interface = match (how, rest.word(), rest.word()) {
-            ("in" | "out", Some("interface"), Some(alias)) => Place::Alias(alias),
-            ("global", ..) => Place::Everywhere,
-            _ => return,
-        };
-        self.config.applications.push(Application { interface, direction, family: None, list });
+    /// The place of an interface, which may have been named before.
+    fn interface(&mut self, rest: Rest<'a>) -> usize {
+        let name = rest.0.split_whitespace().collect::<Vec<_>>().join(" ");
+        let interfaces = &mut self.config.interfaces;
+        *self.interfaces.entry(name).or_insert_with_key(|name| {
+            interfaces.push(Interface { name: name.clone(), ..Interface::default() });
+            interfaces.len() - 1
+        })
     }
 
     /// What follows `ip access-list`: the list that the lines below belong to.
@@ -291,15 +300,33 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// `no access-list …`: what was there is gone.
+    /// `no` and a list, or where one is applied: what was there is gone.
     fn no(&mut self, line: usize, mut rest: Rest<'a>, text: &'a str) {
         let first = rest.word().unwrap_or_default();
-        let scopes = match first {
-            "access-list" => vec![Scope::Ipv4, Scope::Asa],
-            "ip" if rest.word() == Some("access-list") => vec![Scope::Ipv4],
-            "ipv6" if rest.word() == Some("access-list") => vec![Scope::Ipv6],
-            _ => return self.no_member(line, first, rest, text),
-        };
+        let mut behind = rest.clone();
+        let second = behind.word().unwrap_or_default();
+        match (first, second, self.block) {
+            ("access-list", ..) => {
+                self.no_list(line, &[Scope::Ipv4, Scope::Asa], rest, text);
+            }
+            ("ip" | "ipv4", "access-list", _) => self.no_list(line, &[Scope::Ipv4], behind, text),
+            ("ipv6", "access-list", _) => self.no_list(line, &[Scope::Ipv6], behind, text),
+            ("access-group", _, Block::Nothing) => self.apply(access_group(rest), false),
+            ("ip" | "ipv4" | "ipv6", _, Block::Interface(index)) => {
+                let scope = if first == "ipv6" { Scope::Ipv6 } else { Scope::Ipv4 };
+                self.apply(application(index, scope, second, behind), false);
+            }
+            _ => self.no_member(line, first, rest, text),
+        }
+    }
+
+    /// A list is applied from here on, or is not any more.
+    fn apply(&mut self, application: Option<Application<'a>>, is_applied: bool) {
+        self.applied.extend(application.map(|application| (application, is_applied)));
+    }
+
+    /// `no access-list …` from the name on.
+    fn no_list(&mut self, line: usize, scopes: &[Scope], mut rest: Rest<'a>, text: &'a str) {
         self.block = Block::Nothing;
         let mut name = rest.word();
         if matches!(name, Some("extended" | "standard")) {
@@ -307,7 +334,7 @@ impl<'a> Scan<'a> {
         }
         let Some(name) = name else { return };
         let is_list = rest.word().is_none_or(|word| word.starts_with('!'));
-        for scope in scopes {
+        for &scope in scopes {
             if let Some(&list) = self.config.places.get(&(name, scope)) {
                 let entries = &mut self.config.lists[list].entries;
                 if is_list {
@@ -391,6 +418,41 @@ impl<'a> Scan<'a> {
         self.named_group(class, name);
         Some((class, name))
     }
+}
+
+/// `ip access-group NAME in|out`, or another command of an interface, from its second word.
+fn application<'a>(
+    index: usize,
+    scope: Scope,
+    second: &str,
+    mut rest: Rest<'a>,
+) -> Option<Application<'a>> {
+    let command = if second == "port" { rest.word()? } else { second };
+    let family = if scope == Scope::Ipv6 { Family::Ipv6 } else { Family::Ipv4 };
+    if !["access-group", "traffic-filter"].contains(&command) {
+        return None;
+    }
+    let list = rest.word()?;
+    let direction = match rest.word()? {
+        "in" | "ingress" => Direction::In,
+        "out" | "egress" => Direction::Out,
+        _ => return None,
+    };
+    Some(Application { interface: Place::Index(index), direction, family: Some(family), list })
+}
+
+/// `access-group NAME in|out interface INTERFACE`, or `global`; none for packets to the
+/// device itself.
+fn access_group(mut rest: Rest<'_>) -> Option<Application<'_>> {
+    let (list, how) = (rest.word()?, rest.word()?);
+    let direction = if how == "out" { Direction::Out } else { Direction::In };
+    let interface = match (how, rest.word(), rest.word()) {
+        ("in" | "out", Some("interface"), Some(alias)) => Place::Alias(alias),
+        ("global", ..) => Place::Everywhere,
+        _ => return None,
+    };
+    let is_for_device = rest.word() == Some("control-plane");
+    (!is_for_device).then_some(Application { interface, direction, family: None, list })
 }
 
 /// The rest of a line.

@@ -17,12 +17,14 @@
 //! becomes.
 
 mod options;
+mod values;
 
 use super::chains::{Chains, Step, flatten};
 use super::source::{Catalogue, Direction, Imported, Listed, Making, Options, Unsupported};
 use super::words::Words;
 use super::{NamedList, ParseError};
 use crate::rule::{Action, Family};
+use forebay_packet::cancel;
 use std::collections::HashMap;
 
 /// Reads the filter table's chains that packets enter.
@@ -63,6 +65,7 @@ impl<'a> Save<'a> {
         let mut table = None;
         let mut last_line = 1;
         for (index, line) in text.lines().enumerate() {
+            cancel::check();
             last_line = index + 1;
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {

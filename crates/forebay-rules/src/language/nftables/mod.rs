@@ -13,6 +13,7 @@
 //! `limit`, `fib`, interfaces unless the packets' interface is given …) are refused, or
 //! decided by [`Unsupported`].
 
+mod fields;
 mod rule;
 mod value;
 
@@ -20,10 +21,15 @@ use super::ParseError;
 use super::chains::{Chains, Step, flatten};
 use super::source::{Catalogue, Direction, Imported, Listed, Making, Options, Unsupported};
 use crate::rule::{Action, Family};
+use forebay_packet::cancel;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
+use value::{Matched, matched};
 
 /// Family, table and name of a chain or a set.
 type Place<'a> = (Cow<'a, str>, Cow<'a, str>, Cow<'a, str>);
@@ -129,6 +135,7 @@ impl<'a> Ruleset<'a> {
         };
         let top: Top = serde_json::from_str(text).map_err(|error| ruleset.json(&error, None))?;
         for object in top.nftables {
+            cancel::check();
             ruleset.object(&object)?;
         }
         if let Some(table) = &options.table {
@@ -212,21 +219,85 @@ impl Catalogue for Ruleset<'_> {
         };
         let mut making = Making::new(self.unsupported);
         for &of in families {
-            let table = Table { ruleset: self, family, name: table };
+            let known = RefCell::default();
+            let table = Table { ruleset: self, family, name: table, known };
             flatten(&table, name, of, base.policy, &mut making)?;
         }
         Ok(making.finish(name.to_string(), base.policy))
     }
 }
 
-/// A table whose chains are being read.
+/// A table whose chains are being read for packets of one family.
 struct Table<'r, 'a> {
     ruleset: &'r Ruleset<'a>,
     family: &'r str,
     name: &'r str,
+    known: RefCell<Known>,
 }
 
+/// What was read before: many rules may name one set.
+#[derive(Default)]
+struct Known {
+    /// The elements of named sets; none of those that packets or time change.
+    sets: HashMap<String, Option<Rc<[Value]>>>,
+    /// What conditions on named sets match, by their text.
+    matched: HashMap<String, Rc<Matched>>,
+    /// Elements of named sets that conditions were made of.
+    elements: usize,
+}
+
+/// The most elements of named sets that the conditions of a list are made of.
+const MAX_ELEMENTS: usize = 20_000_000;
+
 impl Table<'_, '_> {
+    /// What a condition matches of packets of `family`.
+    fn matched(
+        &self,
+        family: Family,
+        condition: &Value,
+        line: usize,
+    ) -> Result<Rc<Matched>, ParseError> {
+        let names_set = condition["right"].as_str().is_some_and(|text| text.starts_with('@'));
+        let text = if names_set { condition.to_string() } else { String::new() };
+        if let Some(known) = self.known.borrow().matched.get(&text) {
+            return Ok(known.clone());
+        }
+        let matched = Rc::new(matched(self, family, condition, line)?);
+        if names_set {
+            self.known.borrow_mut().matched.insert(text, matched.clone());
+        }
+        Ok(matched)
+    }
+
+    /// The elements of the set called `name`; none of one that packets or time change.
+    fn set(&self, name: &str, line: usize) -> Result<Option<Rc<[Value]>>, ParseError> {
+        let mut known = self.known.borrow_mut();
+        let set = match known.sets.get(name) {
+            Some(set) => set.clone(),
+            None => {
+                let raw = self.ruleset.sets.get(&self.place_of(name));
+                let error =
+                    || ParseError::at(line, &format!("@{name}"), "a set that the table has");
+                let mut set: Value = self.ruleset.read_json(raw.ok_or_else(error)?)?;
+                let flags = set["flags"].as_array().map_or(&[][..], Vec::as_slice);
+                let changes = flags.iter().any(|flag| flag == "dynamic" || flag == "timeout");
+                let elements = match set["elem"].take() {
+                    Value::Array(elements) => elements.into(),
+                    _ => Rc::default(),
+                };
+                let set = (!changes).then_some(elements);
+                known.sets.insert(name.to_owned(), set.clone());
+                set
+            }
+        };
+        known.elements += set.as_ref().map_or(0, |elements| elements.len());
+        if known.elements > MAX_ELEMENTS {
+            let expected = format!("conditions on at most {MAX_ELEMENTS} elements of sets");
+            return Err(ParseError::at(line, &format!("@{name}"), expected));
+        }
+        Ok(set)
+    }
+
     /// Where a chain or a set of the table is.
     fn place_of<'n>(&'n self, name: &'n str) -> Place<'n> {
         (Cow::Borrowed(self.family), Cow::Borrowed(self.name), Cow::Borrowed(name))

@@ -1,7 +1,7 @@
 //! The statements of a rule.
 
 use super::Table;
-use super::value::{Matched, Verdicts, matched, verdict_map};
+use super::value::{Matched, Verdicts, verdict_map};
 use crate::language::ParseError;
 use crate::language::chains::{Step, Target};
 use crate::language::source::{Doubt, Making};
@@ -50,7 +50,7 @@ pub(super) fn steps(
     making: &mut Making,
     steps: &mut Vec<Step>,
 ) -> Result<(), ParseError> {
-    making.work(line, name)?;
+    making.work(line, name, 0)?;
     let all: Vec<Value> = serde_json::from_str(expressions.get())
         .map_err(|error| table.ruleset.json(&error, Some(expressions)))?;
     let any = Rule::any(0, family, Action::Reject);
@@ -62,8 +62,8 @@ pub(super) fn steps(
         };
         let target = match key.as_str() {
             "match" => {
-                let matched = matched(table, family, value, line)?;
-                draft.narrow(matched, value, making)?;
+                let matched = table.matched(family, value, line)?;
+                draft.narrow(&matched, value, making)?;
                 continue;
             }
             "accept" => Target::Verdict(Action::Pass),
@@ -141,12 +141,12 @@ impl Draft<'_> {
 
     fn narrow(
         &mut self,
-        by: Matched,
+        by: &Matched,
         value: &Value,
         making: &mut Making,
     ) -> Result<(), ParseError> {
         match by {
-            Matched::Rules(rules) => self.product(&rules, making),
+            Matched::Rules(rules) => self.product(rules, making),
             Matched::Unknown => {
                 self.conditions.push(value.to_string());
                 Ok(())
@@ -159,7 +159,7 @@ impl Draft<'_> {
         let mut all = Vec::new();
         for before in &self.alternatives {
             for rule in rules {
-                making.work(self.line, self.name)?;
+                making.work(self.line, self.name, before.ranges())?;
                 all.extend(before.and(rule));
                 if all.len() > MAX_ALTERNATIVES {
                     let expected = format!("at most {MAX_ALTERNATIVES} combinations in a rule");
@@ -260,7 +260,8 @@ impl Draft<'_> {
             }
         }
         let Self { line, alternatives, .. } = self;
-        steps.push(Step { line, name: self.name.to_owned(), alternatives, doubtful, target });
+        let name = self.name.to_owned();
+        steps.push(Step { line, name, alternatives, doubtful, target }.kept(making)?);
         Ok(())
     }
 }

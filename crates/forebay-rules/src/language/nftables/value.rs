@@ -1,17 +1,18 @@
-//! Fields of packets, and the values that they are compared with.
+//! Comparisons of fields with values, sets of them and verdict maps.
 
 use super::Table;
+use super::fields::{Field, field, flags, message_code, message_type, protocol_number, scalar};
 use crate::language::ParseError;
 use crate::language::conjunction::FlagSet;
 use crate::language::masks::matching;
 use crate::language::names;
 use crate::language::source::{Direction, MAX_RANGES};
-use crate::language::words::{address, address_text, number};
-use crate::rule::{
-    Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, TCP, TransportTest, flag,
-};
+use crate::language::words::{address, address_text};
+use crate::rule::{Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, TCP, TransportTest};
 use crate::sets::{Number, ProtocolSet, RangeSet};
+use forebay_packet::cancel;
 use serde_json::{Value, json};
+use std::rc::Rc;
 
 /// What a condition says.
 pub(super) enum Matched {
@@ -19,65 +20,6 @@ pub(super) enum Matched {
     Rules(Vec<Rule>),
     /// Packets alone do not answer it.
     Unknown,
-}
-
-/// A field that a rule can ask for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Field {
-    Address {
-        family: Family,
-        source: bool,
-    },
-    /// A port of a protocol; none where the rule says it elsewhere.
-    Port {
-        protocol: Option<u8>,
-        source: bool,
-    },
-    Protocol {
-        family: Option<Family>,
-    },
-    IcmpType(Family),
-    IcmpCode(Family),
-    TcpFlags,
-    /// IPv4 or IPv6.
-    Family,
-    Interface(Direction),
-}
-
-/// Reads a field; none if no rule can ask for it.
-fn field(value: &Value) -> Option<Field> {
-    if let Some(key) = value["meta"]["key"].as_str() {
-        return Some(match key {
-            "l4proto" => Field::Protocol { family: None },
-            "nfproto" | "protocol" => Field::Family,
-            "iifname" | "iif" => Field::Interface(Direction::In),
-            "oifname" | "oif" => Field::Interface(Direction::Out),
-            _ => return None,
-        });
-    }
-    let payload = &value["payload"];
-    let (header, name) = (payload["protocol"].as_str()?, payload["field"].as_str()?);
-    let family = match header {
-        "ip" | "icmp" => Family::Ipv4,
-        _ => Family::Ipv6,
-    };
-    Some(match (header, name) {
-        ("ip" | "ip6", "saddr" | "daddr") => Field::Address { family, source: name == "saddr" },
-        ("ip", "protocol") => Field::Protocol { family: Some(Family::Ipv4) },
-        ("ip" | "ip6", "version") | ("ether", "type") => Field::Family,
-        ("icmp" | "icmpv6", "type") => Field::IcmpType(family),
-        ("icmp" | "icmpv6", "code") => Field::IcmpCode(family),
-        ("tcp", "flags") => Field::TcpFlags,
-        (_, "sport" | "dport") => {
-            let protocol = match header {
-                "th" => None,
-                "tcp" | "udp" | "sctp" | "dccp" | "udplite" => Some(names::protocol(header)?),
-                _ => return None,
-            };
-            Field::Port { protocol, source: name == "sport" }
-        }
-        _ => return None,
-    })
 }
 
 /// A comparison with the values on its right.
@@ -102,7 +44,7 @@ pub(super) fn matched(
         let (Some(fields), "==" | "in") = (fields, operator) else { return Ok(Matched::Unknown) };
         let Some(values) = comparison.values(right)? else { return Ok(Matched::Unknown) };
         let mut rules = Vec::new();
-        for value in &values {
+        for value in values.iter() {
             match comparison.tuple(&fields, value)? {
                 Matched::Rules(found) => rules.extend(found),
                 Matched::Unknown => return Ok(Matched::Unknown),
@@ -146,7 +88,7 @@ pub(super) fn verdict_map(
         return Ok(Verdicts::Unknown(None));
     };
     let mut pairs = Vec::new();
-    for value in &values {
+    for value in values.iter() {
         match value.as_array().map(Vec::as_slice) {
             Some([key, verdict]) => pairs.push((key, verdict)),
             _ => return Err(comparison.error(value, "a map's entry: a key and a verdict")),
@@ -155,12 +97,15 @@ pub(super) fn verdict_map(
     // What matches all other keys is tried behind them.
     let is_rest = |key: &Value| *element(key) == "*";
     pairs.sort_by_key(|(key, _)| is_rest(key));
+    // A map has each key once.
+    let named = pairs.partition_point(|(key, _)| !is_rest(key));
+    pairs.truncate(named + 1);
     let unknown = || {
         let verdicts = pairs.iter().map(|(_, verdict)| (*verdict).clone()).collect();
         Ok(Verdicts::Unknown(Some(verdicts)))
     };
     let Some(fields) = fields else { return unknown() };
-    let keys: Vec<&Value> = pairs.iter().map(|pair| pair.0).filter(|key| !is_rest(key)).collect();
+    let keys: Vec<&Value> = pairs[..named].iter().map(|pair| pair.0).collect();
     // Whether a packet with the key of an entry may reach the entries behind it.
     let goes_on = |(_, verdict): &(&Value, &Value)| {
         !is_certain || verdict.get("continue").is_some() || verdict.get("jump").is_some()
@@ -196,22 +141,14 @@ impl Comparison<'_, '_, '_> {
 
     /// The values of a set, by name or in place; one value alone. None for sets that
     /// packets or time change.
-    fn values(&self, right: &Value) -> Result<Option<Vec<Value>>, ParseError> {
+    fn values(&self, right: &Value) -> Result<Option<Rc<[Value]>>, ParseError> {
         if let Some(values) = right["set"].as_array() {
-            return Ok(Some(values.clone()));
+            return Ok(Some(values.as_slice().into()));
         }
-        let Some(name) = right.as_str().and_then(|text| text.strip_prefix('@')) else {
-            return Ok(Some(vec![right.clone()]));
-        };
-        let place = self.table.place_of(name);
-        let raw = self.table.ruleset.sets.get(&place);
-        let raw = raw.ok_or_else(|| self.error(right, "a set that the table has"))?;
-        let set: Value = self.table.ruleset.read_json(raw)?;
-        let flags = set["flags"].as_array().cloned().unwrap_or_default();
-        if flags.iter().any(|flag| flag == "dynamic" || flag == "timeout") {
-            return Ok(None);
+        match right.as_str().and_then(|text| text.strip_prefix('@')) {
+            Some(name) => self.table.set(name, self.line),
+            None => Ok(Some([right.clone()].into())),
         }
-        Ok(Some(set["elem"].as_array().cloned().unwrap_or_default()))
     }
 
     /// Values in several fields at once.
@@ -242,7 +179,7 @@ impl Comparison<'_, '_, '_> {
         let mut values = Vec::new();
         for key in keys {
             match self.values(key)? {
-                Some(found) => values.extend(found),
+                Some(found) => values.extend_from_slice(&found),
                 None => return Ok(Matched::Unknown),
             }
         }
@@ -352,6 +289,7 @@ impl Comparison<'_, '_, '_> {
     ) -> Result<Option<RangeSet<T>>, ParseError> {
         let mut all = Vec::new();
         for value in values {
+            cancel::check();
             if *value == "*" {
                 all.push((T::LEAST, T::GREATEST));
                 continue;
@@ -395,6 +333,7 @@ impl Comparison<'_, '_, '_> {
         let mask = of(mask)?;
         let mut all = Vec::new();
         for value in values {
+            cancel::check();
             let value = of(value)?;
             if value & !mask & self.family.greatest() == 0 {
                 let shown = || Value::from(address_text(self.family, mask));
@@ -514,99 +453,4 @@ fn compared<T: Number>(
         ">=" => RangeSet::range(first..=greatest),
         _ => Some(set),
     }
-}
-
-/// A number, or a name that `named` knows.
-fn scalar<T: TryFrom<u64> + Copy + std::str::FromStr>(
-    value: &Value,
-    named: impl Fn(&str) -> Option<T>,
-) -> Option<(T, T)> {
-    let found = match (value.as_u64(), value.as_str()) {
-        (Some(number), _) => T::try_from(number).ok(),
-        (_, Some(name)) => named(name).or_else(|| number(name)),
-        _ => None,
-    }?;
-    Some((found, found))
-}
-
-fn protocol_number(name: &str) -> Option<u8> {
-    const OTHERS: [(&str, u8); 8] = [
-        ("ip", 0),
-        ("hopopt", 0),
-        ("ipv6-route", 43),
-        ("ipv6-frag", 44),
-        ("ipv6-nonxt", 59),
-        ("ipv6-opts", 60),
-        ("mobility-header", 135),
-        ("mpls-in-ip", 137),
-    ];
-    let other = || OTHERS.iter().find(|entry| entry.0 == name).map(|entry| entry.1);
-    names::protocol(name).or_else(other)
-}
-
-fn message_type(family: Family, name: &str) -> Option<u8> {
-    const V4: [(&str, u8); 2] = [("info-request", 15), ("info-reply", 16)];
-    const V6: [(&str, u8); 13] = [
-        ("mld-listener-query", 130),
-        ("mld-listener-report", 131),
-        ("mld-listener-done", 132),
-        ("mld-listener-reduction", 132),
-        ("nd-router-solicit", 133),
-        ("nd-router-advert", 134),
-        ("nd-neighbor-solicit", 135),
-        ("nd-neighbor-advert", 136),
-        ("nd-redirect", 137),
-        ("router-renumbering", 138),
-        ("ind-neighbor-solicit", 141),
-        ("ind-neighbor-advert", 142),
-        ("mld2-listener-report", 143),
-    ];
-    let own: &[(&str, u8)] = if family == Family::Ipv4 { &V4 } else { &V6 };
-    let found = own.iter().find(|entry| entry.0 == name).map(|entry| entry.1);
-    let shared = || names::icmp_message(family, name).filter(|found| found.1.is_none());
-    found.or_else(|| shared().map(|found| found.0))
-}
-
-fn message_code(family: Family, name: &str) -> Option<u8> {
-    const V4: [(&str, u8); 8] = [
-        ("net-unreachable", 0),
-        ("host-unreachable", 1),
-        ("prot-unreachable", 2),
-        ("port-unreachable", 3),
-        ("frag-needed", 4),
-        ("net-prohibited", 9),
-        ("host-prohibited", 10),
-        ("admin-prohibited", 13),
-    ];
-    const V6: [(&str, u8); 6] = [
-        ("no-route", 0),
-        ("admin-prohibited", 1),
-        ("addr-unreachable", 3),
-        ("port-unreachable", 4),
-        ("policy-fail", 5),
-        ("reject-route", 6),
-    ];
-    let own: &[(&str, u8)] = if family == Family::Ipv4 { &V4 } else { &V6 };
-    own.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
-}
-
-/// Flags by name, by number, or several of them.
-fn flags(value: &Value) -> Option<u8> {
-    if let Some(bits) = value.as_u64() {
-        return u8::try_from(bits).ok();
-    }
-    if let Some(several) = value.as_array().or_else(|| value["|"].as_array()) {
-        return several.iter().try_fold(0, |all, one| Some(all | flags(one)?));
-    }
-    Some(match value.as_str()? {
-        "fin" => flag::FIN,
-        "syn" => flag::SYN,
-        "rst" => flag::RST,
-        "psh" => flag::PSH,
-        "ack" => flag::ACK,
-        "urg" => flag::URG,
-        "ecn" => 0x40,
-        "cwr" => 0x80,
-        _ => return None,
-    })
 }
