@@ -52,10 +52,12 @@ pub enum PlanError {
         what: String,
     },
     /// A list that no engine takes.
-    #[error("{file}: {source}")]
+    #[error("{file}{}: {source}", line.map_or_else(String::new, |line| format!(":{line}")))]
     Engine {
         /// The file.
         file: PathBuf,
+        /// The line of the rule that is the reason, where one is.
+        line: Option<usize>,
         /// Why.
         source: forebay_rules::choose::EngineError,
     },
@@ -180,9 +182,11 @@ fn rules(
         yamaha::parse(&text).map_err(|source| PlanError::Rules { file: file.clone(), source })?;
     let list = choose(&document, config.rule_list.as_deref())
         .map_err(|what| PlanError::List { file: file.clone(), what })?;
-    let chosen = EngineName::Auto
-        .choose(&list, options.isa)
-        .map_err(|source| PlanError::Engine { file: file.clone(), source })?;
+    let chosen = EngineName::Auto.choose(&list, options.isa).map_err(|source| {
+        let rule = source.rule();
+        let line = rule.and_then(|(family, number)| document.line_of(family, number));
+        PlanError::Engine { file: file.clone(), line, source }
+    })?;
     let notice = chosen.notice().map(|notice| format!("{}: {notice}", file.display()));
     Ok(Some((Ruling::new(Arc::new(list), chosen.engine), notice)))
 }

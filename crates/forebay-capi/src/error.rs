@@ -53,8 +53,8 @@ pub(crate) enum Error {
     SeveralLists(String),
     #[error(transparent)]
     EngineName(#[from] UnknownEngine),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
+    #[error("{}{source}", line.map_or_else(String::new, |line| format!("line {line}: ")))]
+    Engine { line: Option<usize>, source: EngineError },
     #[error(transparent)]
     Cpu(#[from] CpuError),
     #[error(transparent)]
@@ -96,7 +96,7 @@ impl Error {
             Self::Cpu(_) => Status::Unavailable,
             Self::Code(error) => code_status(error),
             Self::Rules(_) | Self::NoSuchList { .. } | Self::SeveralLists(_) => Status::BadRules,
-            Self::Engine(error) => match error {
+            Self::Engine { source, .. } => match source {
                 EngineError::Tree(_) => Status::BadRules,
                 EngineError::Linear(error) => linear_status(error),
             },

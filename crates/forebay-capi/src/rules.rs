@@ -38,7 +38,11 @@ impl Rules {
             Some(name) => named(&document, name)?,
             None => document.only_list().ok_or_else(|| Error::SeveralLists(names(&document)))?,
         };
-        let engine = engine.build(&list, cpu::choose(None)?)?;
+        let engine = engine.build(&list, cpu::choose(None)?).map_err(|source| {
+            let rule = source.rule();
+            let line = rule.and_then(|(family, number)| document.line_of(family, number));
+            Error::Engine { line, source }
+        })?;
         Ok(Self { list, engine })
     }
 

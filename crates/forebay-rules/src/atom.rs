@@ -23,10 +23,13 @@ pub const MAX_ATOMS: usize = 1 << 16;
 /// A rule is a union of too many intervals for an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "rule {number}: its lists make {atoms} combinations, expected at most {MAX_ATOMS}; \
-     write it as several rules"
+    "{}rule {number}: its lists make {atoms} combinations, expected at most {MAX_ATOMS}; \
+     write it as several rules",
+    family.before_rule()
 )]
 pub struct TooManyAtoms {
+    /// The rule's family.
+    pub family: Family,
     /// The rule's number.
     pub number: u32,
     /// How many atoms it would have.
@@ -113,7 +116,7 @@ impl Atom {
         // Counted before they are kept: a range can be hundreds of prefixes.
         let Extent { atoms, .. } = Extent::of_parts(rule, &parts);
         if atoms > MAX_ATOMS {
-            return Err(TooManyAtoms { number: rule.number, atoms });
+            return Err(TooManyAtoms { family: rule.family, number: rule.number, atoms });
         }
         let sources: Vec<Prefix> = sources.collect();
         let destinations: Vec<Prefix> = destinations.collect();

@@ -3,7 +3,7 @@
 use crate::engine::{Engine, NO_RULE};
 use crate::linear::{Compiled, Generic, Lanes, LinearError, Naive, Pe};
 use crate::matching::Decision;
-use crate::rule::RuleList;
+use crate::rule::{Family, RuleList};
 use crate::tree::{Estimate, Tree, TreeError};
 use forebay_codegen::code::{Backend, Isa};
 use std::fmt;
@@ -55,6 +55,20 @@ pub enum EngineError {
     /// `tree` does not take it.
     #[error(transparent)]
     Tree(#[from] TreeError),
+}
+
+impl EngineError {
+    /// The rule that is the reason, by family and number, where one is.
+    #[must_use]
+    pub fn rule(&self) -> Option<(Family, u32)> {
+        match self {
+            Self::Tree(TreeError::TooSlow { worst, .. }) => Some((worst.family, worst.number)),
+            Self::Tree(TreeError::Atoms(error)) | Self::Linear(LinearError::Atoms(error)) => {
+                Some((error.family, error.number))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl EngineName {

@@ -5,6 +5,7 @@
 //! fails on a packet without them, while `Any` asks nothing at all.
 
 use crate::sets::{ProtocolSet, RangeSet};
+use std::fmt;
 
 /// Protocol number of ICMP for IPv4.
 pub const ICMP: u8 = 1;
@@ -47,6 +48,14 @@ impl Family {
         match self {
             Self::Ipv4 => 32,
             Self::Ipv6 => 128,
+        }
+    }
+
+    /// What stands before the word `rule` in messages.
+    pub(crate) fn before_rule(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "",
+            Self::Ipv6 => "IPv6 ",
         }
     }
 
@@ -231,6 +240,30 @@ impl Rule {
             source_ports: PortTest::Any,
             destination_ports: PortTest::Any,
         }
+    }
+}
+
+/// A rule of a list, in messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleName {
+    /// Its index in the list.
+    pub index: usize,
+    /// Its number, unique within the family.
+    pub number: u32,
+    /// Its family.
+    pub family: Family,
+}
+
+impl RuleName {
+    /// The name of `rule`, which is at `index`.
+    pub(crate) fn new(index: usize, rule: &Rule) -> Self {
+        Self { index, number: rule.number, family: rule.family }
+    }
+}
+
+impl fmt::Display for RuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}rule {}", self.family.before_rule(), self.number)
     }
 }
 

@@ -72,7 +72,7 @@ fn a_list_that_would_be_too_slow_is_refused_with_its_rate_and_worst_rule() {
             panic!("{error}");
         };
         assert!(rate < LEAST_RATE && ranged == 500 && rules == 500, "{rate}, {ranged}, {rules}");
-        assert_eq!((worst, atoms), (1, 65_536));
+        assert_eq!((worst.number, atoms), (1, 65_536));
     }
     let error = Live::new(&list, Isa::Scalar, 1).err().unwrap();
     assert!(matches!(error, TreeError::TooSlow { .. }), "{error}");

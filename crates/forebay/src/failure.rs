@@ -46,10 +46,11 @@ pub enum Failure {
         error: forebay_rules::ParseError,
     },
     /// A rule list is not what the engine takes.
-    #[error("{file}: {error}")]
+    #[error("{place}: {error}")]
     Engine {
-        /// The file.
-        file: String,
+        /// The file, the line of the rule that is the reason and the list, as far as there
+        /// are.
+        place: String,
         /// What the list has, and what the engine takes.
         error: forebay_rules::choose::EngineError,
     },

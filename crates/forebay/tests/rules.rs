@@ -115,10 +115,25 @@ fn what_is_no_list_is_refused_by_file_and_line() {
         assert!(ran.says(&[&format!("{file}{place}")]).stdout.is_empty());
     }
     let odd = (0..300).map(|n| (2 * n + 1).to_string()).collect::<Vec<_>>().join(",");
-    let text = format!("ip filter 9 pass * * tcp {odd} {odd}\n");
+    let text = format!("# none\nipv6 filter 9 pass * * tcp {odd} {odd}\n");
     let file = scratch.file("wide.rules", text.as_bytes());
-    let said = format!("{file}: rule 9: its lists make 90000 combinations, expected at most 65536");
+    let said = "IPv6 rule 9: its lists make 90000 combinations, expected at most 65536";
+    let said = format!("{file}:2: {said}");
     rules("match", &file, &["-r", &scratch.input, "--engine", "naive"]).exits(1).says(&[&said]);
+    // Open octets, which every packet comes near: the first such rule is in line 3.
+    let open = |n: u32| format!("ip filter {n} pass *.{}.7.9 *.1.{}.3 *\n", n % 256, n * 7 % 256);
+    let text = "# none\nip filter 1 pass 10.0.0.1\n".to_owned()
+        + &(2..=500).map(open).collect::<String>()
+        + "ip filter 501 pass 10.0.0.2\n"
+        + &format!(
+            "ip lan1 secure filter in {}\n",
+            (1..=501).map(|n| format!("{n} ")).collect::<String>()
+        );
+    let file = scratch.file("slow.rules", text.as_bytes());
+    let place = format!("{file}:3: lan1:in: the list would be matched at about ");
+    let worst = "rule 2 has most combinations of address and port ranges, 65536";
+    rules("check", &file, &[]).exits(1).says(&[&place, worst]);
+    rules("match", &file, &["-r", &scratch.input]).exits(1).says(&[&place, worst]);
     let missing = scratch.text("missing");
     rules("check", &missing, &[]).exits(1).says(&[&missing]);
     rules("match", &missing, &["--trace", &missing]).exits(1).says(&[&missing]);

@@ -60,6 +60,19 @@ pub struct Document {
     applied: BTreeMap<(String, Family), Vec<u32>>,
 }
 
+/// The lines that define the filters of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Lines(Vec<((Family, u32), usize)>);
+
+impl Lines {
+    /// The line, counted from 1, that defines a filter.
+    #[must_use]
+    pub fn of(&self, family: Family, number: u32) -> Option<usize> {
+        let place = self.0.binary_search_by_key(&(family, number), |filter| filter.0);
+        place.ok().map(|place| self.0[place].1)
+    }
+}
+
 /// A filter and the line that defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Filter {
@@ -101,6 +114,19 @@ impl Document {
     pub fn ascending(&self) -> RuleList {
         let rules = self.filters.values().map(Filter::rule).collect();
         RuleList { rules, default: Action::Reject }
+    }
+
+    /// As [`Document::ascending`], without copying a filter.
+    #[must_use]
+    pub fn into_ascending(self) -> RuleList {
+        let rules = self.filters.into_values().map(|filter| filter.rule).collect();
+        RuleList { rules, default: Action::Reject }
+    }
+
+    /// The lines of all filters.
+    #[must_use]
+    pub fn lines(&self) -> Lines {
+        Lines(self.filters.iter().map(|(&filter, of)| (filter, of.line)).collect())
     }
 
     /// The line, counted from 1, that defines a filter.

@@ -9,15 +9,13 @@
 use super::Limits;
 use super::index::{Bounds, Index};
 use super::region::{Point, Random, Region};
-use super::report::{
-    Bound, Finding, Kind, Question, Report, RuleName, Severity, Unfinished, Witness,
-};
+use super::report::{Bound, Finding, Kind, Question, Report, Severity, Unfinished, Witness};
 use super::search::{Entry, Outcome, Search, Settled};
 use super::shadowing::{Reach, shadows};
 use super::space::{Space, impossible};
 use crate::key::Key;
 use crate::matching::Decision;
-use crate::rule::{Action, Family, Rule, RuleList};
+use crate::rule::{Action, Family, Rule, RuleList, RuleName};
 use std::ops::{ControlFlow, Range};
 
 /// Points of each region of a rule that are drawn before a search.

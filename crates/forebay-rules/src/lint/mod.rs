@@ -39,8 +39,9 @@ mod search;
 mod shadowing;
 mod space;
 
+pub use crate::rule::RuleName;
 pub use report::{
-    Bound, Finding, Impossible, Kind, Question, Report, RuleName, Severity, Unfinished, Witness,
+    Bound, Finding, Impossible, Kind, Question, Report, Severity, Unfinished, Witness,
 };
 
 use crate::rule::{Family, RuleList};

@@ -2,41 +2,9 @@
 
 use crate::key::Key;
 use crate::matching::Decision;
-use crate::rule::{Action, Family, Rule};
+use crate::rule::{Action, RuleName};
 use std::fmt;
 use thiserror::Error;
-
-/// A rule of the list that was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleName {
-    /// Its index in the list.
-    pub index: usize,
-    /// Its number, unique within the family.
-    pub number: u32,
-    /// Its family.
-    pub family: Family,
-}
-
-impl RuleName {
-    /// The name of `rule`, which is at `index`.
-    pub(super) fn new(index: usize, rule: &Rule) -> Self {
-        Self { index, number: rule.number, family: rule.family }
-    }
-}
-
-impl fmt::Display for RuleName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}rule {}", of_family(self.family), self.number)
-    }
-}
-
-/// What goes before "rule".
-fn of_family(family: Family) -> &'static str {
-    match family {
-        Family::Ipv4 => "",
-        Family::Ipv6 => "IPv6 ",
-    }
-}
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -256,7 +224,7 @@ impl fmt::Display for Names<'_> {
         let Some((last, first)) = numbers.split_last() else {
             return f.write_str("other rules");
         };
-        let family = of_family(self.rules[0].family);
+        let family = self.rules[0].family.before_rule();
         match (first.is_empty(), rest.len(), self.more) {
             (true, 0, false) => write!(f, "{family}rule {last}"),
             (false, 0, false) => write!(f, "{family}rules {} and {last}", first.join(", ")),

@@ -40,7 +40,7 @@ mod wild;
 use crate::atom::TooManyAtoms;
 use crate::engine::{Engine, NO_RULE};
 use crate::packed::{Key4, Key6};
-use crate::rule::{Family, Rule, RuleList};
+use crate::rule::{Family, Rule, RuleList, RuleName};
 use build::{Built, matchers};
 use forebay_codegen::code::Isa;
 use kernel::{Matcher, TreeKey};
@@ -73,7 +73,7 @@ pub enum TreeError {
     #[error(
         "the list would be matched at about {rate} packets a second and core, expected at least \
          {LEAST_RATE}: {ranged} of its {rules} rules overlap in too many fields to be told apart; \
-         rule {worst} has most combinations of address and port ranges, {atoms}"
+         {worst} has most combinations of address and port ranges, {atoms}"
     )]
     TooSlow {
         /// Packets a second that are expected.
@@ -82,8 +82,8 @@ pub enum TreeError {
         ranged: usize,
         /// Rules of the list.
         rules: usize,
-        /// The number of the rule that has most combinations.
-        worst: u32,
+        /// The rule that has most combinations.
+        worst: RuleName,
         /// How many those are.
         atoms: usize,
     },

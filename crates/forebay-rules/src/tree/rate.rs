@@ -3,7 +3,7 @@
 use super::TreeError;
 use super::ranges::Work;
 use crate::atom::Extent;
-use crate::rule::RuleList;
+use crate::rule::{Rule, RuleList, RuleName};
 use forebay_codegen::code::Isa;
 use std::fmt;
 
@@ -81,15 +81,18 @@ impl Estimate {
         if self.rate >= LEAST_RATE {
             return Ok(());
         }
-        let atoms = |rule: &crate::rule::Rule| Extent::of(rule).atoms;
+        let atoms = |rule: &Rule| Extent::of(rule).atoms;
         // Of rules alike, the first.
-        let worst = list.rules.iter().rev().max_by_key(|rule| atoms(rule));
+        let rules = list.rules.iter().enumerate().rev();
+        let Some((index, worst)) = rules.max_by_key(|(_, rule)| atoms(rule)) else {
+            return Ok(());
+        };
         Err(TreeError::TooSlow {
             rate: self.rate,
             ranged: self.ranged,
             rules: list.rules.len(),
-            worst: worst.map_or(0, |rule| rule.number),
-            atoms: worst.map_or(0, atoms),
+            worst: RuleName::new(index, worst),
+            atoms: atoms(worst),
         })
     }
 }

@@ -23,16 +23,15 @@ struct Checked {
 }
 
 pub fn run(cli: &Cli, args: &RulesCheckArgs) -> Result<(), Failure> {
-    let file = RuleFile::read(&args.list.file)?;
-    let lists = asked(&file.name, file.lists(), args.list.list.as_deref())?;
+    let (file, lists) = RuleFile::read(&args.list.file)?;
+    let lists = asked(&file.name, lists, args.list.list.as_deref())?;
     let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let check = |list: NamedList| {
         // What is too slow to be used is told before it is looked at rule by rule.
-        let chosen = EngineName::Auto.choose(&list.rules, isa).map_err(|error| {
-            let of_list = list.name.as_ref().map_or_else(String::new, |name| format!(": {name}"));
-            Failure::Engine { file: format!("{}{of_list}", file.name), error }
-        })?;
+        let chosen = EngineName::Auto
+            .choose(&list.rules, isa)
+            .map_err(|error| file.refusal(list.name.as_deref(), error))?;
         let notice = chosen.notice();
         drop(chosen);
         let report = lint::check(&list.rules, Limits::default());
@@ -125,7 +124,7 @@ impl Lines<'_> {
         (label, style): (&str, Style),
         message: &str,
     ) {
-        let line = self.file.document.line_of(rule.family, rule.number);
+        let line = self.file.lines.of(rule.family, rule.number);
         let line = line.map_or_else(String::new, |line| format!(":{line}"));
         let name = list.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
         let (file, name) = (text::visible(&self.file.name), text::visible(&name));
@@ -209,7 +208,7 @@ fn finding_json(file: &RuleFile, list: &NamedList, finding: &Finding) -> Value {
     });
     json!({
         "list": list.name,
-        "line": file.document.line_of(finding.rule.family, finding.rule.number),
+        "line": file.lines.of(finding.rule.family, finding.rule.number),
         "rule": name_json(finding.rule),
         "kind": finding.kind.name(),
         "severity": finding.severity.name(),

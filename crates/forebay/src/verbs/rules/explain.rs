@@ -19,7 +19,7 @@ const REASON_COLUMNS: usize = 240;
 
 pub fn run(cli: &Cli, args: &RulesExplainArgs) -> Result<(), Failure> {
     let key = packet(&args.packet)?;
-    let list = one_list(&args.list)?;
+    let (_, list) = one_list(&args.list)?;
     let rules = &list.rules.rules;
     let decision = list.rules.decide(&key);
     let decisive = decision.rule.map(|index| &rules[index]);

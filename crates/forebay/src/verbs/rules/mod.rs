@@ -12,8 +12,8 @@ use std::path::Path;
 
 use forebay_io::text::{self, Source, TextError};
 use forebay_pipeline::stages::Ruling;
-use forebay_rules::choose::EngineName;
-use forebay_rules::language::yamaha::{self, Document};
+use forebay_rules::choose::{EngineError, EngineName};
+use forebay_rules::language::yamaha::{self, Lines};
 use forebay_rules::{Action, Family, Key, ParseError, Rule, RuleList};
 use serde_json::{Value, json};
 
@@ -32,6 +32,7 @@ pub fn run(cli: &Cli, args: &RulesArgs) -> Result<(), Failure> {
 }
 
 /// One of a file's lists.
+#[derive(Clone)]
 struct NamedList {
     /// Its name in the file; none if the file names none and all its rules are
     /// one list.
@@ -39,55 +40,66 @@ struct NamedList {
     rules: RuleList,
 }
 
-/// A file of rules in our own language.
+/// A file of rules in our own language, whose lists are kept elsewhere.
 struct RuleFile {
     name: String,
-    document: Document,
+    lines: Lines,
 }
 
 impl RuleFile {
-    fn read(path: &Path) -> Result<Self, Failure> {
+    /// The file, and the lists that it applies or the one that all its filters are.
+    fn read(path: &Path) -> Result<(Self, Vec<NamedList>), Failure> {
         let document = yamaha::parse(&read_text(path)?).map_err(|error| unreadable(path, error))?;
-        Ok(Self { name: file_name(path), document })
-    }
-
-    /// The lists that the file applies, or the one that all its filters are.
-    fn lists(&self) -> Vec<NamedList> {
+        let file = Self { name: file_name(path), lines: document.lines() };
         let named = |name: &str| {
-            let rules = self.document.list(name)?;
+            let rules = document.list(name)?;
             Some(NamedList { name: Some(name.to_owned()), rules })
         };
-        let lists: Vec<_> = self.document.names().filter_map(named).collect();
+        let lists: Vec<_> = document.names().filter_map(named).collect();
         if lists.is_empty() {
-            return vec![NamedList { name: None, rules: self.document.ascending() }];
+            return Ok((file, vec![NamedList { name: None, rules: document.into_ascending() }]));
         }
-        lists
+        Ok((file, lists))
+    }
+
+    /// That an engine does not take a list of the file.
+    fn refusal(&self, list: Option<&str>, error: EngineError) -> Failure {
+        let line = error.rule().and_then(|(family, number)| self.lines.of(family, number));
+        let line = line.map_or_else(String::new, |line| format!(":{line}"));
+        let list = list.map_or_else(String::new, |name| format!(": {name}"));
+        Failure::Engine { place: format!("{}{line}{list}", self.name), error }
     }
 }
 
-/// The list that the options choose.
-fn one_list(args: &ListArgs) -> Result<NamedList, Failure> {
-    let file = RuleFile::read(&args.file)?;
-    only(&file.name, asked(&file.name, file.lists(), args.list.as_deref())?)
+/// The list that the options choose, and its file.
+fn one_list(args: &ListArgs) -> Result<(RuleFile, NamedList), Failure> {
+    let (file, lists) = RuleFile::read(&args.file)?;
+    let list = only(&file.name, asked(&file.name, lists, args.list.as_deref())?)?;
+    Ok((file, list))
 }
 
 /// The list that `split` is to hold packets against.
 pub fn ruling_of(cli: &Cli, args: &ListArgs, engine: EngineName) -> Result<Ruling, Failure> {
-    ruling(cli, &args.file, one_list(args)?.rules, engine)
+    let (file, list) = one_list(args)?;
+    ruling(cli, &file, list, engine)
 }
 
 /// A list of `file` made ready for matching.
-fn ruling(cli: &Cli, file: &Path, list: RuleList, engine: EngineName) -> Result<Ruling, Failure> {
+fn ruling(
+    cli: &Cli,
+    file: &RuleFile,
+    list: NamedList,
+    engine: EngineName,
+) -> Result<Ruling, Failure> {
     let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let chosen = engine
-        .choose(&list, isa)
-        .map_err(|error| Failure::Engine { file: file_name(file), error })?;
+    let refused = |error| file.refusal(list.name.as_deref(), error);
+    let chosen = engine.choose(&list.rules, isa).map_err(refused)?;
     if cli.verbose > 0 && !cli.quiet {
         // Nobody is there to be told of a standard error that takes nothing.
-        let _ = writeln!(io::stderr(), "{}: {chosen}", file_name(file));
+        let _ = writeln!(io::stderr(), "{}: {chosen}", file.name);
     }
-    Ok(Ruling::new(list.into(), chosen.engine))
+    Ok(Ruling::new(list.rules.into(), chosen.engine))
 }
 
 /// The lists of that name; all where none is asked for.

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use forebay_packet::Batch;
-use forebay_pipeline::stages::Rules;
+use forebay_pipeline::stages::{Rules, Ruling};
 use forebay_pipeline::{Chain, Ledger, LedgerRow};
 use forebay_rules::language::classbench;
 use forebay_rules::{Key, ParseError};
@@ -28,10 +28,12 @@ pub fn run(cli: &Cli, args: &RulesMatchArgs) -> Result<(), Failure> {
     if streams.into_iter().flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(Failure::Usage("the rules or the packets can be `-`, not both".to_owned()));
     }
-    let list = one_list(&args.list)?;
+    let (file, list) = one_list(&args.list)?;
+    let ruling = ruling(cli, &file, list.clone(), args.engine)?;
+    drop(file);
     match (&args.read, &args.trace) {
-        (Some(capture), _) => match_capture(cli, args, list, capture),
-        (None, Some(trace)) => match_trace(cli, args, list, trace),
+        (Some(capture), _) => match_capture(cli, args, (list, ruling), capture),
+        (None, Some(trace)) => match_trace(cli, args, (list, ruling), trace),
         (None, None) => Err(Failure::Usage("give packets with -r or --trace".to_owned())),
     }
 }
@@ -39,7 +41,7 @@ pub fn run(cli: &Cli, args: &RulesMatchArgs) -> Result<(), Failure> {
 fn match_capture(
     cli: &Cli,
     args: &RulesMatchArgs,
-    list: NamedList,
+    (list, ruling): (NamedList, Ruling),
     capture: &Path,
 ) -> Result<(), Failure> {
     let streams = args.verdicts && !cli.json;
@@ -47,7 +49,6 @@ fn match_capture(
     let options = read_options(&args.limits, processors());
     let mut input = Input::open(capture, &options, cli.quiet || streams)?;
     input.watch_signals()?;
-    let ruling = ruling(cli, &args.list.file, list.rules.clone(), args.engine)?;
     let chain = || Chain::new().with(Rules::judge_only(ruling.clone()));
     let workers = input.workers((0..processors()).map(|_| chain()).collect());
     let mut tally = Tally::new(cli, list, true, args.verdicts)?;
@@ -61,7 +62,7 @@ fn match_capture(
 fn match_trace(
     cli: &Cli,
     args: &RulesMatchArgs,
-    list: NamedList,
+    (list, ruling): (NamedList, Ruling),
     trace: &Path,
 ) -> Result<(), Failure> {
     let mut lines: Box<dyn BufRead> = if trace.as_os_str() == "-" {
@@ -70,7 +71,6 @@ fn match_trace(
         let file = File::open(trace).map_err(|source| file_failure("read", trace, source))?;
         Box::new(BufReader::new(file))
     };
-    let ruling = ruling(cli, &args.list.file, list.rules.clone(), args.engine)?;
     let mut tally = Tally::new(cli, list, false, args.verdicts)?;
     let mut keys = Vec::new();
     let (mut line, mut packets, mut failure) = (0, 0, None);
