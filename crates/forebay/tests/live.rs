@@ -429,6 +429,30 @@ fn a_reload_that_takes_long_holds_up_nothing() {
 }
 
 #[test]
+fn a_reload_tells_how_rules_are_matched() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        let config = network.configure("af_packet", "af_packet", "");
+        let broker = network.broker(&config);
+        // Hundreds of prefixes each: more than trees take.
+        let rule = |n: u32| {
+            let (a, b) = (n / 200, n % 200 + 1);
+            format!("ip filter {n} reject 10.0.{a}.{b}-10.200.0.7 10.1.0.3-10.250.{a}.{b} udp\n")
+        };
+        let list = network.path("list");
+        std::fs::write(&list, (1..=300).map(rule).collect::<String>()).unwrap();
+        network.configure("af_packet", "af_packet", &format!("rules = \"{}\"\n", list.display()));
+        assert!(network.ask(&["reload"]).is_some());
+        wait_for("the notice", || broker.said().contains("reloaded"));
+        let said = broker.said();
+        let expected = format!("{}: tree: 300 of the rules are matched by", list.display());
+        assert!(said.contains(&expected), "{said}");
+        assert!(network.ask(&["drain"]).is_some());
+        assert_eq!(broker.ended()["closes"], true);
+    });
+}
+
+#[test]
 fn a_sensor_that_is_down_gets_nothing_and_others_get_all() {
     in_namespace(|| {
         let network = Network::new(2);

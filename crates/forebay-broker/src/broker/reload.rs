@@ -82,6 +82,11 @@ impl Prepared {
         let plan = Plan::new(&config, options).map_err(|error| error.to_string())?;
         Ok(Self { config, plan })
     }
+
+    /// What is to be told of it once it is in force.
+    fn notices(&self) -> Vec<String> {
+        self.plan.notices.clone()
+    }
 }
 
 /// What is done about requests to read the configuration again.
@@ -221,8 +226,12 @@ impl Broker {
     /// Takes over what has been prepared, and has the next prepared if it is asked for.
     pub(super) fn reload(&mut self, running: &[Running], notices: &mut Notices) {
         if let Some((prepared, visits)) = self.reloads.prepared() {
+            let told = prepared.as_ref().map_or_else(|_| Vec::new(), Prepared::notices);
             let outcome = prepared.and_then(|prepared| self.take_over(prepared, running));
             self.notifier.ready("running");
+            if outcome.is_ok() {
+                told.into_iter().for_each(|notice| notices.tell(notice));
+            }
             conclude(&outcome, visits, notices);
         }
         let most = self.config.reload_memory;
