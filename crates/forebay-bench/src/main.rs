@@ -43,6 +43,9 @@ struct Options {
     /// Build the tries of DPDK's classifier for a list: what the suite runs for long ones
     #[arg(long, hide = true, value_name = "LIST")]
     build_acl: Option<String>,
+    /// Measure one list that is hard on classifiers: what the suite runs for each
+    #[arg(long, hide = true, value_name = "LIST")]
+    shape: Option<String>,
     #[command(flatten)]
     filters: suites::filters::FilterOptions,
 }
@@ -56,6 +59,8 @@ enum Suite {
     Pipeline,
     /// Rule lists beside DPDK's classifier and the paper's C
     Rules,
+    /// Rule lists that are hard on classifiers, with the instructions of every level
+    Shapes,
     /// `forebay filter` beside tcpdump, and `forebay split`, on a capture
     Split,
     /// `forebay run` by each type of port, beside the kernel's bridge and nftables
@@ -70,10 +75,14 @@ fn main() -> ExitCode {
     if let Some(what) = &options.build_acl {
         return ending(suites::rules::probe(what));
     }
+    if let Some(what) = &options.shape {
+        return ending(suites::shapes::probe(what));
+    }
     let outcome = match options.suite {
         Suite::Filters => suites::filters::run(&options),
         Suite::Pipeline => suites::pipeline::run(&options),
         Suite::Rules => suites::rules::run(&options),
+        Suite::Shapes => suites::shapes::run(&options),
         Suite::Split => suites::split::run(&options),
         Suite::Forward => suites::forward::run(&options),
     };

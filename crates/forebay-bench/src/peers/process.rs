@@ -86,6 +86,11 @@ pub fn own_high_water() -> Option<u64> {
     high_water(Path::new("/proc/self/status"))
 }
 
+/// Has [`own_high_water`] start again from what is resident now.
+pub fn restart_high_water() -> std::io::Result<()> {
+    fs::write("/proc/self/clear_refs", "5")
+}
+
 /// The kernel's own high-water mark, so that looking now and then is enough.
 fn high_water(status: &Path) -> Option<u64> {
     let text = fs::read_to_string(status).ok()?;

@@ -4,4 +4,5 @@ pub mod filters;
 pub mod forward;
 pub mod pipeline;
 pub mod rules;
+pub mod shapes;
 pub mod split;

@@ -12,11 +12,12 @@ use super::kernel::Matcher;
 use super::layout::{Forest, LANES};
 use super::plan::{Budget, Entry, Plan};
 use super::ranges::Ranges;
-use super::rate::{Cost, NUMBERING};
+use super::rate::Cost;
 use super::wild::{self, ADDRESS_BITS, Wild};
 use super::{Bound, TreeError};
 use crate::atom::{Atom, Extent, Tests};
 use crate::rule::{Family, Rule};
+use forebay_codegen::code::Isa;
 use forebay_packet::cancel;
 
 /// Prefixes for each range from which on a rule is matched by its ranges: more
@@ -58,18 +59,23 @@ pub(super) fn matchers<const Q: usize>(
 ) -> Result<Built<Q>, TreeError> {
     let extents: Vec<Extent> = rules.iter().map(|(_, rule)| Extent::of(rule)).collect();
     let mut ranged = multiplied(&extents);
-    let mut atoms = Vec::new();
-    for (at, &(label, rule)) in rules.iter().enumerate() {
-        cancel::check();
-        if !ranged[at] {
-            atoms.extend(Atom::of_rule(rule)?.into_iter().map(|atom| (label, atom)));
-        }
-    }
     let leave = |labels: &mut dyn Iterator<Item = u32>, ranged: &mut [bool]| {
         let places = labels.map(|label| rules.binary_search_by_key(&label, |rule| rule.0));
         places.flatten().for_each(|at| ranged[at] = true);
     };
-    let (pages, left) = paged(atoms, family, MOST_PAGES);
+    let in_trees = rules.iter().zip(&ranged).filter(|(_, ranged)| !**ranged);
+    let mut refused = None;
+    let atoms = in_trees.map_while(|(&(label, rule), _)| match Atom::of_rule(rule) {
+        Ok(atoms) => Some(atoms.into_iter().map(move |atom| (label, atom))),
+        Err(error) => {
+            refused = Some(error);
+            None
+        }
+    });
+    let (pages, left) = paged(atoms.flatten(), family, MOST_PAGES);
+    if let Some(error) = refused {
+        return Err(error.into());
+    }
     leave(&mut left.into_iter(), &mut ranged);
     let mut planned = Vec::new();
     for (tests, entries) in pages {
@@ -86,12 +92,8 @@ pub(super) fn matchers<const Q: usize>(
     let cost_of = |trees: f64, ranges: &Option<Ranges>, ranged: &[bool]| {
         let own = ranged.iter().zip(&extents).filter(|(ranged, _)| **ranged);
         let work = ranges.as_ref().map(|ranges| ranges.work).unwrap_or_default();
-        let numbering = match (ranges, family) {
-            (Some(_), Family::Ipv6) => NUMBERING,
-            _ => 0.0,
-        };
         Cost {
-            trees: trees + numbering,
+            trees,
             work,
             ranged: own.clone().count(),
             atoms: own.fold(0, |all, (_, extent)| all.saturating_add(extent.atoms)),
@@ -102,7 +104,9 @@ pub(super) fn matchers<const Q: usize>(
         let all = vec![true; rules.len()];
         let whole = chosen(&all);
         let instead = cost_of(0.0, &whole, &all);
-        if instead.cycles() < cost.cycles() {
+        // The choice is that for AVX-512, on every machine.
+        let isa = Isa::Avx512Vbmi;
+        if instead.cycles(isa) < cost.cycles(isa) {
             (ranges, cost) = (whole, instead);
             planned.clear();
         }

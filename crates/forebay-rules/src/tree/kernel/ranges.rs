@@ -201,8 +201,12 @@ unsafe fn whole(column: &Column) -> __m512i {
     unsafe { _mm512_load_si512(column.as_ptr().cast()) }
 }
 
-/// References that are kept at most: of each level all lanes but one.
-const OPEN: usize = 512;
+/// References that are kept at most, each with its least label: of each level all lanes
+/// but one.
+type Open = [(u32, u32); 512];
+
+/// None, with room for them.
+const NONE_OPEN: Open = [(0, 0); 512];
 
 /// Lowers `best` to the label of the first rule that admits the packet, but for
 /// those that are `gone`.
@@ -215,9 +219,9 @@ unsafe fn least<H: Hits>(
     gone: &[u32],
     packet: &Numbers,
     mut best: u32,
+    open: &mut Open,
     count: &mut impl Count,
 ) -> u32 {
-    let mut open = [(0_u32, 0_u32); OPEN];
     for &root in &ranges.roots {
         if root.0 >= best {
             break;
@@ -242,12 +246,27 @@ unsafe fn least<H: Hits>(
             while hits != 0 {
                 let lane = (31 - hits.leading_zeros()) as usize % LANES;
                 hits &= !(1 << lane);
-                open[left] = (block.labels[lane], block.next[lane]);
+                let next = block.next[lane];
+                // What is on top is read at once, and what is below it meanwhile fetched.
+                prefetch(&ranges.blocks[(next & !LEAF) as usize]);
+                open[left] = (block.labels[lane], next);
                 left += 1;
             }
         }
     }
     best
+}
+
+/// Has all lines of a block fetched.
+#[inline(always)]
+fn prefetch(block: &Block) {
+    const LINE: usize = 64;
+    let lines = std::ptr::from_ref(block).cast::<i8>();
+    for at in (0..size_of::<Block>()).step_by(LINE) {
+        // SAFETY: SSE is there on every machine of this architecture, and the address is
+        // within the block; nothing is read.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(lines.add(at)) };
+    }
 }
 
 /// The label of the first of `hits` that stands up to its check.
@@ -284,7 +303,7 @@ pub(in crate::tree) fn visit(
     tally: &mut Tally,
 ) -> u32 {
     // SAFETY: it needs no instructions that a machine may lack.
-    unsafe { least::<Scalar>(ranges, gone, packet, best, tally) }
+    unsafe { least::<Scalar>(ranges, gone, packet, best, &mut { NONE_OPEN }, tally) }
 }
 
 /// Lowers each label to that of the first rule that admits its key, with the
@@ -316,10 +335,12 @@ pub(super) fn classify<K: TreeKey>(
 /// The machine has the instructions of `H`.
 #[inline(always)]
 unsafe fn all<H: Hits, K: TreeKey>(ranges: &Ranges, gone: &[u32], keys: &[K], labels: &mut [u32]) {
+    // Once for all: it is longer than the way of most packets.
+    let mut open = NONE_OPEN;
     for (key, label) in keys.iter().zip(labels) {
         let packet = Numbers::of_key(ranges, key);
         // SAFETY: as the caller promises.
-        *label = unsafe { least::<H>(ranges, gone, &packet, *label, &mut ()) };
+        *label = unsafe { least::<H>(ranges, gone, &packet, *label, &mut open, &mut ()) };
     }
 }
 

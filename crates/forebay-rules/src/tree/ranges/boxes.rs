@@ -8,6 +8,7 @@
 use crate::atom::{Test, Tests, parts};
 use crate::rule::{Family, Rule};
 use crate::sets::RangeSet;
+use forebay_packet::cancel;
 
 /// Source and destination address, first and second port.
 pub(super) const FIELDS: usize = 4;
@@ -93,6 +94,7 @@ impl Part {
     /// The parts of `rule`; addresses as numbers of the pieces of `axes`, or,
     /// without any, themselves.
     pub fn of(label: u32, rule: &Rule, axes: Option<&[Axis; 2]>) -> Vec<Self> {
+        cancel::check();
         let greatest = rule.family.greatest();
         let addresses = |set: &RangeSet<u128>, side: usize| -> List {
             let own = set.ranges().iter().filter(|range| range.0 <= greatest);

@@ -90,12 +90,17 @@ pub(in crate::tree) struct Work {
     pub blocks: f64,
     /// Checks that it is put to.
     pub checks: f64,
+    /// Bytes of all blocks.
+    pub bytes: f64,
+    /// Whether its addresses have to be numbered.
+    pub numbers: bool,
 }
 
-/// Boxes that a list may be made into, for each of its rules; a short list may
-/// have more.
-const BOXES_EACH: usize = 8;
-const BOXES: usize = 1 << 18;
+/// Boxes that a list may be made into, for each of its rules; a short list may have more,
+/// a long one less: so many come to half a gigabyte and some seconds.
+const BOXES_EACH: usize = 32;
+const FEWEST_BOXES: usize = 1 << 18;
+const MOST_BOXES: usize = 3 << 20;
 
 /// The most boxes of one rule.
 const MOST_OF_RULE: usize = 256;
@@ -108,13 +113,14 @@ impl Ranges {
         // Parts are made twice rather than kept: their lists can be long.
         let sizes: Vec<usize> =
             rules.iter().flat_map(&of).map(|part| part.combinations()).collect();
-        let room = BOXES.max(BOXES_EACH * rules.len());
+        let room = (BOXES_EACH * rules.len()).clamp(FEWEST_BOXES, MOST_BOXES);
         let total = |most: usize| sizes.iter().map(|&size| size.min(most)).sum::<usize>();
         let mut most = MOST_OF_RULE;
         while most > 1 && total(most) > room {
             most /= 2;
         }
-        let (mut tests, mut checks, mut boxes) = (Tests::default(), Vec::new(), Vec::new());
+        let (mut tests, mut checks) = (Tests::default(), Vec::new());
+        let mut boxes = Vec::with_capacity(total(most));
         for part in rules.iter().flat_map(of) {
             part.boxes(most, &mut tests, &mut checks, &mut boxes);
         }
@@ -160,7 +166,12 @@ impl Ranges {
             visit(self, &[], &packet, NO_LABEL, &mut tally);
         }
         let mean = |count: u64| count as f64 / SAMPLES as f64;
-        Work { blocks: mean(tally.blocks), checks: mean(tally.checks) }
+        Work {
+            blocks: mean(tally.blocks),
+            checks: mean(tally.checks),
+            bytes: size_of_val(&self.blocks[..]) as f64,
+            numbers: self.axes.is_some(),
+        }
     }
 
     /// Whether a rule of that label is among them.

@@ -63,18 +63,24 @@ pub(super) fn hierarchy(boxes: &[Cuboid]) -> (Vec<Block>, Vec<(u32, u32)>) {
     (builder.blocks, roots)
 }
 
-/// The boxes with their ends numbered.
+/// The boxes with their ends numbered: by their place among those of all.
 fn ranked(boxes: &[Cuboid]) -> Vec<Item> {
     let mut items: Vec<_> =
         (0..boxes.len() as u32).map(|at| Item { ends: [(0, 0); FIELDS], at }).collect();
     for field in 0..FIELDS {
-        let mut all: Vec<u32> =
-            boxes.iter().flat_map(|of| [of.low[field], of.high[field]]).collect();
-        all.sort_unstable();
-        all.dedup();
-        let place = |end: u32| all.partition_point(|&other| other < end) as u32;
-        for (item, of) in items.iter_mut().zip(boxes) {
-            item.ends[field] = (place(of.low[field]), place(of.high[field]));
+        cancel::check();
+        // Each end before which box it is of, and which of the two.
+        let ends = boxes.iter().flat_map(|of| [of.low[field], of.high[field]]);
+        let mut ends: Vec<u64> = ends.zip(0..).map(|(end, of)| u64::from(end) << 32 | of).collect();
+        ends.sort_unstable();
+        let mut place = 0;
+        let mut before = ends.first().map_or(0, |end| end >> 32);
+        for end in ends {
+            place += u32::from(end >> 32 != before);
+            before = end >> 32;
+            let of = end as u32;
+            let (low, high) = &mut items[of as usize / 2].ends[field];
+            *(if of & 1 == 0 { low } else { high }) = place;
         }
     }
     items
@@ -144,21 +150,46 @@ fn groups(items: &mut [Item]) -> Vec<&mut [Item]> {
 /// Parts that a group is put into by an order, to try the borders between them.
 const PARTS: usize = 8;
 
+/// Of a group of many more, so many say how it is best halved.
+const SAMPLE: usize = 1 << 13;
+
+/// An order: by where boxes lie in a field, or by how far they reach there.
+type By = (usize, bool);
+
+/// Where a part of `len` items begins: at a whole leaf, as far as may be.
+fn border(len: usize, part: usize) -> usize {
+    ((len * part / PARTS + LANES / 2) / LANES * LANES).clamp(1, len - 1)
+}
+
 /// Brings `items`, more than a block's, into the best order, and says where its
 /// halves part: at most three quarters are in one, so that no hierarchy is deep.
 fn halve(items: &mut [Item]) -> usize {
     let len = items.len();
-    // Whole leaves, as far as may be.
-    let border = |part: usize| ((len * part / PARTS + LANES / 2) / LANES * LANES).clamp(1, len - 1);
+    let best = if len > 2 * SAMPLE {
+        best_halves(&mut items.iter().step_by(len / SAMPLE).copied().collect::<Vec<_>>())
+    } else {
+        best_halves(items)
+    };
+    let Some((by, part)) = best else { return border(len, PARTS / 2) };
+    let at = border(len, part);
+    order(items, &[0, at, len], by);
+    at
+}
+
+/// The order in which `items` are best halved, and how many eighths are in the first
+/// half; none if they are all alike.
+fn best_halves(items: &mut [Item]) -> Option<(By, usize)> {
+    let len = items.len();
     let borders: [usize; PARTS + 1] = std::array::from_fn(|part| match part {
         0 => 0,
         PARTS => len,
-        _ => border(part),
+        _ => border(len, part),
     });
-    let mut best: Option<(f64, (usize, bool), usize)> = None;
+    let mut best: Option<(f64, By, usize)> = None;
     let whole = Hull::of(items);
     for field in (0..FIELDS).filter(|&field| whole.ends[field].0 < whole.ends[field].1) {
         for by_reach in [false, true] {
+            cancel::check();
             order(items, &borders, (field, by_reach));
             let hulls: [Hull; PARTS] = std::array::from_fn(|part| {
                 Hull::of(&items[borders[part].min(borders[part + 1])..borders[part + 1]])
@@ -171,19 +202,17 @@ fn halve(items: &mut [Item]) -> usize {
                 let (low, high) = hulls.split_at(part);
                 let cost = side(low) * at as f64 + side(high) * (len - at) as f64;
                 if at < len && best.is_none_or(|(least, ..)| cost < least) {
-                    best = Some((cost, (field, by_reach), at));
+                    best = Some((cost, (field, by_reach), part));
                 }
             }
         }
     }
-    let Some((_, by, at)) = best else { return border(PARTS / 2) };
-    order(items, &[0, at, len], by);
-    at
+    best.map(|(_, by, part)| (by, part))
 }
 
 /// Brings `items` in order as far as the parts between `borders` go: by where
 /// they lie in a field, or by how far they reach there.
-fn order(items: &mut [Item], borders: &[usize], (field, by_reach): (usize, bool)) {
+fn order(items: &mut [Item], borders: &[usize], (field, by_reach): By) {
     let (Some(&first), Some(&last)) = (borders.first(), borders.last()) else { return };
     if borders.len() <= 2 || first >= last {
         return;
