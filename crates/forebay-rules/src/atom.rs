@@ -14,6 +14,7 @@ use crate::rule::{
     Family, FlagTest, ICMP, ICMPV6, IcmpTest, PortTest, ProtocolTest, Rule, TransportTest,
 };
 use crate::sets::{Number, ProtocolSet, RangeSet};
+use forebay_packet::cancel;
 use std::collections::HashMap;
 use std::iter;
 
@@ -123,6 +124,7 @@ impl Atom {
         let mut all = Vec::with_capacity(atoms);
         for part in &parts {
             for &first in &part.first {
+                cancel::check();
                 for &second in &part.second {
                     for &source in &sources {
                         let of = |&destination| Self {
@@ -189,6 +191,7 @@ impl Extent {
     }
 
     fn of_parts(rule: &Rule, parts: &[Part]) -> Self {
+        cancel::check();
         let others: usize = parts
             .iter()
             .map(|part| part.first.len().saturating_mul(part.second.len()))

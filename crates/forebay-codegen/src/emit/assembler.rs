@@ -5,6 +5,7 @@
 //! addressed relative to the instruction pointer, so that an instruction's
 //! size is known at once and one pass is enough.
 
+use forebay_filter::cancel;
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::pool::Pool;
@@ -129,6 +130,7 @@ impl Assembler {
     /// # Errors
     /// When the encoder refuses it.
     pub fn push(&mut self, instruction: &Instruction) -> Result<(), EncodeError> {
+        cancel::check();
         self.encoder
             .encode(instruction, self.bytes.len() as u64)
             .map_err(|error| refused(instruction.code(), &error))?;

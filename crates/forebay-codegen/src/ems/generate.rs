@@ -5,6 +5,7 @@
 //! packet. A packet *k* stages ahead of the newest finds its entries *k* places
 //! before the newest's.
 
+use forebay_filter::cancel;
 use forebay_filter::ir::Function;
 use iced_x86::{Code, MemoryOperand, Register};
 
@@ -172,6 +173,7 @@ impl Generator<'_> {
     }
 
     fn pattern(&mut self, id: PatternId, pattern: &Pattern) {
+        cancel::check();
         self.output.bind(self.labels[id]);
         for &step in &pattern.steps {
             match step {

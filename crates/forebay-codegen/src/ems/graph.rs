@@ -14,6 +14,7 @@
 //! with the same way to go if it is, become one test: a branch less, and one
 //! that is less often guessed wrong.
 
+use forebay_filter::cancel;
 use forebay_filter::ir::{BlockId, Function, Terminator, ValueId};
 
 use super::EmsError;
@@ -99,6 +100,7 @@ impl Graph {
         // Last block first, so that what an edge leads to is known.
         let mut nodes: Vec<Node> = Vec::new();
         for (index, block) in function.blocks.iter().enumerate().rev() {
+            cancel::check();
             for edge in block.end.edges() {
                 if edge.target.0 as usize <= index || !edge.arguments.is_empty() {
                     return Err(EmsError::ControlFlow);

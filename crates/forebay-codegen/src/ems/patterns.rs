@@ -21,6 +21,7 @@
 //! Pipelining", PLDI 1988): each that enters takes the next of as many *sets*
 //! as there are stages, and with none in flight the first.
 
+use forebay_filter::cancel;
 use std::collections::HashMap;
 
 use super::graph::{Graph, Load, Node, NodeId, Target, Verdict};
@@ -107,6 +108,7 @@ pub(super) fn patterns(graph: &Graph, schedule: &Schedule, most: usize) -> Optio
     walker.enter(start, None);
     let mut order = Vec::new();
     while let Some(Visit { id, state, first, draining }) = walker.pending.pop() {
+        cancel::check();
         if draining && !walker.found[id].draining {
             // It was walked through for when there are packets left.
             continue;

@@ -17,6 +17,7 @@
 
 use super::graph::{Graph, NodeId, Target};
 use super::value::Costs;
+use forebay_filter::cancel;
 
 /// The most packets in flight: a register holds each one's place, one its data.
 pub(super) const MAX_STAGES: usize = 4;
@@ -151,6 +152,7 @@ impl<'a> Scheduler<'a> {
         }
         let mut slots = Slots::new(ii, count);
         for (index, node) in self.graph.nodes.iter().enumerate() {
+            cancel::check();
             let from = if node.test.reads_data() {
                 earliest[index].max(ready[index])
             } else {

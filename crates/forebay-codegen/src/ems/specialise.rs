@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use forebay_filter::cancel;
 use forebay_filter::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
 
 use super::EmsError;
@@ -100,6 +101,7 @@ impl Specialiser<'_> {
         for index in 0..count {
             first[index] = self.made.blocks.len();
             for environment in std::mem::take(&mut environments[index]) {
+                cancel::check();
                 if self.made.blocks.len() == most {
                     return Err(EmsError::Copies(most));
                 }

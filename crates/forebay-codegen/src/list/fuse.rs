@@ -8,12 +8,14 @@
 
 use super::graph::{End, Graph, NodeId};
 use super::select::{Action, Condition, Few, Key, Test};
+use forebay_filter::cancel;
 
 /// Fuses chains of tests, in each of which the next is entered only from the
 /// one before.
 pub(super) fn fuse(graph: &mut Graph<'_>, tests: &mut [Test]) {
     let mut fuser = Fuser { fused: vec![None; graph.nodes.len()], graph, tests };
     for id in fuser.graph.layout.clone() {
+        cancel::check();
         if fuser.fused[id as usize].is_none() && !fuser.join_equal(id) {
             fuser.join_bounds(id);
         }

@@ -1,5 +1,6 @@
 //! The code of a filter, node after node.
 
+use forebay_filter::cancel;
 use forebay_filter::ir::{Arithmetic, Function, Value, ValueId, Width};
 use iced_x86::{Code, MemoryOperand, Register};
 
@@ -108,7 +109,10 @@ fn reserved(function: &Function) -> Vec<Gpr> {
 /// The comparison of each node.
 fn tests(function: &Function, graph: &Graph<'_>) -> Vec<Test> {
     let test = |end: &End<'_>| match *end {
-        End::Test { predicate, .. } => select(function, predicate),
+        End::Test { predicate, .. } => {
+            cancel::check();
+            select(function, predicate)
+        }
         End::Jump { .. } | End::Return(_) => Test::Constant(true),
     };
     graph.nodes.iter().map(|node| test(&node.end)).collect()
@@ -123,6 +127,7 @@ impl Generator<'_> {
         let next = self.next_in_layout();
         let (trees, places) = self.graph.trees();
         for (at, &id) in trees.iter().enumerate() {
+            cancel::check();
             let parent = self.graph.node(id).parent;
             if parent.is_none() {
                 self.begin_tree(places[id as usize], &trees[at..], &places);
@@ -170,6 +175,7 @@ impl Generator<'_> {
         self.registers.begin_tree();
         let mut pending = Vec::new();
         for &id in nodes {
+            cancel::check();
             let position = places[id as usize].position;
             if !root.has(position) {
                 break;

@@ -9,6 +9,7 @@
 //! test a conjunction of atoms as fast as one, and each negated one with one
 //! instruction more.
 
+use forebay_filter::cancel;
 use forebay_filter::ir::{BlockId, Function, Terminator};
 
 use super::Unsuited;
@@ -89,6 +90,7 @@ impl Decision {
         let mut targets = vec![Target::End(false); function.blocks.len()];
         let mut nodes = Vec::new();
         for index in (0..function.blocks.len()).rev() {
+            cancel::check();
             targets[index] = match &function.blocks[index].end {
                 Terminator::Return(value) => {
                     Target::End(function.as_constant(*value).is_some_and(|kept| kept != 0))

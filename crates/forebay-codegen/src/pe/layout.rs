@@ -20,6 +20,7 @@
 
 use std::collections::HashMap;
 
+use forebay_filter::cancel;
 use forebay_filter::ir::Function;
 
 use super::Unsuited;
@@ -150,6 +151,7 @@ impl Layout {
         let mut best: Option<(u32, Self)> = None;
         let mut planes = usize::MAX;
         for &(packets, window) in shapes {
+            cancel::check();
             let shape = (packets, window);
             let layout = match Self::of_shape(function, decision, options.isa, shape) {
                 Ok(layout) => layout,

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use forebay_filter::cancel;
 use forebay_filter::ir::simplify::simplify;
 use forebay_filter::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
 
@@ -54,6 +55,7 @@ fn live_parameters(function: &Function) -> Option<Vec<Vec<ValueId>>> {
     let is_small = |value: &ValueId| operations[value.0 as usize] <= MAX_OPERATIONS;
     let mut live: Vec<Vec<ValueId>> = vec![Vec::new(); function.blocks.len()];
     for (index, block) in function.blocks.iter().enumerate().rev() {
+        cancel::check();
         let mut read: Vec<ValueId> = match &block.end {
             Terminator::Return(value) => vec![*value],
             Terminator::Test { predicate, .. } => predicate.operands().collect(),
@@ -106,6 +108,7 @@ impl Straight<'_> {
         for index in 0..self.function.blocks.len() {
             first_copy.push(ends.len());
             for copy in 0..self.copies[index].len() {
+                cancel::check();
                 let scope = self.copies[index][copy].clone();
                 let end = self.end(index, &scope);
                 ends.push(end);

@@ -9,6 +9,8 @@
 //! is nearly a line: arcs take, by ascending starts, a colour that is free for
 //! long enough, and when there is none a short search goes back on choices.
 
+use forebay_filter::cancel;
+
 /// Places to cut at before giving up.
 const CUTS: usize = 4;
 
@@ -107,6 +109,7 @@ impl Search {
         let mut colour_of = vec![0u8; spans.len() * unroll as usize];
         let mut crossing = 0;
         for (life, &(start, end)) in spans.iter().enumerate() {
+            cancel::check();
             for name in 0..unroll {
                 let number = life as u32 * unroll + name;
                 let from = (start % circle + name * period + circle - cut) % circle;
@@ -137,6 +140,7 @@ impl Search {
                 return false;
             }
             self.budget -= 1;
+            cancel::check();
             if let Some(lane) = self.lane_for(arc, tried) {
                 let Lane { free_from, free_to } = self.lanes[lane];
                 self.lanes[lane].free_from = arc.end;

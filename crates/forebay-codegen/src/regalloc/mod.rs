@@ -22,6 +22,7 @@
 
 pub mod arcs;
 
+use forebay_filter::cancel;
 use iced_x86::Register;
 
 use crate::code::Isa;
@@ -280,6 +281,7 @@ fn lifetimes(
     let mut lifetime_of: Vec<Option<u32>> = vec![None; body.classes.len()];
     let mut lifetimes: Vec<Lifetime> = Vec::with_capacity(body.ops.len());
     for (number, op) in body.ops.iter().enumerate() {
+        cancel::check();
         let Some(dest) = op.dest else { continue };
         let place = order.place(number);
         let source = overwritten(op).and_then(|source| lifetime_of[source.0 as usize]);

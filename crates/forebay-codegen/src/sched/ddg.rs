@@ -14,6 +14,7 @@
 //! A loop over packets has one recurrence, the packet number, which is a node
 //! of its own behind the ops. Ops take it by displacement, not by dependence.
 
+use forebay_filter::cancel;
 use iced_x86::Mnemonic;
 
 use super::Latencies;
@@ -76,6 +77,7 @@ impl Ddg {
     pub fn of_loop(body: &LoopBody, values: &Values, latencies: Latencies) -> Self {
         let mut edges = Vec::with_capacity(3 * body.ops.len());
         for (number, op) in body.ops.iter().enumerate() {
+            cancel::check();
             let from = number as u32;
             if let Some(dest) = op.dest {
                 let latency = result_latency(op, latencies);
@@ -154,6 +156,7 @@ impl Ddg {
     fn admits(&self, ii: u32) -> bool {
         let mut longest = vec![0i64; self.nodes];
         for _ in 0..=self.nodes {
+            cancel::check();
             let mut settled = true;
             for edge in &self.edges {
                 let at_least = longest[edge.from as usize] + edge.delay(ii);
@@ -177,6 +180,7 @@ impl Ddg {
         // One pass does for a graph whose edges all lead forwards, and a
         // second one finds nothing to do.
         for _ in 0..=self.nodes {
+            cancel::check();
             let mut settled = true;
             for edge in self.edges.iter().rev() {
                 let height = heights[edge.to as usize] + edge.delay(ii);

@@ -3,6 +3,7 @@
 use super::Schedule;
 use super::ddg::Ddg;
 use super::resources::{ReservationTable, Resources};
+use forebay_filter::cancel;
 
 /// Nodes by descending height; equal ones in program order.
 pub(super) fn by_height(heights: &[i64]) -> Vec<u32> {
@@ -40,6 +41,7 @@ fn place_in_order(
     let mut times = vec![0u32; ddg.nodes()];
     let mut least = 0;
     for node in order.into_iter().map(|node| node as usize) {
+        cancel::check();
         let ready = ddg
             .into(node)
             .iter()

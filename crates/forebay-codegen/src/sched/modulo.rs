@@ -11,6 +11,7 @@ use super::Schedule;
 use super::ddg::Ddg;
 use super::list::{by_height, program_order};
 use super::resources::{ReservationTable, Resources};
+use forebay_filter::cancel;
 
 /// Placements an op, on average, before an II is given up. Rau finds twice the
 /// number of ops enough for nearly all loops that can be scheduled.
@@ -44,6 +45,7 @@ pub fn modulo_schedule(
     let mut state = Placing::new(ddg, resources, ii, priority);
     let mut budget = BUDGET * ddg.nodes() + 8;
     while let Some(node) = state.next() {
+        cancel::check();
         budget = budget.checked_sub(1)?;
         let earliest = state.earliest(node);
         let free = (earliest..earliest + i64::from(ii)).find(|&time| state.fits(node, time));

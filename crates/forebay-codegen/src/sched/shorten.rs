@@ -16,6 +16,7 @@ use super::ddg::{Ddg, Edge};
 use super::resources::{ReservationTable, Resources};
 use super::values::Values;
 use crate::mir::{LoopBody, Reg, RegClass};
+use forebay_filter::cancel;
 
 /// Passes over all ops, backwards and forwards in turn; what changes after
 /// these is little.
@@ -97,6 +98,7 @@ impl<'a> Mover<'a> {
         if !std::mem::replace(&mut self.stale[node], false) {
             return false;
         }
+        cancel::check();
         let now = self.times[node];
         let (low, high) = self.window(node);
         let best = self.best(node, now).clamp(low, high);

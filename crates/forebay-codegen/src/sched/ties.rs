@@ -7,6 +7,7 @@
 //! no invariant, and the op is, in program order, the last that reads it. The
 //! copies are ops like others, so schedules count them.
 
+use forebay_filter::cancel;
 use iced_x86::Code;
 
 use crate::emit::form::{Form, OperandForm};
@@ -35,6 +36,7 @@ pub fn untie(body: &LoopBody) -> Untied {
     let mut origin = Vec::with_capacity(result.ops.capacity());
     let mut needed = needed.into_iter().peekable();
     for (number, op) in body.ops.iter().enumerate() {
+        cancel::check();
         let mut op = op.clone();
         if let Some((_, source)) = needed.next_if(|&(at, _)| at == number) {
             let copy = result.reg(body.class(source));

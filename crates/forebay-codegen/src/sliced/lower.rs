@@ -12,6 +12,7 @@
 //! Slots are written and read again within an iteration, which the scheduler
 //! knows nothing of: a body with slots must stay in its order.
 
+use forebay_filter::cancel;
 use iced_x86::Code;
 
 use super::network::{Network, Node, Signal};
@@ -63,6 +64,7 @@ pub(super) fn lower(network: &Network, outputs: &[Signal], frame: Frame) -> Lowe
     lowering.inputs_as_outputs(outputs);
     let first = network.inputs() + 1;
     for (number, node) in (first..).zip(network.nodes()) {
+        cancel::check();
         if !lowering.uses[number as usize].is_empty() {
             lowering.node(number, node, outputs);
         }

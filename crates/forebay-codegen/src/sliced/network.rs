@@ -12,6 +12,8 @@
 use std::collections::HashMap;
 use std::ops::Not;
 
+use forebay_filter::cancel;
+
 /// Tables of each variable by itself, bit `4a + 2b + c` being the value for
 /// inputs `a`, `b` and `c`, which is the order of `vpternlog`'s number.
 const VARIABLES: [u8; 3] = [0xf0, 0xcc, 0xaa];
@@ -182,6 +184,7 @@ impl Network {
     }
 
     fn shared(&mut self, node: Node) -> u32 {
+        cancel::check();
         let next = self.inputs + 1 + self.nodes.len() as u32;
         let number = *self.known.entry(node).or_insert(next);
         if number == next {

@@ -12,6 +12,7 @@ use forebay_filter::ir::{
     Arithmetic, Block, BlockId, Edge, Function, Predicate, Relation, SetId, Terminator, Value,
     ValueId, Width,
 };
+use forebay_packet::cancel;
 
 use crate::atom::{Atom, Prefix, Test};
 use crate::packed::{
@@ -45,6 +46,7 @@ pub(super) fn function(
     let mut builder = Builder::new(family);
     let mut size = 0;
     'rules: for (index, rule) in (0_u32..).zip(&list.rules) {
+        cancel::check();
         if rule.family != family {
             continue;
         }

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 
 use forebay_codegen::sliced::network::{Arity, Network, Signal};
+use forebay_packet::cancel;
 
 use super::error::LinearError;
 use crate::packed::{HAS_ICMP, HAS_PORTS, NO_FLAGS, NOT_TCP, UNREACHABLE};
@@ -146,6 +147,7 @@ impl Builder {
     fn in_ranges(&mut self, bits: &[Signal], ranges: impl Iterator<Item = (u128, u128)>) -> Signal {
         let mut parts = Vec::new();
         for range in ranges {
+            cancel::check();
             if self.network.nodes().len() > MAX_NODES {
                 break;
             }
@@ -166,6 +168,7 @@ impl Builder {
 
     /// All that a rule asks besides addresses.
     fn service(&mut self, rule: &Rule) -> Signal {
+        cancel::check();
         let mut asked = Vec::new();
         if let ProtocolTest::Only(test) = &rule.protocol {
             asked.push(self.protocols(&test.protocols));
@@ -248,6 +251,7 @@ impl Builder {
 
     /// The first of `entries`, conjunctions, to match.
     fn first(&mut self, entries: &[[Signal; 3]]) -> First {
+        cancel::check();
         if let [entry] = entries {
             return First { any: self.network.all(*entry), place: Vec::new() };
         }

@@ -13,6 +13,7 @@
 use super::IrError;
 use crate::ir::facts::{Facts, Map, Subject};
 use crate::ir::{Arithmetic, BlockId, Edge, Function, Terminator, Value, ValueId};
+use forebay_packet::cancel;
 use std::collections::BTreeSet;
 
 /// Visits of one block after which an interval that still changes is given up.
@@ -91,6 +92,7 @@ impl Ways<'_> {
         self.states[0] = Some(State { facts: Facts::none(), defined: Map::default() });
         while let Some(index) = queue.pop_first() {
             visits[index] += 1;
+            cancel::check();
             for (edge, mut state) in self.edges(index) {
                 let target = edge.target.0 as usize;
                 let parameters = &self.function.blocks[target].parameters;
@@ -148,6 +150,7 @@ impl Ways<'_> {
     fn check(&mut self) -> Result<(), IrError> {
         let function = self.function;
         for (index, block) in function.blocks.iter().enumerate() {
+            cancel::check();
             let Some(mut state) = self.states[index].clone() else {
                 continue;
             };
