@@ -45,6 +45,10 @@ fn what_asa_takes_back_is_applied_no_more() {
                 no access-group A out interface outside\n\
                 no access-group A global\n";
     assert_eq!(applied(text), [one("outside", "A", Direction::In)]);
+    for block in ["interface Gi0/1\n nameif dmz\n", "object-group network G\n host 10.0.0.1\n"] {
+        let text = format!("{text}{block}!\nno access-group A in interface outside\n");
+        assert_eq!(applied(&text), [], "{block}");
+    }
 }
 
 #[test]

@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
                 }
             }
             "no" if !indented || matches!(self.block, Block::Nothing | Block::Interface(_)) => {
-                self.no(number, rest, text);
+                self.no(number, rest, text, indented);
             }
             _ => self.member(number, first, text, indented),
         }
@@ -301,7 +301,7 @@ impl<'a> Scan<'a> {
     }
 
     /// `no` and a list, or where one is applied: what was there is gone.
-    fn no(&mut self, line: usize, mut rest: Rest<'a>, text: &'a str) {
+    fn no(&mut self, line: usize, mut rest: Rest<'a>, text: &'a str, indented: bool) {
         let first = rest.word().unwrap_or_default();
         let mut behind = rest.clone();
         let second = behind.word().unwrap_or_default();
@@ -311,7 +311,7 @@ impl<'a> Scan<'a> {
             }
             ("ip" | "ipv4", "access-list", _) => self.no_list(line, &[Scope::Ipv4], behind, text),
             ("ipv6", "access-list", _) => self.no_list(line, &[Scope::Ipv6], behind, text),
-            ("access-group", _, Block::Nothing) => self.apply(access_group(rest), false),
+            ("access-group", ..) if !indented => self.apply(access_group(rest), false),
             ("ip" | "ipv4" | "ipv6", _, Block::Interface(index)) => {
                 let scope = if first == "ipv6" { Scope::Ipv6 } else { Scope::Ipv4 };
                 self.apply(application(index, scope, second, behind), false);

@@ -19,7 +19,9 @@ mod value;
 
 use super::ParseError;
 use super::chains::{Chains, Step, flatten};
-use super::source::{Catalogue, Direction, Imported, Listed, Making, Options, Unsupported};
+use super::source::{
+    Catalogue, Direction, Imported, Listed, MAX_RANGES, Making, Options, Unsupported,
+};
 use crate::rule::{Action, Family};
 use forebay_packet::cancel;
 use serde::Deserialize;
@@ -242,6 +244,8 @@ struct Known {
     sets: HashMap<String, Option<Rc<[Value]>>>,
     /// What conditions on named sets match, by their text.
     matched: HashMap<String, Rc<Matched>>,
+    /// What keeping these takes, in ranges.
+    kept: usize,
     /// Elements of named sets that conditions were made of.
     elements: usize,
 }
@@ -264,7 +268,14 @@ impl Table<'_, '_> {
         }
         let matched = Rc::new(matched(self, family, condition, line)?);
         if names_set {
-            self.known.borrow_mut().matched.insert(text, matched.clone());
+            let mut known = self.known.borrow_mut();
+            known.kept += matched.size();
+            // Beyond the limit a condition is read again each time.
+            if known.kept <= MAX_RANGES {
+                known.matched.insert(text, matched.clone());
+            } else {
+                known.kept -= matched.size();
+            }
         }
         Ok(matched)
     }

@@ -22,6 +22,18 @@ pub(super) enum Matched {
     Unknown,
 }
 
+impl Matched {
+    /// What keeping it takes, in ranges.
+    pub(super) fn size(&self) -> usize {
+        /// What a rule takes besides its ranges.
+        const RULE: usize = 8;
+        match self {
+            Self::Rules(rules) => rules.iter().map(|rule| RULE + rule.ranges()).sum(),
+            Self::Unknown => 1,
+        }
+    }
+}
+
 /// A comparison with the values on its right.
 struct Comparison<'t, 'r, 'a> {
     table: &'t Table<'r, 'a>,
