@@ -190,6 +190,7 @@ fn runs_with_gaps_and_cuts_are_written_right() {
             snap_len: Some(40),
             packet_buffered: true,
             placement: Placement::Growing,
+            ..WriteOptions::default()
         };
         let kept = copy_some(&pcap, &path, &options, keep);
         let reader = Reader::open(&path, &ReadOptions::default()).unwrap();

@@ -240,12 +240,13 @@ pub fn decode_options(key: &KeyArgs, affinity: Affinity) -> DecodeOptions {
     }
 }
 
-/// Processors that this process may use and has work for: workers take turns at the output,
-/// and what all of them hold has a bound.
+/// The most workers: they take turns at the output, and what all of them hold has a bound.
+pub const MOST_WORKERS: usize = 64;
+
+/// Processors that this process may use and has work for.
 #[must_use]
 pub fn processors() -> usize {
-    const MOST: usize = 64;
-    available_parallelism().map_or(1, usize::from).min(MOST)
+    available_parallelism().map_or(1, usize::from).min(MOST_WORKERS)
 }
 
 /// A failure to do something with a file.

@@ -4,8 +4,9 @@
 //! merged until it fits. So memory is bounded and each packet is counted once, in a
 //! bucket of a length that suits the capture.
 
-/// The most buckets.
+/// The most buckets of an output, and of all outputs together where they are many.
 pub const MAX_BUCKETS: usize = 480;
+const MAX_OF_ALL: usize = 256 * MAX_BUCKETS;
 
 /// Length of a bucket at the beginning: a millisecond.
 const FIRST_WIDTH: u64 = 1_000_000;
@@ -17,6 +18,8 @@ pub struct Series {
     end: i64,
     width: u64,
     buckets: usize,
+    /// The most buckets of an output.
+    most: usize,
     packets: Vec<Vec<u64>>,
     bytes: Vec<Vec<u64>>,
 }
@@ -30,6 +33,7 @@ impl Series {
             end: i64::MIN,
             width: FIRST_WIDTH,
             buckets: 0,
+            most: (MAX_OF_ALL / outputs.max(1)).clamp(1, MAX_BUCKETS),
             packets: vec![Vec::new(); outputs],
             bytes: vec![Vec::new(); outputs],
         }
@@ -44,7 +48,7 @@ impl Series {
         let start = *self.start.get_or_insert(nanos);
         self.end = self.end.max(nanos);
         let after = if nanos > start { nanos.abs_diff(start) } else { 0 };
-        while after / self.width >= MAX_BUCKETS as u64 {
+        while after / self.width >= self.most as u64 {
             self.halve();
         }
         let bucket = (after / self.width) as usize;
@@ -120,6 +124,19 @@ mod tests {
         assert_eq!(packets.iter().flatten().sum::<u64>(), 10_000);
         assert_eq!(series.bytes().iter().flatten().sum::<u64>(), 600_000);
         assert!(packets[0].len() <= MAX_BUCKETS && packets[0].len() == packets[1].len());
+    }
+
+    #[test]
+    fn many_outputs_have_fewer_buckets() {
+        for (outputs, most) in [(1, MAX_BUCKETS), (256, MAX_BUCKETS), (1024, MAX_BUCKETS / 4)] {
+            let mut series = Series::new(outputs);
+            for i in 0..10_000_i64 {
+                series.count(i as usize % outputs, i * 1_000_000, 60);
+            }
+            let packets = series.packets();
+            assert!((most / 2..=most).contains(&packets[0].len()), "{outputs}");
+            assert_eq!(packets.iter().flatten().sum::<u64>(), 10_000);
+        }
     }
 
     #[test]

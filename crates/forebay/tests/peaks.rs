@@ -30,6 +30,7 @@ fn capture_of_flows(folder: &Path, flows: u64) -> String {
 
 #[test]
 fn a_flow_takes_no_more_than_is_promised_in_every_form() {
+    let _alone = peak::alone();
     let folder = tempfile::tempdir().unwrap();
     // Just more than a hash table of 2^18 slots takes: twice as many slots are half empty.
     let flows = 250_000;
@@ -100,6 +101,22 @@ fn every_verb_on(status: i32, write: impl Fn(&mut dyn Write) -> io::Result<()> +
     }
 }
 
+#[test]
+fn many_sensors_and_workers_take_no_more_memory() {
+    let _alone = peak::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (capture, out) = (path("in.pcap"), path("out"));
+    // 80 MB, some 80 KB for each of the most sensors.
+    let traffic = ["--profile", "uniform", "--size", "1000", "--flows", "10000"];
+    run(["gen", "-q", "-w", &capture, "--packets", "80000"].iter().chain(&traffic)).exits(0);
+    for (sensors, workers) in [("4", "1024"), ("1024", "2"), ("1024", "1024")] {
+        let options = ["-n", sensors, "--workers", workers, "--force"];
+        let split = [&["split", "-q", "-r", &capture, "-o", &out][..], &options].concat();
+        peak::of_threads(&split, 64).exits(0).within(BASE);
+    }
+}
+
 /// Writes so many bytes of `content`, over and over.
 fn repeated(out: &mut dyn Write, content: &[u8], times: usize) -> io::Result<()> {
     repeat_n(content, times).try_for_each(|content| out.write_all(content))
@@ -107,6 +124,7 @@ fn repeated(out: &mut dyn Write, content: &[u8], times: usize) -> io::Result<()>
 
 #[test]
 fn a_pipe_takes_no_more_memory_for_a_longer_capture() {
+    let _alone = peak::alone();
     let records = repeat_n(pcap_record(&frame(1000)), 64).flatten().collect::<Vec<u8>>();
     let write = |out: &mut dyn Write| {
         out.write_all(&pcap_header(1))?;
@@ -121,6 +139,7 @@ fn a_pipe_takes_no_more_memory_for_a_longer_capture() {
 
 #[test]
 fn a_pipe_that_is_written_record_by_record_takes_no_more_memory() {
+    let _alone = peak::alone();
     let record = pcap_record(&frame(100));
     every_verb_on(0, |out| {
         out.write_all(&pcap_header(1))?;
@@ -135,6 +154,7 @@ fn zeros() -> impl Read {
 
 #[test]
 fn packets_without_length_take_no_more_memory_however_they_are_compressed() {
+    let _alone = peak::alone();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let mut gzip = flate2::write::GzEncoder::new(
@@ -157,6 +177,7 @@ fn packets_without_length_take_no_more_memory_however_they_are_compressed() {
 
 #[test]
 fn fragments_whose_first_never_comes_take_no_more_memory() {
+    let _alone = peak::alone();
     let mut packet = frame(64);
     // A later fragment.
     packet[20..22].copy_from_slice(&[0, 100]);
@@ -180,6 +201,7 @@ fn packet_of(packet: &[u8], changes: &[(usize, u8)], out: &mut dyn Write) -> io:
 #[test]
 fn long_records_take_no_more_memory_and_too_long_ones_are_refused() {
     const DBUS: u32 = 231;
+    let _alone = peak::alone();
     let record = pcap_record(&vec![0; 15 << 20]);
     every_verb_on(0, |out| {
         out.write_all(&pcap_header(DBUS))?;
@@ -203,6 +225,7 @@ fn long_records_take_no_more_memory_and_too_long_ones_are_refused() {
 
 #[test]
 fn a_large_zstd_window_is_refused_and_can_be_allowed() {
+    let _alone = peak::alone();
     let compressed = |log: u32| {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(log).unwrap();
@@ -248,6 +271,7 @@ fn interface(link: u16, name: u16) -> Vec<u8> {
 
 #[test]
 fn interfaces_take_no_more_memory_and_are_refused_without_number() {
+    let _alone = peak::alone();
     let (plain, named) = (interface(1, 0), interface(1, 60_000));
     let mut packet = vec![0; 12];
     packet.extend([4, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4]);
@@ -281,6 +305,7 @@ fn interfaces_take_no_more_memory_and_are_refused_without_number() {
 
 #[test]
 fn blocks_and_packets_of_odd_lengths_take_no_more_memory() {
+    let _alone = peak::alone();
     // Blocks that are skipped, as long as they may be.
     let skipped = block(0x0bad, &vec![0; (16 << 20) - 12]);
     every_verb_on(0, |out| {

@@ -205,6 +205,7 @@ fn the_split_depends_on_the_hash_key_alone() {
     let outputs = |name: &str, options: &[&str]| scratch.outputs(&input, name, options);
     let one = outputs("one", &["-n", "4", "--workers", "1"]);
     assert_eq!(outputs("three", &["-n", "4", "--workers", "3"]), one);
+    assert_eq!(outputs("most", &["-n", "4", "--workers", "1024"]), one);
     let (a, b) = ("00112233445566778899aabbccddeeff", "00112233445566778899aabbccddee00");
     let keyed = outputs("a", &["-n", "4", "--hash-key", a]);
     assert_eq!(outputs("again", &["-n", "4", "--hash-key", a]), keyed);

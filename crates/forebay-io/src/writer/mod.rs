@@ -67,7 +67,7 @@ impl OutputName {
 }
 
 /// How to write a capture.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct WriteOptions {
     /// Cut packets to so many captured bytes.
     pub snap_len: Option<u32>,
@@ -76,6 +76,20 @@ pub struct WriteOptions {
     /// Where the capture is until it is whole. One that grows in sight cannot turn from
     /// pcap into pcapng once a part of it is written out.
     pub placement: Placement,
+    /// Bytes that are gathered before they are written, 256 KiB if not given otherwise. The
+    /// buffer takes a quarter more.
+    pub buffer_len: usize,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            snap_len: None,
+            packet_buffered: false,
+            placement: Placement::default(),
+            buffer_len: 256 << 10,
+        }
+    }
 }
 
 /// A number of packets, and their captured bytes.
@@ -152,7 +166,7 @@ impl Writer {
         let file = WholeFile::create(&path, options.placement)
             .map_err(|source| Error::Create { file: shown(&path), source })?;
         let mut writer = Self {
-            sink: Sink::new(file, format),
+            sink: Sink::new(file, format, options.buffer_len),
             name,
             format,
             may_turn,
@@ -371,7 +385,7 @@ impl Writer {
             let path = self.path();
             let file = WholeFile::create(&path, self.options.placement)
                 .map_err(|source| Error::Create { file: shown(&path), source })?;
-            self.sink = Sink::new(file, Format::Pcapng);
+            self.sink = Sink::new(file, Format::Pcapng, self.options.buffer_len);
         }
         let interfaces = Arc::clone(&self.interfaces);
         self.start(&interfaces)?;

@@ -13,17 +13,17 @@ use super::Format;
 use super::whole::{Content, whole_records};
 use crate::whole_file::WholeFile;
 
-/// Bytes gathered before they are written.
-const CAPACITY: usize = 256 << 10;
-
-/// What is at least this long is written from where it lies.
-const DIRECT: usize = 32 << 10;
+/// Of the bytes that are gathered before they are written, the part from which on records are
+/// written from where they lie.
+const DIRECT: usize = 8;
 
 /// A file, and what is not yet written to it.
 pub(super) struct Sink {
     file: WholeFile,
     format: Format,
     buffer: Vec<u8>,
+    /// Bytes gathered before they are written.
+    gathered: usize,
     /// Bytes in the file, all of whole records.
     flushed: u64,
     written: Content,
@@ -33,13 +33,14 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// A sink for records of `format`.
-    pub(super) fn new(file: WholeFile, format: Format) -> Self {
+    /// A sink for records of `format`, of which so many bytes are gathered before they are
+    /// written.
+    pub(super) fn new(file: WholeFile, format: Format, gathered: usize) -> Self {
         Self {
             file,
             format,
-            // Room for a packet more than is gathered, so that it never grows.
-            buffer: Vec::with_capacity(CAPACITY + 2 * DIRECT),
+            buffer: Vec::with_capacity(room(gathered)),
+            gathered,
             flushed: 0,
             written: Content::default(),
             pending: Content::default(),
@@ -76,7 +77,7 @@ impl Sink {
     /// gathered.
     pub(super) fn added(&mut self, content: Content) -> io::Result<()> {
         self.pending += content;
-        if self.buffer.len() < CAPACITY { Ok(()) } else { self.flush() }
+        if self.buffer.len() < self.gathered { Ok(()) } else { self.flush() }
     }
 
     /// Whether what is written is gone at once.
@@ -86,7 +87,7 @@ impl Sink {
 
     /// Appends whole records, which may be long together.
     pub(super) fn put(&mut self, records: &[u8], content: Content) -> io::Result<()> {
-        if records.len() < DIRECT {
+        if records.len() < self.gathered / DIRECT {
             self.buffer.extend_from_slice(records);
             return self.added(content);
         }
@@ -104,7 +105,7 @@ impl Sink {
         let outcome = self.write_out(&buffer, content);
         buffer.clear();
         // One huge packet must not hold its memory for good.
-        buffer.shrink_to(CAPACITY + 2 * DIRECT);
+        buffer.shrink_to(room(self.gathered));
         self.buffer = buffer;
         outcome
     }
@@ -180,4 +181,10 @@ impl Sink {
         self.file.finish(path)?;
         Ok(self.written)
     }
+}
+
+/// Room of the buffer in bytes: that of a packet besides what is gathered, so that it seldom
+/// grows.
+fn room(gathered: usize) -> usize {
+    gathered + 2 * (gathered / DIRECT)
 }

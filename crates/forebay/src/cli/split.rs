@@ -55,7 +55,7 @@ pub struct SplitArgs {
     /// Replace the sensors' files of an earlier run in the folder
     #[arg(long)]
     pub force: bool,
-    /// Worker threads; as many as there are processors if not given
+    /// Worker threads, of which more than 64 are 64; as many as there are processors if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
 }

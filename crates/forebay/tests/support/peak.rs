@@ -1,5 +1,8 @@
 //! The most memory that a run of the command held, as the kernel counted it (`ru_maxrss` of
 //! getrusage(2)), in an address space that is limited.
+//!
+//! The kernel counts what a process held before execve(2), too: what the test held when it
+//! made the process. Tests that measure run one after another, by [`alone`].
 
 #![allow(dead_code, reason = "each test that includes this module uses its own part of it")]
 
@@ -7,6 +10,7 @@ use std::io::{self, PipeReader, Read as _, Write as _};
 use std::mem::zeroed;
 use std::os::unix::process::CommandExt as _;
 use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, available_parallelism};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -43,9 +47,25 @@ impl Measured {
     }
 }
 
+/// Waits for other tests of the process. To be held as long as this one measures.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // One that has failed has ended, too.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs the command with nothing on standard input. Standard output goes nowhere.
 pub fn of(arguments: &[&str]) -> Measured {
-    measured(command(arguments), arguments, |_| Ok(()))
+    of_threads(arguments, processors())
+}
+
+/// The same with room in the address space for so many threads.
+pub fn of_threads(arguments: &[&str], threads: usize) -> Measured {
+    measured(command(arguments), arguments, threads, |_| Ok(()))
+}
+
+fn processors() -> usize {
+    available_parallelism().map_or(1, usize::from)
 }
 
 /// Runs the command and writes to its standard input, as long as that is read.
@@ -55,20 +75,20 @@ pub fn of_piped(
 ) -> Measured {
     let mut command = command(arguments);
     command.stdin(Stdio::piped());
-    measured(command, arguments, write)
+    measured(command, arguments, processors(), write)
 }
 
 #[allow(clippy::zombie_processes, reason = "`wait` waits for it, by its number")]
 fn measured(
     mut command: Command,
     arguments: &[&str],
+    threads: usize,
     write: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
 ) -> Measured {
     let (mut told, stderr) = io::pipe().unwrap();
     command.stdout(Stdio::null()).stderr(stderr);
     // A stack and a heap of its own for each worker, most of which is never touched.
-    let threads = available_parallelism().map_or(1, usize::from) as u64;
-    let most = (512 << 20) + threads * (160 << 20);
+    let most = (512 << 20) + threads as u64 * (160 << 20);
     // SAFETY: only a system call is made between fork and exec.
     unsafe {
         command.pre_exec(move || {

@@ -45,6 +45,7 @@ impl Files {
                 packet_buffered: args.packet_buffered,
                 // One that is read while it is taken down is in sight.
                 placement: if grows { Placement::Growing } else { Placement::Hidden },
+                ..WriteOptions::default()
             },
             max_len: args.file_size.map(|millions| millions.saturating_mul(1_000_000)),
             max_age: args.rotate_seconds,

@@ -22,7 +22,8 @@ use crate::cli::{Cli, ListArgs, SplitArgs, SplitKey};
 use crate::ending::{conclude, refuse_input};
 use crate::failure::Failure;
 use crate::input::{
-    Input, compiler_options, decode_options, prepare, print, print_json, processors, read_options,
+    Input, MOST_WORKERS, compiler_options, decode_options, prepare, print, print_json, processors,
+    read_options,
 };
 use crate::series::Series;
 use crate::show::{Colour, terminal_columns};
@@ -189,5 +190,5 @@ fn chains(args: &SplitArgs, programs: Option<&FilterSet>, ruling: Option<&Ruling
 }
 
 fn workers(args: &SplitArgs) -> usize {
-    args.workers.map_or_else(processors, usize::from)
+    args.workers.map_or_else(processors, |workers| usize::from(workers).min(MOST_WORKERS))
 }

@@ -12,6 +12,11 @@ use crate::ending::refuse_input;
 use crate::failure::Failure;
 use crate::input::file_failure;
 
+/// Bytes that are gathered for all sensors' captures together before they are written, and the
+/// least and the most for one.
+const GATHERED: usize = 16 << 20;
+const GATHERED_FOR_ONE: (usize, usize) = (16 << 10, 256 << 10);
+
 /// The sensors' captures.
 pub struct Outputs {
     folder: PathBuf,
@@ -64,9 +69,11 @@ impl Outputs {
     }
 
     fn open(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Failure> {
+        let (least, most) = GATHERED_FOR_ONE;
+        let buffer_len = (GATHERED / self.sensors.max(1)).clamp(least, most);
+        let options = WriteOptions { buffer_len, ..WriteOptions::default() };
         for i in 0..self.sensors {
             let name = OutputName::Stem(self.folder.join(format!("sensor-{i}")));
-            let options = WriteOptions::default();
             self.writers.push(Writer::create(name, Format::Auto, interfaces, &options)?);
         }
         self.interfaces = interfaces.len();
