@@ -21,6 +21,9 @@ pub use sensor_hello::*;
 pub use split::*;
 pub use traffic::*;
 
+/// The heading of the options that all verbs take.
+const GLOBAL: &str = "Options of all verbs";
+
 /// A packet broker: filters captures, finds their flows, and splits them over
 /// sensors so that each gets whole flows.
 #[derive(Debug, Parser)]
@@ -28,17 +31,17 @@ pub use traffic::*;
 #[command(after_help = "Exit status: 0 done, 1 failed, 2 used wrongly.")]
 pub struct Cli {
     /// Write results to standard output as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
     /// Show no progress and no remarks
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
     /// Tell more on standard error; twice for still more
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Filters, rules and packets' headers use no instructions above this level; the highest the
-    /// machine has if not given. The environment variable FOREBAY_ISA does the same
-    #[arg(long, global = true, value_enum, value_name = "LEVEL")]
+    /// Use no vector instructions above this level; the highest that the machine has if not given.
+    /// The environment variable FOREBAY_ISA does the same
+    #[arg(long, global = true, help_heading = GLOBAL, value_enum, value_name = "LEVEL")]
     pub isa: Option<Isa>,
     /// What to do
     #[command(subcommand)]
@@ -48,7 +51,7 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Keep the packets of a capture that a pcap expression selects
+    /// Keep the packets of a capture or a device that a pcap expression selects
     Filter(FilterArgs),
     /// Show what a pcap expression is compiled to
     Compile(CompileArgs),
@@ -58,13 +61,13 @@ pub enum Verb {
     Flows(FlowsArgs),
     /// Check ordered rule lists, match packets against them, explain and import them
     Rules(RulesArgs),
-    /// Make a capture of synthetic traffic
+    /// Make synthetic traffic: a capture, or numbered frames on a device
     Gen(GenArgs),
-    /// Receive what `forebay gen -i` sends, and tell what is lost, doubled, late or torn
+    /// Receive what `forebay gen -i` sends, and count what is lost, doubled, late or torn
     Sink(SinkArgs),
     /// Split live traffic over sensors, as a configuration says
     Run(RunArgs),
-    /// Ask a running broker how it is, or tell it what to do
+    /// Show the state of a running broker, or change it
     Ctl(CtlArgs),
     /// Watch a running broker: rates, losses, sensors, moves
     Top(TopArgs),
@@ -89,7 +92,7 @@ pub struct Selection {
     /// What runs the filter
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
-    /// The pcap expression; several words are joined by blanks, none keep every packet
+    /// The pcap expression: its words are joined by blanks; without one every packet is selected
     #[arg(value_name = "EXPR")]
     pub expression: Vec<String>,
 }
@@ -97,11 +100,11 @@ pub struct Selection {
 /// Back ends for filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
-    /// What a cost model takes for the fastest
+    /// The fastest by a cost model
     Auto,
     /// The reference interpreter
     Interp,
-    /// Machine code for a packet after another
+    /// Machine code that takes one packet after another
     List,
     /// Machine code without branches, software-pipelined over the packets of a batch
     Pe,

@@ -75,7 +75,7 @@ pub struct CtlArgs {
         default_value = "/run/forebay/control.sock"
     )]
     pub socket: PathBuf,
-    /// What to ask
+    /// What to show or to do
     #[command(subcommand)]
     pub ask: CtlVerb,
 }
@@ -83,7 +83,7 @@ pub struct CtlArgs {
 /// What a running broker can be asked and told.
 #[derive(Debug, Subcommand)]
 pub enum CtlVerb {
-    /// How it is: ports, rates, losses
+    /// The state of the broker: ports, rates, losses
     Status,
     /// The sensors, their states and loads
     Sensors,
@@ -95,17 +95,17 @@ pub enum CtlVerb {
     },
     /// Where every packet went
     Ledger,
-    /// What the broker told last: losses, links, sensors, moves
+    /// The last notices of the broker: losses, links, sensors, moves
     Events,
     /// Read the configuration again
     Reload,
-    /// Pass on what is there, and end
+    /// Pass on what was received, and end the broker
     Drain,
     /// Set the state of a sensor
     Sensor {
         /// Its name
         name: String,
-        /// What is to become of it
+        /// Its new state
         #[arg(value_enum)]
         action: SensorAction,
         /// Its group, where several have a sensor of that name
@@ -117,13 +117,13 @@ pub enum CtlVerb {
 /// What can be done to a sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SensorAction {
-    /// It takes part, whatever is known of it
+    /// It gets flows, whatever its hellos and its link say
     Up,
     /// Its flows go to others at once
     Down,
     /// It gets no new flows
     Drain,
-    /// What is observed of it decides again
+    /// Its hellos and its link decide again
     Auto,
 }
 
@@ -133,7 +133,7 @@ pub struct TopArgs {
     /// The control socket of the broker
     #[arg(short, long, value_name = "SOCKET", default_value = "/run/forebay/control.sock")]
     pub socket: PathBuf,
-    /// Between two looks, like 500ms or 2s
+    /// Time between two readings, like 500ms or 2s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     pub interval: Duration,
     /// Show one interval, and end

@@ -15,14 +15,16 @@ pub struct SensorHelloArgs {
     /// The sensor's network device
     #[arg(short, long, value_name = "IFACE")]
     pub interface: String,
-    /// Between two hellos, like 200ms; a number alone is seconds
+    /// Time between two hellos, like 200ms; a number alone is seconds
     #[arg(long, value_name = "S", default_value = "200ms", value_parser = parse_interval)]
     pub interval: Duration,
     /// The sensor's name in the broker's configuration; its address is enough where it has one
-    #[arg(long, value_name = "NAME", default_value = "", value_parser = parse_name)]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    #[arg(value_parser = parse_name)]
     pub name: String,
     /// The group it is in, where not all that have a sensor of that name are meant
-    #[arg(long, value_name = "NAME", default_value = "", value_parser = parse_name)]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    #[arg(value_parser = parse_name)]
     pub group: String,
     /// The station that hellos are for; all stations if not given
     #[arg(long, value_name = "MAC")]

@@ -32,7 +32,7 @@ pub struct GenArgs {
     /// The same seed makes the same traffic
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// What traffic: mix, uniform, paper
+    /// What traffic a capture has: mix, uniform, paper
     #[arg(long, value_name = "NAME", default_value = "mix")]
     pub profile: String,
     /// Size of the packets, or of the largest, on the wire without checksum
@@ -41,19 +41,19 @@ pub struct GenArgs {
     /// Mean rate in packets a second, for the time stamps; with -i, the rate
     #[arg(long, value_name = "PPS", default_value_t = 100_000)]
     pub rate: u64,
-    /// How long to send, like 10s
+    /// With -i: how long to send, like 10s
     #[arg(long, value_name = "TIME", requires = "interface", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// How long flows live on average, like 1s; as long as the traffic if not given
+    /// With -i: how long flows live on average, like 1s; as long as the traffic if not given
     #[arg(long, value_name = "TIME", requires = "interface", value_parser = parse_duration)]
     pub life: Option<Duration>,
-    /// All flows have as many packets, instead of some many and most few
+    /// With -i: all flows have as many packets, instead of some many and most few
     #[arg(long, requires = "interface")]
     pub even: bool,
-    /// The station that frames are for
+    /// With -i: the station that frames are for
     #[arg(long, value_name = "MAC", requires = "interface")]
     pub to: Option<MacAddress>,
-    /// The station that frames are from
+    /// With -i: the station that frames are from
     #[arg(long, value_name = "MAC", requires = "interface")]
     pub from: Option<MacAddress>,
 }

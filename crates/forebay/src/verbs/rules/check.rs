@@ -74,7 +74,7 @@ fn summary(checked: &[Checked]) -> String {
     let unexamined: usize = checked.iter().map(|one| one.report.unexamined).sum();
     let left = match unexamined {
         0 => String::new(),
-        _ => format!("; did not look at the last {}", counted(unexamined, "rule")),
+        _ => format!("; did not examine the last {}", counted(unexamined, "rule")),
     };
     format!("{rules}: {errors}, {warnings}, {notes}{given_up}{left}")
 }
