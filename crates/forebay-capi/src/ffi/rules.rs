@@ -273,7 +273,7 @@ mod tests {
         }
         let (status, text) = refused(wide.as_bytes(), None, Some(c"naive"));
         assert_eq!(status, Status::BadRules);
-        assert!(text.starts_with("rule 3: its lists make "), "{text}");
+        assert!(text.starts_with("line 1: rule 3: its lists make "), "{text}");
     }
 
     #[test]
