@@ -1,5 +1,6 @@
 //! What is built or read for a configuration that has been overtaken is given up soon: a
-//! cancelled computation allocates little more, wherever in its course it is cancelled.
+//! computation that is cancelled at ten points of its course allocates little more. Work that
+//! allocates nothing is not seen.
 
 #[path = "support/draw.rs"]
 mod draw;

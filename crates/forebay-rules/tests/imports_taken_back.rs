@@ -28,6 +28,19 @@ fn what_is_taken_back_is_applied_no_more() {
         one("Gi0/0", "102", Direction::In),
     ];
     assert_eq!(applied(&text), expected);
+    // One list takes the other's place, and an interface is one however it is written.
+    let text = "interface Serial0/0.1 point-to-point\n ip access-group 101 in\n\
+                interface serial0/0.1\n ip access-group 102 in\n ipv6 traffic-filter SIX in\n\
+                 no ip access-group 101 in\n\
+                interface Gi1\n ip access-group 101 in\n ip port access-group 101 out\n\
+                interface gi1\n no ip port access-group 101 in\n";
+    let expected = [
+        one("Serial0/0.1", "102", Direction::In),
+        one("Serial0/0.1", "SIX", Direction::In),
+        one("Gi1", "101", Direction::In),
+        one("Gi1", "101", Direction::Out),
+    ];
+    assert_eq!(applied(text), expected);
     // Applied again, and in commands of other systems.
     let text = "interface Vlan1\n no ip access-group A in\n ip access-group A in\n\
                 interface Ethernet1/1\n ip port access-group A in\n no ip port access-group A in\n";

@@ -138,7 +138,17 @@ struct Application<'a> {
     interface: Place<'a>,
     direction: super::source::Direction,
     family: Option<Family>,
+    /// Whether it is applied to a port of a switch (`ip port access-group`).
+    is_port: bool,
     list: &'a str,
+}
+
+impl<'a> Application<'a> {
+    /// What another list takes the place of, where it is applied later: a device has one list
+    /// an interface, direction and family. Of ASA the families are not told apart.
+    fn slot(&self) -> Self {
+        Self { list: if self.family.is_some() { "" } else { self.list }, ..*self }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -143,10 +143,17 @@ impl<'a> Scan<'a> {
 
     /// The configuration, with what is applied in the end.
     fn finish(mut self) -> Config<'a> {
-        let log = self.applied.into_iter().enumerate();
-        let last: HashMap<_, _> = log.clone().map(|(at, (of, _))| (of, at)).collect();
-        let in_force = log.filter(|(at, (of, is_applied))| *is_applied && last[of] == *at);
-        self.config.applications = in_force.map(|(_, (of, _))| of).collect();
+        let mut in_force: HashMap<_, (usize, Application)> = HashMap::new();
+        for (at, (of, is_applied)) in self.applied.into_iter().enumerate() {
+            if is_applied {
+                in_force.insert(of.slot(), (at, of));
+            } else if in_force.get(&of.slot()).is_some_and(|(_, other)| *other == of) {
+                in_force.remove(&of.slot());
+            }
+        }
+        let mut in_force: Vec<_> = in_force.into_values().collect();
+        in_force.sort_by_key(|(at, _)| *at);
+        self.config.applications = in_force.into_iter().map(|(_, of)| of).collect();
         self.config
     }
 
@@ -271,10 +278,13 @@ impl<'a> Scan<'a> {
 
     /// The place of an interface, which may have been named before.
     fn interface(&mut self, rest: Rest<'a>) -> usize {
-        let name = rest.0.split_whitespace().collect::<Vec<_>>().join(" ");
+        // The mode is named only where a subinterface is made.
+        let words = rest.0.split_whitespace();
+        let words = words.filter(|word| !["point-to-point", "multipoint"].contains(word));
+        let name = words.collect::<Vec<_>>().join(" ");
         let interfaces = &mut self.config.interfaces;
-        *self.interfaces.entry(name).or_insert_with_key(|name| {
-            interfaces.push(Interface { name: name.clone(), ..Interface::default() });
+        *self.interfaces.entry(name.to_ascii_lowercase()).or_insert_with(|| {
+            interfaces.push(Interface { name, ..Interface::default() });
             interfaces.len() - 1
         })
     }
@@ -427,7 +437,8 @@ fn application<'a>(
     second: &str,
     mut rest: Rest<'a>,
 ) -> Option<Application<'a>> {
-    let command = if second == "port" { rest.word()? } else { second };
+    let is_port = second == "port";
+    let command = if is_port { rest.word()? } else { second };
     let family = if scope == Scope::Ipv6 { Family::Ipv6 } else { Family::Ipv4 };
     if !["access-group", "traffic-filter"].contains(&command) {
         return None;
@@ -438,7 +449,8 @@ fn application<'a>(
         "out" | "egress" => Direction::Out,
         _ => return None,
     };
-    Some(Application { interface: Place::Index(index), direction, family: Some(family), list })
+    let (interface, family) = (Place::Index(index), Some(family));
+    Some(Application { interface, direction, family, is_port, list })
 }
 
 /// `access-group NAME in|out interface INTERFACE`, or `global`; none for packets to the
@@ -452,7 +464,8 @@ fn access_group(mut rest: Rest<'_>) -> Option<Application<'_>> {
         _ => return None,
     };
     let is_for_device = rest.word() == Some("control-plane");
-    (!is_for_device).then_some(Application { interface, direction, family: None, list })
+    let (family, is_port) = (None, false);
+    (!is_for_device).then_some(Application { interface, direction, family, is_port, list })
 }
 
 /// The rest of a line.
