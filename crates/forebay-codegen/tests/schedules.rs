@@ -14,7 +14,7 @@ use forebay_codegen::sched::{ScheduledLoop, schedule_loop};
 use forebay_codegen::{compile, pe};
 use forebay_filter::ir::Function;
 use forebay_filter::lists::of_program;
-use forebay_filter::{Instruction, Profile, Program, compile as to_program};
+use forebay_filter::{Instruction, Profile, Program, compile_function};
 use forebay_packet::LinkType;
 
 /// Filters with a loop that takes more than a cycle over the least II, for want
@@ -57,8 +57,8 @@ fn functions() -> Vec<(String, Function)> {
     all.dedup();
     all.into_iter()
         .map(|expression| {
-            let program = to_program(&expression, LinkType::ETHERNET).unwrap();
-            (expression, of_program(&program))
+            let function = compile_function(&expression, LinkType::ETHERNET).unwrap();
+            (expression, function)
         })
         .collect()
 }

@@ -39,24 +39,28 @@ impl Counting {
 
 // SAFETY: all is left to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: the caller promises what the system's allocator asks for.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count();
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: the caller promises what the system's allocator asks for.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         Self::count();
         // SAFETY: as the caller promises.
         unsafe { System.alloc_zeroed(layout) }
     }
 
+    // SAFETY: the caller promises what the system's allocator asks for.
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         Self::count();
         // SAFETY: as the caller promises.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
+    // SAFETY: the caller promises what the system's allocator asks for.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(pointer, layout) }
