@@ -128,7 +128,8 @@ pub fn current() -> Option<Cancel> {
     CURRENT.with_borrow(|place| place.as_ref().map(|current| current.cancel.clone()))
 }
 
-/// Goes on, unless the computation of this thread is to end. Costs some nanoseconds.
+/// Goes on, unless the computation of this thread is to end. Costs some
+/// nanoseconds, and with a watch the reading of a clock.
 pub fn check() {
     let stopped = CURRENT.with_borrow_mut(|place| place.as_mut().and_then(Current::stopped));
     // A value that is dropped while the stack unwinds must not unwind it again.

@@ -1,10 +1,14 @@
 //! What importing lists may take: what is within a limit is read, and what is beyond it is
 //! refused where it is reached.
 
+#[path = "support/nftables.rs"]
+mod nftables;
+
 use std::fmt::Write as _;
 
 use forebay_rules::language::ParseError;
 use forebay_rules::language::source::{Format, Imported, Options, open};
+use nftables::{source_is, with_set};
 
 fn read(format: Format, text: &str, name: &str) -> Result<Imported, ParseError> {
     let catalogue = open(format, text, &Options::default())?;
@@ -131,20 +135,9 @@ fn masks_that_multiply_are_refused_where_they_become_too_many() {
 
 #[test]
 fn a_set_that_many_rules_name_is_read_once() {
-    let elements: Vec<String> =
-        (0..2_000).map(|n| format!("\"10.0.{}.{}\"", n / 250, n % 250)).collect();
-    let mut text = format!(
-        "{{\"nftables\":[{{\"chain\":{{\"family\":\"ip\",\"table\":\"t\",\"name\":\"in\",\
-         \"hook\":\"input\"}}}},\n{{\"set\":{{\"family\":\"ip\",\"table\":\"t\",\"name\":\"s\",\
-         \"type\":\"ipv4_addr\",\"elem\":[{}]}}}}",
-        elements.join(",")
-    );
     // Were it read for each, these would be more than the elements that may be looked at.
-    for _ in 0..20_000 {
-        text += ",\n{\"rule\":{\"family\":\"ip\",\"table\":\"t\",\"chain\":\"in\",\"expr\":\
-                 [{\"match\":{\"op\":\"==\",\"left\":{\"payload\":{\"protocol\":\"ip\",\
-                 \"field\":\"saddr\"}},\"right\":\"@s\"}},{\"accept\":null}]}}";
-    }
-    let list = read(Format::Nftables, &(text + "]}"), "in").unwrap().list.list;
+    let rules = (0..20_000).map(|_| source_is(None, "@s") + r#",{"accept":null}"#);
+    let text = with_set(2_000, rules);
+    let list = read(Format::Nftables, &text, "in").unwrap().list.list;
     assert_eq!(list.rules.len(), 20_000);
 }

@@ -87,11 +87,10 @@ impl Level {
 
 /// Runs the suite.
 pub fn run(options: &Options) -> Result<Record, BenchError> {
-    let only = options.filters.only.as_deref();
     let this = std::env::current_exe().map_err(io_error("finding this program"))?;
     let mut all = Vec::new();
     for shape in lists::ADVERSARIAL {
-        if only.is_some_and(|texts| !texts.split(',').any(|text| shape.contains(text))) {
+        if !options.filters.names(shape) {
             continue;
         }
         eprintln!("{shape}");

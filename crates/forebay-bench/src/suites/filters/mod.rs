@@ -166,6 +166,12 @@ impl FilterOptions {
         self.sets.is_empty() && self.only.is_none() && self.engines.is_empty() && !self.sweep
     }
 
+    /// Whether a part of a suite is asked for whose `--only` takes several texts.
+    pub fn names(&self, part: &str) -> bool {
+        let only = self.only.as_deref();
+        only.is_none_or(|texts| texts.split(',').any(|text| part.contains(text)))
+    }
+
     fn includes(&self, case: &Case) -> bool {
         let Some(text) = &self.only else { return true };
         case.expression.contains(text) || case.short.contains(text)

@@ -3,7 +3,7 @@
 
 use forebay_codegen::code::{Backend, Isa, Scheduling};
 use forebay_filter::ir::Function;
-use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_long, of_program};
+use forebay_filter::lists::{Form, compile_form, of_program};
 use forebay_filter::{CompileError, Program, compile_whole};
 use forebay_jit::{Filter, Options, cpu};
 use forebay_packet::LinkType;
@@ -108,10 +108,15 @@ pub struct Subject {
 impl Subject {
     /// The filter of an expression.
     pub fn new(expression: &str) -> Result<Self, CompileError> {
-        let program = compile_whole(expression, LINK)?;
-        let long = compile_long(expression, LINK, MAX_LIBPCAP_TERMS)?;
-        let is_long = long.is_some();
-        let function = long.unwrap_or_else(|| of_program(&program));
+        let form = compile_form(expression, LINK)?;
+        let is_long = matches!(form, Form::Function(_));
+        let (program, function) = match form {
+            Form::Function(function) => (compile_whole(expression, LINK)?, function),
+            Form::Program(program) => {
+                let function = of_program(&program);
+                (program, function)
+            }
+        };
         Ok(Self { expression: expression.to_owned(), program, function, is_long })
     }
 }

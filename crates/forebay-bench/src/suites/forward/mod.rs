@@ -161,9 +161,7 @@ impl<'a> Suite<'a> {
 
     /// Whether a part of the suite is asked for.
     fn includes(&self, size: Size, set: Set) -> bool {
-        let name = format!("{size}/{}", set.name());
-        let only = self.options.filters.only.as_deref();
-        only.is_none_or(|texts| texts.split(',').any(|text| name.contains(text)))
+        self.options.filters.names(&format!("{size}/{}", set.name()))
     }
 
     fn trials(&self) -> Trials {

@@ -210,8 +210,7 @@ fn decided(list: &RuleList, keys: &[Key4]) -> Vec<u32> {
 impl Suite<'_> {
     /// Whether a part of the suite is asked for.
     fn includes(&self, name: &str) -> bool {
-        let only = self.options.filters.only.as_deref();
-        only.is_none_or(|texts| texts.split(',').any(|text| name.contains(text)))
+        self.options.filters.names(name)
     }
 
     fn wants(&self, case: &str, source: Source) -> bool {

@@ -145,10 +145,11 @@ impl<'a> Scan<'a> {
     fn finish(mut self) -> Config<'a> {
         let mut in_force: HashMap<_, (usize, Application)> = HashMap::new();
         for (at, (of, is_applied)) in self.applied.into_iter().enumerate() {
+            let slot = of.slot();
             if is_applied {
-                in_force.insert(of.slot(), (at, of));
-            } else if in_force.get(&of.slot()).is_some_and(|(_, other)| *other == of) {
-                in_force.remove(&of.slot());
+                in_force.insert(slot, (at, of));
+            } else if in_force.get(&slot).is_some_and(|(_, other)| *other == of) {
+                in_force.remove(&slot);
             }
         }
         let mut in_force: Vec<_> = in_force.into_values().collect();
@@ -364,15 +365,13 @@ impl<'a> Scan<'a> {
             "object-group" => self.group(rest),
             "object" => self.object(rest),
             _ => {
-                let is_number = first.bytes().all(|byte| byte.is_ascii_digit());
-                match self.block {
-                    Block::List(_) if is_number || ENTRY_WORDS.contains(&first) => {
-                        self.member(line, "no", text, true);
-                    }
-                    Block::Group(_) if is_number || MEMBER_WORDS.contains(&first) => {
-                        self.member(line, "no", text, true);
-                    }
-                    _ => {}
+                let words: &[&str] = match self.block {
+                    Block::List(_) => &ENTRY_WORDS,
+                    Block::Group(_) => &MEMBER_WORDS,
+                    _ => return,
+                };
+                if first.bytes().all(|byte| byte.is_ascii_digit()) || words.contains(&first) {
+                    self.member(line, "no", text, true);
                 }
                 return;
             }

@@ -269,12 +269,11 @@ impl Table<'_, '_> {
         let matched = Rc::new(matched(self, family, condition, line)?);
         if names_set {
             let mut known = self.known.borrow_mut();
-            known.kept += matched.size();
+            let kept = known.kept + matched.size();
             // Beyond the limit a condition is read again each time.
-            if known.kept <= MAX_RANGES {
+            if kept <= MAX_RANGES {
+                known.kept = kept;
                 known.matched.insert(text, matched.clone());
-            } else {
-                known.kept -= matched.size();
             }
         }
         Ok(matched)
