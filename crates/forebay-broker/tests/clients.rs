@@ -236,18 +236,21 @@ fn questions_of_clients_that_hang_up_are_passed_over_and_orders_are_not() {
     let (_folder, socket) = socket();
     let requests = Requests::default();
     let _server = Server::listen(&socket, requests.entrance()).unwrap();
-    let mut waits = UnixStream::connect(&socket).unwrap();
+    let [mut waits, mut control] = [(); 2].map(|()| UnixStream::connect(&socket).unwrap());
     waits.write_all(b"{\"ask\":").unwrap();
     for request in ["status", "drain", "status"] {
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.write_all(format!("{{\"ask\":\"{request}\"}}\n").as_bytes()).unwrap();
     }
-    // The server answers this itself, after it has taken in those before.
+    // The server answers this itself, after it has accepted those before.
     let mut last = UnixStream::connect(&socket).unwrap();
     last.write_all(b"no request\n").unwrap();
     last.read_exact(&mut [0]).unwrap();
-    // What a client that is known already sends is taken in after looking who has gone.
     waits.write_all(b"\"ledger\"}\n").unwrap();
+    // Clients that are accepted already are served after a look at who has hung up: once this
+    // answer is here, the server knows that the three have.
+    control.write_all(b"no request\n").unwrap();
+    control.read_exact(&mut [0]).unwrap();
     let next = || requests.next(PATIENCE).unwrap().request;
     assert_eq!([next(), next()], [Request::Drain, Request::Ledger]);
 }
