@@ -48,6 +48,14 @@ impl Joiner {
         self.push(Vec::new(), Terminator::Return(value));
     }
 
+    /// Appends a block that goes to `enough` where so many bytes were captured, and else on
+    /// to what is appended next.
+    pub fn captured(&mut self, bytes: u32, enough: Label) {
+        let predicate = Predicate::Captured { index: None, bytes };
+        let otherwise = Edge::to(BlockId(self.next().0 + 1));
+        self.push(Vec::new(), Terminator::Test { predicate, then: to(enough), otherwise });
+    }
+
     /// Appends `part`. Where it returns it goes on at what `after` says of the
     /// result. Nothing if it says nothing or the result is no constant: then
     /// the function under construction is of no use.

@@ -90,15 +90,29 @@ pub enum Form {
 /// # Errors
 /// As [`compile()`](crate::compile::compile).
 pub fn compile_form(expression: &str, link: LinkType) -> Result<Form, CompileError> {
+    form(expression, link, Lengths::Tested)
+}
+
+fn form(expression: &str, link: LinkType, lengths: Lengths) -> Result<Form, CompileError> {
     let (length, limit) = (expression.len(), MAX_LIST);
     if length > limit {
         return Err(CompileError::TooLong { length, limit });
     }
-    match take_apart(expression, link, MAX_LIBPCAP_TERMS)? {
+    match take_apart(expression, link, MAX_LIBPCAP_TERMS, lengths)? {
         Apart::Joined(function) => Ok(Form::Function(function)),
         Apart::Short => compile_whole(expression, link).map(Form::Program),
         Apart::Whole(terms) => compile_as_one(expression, link, terms).map(Form::Program),
     }
+}
+
+/// Whether a function may go another way by the number of bytes that were captured.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lengths {
+    /// It may.
+    Tested,
+    /// It becomes a program, which can only end where bytes are missing.
+    Reject,
 }
 
 /// Compiles `expression` for saved packets of link type `link` to a function.
@@ -117,7 +131,7 @@ pub fn compile_function(expression: &str, link: LinkType) -> Result<Function, Co
 
 /// As [`compile()`](crate::compile::compile).
 pub(crate) fn compile_program(expression: &str, link: LinkType) -> Result<Program, CompileError> {
-    match compile_form(expression, link)? {
+    match form(expression, link, Lengths::Reject)? {
         Form::Program(program) => Ok(program),
         Form::Function(function) => match lower(&function) {
             Some(program) => Ok(program),
@@ -145,8 +159,9 @@ pub fn compile_long(
     expression: &str,
     link: LinkType,
     most: usize,
+    lengths: Lengths,
 ) -> Result<Option<Function>, CompileError> {
-    Ok(match take_apart(expression, link, most)? {
+    Ok(match take_apart(expression, link, most, lengths)? {
         Apart::Joined(function) => Some(function),
         Apart::Short | Apart::Whole(_) => None,
     })
@@ -162,7 +177,12 @@ enum Apart {
     Whole(usize),
 }
 
-fn take_apart(expression: &str, link: LinkType, most: usize) -> Result<Apart, CompileError> {
+fn take_apart(
+    expression: &str,
+    link: LinkType,
+    most: usize,
+    lengths: Lengths,
+) -> Result<Apart, CompileError> {
     let terms = terms_at_most(expression);
     if terms <= most {
         return Ok(Apart::Short);
@@ -177,7 +197,7 @@ fn take_apart(expression: &str, link: LinkType, most: usize) -> Result<Apart, Co
         return Ok(Apart::Whole(terms));
     }
     let joined = match Compiled::of(&parsed, link, expression.len()) {
-        Ok(compiled) => compiled.and_then(|compiled| Join::new(&parsed, &compiled).function()),
+        Ok(compiled) => compiled.and_then(|all| Join::new(&parsed, &all, lengths).function()),
         Err((CompileError::Expression(error), leaf)) => {
             match refusal(expression, *error, &parsed.leaves[leaf], link)? {
                 Some(error) => return Err(CompileError::Expression(Box::new(error))),
@@ -396,6 +416,7 @@ fn program(
 struct Join<'a> {
     parsed: &'a Expression<'a>,
     compiled: &'a Compiled,
+    lengths: Lengths,
     joiner: Joiner,
     rejected: Label,
 }
@@ -418,10 +439,10 @@ enum Work {
 }
 
 impl<'a> Join<'a> {
-    fn new(parsed: &'a Expression<'a>, compiled: &'a Compiled) -> Self {
+    fn new(parsed: &'a Expression<'a>, compiled: &'a Compiled, lengths: Lengths) -> Self {
         let mut joiner = Joiner::default();
         let rejected = joiner.label();
-        Self { parsed, compiled, joiner, rejected }
+        Self { parsed, compiled, lengths, joiner, rejected }
     }
 
     /// The function; nothing if some program is not as libpcap's are.
@@ -448,6 +469,12 @@ impl<'a> Join<'a> {
                     self.append(&function, holds, fails)?;
                 }
                 Work::Step { step: Step::Primitive(leaf), holds, fails } => {
+                    self.primitive(leaf, holds, fails)?;
+                }
+                Work::Step { step: Step::First { leaf, captured }, holds, fails } => {
+                    if self.lengths == Lengths::Tested {
+                        self.joiner.captured(captured, fails);
+                    }
                     self.primitive(leaf, holds, fails)?;
                 }
             }

@@ -11,12 +11,15 @@
 //! the second on, the primitives of a shape may be tested together, and shapes in
 //! any order, up to a part that may end early: a primitive of a new shape, or
 //! anything that is no primitive.
+//!
+//! Where all bytes were captured that a shape looks at, none of its primitives ends
+//! early. Then its first need not be tested before the others, if those follow.
 
 use forebay_packet::cancel;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::group::with_set;
-use crate::ir::Function;
+use crate::ir::{Function, Value};
 use crate::program::Program;
 
 /// One part of a run.
@@ -40,6 +43,9 @@ pub(super) enum Step {
     Shape(Function),
     /// A primitive.
     Primitive(usize),
+    /// A primitive that the next step tests too, and before which nothing needs be
+    /// tested where so many bytes were captured.
+    First { leaf: usize, captured: u32 },
     /// A part of the run, by its number.
     Part(usize),
 }
@@ -61,7 +67,7 @@ pub(super) fn order(items: &[Item]) -> Vec<Step> {
     // Shapes that have a function for many primitives.
     members.retain(|_, programs| with_set(programs).is_some());
     // The first of each of these shapes, once it is tested.
-    let mut tested: FxHashMap<usize, &Program> = FxHashMap::default();
+    let mut tested: FxHashMap<usize, (usize, &Program)> = FxHashMap::default();
     let mut waiting = Groups::default();
     let mut steps = Vec::new();
     for item in distinct {
@@ -74,7 +80,7 @@ pub(super) fn order(items: &[Item]) -> Vec<Step> {
                 std::mem::take(&mut waiting).into_steps(&mut steps);
                 steps.push(Step::Primitive(leaf));
                 if members.contains_key(&shape) {
-                    tested.insert(shape, program);
+                    tested.insert(shape, (leaf, program));
                 }
             }
             Item::Part(node) => {
@@ -96,31 +102,57 @@ struct Groups<'a> {
 }
 
 struct Group<'a> {
+    /// A primitive that was found not to hold.
+    first: usize,
     leaves: Vec<usize>,
-    /// Those of a primitive that was found not to hold, and of the leaves. The
-    /// first changes nothing; it is often part of another set as well, which is
-    /// then the same.
+    /// Those of the first, and of the leaves. The first changes nothing where it was tested;
+    /// it is often part of another set as well, which is then the same.
     programs: Vec<&'a Program>,
 }
 
 impl<'a> Groups<'a> {
-    /// Adds a primitive of a shape of which `first` was tested.
-    fn add(&mut self, shape: usize, first: &'a Program, leaf: usize, program: &'a Program) {
+    /// Adds a primitive of a shape of which the `first` was tested.
+    fn add(
+        &mut self,
+        shape: usize,
+        first: (usize, &'a Program),
+        leaf: usize,
+        program: &'a Program,
+    ) {
         let place = *self.places.entry(shape).or_insert(self.groups.len());
         if place == self.groups.len() {
-            self.groups.push(Group { leaves: Vec::new(), programs: vec![first] });
+            self.groups.push(Group { first: first.0, leaves: Vec::new(), programs: vec![first.1] });
         }
         self.groups[place].leaves.push(leaf);
         self.groups[place].programs.push(program);
     }
 
     fn into_steps(self, steps: &mut Vec<Step>) {
-        for Group { leaves, programs } in self.groups {
+        for Group { first, leaves, programs } in self.groups {
             cancel::check();
             match with_set(&programs) {
-                Some(function) => steps.push(Step::Shape(function)),
+                Some(function) => {
+                    let last = steps.last_mut();
+                    let last =
+                        last.filter(|s| matches!(s, Step::Primitive(leaf) if *leaf == first));
+                    if let (Some(last), Some(captured)) = (last, looked_at(&function)) {
+                        *last = Step::First { leaf: first, captured };
+                    }
+                    steps.push(Step::Shape(function));
+                }
                 None => steps.extend(leaves.into_iter().map(Step::Primitive)),
             }
         }
     }
+}
+
+/// From the packet's start to behind the last byte that `function` looks at, if that is the
+/// same for all packets.
+fn looked_at(function: &Function) -> Option<u32> {
+    let end = |value: &Value| match *value {
+        Value::Load { width, index: None, displacement } => displacement.checked_add(width.bytes()),
+        Value::Load { .. } => None,
+        _ => Some(0),
+    };
+    function.values().iter().map(end).try_fold(0, |most, end| Some(most.max(end?)))
 }

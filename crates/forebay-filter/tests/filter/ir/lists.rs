@@ -8,7 +8,8 @@ use forebay_filter::ir::lower::lower;
 use forebay_filter::ir::simplify::simplify;
 use forebay_filter::ir::verify::verify;
 use forebay_filter::lists::{
-    MAX_LIBPCAP_TERMS, MAX_LIST, MAX_WHOLE_TERMS, compile_function, compile_long, of_program,
+    Lengths, MAX_LIBPCAP_TERMS, MAX_LIST, MAX_WHOLE_TERMS, compile_function, compile_long,
+    of_program,
 };
 use forebay_filter::{Program, compile};
 use forebay_packet::LinkType;
@@ -258,8 +259,8 @@ fn a_refusal_of_what_moves_the_rest_is_about_it() {
 fn of_many_that_move_the_rest_libpcap_makes_one_program() {
     let link = LinkType::ETHERNET;
     let of = |count: u32| terms("vlan {port}", 1..count + 1).join(" or ");
-    assert!(compile_long(&of(16), link, 1).unwrap().is_some());
-    assert_eq!(compile_long(&of(17), link, 1), Ok(None));
+    assert!(compile_long(&of(16), link, 1, Lengths::Tested).unwrap().is_some());
+    assert_eq!(compile_long(&of(17), link, 1, Lengths::Tested), Ok(None));
     let program = compile(&of(300), link).unwrap();
     let tagged = [[2; 12].as_slice(), &[0x81, 0, 0, 1, 8, 0]].concat();
     assert!(program.run(&tagged, 64) > 0);
@@ -297,8 +298,8 @@ fn a_long_primitive_is_not_compiled_alone() {
     let link = LinkType::ETHERNET;
     let sum = |terms: usize| format!("len{} = 5", "+len".repeat(terms));
     let of = |terms: usize| format!("{} or {}", vec!["tcp"; 65].join(" or "), sum(terms));
-    assert!(compile_long(&of(1000), link, 64).unwrap().is_some());
-    assert_eq!(compile_long(&of(1100), link, 64), Ok(None));
+    assert!(compile_long(&of(1000), link, 64, Lengths::Tested).unwrap().is_some());
+    assert_eq!(compile_long(&of(1100), link, 64, Lengths::Tested), Ok(None));
     let error = compile(&of(200_000), link).unwrap_err();
     assert!(matches!(error, CompileError::TooLong { .. }), "{error}");
 }

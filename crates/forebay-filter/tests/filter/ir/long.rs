@@ -8,7 +8,7 @@ use forebay_filter::ir::Function;
 use forebay_filter::ir::lower::lower;
 use forebay_filter::ir::text::parse;
 use forebay_filter::ir::verify::verify;
-use forebay_filter::lists::{MAX_LIBPCAP_TERMS, compile_function, compile_long};
+use forebay_filter::lists::{Lengths, MAX_LIBPCAP_TERMS, compile_function, compile_long};
 use forebay_packet::LinkType;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -186,15 +186,20 @@ struct Programs {
 impl Programs {
     /// Of an expression of more than `most` primitives.
     fn of(expression: &str, link: LinkType, most: usize) -> Self {
-        let joined = match compile_long(expression, link, most) {
-            Err(error) if error.rejects_all() => parse("b0: return 0").unwrap(),
-            function => function.unwrap().unwrap_or_else(|| panic!("{expression}: not understood")),
-        };
-        assert_eq!(verify(&joined), Ok(()), "{expression}");
+        let [joined, plain] = [Lengths::Tested, Lengths::Reject].map(|lengths| {
+            let function = match compile_long(expression, link, most, lengths) {
+                Err(error) if error.rejects_all() => parse("b0: return 0").unwrap(),
+                function => {
+                    function.unwrap().unwrap_or_else(|| panic!("{expression}: not understood"))
+                }
+            };
+            assert_eq!(verify(&function), Ok(()), "{expression}");
+            function
+        });
         let libpcap = compile_as_written(expression, link).unwrap();
         // Lengths that vary may become parameters, for which libpcap's program is taken.
-        let lowered = lower(&joined).unwrap_or_else(|| {
-            assert!(joined.blocks.iter().any(|block| !block.parameters.is_empty()), "{expression}");
+        let lowered = lower(&plain).unwrap_or_else(|| {
+            assert!(plain.blocks.iter().any(|block| !block.parameters.is_empty()), "{expression}");
             libpcap.clone()
         });
         Self { joined, lowered, libpcap }
@@ -301,7 +306,7 @@ proptest! {
         let expression = if not { format!("not ({list}) or len = 7") } else { list };
         for (link, before) in links() {
             if compile_as_written(&expression, link).is_err() {
-                prop_assert!(compile_long(&expression, link, 1).is_err());
+                prop_assert!(compile_long(&expression, link, 1, Lengths::Tested).is_err());
                 continue;
             }
             let programs = Programs::of(&expression, link, 1);
