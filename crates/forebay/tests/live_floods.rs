@@ -77,8 +77,7 @@ fn flood(group: &str, frame: fn(u64) -> Vec<u8>) -> Outcome {
     println!("memory grew by {} KiB; moves {moves}", grown >> 10);
     assert!(grown < MOST_MEMORY, "memory grew by {grown} bytes");
     broker.signal(libc::SIGTERM);
-    let told = broker.said();
-    let said = broker.ended();
+    let (said, told) = broker.ended_with_notices();
     assert_eq!(said["closes"], true, "{said}");
     assert_eq!(number(row(&said, "tx switch"), "out"), sent + FLOOD, "{said}");
     account.is_whole_beside(sent, FLOOD);

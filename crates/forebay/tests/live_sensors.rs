@@ -58,8 +58,7 @@ fn a_sensor_killed_behind_the_switch_gives_its_load_to_others_and_returns() {
         });
         let heard = sink.ended();
         broker.signal(libc::SIGTERM);
-        let told = broker.said();
-        let said = broker.ended();
+        let (said, told) = broker.ended_with_notices();
         none_lost(&sent, &heard, &said);
         let broken =
             told.lines().find(|line| line.contains("sensor s1 gave ")).unwrap_or_else(|| {
@@ -231,8 +230,7 @@ fn a_sensor_with_a_link_to_itself_is_down_while_the_link_is() {
         ip("link set dev x0 up");
         wait_for("its return", || stands("up"));
         broker.signal(libc::SIGTERM);
-        let told = broker.said();
-        let said = broker.ended();
+        let (said, told) = broker.ended_with_notices();
         assert_eq!(number(row(&said, "tx o0"), "in"), 0, "{said}");
         assert!(told.contains("sensor s0 is Down: its link is down"), "{told}");
     });

@@ -65,11 +65,18 @@ impl Started {
     }
 
     /// What it said in the end, as JSON. It must have ended well.
-    pub fn ended(mut self) -> Value {
+    pub fn ended(self) -> Value {
+        self.ended_with_notices().0
+    }
+
+    /// As [`Started::ended`], and all that it has said on standard error. Notices come some time
+    /// after what they are about, but all of them come before the end.
+    pub fn ended_with_notices(mut self) -> (Value, String) {
         let (status, stdout) = self.output();
         let said = self.said();
         assert_eq!(status, Some(0), "{said}");
-        serde_json::from_slice(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+        let result = serde_json::from_slice(&stdout);
+        (result.unwrap_or_else(|error| panic!("{error}: {said}")), said)
     }
 }
 
