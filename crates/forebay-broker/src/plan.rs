@@ -9,11 +9,10 @@ use forebay_jit::{FilterError, FilterSet, Isa, Options};
 use forebay_packet::{Affinity, DecodeOptions, Interface};
 use forebay_pipeline::Settings;
 use forebay_pipeline::stages::Ruling;
-use forebay_rules::RuleList;
 use forebay_rules::choose::EngineName;
-use forebay_rules::language::yamaha::{self, Document};
+use forebay_rules::language::load::{FileError, LoadError, load};
 
-use crate::config::{Config, Key};
+use crate::config::{Config, Key, RULE_KEYS};
 use crate::group::nanos;
 
 /// What a configuration names and cannot be used.
@@ -35,32 +34,9 @@ pub enum PlanError {
         /// Why.
         source: TextError,
     },
-    /// A file of rules is not one.
-    #[error("{file}:{}: found {}, expected {}", source.line, source.found, source.expected)]
-    Rules {
-        /// The file.
-        file: PathBuf,
-        /// The line and what is wrong with it.
-        source: forebay_rules::ParseError,
-    },
-    /// A file has not the list that is asked for, or several.
-    #[error("{file}: {what}")]
-    List {
-        /// The file.
-        file: PathBuf,
-        /// What is there and what was expected.
-        what: String,
-    },
-    /// A list that no engine takes.
-    #[error("{file}{}: {source}", line.map_or_else(String::new, |line| format!(":{line}")))]
-    Engine {
-        /// The file.
-        file: PathBuf,
-        /// The line of the rule that is the reason, where one is.
-        line: Option<usize>,
-        /// Why.
-        source: forebay_rules::choose::EngineError,
-    },
+    /// A file of rules cannot be used.
+    #[error("{0}")]
+    Rules(#[from] FileError),
 }
 
 /// How code is to be made.
@@ -79,7 +55,7 @@ pub struct Plan {
     pub filter: Option<FilterSet>,
     /// The rules of all packets.
     pub rules: Option<Ruling>,
-    /// What is to be told of how they are matched.
+    /// What is to be told of how they were read and are matched.
     pub notices: Vec<String>,
     /// The filter of each group.
     pub group_filters: Vec<Option<FilterSet>>,
@@ -99,11 +75,11 @@ impl Plan {
             let place = || format!("group {}", group.name);
             group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
         };
-        let (rules, notice) = rules(config, options)?.unzip();
+        let (rules, notices) = rules(config, options)?.unzip();
         Ok(Self {
             filter: filter.transpose()?,
             rules,
-            notices: notice.flatten().into_iter().collect(),
+            notices: notices.unwrap_or_default(),
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
             duplicates: config.groups.iter().map(|group| group.duplicates.map(nanos)).collect(),
         })
@@ -170,41 +146,21 @@ fn compile(text: &str, place: String, options: &CodeOptions) -> Result<FilterSet
     }
 }
 
-/// The rules, and what is to be told of how they are matched.
+/// The rules, and what is to be told of them.
 fn rules(
     config: &Config,
     options: &CodeOptions,
-) -> Result<Option<(Ruling, Option<String>)>, PlanError> {
+) -> Result<Option<(Ruling, Vec<String>)>, PlanError> {
     let Some(file) = &config.rules else { return Ok(None) };
-    let text = text::read(file, Source::Regular, "a file of rules", text::MOST_RULES)
+    let name = file.display().to_string();
+    let refused = |error: LoadError| error.in_file(&name);
+    let bytes = text::read_bytes(file, Source::Regular, "a file of rules", text::MOST_RULES)
         .map_err(|source| PlanError::Read { file: file.clone(), source })?;
-    let document =
-        yamaha::parse(&text).map_err(|source| PlanError::Rules { file: file.clone(), source })?;
-    let list = choose(&document, config.rule_list.as_deref())
-        .map_err(|what| PlanError::List { file: file.clone(), what })?;
-    let chosen = EngineName::Auto.choose(&list, options.isa).map_err(|source| {
-        let rule = source.rule();
-        let line = rule.and_then(|(family, number)| document.line_of(family, number));
-        PlanError::Engine { file: file.clone(), line, source }
-    })?;
-    let notice = chosen.notice().map(|notice| format!("{}: {notice}", file.display()));
-    Ok(Some((Ruling::new(Arc::new(list), chosen.engine), notice)))
-}
-
-/// The list of that name, or the only one: all rules, where the file names none.
-fn choose(document: &Document, name: Option<&str>) -> Result<RuleList, String> {
-    let names: Vec<&str> = document.names().collect();
-    let named = |name: &str| document.list(name);
-    match (name, names.as_slice()) {
-        (Some(name), _) => named(name).ok_or_else(|| match names.as_slice() {
-            [] => format!("no list `{name}`: the file names none, so that all its rules are one"),
-            there => format!("no list `{name}`: expected one of {}", there.join(", ")),
-        }),
-        (None, []) => Ok(document.ascending()),
-        (None, [only]) => named(only).ok_or_else(|| format!("no list `{only}`")),
-        (None, several) => {
-            let names = several.join(", ");
-            Err(format!("several lists: expected `rule_list` to name one of {names}"))
-        }
-    }
+    let selection = &config.rule_selection;
+    let imported = load(&bytes, selection, &RULE_KEYS).map_err(refused)?;
+    drop(bytes);
+    let chosen = imported.choose(EngineName::Auto, options.isa).map_err(refused)?;
+    let mut notices = imported.warnings(&name, selection.unsupported);
+    notices.extend(chosen.notice().map(|notice| format!("{name}: {notice}")));
+    Ok(Some((Ruling::new(Arc::new(imported.list.list), chosen.engine), notices)))
 }

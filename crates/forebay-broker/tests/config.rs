@@ -257,6 +257,12 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "rule_list = \"lan1:in\"\n[[input]]",
         "run.toml:1:13: a `rule_list`, but no file",
     ),
+    ("\n[[input]]", "rules_ipv6 = true\n[[input]]", "run.toml:1:14: a `rules_ipv6`, but no file"),
+    (
+        "\n[[input]]",
+        "rules = \"r\"\nrules_format = \"nft\"\n[[input]]",
+        "run.toml:2:16: format `nft`: expected one of `auto`, `yamaha`, `cisco`, `iptables`",
+    ),
     (
         "\n[[input]]",
         "[broker]\nworkers = 65\n[[input]]",

@@ -179,12 +179,13 @@ typedef struct forebay_rules forebay_rules;
 
 /* Reads a rule list and makes it ready.
  *
- * text    rules in the language of YAMAHA RT routers, which docs/rule-lists.md
- *         describes, in UTF-8; may be NULL if length is 0
+ * text    rules in one of the languages that docs/rule-lists.md describes, which
+ *         is told from the text; may be NULL if length is 0
  * length  its bytes
- * list    which of the text's lists: the interface and the direction, as in
- *         "lan1:in". NULL for the only one, or where the text applies no rules
- *         anywhere, for all of them by number
+ * list    which of the text's lists: an access list's or a chain's name, or the
+ *         interface and the direction, as in "lan1:in". NULL for the only one, or
+ *         where a text of YAMAHA routers applies no rules anywhere, for all of
+ *         them by number
  * engine  how to match: naive, list, pe, pe-generic, pe-1, ems, tree or auto.
  *         They differ in speed only, and in which lists they take. NULL for
  *         auto, which suits the list to the machine
@@ -237,8 +238,8 @@ uint32_t forebay_rules_number(const forebay_rules *rules, uint32_t index);
 int forebay_rules_ip_version(const forebay_rules *rules, uint32_t index);
 
 /* Whether an answer of forebay_rules_match() lets the packet pass: 1 if so, 0 if
- * it is rejected. FOREBAY_NO_RULE is what the default says, which rejects;
- * FOREBAY_NOT_IP passes. 0 for what is no answer, and if rules is NULL. */
+ * it is rejected. FOREBAY_NO_RULE is what the default says, which rejects but in
+ * a chain whose policy is to accept; FOREBAY_NOT_IP passes. 0 for what is no answer, and if rules is NULL. */
 int forebay_rules_passes(const forebay_rules *rules, uint32_t index);
 
 /* Frees rules, once, when no thread uses them any more. NULL is allowed. */

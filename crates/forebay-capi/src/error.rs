@@ -3,8 +3,8 @@
 use forebay_filter::{CompileError, VerifyError};
 use forebay_jit::cpu::CpuError;
 use forebay_jit::{JitError, PacketsError, SetError};
-use forebay_rules::ParseError;
 use forebay_rules::choose::{EngineError, UnknownEngine};
+use forebay_rules::language::load::LoadError;
 use forebay_rules::linear::LinearError;
 
 /// What a function of the header returns: its `enum forebay_status`, as the
@@ -46,15 +46,9 @@ pub(crate) enum Error {
     #[error(transparent)]
     Program(#[from] VerifyError),
     #[error(transparent)]
-    Rules(#[from] ParseError),
-    #[error("no list '{name}' in the rules, which {there}")]
-    NoSuchList { name: String, there: String },
-    #[error("the rules have several lists, and none is chosen: {0}")]
-    SeveralLists(String),
+    Rules(#[from] LoadError),
     #[error(transparent)]
     EngineName(#[from] UnknownEngine),
-    #[error("{}{source}", line.map_or_else(String::new, |line| format!("line {line}: ")))]
-    Engine { line: Option<usize>, source: EngineError },
     #[error(transparent)]
     Cpu(#[from] CpuError),
     #[error(transparent)]
@@ -95,11 +89,10 @@ impl Error {
             },
             Self::Cpu(_) => Status::Unavailable,
             Self::Code(error) => code_status(error),
-            Self::Rules(_) | Self::NoSuchList { .. } | Self::SeveralLists(_) => Status::BadRules,
-            Self::Engine { source, .. } => match source {
-                EngineError::Tree(_) => Status::BadRules,
-                EngineError::Linear(error) => linear_status(error),
-            },
+            Self::Rules(LoadError::Engine { source: EngineError::Linear(error), .. }) => {
+                linear_status(error)
+            }
+            Self::Rules(_) => Status::BadRules,
             Self::Panic(_) => Status::Internal,
         }
     }

@@ -4,9 +4,9 @@ use forebay_jit::{Packets, cpu};
 use forebay_packet::{BATCH, LinkType};
 use forebay_rules::choose::EngineName;
 use forebay_rules::engine::{Engine, NO_RULE};
-use forebay_rules::language::yamaha::{self, Document};
+use forebay_rules::language::load::{Names, Selection, load};
 use forebay_rules::packed::{Key4, Key6, Packed};
-use forebay_rules::{Action, Family, Key, ParseError, Rule, RuleList};
+use forebay_rules::{Action, Family, Key, Rule, RuleList};
 
 use crate::error::Error;
 
@@ -16,6 +16,16 @@ pub(crate) const NOT_IP: u32 = NO_RULE - 1;
 /// Packets whose keys are looked up together: `pe` takes up to 512 of a family
 /// at once, and a batch may have packets of both.
 pub(crate) const GROUP: usize = 4 * BATCH;
+
+/// The header's names of what chooses a list. It chooses by `list` alone.
+const NAMES: Names = Names {
+    format: "`forebay rules import --from`",
+    list: "`list`",
+    table: "`forebay rules import --table`",
+    interface: "`forebay rules import --interface`",
+    direction: "`forebay rules import --direction`",
+    ipv6: "`forebay rules import --ipv6`",
+};
 
 /// A rule list and the engine made of it.
 pub struct Rules {
@@ -33,16 +43,11 @@ impl Rules {
     ) -> Result<Self, Error> {
         let name = engine.map(String::from_utf8_lossy);
         let engine: EngineName = name.map_or(Ok(EngineName::Auto), |name| name.parse())?;
-        let document = yamaha::parse(utf8(text)?)?;
-        let list = match list {
-            Some(name) => named(&document, name)?,
-            None => document.only_list().ok_or_else(|| Error::SeveralLists(names(&document)))?,
-        };
-        let engine = engine.build(&list, cpu::choose(None)?).map_err(|source| {
-            let rule = source.rule();
-            let line = rule.and_then(|(family, number)| document.line_of(family, number));
-            Error::Engine { line, source }
-        })?;
+        let list = list.map(|name| String::from_utf8_lossy(name).into_owned());
+        let selection = Selection { list, ..Selection::default() };
+        let imported = load(text, &selection, &NAMES)?;
+        let engine = imported.choose(engine, cpu::choose(None)?)?.engine;
+        let list = imported.list.list;
         Ok(Self { list, engine })
     }
 
@@ -108,35 +113,6 @@ impl<K> Keyed<K> {
         classify(&self.keys, &mut rules);
         self.packets.iter().zip(rules).for_each(|(&packet, rule)| answers[packet] = rule);
     }
-}
-
-/// The text of rules, or in which line it is none.
-fn utf8(text: &[u8]) -> Result<&str, Error> {
-    str::from_utf8(text).map_err(|error| {
-        let before = &text[..error.valid_up_to()];
-        Error::Rules(ParseError {
-            line: before.iter().filter(|&&byte| byte == b'\n').count() + 1,
-            found: "bytes that are not UTF-8".to_owned(),
-            expected: "text in UTF-8".to_owned(),
-        })
-    })
-}
-
-/// The list of that name.
-fn named(document: &Document, name: &[u8]) -> Result<RuleList, Error> {
-    let name = String::from_utf8_lossy(name);
-    document.list(&name).ok_or_else(|| {
-        let there = match names(document).as_str() {
-            "" => "name no list, so that all of them are one".to_owned(),
-            names => format!("have {names}"),
-        };
-        Error::NoSuchList { name: name.into_owned(), there }
-    })
-}
-
-/// The names of a document's lists, for messages.
-fn names(document: &Document) -> String {
-    document.names().collect::<Vec<_>>().join(", ")
 }
 
 /// The version of IP that a rule is for.

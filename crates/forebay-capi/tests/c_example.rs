@@ -215,7 +215,7 @@ fn the_example_of_rules_counts_what_the_linear_match_finds() {
             text(&output.stderr)
         };
         let said = refused(RULES, &[]);
-        assert!(said.contains("lan1:in, lan2:out"), "{said}");
+        assert!(said.contains("lan1:in (4 rules), lan2:out (2 rules)"), "{said}");
         let said = refused("ip filter 1 pass *\nip filter 2 pass 10.0.0.0/33\n", &[]);
         assert!(said.contains("line 2: found \"10.0.0.0/33\""), "{said}");
         let said = refused(RULES, &["lan1:in", "fast"]);

@@ -742,17 +742,3 @@ fn what_nft_prints_is_read() {
     let error = cut.err().unwrap();
     assert!(error.to_string().contains("expected what `nft -j list ruleset` prints"), "{error}");
 }
-
-#[test]
-fn a_file_shows_its_format() {
-    for (text, format) in [
-        (IOS, Some(Format::Cisco)),
-        ("# Generated\n*filter\n:INPUT ACCEPT\n", Some(Format::Iptables)),
-        ("{\"nftables\": []}", Some(Format::Nftables)),
-        ("@1.2.3.4/32\t0.0.0.0/0\t0 : 65535", Some(Format::Classbench)),
-        ("ip filter 1 pass *\n", None),
-        ("", None),
-    ] {
-        assert_eq!(Format::detect(text), format, "{text:.40}");
-    }
-}

@@ -8,6 +8,7 @@ use forebay_filter::CompileError;
 use forebay_gen::ConfigError;
 use forebay_jit::{FilterError, JitError};
 use forebay_pipeline::{RunError, StageError};
+use forebay_rules::language::load::{FileError, LoadError};
 
 /// A verb's failure.
 #[derive(Debug, thiserror::Error)]
@@ -37,23 +38,9 @@ pub enum Failure {
     /// A capture cannot be read or written.
     #[error("{}{}", .0, cure(.0))]
     Capture(#[from] forebay_io::Error),
-    /// A rule list cannot be read.
-    #[error("{file}:{}: found {}, expected {}", error.line, error.found, error.expected)]
-    Rules {
-        /// The file.
-        file: String,
-        /// The line and what is wrong with it.
-        error: forebay_rules::ParseError,
-    },
-    /// A rule list is not what the engine takes.
-    #[error("{place}: {error}")]
-    Engine {
-        /// The file, the line of the rule that is the reason and the list, as far as there
-        /// are.
-        place: String,
-        /// What the list has, and what the engine takes.
-        error: forebay_rules::choose::EngineError,
-    },
+    /// A rule list cannot be loaded.
+    #[error("{0}")]
+    Rules(FileError),
     /// Rules that can never do what they say.
     #[error("{file}: {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Findings {
@@ -156,6 +143,9 @@ impl Failure {
             | Self::Traffic(_)
             | Self::Config(_)
             | Self::Plan(_) => ExitCode::from(2),
+            Self::Rules(refused) if matches!(*refused.error, LoadError::Choice(_)) => {
+                ExitCode::from(2)
+            }
             Self::Untold => ExitCode::from(1),
             _ if self.is_silent() => ExitCode::SUCCESS,
             _ => ExitCode::from(1),

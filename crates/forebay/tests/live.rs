@@ -454,6 +454,38 @@ fn a_reload_tells_how_rules_are_matched() {
 }
 
 #[test]
+fn a_reload_takes_a_list_of_another_language() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        let list = network.path("list");
+        let keys = format!("rules = \"{}\"\nrules_unsupported = \"met\"\n", list.display());
+        std::fs::write(&list, "ip filter 1 pass *\nipv6 filter 1 pass *\n").unwrap();
+        let broker = network.broker(&network.configure("af_packet", "af_packet", &keys));
+        // How many packets the rules have had, and rejected, once they have had `sent`.
+        let rejected = |sent: u64| {
+            let ledger = || row(&network.ask(&["ledger"]).unwrap(), "rules").clone();
+            wait_for("the packets", || number(&ledger(), "in") == sent);
+            number(&ledger()["drops"], "rejected")
+        };
+        network.generate("--rate 4000 --packets 500 --flows 50");
+        assert_eq!(rejected(500), 0);
+        std::fs::write(&list, "access-list 7 deny any log\n").unwrap();
+        assert!(network.ask(&["reload"]).is_some());
+        network.generate("--rate 4000 --packets 500 --flows 50");
+        assert_eq!(rejected(1000), 500);
+        // A list with a mistake leaves the last in force.
+        std::fs::write(&list, "access-list 7 deny nobody\n").unwrap();
+        assert!(network.ask(&["reload"]).is_none());
+        let expected = format!("{}:1: found \"nobody\", expected ", list.display());
+        wait_for("the refusal", || broker.said().contains(&expected));
+        network.generate("--rate 4000 --packets 500 --flows 50");
+        assert_eq!(rejected(1500), 1000);
+        assert!(network.ask(&["drain"]).is_some());
+        assert_eq!(broker.ended()["closes"], true);
+    });
+}
+
+#[test]
 fn a_sensor_that_is_down_gets_nothing_and_others_get_all() {
     in_namespace(|| {
         let network = Network::new(2);

@@ -187,7 +187,7 @@ fn a_reload_leaves_memory_to_the_other_processes_of_a_control_group() {
         let Some((group, limit)) = places.into_iter().find_map(|(top, limit)| {
             let group = PathBuf::from(top).join(&name);
             std::fs::create_dir(&group).ok()?;
-            let made = std::fs::write(group.join(limit), "160M").is_ok();
+            let made = std::fs::write(group.join(limit), "128M").is_ok();
             if !made {
                 let _ = std::fs::remove_dir(&group);
             }

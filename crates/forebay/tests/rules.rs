@@ -149,11 +149,13 @@ fn wrong_use_is_told_before_anything_is_done() {
     let scratch = Scratch::with_packets(3);
     let file = scratch.file("edge.rules", EDGE.as_bytes());
     let read = ["-r", &scratch.input];
-    rules("match", &file, &read).exits(2).says(&[&file, "--list: lan1:in, lan2:in"]);
+    rules("match", &file, &read).exits(2).says(&[&file, "--list: lan1:in (9 rules), lan2:in"]);
     let packet = ["--packet", "tcp 10.0.0.1 > 10.0.0.2"];
-    rules("explain", &file, &packet).exits(2).says(&["--list: lan1:in, lan2:in"]);
+    rules("explain", &file, &packet)
+        .exits(2)
+        .says(&["--list: lan1:in (9 rules), lan2:in (2 rules)"]);
     let wrong = rules("check", &file, &["--list", "lan9:in"]).exits(2);
-    wrong.says(&["--list lan9:in", "lan1:in, lan2:in"]);
+    wrong.says(&["--list lan9:in", "lan1:in (9 rules), lan2:in (2 rules)"]);
     let one = scratch.file("one.rules", b"ip filter 1 pass *\n");
     rules("check", &one, &["--list", "lan1:in"]).exits(2).says(&["names no list"]);
     assert_eq!(rules("match", &one, &[]).status, 2);
@@ -288,7 +290,7 @@ fn a_split_gives_sensors_what_the_rules_pass() {
     assert_eq!(kept, expected);
 
     let several = run(arguments.iter().chain(&["--force", "--rules", &file]));
-    several.exits(2).says(&["lan1:in, lan1:out"]);
+    several.exits(2).says(&["lan1:in (3 rules), lan1:out (1 rule)"]);
     let alone = run(arguments.iter().chain(&["--force", "--list", "lan1:in"]));
     alone.exits(2).says(&["--rules"]);
 }
@@ -491,6 +493,96 @@ fn lists_of_other_languages_are_printed_as_ours() {
     let options = ["--from", "iptables", "--list", "OUTPUT", "--ipv6"];
     let printed = rules("import", &file, &options).exits(0).text();
     assert!(printed.starts_with("ipv6 filter 1 reject-nolog * * tcp * *\n"), "{printed}");
+}
+
+/// A list that passes TCP to port 80 alone, in each language, and how it is chosen.
+const WEB: [(&str, &str, &[&str]); 5] = [
+    ("yamaha", "ip filter 1 pass * * tcp * 80\n", &[]),
+    ("cisco", "access-list 101 permit tcp any any eq 80\n", &[]),
+    (
+        "iptables",
+        "*filter\n:INPUT DROP\n:FORWARD DROP\n-A INPUT -p tcp -m tcp --dport 80 -j ACCEPT\nCOMMIT\n",
+        &["--chain", "INPUT"],
+    ),
+    (
+        "nftables",
+        r#"{"nftables": [{"chain": {"family": "ip", "table": "t", "name": "in", "hook": "input",
+            "policy": "drop"}}, {"rule": {"family": "ip", "table": "t", "chain": "in", "expr": [
+            {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}},
+            "right": 80}}, {"accept": null}]}}]}"#,
+        &[],
+    ),
+    ("classbench", "@0.0.0.0/0 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF 0x0000/0x0000\n", &[]),
+];
+
+#[test]
+fn every_command_takes_every_language_as_it_is() {
+    let scratch = Scratch::with_packets(500);
+    let mut answers = Vec::new();
+    for (language, text, choice) in WEB {
+        let file = scratch.file("foreign", text.as_bytes());
+        let verdict = |port: u16| {
+            let packet = format!("tcp 192.0.2.1:9 > 192.0.2.2:{port}");
+            rules("explain", &file, &[choice, &["--packet", &packet]].concat()).exits(0).text()
+        };
+        assert!(verdict(80).starts_with("pass by rule "), "{language}: {}", verdict(80));
+        assert!(verdict(81).starts_with("reject by default"), "{language}: {}", verdict(81));
+        rules("check", &file, choice).exits(0);
+        assert_eq!(
+            rules("import", &file, choice).exits(0).text(),
+            rules("import", &file, &[choice, &["--from", language]].concat()).exits(0).text()
+        );
+        let matched =
+            rules("match", &file, &[choice, &["-r", &scratch.input, "--json"]].concat()).exits(0);
+        let packets = matched.json()["default"]["packets"].clone();
+        let into = scratch.text(language);
+        let split = ["split", "-r", &scratch.input, "-n", "2", "-o", &into, "--rules", &file];
+        let split = run([&split[..], choice, &["--json"]].concat()).exits(0).json();
+        let rows = split["ledger"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["stage"] == "rules").unwrap();
+        assert_eq!(row["drops"]["rejected"], packets, "{language}");
+        answers.push(packets);
+    }
+    assert!(number(&answers[0]) > 0);
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    let split = ["split", "-r", &scratch.input, "-n", "2", "-o", "none", "--list", "a"];
+    run(split).exits(2).says(&["--rules"]);
+}
+
+#[test]
+fn a_broker_takes_every_language_and_places_what_is_wrong() {
+    let scratch = Scratch::with_packets(0);
+    let check = |list: &str, keys: &str| {
+        let text = format!(
+            "rules = \"{list}\"\n{keys}\n[[input]]\nname = \"a\"\ntype = \"af_packet\"\n\
+             interface = \"a\"\n[[output]]\nname = \"o\"\ntype = \"af_packet\"\n\
+             interface = \"o\"\n[[group]]\nname = \"g\"\noutput = \"o\"\n\
+             [[group.sensor]]\nname = \"s\"\nmac = \"02:00:00:00:01:01\"\n"
+        );
+        let config = scratch.file("run.toml", text.as_bytes());
+        run(["run", "--check=file", "-c", &config])
+    };
+    for (language, text, choice) in WEB {
+        let file = scratch.file("foreign", text.as_bytes());
+        let list = choice.get(1).map_or_else(String::new, |list| format!("rule_list = \"{list}\""));
+        check(&file, &list).exits(0);
+        check(&file, &format!("{list}\nrules_format = \"{language}\"")).exits(0);
+        let other = if language == "cisco" { "nftables" } else { "cisco" };
+        check(&file, &format!("rules_format = \"{other}\"")).exits(2).says(&[&file]);
+        let cut = scratch.file("cut", text.replace("80", "80z").as_bytes());
+        let line = 1 + text.lines().position(|line| line.contains("80")).unwrap();
+        check(&cut, &list).exits(2).says(&[&format!("{cut}:{line}: found ")]);
+    }
+    let chains = scratch.file("chains", WEB[2].1.as_bytes());
+    check(&chains, "").exits(2).says(&["several lists: choose with `rule_list`: INPUT (1 rule)"]);
+    let other = scratch.file("other", b"what is this\n");
+    check(&other, "").exits(2).says(&[&format!("{other}:1: found "), "`rules_format` names"]);
+    let router = scratch.file("router.cfg", ROUTER);
+    let keys = "rules_interface = \"Gi0/0\"\nrules_direction = \"in\"";
+    check(&router, keys).exits(2).says(&[&format!("{router}:9: found \"time-range T\"")]);
+    let met = check(&router, &format!("{keys}\nrules_unsupported = \"met\"")).exits(0);
+    let told = format!("{router}:9: time-range T: not tested, taken as met by every packet");
+    assert!(met.stderr.contains(&told), "{}", met.stderr);
 }
 
 /// A configuration with a description that is not UTF-8, and a list with a mistake.

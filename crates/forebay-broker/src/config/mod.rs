@@ -10,6 +10,7 @@ mod groups;
 mod kernel;
 mod ports;
 mod raw;
+mod rules;
 pub mod units;
 
 use std::fmt::Display;
@@ -18,11 +19,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_io::text::{self, Source};
+use forebay_rules::language::load::Selection;
 use toml::Spanned;
 
 pub use error::{ConfigError, Place};
 pub use groups::{Group, Key, NoSensor, Sensor, Shunt, ShuntAction};
 pub use ports::{Port, PortKind, Rotate, Sending};
+pub use rules::RULE_KEYS;
 
 use crate::alarms::LossRule;
 use error::Fault;
@@ -83,10 +86,10 @@ pub struct Config {
     pub alarm: LossRule,
     /// The filter that all packets have to pass.
     pub filter: Option<String>,
-    /// The rule list that they are held against, and which list of the file.
+    /// The file of the rule list that they are held against.
     pub rules: Option<PathBuf>,
-    /// The list's name in a file of several.
-    pub rule_list: Option<String>,
+    /// Which list of the file, and how it is read.
+    pub rule_selection: Selection,
     /// Where packets come from.
     pub inputs: Vec<Port>,
     /// Where they go.
@@ -137,9 +140,6 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
     let outputs = ports::check(&raw.output, "output")?;
     let groups = groups::check(&raw.group, &outputs)?;
     kernel::check(raw, &inputs, &outputs)?;
-    if let (Some(list), None) = (&raw.rule_list, &raw.rules) {
-        return Err(Fault::new(list.span(), "a `rule_list`, but no file of `rules` to find it in"));
-    }
     let workers = raw.broker.workers.as_ref();
     let workers = bounded(workers, 1..=MAX_WORKERS, "workers")?.unwrap_or(1) as usize;
     let depth = bounded(raw.flow.tunnel_depth.as_ref(), 0..=MAX_TUNNEL_DEPTH, "tunnels")?;
@@ -165,7 +165,7 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
         alarm: alarm(&raw.alarm)?,
         filter: text(&raw.filter),
         rules: text(&raw.rules).map(PathBuf::from),
-        rule_list: text(&raw.rule_list),
+        rule_selection: rules::check(raw)?,
         inputs,
         outputs,
         groups,

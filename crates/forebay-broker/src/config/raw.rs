@@ -29,6 +29,12 @@ pub struct File {
     pub filter: Option<Text>,
     pub rules: Option<Text>,
     pub rule_list: Option<Text>,
+    pub rules_format: Option<Text>,
+    pub rules_table: Option<Text>,
+    pub rules_interface: Option<Text>,
+    pub rules_direction: Option<Text>,
+    pub rules_unsupported: Option<Text>,
+    pub rules_ipv6: Option<Spanned<bool>>,
     #[serde(default)]
     pub input: Vec<Spanned<Port>>,
     #[serde(default)]

@@ -228,7 +228,7 @@ mod tests {
         assert!(text.starts_with("line 2: found \"drop\", expected "), "{text}");
         let (status, text) = refused(b"# one\n# two\n# \xff\n", None, None);
         assert_eq!(status, Status::BadRules);
-        assert_eq!(text, "line 3: found bytes that are not UTF-8, expected text in UTF-8");
+        assert_eq!(text, "line 3: found byte 0xff, expected text in UTF-8");
         let (status, text) = refused(b"ip filter 1\0 pass *", None, None);
         assert_eq!(status, Status::BadRules);
         assert!(text.starts_with("line 1: found \"1\\0\""), "{text}");
@@ -238,14 +238,16 @@ mod tests {
     fn one_list_is_chosen() {
         let (status, text) = refused(TEXT.as_bytes(), None, None);
         assert_eq!(status, Status::BadRules);
-        assert_eq!(text, "the rules have several lists, and none is chosen: lan1:in, wan:out");
+        assert_eq!(text, "several lists: choose with `list`: lan1:in (3 rules), wan:out (1 rule)");
         for (name, shown) in [(c"lan2:in", "lan2:in"), (c"\xff", "\u{fffd}")] {
             let (status, text) = refused(TEXT.as_bytes(), Some(name), None);
-            let expected = format!("no list '{shown}' in the rules, which have lan1:in, wan:out");
+            let expected = format!(
+                "`list` {shown}: no such list: there are lan1:in (3 rules), wan:out (1 rule)"
+            );
             assert_eq!((status, text), (Status::BadRules, expected));
         }
         let (_, text) = refused(b"ip filter 1 pass *", Some(c"lan1:in"), None);
-        assert!(text.ends_with("which name no list, so that all of them are one"), "{text}");
+        assert!(text.ends_with("the file names no list: all its rules are one"), "{text}");
         let rules = new(TEXT.as_bytes(), Some(c"wan:out"), None).unwrap();
         // SAFETY: rules of the library.
         assert_eq!(unsafe { forebay_rules_count(rules.0) }, 1);

@@ -9,6 +9,7 @@ pub mod cisco;
 pub mod classbench;
 mod conjunction;
 pub mod iptables;
+pub mod load;
 pub mod masks;
 pub(crate) mod names;
 pub mod nftables;
@@ -52,8 +53,16 @@ impl ParseError {
 /// One of several lists of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedList {
-    /// Its name in the file.
+    /// Its name in the file; empty if the file gives none.
     pub name: String,
     /// The rules.
     pub list: RuleList,
+}
+
+impl NamedList {
+    /// Its name, if the file gives one.
+    #[must_use]
+    pub fn given_name(&self) -> Option<&str> {
+        Some(self.name.as_str()).filter(|name| !name.is_empty())
+    }
 }

@@ -1,12 +1,12 @@
-//! Files of other languages as catalogues of lists: which lists are in a file, which of
+//! Files of all languages as catalogues of lists: which lists are in a file, which of
 //! them an interface applies, and one of them read.
 //!
 //! A file is scanned first and understood later: scanning finds where lists begin and
 //! end and skips everything else; only a list that is asked for is read, so that
 //! mistakes elsewhere do not matter.
 
-use super::{NamedList, ParseError, cisco, classbench, iptables, nftables};
-use crate::rule::{Action, Family, Rule};
+use super::{NamedList, ParseError, cisco, classbench, iptables, nftables, yamaha};
+use crate::rule::{Action, Family, Rule, RuleList};
 use forebay_packet::cancel;
 use std::fmt;
 
@@ -25,43 +25,99 @@ const RANGES_OF_STEP: usize = 25;
 /// The deepest that groups may be within groups, and chains within chains.
 pub const MAX_NESTING: usize = 32;
 
-/// The languages that lists are imported from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The languages that lists are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Format {
-    /// Filter sets of ClassBench.
-    Classbench,
+    /// One of the others, told from the text.
+    #[default]
+    Auto,
+    /// Filters of YAMAHA RT routers.
+    Yamaha,
     /// Configurations of Cisco devices.
     Cisco,
     /// What `iptables-save` and `ip6tables-save` print.
     Iptables,
     /// What `nft -j list ruleset` prints.
     Nftables,
+    /// Filter sets of ClassBench.
+    Classbench,
 }
 
 impl Format {
-    /// The language that a file seems to be in; none if it is none of these.
-    #[must_use]
-    pub fn detect(text: &str) -> Option<Self> {
-        let start = text.trim_start();
-        if start.starts_with('{') {
-            return Some(Self::Nftables);
+    /// All by the names that users give them, each with what it is.
+    pub const NAMES: [(&str, Self, &str); 6] = [
+        ("auto", Self::Auto, "Told from the file"),
+        ("yamaha", Self::Yamaha, "Filters of YAMAHA RT routers: our own language"),
+        (
+            "cisco",
+            Self::Cisco,
+            "Access lists in configurations of Cisco devices: IOS, IOS-XE, NX-OS, ASA",
+        ),
+        ("iptables", Self::Iptables, "What iptables-save or ip6tables-save prints"),
+        ("nftables", Self::Nftables, "What `nft -j list ruleset` prints"),
+        ("classbench", Self::Classbench, "Filter sets of ClassBench"),
+    ];
+
+    /// The format, told from the text where it is not given.
+    ///
+    /// The first line that only one language has decides. A text of blank lines and `#`
+    /// comments alone is an empty list of ours.
+    ///
+    /// # Errors
+    /// If no line is of any language, with the first that is no comment.
+    pub fn resolve(self, text: &[u8]) -> Result<Self, ParseError> {
+        if self != Self::Auto {
+            return Ok(self);
         }
-        text.lines().find_map(|line| {
-            let mut words = line.split_whitespace();
-            let table = |name: &str| name.starts_with('*') && name.len() > 1;
-            match (words.next()?, words.next()) {
-                (first, None) if table(first) => Some(Self::Iptables),
-                (first, _) if first.starts_with('@') && first.contains('/') => {
-                    Some(Self::Classbench)
-                }
-                ("access-list", Some(_)) | ("ip" | "ipv4" | "ipv6", Some("access-list")) => {
-                    Some(Self::Cisco)
-                }
-                _ => None,
+        let mut strange = None;
+        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+            cancel::check();
+            let line = String::from_utf8_lossy(&line[..line.len().min(LINE_START)]);
+            if let Some(format) = Self::of_line(&line, strange.is_none()) {
+                return Ok(format);
             }
-        })
+            let line = line.trim();
+            if strange.is_none() && !line.is_empty() && !line.starts_with('#') {
+                strange = Some(ParseError::at(index + 1, line, EXPECTED));
+            }
+        }
+        strange.map_or(Ok(Self::Yamaha), Err)
+    }
+
+    /// The language that `line` can only be of. JSON is the whole text, so that it is known by
+    /// the first line.
+    fn of_line(line: &str, is_first: bool) -> Option<Self> {
+        let is_prefix = |word: &str| {
+            let (address, length) = word.split_once('/').unwrap_or_default();
+            address.parse::<std::net::Ipv4Addr>().is_ok() && length.parse::<u8>().is_ok()
+        };
+        let words: Vec<&str> = line.split_whitespace().take(4).collect();
+        match words[..] {
+            [first, ..] if is_first && first.starts_with('{') => Some(Self::Nftables),
+            ["*filter" | "*nat" | "*mangle" | "*raw" | "*security"] => Some(Self::Iptables),
+            [source, destination, ..]
+                if source.strip_prefix('@').is_some_and(is_prefix) && is_prefix(destination) =>
+            {
+                Some(Self::Classbench)
+            }
+            ["ip" | "ipv6", "filter", ..]
+            | ["ip" | "ipv6", _, "secure", "filter"]
+            | ["numbers", "from", ..] => Some(Self::Yamaha),
+            ["access-list", _, ..] | ["ip" | "ipv4" | "ipv6", "access-list", ..] => {
+                Some(Self::Cisco)
+            }
+            _ => None,
+        }
     }
 }
+
+/// The bytes of a line that its language is told from.
+const LINE_START: usize = 512;
+
+/// What a text is to have whose language is to be told.
+const EXPECTED: &str = "rules of YAMAHA routers (`ip filter …`), a configuration with access \
+    lists of a Cisco device (`access-list …`), what iptables-save prints (`*filter`) or \
+    `nft -j list ruleset` (`{\"nftables\": …`), or rules of ClassBench (`@192.0.2.0/24 …`)";
 
 /// What becomes of a rule with a condition that packets alone cannot answer, such as the
 /// state of a connection or the time of day.
@@ -80,6 +136,27 @@ pub enum Unsupported {
     Reject,
 }
 
+impl Unsupported {
+    /// All by the names that users give them, each with what it does.
+    pub const NAMES: [(&str, Self, &str); 5] = [
+        ("refuse", Self::Refuse, "It is an error that names the rule"),
+        ("met", Self::Met, "Every packet meets the condition: the rule is imported without it"),
+        ("unmet", Self::Unmet, "No packet meets the condition: the rule is left out"),
+        (
+            "pass",
+            Self::Pass,
+            "Packets pass wherever they may: a rule that passes is taken as met, one that rejects \
+             as unmet",
+        ),
+        (
+            "reject",
+            Self::Reject,
+            "Packets are rejected wherever they may: a rule that rejects is taken as met, one \
+             that passes as unmet",
+        ),
+    ];
+}
+
 /// Which way packets go through an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -87,6 +164,12 @@ pub enum Direction {
     In,
     /// Out of the device.
     Out,
+}
+
+impl Direction {
+    /// Both by the names that users give them, each with what it is.
+    pub const NAMES: [(&str, Self, &str); 2] =
+        [("in", Self::In, "Into the device"), ("out", Self::Out, "Out of the device")];
 }
 
 impl fmt::Display for Direction {
@@ -175,6 +258,14 @@ pub trait Catalogue {
     /// # Errors
     /// What in it cannot be carried over.
     fn read(&self, list: usize) -> Result<Imported, ParseError>;
+
+    /// As [`Catalogue::read`], for a caller that needs no other list.
+    ///
+    /// # Errors
+    /// As [`Catalogue::read`].
+    fn into_list(self: Box<Self>, list: usize) -> Result<Imported, ParseError> {
+        self.read(list)
+    }
 }
 
 /// The lists of a file of `format`.
@@ -188,6 +279,8 @@ pub fn open<'a>(
     options: &Options,
 ) -> Result<Box<dyn Catalogue + 'a>, ParseError> {
     Ok(match format {
+        Format::Auto => return open(format.resolve(text.as_bytes())?, text, options),
+        Format::Yamaha => Box::new(yamaha::parse(text)?),
         Format::Classbench => Box::new(Whole(classbench::parse(text)?)),
         Format::Cisco => Box::new(cisco::Config::scan(text, options.unsupported)?),
         Format::Iptables => Box::new(iptables::Save::scan(text, options)?),
@@ -196,7 +289,7 @@ pub fn open<'a>(
 }
 
 /// A file that is one list without a name.
-struct Whole(crate::rule::RuleList);
+struct Whole(RuleList);
 
 impl Catalogue for Whole {
     fn lists(&self) -> Vec<Listed> {
@@ -204,12 +297,15 @@ impl Catalogue for Whole {
         vec![Listed { name, full_name, entries: self.0.rules.len() }]
     }
 
-    fn read(&self, _: usize) -> Result<Imported, ParseError> {
+    fn read(&self, list: usize) -> Result<Imported, ParseError> {
+        let rules = self.0.rules.iter().inspect(|_| cancel::check()).cloned().collect();
+        Box::new(Self(RuleList { rules, ..self.0 })).into_list(list)
+    }
+
+    fn into_list(self: Box<Self>, _: usize) -> Result<Imported, ParseError> {
         // Rules are numbered by their line, from 0.
         let lines = self.0.rules.iter().map(|rule| rule.number as usize + 1).collect();
-        let rules = self.0.rules.iter().inspect(|_| cancel::check()).cloned().collect();
-        let list = crate::rule::RuleList { rules, ..self.0 };
-        let list = NamedList { name: String::new(), list };
+        let list = NamedList { name: String::new(), list: self.0 };
         Ok(Imported { list, lines, untested: Vec::new() })
     }
 }
@@ -356,7 +452,7 @@ impl Making {
         let Self { rules, lines, mut untested, .. } = self;
         untested.sort_by_key(|untested| untested.line);
         untested.dedup();
-        let list = NamedList { name, list: crate::rule::RuleList { rules, default } };
+        let list = NamedList { name, list: RuleList { rules, default } };
         Imported { list, lines, untested }
     }
 }

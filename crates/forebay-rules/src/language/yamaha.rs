@@ -37,9 +37,10 @@
 pub(crate) mod print;
 mod protocol;
 
-use super::ParseError;
 use super::names::yamaha_port;
+use super::source::{Applied, Catalogue, Direction, Imported, Listed};
 use super::words::{Words, address, address_kind, number, prefix};
+use super::{NamedList, ParseError};
 use crate::rule::{Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, RuleList};
 use crate::sets::RangeSet;
 use forebay_packet::cancel;
@@ -58,19 +59,6 @@ const MOST_OPEN: usize = 1 << 19;
 pub struct Document {
     filters: BTreeMap<(Family, u32), Filter>,
     applied: BTreeMap<(String, Family), Vec<u32>>,
-}
-
-/// The lines that define the filters of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Lines(Vec<((Family, u32), usize)>);
-
-impl Lines {
-    /// The line, counted from 1, that defines a filter.
-    #[must_use]
-    pub fn of(&self, family: Family, number: u32) -> Option<usize> {
-        let place = self.0.binary_search_by_key(&(family, number), |filter| filter.0);
-        place.ok().map(|place| self.0[place].1)
-    }
 }
 
 /// A filter and the line that defines it.
@@ -116,19 +104,6 @@ impl Document {
         RuleList { rules, default: Action::Reject }
     }
 
-    /// As [`Document::ascending`], without copying a filter.
-    #[must_use]
-    pub fn into_ascending(self) -> RuleList {
-        let rules = self.filters.into_values().map(|filter| filter.rule).collect();
-        RuleList { rules, default: Action::Reject }
-    }
-
-    /// The lines of all filters.
-    #[must_use]
-    pub fn lines(&self) -> Lines {
-        Lines(self.filters.iter().map(|(&filter, of)| (filter, of.line)).collect())
-    }
-
     /// The line, counted from 1, that defines a filter.
     #[must_use]
     pub fn line_of(&self, family: Family, number: u32) -> Option<usize> {
@@ -145,6 +120,58 @@ impl Document {
             (Some(name), None) => self.list(name),
             (Some(_), Some(_)) => None,
         }
+    }
+}
+
+impl Catalogue for Document {
+    fn lists(&self) -> Vec<Listed> {
+        let listed = |name: &str, entries| {
+            let (name, full_name) = (name.to_owned(), name.to_owned());
+            Listed { name, full_name, entries }
+        };
+        let mut lists: Vec<Listed> = Vec::new();
+        for ((name, _), order) in &self.applied {
+            match lists.last_mut().filter(|last| last.name == *name) {
+                Some(last) => last.entries += order.len(),
+                None => lists.push(listed(name, order.len())),
+            }
+        }
+        if lists.is_empty() {
+            lists.push(listed("", self.filters.len()));
+        }
+        lists
+    }
+
+    fn applied(&self) -> Vec<Applied> {
+        let applied = self.names().enumerate().filter_map(|(list, name)| {
+            let (interface, direction) = name.rsplit_once(':')?;
+            let direction = if direction == "in" { Direction::In } else { Direction::Out };
+            let (interface, aliases) = (interface.to_owned(), Vec::new());
+            let (name, list) = (name.to_owned(), Some(list));
+            Some(Applied { interface, aliases, direction, family: None, name, list })
+        });
+        applied.collect()
+    }
+
+    fn read(&self, list: usize) -> Result<Imported, ParseError> {
+        let name = self.names().nth(list);
+        let list = name.and_then(|name| self.list(name)).unwrap_or_else(|| self.ascending());
+        let lines = list.rules.iter().map(|rule| self.line_of(rule.family, rule.number));
+        let lines = lines.map(Option::unwrap_or_default).collect();
+        let list = NamedList { name: name.unwrap_or_default().to_owned(), list };
+        Ok(Imported { list, lines, untested: Vec::new() })
+    }
+
+    fn into_list(self: Box<Self>, list: usize) -> Result<Imported, ParseError> {
+        if !self.applied.is_empty() {
+            return self.read(list);
+        }
+        // The filters are the list: none is copied.
+        let lines = self.filters.values().map(|filter| filter.line).collect();
+        let rules = self.filters.into_values().map(|filter| filter.rule).collect();
+        let list = RuleList { rules, default: Action::Reject };
+        let list = NamedList { name: String::new(), list };
+        Ok(Imported { list, lines, untested: Vec::new() })
     }
 }
 

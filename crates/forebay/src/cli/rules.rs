@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use forebay_rules::choose::EngineName;
+use forebay_rules::language::load::{Names, Selection};
+use forebay_rules::language::source::{Direction, Format, Unsupported};
 
 use super::ReadLimits;
 
@@ -27,19 +29,77 @@ pub enum RulesVerb {
     Match(RulesMatchArgs),
     /// Say which rule decides about a packet, and why the earlier ones do not
     Explain(RulesExplainArgs),
-    /// Print a list of another language as ours
-    Import(RulesImportArgs),
+    /// Print a list of any language as ours
+    Import(ListArgs),
 }
 
 /// A rule list.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// The rules, as YAMAHA RT routers write them; `-` is standard input
+    /// The rules; `-` is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The list, as interface and direction: lan1:in. Needed where the file applies several
-    #[arg(long, value_name = "NAME")]
+    /// Which list of the file
+    #[command(flatten)]
+    pub choice: ListChoice,
+}
+
+/// Which list of a file of rules, and how it is read.
+#[derive(Debug, Args)]
+pub struct ListChoice {
+    /// The language of the rules
+    #[arg(long, value_name = "LANGUAGE", default_value = "auto", value_parser = named(Format::NAMES))]
+    pub from: Format,
+    /// The list of the rules' file by its name there: an access list's, a chain's, interface and
+    /// direction as in lan1:in. Needed where the file has several
+    #[arg(long, visible_alias = "chain", value_name = "NAME")]
     pub list: Option<String>,
+    /// The table of the chain: of iptables `filter` if not given, of nftables any
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+    /// The list that this interface applies; with chains, the interface that packets come or go by
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Which of the interface's packets: those that come in, or those that go out
+    #[arg(
+        long, value_name = "WAY", requires = "interface", value_parser = named(Direction::NAMES)
+    )]
+    pub direction: Option<Direction>,
+    /// What becomes of a rule with a condition that packets alone do not answer
+    #[arg(
+        long, value_name = "MEANING", default_value = "refuse",
+        value_parser = named(Unsupported::NAMES)
+    )]
+    pub unsupported: Unsupported,
+    /// The rules are for IPv6, as ip6tables-save prints them
+    #[arg(long)]
+    pub ipv6: bool,
+}
+
+impl ListChoice {
+    /// The names of these options.
+    pub const NAMES: Names = Names {
+        format: "--from",
+        list: "--list",
+        table: "--table",
+        interface: "--interface",
+        direction: "--direction",
+        ipv6: "--ipv6",
+    };
+
+    /// What they choose.
+    #[must_use]
+    pub fn selection(&self) -> Selection {
+        Selection {
+            format: self.from,
+            list: self.list.clone(),
+            table: self.table.clone(),
+            interface: self.interface.clone(),
+            direction: self.direction,
+            unsupported: self.unsupported,
+            ipv6: self.ipv6,
+        }
+    }
 }
 
 /// `forebay rules check`.
@@ -88,70 +148,15 @@ pub struct RulesExplainArgs {
     pub packet: String,
 }
 
-/// `forebay rules import`.
-#[derive(Debug, Args)]
-pub struct RulesImportArgs {
-    /// The language of the file
-    #[arg(long, value_enum, value_name = "LANGUAGE")]
-    pub from: RuleLanguage,
-    /// The file; `-` is standard input
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// The list by its name in the file: an access list's, a chain's. Needed where there are several
-    #[arg(long, visible_alias = "chain", value_name = "NAME")]
-    pub list: Option<String>,
-    /// The table of the chain: of iptables `filter` if not given, of nftables any
-    #[arg(long, value_name = "NAME")]
-    pub table: Option<String>,
-    /// The list that this interface applies; with chains, the interface that packets come or go by
-    #[arg(long, value_name = "NAME")]
-    pub interface: Option<String>,
-    /// Which of the interface's packets: those that come in, or those that go out
-    #[arg(long, value_enum, value_name = "WAY", requires = "interface")]
-    pub direction: Option<Way>,
-    /// What becomes of a rule with a condition that packets alone do not answer
-    #[arg(long, value_enum, value_name = "MEANING", default_value = "refuse")]
-    pub unsupported: UnsupportedCondition,
-    /// The rules are for IPv6, as ip6tables-save prints them
-    #[arg(long)]
-    pub ipv6: bool,
-}
-
-/// Languages that rule lists are imported from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RuleLanguage {
-    /// Filter sets of ClassBench
-    Classbench,
-    /// Access lists in configurations of Cisco devices: IOS, IOS-XE, NX-OS, ASA
-    Cisco,
-    /// What iptables-save or ip6tables-save prints
-    Iptables,
-    /// What `nft -j list ruleset` prints
-    Nftables,
-}
-
-/// Ways through an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
-    /// Into the device
-    In,
-    /// Out of the device
-    Out,
-}
-
-/// What becomes of a rule with a condition that packets alone do not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum UnsupportedCondition {
-    /// It is an error that names the rule
-    Refuse,
-    /// Every packet meets the condition: the rule is imported without it
-    Met,
-    /// No packet meets the condition: the rule is left out
-    Unmet,
-    /// Packets pass wherever they may: a rule that passes is taken as met, one that rejects as unmet
-    Pass,
-    /// Packets are rejected wherever they may: a rule that rejects is taken as met, one that passes as unmet
-    Reject,
+/// A parser of names that stand for values, each with its help.
+fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [(&'static str, T, &'static str); N],
+) -> impl TypedValueParser<Value = T> {
+    let names = all.map(|(name, _, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(names).try_map(move |given| {
+        let found = all.iter().find(|(name, ..)| *name == given);
+        found.map(|&(_, value, _)| value).ok_or("no such name")
+    })
 }
 
 /// The names of the engines of rule lists.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Backend, KeyArgs, ReadLimits, parse_hash_key};
+use super::{Backend, KeyArgs, ListChoice, ReadLimits, parse_hash_key};
 
 /// `forebay split`.
 #[derive(Debug, Args)]
@@ -30,9 +30,9 @@ pub struct SplitArgs {
     /// Split only what these rules pass, and what is not IP
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
-    /// The list of the rules' file, as interface and direction: lan1:in
-    #[arg(long, value_name = "NAME", requires = "rules")]
-    pub list: Option<String>,
+    /// Which list of the rules' file
+    #[command(flatten, next_help_heading = "Which list of the rules' file")]
+    pub choice: ListChoice,
     /// What must stay together
     #[arg(long, value_enum, default_value_t = SplitKey::FiveTuple)]
     pub key: SplitKey,

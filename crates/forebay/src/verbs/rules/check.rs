@@ -5,10 +5,11 @@ use std::io;
 
 use forebay_rules::RuleList;
 use forebay_rules::choose::EngineName;
+use forebay_rules::language::source::Imported;
 use forebay_rules::lint::{self, Finding, Limits, Report, RuleName, Severity, Witness};
 use serde_json::{Value, json};
 
-use super::{NamedList, RuleFile, action_name, asked, family_name};
+use super::{RuleFile, action_name, family_name};
 use crate::cli::{Cli, RulesCheckArgs};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
@@ -16,25 +17,19 @@ use crate::show::{Colour, Style, human, terminal_columns, text};
 
 /// A list and what was found in it.
 struct Checked {
-    list: NamedList,
+    list: Imported,
     report: Report,
     /// How `auto` matches it, where that is to be told.
     notice: Option<String>,
 }
 
 pub fn run(cli: &Cli, args: &RulesCheckArgs) -> Result<(), Failure> {
-    let (file, lists) = RuleFile::read(&args.list.file)?;
-    let lists = asked(&file.name, lists, args.list.list.as_deref())?;
-    let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    let check = |list: NamedList| {
+    let file = RuleFile::new(&args.list.file, &args.list.choice);
+    let lists = file.lists(cli)?;
+    let check = |list: Imported| {
         // What is too slow to be used is told before it is looked at rule by rule.
-        let chosen = EngineName::Auto
-            .choose(&list.rules, isa)
-            .map_err(|error| file.refusal(list.name.as_deref(), error))?;
-        let notice = chosen.notice();
-        drop(chosen);
-        let report = lint::check(&list.rules, Limits::default());
+        let notice = file.choose(cli, &list, EngineName::Auto)?.notice();
+        let report = lint::check(&list.list.list, Limits::default());
         Ok(Checked { list, report, notice })
     };
     let checked: Vec<_> = lists.into_iter().map(check).collect::<Result<_, Failure>>()?;
@@ -81,7 +76,7 @@ fn summary(checked: &[Checked]) -> String {
 
 /// What is shown to people, line by line. Writing to its text cannot fail.
 struct Lines<'a> {
-    file: &'a RuleFile,
+    file: &'a RuleFile<'a>,
     colour: Colour,
     width: Option<usize>,
     text: String,
@@ -91,7 +86,7 @@ impl Lines<'_> {
     fn list(&mut self, checked: &Checked, notes: bool) {
         let Checked { list, report, notice } = checked;
         if let Some(notice) = notice {
-            let name = list.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+            let name = list.list.given_name().map_or_else(String::new, |name| format!("{name}: "));
             let (file, name) = (text::visible(&self.file.name), text::visible(&name));
             let _ = writeln!(self.text, "{file}: {name}{notice}");
         }
@@ -107,7 +102,7 @@ impl Lines<'_> {
             let label = (finding.severity.name(), style);
             self.message(list, finding.rule, label, &finding.to_string());
             if let Some(witness) = &finding.witness {
-                self.wrapped(&example(&list.rules, finding.rule, witness));
+                self.wrapped(&example(&list.list.list, finding.rule, witness));
             }
         }
         for unfinished in &report.unfinished {
@@ -119,14 +114,13 @@ impl Lines<'_> {
     /// `FILE:LINE: LABEL: LIST: MESSAGE`.
     fn message(
         &mut self,
-        list: &NamedList,
+        list: &Imported,
         rule: RuleName,
         (label, style): (&str, Style),
         message: &str,
     ) {
-        let line = self.file.lines.of(rule.family, rule.number);
-        let line = line.map_or_else(String::new, |line| format!(":{line}"));
-        let name = list.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+        let line = list.line(rule.index).map_or_else(String::new, |line| format!(":{line}"));
+        let name = list.list.given_name().map_or_else(String::new, |name| format!("{name}: "));
         let (file, name) = (text::visible(&self.file.name), text::visible(&name));
         let label = self.colour.paint(style, label);
         let _ = writeln!(self.text, "{file}{line}: {label}: {name}{message}");
@@ -167,19 +161,19 @@ fn example(rules: &RuleList, rule: RuleName, witness: &Witness) -> String {
 fn as_json(file: &RuleFile, checked: &[Checked]) -> Value {
     let lists = checked.iter().map(|Checked { list, report, .. }| {
         json!({
-            "list": list.name,
+            "list": list.list.given_name(),
             "rules": report.rules,
             "unexamined": report.unexamined,
             "complete": report.is_complete(),
         })
     });
     let findings = checked.iter().flat_map(|checked| {
-        checked.report.findings.iter().map(|finding| finding_json(file, &checked.list, finding))
+        checked.report.findings.iter().map(|finding| finding_json(&checked.list, finding))
     });
     let unfinished = checked.iter().flat_map(|checked| {
         checked.report.unfinished.iter().map(|one| {
             json!({
-                "list": checked.list.name,
+                "list": checked.list.list.given_name(),
                 "rule": name_json(one.rule),
                 "message": one.to_string(),
             })
@@ -193,10 +187,10 @@ fn as_json(file: &RuleFile, checked: &[Checked]) -> Value {
     })
 }
 
-fn finding_json(file: &RuleFile, list: &NamedList, finding: &Finding) -> Value {
+fn finding_json(list: &Imported, finding: &Finding) -> Value {
     let witness = finding.witness.as_ref().map(|witness| {
         let decision = |of: &forebay_rules::Decision| {
-            let rule = of.rule.map(|index| super::rule_json(&list.rules.rules[index]));
+            let rule = of.rule.map(|index| super::rule_json(&list.list.list.rules[index]));
             json!({"action": action_name(of.action), "rule": rule})
         };
         json!({
@@ -207,8 +201,8 @@ fn finding_json(file: &RuleFile, list: &NamedList, finding: &Finding) -> Value {
         })
     });
     json!({
-        "list": list.name,
-        "line": file.lines.of(finding.rule.family, finding.rule.number),
+        "list": list.list.given_name(),
+        "line": list.line(finding.rule.index),
         "rule": name_json(finding.rule),
         "kind": finding.kind.name(),
         "severity": finding.severity.name(),

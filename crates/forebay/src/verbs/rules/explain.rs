@@ -4,10 +4,11 @@
 use std::fmt::Write as _;
 use std::io;
 
+use forebay_rules::language::NamedList;
 use forebay_rules::{Field, Key, Rule};
 use serde_json::{Value, json};
 
-use super::{action_name, key_json, one_list, rule_json, rule_name, rule_text_json};
+use super::{RuleFile, action_name, key_json, rule_json, rule_name, rule_text_json};
 use crate::cli::{Cli, RulesExplainArgs};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
@@ -19,16 +20,17 @@ const REASON_COLUMNS: usize = 240;
 
 pub fn run(cli: &Cli, args: &RulesExplainArgs) -> Result<(), Failure> {
     let key = packet(&args.packet)?;
-    let (_, list) = one_list(&args.list)?;
-    let rules = &list.rules.rules;
-    let decision = list.rules.decide(&key);
+    let NamedList { name, list } =
+        RuleFile::new(&args.list.file, &args.list.choice).list(cli)?.list;
+    let rules = &list.rules;
+    let decision = list.decide(&key);
     let decisive = decision.rule.map(|index| &rules[index]);
     let earlier = &rules[..decision.rule.unwrap_or(rules.len())];
     let action = action_name(decision.action);
     if cli.json {
         let reasons: Vec<_> = earlier.iter().filter_map(|rule| reason_json(rule, &key)).collect();
         return print_json(&json!({
-            "list": list.name,
+            "list": Some(name).filter(|name| !name.is_empty()),
             "packet": key.to_string(),
             "key": key_json(&key),
             "action": action,

@@ -10,14 +10,15 @@ use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use forebay_io::text::{self, Source, TextError};
+use forebay_io::text::{self, Source};
 use forebay_pipeline::stages::Ruling;
-use forebay_rules::choose::{EngineError, EngineName};
-use forebay_rules::language::yamaha::{self, Lines};
-use forebay_rules::{Action, Family, Key, ParseError, Rule, RuleList};
+use forebay_rules::choose::{Chosen, EngineName};
+use forebay_rules::language::load::{LoadError, load, load_all};
+use forebay_rules::language::source::Imported;
+use forebay_rules::{Action, Family, Key, Rule};
 use serde_json::{Value, json};
 
-use crate::cli::{Cli, ListArgs, RulesArgs, RulesVerb};
+use crate::cli::{Cli, ListChoice, RulesArgs, RulesVerb};
 use crate::failure::Failure;
 use crate::input::file_name;
 use crate::naming;
@@ -31,131 +32,76 @@ pub fn run(cli: &Cli, args: &RulesArgs) -> Result<(), Failure> {
     }
 }
 
-/// One of a file's lists.
-#[derive(Clone)]
-struct NamedList {
-    /// Its name in the file; none if the file names none and all its rules are
-    /// one list.
-    name: Option<String>,
-    rules: RuleList,
-}
-
-/// A file of rules in our own language, whose lists are kept elsewhere.
-struct RuleFile {
+/// A file of rules, in any language.
+struct RuleFile<'a> {
+    /// Its name in messages.
     name: String,
-    lines: Lines,
+    path: &'a Path,
+    choice: &'a ListChoice,
 }
 
-impl RuleFile {
-    /// The file, and the lists that it applies or the one that all its filters are.
-    fn read(path: &Path) -> Result<(Self, Vec<NamedList>), Failure> {
-        let document = yamaha::parse(&read_text(path)?).map_err(|error| unreadable(path, error))?;
-        let file = Self { name: file_name(path), lines: document.lines() };
-        let named = |name: &str| {
-            let rules = document.list(name)?;
-            Some(NamedList { name: Some(name.to_owned()), rules })
-        };
-        let lists: Vec<_> = document.names().filter_map(named).collect();
-        if lists.is_empty() {
-            return Ok((file, vec![NamedList { name: None, rules: document.into_ascending() }]));
+impl<'a> RuleFile<'a> {
+    fn new(path: &'a Path, choice: &'a ListChoice) -> Self {
+        Self { name: file_name(path), path, choice }
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        text::read_bytes(self.path, Source::Any, "a file of rules", text::MOST_RULES)
+            .map_err(|source| Failure::Text { file: self.name.clone(), source })
+    }
+
+    /// The list that the options choose.
+    fn list(&self, cli: &Cli) -> Result<Imported, Failure> {
+        let list = load(&self.bytes()?, &self.choice.selection(), &ListChoice::NAMES);
+        let list = list.map_err(|error| self.refusal(error))?;
+        self.warn(cli, &list);
+        Ok(list)
+    }
+
+    /// The lists that the options choose, or all.
+    fn lists(&self, cli: &Cli) -> Result<Vec<Imported>, Failure> {
+        let lists = load_all(&self.bytes()?, &self.choice.selection(), &ListChoice::NAMES);
+        let lists = lists.map_err(|error| self.refusal(error))?;
+        lists.iter().for_each(|list| self.warn(cli, list));
+        Ok(lists)
+    }
+
+    fn warn(&self, cli: &Cli, list: &Imported) {
+        if !cli.quiet {
+            for warning in list.warnings(&self.name, self.choice.unsupported) {
+                // Nobody is there to be told of a standard error that takes nothing.
+                let _ = writeln!(io::stderr(), "warning: {warning}");
+            }
         }
-        Ok((file, lists))
     }
 
-    /// That an engine does not take a list of the file.
-    fn refusal(&self, list: Option<&str>, error: EngineError) -> Failure {
-        let line = error.rule().and_then(|(family, number)| self.lines.of(family, number));
-        let line = line.map_or_else(String::new, |line| format!(":{line}"));
-        let list = list.map_or_else(String::new, |name| format!(": {name}"));
-        Failure::Engine { place: format!("{}{line}{list}", self.name), error }
+    fn refusal(&self, error: LoadError) -> Failure {
+        Failure::Rules(error.in_file(&self.name))
     }
-}
 
-/// The list that the options choose, and its file.
-fn one_list(args: &ListArgs) -> Result<(RuleFile, NamedList), Failure> {
-    let (file, lists) = RuleFile::read(&args.file)?;
-    let list = only(&file.name, asked(&file.name, lists, args.list.as_deref())?)?;
-    Ok((file, list))
+    /// A list of the file made ready for matching.
+    fn choose(&self, cli: &Cli, list: &Imported, engine: EngineName) -> Result<Chosen, Failure> {
+        let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        list.choose(engine, isa).map_err(|error| self.refusal(error))
+    }
+
+    /// The list that the options choose, ready for matching, and its name.
+    fn ruling(&self, cli: &Cli, engine: EngineName) -> Result<(Option<String>, Ruling), Failure> {
+        let list = self.list(cli)?;
+        let chosen = self.choose(cli, &list, engine)?;
+        if cli.verbose > 0 && !cli.quiet {
+            // Nobody is there to be told of a standard error that takes nothing.
+            let _ = writeln!(io::stderr(), "{}: {chosen}", self.name);
+        }
+        let name = list.list.given_name().map(str::to_owned);
+        Ok((name, Ruling::new(list.list.list.into(), chosen.engine)))
+    }
 }
 
 /// The list that `split` is to hold packets against.
-pub fn ruling_of(cli: &Cli, args: &ListArgs, engine: EngineName) -> Result<Ruling, Failure> {
-    let (file, list) = one_list(args)?;
-    ruling(cli, &file, list, engine)
-}
-
-/// A list of `file` made ready for matching.
-fn ruling(
-    cli: &Cli,
-    file: &RuleFile,
-    list: NamedList,
-    engine: EngineName,
-) -> Result<Ruling, Failure> {
-    let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    let refused = |error| file.refusal(list.name.as_deref(), error);
-    let chosen = engine.choose(&list.rules, isa).map_err(refused)?;
-    if cli.verbose > 0 && !cli.quiet {
-        // Nobody is there to be told of a standard error that takes nothing.
-        let _ = writeln!(io::stderr(), "{}: {chosen}", file.name);
-    }
-    Ok(Ruling::new(list.rules.into(), chosen.engine))
-}
-
-/// The lists of that name; all where none is asked for.
-fn asked(file: &str, lists: Vec<NamedList>, name: Option<&str>) -> Result<Vec<NamedList>, Failure> {
-    let Some(name) = name else { return Ok(lists) };
-    let names = names(&lists);
-    let chosen: Vec<_> =
-        lists.into_iter().filter(|list| list.name.as_deref() == Some(name)).collect();
-    if !chosen.is_empty() {
-        return Ok(chosen);
-    }
-    let there = match names.as_str() {
-        "" => "names no list, so that all its rules are one".to_owned(),
-        names => format!("has {names}"),
-    };
-    Err(Failure::Usage(format!("--list {name}: no such list: {file} {there}")))
-}
-
-/// The one list, where there are no others to choose from.
-fn only(file: &str, mut lists: Vec<NamedList>) -> Result<NamedList, Failure> {
-    match (lists.pop(), lists.is_empty()) {
-        (Some(list), true) => Ok(list),
-        (None, _) => Err(Failure::Usage(format!("{file}: no list of rules is in it"))),
-        (Some(last), false) => {
-            lists.push(last);
-            let names = names(&lists);
-            Err(Failure::Usage(format!("{file} has several lists: choose with --list: {names}")))
-        }
-    }
-}
-
-/// The lists' names, for messages.
-fn names(lists: &[NamedList]) -> String {
-    let mut names: Vec<_> = lists.iter().filter_map(|list| list.name.as_deref()).collect();
-    names.dedup();
-    names.join(", ")
-}
-
-fn read_text(path: &Path) -> Result<String, Failure> {
-    let read = text::read(path, Source::Any, "a file of rules", text::MOST_RULES);
-    read.map_err(|error| match error {
-        TextError::NotText { line, byte } => {
-            let (found, expected) = (format!("byte {byte:#04x}"), "text in UTF-8".to_owned());
-            unreadable(path, ParseError { line, found, expected })
-        }
-        source => Failure::Text { file: file_name(path), source },
-    })
-}
-
-fn read_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    text::read_bytes(path, Source::Any, "a file of rules", text::MOST_RULES)
-        .map_err(|source| Failure::Text { file: file_name(path), source })
-}
-
-fn unreadable(path: &Path, error: ParseError) -> Failure {
-    Failure::Rules { file: file_name(path), error }
+pub fn ruling_of(cli: &Cli, path: &Path, choice: &ListChoice) -> Result<Ruling, Failure> {
+    Ok(RuleFile::new(path, choice).ruling(cli, EngineName::Auto)?.1)
 }
 
 fn action_name(action: Action) -> &'static str {

@@ -9,13 +9,14 @@ use forebay_packet::Batch;
 use forebay_pipeline::stages::{Rules, Ruling};
 use forebay_pipeline::{Chain, Ledger, LedgerRow};
 use forebay_rules::language::classbench;
+use forebay_rules::language::load::LoadError;
 use forebay_rules::{Key, ParseError};
 
+use super::RuleFile;
 use super::tally::Tally;
-use super::{NamedList, one_list, ruling, unreadable};
 use crate::cli::{Cli, RulesMatchArgs};
 use crate::failure::Failure;
-use crate::input::{Input, file_failure, processors, read_options};
+use crate::input::{Input, file_failure, file_name, processors, read_options};
 
 /// Headers of a trace that are looked up together.
 const HEADERS: usize = 4096;
@@ -28,12 +29,10 @@ pub fn run(cli: &Cli, args: &RulesMatchArgs) -> Result<(), Failure> {
     if streams.into_iter().flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(Failure::Usage("the rules or the packets can be `-`, not both".to_owned()));
     }
-    let (file, list) = one_list(&args.list)?;
-    let ruling = ruling(cli, &file, list.clone(), args.engine)?;
-    drop(file);
+    let list = RuleFile::new(&args.list.file, &args.list.choice).ruling(cli, args.engine)?;
     match (&args.read, &args.trace) {
-        (Some(capture), _) => match_capture(cli, args, (list, ruling), capture),
-        (None, Some(trace)) => match_trace(cli, args, (list, ruling), trace),
+        (Some(capture), _) => match_capture(cli, args, list, capture),
+        (None, Some(trace)) => match_trace(cli, args, list, trace),
         (None, None) => Err(Failure::Usage("give packets with -r or --trace".to_owned())),
     }
 }
@@ -41,7 +40,7 @@ pub fn run(cli: &Cli, args: &RulesMatchArgs) -> Result<(), Failure> {
 fn match_capture(
     cli: &Cli,
     args: &RulesMatchArgs,
-    (list, ruling): (NamedList, Ruling),
+    (name, ruling): (Option<String>, Ruling),
     capture: &Path,
 ) -> Result<(), Failure> {
     let streams = args.verdicts && !cli.json;
@@ -51,7 +50,7 @@ fn match_capture(
     input.watch_signals()?;
     let chain = || Chain::new().with(Rules::judge_only(ruling.clone()));
     let workers = input.workers((0..processors()).map(|_| chain()).collect());
-    let mut tally = Tally::new(cli, list, true, args.verdicts)?;
+    let mut tally = Tally::new(cli, (name, ruling.clone()), true, args.verdicts)?;
     let run = forebay_pipeline::run(workers, Chain::new(), |batch: &Batch| {
         batch.live().iter().try_for_each(|i| tally.count(batch.verdict[i], batch.wire_len(i)))
     });
@@ -62,7 +61,7 @@ fn match_capture(
 fn match_trace(
     cli: &Cli,
     args: &RulesMatchArgs,
-    (list, ruling): (NamedList, Ruling),
+    (name, ruling): (Option<String>, Ruling),
     trace: &Path,
 ) -> Result<(), Failure> {
     let mut lines: Box<dyn BufRead> = if trace.as_os_str() == "-" {
@@ -71,7 +70,7 @@ fn match_trace(
         let file = File::open(trace).map_err(|source| file_failure("read", trace, source))?;
         Box::new(BufReader::new(file))
     };
-    let mut tally = Tally::new(cli, list, false, args.verdicts)?;
+    let mut tally = Tally::new(cli, (name, ruling.clone()), false, args.verdicts)?;
     let mut keys = Vec::new();
     let (mut line, mut packets, mut failure) = (0, 0, None);
     loop {
@@ -112,10 +111,14 @@ fn read_headers(
         if text.len() as u64 > MOST_HEADER {
             let found = format!("a line of more than {MOST_HEADER} bytes");
             let expected = "a header of a ClassBench trace".to_owned();
-            return Err(unreadable(trace, ParseError { line: *line, found, expected }));
+            return Err(refused(trace, ParseError { line: *line, found, expected }));
         }
         let header = classbench::parse_header(*line, &text);
-        keys.extend(header.map_err(|error| unreadable(trace, error))?);
+        keys.extend(header.map_err(|error| refused(trace, error))?);
     }
     Ok(true)
+}
+
+fn refused(trace: &Path, error: ParseError) -> Failure {
+    Failure::Rules(LoadError::from(error).in_file(file_name(trace)))
 }

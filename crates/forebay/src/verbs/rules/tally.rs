@@ -7,13 +7,13 @@ use forebay_pipeline::Ledger;
 use forebay_rules::engine::NO_RULE;
 use serde_json::{Value, json};
 
-use super::{NamedList, action_name, rule_name, rule_text_json};
+use super::{action_name, rule_name, rule_text_json};
 use crate::cli::Cli;
 use crate::ending::{self, loss_of};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
 use crate::show::{Colour, Column, JsonList, Results, Table, human, terminal_columns};
-use forebay_pipeline::stages::NOT_IP;
+use forebay_pipeline::stages::{NOT_IP, Ruling};
 
 /// Packets and the bytes they had on the wire.
 #[derive(Clone, Copy, Default)]
@@ -24,7 +24,9 @@ struct Sum {
 
 /// Takes verdicts in the order of the packets.
 pub struct Tally {
-    list: NamedList,
+    /// The list's name.
+    name: Option<String>,
+    ruling: Ruling,
     /// By rule.
     sums: Vec<Sum>,
     default: Sum,
@@ -45,7 +47,7 @@ enum Verdicts {
 impl Tally {
     pub fn new(
         cli: &Cli,
-        list: NamedList,
+        (name, ruling): (Option<String>, Ruling),
         has_bytes: bool,
         verdicts: bool,
     ) -> Result<Self, Failure> {
@@ -55,9 +57,9 @@ impl Tally {
             (true, true) => Verdicts::Listed(JsonList::new(results()?, "verdicts")),
             (true, false) => Verdicts::Printed(results()?),
         };
-        let sums = vec![Sum::default(); list.rules.rules.len()];
+        let sums = vec![Sum::default(); ruling.list().rules.len()];
         let (default, not_ip) = (Sum::default(), Sum::default());
-        Ok(Self { list, sums, default, not_ip, has_bytes, verdicts })
+        Ok(Self { name, ruling, sums, default, not_ip, has_bytes, verdicts })
     }
 
     /// Counts a packet of that verdict.
@@ -70,7 +72,7 @@ impl Tally {
         };
         sum.packets += 1;
         sum.bytes += u64::from(bytes);
-        let number = self.list.rules.rules.get(index).map(|rule| rule.number);
+        let number = self.ruling.list().rules.get(index).map(|rule| rule.number);
         match (&mut self.verdicts, number) {
             (Verdicts::Summed, _) => Ok(()),
             (Verdicts::Listed(list), number) => list.push(&number),
@@ -134,11 +136,11 @@ impl Tally {
             }
             object
         };
-        let action = action_name(self.list.rules.default);
+        let action = action_name(self.ruling.list().default);
         let hit =
-            self.hit().map(|(i, sum)| with_sum(rule_text_json(&self.list.rules.rules[i]), sum));
+            self.hit().map(|(i, sum)| with_sum(rule_text_json(&self.ruling.list().rules[i]), sum));
         json!({
-            "list": self.list.name,
+            "list": self.name,
             "rules": hit.collect::<Vec<_>>(),
             "default": with_sum(json!({"action": action}), &self.default),
             "not_ip": with_sum(json!({}), &self.not_ip),
@@ -165,11 +167,11 @@ impl Tally {
             table.row(cells);
         };
         for (i, sum) in self.hit() {
-            let rule = &self.list.rules.rules[i];
+            let rule = &self.ruling.list().rules[i];
             row(rule_name(rule), sum, rule.to_string());
         }
         if self.default.packets > 0 {
-            let text = format!("{} by default", action_name(self.list.rules.default));
+            let text = format!("{} by default", action_name(self.ruling.list().default));
             row("-".to_owned(), &self.default, text);
         }
         if self.not_ip.packets > 0 {

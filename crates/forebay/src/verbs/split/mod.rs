@@ -16,9 +16,9 @@ use forebay_pipeline::stages::{
     Balance, Classify, Expectations, Filter, Follow, Fragments, Rules, Ruling, Timing, Window,
 };
 use forebay_pipeline::{Chain, FlowTable, Run};
-use forebay_rules::choose::EngineName;
+use forebay_rules::language::load::Selection;
 
-use crate::cli::{Cli, ListArgs, SplitArgs, SplitKey};
+use crate::cli::{Cli, SplitArgs, SplitKey};
 use crate::ending::{conclude, refuse_input};
 use crate::failure::Failure;
 use crate::input::{
@@ -128,13 +128,17 @@ fn weights(args: &SplitArgs) -> Result<Vec<u32>, Failure> {
 
 /// The rules to hold packets against, if any are given.
 fn ruling(cli: &Cli, args: &SplitArgs) -> Result<Option<Ruling>, Failure> {
-    let Some(rules) = &args.rules else { return Ok(None) };
+    let Some(rules) = &args.rules else {
+        return match args.choice.selection() == Selection::default() {
+            true => Ok(None),
+            false => Err(Failure::Usage("a choice of a list needs --rules".to_owned())),
+        };
+    };
     let streams = [&args.read, rules].iter().filter(|path| path.as_os_str() == "-").count();
     if streams > 1 {
         return Err(Failure::Usage("the capture or the rules can be `-`, not both".to_owned()));
     }
-    let list = ListArgs { file: rules.clone(), list: args.list.clone() };
-    super::rules::ruling_of(cli, &list, EngineName::Auto).map(Some)
+    super::rules::ruling_of(cli, rules, &args.choice).map(Some)
 }
 
 /// The control connections that are read.

@@ -85,7 +85,7 @@ impl Outcome<'_> {
         if let Some(rules) = &args.rules {
             add("rules", rules.display().to_string());
         }
-        if let Some(list) = &args.list {
+        if let Some(list) = &args.choice.list {
             add("list", list.clone());
         }
         let key = match args.key {
