@@ -101,7 +101,8 @@ impl Error {
 fn code_status(error: &JitError) -> Status {
     match error {
         JitError::Cpu(_) | JitError::Memory(_) | JitError::PerfMap { .. } => Status::Unavailable,
-        JitError::Code(_)
+        JitError::Function(_)
+        | JitError::Code(_)
         | JitError::Sliced(_)
         | JitError::Entry { .. }
         | JitError::Lanes { .. }
@@ -115,7 +116,7 @@ fn linear_status(error: &LinearError) -> Status {
         | LinearError::TooLarge { .. }
         | LinearError::TooManyTests { .. }
         | LinearError::Atoms(_) => Status::BadRules,
-        LinearError::NoSuchRule { .. } | LinearError::Function(_) => Status::Internal,
+        LinearError::NoSuchRule { .. } => Status::Internal,
         LinearError::Jit(error) => code_status(error),
     }
 }

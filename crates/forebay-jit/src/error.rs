@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use forebay_codegen::compile::CompileError;
 use forebay_codegen::sliced::SlicedError;
+use forebay_filter::ir::verify::IrError;
 use rustix::io::Errno;
 
 use crate::cpu::CpuError;
@@ -15,6 +16,9 @@ pub enum JitError {
     /// The instruction-set level cannot be used.
     #[error(transparent)]
     Cpu(#[from] CpuError),
+    /// The filter's function breaks a rule that the safety of its code rests on.
+    #[error("the filter's function cannot be shown to be safe: {0}")]
+    Function(#[from] IrError),
     /// The code generator failed.
     #[error(transparent)]
     Code(#[from] CompileError),

@@ -33,12 +33,12 @@ impl Filter {
     ///
     /// # Errors
     /// A level that this machine lacks, no executable memory, or a map for
-    /// `perf` that cannot be written.
+    /// `perf` that cannot be written; or as [`Verified::of_program`].
     pub fn compile(program: &Program, options: &Options) -> Result<Self, JitError> {
         if options.codegen.backend == Backend::Interp {
             return Ok(Self(Arc::new(Form::Program(program.clone()))));
         }
-        Self::of_function(&Verified::of_program(program), options)
+        Self::of_function(&Verified::of_program(program)?, options)
     }
 
     /// Compiles an expression for packets of link type `link`.

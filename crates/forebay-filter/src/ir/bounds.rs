@@ -6,7 +6,7 @@
 //! They hold for every packet and in every block in which the value may be
 //! used at all: a divisor is not 0 there.
 
-use super::{Arithmetic, Value, ValueId};
+use super::{Arithmetic, Function, Value, ValueId};
 
 /// The numbers that a value can take: `low` to `high`, no bit outside `bits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,15 @@ impl Bounds {
             Value::Load { width, .. } => Self::interval(0, width.max()),
             Value::Binary { op, left, right } => Self::of_binary(op, of(left), of(right)),
         }
+    }
+
+    /// The bounds of each value of `function`.
+    pub fn of_all(function: &Function) -> Vec<Self> {
+        let mut bounds: Vec<Self> = Vec::with_capacity(function.values().len());
+        for &value in function.values() {
+            bounds.push(Self::of(value, |operand| bounds[operand.0 as usize]));
+        }
+        bounds
     }
 
     fn of_binary(op: Arithmetic, left: Self, right: Self) -> Self {

@@ -26,7 +26,8 @@
 //! | [`text`] | printed and parsed form |
 //! | `join` | functions joined to one, for long expressions |
 //! | [`lower`](mod@lower) | `Function` → classic BPF |
-//! | `facts` | what is known on the way to a block, for `simplify` and `verify` |
+//! | `facts` | what is known on the way to a block, for `simplify` |
+//! | `map` | persistent maps, for `facts` and `verify` |
 //! | `bounds` | what the shape of a value says of the numbers it can take |
 
 mod arithmetic;
@@ -36,6 +37,7 @@ mod facts;
 mod interp;
 pub(crate) mod join;
 pub mod lower;
+mod map;
 pub mod simplify;
 pub mod text;
 pub mod verify;

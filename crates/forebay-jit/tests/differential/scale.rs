@@ -65,7 +65,7 @@ fn agree_on_program(name: &'static str, instructions: &[Instruction], words: &[u
         packets.push((Captured { bytes, wire_len: 80 }, truth));
     }
     assert!(packets.iter().any(|packet| packet.1 != packets[0].1), "{name} tells none apart");
-    agree(name, move || Verified::of_program(&program), instructions.len(), packets);
+    agree(name, move || Verified::of_program(&program).unwrap(), instructions.len(), packets);
 }
 
 /// Compares on packets what a list of terms comes to.

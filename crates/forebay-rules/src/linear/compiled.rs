@@ -59,7 +59,8 @@ impl Compiled {
                 let engine = backend.name();
                 return Err(LinearError::TooManyRules { engine, rules, most: MAX_RULES });
             }
-            let verified = Verified::new(function(list, family, backend.name())?)?;
+            let function = function(list, family, backend.name())?;
+            let verified = Verified::new(function).map_err(JitError::from)?;
             let mut options = Options::new(backend, Some(isa)).map_err(JitError::from)?;
             options.codegen.ems_patterns = EMS_PATTERNS;
             Ok(Filter::of_function(&verified, &options)?)

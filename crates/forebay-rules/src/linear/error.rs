@@ -1,6 +1,5 @@
 //! Why a list has no linear engine.
 
-use forebay_filter::ir::verify::IrError;
 use forebay_jit::JitError;
 
 use crate::atom::TooManyAtoms;
@@ -55,9 +54,6 @@ pub enum LinearError {
     /// A rule is too large a union.
     #[error(transparent)]
     Atoms(#[from] TooManyAtoms),
-    /// The compiler was given what it does not take: a mistake of the engine.
-    #[error(transparent)]
-    Function(#[from] IrError),
     /// Its code cannot be made or run.
     #[error(transparent)]
     Jit(#[from] JitError),

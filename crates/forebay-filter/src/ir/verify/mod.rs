@@ -17,13 +17,20 @@
 //! 9. A set is ascending, without repetition, not empty, and used.
 //!
 //! What is known is what follows from the tests on the way: bytes captured, up
-//! to a constant or behind an index, intervals of values (the `facts` module).
-//! A test with a larger constant vouches for a smaller one, and a test for all
-//! bytes that an index of at most 60 can reach vouches for each of them.
+//! to a constant or behind an index, and divisors that are not 0. A test with a
+//! larger constant vouches for a smaller one, and a test for all bytes that an
+//! index of at most 60 can reach vouches for each of them. The verifier does
+//! not look for ways that no packet can take.
+//!
+//! Compiled code is safe to run because its function was verified: no other
+//! part of the compiler, `simplify` least of all, is trusted with that.
 //!
 //! Rules 1 to 6 and 9 take time proportional to the size of the function. For
 //! 7 and 8 each block is looked at once, and again only in loops, each use of a
-//! value in proportion to the size of its expression.
+//! value at once if it asks for bytes at constant offsets only, and otherwise in
+//! proportion to the size of its expression. A function with thousands of
+//! indices or divisors that are known in another way on each of thousands of
+//! ways to a block may be refused although it keeps the rules.
 
 mod ways;
 

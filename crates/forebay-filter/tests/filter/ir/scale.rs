@@ -1,6 +1,7 @@
 //! Programs that a pass of quadratic time would take minutes for.
 
 use forebay_filter::ir::Function;
+use forebay_filter::ir::verify::verify;
 use forebay_filter::lists::of_program;
 use forebay_filter::{Instruction, Profile, Program};
 
@@ -10,6 +11,7 @@ use crate::support::instruction as i;
 fn simplified(instructions: &[Instruction]) -> Function {
     let program = Program::verify(instructions, Profile::Libpcap).unwrap();
     let function = of_program(&program);
+    assert_eq!(verify(&function), Ok(()));
     for (number, byte) in [0, 1, 2, 3, 4, 5, 9, 200].into_iter().enumerate() {
         for length in [0, 3, 4, 60, 70_000] {
             let mut packet = vec![0; length];
@@ -55,4 +57,19 @@ fn backward_edges_into_a_chain_of_jumps() {
     let function = simplified(&program);
     // The length test, a block for each test, and the ends.
     assert!(function.blocks.len() < JUMPS as usize / 2 + 10, "{}", function.blocks.len());
+}
+
+/// Loads behind many indices, and each test of the length vouches for more
+/// bytes behind all of those before.
+#[test]
+fn many_indices_and_a_length_that_grows() {
+    const INDICES: u32 = 20_000;
+    let mut program = Vec::new();
+    for n in 0..INDICES {
+        let load = [i(0xb1, 0, 0, n), i(0x50, 0, 0, 9), i(0x15, 0, 1, 255), i(0x06, 0, 0, 1)];
+        program.extend(load);
+    }
+    program.push(i(0x06, 0, 0, 3));
+    let function = simplified(&program);
+    assert!(function.blocks.len() < 4 * INDICES as usize, "{}", function.blocks.len());
 }

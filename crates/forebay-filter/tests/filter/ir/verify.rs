@@ -3,8 +3,11 @@
 use forebay_filter::ir::text::parse;
 use forebay_filter::ir::verify::{IrError, verify};
 use forebay_filter::ir::{
-    Arithmetic, Block, BlockId, Edge, Function, Predicate, SetId, Terminator, Value, ValueId, Width,
+    Arithmetic, Block, BlockId, Edge, Function, Predicate, Relation, SetId, Terminator, Value,
+    ValueId, Width,
 };
+use forebay_filter::lists::compile_function;
+use forebay_packet::LinkType;
 
 fn result(text: &str) -> Result<(), IrError> {
     verify(&parse(text).unwrap())
@@ -257,4 +260,61 @@ fn sets_ascend_and_are_used() {
     empty.sets[0].clear();
     assert_eq!(verify(&empty), Err(IrError::Set { set: 0 }));
     refused("s0 = { 1 }\nb0: return 0", "s0: no test uses it");
+}
+
+/// Filters whose functions have loads at constant offsets, behind indices, in
+/// loops and with divisors.
+const EXPRESSIONS: [&str; 8] = [
+    "ip host 10.0.0.1",
+    "tcp port 80 or udp port 53",
+    "tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn",
+    "ip[ip[20] & 7] = 3 and ip[ip[21]:4] = 9",
+    "vlan 5 and tcp port 80",
+    "ip6 protochain 6",
+    "not (net 10.0.0.0/8 or port 443) and ip[8] / ip[9] > 2",
+    "src host 10.0.0.1 and icmp[icmptype] = icmp-echo",
+];
+
+#[test]
+fn a_filter_with_any_guard_taken_away_is_refused() {
+    let mut weakened = 0;
+    for expression in EXPRESSIONS {
+        let function = compile_function(expression, LinkType::ETHERNET).unwrap();
+        assert_eq!(verify(&function), Ok(()), "{expression}");
+        for index in 0..function.blocks.len() {
+            let mut broken = function.clone();
+            let Terminator::Test { predicate, then, otherwise } = &mut broken.blocks[index].end
+            else {
+                continue;
+            };
+            match predicate {
+                // Nothing is used before the next test of the length.
+                Predicate::Captured { .. } if tests_length(&function, then.target) => continue,
+                Predicate::Captured { bytes, .. } => *bytes -= 1,
+                // The divisor's test the wrong way round.
+                Predicate::Compare { relation: Relation::Equal, left, right }
+                    if function.as_constant(*right) == Some(0) && is_divisor(&function, *left) =>
+                {
+                    std::mem::swap(then, otherwise);
+                }
+                _ => continue,
+            }
+            let refused = verify(&broken);
+            let expected =
+                matches!(refused, Err(IrError::Unguarded { .. } | IrError::Divisor { .. }));
+            assert!(expected, "{expression}: b{index} weaker: {refused:?}");
+            weakened += 1;
+        }
+    }
+    assert!(weakened > 20, "{weakened} guards");
+}
+
+fn tests_length(function: &Function, block: BlockId) -> bool {
+    let end = &function.block(block).end;
+    matches!(end, Terminator::Test { predicate: Predicate::Captured { .. }, .. })
+}
+
+fn is_divisor(function: &Function, id: ValueId) -> bool {
+    let divides = |value: &Value| matches!(value, Value::Binary { op: Arithmetic::Div, right, .. } if *right == id);
+    function.values().iter().any(divides)
 }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// A map from 32-bit keys; cheap to clone.
 #[derive(Clone, Debug)]
-pub(in crate::ir) struct Map<V>(Option<Rc<Node<V>>>);
+pub(super) struct Map<V>(Option<Rc<Node<V>>>);
 
 #[derive(Debug)]
 enum Node<V> {
@@ -98,14 +98,14 @@ impl<V: Copy + PartialEq> Map<V> {
 impl<V: PartialEq> PartialEq for Map<V> {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Some(left), Some(right)) => same(left, right),
+            (Some(left), Some(right)) => are_equal(left, right),
             (left, right) => left.is_none() && right.is_none(),
         }
     }
 }
 
 /// Whether two nodes hold the same; what they share is not looked at.
-fn same<V: PartialEq>(left: &Rc<Node<V>>, right: &Rc<Node<V>>) -> bool {
+fn are_equal<V: PartialEq>(left: &Rc<Node<V>>, right: &Rc<Node<V>>) -> bool {
     Rc::ptr_eq(left, right)
         || match (&**left, &**right) {
             (Node::Leaf { key, value }, Node::Leaf { key: other, value: second }) => {
@@ -121,8 +121,8 @@ fn same<V: PartialEq>(left: &Rc<Node<V>>, right: &Rc<Node<V>>) -> bool {
                 },
             ) => {
                 (prefix, bit) == (other_prefix, other_bit)
-                    && same(zero, other_zero)
-                    && same(one, other_one)
+                    && are_equal(zero, other_zero)
+                    && are_equal(one, other_one)
             }
             _ => false,
         }
@@ -203,6 +203,11 @@ fn common<V: Copy + PartialEq>(
             }
         }
     }
+}
+
+/// What two versions agree on.
+pub(super) fn same<V: PartialEq>(first: V, second: V) -> Option<V> {
+    (first == second).then_some(first)
 }
 
 #[cfg(test)]

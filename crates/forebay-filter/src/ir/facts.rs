@@ -17,13 +17,11 @@
 //! index alone, not from other tests of it; and a divisor that is a parameter
 //! is known by tests of it, not by what is passed.
 
-mod map;
-
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bounds::Bounds;
+use super::map::{Map, same};
 use super::{Arithmetic, Function, Predicate, Relation, Value, ValueId};
-pub(super) use map::Map;
 
 /// An interval of whole numbers; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +67,7 @@ pub(super) struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     pub fn new(function: &'a Function) -> Self {
-        let mut bounds: Vec<Bounds> = Vec::with_capacity(function.values().len());
-        for &value in function.values() {
-            bounds.push(Bounds::of(value, |operand| bounds[operand.0 as usize]));
-        }
+        let bounds = Bounds::of_all(function);
         let divisor = |value: &Value| match value {
             Value::Binary { op: Arithmetic::Div | Arithmetic::Mod, right, .. } => Some(*right),
             _ => None,
@@ -95,7 +90,7 @@ impl<'a> Subject<'a> {
 }
 
 /// What is known.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct Facts {
     captured: Interval,
     values: Map<Interval>,
@@ -127,32 +122,15 @@ impl Facts {
         }
     }
 
-    /// What both know, intervals only where they are the same.
-    pub fn unchanged(&self, other: &Self) -> Self {
-        let captured = if self.captured == other.captured { self.captured } else { Interval::ANY };
-        let mut steps = usize::MAX;
-        Self {
-            captured,
-            values: self.values.intersection(&other.values, same, &mut steps),
-            beyond: self.beyond.intersection(&other.beyond, same, &mut steps),
-            predicates: self.predicates.intersection(&other.predicates, same, &mut steps),
-        }
-    }
-
     /// Whether at least this many bytes were captured for certain; behind
     /// `index`, if there is one.
-    pub fn has_captured(&self, subject: &Subject, index: Option<ValueId>, bytes: u64) -> bool {
+    fn has_captured(&self, subject: &Subject, index: Option<ValueId>, bytes: u64) -> bool {
         let bytes = bytes as i64;
         let Some(index) = index else {
             return self.captured.low >= bytes;
         };
         let beyond = self.beyond.get(index.0).unwrap_or(Interval::ANY);
         beyond.low >= bytes || self.captured.low >= subject.bounds(index).high + bytes
-    }
-
-    /// Whether a value is not 0 for certain.
-    pub fn is_not_zero(&self, subject: &Subject, value: ValueId) -> bool {
-        self.value(subject, value).low > 0
     }
 
     /// The interval of a value.
@@ -334,11 +312,6 @@ impl Facts {
             self.values.insert(parameter.0, known);
         }
     }
-}
-
-/// What two versions agree on.
-fn same<V: PartialEq>(first: V, second: V) -> Option<V> {
-    (first == second).then_some(first)
 }
 
 /// The least number from `low` on that is not in `set`, which ascends.
