@@ -1,10 +1,10 @@
 //! What is known of each flow: packets and bytes either way, first and last time.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher as _, RandomState};
 
 use forebay_packet::flow::AddressKind;
-use forebay_packet::{Batch, FlowKey};
+use forebay_packet::{Batch, FlowKey, HashKey};
+use hashbrown::HashTable;
 
 /// One flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,10 @@ impl FlowRecord {
 /// was found are one record, its `low` 0: what they have in common is just that.
 #[derive(Debug)]
 pub struct FlowTable {
-    index: HashMap<FlowKey, u32>,
+    /// Indexes of the records, by the hashes of their keys.
+    index: HashTable<u32>,
+    /// Of this table alone, so that no traffic can be made to collide in it.
+    hash_key: HashKey,
     records: Vec<FlowRecord>,
     limit: usize,
     unrecorded: u64,
@@ -75,7 +78,9 @@ impl FlowTable {
     pub fn with_limit(flows: usize) -> Self {
         // Records are numbered by u32.
         let limit = flows.min(u32::MAX as usize);
-        Self { index: HashMap::new(), records: Vec::new(), limit, unrecorded: 0 }
+        let random = RandomState::new();
+        let hash_key = HashKey([random.hash_one(0), random.hash_one(1)]);
+        Self { index: HashTable::new(), hash_key, records: Vec::new(), limit, unrecorded: 0 }
     }
 
     /// Counts the live packets of a classified batch.
@@ -89,15 +94,17 @@ impl FlowTable {
                 _ => key,
             };
             let nanos = batch.nanos(i);
-            let at = match self.index.entry(key) {
-                Entry::Occupied(slot) => *slot.get() as usize,
-                Entry::Vacant(_) if self.records.len() >= self.limit => {
+            let (hash, records) = (key.hash(&self.hash_key), &mut self.records);
+            let at = match self.index.find(hash, |&at| records[at as usize].key == key) {
+                Some(&at) => at as usize,
+                None if records.len() >= self.limit => {
                     self.unrecorded += 1;
                     continue;
                 }
-                Entry::Vacant(slot) => {
-                    slot.insert(self.records.len() as u32);
-                    self.records.push(FlowRecord {
+                None => {
+                    let hash_of = |&at: &u32| records[at as usize].key.hash(&self.hash_key);
+                    self.index.insert_unique(hash, records.len() as u32, hash_of);
+                    records.push(FlowRecord {
                         key,
                         a_is_high: reversed,
                         packets: [0; 2],
@@ -106,10 +113,10 @@ impl FlowTable {
                         last: nanos,
                         outputs: [None; 2],
                     });
-                    self.records.len() - 1
+                    records.len() - 1
                 }
             };
-            let record = &mut self.records[at];
+            let record = &mut records[at];
             let direction = usize::from(reversed != record.a_is_high);
             if record.packets[direction] == 0 {
                 record.outputs[direction] = batch.output.get(i).copied();
@@ -124,7 +131,7 @@ impl FlowTable {
     /// Gives back the memory by which flows are found: all packets are counted. What is still
     /// counted begins flows anew.
     pub fn finish(&mut self) {
-        self.index = HashMap::new();
+        self.index = HashTable::new();
     }
 
     /// Packets of flows beyond the limit.
