@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes traffic, splits it over four sensors, and says where to look.
+# Makes traffic, splits it evenly over four sensors, and says where to look.
 #
 #   scripts/demo.sh FOREBAY    path of the built command
 #
@@ -19,7 +19,7 @@ run() {
 rm -rf "$out"
 mkdir "$out"
 run gen -w "$out/traffic.pcap" --packets 200000 --flows 20000 --seed 1
-run split -r "$out/traffic.pcap" -n 4 -o "$out/split" --report "$out/report.html"
+run split -r "$out/traffic.pcap" -n 4 --balance packets -o "$out/split" --report "$out/report.html"
 
 printf '\nOne capture for each sensor, with whole flows and in input order:\n'
 ls -l "$out/split"

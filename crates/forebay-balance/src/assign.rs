@@ -117,6 +117,11 @@ impl Assignment {
         self.sensor_of_bucket(bucket_of(hash))
     }
 
+    /// Gives `bucket` to the sensor with that index.
+    pub(crate) fn set_sensor_of_bucket(&mut self, bucket: u16, sensor: u16) {
+        self.table[usize::from(bucket)] = sensor;
+    }
+
     /// Number of buckets of each sensor.
     #[must_use]
     pub fn bucket_counts(&self) -> Vec<usize> {

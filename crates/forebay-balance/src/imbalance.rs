@@ -23,22 +23,28 @@ pub fn max_over_mean(loads: &[u64], weights: &[u32]) -> Option<f64> {
     over.reduce(f64::max)
 }
 
-/// [`max_over_mean`] of `trials` random assignments of flows with these loads, in
-/// ascending order: each flow falls in a random bucket of `assignment`.
+/// [`max_over_mean`] of `trials` random assignments of flows, in ascending order, by each
+/// measure of their loads: each flow falls in a random bucket of `assignment`.
 #[must_use]
-pub fn random_imbalance(flows: &[u64], assignment: &Assignment, trials: u64) -> Vec<f64> {
+pub fn random_imbalance<const N: usize>(
+    flows: &[[u64; N]],
+    assignment: &Assignment,
+    trials: u64,
+) -> [Vec<f64>; N] {
     let weights: Vec<u32> = assignment.sensors().iter().map(|sensor| sensor.weight).collect();
-    let mut outcomes: Vec<f64> = (0..trials)
-        .filter_map(|trial| {
-            let key = HashKey([trial, !trial]);
-            let mut loads = vec![0; weights.len()];
-            for (i, &load) in (0_u64..).zip(flows) {
-                loads[usize::from(assignment.sensor_of(siphash13(&key, &[i])))] += load;
-            }
-            max_over_mean(&loads, &weights)
-        })
-        .collect();
-    outcomes.sort_by(f64::total_cmp);
+    let mut outcomes = [const { Vec::new() }; N];
+    for trial in 0..trials {
+        let key = HashKey([trial, !trial]);
+        let mut loads = [(); N].map(|()| vec![0; weights.len()]);
+        for (i, flow) in (0_u64..).zip(flows) {
+            let sensor = usize::from(assignment.sensor_of(siphash13(&key, &[i])));
+            loads.iter_mut().zip(flow).for_each(|(loads, load)| loads[sensor] += load);
+        }
+        for (outcomes, loads) in outcomes.iter_mut().zip(&loads) {
+            outcomes.extend(max_over_mean(loads, &weights));
+        }
+    }
+    outcomes.iter_mut().for_each(|outcomes| outcomes.sort_by(f64::total_cmp));
     outcomes
 }
 
@@ -57,9 +63,10 @@ mod tests {
     #[test]
     fn one_elephant_is_expected_to_be_uneven() {
         let assignment = Assignment::of_weights(&[1; 4]).unwrap();
-        let even = random_imbalance(&[1; 10_000], &assignment, 31);
+        let [even, twice] = random_imbalance(&[[1, 2]; 10_000], &assignment, 31);
+        assert_eq!(even, twice);
         assert!(even[30] < 1.1, "{even:?}");
-        let elephant = random_imbalance(&[1_000_000], &assignment, 31);
+        let [elephant] = random_imbalance(&[[1_000_000]], &assignment, 31);
         assert_eq!((elephant[0], elephant[30]), (4.0, 4.0));
     }
 }

@@ -4,7 +4,8 @@
 //! which sensor each bucket belongs to. Balancing moves buckets, never single packets,
 //! so a flow has one sensor at any time.
 //!
-//! * For a capture, an [`Assignment`] is all there is.
+//! * For a capture, an [`Assignment`] is all there is, or a [`UnitAssignment`] where its
+//!   loads were counted before ([`UnitLoads`]).
 //! * For live traffic, a [`Group`] of sensors has workers that share a table and count
 //!   ([`moves::Worker`]), and a manager ([`Group`]) that is called now and then: it
 //!   knows the sensors' health ([`health`]), decides which buckets move
@@ -20,6 +21,7 @@ mod counters;
 mod group;
 pub mod health;
 mod imbalance;
+mod largest_first;
 pub mod moves;
 mod table;
 mod watch;
@@ -28,5 +30,6 @@ pub use assign::{Assignment, AssignmentError, BUCKETS, MAX_SENSORS, Sensor, buck
 pub use counters::{BucketCounters, FlowMarks, Flows, Tally};
 pub use group::{Event, Group, GroupSettings, SensorSettings, SensorStatus};
 pub use imbalance::{max_over_mean, random_imbalance};
+pub use largest_first::{MOST_UNITS, UnitAssignment, UnitLoads, UnitSummary};
 pub use table::{BucketTable, Entry, NO_SENSOR, Phase};
 pub use watch::{Candidate, MAX_WATCHED, Watchers};

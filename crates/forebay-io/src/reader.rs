@@ -1,5 +1,6 @@
 //! Reads captures of any format.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -93,9 +94,18 @@ impl Reader {
     /// # Errors
     /// When the file cannot be opened or does not begin as a capture does.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
-        let given_up = Arc::new(AtomicBool::new(false));
-        let flags = options.stop.iter().chain([&given_up]).map(Arc::clone).collect();
+        let (given_up, flags) = flags(options);
         Self::new(Source::open(path, flags, options.zstd_window)?, options, given_up)
+    }
+
+    /// Reads a capture from an open file, which messages call `name`; a regular file from its
+    /// position on, which stays as it is.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn of_file(file: File, name: String, options: &ReadOptions) -> Result<Self, Error> {
+        let (given_up, flags) = flags(options);
+        Self::new(Source::of_file(file, name, flags, options.zstd_window)?, options, given_up)
     }
 
     /// Reads a capture from `input`, which messages call `name`.
@@ -247,6 +257,13 @@ impl Reader {
     pub(crate) fn input(&mut self) -> &mut ReadAhead {
         &mut self.input
     }
+}
+
+/// A flag that ends waits for a pipe or terminal, and all flags that do.
+fn flags(options: &ReadOptions) -> (Arc<AtomicBool>, Vec<Arc<AtomicBool>>) {
+    let given_up = Arc::default();
+    let flags = options.stop.iter().chain([&given_up]).map(Arc::clone).collect();
+    (given_up, flags)
 }
 
 /// Adds a batch to those before it. Where interfaces were described in between, all get the

@@ -1,6 +1,7 @@
 //! What several verbs do with their input: open it, filter it, stop when asked; and
 //! how they print.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,9 +40,30 @@ impl Input {
     /// # Errors
     /// When it cannot be opened or is no capture.
     pub fn open(path: &Path, options: &ReadOptions, quiet: bool) -> Result<Self, Failure> {
-        let stop = Arc::new(AtomicBool::new(false));
+        Self::open_copy(None, path, options, quiet)
+    }
+
+    /// As [`Input::open`], from a copy of the capture at `path` if there is one. The run stops
+    /// when the flag of `options` is set, if they have one.
+    ///
+    /// # Errors
+    /// As [`Input::open`].
+    pub fn open_copy(
+        copy: Option<&File>,
+        path: &Path,
+        options: &ReadOptions,
+        quiet: bool,
+    ) -> Result<Self, Failure> {
+        let stop = options.stop.clone().unwrap_or_default();
         let options = ReadOptions { stop: Some(Arc::clone(&stop)), ..options.clone() };
-        let reader = Reader::open(path, &options).map_err(|error| unless_stopped(&stop, error))?;
+        let reader = match copy {
+            None => Reader::open(path, &options),
+            Some(copy) => {
+                let copy = copy.try_clone().map_err(|e| file_failure("read again", path, e))?;
+                Reader::of_file(copy, file_name(path), &options)
+            }
+        };
+        let reader = reader.map_err(|error| unless_stopped(&stop, error))?;
         let label = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
         let progress = Progress::bytes(&label, reader.position(), reader.total_len(), quiet);
         let format = reader.format();

@@ -145,6 +145,16 @@ fn every_capture_is_split_into_whole_flows() {
 }
 
 #[test]
+fn flows_stay_whole_where_loads_are_counted() {
+    let Some(captures) = all_captures() else { return };
+    let some: Vec<_> = captures.iter().skip(1).step_by(5).collect();
+    parallel::for_each(&some, |Indexed { path, .. }| {
+        let Some((input, sensors)) = split(path, &["--balance", "packets"]) else { return };
+        assert_whole(path, independent::identities(&input).into_iter(), &sensors);
+    });
+}
+
+#[test]
 fn address_pairs_stay_whole_with_the_key_ip_pair() {
     let Some(captures) = all_captures() else { return };
     let some: Vec<_> = captures.iter().step_by(10).collect();

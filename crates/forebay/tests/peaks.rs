@@ -44,6 +44,22 @@ fn a_flow_takes_no_more_than_is_promised_in_every_form() {
     let (out, page) = (out.to_str().unwrap(), page.to_str().unwrap());
     let split = ["split", "-q", "-r", &capture, "-n", "4", "-o", out, "--report", page];
     peak::of(&split).exits(0).within(BASE / 4 + A_FLOW * flows);
+    let by_load = [&split[..], &["--force", "--balance", "bytes"]].concat();
+    peak::of(&by_load).exits(0).within(BASE / 4 + A_FLOW * flows);
+}
+
+#[test]
+fn packets_without_addresses_take_no_more_memory_where_loads_are_counted() {
+    let _alone = peak::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").to_str().unwrap().to_owned();
+    let split = ["split", "-q", "-r", "-", "-n", "3", "-o", &out, "--balance", "packets"];
+    // More of them, each a unit by itself, than are counted.
+    let measured = peak::of_piped(&split, |out| {
+        out.write_all(&pcap_header(147))?;
+        (0_u32..500_000).try_for_each(|i| out.write_all(&pcap_record(&i.to_be_bytes())))
+    });
+    measured.exits(0).within(BASE);
 }
 
 /// The header of a pcap file of that link type.

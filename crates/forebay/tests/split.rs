@@ -5,6 +5,7 @@ mod support {
     pub mod command;
     pub mod data;
     pub mod make;
+    mod split_by_load;
 }
 
 use std::collections::HashMap;
@@ -231,20 +232,22 @@ fn fragments_follow_their_first_whatever_the_order() {
         flows.push(source);
     }
     let input = scratch.file("in.pcap", &Pcap::of(ETHERNET).file(&frames));
-    let (_, files) = scratch.split(&input, "out", &["-n", "4"]);
-    let outputs = packets(&files);
-    assert_eq!(outputs.concat().len(), frames.len());
-    let mut used = [false; 4];
-    for source in flows {
-        let of_flow = |one: &&Packet| one.data[26..30] == source;
-        let counts: Vec<usize> =
-            outputs.iter().map(|out| out.iter().filter(of_flow).count()).collect();
-        let sensor = counts.iter().position(|&n| n == 3);
-        used[sensor.unwrap_or_else(|| panic!("{source:?} is torn: {counts:?}"))] = true;
-    }
-    assert!(used.iter().all(|&used| used), "all flows at one sensor prove nothing");
-    for output in &outputs {
-        assert!(output.is_sorted_by_key(|one| one.nanos), "not in the order of the input");
+    for by in ["hash", "packets"] {
+        let (_, files) = scratch.split(&input, by, &["-n", "4", "--balance", by]);
+        let outputs = packets(&files);
+        assert_eq!(outputs.concat().len(), frames.len());
+        let mut used = [false; 4];
+        for source in &flows {
+            let of_flow = |one: &&Packet| one.data[26..30] == *source;
+            let counts: Vec<usize> =
+                outputs.iter().map(|out| out.iter().filter(of_flow).count()).collect();
+            let sensor = counts.iter().position(|&n| n == 3);
+            used[sensor.unwrap_or_else(|| panic!("{source:?} is torn: {counts:?}"))] = true;
+        }
+        assert!(used.iter().all(|&used| used), "all flows at one sensor prove nothing");
+        for output in &outputs {
+            assert!(output.is_sorted_by_key(|one| one.nanos), "not in the order of the input");
+        }
     }
 }
 
@@ -340,6 +343,10 @@ fn followed_transfers_are_at_the_sensor_of_their_control_connection() {
     assert!(notes.contains("100 announcements of data flows at another address"), "{notes}");
     let ledger = outcome["ledger"].as_array().unwrap();
     assert!(ledger.iter().any(|row| row["stage"] == "expectations" && row["out"] == 500));
+    let by_load = ["-n", "4", "--follow", "ftp", "--balance", "packets"];
+    let (outcome, whole) = together("by-load", &by_load);
+    assert_eq!((whole, &outcome["balance"]["largest_unit"]), (usize::from(SESSIONS), &5.into()));
+    assert_eq!(outcome["imbalance"]["packets"]["measured"], 1.0);
     let (_, by_chance) = together("alone", &["-n", "4"]);
     assert!(by_chance < 50, "{by_chance}");
     let (_, other_port) = together("port", &["-n", "4", "--follow", "ftp:2121,sip"]);

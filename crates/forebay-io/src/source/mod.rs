@@ -102,7 +102,17 @@ impl Source {
         } else {
             File::open(path)
         };
-        let mut file = file.map_err(failed)?;
+        Self::of_file(file.map_err(failed)?, name, flags, window)
+    }
+
+    /// Reads an open file, a regular one from its position on, without moving that.
+    pub(crate) fn of_file(
+        mut file: File,
+        name: String,
+        flags: Vec<Arc<AtomicBool>>,
+        window: u64,
+    ) -> Result<Self, Error> {
+        let failed = |source| Error::Open { file: name.clone(), source };
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));

@@ -1,20 +1,20 @@
-//! Gives every packet its output, by the bucket its hash falls in.
+//! Gives every packet its output, by its hash.
 
-use forebay_balance::Assignment;
+use forebay_balance::UnitAssignment;
 use forebay_packet::{Batch, Findings};
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
 /// Sets each packet's output.
 pub struct Balance {
-    assignment: Assignment,
+    assignment: UnitAssignment,
 }
 
 impl Balance {
     /// Outputs are the sensors of `assignment`, by index.
     #[must_use]
-    pub fn new(assignment: Assignment) -> Self {
-        Self { assignment }
+    pub fn new(assignment: impl Into<UnitAssignment>) -> Self {
+        Self { assignment: assignment.into() }
     }
 }
 
@@ -37,7 +37,7 @@ impl Stage for Balance {
 
     fn reload(&mut self, settings: &Settings) {
         if let Some(assignment) = &settings.assignment {
-            self.assignment = assignment.clone();
+            self.assignment = assignment.clone().into();
         }
     }
 }

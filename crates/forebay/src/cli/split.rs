@@ -36,6 +36,14 @@ pub struct SplitArgs {
     /// What must stay together
     #[arg(long, value_enum, default_value_t = SplitKey::FiveTuple)]
     pub key: SplitKey,
+    /// What to spread evenly. `packets` and `bytes` read the capture twice: first they count
+    /// what must stay together (--key), then they give it to the sensors, largest first
+    #[arg(long, value_enum, default_value_t = SplitBalance::Hash)]
+    pub balance: SplitBalance,
+    /// For --balance packets and bytes: keep up to that many MiB of a capture that can be read
+    /// only once, such as a pipe, in a temporary file in $TMPDIR
+    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    pub spill: u32,
     /// Control connections that take the data flows they announce with them: ftp, sip, with a
     /// port if it is not 21 or 5060, like sip:5061
     #[arg(long, value_name = "PROTOCOL,…", value_delimiter = ',')]
@@ -58,6 +66,17 @@ pub struct SplitArgs {
     /// Worker threads, of which more than 64 are 64; as many as there are processors if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
+}
+
+/// What a split spreads evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitBalance {
+    /// The values of a hash: each sensor gets its share of the flows, about
+    Hash,
+    /// Packets
+    Packets,
+    /// Bytes on the wire
+    Bytes,
 }
 
 /// What packets of a split must stay together.

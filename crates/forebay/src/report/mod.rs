@@ -26,7 +26,7 @@ mod tables;
 mod tests;
 
 pub use model::{
-    Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow, Totals,
+    Balancing, Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow, Totals,
 };
 
 use std::io::{self, Write};

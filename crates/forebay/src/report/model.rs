@@ -25,6 +25,8 @@ pub struct SplitReport {
     pub totals: Totals,
     /// The sensors, in the order of their numbers.
     pub sensors: Vec<SensorLoad>,
+    /// How the load was spread.
+    pub balance: Balancing,
     /// How even the split is.
     pub imbalance: Imbalance,
     /// Load over time.
@@ -82,6 +84,23 @@ pub struct SensorLoad {
     pub flows: u64,
     /// Its fair share of the whole, 0 to 1: weight over the sum of weights.
     pub share_target: f64,
+    /// Its packets over its fair share of all packets; `None` if there are none.
+    pub packets_of_share: Option<f64>,
+    /// Its bytes over its fair share of all bytes; likewise.
+    pub bytes_of_share: Option<f64>,
+}
+
+/// What was spread evenly. A unit is what must stay together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Balancing {
+    /// `hash`, `packets` or `bytes`.
+    pub by: &'static str,
+    /// Units that were counted and assigned by themselves; `None` by hash, as the rest.
+    pub units: Option<u64>,
+    /// Packets or bytes of the largest unit.
+    pub largest_unit: Option<u64>,
+    /// Packets or bytes of small units that were assigned by hash bucket.
+    pub in_buckets: Option<u64>,
 }
 
 /// How even the split is, by each measure of load.
@@ -105,6 +124,9 @@ pub struct Spread {
     pub expected: Option<f64>,
     /// 95th percentile over random assignments of the same flows.
     pub expected_p95: Option<f64>,
+    /// No assignment of the same flows is below: what the largest makes of the sensor with
+    /// the largest share.
+    pub bound: Option<f64>,
 }
 
 /// Load per sensor in equal steps of time.

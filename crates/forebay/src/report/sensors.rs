@@ -216,6 +216,7 @@ pub(super) fn imbalance(out: &mut String, report: &SplitReport) -> fmt::Result {
          <th scope=\"col\">Reading</th>\
          <th scope=\"col\" class=\"n\">At random</th>\
          <th scope=\"col\" class=\"n\">95th percentile</th>\
+         <th scope=\"col\" class=\"n\">At least</th>\
          </tr></thead><tbody>",
     );
     for (name, spread) in &spreads {
@@ -237,10 +238,12 @@ pub(super) fn imbalance(out: &mut String, report: &SplitReport) -> fmt::Result {
         }
         write!(
             out,
-            "</span></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            "</span></td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td></tr>",
             reading(spread),
             shown(spread.expected),
-            shown(spread.expected_p95)
+            shown(spread.expected_p95),
+            shown(spread.bound)
         )?;
     }
     out.push_str("</tbody></table></div>");
@@ -253,8 +256,8 @@ fn explanation(out: &mut String, report: &SplitReport) -> fmt::Result {
     out.push_str(
         "<p class=\"explain\">“At random” deals the same flows to the same sensors by chance, \
          over and over: it is what an ideal hash gives on this traffic, on average (the mark) and \
-         in 95 of 100 cases (the band). A flow is never split, \
-         so a few large flows set a bound that no assignment by flow can pass.</p>",
+         in 95 of 100 cases (the band). A flow is never split: \
+         “at least” is what the largest one alone makes of a sensor.</p>",
     );
     let sum: f64 = report.sensors.iter().map(|sensor| sensor.bytes as f64).sum();
     let largest = report.top_flows.iter().map(|flow| flow.bytes).max();
@@ -276,6 +279,9 @@ pub(super) fn reading(spread: &Spread) -> String {
         return "no load".to_owned();
     };
     match (spread.expected_p95, spread.expected) {
+        (Some(_), Some(expected)) if measured - 1.0 < (expected - 1.0) / 2.0 => {
+            "more even than chance".to_owned()
+        }
         (Some(p95), _) if measured <= p95 => "as even as chance".to_owned(),
         (Some(_), _) => "less even than chance".to_owned(),
         (None, Some(expected)) => human::deviation(measured, expected)

@@ -2,7 +2,7 @@
 //! anything outside, whatever the report holds.
 
 use super::model::{
-    Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow, Totals,
+    Balancing, Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow, Totals,
 };
 use super::write_html;
 
@@ -32,10 +32,16 @@ fn report(sensors: usize, buckets: usize) -> SplitReport {
             bytes: bytes[at].iter().sum(),
             flows: 100 + at as u64,
             share_target: 1.0 / sensors as f64,
+            ..SensorLoad::default()
         })
         .collect();
     let out: u64 = loads.iter().map(|sensor| sensor.packets).sum();
-    let spread = Spread { measured: Some(1.04), expected: Some(1.05), expected_p95: Some(1.09) };
+    let spread = Spread {
+        measured: Some(1.04),
+        expected: Some(1.05),
+        expected_p95: Some(1.09),
+        bound: Some(1.0),
+    };
     let row = |stage: &str, in_: u64, out: u64, drops: Vec<(String, u64)>| LedgerRow {
         stage: stage.to_owned(),
         in_,
@@ -59,6 +65,7 @@ fn report(sensors: usize, buckets: usize) -> SplitReport {
             flows: loads.iter().map(|sensor| sensor.flows).sum(),
         },
         sensors: loads,
+        balance: Balancing::default(),
         imbalance: Imbalance { packets: spread, bytes: spread, flows: spread },
         series: TimeSeries { width_ns: 100_000_000, packets, bytes },
         top_flows: vec![top_flow(); 20],
@@ -306,10 +313,11 @@ fn huge_numbers_are_sound() {
 #[test]
 fn imbalance_is_read_against_chance() {
     let reading = |measured, expected, expected_p95| {
-        super::sensors::reading(&Spread { measured, expected, expected_p95 })
+        super::sensors::reading(&Spread { measured, expected, expected_p95, bound: None })
     };
     assert_eq!(reading(Some(1.09), Some(1.05), Some(1.09)), "as even as chance");
     assert_eq!(reading(Some(1.10), Some(1.05), Some(1.09)), "less even than chance");
+    assert_eq!(reading(Some(1.02), Some(1.05), Some(1.09)), "more even than chance");
     assert_eq!(reading(Some(1.10), Some(1.00), None), "+10.0% against random");
     assert_eq!(reading(Some(1.10), None, None), "");
     assert_eq!(reading(None, Some(1.0), None), "no load");

@@ -1,15 +1,21 @@
 //! `forebay split`: the broker on a capture.
 //!
+//! With `--balance packets` or `bytes` the capture is read twice by the same stages: the
+//! first reading counts the load of each hash, the second writes.
+//!
 //! Workers filter and classify; they take turns, in the order of the input, at
 //! reuniting fragments, looking buckets up and writing, so that each sensor's packets
 //! keep that order.
 
+mod loads;
 mod outcome;
 mod outputs;
 
 use std::io;
+use std::sync::Arc;
 
 use forebay_balance::{Assignment, MAX_SENSORS};
+use forebay_io::ReadOptions;
 use forebay_jit::FilterSet;
 use forebay_packet::{Affinity, Decoder, HashKey};
 use forebay_pipeline::stages::{
@@ -18,7 +24,7 @@ use forebay_pipeline::stages::{
 use forebay_pipeline::{Chain, FlowTable, Run};
 use forebay_rules::language::load::Selection;
 
-use crate::cli::{Cli, SplitArgs, SplitKey};
+use crate::cli::{Cli, SplitArgs, SplitBalance, SplitKey};
 use crate::ending::{conclude, refuse_input};
 use crate::failure::Failure;
 use crate::input::{
@@ -38,8 +44,11 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let weights = weights(args)?;
     let follow = follow(args)?;
     let assignment = Assignment::of_weights(&weights)?;
-    let reading = read_options(&args.limits, workers(args));
-    let mut input = Input::open(&args.read, &reading, cli.quiet)?;
+    let stop = Some(Arc::default());
+    let reading = ReadOptions { stop, ..read_options(&args.limits, workers(args)) };
+    let copy = loads::copy_of_stream(args)?;
+    let open = || Input::open_copy(copy.as_ref(), &args.read, &reading, cli.quiet);
+    let mut input = open()?;
     let options = compiler_options(cli, args.backend)?;
     let mut programs = args.filter.as_ref().map(|filter| FilterSet::new(filter, options));
     if let Some(programs) = &mut programs {
@@ -49,8 +58,21 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     args.report.iter().try_for_each(|report| refuse_input(report, &args.read))?;
     input.watch_signals()?;
     let mut outputs = Outputs::in_folder(&args.output, weights.len(), &args.read, args.force)?;
-    let workers = input.workers(chains(args, programs.as_ref(), ruling.as_ref()));
-    let serial = serial_chain(args, follow, assignment.clone());
+    let chains = || chains(args, programs.as_ref(), ruling.as_ref());
+    let mut counted = None;
+    let units = match args.balance {
+        SplitBalance::Hash => assignment.clone().into(),
+        by => {
+            let counting = input.workers(chains());
+            let loads = loads::count(by, counting, serial_chain(args, follow.clone()))?;
+            input = open()?;
+            let (units, summary) = loads.assign(&assignment);
+            counted = Some(summary);
+            units
+        }
+    };
+    let workers = input.workers(chains());
+    let serial = serial_chain(args, follow).with(Balance::new(units));
     let mut flows = FlowTable::with_limit(RECORDED_FLOWS);
     let mut series = Series::new(weights.len());
     let run = forebay_pipeline::run(workers, serial, |batch| {
@@ -83,6 +105,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let outcome = Outcome {
         args,
         assignment: &assignment,
+        counted: counted.as_ref(),
         files: &files,
         ledger: &ledger,
         remarks: &remarks,
@@ -157,14 +180,14 @@ fn follow(args: &SplitArgs) -> Result<Follow, Failure> {
     Ok(follow)
 }
 
-/// The stages that need all packets in order.
-fn serial_chain(args: &SplitArgs, follow: Follow, assignment: Assignment) -> Chain {
+/// The stages that need all packets in order, but for the last.
+fn serial_chain(args: &SplitArgs, follow: Follow) -> Chain {
     let mut chain = Chain::new();
     if !follow.0.is_empty() {
         let options = decode_options(&args.flow, affinity(args.key));
         chain = chain.with(Expectations::new(follow, options, Timing::Capture));
     }
-    chain.with(Fragments::new(Window::OFFLINE)).with(Balance::new(assignment))
+    chain.with(Fragments::new(Window::OFFLINE))
 }
 
 fn affinity(key: SplitKey) -> Affinity {

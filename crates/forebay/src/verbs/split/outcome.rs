@@ -4,20 +4,21 @@ use std::cmp::Reverse;
 use std::io::Write as _;
 use std::path::Path;
 
-use forebay_balance::{Assignment, max_over_mean, random_imbalance};
+use forebay_balance::{Assignment, MOST_UNITS, UnitSummary, max_over_mean, random_imbalance};
 use forebay_io::{Placement, Summary, WholeFile};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{FlowKey, community_id};
 use forebay_pipeline::{FlowRecord, FlowTable, Ledger};
 use serde_json::{Value, json};
 
-use crate::cli::{SplitArgs, SplitKey};
+use crate::cli::{SplitArgs, SplitBalance, SplitKey};
 use crate::ending::ledger_table;
 use crate::failure::Failure;
 use crate::input::file_failure;
 use crate::naming;
 use crate::report::{
-    self, Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow, Totals,
+    self, Balancing, Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow,
+    Totals,
 };
 use crate::series::Series;
 use crate::show::{Colour, Column, Table, human, text};
@@ -27,12 +28,17 @@ const TOP_FLOWS: usize = 20;
 
 /// Random assignments that the imbalance is compared to: as many as fit this many
 /// flows in all, within bounds.
-const FLOWS_ASSIGNED: usize = 4_000_000;
+const FLOWS_ASSIGNED: usize = 1_000_000;
+
+/// What each place of a load of [`Outcome::groups`] counts.
+const COUNTED: [&str; 3] = ["packets", "bytes", "flows"];
 
 /// Everything that is known after a split.
 pub struct Outcome<'a> {
     pub args: &'a SplitArgs,
     pub assignment: &'a Assignment,
+    /// What the first reading counted, where there was one.
+    pub counted: Option<&'a UnitSummary>,
     pub files: &'a [Summary],
     pub ledger: &'a Ledger,
     pub remarks: &'a [(&'static str, u64)],
@@ -61,6 +67,12 @@ impl Outcome<'_> {
                 bytes_out: sensors.iter().map(|sensor| sensor.bytes).sum(),
                 flows: self.flows.records().len() as u64,
             },
+            balance: Balancing {
+                by: self.by(),
+                units: self.counted.map(|counted| counted.units),
+                largest_unit: self.counted.map(|counted| counted.largest),
+                in_buckets: self.counted.map(|counted| counted.in_buckets),
+            },
             imbalance: self.imbalance(&sensors),
             sensors,
             series: TimeSeries {
@@ -72,6 +84,15 @@ impl Outcome<'_> {
             ledger: self.ledger.rows.iter().map(ledger_row).collect(),
             notes: self.notes(),
             error: self.error.clone(),
+        }
+    }
+
+    /// What was spread evenly.
+    fn by(&self) -> &'static str {
+        match self.args.balance {
+            SplitBalance::Hash => "hash",
+            SplitBalance::Packets => "packets",
+            SplitBalance::Bytes => "bytes",
         }
     }
 
@@ -95,6 +116,7 @@ impl Outcome<'_> {
             SplitKey::Dst => "dst",
         };
         add("key", key.to_owned());
+        add("balance", self.by().to_owned());
         if !args.follow.is_empty() {
             add("follow", args.follow.join(", "));
         }
@@ -118,18 +140,27 @@ impl Outcome<'_> {
         }
         let weights = self.weights();
         let total: f64 = weights.iter().map(|&weight| f64::from(weight)).sum();
-        let bytes = self.series.bytes();
+        let bytes: Vec<u64> = self.series.bytes().iter().map(|row| row.iter().sum()).collect();
+        let all_packets: u64 = self.files.iter().map(|file| file.packets).sum();
+        let all_bytes: u64 = bytes.iter().sum();
         let each = self.files.iter().zip(&weights).zip(&flows).zip(&bytes);
         (0..)
             .zip(each)
-            .map(|(i, (((file, &weight), &flows), bytes))| SensorLoad {
-                name: format!("sensor {i}"),
-                file: file.path.display().to_string(),
-                weight: f64::from(weight),
-                packets: file.packets,
-                bytes: bytes.iter().sum(),
-                flows,
-                share_target: f64::from(weight) / total,
+            .map(|(i, (((file, &weight), &flows), &bytes))| {
+                let share = f64::from(weight) / total;
+                let of_share =
+                    |load: u64, all: u64| (all > 0).then(|| load as f64 / (all as f64 * share));
+                SensorLoad {
+                    name: format!("sensor {i}"),
+                    file: file.path.display().to_string(),
+                    weight: f64::from(weight),
+                    packets: file.packets,
+                    bytes,
+                    flows,
+                    share_target: share,
+                    packets_of_share: of_share(file.packets, all_packets),
+                    bytes_of_share: of_share(bytes, all_bytes),
+                }
             })
             .collect()
     }
@@ -144,15 +175,27 @@ impl Outcome<'_> {
         let groups = self.groups();
         let trials = (FLOWS_ASSIGNED / groups.len().max(1)).clamp(5, 101) as u64;
         let weights = self.weights();
+        let largest_share = sensors.iter().map(|sensor| sensor.share_target).fold(0.0, f64::max);
+        let by_chance = random_imbalance(&groups, self.assignment, trials);
         let spread = |measured: fn(&SensorLoad) -> u64, unit: usize| {
             let loads: Vec<u64> = sensors.iter().map(measured).collect();
-            let units: Vec<u64> = groups.iter().map(|group| group[unit]).collect();
-            let random = random_imbalance(&units, self.assignment, trials);
+            let random = &by_chance[unit];
             let sum: f64 = random.iter().sum();
+            // What was counted is what stayed together. A flow that is followed from some
+            // packet on did not, and is one here.
+            let counted = self.counted.filter(|_| COUNTED[unit] == self.by());
+            let largest = match counted {
+                Some(counted) => Some(counted.largest),
+                None if self.args.follow.is_empty() => groups.iter().map(|group| group[unit]).max(),
+                None => None,
+            };
+            let all = loads.iter().sum::<u64>() as f64;
+            let bound = |largest: u64| (largest as f64 / (all * largest_share)).max(1.0);
             Spread {
                 measured: max_over_mean(&loads, &weights),
                 expected: (!random.is_empty()).then(|| sum / random.len() as f64),
                 expected_p95: random.get(random.len() * 95 / 100).copied(),
+                bound: largest.filter(|_| all > 0.0).map(bound),
             }
         };
         Imbalance {
@@ -278,7 +321,15 @@ impl Outcome<'_> {
                 })
             },
         );
-        remarks.chain(unrecorded).collect()
+        let in_buckets = self.counted.filter(|counted| counted.in_buckets > 0).map(|counted| {
+            format!(
+                "{} {} of small units went by hash bucket, as there are more than {} units",
+                human::count(counted.in_buckets),
+                self.by(),
+                human::count(MOST_UNITS as u64),
+            )
+        });
+        remarks.chain(unrecorded).chain(in_buckets).collect()
     }
 
     /// The outcome for people.
@@ -288,17 +339,21 @@ impl Outcome<'_> {
             Column::right("packets"),
             Column::right("share"),
             Column::right("fair"),
+            Column::right("load"),
             Column::right("bytes"),
             Column::right("flows"),
             Column::left("file"),
         ]);
-        let total = shown.totals.packets_out.max(1) as f64;
+        let by_bytes = self.args.balance == SplitBalance::Bytes;
         for sensor in &shown.sensors {
+            let of_share = if by_bytes { sensor.bytes_of_share } else { sensor.packets_of_share };
+            let of_share = of_share.unwrap_or(0.0);
             table.row([
                 sensor.name.clone(),
                 human::count(sensor.packets),
-                human::percent(sensor.packets as f64 / total),
+                human::percent(of_share * sensor.share_target),
                 human::percent(sensor.share_target),
+                human::ratio(of_share),
                 human::bytes(sensor.bytes),
                 human::count(sensor.flows),
                 sensor.file.clone(),
@@ -311,11 +366,14 @@ impl Outcome<'_> {
             ("bytes", shown.imbalance.bytes),
             ("flows", shown.imbalance.flows),
         ] {
-            if let Spread { measured: Some(measured), expected: Some(expected), .. } = spread {
+            if let Spread { measured: Some(measured), expected: Some(expected), bound, .. } = spread
+            {
                 text.push_str(&format!(
-                    "{name:>8}: max/mean {}, random assignment of these flows {}\n",
+                    "{name:>8}: max/mean {}, random assignment of these flows {}, bound by the \
+                     largest {}\n",
                     human::ratio(measured),
                     human::ratio(expected),
+                    bound.map_or_else(|| human::UNKNOWN.to_owned(), human::ratio),
                 ));
             }
         }
@@ -352,6 +410,7 @@ pub fn as_json(shown: &SplitReport) -> Value {
         "input": shown.inputs,
         "totals": shown.totals,
         "sensors": shown.sensors,
+        "balance": shown.balance,
         "imbalance": shown.imbalance,
         "top_flows": shown.top_flows,
         "notes": shown.notes,

@@ -46,13 +46,7 @@ impl Outputs {
         if made_folder {
             fs::create_dir_all(folder).map_err(|source| file_failure("create", folder, source))?;
         }
-        let stale = earlier_captures(folder)?;
-        if let (Some(first), false) = (stale.first(), force) {
-            return Err(Failure::Occupied {
-                folder: folder.display().to_string(),
-                file: first.file_name().map_or_else(String::new, |n| n.to_string_lossy().into()),
-            });
-        }
+        let stale = refuse_occupied(folder, force)?;
         stale.iter().try_for_each(|file| refuse_input(file, input))?;
         allow_open_files(sensors);
         Ok(Self {
@@ -172,6 +166,19 @@ fn allow_open_files(sensors: usize) {
     if limit.current.is_some_and(|current| current < raised) {
         // If this fails, so does opening a capture, with a message that says why.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
+    }
+}
+
+/// Captures of an earlier run in a folder, to be replaced; a failure unless that is what
+/// `force` says.
+pub fn refuse_occupied(folder: &Path, force: bool) -> Result<Vec<PathBuf>, Failure> {
+    let stale = if folder.exists() { earlier_captures(folder)? } else { Vec::new() };
+    match stale.first() {
+        Some(first) if !force => Err(Failure::Occupied {
+            folder: folder.display().to_string(),
+            file: first.file_name().map_or_else(String::new, |n| n.to_string_lossy().into()),
+        }),
+        _ => Ok(stale),
     }
 }
 
