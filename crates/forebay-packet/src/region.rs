@@ -18,8 +18,9 @@ use std::{fmt, io, slice};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Bytes past the end of a region that may be read, though they mean nothing:
-/// one AVX-512 load.
+/// Bytes past the end of a region that may be read, though they mean nothing: two
+/// loads of AVX-512. Code that reads no farther than that from a packet's start needs
+/// no care at the region's end.
 pub const TAIL_GUARD: usize = 128;
 
 /// The mapping size from which huge pages are asked for: two of x86-64's.

@@ -359,10 +359,6 @@ impl Rx for PacketRx {
         Some(self.socket.as_fd())
     }
 
-    /// `ring_full` is the port's own loss. Before it, the device counts `device_errors`
-    /// (damaged frames), `device_missed` (no buffer in the device) and `device_dropped`
-    /// (given up by driver or kernel), of all its users together. `undelivered` frames it
-    /// received, and the kernel gave to no packet socket.
     fn refuse(&mut self) -> Result<(), Error> {
         if let Some(link) = self.links.numbered(self.index).map_err(self.refused(READ))? {
             let mut undelivered = self.undelivered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -371,6 +367,10 @@ impl Rx for PacketRx {
         Ok(sys::refuse(self.socket.as_fd()).map_err(self.refused("receive no more"))?)
     }
 
+    /// `ring_full` is the port's own loss. Before it, the device counts `device_errors`
+    /// (damaged frames), `device_missed` (no buffer in the device) and `device_dropped`
+    /// (given up by driver or kernel), of all its users together. `undelivered` frames it
+    /// received, and the kernel gave to no packet socket.
     fn counters(&mut self) -> Result<RxCounters, Error> {
         let link = self.links.numbered(self.index).map_err(self.refused(READ))?;
         self.read_statistics()?;

@@ -207,7 +207,7 @@ impl Link {
 }
 
 impl LinkStats {
-    /// Positions of `rtnl_link_stats64`, each of eight bytes.
+    /// What a `rtnl_link_stats64` says, whose fields have eight bytes each.
     fn parse(value: &[u8]) -> Option<Self> {
         let at = |field: usize| u64_at(value, field * 8);
         Some(Self {
