@@ -41,8 +41,12 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "rings that the kernel reads and writes by turns with us",
     },
     UnsafePlace {
-        path: "crates/forebay-io/src/af_xdp/ring.rs",
-        reason: "frames and rings that the kernel reads and writes by turns with us",
+        path: "crates/forebay-io/src/af_xdp/ring/rings.rs",
+        reason: "rings that the kernel reads and writes by turns with us",
+    },
+    UnsafePlace {
+        path: "crates/forebay-io/src/af_xdp/ring/umem.rs",
+        reason: "frames that the kernel reads and writes by turns with us",
     },
     UnsafePlace {
         path: "crates/forebay-io/src/device/sys.rs",

@@ -2,22 +2,14 @@
 //! fill ring and its completion ring.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::net::sockopt::{
-    set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
-    set_xdp_umem_fill_ring_size, xdp_mmap_offsets, xdp_options,
-};
-use rustix::net::xdp::{
-    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING,
-    XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpMmapOffsets,
-    XdpOptionsFlags, XdpRingOffset,
-};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use rustix::net::sockopt::xdp_options;
+use rustix::net::xdp::{SocketAddrXdpFlags, XdpOptionsFlags};
 
-use super::ring::{CompletionRing, FillRing, Frame, Place, ReceiveRing, TransmitRing, Umem};
+use super::ring::{Bound, CompletionRing, Frame, ReceiveRing, TransmitRing, Unbound};
 use super::rx::XdpRx;
 use super::tx::XdpTx;
 use crate::device::{DeviceError, Link, Links};
@@ -77,12 +69,11 @@ pub struct XdpPort {
     pub is_zero_copy: bool,
 }
 
-/// A bound socket and its memory.
+/// A bound socket of a device.
 pub(super) struct Socket {
     pub(super) device: String,
     pub(super) link: Link,
-    pub(super) fd: OwnedFd,
-    pub(super) umem: Arc<Umem>,
+    pub(super) fd: Bound,
     pub(super) is_zero_copy: bool,
 }
 
@@ -122,44 +113,44 @@ impl XdpPort {
         let refused = || DeviceError::system::<io::Error>(device, MAKE);
         let link = Links::open(device)?.named(device)?.ethernet()?;
         let frames = options.rx_frames + options.tx_frames * workers;
-        let (umem, mut rx_frames) = Umem::new(options.frame_len, frames).map_err(refused())?;
-        let mut tx_frames = rx_frames.split_off(options.rx_frames as usize);
-
-        let first = new_socket().map_err(refused())?;
-        umem.register(first.as_fd()).map_err(refused())?;
-        let shared = SharedRings::make(first.as_fd(), &umem, workers, options).map_err(refused())?;
-        let SharedRings { mut fill, completion } = shared;
-        fill.put(rx_frames.into_iter());
+        let mut first = Unbound::new(options.frame_len, frames).map_err(refused())?;
+        let fill = first.fill_ring(options.rx_frames).map_err(refused())?;
         let fill = Arc::new(Mutex::new(fill));
+        // Both must be there even if nothing will go through one.
+        let sent = (options.tx_frames * workers).max(1).next_power_of_two();
+        let completion = first.completion_ring(sent).map_err(refused())?;
         let sent = Arc::new(Mutex::new(Sent::new(completion, workers, options)));
 
-        let mut sockets = vec![first];
+        // Frames are given out in the order of workers, as `Sent` expects.
+        let mut rings = vec![OwnRings::make(&mut first, options).map_err(refused())?];
+        let mut sockets = Vec::new();
         for _ in 1..workers {
-            sockets.push(new_socket().map_err(refused())?);
+            let mut socket = first.another(options.tx_frames).map_err(refused())?;
+            rings.push(OwnRings::make(&mut socket, options).map_err(refused())?);
+            sockets.push(socket);
         }
-        let mut rings = Vec::new();
-        for (worker, fd) in sockets.iter().enumerate() {
-            rings.push(OwnRings::make(fd.as_fd(), &umem, options).map_err(refused())?);
-            let of_first = (worker > 0).then(|| sockets[0].as_fd());
-            bind_to(fd, link.index, queue, options, of_first)
+        let mut bound: Vec<Bound> = Vec::new();
+        for socket in std::iter::once(first).chain(sockets) {
+            let socket = socket
+                .bind((link.index, queue), flags(options), bound.first())
                 .map_err(DeviceError::system(device, "bind an AF_XDP socket to its queue"))?;
+            bound.push(socket);
         }
-        let how = xdp_options(&sockets[0]).map_err(DeviceError::system(device, MAKE))?;
+        let how = xdp_options(&bound[0]).map_err(DeviceError::system(device, MAKE))?;
         let is_zero_copy = how.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
         let mut ports = Vec::new();
-        for (worker, (fd, rings)) in sockets.into_iter().zip(rings).enumerate() {
+        for (worker, (fd, rings)) in bound.into_iter().zip(rings).enumerate() {
             enter(worker as u32, fd.as_fd())
                 .map_err(DeviceError::system(device, "enter a socket into its program's map"))?;
-            let (device, link, umem) = (device.to_owned(), link.clone(), Arc::clone(&umem));
-            let socket = Arc::new(Socket { device, link, fd, umem, is_zero_copy });
+            let (device, link) = (device.to_owned(), link.clone());
+            let socket = Arc::new(Socket { device, link, fd, is_zero_copy });
             let rx = match rings.receive {
                 Some(receive) => Some(XdpRx::new(&socket, receive, &fill, worker == 0)?),
                 None => None,
             };
-            let own: Vec<Frame> = tx_frames.drain(..options.tx_frames as usize).collect();
             let tx = match rings.transmit {
-                Some(transmit) => {
-                    let pool = Pool { sent: Arc::clone(&sent), worker, free: own };
+                Some((transmit, free)) => {
+                    let pool = Pool { sent: Arc::clone(&sent), worker, free };
                     let window = window(&socket, workers);
                     Some(XdpTx::new(&socket, transmit, pool, window, options.patience)?)
                 }
@@ -169,10 +160,6 @@ impl XdpPort {
         }
         Ok(ports)
     }
-}
-
-fn new_socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?)
 }
 
 fn check(device: &str, workers: u32, options: &XdpOptions) -> Result<(), DeviceError> {
@@ -219,81 +206,24 @@ fn window(socket: &Socket, senders: u32) -> u64 {
     if is_veth && !socket.is_zero_copy { (VETH_RING / u64::from(senders)).max(1) } else { u64::MAX }
 }
 
-/// Where and how a ring is mapped.
-fn place<'a>(
-    socket: BorrowedFd<'a>,
-    umem: &'a Arc<Umem>,
-    offset: XdpRingOffset,
-    size: u32,
-    page_offset: u64,
-) -> Place<'a> {
-    Place { socket, umem, offset, size, page_offset }
-}
-
-/// The rings that the sockets of a queue share.
-struct SharedRings {
-    fill: FillRing,
-    completion: CompletionRing,
-}
-
-impl SharedRings {
-    /// Makes and maps them. Each has a place for every frame that can be in it. Both must
-    /// be there even if nothing will go through one.
-    fn make(
-        fd: BorrowedFd<'_>,
-        umem: &Arc<Umem>,
-        workers: u32,
-        options: &XdpOptions,
-    ) -> io::Result<Self> {
-        let rx = options.rx_frames.max(1);
-        let tx = (options.tx_frames * workers).max(1).next_power_of_two();
-        set_xdp_umem_fill_ring_size(fd, rx)?;
-        set_xdp_umem_completion_ring_size(fd, tx)?;
-        let at: XdpMmapOffsets = xdp_mmap_offsets(fd)?;
-        let fill = place(fd, umem, at.fr, rx, XDP_UMEM_PGOFF_FILL_RING);
-        let completion = place(fd, umem, at.cr, tx, XDP_UMEM_PGOFF_COMPLETION_RING);
-        Ok(Self { fill: FillRing::map(&fill)?, completion: CompletionRing::map(&completion)? })
-    }
-}
-
 /// The rings that each socket has for itself.
 struct OwnRings {
     receive: Option<ReceiveRing>,
-    transmit: Option<TransmitRing>,
+    transmit: Option<(TransmitRing, Vec<Frame>)>,
 }
 
 impl OwnRings {
-    fn make(fd: BorrowedFd<'_>, umem: &Arc<Umem>, options: &XdpOptions) -> io::Result<Self> {
+    fn make(socket: &mut Unbound, options: &XdpOptions) -> io::Result<Self> {
         let (rx, tx) = (options.rx_frames, options.tx_frames);
-        if rx > 0 {
-            set_xdp_rx_ring_size(fd, rx)?;
-        }
-        if tx > 0 {
-            set_xdp_tx_ring_size(fd, tx)?;
-        }
-        let at: XdpMmapOffsets = xdp_mmap_offsets(fd)?;
-        let receive = place(fd, umem, at.rx, rx, XDP_PGOFF_RX_RING);
-        let transmit = place(fd, umem, at.tx, tx, XDP_PGOFF_TX_RING);
         Ok(Self {
-            receive: if rx > 0 { Some(ReceiveRing::map(&receive)?) } else { None },
-            transmit: if tx > 0 { Some(TransmitRing::map(&transmit)?) } else { None },
+            receive: if rx > 0 { Some(socket.receive_ring(rx)?) } else { None },
+            transmit: if tx > 0 { Some(socket.transmit_ring(tx)?) } else { None },
         })
     }
 }
 
-/// Binds a socket to its queue: the first as the options say, the others like it.
-fn bind_to(
-    fd: &OwnedFd,
-    index: u32,
-    queue: u32,
-    options: &XdpOptions,
-    of_first: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
-    if let Some(first) = of_first {
-        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, index, queue);
-        let shared = SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first };
-        return Ok(bind(fd, &shared)?);
-    }
+/// How the first socket is bound; the others are like it.
+fn flags(options: &XdpOptions) -> SocketAddrXdpFlags {
     let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
     match options.copying {
         Copying::Auto => {}
@@ -303,7 +233,7 @@ fn bind_to(
     if options.multi_buffer {
         flags |= SocketAddrXdpFlags::XDP_USE_SG;
     }
-    Ok(bind(fd, &SocketAddrXdp::new(flags, index, queue))?)
+    flags
 }
 
 /// Frames that were sent by the sockets of a queue, which come back by one ring.
@@ -314,7 +244,6 @@ pub(super) struct Sent {
     frames_each: u32,
     /// What came back and was not called for, by sender.
     back: Vec<Vec<Frame>>,
-    came: Vec<Frame>,
 }
 
 impl Sent {
@@ -324,7 +253,6 @@ impl Sent {
             first_frame: options.rx_frames,
             frames_each: options.tx_frames.max(1),
             back: (0..workers).map(|_| Vec::new()).collect(),
-            came: Vec::new(),
         }
     }
 }
@@ -341,14 +269,13 @@ impl Pool {
     pub(super) fn reap(&mut self) -> usize {
         // A panic with the lock loses no more than frames.
         let mut sent = self.sent.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Sent { completion, first_frame, frames_each, back, came } = &mut *sent;
-        completion.take(came);
-        for frame in came.drain(..) {
-            let owner = frame.number().wrapping_sub(*first_frame) / *frames_each;
+        let Sent { completion, first_frame, frames_each, back } = &mut *sent;
+        completion.take(|number, frame| {
+            let owner = number.wrapping_sub(*first_frame) / *frames_each;
             if let Some(back) = back.get_mut(owner as usize) {
                 back.push(frame);
             }
-        }
+        });
         let before = self.free.len();
         self.free.append(&mut back[self.worker]);
         self.free.len() - before

@@ -87,7 +87,7 @@ impl XdpRx {
     /// The right to read the next pieces, whose frames then go back to the kernel.
     fn lease(&mut self, pieces: usize) -> Leased {
         let pieces = self.pieces.drain(..pieces).collect();
-        Leased::new(Arc::clone(&self.socket.umem), Arc::clone(&self.fill), pieces)
+        Leased::new(Arc::clone(self.socket.fd.umem()), Arc::clone(&self.fill), pieces)
     }
 
     /// A batch of one packet in several pieces, put together. Nothing where there is no

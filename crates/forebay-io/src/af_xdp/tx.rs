@@ -116,7 +116,7 @@ impl XdpTx {
             *(if self.is_down { &mut lost.link_down } else { &mut lost.ring_full }) += 1;
             return Ok(());
         };
-        match write_frame(rewrite, packet, self.socket.umem.bytes_mut(&mut frame)) {
+        match write_frame(rewrite, packet, self.socket.fd.umem().bytes_mut(&mut frame)) {
             Some(len) => {
                 self.transmit.put(frame, len as u32);
                 self.put += 1;
@@ -234,8 +234,8 @@ impl Tx for XdpTx {
         Ok(())
     }
 
-    /// Losses: `ring_full`, or `link_down` where the ring was full for that; `too_long` for the device or a frame, and `too_short` for an
-    /// Ethernet header; `driver`, dropped by it; `invalid`, refused by the kernel; and
+    /// Losses: `ring_full`, or `link_down` where the ring was full for that; `too_long` for
+    /// the device or a frame, and `too_short` for an Ethernet header; `driver`, dropped by it; `invalid`, refused by the kernel; and
     /// `device_failed`, when sending ended in an error.
     fn counters(&mut self) -> Result<TxCounters, Error> {
         self.reap();
