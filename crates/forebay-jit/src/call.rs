@@ -108,10 +108,9 @@ impl Kernel {
     pub fn compile(filter: &Verified, options: &Options) -> Result<(Self, Code), JitError> {
         cpu::require(options.isa)?;
         let code = compile::compile(filter.function(), options)?;
-        // SAFETY: the filter keeps the verifier's rules, for it was verified or
-        // comes from the front end, which keeps them; the code generator's code
-        // of such a filter keeps the convention; and all its instructions are
-        // of the level asked for, which this machine has.
+        // SAFETY: the filter keeps the verifier's rules, for it was verified;
+        // the code generator's code of such a filter keeps the convention; and
+        // all its instructions are of the level asked for, which this machine has.
         let kernel = unsafe { Self::new(&code) }?;
         Ok((kernel, code))
     }

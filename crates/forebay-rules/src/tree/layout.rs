@@ -7,7 +7,7 @@
 //! atom to about 27 bytes. Lists of more than eight go on in further blocks.
 
 use super::TreeError;
-use super::arena::Arena;
+use super::arena::{Arena, Full};
 use super::labels::NO_LABEL;
 use super::plan::{Entry, Plan};
 use crate::atom::Prefix;
@@ -172,7 +172,52 @@ impl<const Q: usize> Forest<Q> {
         if blocks.len() + more > MAX_BLOCKS || slots.len() > MAX_SLOTS {
             return Err(TreeError::Blocks { blocks: blocks.len(), slots: slots.len() });
         }
-        Ok(Self { nodes, slots, blocks: Arena::new(blocks, more), roots })
+        let forest = Self { nodes, slots, blocks: Arena::new(blocks, more), roots };
+        assert!(forest.is_closed(), "a tree refers to what it has");
+        Ok(forest)
+    }
+
+    /// Whether all references are to what there is, and lists end: kernels follow them
+    /// without a check of their own. Changes keep that, by [`Forest::lead`] and
+    /// [`Forest::push`].
+    fn is_closed(&self) -> bool {
+        let roots = self.roots.iter().all(|&root| (root as usize) < self.slots.len());
+        // The key has the words of both addresses and one behind them.
+        let nodes = self.nodes.iter().all(|node| {
+            let children = 1_u64.checked_shl(node.mask.count_ones()).unwrap_or(u64::MAX);
+            let end = u64::from(node.base).saturating_add(children);
+            node.word as usize <= Q && end <= self.slots.len() as u64
+        });
+        let slots = self.slots.iter().all(|slot| self.has(slot.load(Ordering::Relaxed)));
+        let count = self.blocks.len() as u32;
+        let lists = (0..count).all(|at| match self.blocks.get(at).next {
+            0 => true,
+            next => next > at && next < count,
+        });
+        count > 0 && roots && nodes && slots && lists
+    }
+
+    /// Whether a reference is to a node or a block that there is.
+    fn has(&self, at: u32) -> bool {
+        match at & BLOCK {
+            0 => (at as usize) < self.nodes.len(),
+            _ => ((at & NUMBER) as usize) < self.blocks.len(),
+        }
+    }
+
+    /// Adds a block, behind which its list goes on in one that there is.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn push(&self, block: Block<Q>) -> Result<u32, Full> {
+        assert!(self.has(BLOCK | block.next), "a list goes on in a block that there is");
+        self.blocks.push(block)
+    }
+
+    /// Has a slot lead to what there is.
+    pub fn lead(&self, slot: u32, to: u32) {
+        assert!(self.has(to), "a slot leads to what there is");
+        self.slots[slot as usize].store(to, Ordering::Release);
     }
 
     /// No trees.
@@ -286,5 +331,48 @@ impl<const Q: usize> Builder<'_, Q> {
         let entries = held.iter().map(|&member| &self.entries[member as usize]);
         self.blocks[*block as usize] = Block::of(entries);
         *block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree of two leaves, one of them a list of two blocks.
+    fn forest() -> Forest<1> {
+        let slots = [0, BLOCK, BLOCK | CHAIN | 1].map(AtomicU32::new).into();
+        let nodes = vec![Node { mask: 1 << 40, word: 1, base: 1 }];
+        let blocks = vec![Block::EMPTY, Block { next: 2, ..Block::EMPTY }, Block::EMPTY];
+        Forest { nodes, slots, blocks: Arena::new(blocks, 1), roots: vec![0] }
+    }
+
+    #[test]
+    fn a_tree_that_refers_to_what_it_lacks_is_refused() {
+        assert!(forest().is_closed());
+        let broken: [fn(&mut Forest<1>); 9] = [
+            |forest| forest.roots.push(3),
+            |forest| forest.nodes[0].base = 2,
+            |forest| forest.nodes[0].base = u32::MAX,
+            |forest| forest.nodes[0].mask = 3,
+            |forest| forest.nodes[0].word = 2,
+            |forest| forest.slots[0] = AtomicU32::new(1),
+            |forest| forest.slots[1] = AtomicU32::new(BLOCK | 3),
+            |forest| forest.blocks = Arena::new(vec![Block { next: 1, ..Block::EMPTY }; 3], 0),
+            |forest| forest.blocks = Arena::new(vec![Block { next: 3, ..Block::EMPTY }; 3], 0),
+        ];
+        for (number, break_it) in broken.into_iter().enumerate() {
+            let mut forest = forest();
+            break_it(&mut forest);
+            assert!(!forest.is_closed(), "{number}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a slot leads to what there is")]
+    fn a_change_leads_to_what_there_is() {
+        let forest = forest();
+        assert_eq!(forest.push(Block { next: 2, ..Block::EMPTY }), Ok(3));
+        forest.lead(1, BLOCK | 3);
+        forest.lead(1, BLOCK | 4);
     }
 }

@@ -169,7 +169,7 @@ impl<const Q: usize> Forest<Q> {
             }
         }
         for &(slot, new) in &stores {
-            self.slots[slot as usize].store(new, Ordering::Release);
+            self.lead(slot, new);
         }
         Ok(!stores.is_empty())
     }
@@ -199,7 +199,7 @@ impl<const Q: usize> Forest<Q> {
             let mut block = Block::EMPTY;
             part.iter().enumerate().for_each(|(at, lane)| lane.put(&mut block, at));
             block.next = next;
-            next = self.blocks.push(block)?;
+            next = self.push(block)?;
         }
         Ok(BLOCK | next | if lanes.len() > LANES { CHAIN } else { 0 })
     }

@@ -168,17 +168,26 @@ impl Wild {
         for (at, member) in members.iter().enumerate() {
             labels[at / VECTOR_BITS * CHUNK_LABELS + at % VECTOR_BITS] = member.label;
         }
-        Self {
-            sources,
-            destinations,
-            first,
-            second,
-            kinds,
-            flags,
-            vectors: vectors.all,
-            width,
-            labels,
-        }
+        let vectors = vectors.all;
+        let wild =
+            Self { sources, destinations, first, second, kinds, flags, vectors, width, labels };
+        assert!(wild.is_closed(), "each class has a vector and each bit a label");
+        wild
+    }
+
+    /// Whether all classes have vectors, and all their bits labels: kernels look them up
+    /// without a check of their own.
+    fn is_closed(&self) -> bool {
+        let has = |class: &u32| *class as usize + self.width <= self.vectors.len();
+        let ports = |ports: &PortClasses| {
+            let page = |page: &u32| *page as usize + 256 <= ports.classes.len();
+            ports.pages.iter().all(page) && ports.classes.iter().all(has)
+        };
+        let tables = [&self.sources[..], &self.destinations[..], &self.kinds[..], &self.flags[..]];
+        tables.into_iter().flatten().all(has)
+            && ports(&self.first)
+            && ports(&self.second)
+            && self.labels.len() == self.width * CHUNK_LABELS
     }
 
     /// The vector in which the bits of all members are set.
@@ -262,5 +271,31 @@ impl PortClasses {
 
     fn bytes(&self) -> usize {
         size_of_val(&*self.pages) + size_of_val(&self.classes[..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_refers_to_what_it_lacks_is_refused() {
+        let wild = || Wild::new(&[], 32);
+        assert!(wild().is_closed());
+        let broken: [fn(&mut Wild); 8] = [
+            |wild| wild.sources[255] = 1,
+            |wild| wild.destinations[0] = u32::MAX,
+            |wild| wild.kinds[KIND_PLACES - 1] = 1,
+            |wild| wild.flags[FLAG_VALUES - 1] = 1,
+            |wild| wild.first.pages[7] = 1,
+            |wild| wild.second.classes[9] = 1,
+            |wild| wild.width = 1,
+            |wild| wild.labels.push(0),
+        ];
+        for (number, break_it) in broken.into_iter().enumerate() {
+            let mut wild = wild();
+            break_it(&mut wild);
+            assert!(!wild.is_closed(), "{number}");
+        }
     }
 }

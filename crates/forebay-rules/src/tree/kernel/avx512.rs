@@ -1,8 +1,14 @@
 //! The kernel with AVX-512.
-#![allow(unsafe_code, reason = "vector loads, and look-ups that building has proven in range")]
+//!
+//! What a [`Matcher`] refers to is looked up without a check: [`Forest`] and [`Wild`] have
+//! held all their references against what there is when they were made, and a forest each
+//! that a change stores.
+//!
+//! [`Forest`]: crate::tree::layout::Forest
+#![allow(unsafe_code, reason = "vector loads, and look-ups that were checked to be in range")]
 
 use super::{BATCH, Matcher, TreeKey};
-use crate::atom::Tests;
+use crate::atom::{KIND_PLACES, Tests};
 use crate::packed::{FLAG_VALUES, HAS_ICMP, HAS_PORTS};
 use crate::tree::labels::NO_LABEL;
 use crate::tree::layout::{BLOCK, Block, CHAIN, LANES, NUMBER};
@@ -10,6 +16,8 @@ use crate::tree::wild::{CHUNK_LABELS, Chunk, FIELDS, PortClasses, Wild};
 use std::arch::x86_64::*;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
+
+const _: () = assert!(KIND_PLACES == 1 << 10, "a place is nine bits of a kind, and whether");
 
 /// In a key's word of kind and flags: that there are ports or an ICMP type.
 const PRESENT: i32 = (HAS_PORTS | HAS_ICMP) as i32;
@@ -31,8 +39,6 @@ struct Batch {
 ///
 /// # Safety
 /// The machine has AVX-512 F, BW, CD, DQ, VL and BITALG, and BMI1 and BMI2.
-/// `matcher` was built by this module's parent, which proves its references in
-/// range.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bitalg,bmi1,bmi2")]
 pub(in crate::tree) unsafe fn classify<const Q: usize, K: TreeKey>(
     matcher: &Matcher<Q>,
@@ -398,7 +404,7 @@ unsafe fn classes<K: TreeKey>(wild: &Wild, keys: &[K]) -> Classes {
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bitalg,bmi1,bmi2")]
 unsafe fn join(wild: &Wild, live: &[Chunk], classes: &Classes, labels: &mut [u32]) {
     let [sources, destinations, first, second, kinds, flags] = &classes.0;
-    for (chunk, live) in live.iter().enumerate() {
+    for (chunk, live) in live.iter().enumerate().take(wild.width) {
         // SAFETY: a class is where a vector of `width` chunks begins. The first
         // bit set is below 512; where there is none, 8 words are counted and
         // 64 bits of one, and there are as many labels.

@@ -197,8 +197,7 @@ pub(super) fn classify<const Q: usize, K: TreeKey>(
             unsafe { avx2::classify(matcher, keys, labels) }
         }
         Isa::Avx512Vbmi => {
-            // SAFETY: likewise; and the matcher's references are in range, as
-            // building and updating make them.
+            // SAFETY: likewise.
             unsafe { avx512::classify(matcher, keys, labels) }
         }
     }
