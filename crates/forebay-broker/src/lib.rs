@@ -29,6 +29,7 @@ pub mod ports;
 pub mod privileges;
 mod rehearsal;
 pub mod report;
+mod rule_counts;
 mod serve;
 mod trim;
 pub mod worker;

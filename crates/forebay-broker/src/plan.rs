@@ -162,5 +162,6 @@ fn rules(
     let chosen = imported.choose(EngineName::Auto, options.isa).map_err(refused)?;
     let mut notices = imported.warnings(&name, selection.unsupported);
     notices.extend(chosen.notice().map(|notice| format!("{name}: {notice}")));
-    Ok(Some((Ruling::new(Arc::new(imported.list.list), chosen.engine), notices)))
+    let ruling = Ruling::new(Arc::new(imported.list.list), chosen.engine);
+    Ok(Some((ruling.counted(config.workers), notices)))
 }

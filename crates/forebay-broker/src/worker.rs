@@ -218,7 +218,9 @@ impl Worker {
                 match source.input.port.receive() {
                     Ok(Received::Batch(batch)) => {
                         idle = false;
-                        fork.begin(clock.now());
+                        let now = clock.now();
+                        trunk.begin(now);
+                        fork.begin(now);
                         pass(trunk, fork, delivery, batch)?;
                     }
                     Ok(Received::Idle) => break,

@@ -192,3 +192,51 @@ fn packets_of_a_link_type_that_the_filter_is_wrong_for_need_not_stop_a_pipeline(
     let mut chain = Chain::new().with(Filter::new(filter_set(expression)));
     chain.push(of(&[1]), &mut |_| Ok::<(), StageError>(())).unwrap_err();
 }
+
+#[test]
+fn rules_count_what_each_decides_also_after_a_reload_of_the_same_list() {
+    let text = "ip filter 1 pass * * udp 1\nip filter 2 reject * * udp 2-900\n";
+    let list = forebay_rules::language::yamaha::parse(text).unwrap().ascending();
+    let counted = || {
+        let engine = EngineName::Auto.build(&list, forebay_jit::cpu::detect()).unwrap();
+        Ruling::new(list.clone().into(), engine).counted(2)
+    };
+    let input = traffic(1_000);
+    // Of each rule, and of the default.
+    let mut expected = [0_u64; 3];
+    for (_, packet) in &input {
+        if let Some(key) = forebay_rules::Key::of_packet(LinkType::ETHERNET, packet) {
+            expected[list.decide(&key).rule.unwrap_or(2)] += 1;
+        }
+    }
+    assert!(expected.iter().all(|&packets| packets > 0), "{expected:?}");
+    let assert_times = |ruling: &Ruling, times: u64, last: u64| {
+        let counters = ruling.counters().unwrap();
+        let counts = [counters.total(0), counters.total(1), counters.default_total()];
+        assert_eq!(counts.map(|count| count.packets), expected.map(|packets| times * packets));
+        assert!(counts.iter().all(|count| count.last == last && count.bytes >= count.packets));
+    };
+    let ruling = counted();
+    let mut workers = [0; 2].map(|_| Chain::new().with(Rules::new(ruling.clone())));
+    let pass = |workers: &mut [Chain], now| {
+        for chain in workers {
+            chain.begin(now);
+            through(chain, batches(&input, 256));
+        }
+    };
+    pass(&mut workers, 7);
+    assert_times(&ruling, 2, 7);
+    let reload = |workers: &mut [Chain], ruling: &Ruling| {
+        let settings = Settings { rules: Some(Some(ruling.clone())), ..Settings::default() };
+        workers.iter_mut().for_each(|chain| chain.reload(&settings));
+    };
+    reload(&mut workers, &ruling);
+    pass(&mut workers, 9);
+    assert_times(&ruling, 4, 9);
+    // A list of its own begins anew, and has all cells that it takes.
+    let (old, ruling) = (ruling, counted());
+    reload(&mut workers, &ruling);
+    pass(&mut workers, 11);
+    assert_times(&old, 4, 9);
+    assert_times(&ruling, 2, 11);
+}

@@ -6,8 +6,9 @@
 //! workers have counted; while they count, each cell that is read is one that
 //! has been true.
 
+use forebay_packet::cancel;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Cells that are allocated together, when the first of them is needed.
 const CHUNK: usize = 4096;
@@ -63,6 +64,10 @@ impl Cell {
     }
 }
 
+fn fresh() -> Box<[Cell]> {
+    std::iter::repeat_with(Cell::default).take(CHUNK).collect()
+}
+
 /// The cells of one worker, in cache lines that no other worker writes to;
 /// processors fetch them in pairs.
 #[repr(align(128))]
@@ -82,6 +87,8 @@ impl Cells {
 /// The counters of a list.
 pub struct Counters {
     workers: Vec<Cells>,
+    /// How many workers have claimed cells.
+    claimed: AtomicUsize,
 }
 
 /// What one worker counts with. Not to be shared: counts of two threads through
@@ -100,7 +107,28 @@ impl Counters {
             chunks: std::iter::repeat_with(OnceLock::new).take(CHUNKS).collect(),
             default: Cell::default(),
         };
-        Self { workers: std::iter::repeat_with(cells).take(workers).collect() }
+        let workers = std::iter::repeat_with(cells).take(workers).collect();
+        Self { workers, claimed: AtomicUsize::new(0) }
+    }
+
+    /// For so many workers, with the cells of so many rules made beforehand: counting then
+    /// allocates nothing.
+    #[must_use]
+    pub fn with_cells(workers: usize, rules: usize) -> Self {
+        let counters = Self::new(workers);
+        for cells in &counters.workers {
+            for chunk in cells.chunks.iter().take(rules.div_ceil(CHUNK)) {
+                cancel::check();
+                chunk.get_or_init(fresh);
+            }
+        }
+        counters
+    }
+
+    /// The number of a worker that nobody else has claimed; none if all are taken.
+    pub fn claim(&self) -> Option<usize> {
+        let number = self.claimed.fetch_add(1, Ordering::Relaxed);
+        (number < self.workers.len()).then_some(number)
     }
 
     /// The counter of worker `worker`, which only that one may ask for.
@@ -139,12 +167,12 @@ impl Counter<'_> {
     ///
     /// # Panics
     /// If `rule` is no rule's number, 2²⁴ or more.
+    #[inline]
     pub fn count(&self, rule: u32, bytes: u64, now: u64) {
         if rule == crate::engine::NO_RULE {
             return self.cells.default.add(bytes, now);
         }
-        let chunk = self.cells.chunks[rule as usize / CHUNK]
-            .get_or_init(|| std::iter::repeat_with(Cell::default).take(CHUNK).collect());
+        let chunk = self.cells.chunks[rule as usize / CHUNK].get_or_init(fresh);
         chunk[rule as usize % CHUNK].add(bytes, now);
     }
 }
@@ -159,6 +187,17 @@ mod tests {
         let counters = Counters::new(8);
         let line = |cells: &Cells| (&raw const cells.default).addr() / 64;
         assert!(counters.workers.windows(2).all(|two| line(&two[0]) != line(&two[1])));
+    }
+
+    #[test]
+    fn each_worker_claims_cells_of_its_own() {
+        let counters = Counters::with_cells(2, CHUNK + 1);
+        let made = |cells: &Cells| cells.chunks.iter().filter(|of| of.get().is_some()).count();
+        assert!(counters.workers.iter().all(|cells| made(cells) == 2));
+        assert_eq!(
+            [counters.claim(), counters.claim(), counters.claim()],
+            [Some(0), Some(1), None]
+        );
     }
 
     #[test]

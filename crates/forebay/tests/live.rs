@@ -454,6 +454,53 @@ fn a_reload_tells_how_rules_are_matched() {
 }
 
 #[test]
+fn the_rules_in_force_are_shown_with_what_each_has_decided() {
+    in_namespace(|| {
+        let network = Network::new(2);
+        let list = network.path("list");
+        let keys = format!("rules = \"{}\"\n", list.display());
+        std::fs::write(&list, "ip filter 1 pass * * tcp\nip filter 2 reject * * udp\n").unwrap();
+        let broker = network.broker(&network.configure("af_packet", "af_packet", &keys));
+        let settled = |sent: u64| {
+            let rules = || row(&network.ask(&["ledger"]).unwrap(), "rules").clone();
+            wait_for("the packets", || number(&rules(), "in") == sent);
+            number(&rules()["drops"], "rejected")
+        };
+        let shown = |options: &[&str]| {
+            let said = network.ask(&[&["rules", "show"], options].concat()).unwrap();
+            let rules = said["rules"].as_array().unwrap();
+            let packets = rules.iter().map(|rule| number(rule, "packets")).collect::<Vec<_>>();
+            (packets, number(&said["default"], "packets"), said["next"].clone())
+        };
+        assert_eq!(shown(&[]), (vec![0, 0], 0, Value::Null));
+        assert_eq!(shown(&["--hit"]), (vec![], 0, Value::Null));
+        network.generate("--rate 4000 --packets 500 --flows 50");
+        assert_eq!(settled(500), 500);
+        assert_eq!(shown(&[]), (vec![0, 500], 0, Value::Null));
+        assert_eq!(shown(&["--hit"]), (vec![500], 0, Value::Null));
+        assert_eq!(shown(&["--limit", "1"]), (vec![0], 0, 2.into()));
+        assert_eq!(shown(&["--from", "2"]), (vec![500], 0, Value::Null));
+        // The same list goes on counting; another begins anew.
+        assert!(network.ask(&["reload"]).is_some());
+        assert_eq!(shown(&[]).0, [0, 500]);
+        network.generate("--rate 4000 --packets 500 --flows 50");
+        assert_eq!(settled(1000), 1000);
+        assert_eq!(shown(&[]).0, [0, 1000]);
+        std::fs::write(&list, "ip filter 3 pass *\nipv6 filter 3 pass *\n").unwrap();
+        assert!(network.ask(&["reload"]).is_some());
+        assert_eq!(shown(&[]), (vec![0, 0], 0, Value::Null));
+        let socket = network.path("control");
+        let text = run(["ctl", "-s", socket.to_str().unwrap(), "rules", "show"]).exits(0).text();
+        assert!(text.contains("IPv6 3  ") && text.ends_with("2 rules\n"), "{text}");
+        network.configure("af_packet", "af_packet", "");
+        assert!(network.ask(&["reload"]).is_some());
+        assert!(network.ask(&["rules", "show"]).is_none());
+        assert!(network.ask(&["drain"]).is_some());
+        assert_eq!(broker.ended()["closes"], true);
+    });
+}
+
+#[test]
 fn a_reload_takes_a_list_of_another_language() {
     in_namespace(|| {
         let network = Network::new(2);

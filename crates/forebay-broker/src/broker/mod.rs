@@ -22,6 +22,7 @@ use forebay_balance::Event;
 use forebay_balance::health::Manual;
 use forebay_io::device::Finding;
 use forebay_packet::HashKey;
+use forebay_pipeline::stages::Ruling;
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
 use rustix::thread::CapabilitySet;
 
@@ -42,6 +43,7 @@ use crate::plan::{CodeOptions, Plan, PlanError};
 use crate::ports::{Attached, PortError, Ports};
 use crate::privileges::{self, PrivilegeError};
 use crate::report::Report;
+use crate::rule_counts;
 use crate::worker::{Route, Worker, WorkerError};
 use notices::Notices;
 use reload::Reloads;
@@ -169,6 +171,8 @@ pub struct Broker {
     alarms: Alarms,
     cures: Cures,
     reloads: Reloads,
+    /// The rules in force, which workers count by.
+    ruling: Option<Ruling>,
 }
 
 impl Broker {
@@ -230,6 +234,7 @@ impl Broker {
             programs: ports.programs,
             kernel,
             reloads: Reloads::default(),
+            ruling: plan.rules,
         })
     }
 
@@ -380,6 +385,11 @@ impl Broker {
             Request::Ledger => Ok(answers::ledger(&self.account(report(running)))),
             Request::Status => Ok(self.status(&self.account(report(running)))),
             Request::Events => Ok(notices.events()),
+            Request::Rules { page } => {
+                let none = || "no list of rules is in force".to_owned();
+                let ruling = self.ruling.as_ref().ok_or_else(none);
+                ruling.map(|ruling| rule_counts::answer(ruling, *page, self.clock.now()))
+            }
             Request::Metrics => {
                 let report = self.account(report(running));
                 let page = metrics::page(&metrics::Shown {
@@ -388,6 +398,7 @@ impl Broker {
                     report: &report,
                     alarms: &self.alarms,
                     links: &self.links,
+                    ruling: self.ruling.as_ref(),
                 });
                 Ok(page.into())
             }

@@ -249,7 +249,13 @@ impl Broker {
         let refused = |error: &dyn fmt::Display| error.to_string();
         let programs = self.kernel.as_ref().map(|kernel| kernel.prepare(&config)).transpose();
         let programs = programs.map_err(|error| refused(&error))?;
-        let plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
+        let mut plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
+        if let (Some(new), Some(old)) = (&mut plan.rules, &self.ruling)
+            && new.list() == old.list()
+        {
+            // Its counters go on.
+            new.clone_from(old);
+        }
         // All that can be wrong, before anything is changed.
         for group in &config.groups {
             if let Some(live) = self.groups.iter().find(|live| live.config.name == group.name) {
@@ -313,6 +319,7 @@ impl Broker {
         let handed_over = self.hand_over(&config, plan, steering, running);
         // The groups are those of the new one, whatever comes now.
         self.config = config;
+        self.ruling.clone_from(&plan.rules);
         handed_over?;
         // Only now, when all workers know the way to every sensor.
         for (live, group) in self.groups.iter_mut().zip(&self.config.groups) {

@@ -48,8 +48,32 @@ pub enum Request {
     },
     /// What was told last, and when.
     Events,
+    /// The rules in force, and what each has decided.
+    Rules {
+        /// Which of them.
+        #[serde(default)]
+        page: RulePage,
+    },
     /// All numbers, as Prometheus reads them.
     Metrics,
+}
+
+/// Some of the rules in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RulePage {
+    /// The place in the list, from 1, of the first.
+    pub from: usize,
+    /// How many at most.
+    pub limit: usize,
+    /// Only rules that have decided packets.
+    pub hit: bool,
+}
+
+impl Default for RulePage {
+    fn default() -> Self {
+        Self { from: 1, limit: 100, hit: false }
+    }
 }
 
 /// What can be done to a sensor.

@@ -3,6 +3,7 @@
 use forebay_balance::SensorStatus;
 use forebay_balance::balancer::targets::Standing;
 use forebay_io::Recorded;
+use forebay_pipeline::stages::Ruling;
 
 use super::{Kind, Page};
 use crate::alarms::Alarms;
@@ -11,6 +12,7 @@ use crate::group::LiveGroup;
 use crate::hellos::HelloCounts;
 use crate::links::Links;
 use crate::report::Report;
+use crate::rule_counts;
 
 /// What the page shows.
 pub struct Shown<'a> {
@@ -24,11 +26,13 @@ pub struct Shown<'a> {
     pub alarms: &'a Alarms,
     /// Which ports' links work.
     pub links: &'a Links,
+    /// The rules in force.
+    pub ruling: Option<&'a Ruling>,
 }
 
 /// The page of metrics.
 pub fn page(shown: &Shown<'_>) -> String {
-    let &Shown { groups, hellos, report, alarms, links } = shown;
+    let &Shown { groups, hellos, report, alarms, links, ruling } = shown;
     let mut page = Page::default();
     page.metric("forebay_packets_total", Kind::Counter, "Packets into and out of a stage.");
     for row in &report.ledger.rows {
@@ -85,6 +89,7 @@ pub fn page(shown: &Shown<'_>) -> String {
     sensors(&mut page, groups);
     rejected(&mut page, hellos);
     moves(&mut page, groups);
+    ruling.into_iter().for_each(|ruling| rule_counts::metrics(ruling, &mut page));
     page.metric("forebay_failed_ports", Kind::Gauge, "Ports that are of no further use.");
     page.sample("forebay_failed_ports", &[], report.failed.len() as f64);
     page.finish()

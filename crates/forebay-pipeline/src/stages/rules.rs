@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use forebay_packet::{Batch, LinkType, LiveMask};
+use forebay_rules::counters::Counters;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::packed::{Key4, Key6, Packed};
 use forebay_rules::{Action, Key, RuleList};
@@ -20,6 +21,8 @@ pub struct Ruling {
     list: Arc<RuleList>,
     /// Of each rule, and of the default behind them, whether it rejects.
     rejects: Arc<[bool]>,
+    /// What live stages count by rule.
+    counters: Option<Arc<Counters>>,
 }
 
 impl Ruling {
@@ -28,7 +31,20 @@ impl Ruling {
     pub fn new(list: Arc<RuleList>, engine: Box<dyn Engine>) -> Self {
         let actions = list.rules.iter().map(|rule| rule.action).chain([list.default]);
         let rejects = actions.map(|action| action == Action::Reject).collect();
-        Self { engine: engine.into(), list, rejects }
+        Self { engine: engine.into(), list, rejects, counters: None }
+    }
+
+    /// The same with counters by rule, for the stages of so many workers.
+    #[must_use]
+    pub fn counted(self, workers: usize) -> Self {
+        let counters = Counters::with_cells(workers, self.list.rules.len());
+        Self { counters: Some(counters.into()), ..self }
+    }
+
+    /// What stages have counted by the rules' places in the list, if they count.
+    #[must_use]
+    pub fn counters(&self) -> Option<&Counters> {
+        self.counters.as_deref()
     }
 
     /// The list.
@@ -125,6 +141,10 @@ pub struct Rules {
     ruling: Option<Ruling>,
     drops: bool,
     keyed: Keyed,
+    /// Which of the ruling's cells are this stage's.
+    cells: Option<usize>,
+    /// When the batch came.
+    now: u64,
 }
 
 impl Rules {
@@ -137,7 +157,8 @@ impl Rules {
     /// As [`Rules::new`]; passes everything while there is no list.
     #[must_use]
     pub fn optional(ruling: Option<Ruling>) -> Self {
-        Self { ruling, drops: true, keyed: Keyed::default() }
+        let cells = ruling.as_ref().and_then(Ruling::counters).and_then(Counters::claim);
+        Self { ruling, drops: true, keyed: Keyed::default(), cells, now: 0 }
     }
 
     /// Sets verdicts only.
@@ -160,12 +181,22 @@ impl Stage for Rules {
         Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
     }
 
+    fn begin(&mut self, now: u64) {
+        self.now = now;
+    }
+
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
         let Some(ruling) = &self.ruling else {
             out.emit(batch);
             return Ok(());
         };
         self.keyed.judge_batch(ruling, &mut batch);
+        if let (Some(counters), Some(cells)) = (ruling.counters(), self.cells) {
+            let counter = counters.worker(cells);
+            for i in batch.live().iter().filter(|&i| batch.verdict[i] != NOT_IP) {
+                counter.count(batch.verdict[i], batch.wire_len(i).into(), self.now);
+            }
+        }
         if self.drops {
             let before = batch.live().count();
             let passed = LiveMask::of(&batch.verdict, |verdict| !ruling.rejects(verdict));
@@ -177,8 +208,13 @@ impl Stage for Rules {
     }
 
     fn reload(&mut self, settings: &Settings) {
-        if let Some(ruling) = &settings.rules {
-            self.ruling.clone_from(ruling);
+        let Some(ruling) = &settings.rules else { return };
+        let is_same = match (&self.ruling, ruling) {
+            (Some(old), Some(new)) => Arc::ptr_eq(&old.list, &new.list),
+            _ => false,
+        };
+        if !is_same {
+            *self = Self { drops: self.drops, now: self.now, ..Self::optional(ruling.clone()) };
         }
     }
 }

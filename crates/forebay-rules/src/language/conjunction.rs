@@ -90,7 +90,8 @@ impl Rule {
     }
 
     /// Address and port ranges of the rule.
-    pub(crate) fn ranges(&self) -> usize {
+    #[must_use]
+    pub fn ranges(&self) -> usize {
         let ports = |test: &PortTest| match test {
             PortTest::Any => 0,
             PortTest::In(set) => set.ranges().len(),

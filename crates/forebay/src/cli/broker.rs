@@ -95,6 +95,12 @@ pub enum CtlVerb {
     },
     /// Where every packet went
     Ledger,
+    /// The rules in force
+    Rules {
+        /// What to do
+        #[command(subcommand)]
+        ask: RulesAsk,
+    },
     /// The last notices of the broker: losses, links, sensors, moves
     Events,
     /// Read the configuration again
@@ -111,6 +117,25 @@ pub enum CtlVerb {
         /// Its group, where several have a sensor of that name
         #[arg(long, value_name = "NAME")]
         group: Option<String>,
+    },
+}
+
+/// What can be asked of the rules in force.
+#[derive(Debug, Subcommand)]
+pub enum RulesAsk {
+    /// The list, with the packets that each rule has decided
+    ///
+    /// They are counted from the start, or from the reload that changed the list.
+    Show {
+        /// The place in the list of the first rule that is shown
+        #[arg(long, value_name = "PLACE", default_value_t = 1)]
+        from: usize,
+        /// How many rules are shown, 10000 at most
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        /// Only rules that have decided packets
+        #[arg(long)]
+        hit: bool,
     },
 }
 

@@ -1,0 +1,216 @@
+//! What each rule has decided: pages for operators, samples for Prometheus.
+
+use forebay_pipeline::stages::Ruling;
+use forebay_rules::counters::Count;
+use forebay_rules::engine::NO_RULE;
+use forebay_rules::{Action, Family, Rule};
+use serde_json::{Value, json};
+
+use crate::control::RulePage;
+use crate::metrics::{Kind, Page};
+
+/// The most rules of a page, and bytes of their texts, after which a page ends.
+const MOST_RULES: usize = 10_000;
+const MOST_BYTES: usize = 4 << 20;
+
+/// Ranges of a rule whose text is shown: one can list millions of addresses.
+const MOST_RANGES: usize = 500;
+
+/// Rules that have samples of their own.
+const MOST_SAMPLES: usize = 1000;
+
+/// What the stages of all workers have counted for the rule at a place, or for [`NO_RULE`].
+fn total(ruling: &Ruling, rule: u32) -> Count {
+    let Some(counters) = ruling.counters() else { return Count::default() };
+    if rule == NO_RULE { counters.default_total() } else { counters.total(rule) }
+}
+
+/// A page of the list; `now` is the workers' clock.
+pub fn answer(ruling: &Ruling, page: RulePage, now: u64) -> Value {
+    let with_count = |mut object: Value, count: Count| {
+        let seconds = |last: u64| now.saturating_sub(last) as f64 / 1e9;
+        object["packets"] = count.packets.into();
+        object["bytes"] = count.bytes.into();
+        object["last_s_ago"] = (count.packets > 0).then(|| seconds(count.last)).into();
+        object
+    };
+    let list = ruling.list();
+    let (mut shown, mut bytes, mut next) = (Vec::new(), 0, None);
+    for (index, rule) in list.rules.iter().enumerate().skip(page.from.saturating_sub(1)) {
+        let count = total(ruling, index as u32);
+        if page.hit && count.packets == 0 {
+            continue;
+        }
+        if shown.len() == page.limit.clamp(1, MOST_RULES) || bytes > MOST_BYTES {
+            next = Some(index + 1);
+            break;
+        }
+        let text = text_of(rule);
+        bytes += text.len();
+        let object = json!({
+            "place": index + 1,
+            "family": family(rule.family),
+            "number": rule.number,
+            "action": action(rule.action),
+            "text": text,
+        });
+        shown.push(with_count(object, count));
+    }
+    let default = json!({"action": action(list.default)});
+    json!({
+        "count": list.rules.len(),
+        "rules": shown,
+        "next": next,
+        "default": with_count(default, total(ruling, NO_RULE)),
+    })
+}
+
+/// Adds packets by rule: of the first rules each, of all others the sum.
+pub fn metrics(ruling: &Ruling, page: &mut Page) {
+    const NAME: &str = "forebay_rule_packets_total";
+    page.metric(NAME, Kind::Counter, "Packets that a rule decided.");
+    let list = ruling.list();
+    let packets = |index: usize| total(ruling, index as u32).packets;
+    for (index, rule) in list.rules.iter().enumerate().take(MOST_SAMPLES) {
+        let number = rule.number.to_string();
+        let family = family(rule.family);
+        let labels = [("rule", &*number), ("family", family), ("action", action(rule.action))];
+        page.sample(NAME, &labels, packets(index) as f64);
+    }
+    if list.rules.len() > MOST_SAMPLES {
+        let others: u64 = (MOST_SAMPLES..list.rules.len()).map(packets).sum();
+        page.sample(NAME, &[("rule", "others")], others as f64);
+    }
+    let labels = [("rule", "default"), ("action", action(list.default))];
+    page.sample(NAME, &labels, total(ruling, NO_RULE).packets as f64);
+}
+
+/// A rule's text, or how long it would be.
+fn text_of(rule: &Rule) -> String {
+    let ranges = rule.ranges();
+    if ranges <= MOST_RANGES {
+        return rule.to_string();
+    }
+    let command = if rule.family == Family::Ipv6 { "ipv6" } else { "ip" };
+    let action = action(rule.action);
+    format!("{command} filter {} {action} … # of {ranges} ranges", rule.number)
+}
+
+fn family(family: Family) -> &'static str {
+    match family {
+        Family::Ipv4 => "ipv4",
+        Family::Ipv6 => "ipv6",
+    }
+}
+
+fn action(action: Action) -> &'static str {
+    match action {
+        Action::Pass => "pass",
+        Action::Reject => "reject",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_rules::choose::EngineName;
+    use forebay_rules::language::yamaha;
+
+    const WHOLE: RulePage = RulePage { from: 1, limit: 100, hit: false };
+
+    fn naive(text: &str, workers: usize) -> Ruling {
+        let list = yamaha::parse(text).unwrap().ascending();
+        let engine = EngineName::Naive.build(&list, forebay_jit::Isa::Scalar).unwrap();
+        Ruling::new(list.into(), engine).counted(workers)
+    }
+
+    /// `rules` rules of which every third has decided packets, as many as its place, and the
+    /// default 7.
+    fn ruling(rules: u32, with: &str) -> Ruling {
+        let text: String =
+            (1..=rules).map(|n| format!("ip filter {n} pass 10.0.0.{n} {with}\n")).collect();
+        let ruling = naive(&text, 2);
+        let counters = ruling.counters().unwrap();
+        for worker in 0..2 {
+            let counter = counters.worker(worker);
+            for place in (3..=rules).step_by(3) {
+                (worker..place as usize).step_by(2).for_each(|_| counter.count(place - 1, 100, 5));
+            }
+        }
+        (0..7).for_each(|_| counters.worker(0).count(NO_RULE, 60, 9));
+        ruling
+    }
+
+    #[test]
+    fn pages_go_through_the_list_and_end() {
+        let ruling = ruling(20, "");
+        let page = |from, limit, hit| answer(&ruling, RulePage { from, limit, hit }, 2_000_000_005);
+        let places = |value: &Value| -> Vec<u64> {
+            value["rules"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|r| r["place"].as_u64().unwrap())
+                .collect()
+        };
+        let first = page(1, 8, false);
+        assert_eq!((places(&first), &first["next"]), ((1..=8).collect(), &json!(9)));
+        assert_eq!((&first["count"], &first["rules"][0]["packets"]), (&json!(20), &json!(0)));
+        assert_eq!(first["rules"][0]["last_s_ago"], Value::Null);
+        let third = &first["rules"][2];
+        assert_eq!((&third["packets"], &third["bytes"]), (&json!(3), &json!(300)));
+        assert_eq!((&third["last_s_ago"], &third["number"]), (&json!(2.0), &json!(3)));
+        let (last, beyond) = (page(17, 8, false), page(21, 8, false));
+        assert_eq!((places(&last), &last["next"]), ((17..=20).collect(), &Value::Null));
+        assert_eq!((places(&beyond), &beyond["next"]), (vec![], &Value::Null));
+        let hit = page(1, 4, true);
+        assert_eq!((places(&hit), &hit["next"]), (vec![3, 6, 9, 12], &json!(15)));
+        assert_eq!(hit["default"]["packets"], 7);
+        assert_eq!(places(&page(0, 0, false)), [1], "one at least, so that it goes on");
+    }
+
+    #[test]
+    fn a_page_of_long_rules_is_short() {
+        let with = |ports: u32| {
+            let ports = (0..ports).map(|n| (2 * n).to_string()).collect::<Vec<_>>().join(",");
+            answer(&ruling(255, &format!("* tcp {ports}")), RulePage { limit: 255, ..WHOLE }, 0)
+        };
+        let long = with(2000);
+        let text = "ip filter 1 pass … # of 2002 ranges";
+        assert_eq!((&long["rules"][0]["text"], &long["next"]), (&json!(text), &Value::Null));
+        let short = with(3);
+        assert_eq!(short["rules"][0]["text"], "ip filter 1 pass 10.0.0.1 * tcp 0,2,4 *");
+    }
+
+    #[test]
+    fn a_page_ends_by_its_bytes() {
+        let ports = (0..450).map(|n| (2 * n + 10_000).to_string()).collect::<Vec<_>>().join(",");
+        let list: String =
+            (1..=2000).map(|n| format!("ip filter {n} pass * * tcp {ports}\n")).collect();
+        let page = answer(&naive(&list, 1), RulePage { limit: usize::MAX, ..WHOLE }, 0);
+        let next = page["next"].as_u64().unwrap() as usize;
+        assert_eq!(page["rules"].as_array().unwrap().len(), next - 1);
+        assert!((1000..2000).contains(&next), "{next}");
+    }
+
+    #[test]
+    fn samples_are_bounded_in_number_and_sum_up_to_all() {
+        let list = |rules| {
+            let text: String = (1..=rules).map(|n| format!("ip filter {n} pass *\n")).collect();
+            let ruling = naive(&text, 1);
+            let counter = ruling.counters().unwrap().worker(0);
+            (0..rules).for_each(|rule| counter.count(rule, 1, 1));
+            let mut page = Page::default();
+            metrics(&ruling, &mut page);
+            page.finish()
+        };
+        let samples = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
+        let short = list(3);
+        let expected = "forebay_rule_packets_total{rule=\"3\",family=\"ipv4\",action=\"pass\"} 1\n\
+                        forebay_rule_packets_total{rule=\"default\",action=\"reject\"} 0\n";
+        assert!(short.ends_with(expected) && samples(&short) == 4, "{short}");
+        let long = list(1500);
+        assert_eq!(samples(&long), MOST_SAMPLES + 2);
+        assert!(long.contains("forebay_rule_packets_total{rule=\"others\"} 500\n"), "{long}");
+    }
+}
