@@ -1,9 +1,9 @@
-//! What each rule has decided: pages for operators, samples for Prometheus.
+//! The rules in force: what each has decided, and where another list differs.
 
 use forebay_pipeline::stages::Ruling;
 use forebay_rules::counters::Count;
 use forebay_rules::engine::NO_RULE;
-use forebay_rules::{Action, Family, Rule};
+use forebay_rules::{Action, Family, Rule, RuleList};
 use serde_json::{Value, json};
 
 use crate::control::RulePage;
@@ -63,6 +63,30 @@ pub fn answer(ruling: &Ruling, page: RulePage, now: u64) -> Value {
         "next": next,
         "default": with_count(default, total(ruling, NO_RULE)),
     })
+}
+
+/// Where `new` differs from `old`, if it does: what is between the rules that both begin with
+/// and those that both end with.
+pub fn difference(old: &RuleList, new: &RuleList) -> Option<String> {
+    if old == new {
+        return None;
+    }
+    let same = |pair: &(&Rule, &Rule)| pair.0 == pair.1;
+    let before = old.rules.iter().zip(&new.rules).take_while(same).count();
+    let rest = old.rules[before..].iter().rev().zip(new.rules[before..].iter().rev());
+    let behind = rest.take_while(same).count();
+    let places = |list: &RuleList| match list.rules.len() - behind {
+        last if last == before => "none".to_owned(),
+        last => format!("{} to {last} of {}", before + 1, list.rules.len()),
+    };
+    if old.rules == new.rules {
+        return Some(format!("the rules' default is now to {}", action(new.default)));
+    }
+    let default = match old.default == new.default {
+        true => String::new(),
+        false => format!(", and the default is to {}", action(new.default)),
+    };
+    Some(format!("rules at places {} are now {}{default}", places(old), places(new)))
 }
 
 /// Adds packets by rule: of the first rules each, of all others the sum.
@@ -191,6 +215,29 @@ mod tests {
         let next = page["next"].as_u64().unwrap() as usize;
         assert_eq!(page["rules"].as_array().unwrap().len(), next - 1);
         assert!((1000..2000).contains(&next), "{next}");
+    }
+
+    #[test]
+    fn a_difference_is_told_by_places() {
+        let list = |numbers: &[u32]| {
+            let of = |&number| Rule::any(number, Family::Ipv4, Action::Pass);
+            RuleList { rules: numbers.iter().map(of).collect(), ..RuleList::default() }
+        };
+        for (old, new, expected) in [
+            (&[1, 2, 3][..], &[1, 2, 3][..], None),
+            (&[1, 2, 3], &[1, 3], Some("2 to 2 of 3 are now none")),
+            (&[1, 3], &[1, 2, 3], Some("none are now 2 to 2 of 3")),
+            (&[1, 1], &[1, 1, 1], Some("none are now 3 to 3 of 3")),
+            (&[1, 2, 3, 4], &[1, 3, 2, 4], Some("2 to 3 of 4 are now 2 to 3 of 4")),
+            (&[], &[7, 8], Some("none are now 1 to 2 of 2")),
+        ] {
+            let expected = expected.map(|places| format!("rules at places {places}"));
+            assert_eq!(difference(&list(old), &list(new)), expected, "{old:?} {new:?}");
+        }
+        let passing = RuleList { default: Action::Pass, ..list(&[1]) };
+        let said = |old| difference(&list(old), &passing).unwrap();
+        assert_eq!(said(&[1]), "the rules' default is now to pass");
+        assert!(said(&[2]).ends_with("are now 1 to 1 of 1, and the default is to pass"));
     }
 
     #[test]

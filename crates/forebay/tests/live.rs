@@ -481,13 +481,14 @@ fn the_rules_in_force_are_shown_with_what_each_has_decided() {
         assert_eq!(shown(&["--limit", "1"]), (vec![0], 0, 2.into()));
         assert_eq!(shown(&["--from", "2"]), (vec![500], 0, Value::Null));
         // The same list goes on counting; another begins anew.
-        assert!(network.ask(&["reload"]).is_some());
+        assert_eq!(network.ask(&["reload"]), Some("reloaded".into()));
         assert_eq!(shown(&[]).0, [0, 500]);
         network.generate("--rate 4000 --packets 500 --flows 50");
         assert_eq!(settled(1000), 1000);
         assert_eq!(shown(&[]).0, [0, 1000]);
         std::fs::write(&list, "ip filter 3 pass *\nipv6 filter 3 pass *\n").unwrap();
-        assert!(network.ask(&["reload"]).is_some());
+        let said = "reloaded; rules at places 1 to 2 of 2 are now 1 to 2 of 2";
+        assert_eq!(network.ask(&["reload"]), Some(said.into()));
         assert_eq!(shown(&[]), (vec![0, 0], 0, Value::Null));
         let socket = network.path("control");
         let text = run(["ctl", "-s", socket.to_str().unwrap(), "rules", "show"]).exits(0).text();

@@ -29,6 +29,7 @@ use crate::desk::Change;
 use crate::group::{LiveGroup, Sides};
 use crate::memory;
 use crate::plan::{CodeOptions, Plan};
+use crate::rule_counts;
 use crate::trim::trim;
 use crate::worker::Route;
 
@@ -242,19 +243,26 @@ impl Broker {
         }
     }
 
-    /// Puts a configuration through, or leaves all as it is.
-    fn take_over(&mut self, prepared: Prepared, running: &[Running]) -> Result<(), String> {
+    /// Puts a configuration through, or leaves all as it is. Says how the list of rules
+    /// differs from the one before.
+    fn take_over(
+        &mut self,
+        prepared: Prepared,
+        running: &[Running],
+    ) -> Result<Option<String>, String> {
         let Prepared { config, plan } = prepared;
         unchangeable(&self.config, &config)?;
         let refused = |error: &dyn fmt::Display| error.to_string();
         let programs = self.kernel.as_ref().map(|kernel| kernel.prepare(&config)).transpose();
         let programs = programs.map_err(|error| refused(&error))?;
         let mut plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
-        if let (Some(new), Some(old)) = (&mut plan.rules, &self.ruling)
-            && new.list() == old.list()
-        {
-            // Its counters go on.
-            new.clone_from(old);
+        let mut changed = None;
+        if let (Some(new), Some(old)) = (&mut plan.rules, &self.ruling) {
+            changed = rule_counts::difference(old.list(), new.list());
+            if changed.is_none() {
+                // Its counters go on.
+                new.clone_from(old);
+            }
         }
         // All that can be wrong, before anything is changed.
         for group in &config.groups {
@@ -272,7 +280,8 @@ impl Broker {
             }
         }
         let made = self.put_through(config, &plan, programs.unwrap_or_default(), fresh, running);
-        made.map_err(|why| format!("{why}. Part of the change is in force: reload again"))
+        made.map_err(|why| format!("{why}. Part of the change is in force: reload again"))?;
+        Ok(changed)
     }
 
     /// Changes what runs. `fresh` are the groups that are new.
@@ -364,14 +373,17 @@ impl Broker {
 }
 
 /// Tells what came of a change, and those who wait for it.
-fn conclude(outcome: &Result<(), String>, visits: Vec<Visit>, notices: &mut Notices) {
+fn conclude(outcome: &Result<Option<String>, String>, visits: Vec<Visit>, notices: &mut Notices) {
+    let changed = outcome.as_ref().ok().and_then(Option::as_ref);
+    changed.into_iter().for_each(|changed| notices.tell(changed.clone()));
     notices.tell(match outcome {
-        Ok(()) => "reloaded".to_owned(),
+        Ok(_) => "reloaded".to_owned(),
         Err(why) => format!("not reloaded: {why}"),
     });
+    let done = changed.map_or("reloaded".to_owned(), |changed| format!("reloaded; {changed}"));
     for visit in visits {
         visit.answer(match outcome {
-            Ok(()) => Answer::Done("reloaded".into()),
+            Ok(_) => Answer::Done(done.as_str().into()),
             Err(why) => Answer::Refused(why.clone()),
         });
     }
