@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
             if found.is_some() {
                 return found;
             }
-            ii += 1 + ii / 16;
+            ii += 1 + ii / 32;
         }
         None
     }
