@@ -8,7 +8,6 @@
 mod bar;
 mod clock;
 mod data;
-mod lots;
 mod machine;
 mod peers;
 mod record;

@@ -14,7 +14,7 @@ use forebay_packet::MacAddress;
 use forebay_pipeline::stages::{ShuntRule, ShuntTo, ShuntedFlow, Steering};
 
 use crate::clock::Clock;
-use crate::config::{Config, Group, NoSensor, Sensor, ShuntAction};
+use crate::config::{Config, Group, NoSensor, Sensor, ShuntAction, digest_of};
 use crate::events;
 use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
@@ -320,7 +320,7 @@ fn hello_rule(config: &Config) -> HelloRule {
 
 fn settings_of(sensor: &Sensor, config: &Config) -> SensorSettings {
     SensorSettings {
-        id: id_of(&sensor.name),
+        id: digest_of(&sensor.name),
         weight: sensor.weight,
         max_packets: sensor.limit_pps.map(|limit| limit as f64),
         max_bits: sensor.limit_bps.map(|limit| limit as f64),
@@ -340,13 +340,6 @@ fn group_settings(config: &Config) -> GroupSettings {
 /// Nanoseconds of a duration.
 pub fn nanos(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A number for a name (FNV-1a), so that a sensor keeps its buckets over restarts.
-fn id_of(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| {
-        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// The commands that give a switch a lasting entry for each sensor (bridge(8)).

@@ -13,6 +13,8 @@
 //! bucket, or, in a bucket without any, holds a constant that belongs in
 //! another: no lookup that comes there has that number.
 
+use forebay_packet::random::Random;
+
 /// Multipliers tried before the number of buckets is doubled.
 const TRIES: u32 = 24;
 
@@ -51,12 +53,12 @@ impl SetTable {
             return Some(Self { multiplier: 1, shift: 32, bucket, slots });
         }
         let most = constants.len().saturating_mul(MAX_SLOTS_PER_CONSTANT) / bucket;
-        let mut sequence = Multipliers::new(constants);
+        let mut sequence = multipliers(constants);
         let mut bits = first_bits(constants.len(), bucket);
         let mut counts = Vec::new();
         while bits < 32 && 1_usize << bits <= most {
             for _ in 0..TRIES {
-                let multiplier = sequence.next();
+                let multiplier = multiplier(&mut sequence);
                 if fits(constants, multiplier, bits, bucket, &mut counts) {
                     return Some(fill(constants, multiplier, 32 - bits, bucket, &mut counts));
                 }
@@ -147,25 +149,15 @@ fn fill(
 }
 
 /// Odd multipliers in an order that depends on the constants.
-struct Multipliers(u64);
+fn multipliers(constants: &[u32]) -> Random {
+    Random::new(constants.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |seed, &constant| {
+        (seed ^ u64::from(constant)).wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(29)
+    }))
+}
 
-impl Multipliers {
-    /// Mixes the constants into the start of the sequence.
-    fn new(constants: &[u32]) -> Self {
-        let seed = constants.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |seed, &constant| {
-            (seed ^ u64::from(constant)).wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(29)
-        });
-        Self(seed)
-    }
-
-    /// The next one, by SplitMix64.
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed >> 32) as u32 | 1
-    }
+/// The next one.
+fn multiplier(sequence: &mut Random) -> u32 {
+    (sequence.next() >> 32) as u32 | 1
 }
 
 #[cfg(test)]
@@ -175,8 +167,8 @@ mod tests {
     /// Sets of the kinds that filters have: spread, consecutive, and equal in
     /// their low or high bits.
     fn sets(size: u32) -> [Vec<u32>; 4] {
-        let mut sequence = Multipliers(u64::from(size));
-        let mut spread: Vec<u32> = (0..size).map(|_| sequence.next()).collect();
+        let mut sequence = Random::new(u64::from(size));
+        let mut spread: Vec<u32> = (0..size).map(|_| multiplier(&mut sequence)).collect();
         spread.sort_unstable();
         spread.dedup();
         [

@@ -6,8 +6,6 @@
 
 #[path = "support/functions.rs"]
 mod functions;
-#[path = "support/random.rs"]
-mod random;
 
 use std::fs;
 use std::io::Write;
@@ -18,8 +16,8 @@ use forebay_codegen::c;
 use forebay_filter::compile;
 use forebay_filter::ir::{Function, build, simplify};
 use forebay_packet::LinkType;
+use forebay_packet::random::Random;
 use functions::Maker;
-use random::Random;
 
 const EXPRESSIONS: [&str; 14] = [
     "ip",
@@ -53,7 +51,7 @@ fn functions() -> Vec<(String, Function)> {
         functions.push((format!("{expression}, simplified"), simpler));
     }
     for seed in 0..18 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let tests = 1 + random.below(40) as usize;
         let mut function = Maker::function(&mut random, tests, seed % 3 == 0);
         // Compilers warn of comparisons that constants decide.
@@ -65,12 +63,12 @@ fn functions() -> Vec<(String, Function)> {
 
 /// Packets of which the first bytes are often what filters look for.
 fn packets() -> Vec<Packet> {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     (0..300)
         .map(|_| {
             let length = random.pick(&[0, 10, 14, 20, 33, 34, 37, 38, 54, 60, 64, 70, 120, 200]);
             let mut bytes: Vec<u8> = (0..length)
-                .map(|_| random.pick(&[0, 0, 1, 10, 17, 60, 80, random.0 as u8]))
+                .map(|_| random.pick(&[0, 0, 1, 10, 17, 60, 80, random.state() as u8]))
                 .collect();
             let ether_type = random.pick(&[[8, 0], [8, 0], [0x86, 0xdd], [0x81, 0]]);
             let header = [(12, ether_type[0]), (13, ether_type[1]), (14, 0x45)];

@@ -3,8 +3,6 @@
 
 #[path = "support/functions.rs"]
 mod functions;
-#[path = "support/random.rs"]
-mod random;
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +15,8 @@ use forebay_filter::ir::{
 };
 use forebay_filter::{CompileError, compile};
 use forebay_packet::LinkType;
+use forebay_packet::random::Random;
 use functions::Maker;
-use random::Random;
 use support::{Guarded, Place, Runnable};
 
 /// Bytes of a packet in memory.
@@ -95,7 +93,7 @@ fn options() -> Options {
 /// Bytes that often are what filters look for.
 fn fill(packet: &mut [u8], random: &mut Random) {
     for byte in packet.iter_mut() {
-        *byte = random.pick(&[0, 0, 1, 10, 17, 22, 53, 80, random.0 as u8]);
+        *byte = random.pick(&[0, 0, 1, 10, 17, 22, 53, 80, random.state() as u8]);
     }
     let types = [0x0800, 0x0800, 0x0800, 0x86dd, 0x0806, 0x8100, 0x8864, 0x8847];
     let mut at = 12;
@@ -238,7 +236,7 @@ fn check(function: &Function, built: &Built, random: &mut Random, what: &str) ->
 
 #[test]
 fn every_expression_gives_the_verdicts_of_the_filter() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let mut expressions: Vec<String> = EXPRESSIONS.map(str::to_owned).to_vec();
     if let Some(data) = data() {
         let text = std::fs::read_to_string(data.join("filters/expressions.txt")).unwrap();
@@ -267,7 +265,7 @@ fn every_expression_gives_the_verdicts_of_the_filter() {
 fn random_functions_give_their_verdicts() {
     let mut taken = 0;
     for seed in 0..600 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let tests = 1 + random.below(12) as usize;
         let function = Maker::function(&mut random, tests, false);
         if let Ok(built) = built(&function, &options()) {
@@ -280,7 +278,7 @@ fn random_functions_give_their_verdicts() {
 
 #[test]
 fn the_number_of_patterns_is_bounded() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let function = function("port 80").unwrap();
     let mut least = usize::MAX;
     for bound in [4096, 1024, 512, 256, 128, 64, 16, 4] {
@@ -299,7 +297,7 @@ fn the_number_of_patterns_is_bounded() {
 
 #[test]
 fn latencies_and_prefetches_do_not_change_verdicts() {
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     for expression in ["ip and tcp", "port 80", "tcp[13] & 7 != 0"] {
         let function = function(expression).unwrap();
         for load_latency in [0, 1, 5, 14, 60] {

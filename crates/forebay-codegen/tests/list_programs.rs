@@ -1,15 +1,13 @@
 //! The code of back end `list` for random programs of classic BPF, as built and
 //! as simplified, on random packets: the verdict is the program's.
 
-#[path = "support/random.rs"]
-mod random;
 mod support;
 
 use forebay_codegen::code::{Backend, Options};
 use forebay_codegen::list;
 use forebay_filter::ir::{Function, build, simplify};
 use forebay_filter::{Instruction, Profile, Program};
-use random::Random;
+use forebay_packet::random::Random;
 use support::{Guarded, Place, Runnable, levels};
 
 /// Bytes before the closed page that packets are made of.
@@ -109,7 +107,7 @@ fn check(function: &Function, program: &Program, random: &mut Random, memory: &m
 fn random_programs(seeds: std::ops::Range<u64>, loops: bool) {
     let mut guarded = Guarded::new(SPACE);
     for seed in seeds {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let program = program(&mut random, loops);
         let function = build::build(&program);
         let mut simpler = function.clone();

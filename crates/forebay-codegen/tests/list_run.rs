@@ -6,8 +6,6 @@
 
 #[path = "support/functions.rs"]
 mod functions;
-#[path = "support/random.rs"]
-mod random;
 mod support;
 
 use forebay_codegen::code::{Backend, Isa, Options};
@@ -19,8 +17,8 @@ use forebay_filter::ir::{
     Width, build, simplify,
 };
 use forebay_packet::LinkType;
+use forebay_packet::random::Random;
 use functions::Maker;
-use random::Random;
 use support::{Guarded, Place, Runnable, levels};
 
 /// Bytes before the closed page that packets are made of.
@@ -73,7 +71,7 @@ fn fill(memory: &mut [u8], random: &mut Random) {
 fn random_functions(seeds: std::ops::Range<u64>, with_loops: bool) {
     let mut guarded = Guarded::new(SPACE);
     for seed in seeds {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let tests = 1 + random.below(60) as usize;
         let function = Maker::function(&mut random, tests, with_loops);
         fill(guarded.bytes(), &mut random);
@@ -190,7 +188,7 @@ fn wide_tree(leaves: u32) -> Function {
 #[test]
 fn more_values_than_registers_go_to_the_frame() {
     let mut guarded = Guarded::new(SPACE);
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     fill(guarded.bytes(), &mut random);
     for leaves in [4, 9, 10, 16, 60, 200, 3000] {
         let function = wide_tree(leaves);
@@ -237,7 +235,7 @@ fn expressions() -> Vec<String> {
 #[test]
 fn verdicts_of_filters_are_those_of_their_programs() {
     let mut guarded = Guarded::new(SPACE);
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for expression in expressions() {
         let program = compile(&expression, LinkType::ETHERNET).expect(&expression);
         let plain = build::build(&program);
@@ -308,7 +306,7 @@ fn header(packet: &mut [u8], random: &mut Random) {
 
 #[test]
 fn ten_thousand_blocks_take_no_longer_each_than_a_few() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let function = Maker::function(&mut random, 10_000, false);
     assert!(function.blocks.len() >= 10_000);
     assert!(function.blocks.iter().any(|block| matches!(block.end, Terminator::Test { .. })));

@@ -18,7 +18,6 @@ mod path;
 mod payload;
 pub mod probe;
 mod profile;
-mod random;
 mod session;
 mod zipf;
 

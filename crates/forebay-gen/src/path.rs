@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::config::MAX_FLOWS;
 use crate::headers::{Direction, Encapsulation, InternetHeader, Tags, Tunnel, TunnelKind};
-use crate::random::{Random, mix};
+use forebay_packet::random::{Random, mix};
 
 /// Mean flows of one client host.
 const FLOWS_PER_HOST: u64 = 12;

@@ -10,7 +10,7 @@
 //! * [`Rewrite`]: what outputs change of packets;
 //! * [`decode`]: header views that never read past the captured length.
 //!
-//! [`cancel`] ends long computations of any crate.
+//! [`cancel`] ends long computations of any crate; [`random`] numbers are the same in every run.
 #![deny(unsafe_code)]
 
 pub mod announcement;
@@ -25,6 +25,7 @@ pub mod flow;
 mod hash;
 mod link;
 mod live_mask;
+pub mod random;
 mod region;
 mod rewrite;
 mod select;

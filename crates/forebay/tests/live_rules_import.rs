@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use forebay_packet::random::Random;
 use forebay_rules::language::source::{Format, Options, open};
 use forebay_rules::rule::{Action, RuleList};
 use forebay_rules::{Family, Key};
@@ -19,28 +20,6 @@ use support::namespace::{in_namespace, ip, wait_for};
 
 /// Packets for each ruleset.
 const PACKETS: u16 = 600;
-
-/// Numbers that the same seed makes the same.
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        // splitmix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
 
 /// Whether a program is there; told where it is not.
 fn has(program: &str) -> bool {
@@ -105,22 +84,22 @@ fn sum(bytes: &[u8]) -> u16 {
 }
 
 /// A packet from its IP header on; perhaps a fragment other than the first.
-fn packet(draw: &mut Draw, with_fragments: bool) -> Vec<u8> {
-    let protocol = draw.one(&[6, 6, 6, 17, 17, 1, 47]);
-    let (from, to) = (draw.one(&PORTS).to_be_bytes(), draw.one(&PORTS).to_be_bytes());
-    let v6 = draw.below(3) == 0;
-    let icmp = [draw.one(&[0, 3, 8, 128, 129, 1]), draw.one(&[0, 1, 3])];
+fn packet(draw: &mut Random, with_fragments: bool) -> Vec<u8> {
+    let protocol = draw.pick(&[6, 6, 6, 17, 17, 1, 47]);
+    let (from, to) = (draw.pick(&PORTS).to_be_bytes(), draw.pick(&PORTS).to_be_bytes());
+    let v6 = draw.index(3) == 0;
+    let icmp = [draw.pick(&[0, 3, 8, 128, 129, 1]), draw.pick(&[0, 1, 3])];
     let mut payload = match protocol {
-        6 => [&from[..], &to, &[0; 8], &[0x50, draw.one(&FLAGS)], &[0; 6]].concat(),
+        6 => [&from[..], &to, &[0; 8], &[0x50, draw.pick(&FLAGS)], &[0; 6]].concat(),
         17 => [&from[..], &to, &[0, 8, 0, 0]].concat(),
         1 => [&icmp[..], &[0; 6]].concat(),
         _ => vec![0; 8],
     };
-    let later = draw.below(8) == 0 && with_fragments;
+    let later = draw.index(8) == 0 && with_fragments;
     if later {
         payload = vec![0, 22, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0];
     }
-    let (source, destination) = (draw.one(&HOSTS), draw.one(&HOSTS));
+    let (source, destination) = (draw.pick(&HOSTS), draw.pick(&HOSTS));
     if v6 {
         let number = if protocol == 1 { 58 } else { protocol };
         let fragment = [number, 0, 1, 0, 0, 0, 0, 9];
@@ -189,7 +168,7 @@ fn devices() {
 /// against the list of its family.
 /// How many of those passed and how many did not is returned.
 fn compare(
-    draw: &mut Draw,
+    draw: &mut Random,
     with_fragments: bool,
     list_of: &dyn Fn(Family) -> Option<RuleList>,
     about: &str,
@@ -228,15 +207,15 @@ fn are_mixed(all: &[[u32; 2]]) {
 }
 
 /// A condition of nftables.
-fn nft_condition(draw: &mut Draw) -> String {
-    let (a, b) = (draw.one(&HOSTS), draw.one(&HOSTS));
+fn nft_condition(draw: &mut Random) -> String {
+    let (a, b) = (draw.pick(&HOSTS), draw.pick(&HOSTS));
     let (low, high) = (a.min(b), a.max(b));
-    let (p, q) = (draw.one(&PORTS), draw.one(&PORTS));
+    let (p, q) = (draw.pick(&PORTS), draw.pick(&PORTS));
     let (first, last) = (p.min(q), p.max(q));
-    let way = draw.one(&["saddr", "daddr"]);
-    let port = draw.one(&["sport", "dport"]);
-    let not = draw.one(&["", "", "!= "]);
-    match draw.below(22) {
+    let way = draw.pick(&["saddr", "daddr"]);
+    let port = draw.pick(&["sport", "dport"]);
+    let not = draw.pick(&["", "", "!= "]);
+    match draw.index(22) {
         0 => format!("ip {way} {not}10.0.0.{a}"),
         1 => format!("ip {way} {not}10.0.0.{a}/29"),
         2 => format!("ip {way} {not}10.0.0.{low}-10.0.0.{}", high + 1),
@@ -244,7 +223,7 @@ fn nft_condition(draw: &mut Draw) -> String {
         4 => format!("ip6 {way} {not}2001:db8::{a:x}"),
         5 => format!("ip6 {way} {not}2001:db8::/125"),
         6 => format!("tcp {port} {not}{{ {first}, {}-2000 }}", last.max(1001) + 1),
-        7 => format!("tcp {port} {} {p}", draw.one(&["<", ">", "<=", ">=", "==", "!="])),
+        7 => format!("tcp {port} {} {p}", draw.pick(&["<", ">", "<=", ">=", "==", "!="])),
         8 => format!("udp {port} {not}{first}-{}", last + 1),
         9 => format!("udp {port} {not}@ports"),
         10 => format!("meta l4proto {not}{{ tcp, udp }} "),
@@ -256,16 +235,16 @@ fn nft_condition(draw: &mut Draw) -> String {
         14 => format!("icmp type {not}{{ echo-request, destination-unreachable }}"),
         15 => "icmp type destination-unreachable icmp code port-unreachable".to_owned(),
         16 => format!("icmpv6 type {not}echo-request"),
-        17 => format!("tcp flags & (fin | syn | ack) {} syn", draw.one(&["==", "!="])),
+        17 => format!("tcp flags & (fin | syn | ack) {} syn", draw.pick(&["==", "!="])),
         18 => "tcp flags syn,rst".to_owned(),
         19 => format!("tcp flags {not}{{ syn, ack, syn | ack }}"),
-        20 => format!("meta nfproto {}", draw.one(&["ipv4", "ipv6"])),
+        20 => format!("meta nfproto {}", draw.pick(&["ipv4", "ipv6"])),
         _ => "ip protocol gre".to_owned(),
     }
 }
 
 /// A table of chains; those jump to later ones only.
-fn nft_table(draw: &mut Draw) -> String {
+fn nft_table(draw: &mut Random) -> String {
     let mut text = "table inet t {
   set hosts { type ipv4_addr; flags interval; elements = { 10.0.0.1, 10.0.0.8-10.0.0.127 } }
   set ports { type inet_service; elements = { 22, 80 } }
@@ -275,13 +254,13 @@ fn nft_table(draw: &mut Draw) -> String {
     for chain in (0..4).rev() {
         let _ = writeln!(text, "  chain c{chain} {{");
         if chain == 0 {
-            let policy = draw.one(&["accept", "drop"]);
+            let policy = draw.pick(&["accept", "drop"]);
             let _ = writeln!(text, "    type filter hook prerouting priority 0; policy {policy};");
         }
-        for _ in 0..2 + draw.below(4) {
-            let to = chain + 1 + draw.below(2);
-            let jump = ["jump", "goto"][draw.below(2)];
-            let target = match draw.below(9) {
+        for _ in 0..2 + draw.index(4) {
+            let to = chain + 1 + draw.index(2);
+            let jump = ["jump", "goto"][draw.index(2)];
+            let target = match draw.index(9) {
                 0 | 1 => "accept".to_owned(),
                 2 | 3 => "drop".to_owned(),
                 4 => "return".to_owned(),
@@ -291,12 +270,12 @@ fn nft_table(draw: &mut Draw) -> String {
                 _ => "drop".to_owned(),
             };
             let mut condition = nft_condition(draw);
-            if draw.below(4) == 0 && !condition.contains(" . ") && !target.contains("vmap") {
+            if draw.index(4) == 0 && !condition.contains(" . ") && !target.contains("vmap") {
                 condition = format!("ip saddr 10.0.0.0/28 {condition}");
             }
             // What contradicts itself nft refuses; a map asks for TCP itself.
             if target.contains("vmap") {
-                condition = format!("ip daddr 10.0.0.{}/29", draw.one(&HOSTS));
+                condition = format!("ip daddr 10.0.0.{}/29", draw.pick(&HOSTS));
             } else if condition.contains("ip6") || condition.contains("icmpv6") {
                 condition = condition.replace("ip saddr 10.0.0.0/28 ", "");
             }
@@ -314,7 +293,7 @@ fn lists_of_nftables_decide_as_the_kernel_does() {
     }
     in_namespace(|| {
         devices();
-        let (mut draw, mut all) = (Draw(7), Vec::new());
+        let (mut draw, mut all) = (Random::new(7), Vec::new());
         for round in 0..16 {
             let table = nft_table(&mut draw);
             tool("nft", &["-f", "-"], &format!("flush ruleset\n{SEEN}{table}"));
@@ -332,16 +311,16 @@ fn lists_of_nftables_decide_as_the_kernel_does() {
 }
 
 /// A condition of iptables.
-fn xt_condition(draw: &mut Draw) -> String {
-    let (a, b) = (draw.one(&HOSTS), draw.one(&HOSTS));
+fn xt_condition(draw: &mut Random) -> String {
+    let (a, b) = (draw.pick(&HOSTS), draw.pick(&HOSTS));
     let (low, high) = (a.min(b), a.max(b));
-    let (p, q) = (draw.one(&PORTS), draw.one(&PORTS));
+    let (p, q) = (draw.pick(&PORTS), draw.pick(&PORTS));
     let (first, last) = (p.min(q), p.max(q));
-    let way = draw.one(&["-s", "-d"]);
-    let not = draw.one(&["", "", "! "]);
-    let port = draw.one(&["--sport", "--dport"]);
-    let protocol = draw.one(&["tcp", "udp"]);
-    match draw.below(12) {
+    let way = draw.pick(&["-s", "-d"]);
+    let not = draw.pick(&["", "", "! "]);
+    let port = draw.pick(&["--sport", "--dport"]);
+    let protocol = draw.pick(&["tcp", "udp"]);
+    match draw.index(12) {
         0 => format!("{not}{way} 10.0.0.{a}"),
         1 => format!("{not}{way} 10.0.0.{a}/29"),
         2 => format!("-p {protocol} {not}{port} {first}:{last}"),
@@ -365,15 +344,15 @@ fn lists_of_iptables_decide_as_the_kernel_does() {
     in_namespace(|| {
         devices();
         tool("nft", &["-f", "-"], SEEN);
-        let (mut draw, mut all) = (Draw(11), Vec::new());
+        let (mut draw, mut all) = (Random::new(11), Vec::new());
         for round in 0..16 {
-            let policy = draw.one(&["ACCEPT", "DROP"]);
+            let policy = draw.pick(&["ACCEPT", "DROP"]);
             let mut text = format!("*raw\n:PREROUTING {policy}\n:c1 -\n:c2 -\n:c3 -\n");
             for chain in 0..4 {
                 let name = ["PREROUTING", "c1", "c2", "c3"][chain];
-                for _ in 0..2 + draw.below(4) {
-                    let to = chain + 1 + draw.below(2);
-                    let target = match draw.below(8) {
+                for _ in 0..2 + draw.index(4) {
+                    let to = chain + 1 + draw.index(2);
+                    let target = match draw.index(8) {
                         0 | 1 => "-j ACCEPT".to_owned(),
                         2 | 3 => "-j DROP".to_owned(),
                         4 => "-j RETURN".to_owned(),

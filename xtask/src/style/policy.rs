@@ -118,7 +118,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-bpf", uses: &["forebay-packet", "forebay-filter"] },
     Layer { name: "forebay-io", uses: &["forebay-packet", "forebay-bpf"] },
     Layer { name: "forebay-gen", uses: &["forebay-packet"] },
-    Layer { name: "forebay-codegen", uses: &["forebay-filter"] },
+    Layer { name: "forebay-codegen", uses: &["forebay-packet", "forebay-filter"] },
     Layer { name: "forebay-jit", uses: &["forebay-packet", "forebay-filter", "forebay-codegen"] },
     Layer {
         name: "forebay-rules",

@@ -23,7 +23,7 @@ struct Seen {
 
 /// Forwards packets of random keys, each active in one of four spans of time.
 fn forward(mut worker: Worker, seed: u64, start: Instant, done: &AtomicBool) -> Vec<Seen> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut seen = Vec::new();
     let mut sensors = Vec::new();
     while !done.load(Ordering::Relaxed) {
@@ -63,7 +63,7 @@ fn no_key_is_torn_while_threads_race() {
                 scope.spawn(move || forward(worker, i as u64, start, done))
             })
             .collect();
-        let mut random = Random(5);
+        let mut random = Random::new(5);
         while mover.counts().completed < 5_000 && start.elapsed() < Duration::from_secs(30) {
             for _ in 0..30 {
                 let bucket = buckets[random.below(buckets.len() as u64) as usize];

@@ -4,21 +4,20 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use forebay_balance::moves::TcpSignal;
-use forebay_packet::{HashKey, siphash13};
+use forebay_packet::{HashKey, random, siphash13};
 
 pub const SECOND: u64 = 1_000_000_000;
 
-/// A random number generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", 2014).
-pub struct Random(pub u64);
+/// Random numbers of several distributions.
+pub struct Random(random::Random);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(random::Random::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.next()
     }
 
     /// Above 0, at most 1.
@@ -108,7 +107,7 @@ impl Traffic {
     pub fn new(profile: Profile, seed: u64) -> Self {
         let mut traffic = Self {
             profile,
-            random: Random(seed),
+            random: Random::new(seed),
             coming: BinaryHeap::new(),
             next_flow: 0,
             keys: seed << 40,

@@ -70,7 +70,7 @@ impl World {
             workers,
             traffic,
             checker: Checker::new(settings.idle_timeout),
-            random: Random(99),
+            random: Random::new(99),
             scattered: false,
             events: Vec::new(),
             packets: 0,

@@ -319,11 +319,16 @@ fn strip(names: &[raw::Text]) -> Result<Strip, Fault> {
     Ok(strip)
 }
 
-/// A locally administered address, the same each time (FNV-1a of the group's name).
-fn own_address(name: &str) -> MacAddress {
-    let digest = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
+/// A number for a name, the same in every run (FNV-1a: Fowler, Noll, Vo).
+pub(crate) fn digest_of(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
         (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    })
+}
+
+/// A locally administered address, the same in every run for the name of a group.
+fn own_address(name: &str) -> MacAddress {
+    let digest = digest_of(name);
     let [a, b, c, d, e, ..] = digest.to_be_bytes();
     MacAddress([0x02, a, b, c, d, e])
 }

@@ -23,6 +23,7 @@ use forebay_rules::language::load::Selection;
 use toml::Spanned;
 
 pub use error::{ConfigError, Place};
+pub(crate) use groups::digest_of;
 pub use groups::{Group, Key, NoSensor, Sensor, Shunt, ShuntAction};
 pub use ports::{Port, PortKind, Rotate, Sending};
 pub use rules::RULE_KEYS;

@@ -6,7 +6,7 @@ use forebay_filter::ir::{
     ValueId, Width,
 };
 
-use crate::random::Random;
+use forebay_packet::random::Random;
 
 /// Constants that matter somewhere.
 const CONSTANTS: [u32; 20] = [

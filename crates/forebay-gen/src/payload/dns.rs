@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::names::HostName;
-use crate::random::Random;
+use forebay_packet::random::Random;
 
 const TYPE_A: u16 = 1;
 const TYPE_AAAA: u16 = 28;

@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::names::HostName;
-use crate::random::Random;
+use forebay_packet::random::Random;
 
 const PATHS: [&str; 8] = [
     "/",

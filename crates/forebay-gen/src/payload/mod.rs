@@ -11,7 +11,7 @@ mod names;
 mod text;
 mod tls;
 
-use crate::random::{Random, fill_at};
+use forebay_packet::random::{Random, fill_at};
 
 /// More bytes than any rendered head takes.
 const HEAD: usize = 1024;

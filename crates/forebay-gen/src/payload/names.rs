@@ -1,7 +1,7 @@
 //! Host names under the domains reserved for examples (RFC 2606).
 
 use super::Writer;
-use crate::random::Random;
+use forebay_packet::random::Random;
 
 const FIRST: [&str; 12] = [
     "www", "api", "cdn", "img", "mail", "static", "login", "media", "updates", "shop", "data",

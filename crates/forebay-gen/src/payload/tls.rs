@@ -3,7 +3,7 @@
 
 use super::Writer;
 use super::names::HostName;
-use crate::random::Random;
+use forebay_packet::random::Random;
 
 /// Content type of encrypted records.
 pub const APPLICATION_DATA: u8 = 23;

@@ -7,8 +7,8 @@
 use forebay_packet::MacAddress;
 
 use super::frame::{Probe, ProbeFrame};
-use crate::random::Random;
 use crate::zipf::packets_by_rank;
+use forebay_packet::random::Random;
 
 /// The most flows that are alive at once.
 const MOST_FLOWS: u32 = 1 << 22;

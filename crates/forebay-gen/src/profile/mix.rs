@@ -19,9 +19,9 @@ use super::{EPOCH, Source};
 use crate::config::Config;
 use crate::headers::Frame;
 use crate::path::{Path, Plan};
-use crate::random::Random;
 use crate::session::{Context, Session, start};
 use crate::zipf::packets_by_rank;
+use forebay_packet::random::Random;
 
 /// Shortest and longest round-trip time in nanoseconds; heavy-tailed between.
 const ROUND_TRIP: (u64, u64) = (2_000_000, 200_000_000);

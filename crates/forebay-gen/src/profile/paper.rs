@@ -34,7 +34,7 @@ use crate::headers::{
     Direction, Frame, TcpFlags, TcpHeader, TcpOptions, UDP_HEADER, protocol, write_tcp, write_udp,
 };
 use crate::path::{Path, Plan};
-use crate::random::{Random, fill_at, mix};
+use forebay_packet::random::{Random, fill_at, mix};
 
 /// Classes of flows: TCP or UDP, and network and port at no end, either alone at
 /// an end, both at one end, or at opposite ends.

@@ -7,7 +7,7 @@ use super::{EPOCH, Source};
 use crate::config::{Config, FCS};
 use crate::headers::{Direction, Frame, UDP_HEADER, protocol, write_udp};
 use crate::path::{Path, Plan};
-use crate::random::{Random, fill_at};
+use forebay_packet::random::{Random, fill_at};
 
 const PORT: u16 = 9;
 

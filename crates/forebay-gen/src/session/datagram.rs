@@ -13,7 +13,7 @@ use crate::headers::{
     write_udp,
 };
 use crate::path::Path;
-use crate::random::{Random, fill_at};
+use forebay_packet::random::{Random, fill_at};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {

@@ -9,7 +9,7 @@ use super::{Context, MICROSECOND};
 use crate::headers::{Direction, InternetHeader, TcpFlags, TcpHeader, TcpOptions, protocol};
 use crate::path::{Path, router};
 use crate::payload::Writer;
-use crate::random::{Random, fill_at};
+use forebay_packet::random::{Random, fill_at};
 
 fn icmp_of(ipv6: bool) -> u8 {
     if ipv6 { protocol::ICMPV6 } else { protocol::ICMP }

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 use crate::headers::{Direction, Frame, TcpHeader, UDP_HEADER, protocol, write_tcp, write_udp};
 use crate::path::{Path, Plan};
-use crate::random::Random;
+use forebay_packet::random::Random;
 
 use datagram::Datagrams;
 use icmp::{Echo, Unreachable};

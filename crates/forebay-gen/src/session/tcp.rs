@@ -16,7 +16,7 @@ use super::{Context, MICROSECOND};
 use crate::headers::{Direction, TcpFlags, TcpHeader, TcpOptions};
 use crate::path::Path;
 use crate::payload::Message;
-use crate::random::Random;
+use forebay_packet::random::Random;
 
 /// How a connection attempt goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::headers::{Direction, UDP_HEADER};
 use crate::path::Path;
 use crate::payload::Writer;
 use crate::payload::dns::Question;
-use crate::random::{Random, fill_at};
+use forebay_packet::random::{Random, fill_at};
 
 /// DNS questions from one socket, each answered; where the number of packets is
 /// odd, the last question is not.

@@ -2,7 +2,9 @@
 
 use super::examination::{Examination, proceed_if};
 use super::index::Bounds;
-use super::region::{Point, Random, Region};
+use forebay_packet::random::Random;
+
+use super::region::{Point, Region};
 use super::report::{Kind, Question, Severity};
 use super::search::{Entry, Outcome, Search};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,9 @@
 
 use super::Limits;
 use super::index::{Bounds, Index};
-use super::region::{Point, Random, Region};
+use forebay_packet::random::Random;
+
+use super::region::{Point, Region};
 use super::report::{Bound, Finding, Kind, Question, Report, Severity, Unfinished, Witness};
 use super::search::{Entry, Outcome, Search, Settled};
 use super::shadowing::{Reach, shadows};

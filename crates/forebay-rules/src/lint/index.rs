@@ -184,7 +184,9 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::super::kinds::KindSet;
-    use super::super::region::{Random, Ranks};
+    use forebay_packet::random::Random;
+
+    use super::super::region::Ranks;
     use super::*;
 
     /// Regions with sides of all lengths, some of them points.

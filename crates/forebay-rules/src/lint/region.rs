@@ -11,6 +11,8 @@
 use super::kinds::KindSet;
 use std::slice;
 
+use forebay_packet::random::Random;
+
 /// Axes that have ranks.
 pub const AXES: usize = 4;
 
@@ -261,27 +263,6 @@ impl Region {
         });
         let nth = random.below(self.classes.len().into()) as usize;
         Point { ranks, class: self.classes.members().nth(nth).unwrap_or_default() }
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), so that the same list gives
-/// the same findings.
-pub struct Random(u64);
-
-impl Random {
-    /// Numbers that depend on `seed` alone.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// A number below `bound`, which is not 0, each with nearly the same chance.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^= word >> 31;
-        ((u128::from(word) * u128::from(bound)) >> 64) as u64
     }
 }
 

@@ -14,7 +14,9 @@
 //! bound, a number of comparisons of two regions, is reached first. One with a
 //! region of many ranges counts as many.
 
-use super::region::{Point, Random, Region};
+use forebay_packet::random::Random;
+
+use super::region::{Point, Region};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 

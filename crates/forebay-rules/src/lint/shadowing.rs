@@ -7,7 +7,9 @@
 
 use super::examination::{Examination, proceed_if};
 use super::index::{Bounds, Index};
-use super::region::{Point, Random, Region};
+use forebay_packet::random::Random;
+
+use super::region::{Point, Region};
 use super::report::{Kind, Question, Severity, Witness};
 use super::search::{Entry, Outcome, Search};
 use super::space::{Place, Space};

@@ -1,6 +1,8 @@
 //! The numbers that generators draw: the same in every run, or a fuzzer's.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use forebay_packet::random::Random;
+
 /// Draws numbers.
 pub enum Draw<'a> {
     /// Pseudo-random ones (SplitMix64).
@@ -14,11 +16,10 @@ impl Draw<'_> {
     fn take(&mut self, bytes: usize) -> u64 {
         match self {
             Self::Seed(state) => {
-                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut mixed = *state;
-                mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                mixed ^ (mixed >> 31)
+                let mut random = Random::new(*state);
+                let drawn = random.next();
+                *state = random.state();
+                drawn
             }
             Self::Bytes(rest) => {
                 let (taken, left) = rest.split_at(bytes.min(rest.len()));

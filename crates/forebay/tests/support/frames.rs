@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use forebay_io::Tx as _;
 use forebay_io::af_packet::{PacketTx, TxOptions};
+use forebay_packet::random::Random;
 use forebay_packet::{BATCH, Batch, Interface, PacketMeta, Region};
 
 use super::namespace::wait_for;
@@ -14,13 +15,9 @@ use super::namespace::wait_for;
 /// Length of the frames of floods.
 const LEN: usize = 60;
 
-/// A number for a number, as if drawn at random (Steele, Lea and Flood, "Fast splittable
-/// pseudorandom number generators", 2014).
+/// A number for a number, as if drawn at random.
 fn scrambled(n: u64) -> u64 {
-    let z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    Random::new(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next()
 }
 
 /// An IPv4 packet in an Ethernet frame; `flags` is the field of flags and fragment offset

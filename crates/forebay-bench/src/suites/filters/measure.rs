@@ -30,10 +30,10 @@ use super::traffic::Traffic;
 use super::turns::{Turn, slices, turns};
 use crate::BenchError;
 use crate::clock::Clock;
-use crate::lots::Lots;
 use crate::peers::stopwatch::Stopwatch;
 use crate::peers::touch::Touch;
 use crate::stats::Sample;
+use forebay_packet::random::Random;
 
 /// How long an engine runs over other packets before it is timed. Its code comes into
 /// the cache, and the processor sees what instructions it uses: where 512-bit ones have
@@ -167,7 +167,7 @@ impl Bench {
             let round = self.round(set, expected);
             let present: Vec<usize> =
                 (0..contenders.len()).filter(|&index| times[index].is_some()).collect();
-            let order = Lots::new(!self.rounds).draw(present.len(), present.len());
+            let order = Random::new(!self.rounds).draw(present.len(), present.len());
             let slices = if set == Set::Memory { slices(present.len()) } else { 1 };
             if set == Set::Memory {
                 Touch.run(&self.packets(set, &round, 0..round.packets.len()), &mut []);
@@ -218,20 +218,20 @@ impl Bench {
     /// The packets of a round, in a new order.
     fn round(&mut self, set: Set, expected: &Expected) -> Round {
         self.rounds += 1;
-        let mut lots = Lots::new(self.rounds);
+        let mut random = Random::new(self.rounds);
         let all = self.traffic.descriptors.len();
         let verdicts_of = |chosen: &[u32], verdicts: &[u32]| {
             chosen.iter().map(|&i| verdicts[i as usize % verdicts.len()]).collect()
         };
         match set {
             Set::Hot => {
-                let chosen = lots.draw(COPIED, all);
+                let chosen = random.draw(COPIED, all);
                 self.network.fill(&self.traffic.packets(), &chosen);
                 let expected = verdicts_of(&chosen, &expected.traffic);
                 Round { packets: Descriptors::default(), expected }
             }
             Set::Cache | Set::Batch(_) => {
-                let chosen = lots.draw(CACHED, all);
+                let chosen = random.draw(CACHED, all);
                 self.heads.fill(&self.traffic.packets(), &chosen);
                 Round {
                     packets: self.heads.descriptors().clone(),
@@ -244,7 +244,7 @@ impl Bench {
                     (_, _, Some(captured)) => (&captured.descriptors, &expected.captured),
                     _ => (&Descriptors::default(), &expected.traffic),
                 };
-                let order = lots.draw(of_set.len(), of_set.len());
+                let order = random.draw(of_set.len(), of_set.len());
                 Round { packets: of_set.pick(&order), expected: verdicts_of(&order, verdicts) }
             }
         }

@@ -7,7 +7,7 @@ use forebay_gen::probe::{Probe, ProbeFrame};
 use forebay_packet::MacAddress;
 
 use crate::BenchError;
-use crate::lots::Lots;
+use forebay_packet::random::Random;
 
 /// Flows, each as often as any other.
 pub const FLOWS: u32 = 4096;
@@ -135,7 +135,7 @@ impl Traffic {
                 sizes.iter().map(|size| (longest + CHECK_SEQUENCE - size) as u16).collect()
             }
         };
-        let order = Lots::new(1).draw(FLOWS as usize, FLOWS as usize);
+        let order = Random::new(1).draw(FLOWS as usize, FLOWS as usize);
         let flows = Flows { heads: &heads, cuts: &cuts, order: &order, number_at: NUMBER_AT };
         let generator = Generator::load(&flows)?;
         let mean = sizes.iter().sum::<usize>() as f64 / sizes.len() as f64;

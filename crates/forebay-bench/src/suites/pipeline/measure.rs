@@ -19,8 +19,8 @@ use forebay_packet::Batch;
 use super::oracle::{Expected, Witness};
 use super::stages::{Setup, Stage};
 use crate::clock::Clock;
-use crate::lots::Lots;
 use crate::{BenchError, io_error};
+use forebay_packet::random::Random;
 
 /// Packets of a sink's ring: as many as a batch, so that the ring stays in the cache as the
 /// part of a device's ring does that is being filled.
@@ -85,7 +85,7 @@ impl Trial<'_> {
         let mut times = Times { prefixes: vec![Vec::new(); count], ..Times::default() };
         // The first round warms caches up.
         for round in 0..=rounds {
-            for place in Lots::new(round as u64).draw(count, count) {
+            for place in Random::new(round as u64).draw(count, count) {
                 let place = place as usize;
                 let nanos = self.run(self.stages[place])?;
                 if round > 0 {

@@ -8,9 +8,9 @@ use forebay_packet::{Arena, BATCH, Batch, Interface, PacketMeta};
 use forebay_rules::packed::{HAS_PORTS, Key4, NOT_TCP};
 use forebay_rules::rule::{TCP, UDP, flag};
 
-use crate::lots::Lots;
 use crate::suites::rules::frames::frame;
 use crate::{BenchError, io_error};
+use forebay_packet::random::Random;
 
 /// Bytes of a packet.
 pub const LEN: usize = 64;
@@ -42,10 +42,10 @@ const SERVERS: [(u32, usize); 3] = [(0xc000_0200, 256), (0xc612_1400, 512), (0xc
 /// `count` packets in batches, in a shuffled order.
 pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
     let mut arena = Arena::new(count, SLOT).map_err(io_error("getting memory for packets"))?;
-    let mut lots = Lots::new(SEED);
+    let mut random = Random::new(SEED);
     let mut flows = HashSet::with_capacity(count);
     while arena.len() < count {
-        let key = key(&mut lots);
+        let key = key(&mut random);
         if flows.insert((key.source, key.destination, key.first, key.second, key.kind)) {
             let mut packet = [0; LEN];
             let head = frame(&key);
@@ -62,7 +62,7 @@ pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
     let meta: Vec<PacketMeta> =
         in_order.iter().flat_map(|batch| (0..batch.len()).map(|i| batch.meta(i))).collect();
     let Some(first) = in_order.first() else { return Ok(Vec::new()) };
-    let shuffled = Lots::new(!SEED).draw(count, count);
+    let shuffled = Random::new(!SEED).draw(count, count);
     let batch_of = |places: &[u32]| {
         let mut batch = Batch::new(Arc::clone(first.region()), Arc::clone(&interfaces));
         for &place in places {
@@ -75,22 +75,23 @@ pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
 }
 
 /// What the headers of a packet say.
-fn key(lots: &mut Lots) -> Key4 {
-    let address = |(first, count): (u32, usize), lots: &mut Lots| first + lots.below(count) as u32;
-    let source = address(NETWORKS[lots.below(NETWORKS.len())], lots);
-    let networks = if lots.below(1_000) < TO_SERVERS { &SERVERS } else { &NETWORKS };
-    let destination = address(networks[lots.below(networks.len())], lots);
-    let client = 32_768 + lots.below(28_232) as u16;
-    let server = match lots.below(100) {
+fn key(random: &mut Random) -> Key4 {
+    let address =
+        |(first, count): (u32, usize), random: &mut Random| first + random.index(count) as u32;
+    let source = address(NETWORKS[random.index(NETWORKS.len())], random);
+    let networks = if random.index(1_000) < TO_SERVERS { &SERVERS } else { &NETWORKS };
+    let destination = address(networks[random.index(networks.len())], random);
+    let client = 32_768 + random.index(28_232) as u16;
+    let server = match random.index(100) {
         0..HITS => PORT,
         // Any other port below those of clients.
-        _ => match 1 + lots.below(32_766) as u16 {
+        _ => match 1 + random.index(32_766) as u16 {
             port if port < PORT => port,
             port => port + 1,
         },
     };
-    let (first, second) = if lots.below(2) == 0 { (client, server) } else { (server, client) };
-    let (protocol, flags) = match lots.below(100) {
+    let (first, second) = if random.index(2) == 0 { (client, server) } else { (server, client) };
+    let (protocol, flags) = match random.index(100) {
         0..20 => (UDP, NOT_TCP),
         20..25 => (TCP, flag::SYN.into()),
         25..30 => (TCP, (flag::FIN | flag::ACK).into()),

@@ -13,7 +13,7 @@ use forebay_rules::rule::{Family, ICMP, TCP, UDP, flag};
 use forebay_rules::{FlagTest, PortTest, ProtocolTest, RangeSet, Rule, RuleList};
 
 use super::frames::packed;
-use crate::lots::Lots;
+use forebay_packet::random::Random;
 
 /// What the headers are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +29,13 @@ const VAIN: usize = 1_000_000;
 
 /// `count` different headers, or as many as there are.
 pub fn draw(list: &RuleList, count: usize, form: Form, seed: u64) -> Vec<Key4> {
-    let mut lots = Lots::new(seed);
+    let mut random = Random::new(seed);
     let mut seen = HashSet::with_capacity(count);
     let mut headers = Vec::with_capacity(count);
     let mut vain = 0;
     while headers.len() < count && vain < VAIN && !list.rules.is_empty() {
-        let rule = &list.rules[lots.below(list.rules.len())];
-        match packed(&header(rule, form, &mut lots)) {
+        let rule = &list.rules[random.index(list.rules.len())];
+        match packed(&header(rule, form, &mut random)) {
             Some(key) if seen.insert(key) => headers.push(key),
             _ => vain += 1,
         }
@@ -44,18 +44,18 @@ pub fn draw(list: &RuleList, count: usize, form: Form, seed: u64) -> Vec<Key4> {
 }
 
 /// A header of `rule`, or one beside it.
-fn header(rule: &Rule, form: Form, lots: &mut Lots) -> Key {
-    let mut source = member(&rule.source, lots);
-    let mut destination = member(&rule.destination, lots);
-    let mut ports = [&rule.source_ports, &rule.destination_ports].map(|test| port(test, lots));
-    let mut protocol = protocol(rule, lots);
-    if lots.below(2) == 0 {
-        match lots.below(5) {
-            0 => source = beside(&rule.source, source, u128::from(u32::MAX), lots),
-            1 => destination = beside(&rule.destination, destination, u128::from(u32::MAX), lots),
-            2 => ports[0] = port_beside(&rule.source_ports, ports[0], lots),
-            3 => ports[1] = port_beside(&rule.destination_ports, ports[1], lots),
-            _ => protocol = usual_protocol(lots),
+fn header(rule: &Rule, form: Form, random: &mut Random) -> Key {
+    let mut source = member(&rule.source, random);
+    let mut destination = member(&rule.destination, random);
+    let mut ports = [&rule.source_ports, &rule.destination_ports].map(|test| port(test, random));
+    let mut protocol = protocol(rule, random);
+    if random.index(2) == 0 {
+        match random.index(5) {
+            0 => source = beside(&rule.source, source, u128::from(u32::MAX), random),
+            1 => destination = beside(&rule.destination, destination, u128::from(u32::MAX), random),
+            2 => ports[0] = port_beside(&rule.source_ports, ports[0], random),
+            3 => ports[1] = port_beside(&rule.destination_ports, ports[1], random),
+            _ => protocol = usual_protocol(random),
         }
     }
     let mut key = Key {
@@ -71,10 +71,10 @@ fn header(rule: &Rule, form: Form, lots: &mut Lots) -> Key {
         (Form::FiveTuples, _) => key.ports = Some(ports.into()),
         (Form::Packets, TCP) => {
             key.ports = Some(ports.into());
-            key.tcp_flags = Some(flags(rule, lots));
+            key.tcp_flags = Some(flags(rule, random));
         }
         (Form::Packets, _) if has_ports(protocol) => key.ports = Some(ports.into()),
-        (Form::Packets, ICMP) => key.icmp = Some(icmp(rule, lots)),
+        (Form::Packets, ICMP) => key.icmp = Some(icmp(rule, random)),
         (Form::Packets, _) => {}
     }
     key
@@ -89,48 +89,48 @@ pub fn has_ports(protocol: u8) -> bool {
 }
 
 /// A random number of the set.
-fn member(set: &RangeSet<u128>, lots: &mut Lots) -> u128 {
-    let (low, high) = set.ranges()[lots.below(set.ranges().len())];
-    low + lots.below((high - low) as usize + 1) as u128
+fn member(set: &RangeSet<u128>, random: &mut Random) -> u128 {
+    let (low, high) = set.ranges()[random.index(set.ranges().len())];
+    low + random.index((high - low) as usize + 1) as u128
 }
 
 /// The number before or behind one of the set's ranges; `inside` if there is none.
-fn beside(set: &RangeSet<u128>, inside: u128, greatest: u128, lots: &mut Lots) -> u128 {
-    let (low, high) = set.ranges()[lots.below(set.ranges().len())];
-    let outside = if lots.below(2) == 0 { low.checked_sub(1) } else { high.checked_add(1) };
+fn beside(set: &RangeSet<u128>, inside: u128, greatest: u128, random: &mut Random) -> u128 {
+    let (low, high) = set.ranges()[random.index(set.ranges().len())];
+    let outside = if random.index(2) == 0 { low.checked_sub(1) } else { high.checked_add(1) };
     outside.filter(|&number| number <= greatest).unwrap_or(inside)
 }
 
-fn port(test: &PortTest, lots: &mut Lots) -> u16 {
+fn port(test: &PortTest, random: &mut Random) -> u16 {
     match test {
-        PortTest::Any => lots.below(1 << 16) as u16,
+        PortTest::Any => random.index(1 << 16) as u16,
         PortTest::In(set) => {
-            let (low, high) = set.ranges()[lots.below(set.ranges().len())];
-            low + lots.below(usize::from(high - low) + 1) as u16
+            let (low, high) = set.ranges()[random.index(set.ranges().len())];
+            low + random.index(usize::from(high - low) + 1) as u16
         }
     }
 }
 
-fn port_beside(test: &PortTest, inside: u16, lots: &mut Lots) -> u16 {
+fn port_beside(test: &PortTest, inside: u16, random: &mut Random) -> u16 {
     let PortTest::In(set) = test else { return inside };
-    let (low, high) = set.ranges()[lots.below(set.ranges().len())];
-    let outside = if lots.below(2) == 0 { low.checked_sub(1) } else { high.checked_add(1) };
+    let (low, high) = set.ranges()[random.index(set.ranges().len())];
+    let outside = if random.index(2) == 0 { low.checked_sub(1) } else { high.checked_add(1) };
     outside.unwrap_or(inside)
 }
 
 /// A protocol of the rule; of any, those that make up most traffic.
-fn protocol(rule: &Rule, lots: &mut Lots) -> u8 {
-    let ProtocolTest::Only(test) = &rule.protocol else { return usual_protocol(lots) };
+fn protocol(rule: &Rule, random: &mut Random) -> u8 {
+    let ProtocolTest::Only(test) = &rule.protocol else { return usual_protocol(random) };
     let protocols: Vec<u8> = test.protocols.iter().collect();
-    protocols[lots.below(protocols.len())]
+    protocols[random.index(protocols.len())]
 }
 
-fn usual_protocol(lots: &mut Lots) -> u8 {
-    [TCP, TCP, TCP, TCP, UDP, UDP, UDP, ICMP][lots.below(8)]
+fn usual_protocol(random: &mut Random) -> u8 {
+    [TCP, TCP, TCP, TCP, UDP, UDP, UDP, ICMP][random.index(8)]
 }
 
 /// Control bits that meet one of the rule's tests; for a rule without, usual ones.
-fn flags(rule: &Rule, lots: &mut Lots) -> u8 {
+fn flags(rule: &Rule, random: &mut Random) -> u8 {
     let usual = [
         flag::ACK,
         flag::ACK,
@@ -140,7 +140,7 @@ fn flags(rule: &Rule, lots: &mut Lots) -> u8 {
         flag::FIN | flag::ACK,
         flag::RST,
     ];
-    let drawn = usual[lots.below(usual.len())];
+    let drawn = usual[random.index(usual.len())];
     let ProtocolTest::Only(test) = &rule.protocol else { return drawn };
     match test.tcp_flags.first() {
         Some(FlagTest::Equal { mask, value }) => (drawn & !mask) | value,
@@ -149,17 +149,17 @@ fn flags(rule: &Rule, lots: &mut Lots) -> u8 {
 }
 
 /// Type and code, of the rule if it names some.
-fn icmp(rule: &Rule, lots: &mut Lots) -> (u8, u8) {
+fn icmp(rule: &Rule, random: &mut Random) -> (u8, u8) {
     if let ProtocolTest::Only(test) = &rule.protocol
         && let Some(icmp) = &test.icmp
     {
-        let pick = |set: &RangeSet<u8>, lots: &mut Lots| {
-            let (low, high) = set.ranges()[lots.below(set.ranges().len())];
-            low + lots.below(usize::from(high - low) + 1) as u8
+        let pick = |set: &RangeSet<u8>, random: &mut Random| {
+            let (low, high) = set.ranges()[random.index(set.ranges().len())];
+            low + random.index(usize::from(high - low) + 1) as u8
         };
-        return (pick(&icmp.types, lots), pick(&icmp.codes, lots));
+        return (pick(&icmp.types, random), pick(&icmp.codes, random));
     }
-    ([0, 3, 8, 11][lots.below(4)], lots.below(4) as u8)
+    ([0, 3, 8, 11][random.index(4)], random.index(4) as u8)
 }
 
 #[cfg(test)]

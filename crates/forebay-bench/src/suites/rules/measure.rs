@@ -22,10 +22,10 @@ use super::engines::{Contender, Matcher, Role};
 use super::sets::Set;
 use crate::BenchError;
 use crate::clock::Clock;
-use crate::lots::Lots;
 use crate::peers::stopwatch::Stopwatch;
 use crate::stats::Sample;
 use crate::suites::filters::turns::{Turn, slices, turns};
+use forebay_packet::random::Random;
 
 /// How long an engine runs over other headers before it is timed.
 const WARM_UP: Duration = Duration::from_millis(1);
@@ -198,7 +198,7 @@ impl Trial {
         }
         let present: Vec<usize> =
             (0..contenders.len()).filter(|&index| self.times[index].is_some()).collect();
-        let order = Lots::new(!bench.rounds).draw(present.len(), present.len());
+        let order = Random::new(!bench.rounds).draw(present.len(), present.len());
         let slices = if self.set.is_sliced() { slices(present.len()) } else { 1 };
         let mut nanos = vec![Vec::with_capacity(slices); contenders.len()];
         for Turn { place, slice } in turns(present.len(), slices) {
@@ -228,7 +228,7 @@ impl Trial {
     /// The headers in a new order.
     fn next_round(&self, number: u64) -> Round {
         let Headers { keys, expected } = &self.headers;
-        let order = Lots::new(number).draw(keys.len(), keys.len());
+        let order = Random::new(number).draw(keys.len(), keys.len());
         let in_order = order.iter().map(|&i| keys[i as usize]);
         Round {
             keys: in_order.chain(self.others.iter().copied()).collect(),

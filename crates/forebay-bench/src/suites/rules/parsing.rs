@@ -9,16 +9,16 @@ use super::frames::{FRAME, frame, parsed};
 use super::measure::Bench;
 use super::sets::Set;
 use crate::BenchError;
-use crate::lots::Lots;
 use crate::record::Row;
 use crate::stats::{Sample, rounded};
+use forebay_packet::random::Random;
 
 /// Parses the frames of these headers, one after another in memory, in a new order each
 /// round. Returns nanoseconds a packet in each.
 pub fn measure(bench: &mut Bench, keys: &[Key4], rounds: usize) -> Result<Vec<f64>, BenchError> {
     let mut times = Vec::with_capacity(rounds);
     for round in 0..rounds {
-        let order = Lots::new(round as u64).draw(keys.len(), keys.len());
+        let order = Random::new(round as u64).draw(keys.len(), keys.len());
         let keys: Vec<Key4> = order.iter().map(|&i| keys[i as usize]).collect();
         let frames: Vec<u8> = keys.iter().flat_map(frame).collect();
         let mut found = vec![None; keys.len()];

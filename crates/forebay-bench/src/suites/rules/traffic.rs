@@ -12,7 +12,7 @@ use forebay_rules::packed::Key4;
 use forebay_rules::rule::{Family, ICMP, TCP, UDP, flag};
 
 use super::frames::packed;
-use crate::lots::Lots;
+use forebay_packet::random::Random;
 
 /// The seed.
 pub const SEED: u64 = 20_080_225;
@@ -38,36 +38,36 @@ const UDP_SERVICES: [u16; 4] = [123, 443, 5060, 51820];
 
 /// The headers.
 pub fn headers() -> Vec<Key4> {
-    let mut lots = Lots::new(SEED);
-    (0..HEADERS).filter_map(|_| packed(&header(&mut lots))).collect()
+    let mut random = Random::new(SEED);
+    (0..HEADERS).filter_map(|_| packed(&header(&mut random))).collect()
 }
 
-fn header(lots: &mut Lots) -> Key {
-    let address = |(first, count): (u32, usize), lots: &mut Lots| {
-        u128::from(first) + lots.below(count) as u128
+fn header(random: &mut Random) -> Key {
+    let address = |(first, count): (u32, usize), random: &mut Random| {
+        u128::from(first) + random.index(count) as u128
     };
-    let source = address(NETWORKS[lots.below(NETWORKS.len())], lots);
-    let kind = lots.below(1_000);
+    let source = address(NETWORKS[random.index(NETWORKS.len())], random);
+    let kind = random.index(1_000);
     let networks = if kind < TO_SERVERS { &SERVERS } else { &NETWORKS };
-    let destination = address(networks[lots.below(networks.len())], lots);
+    let destination = address(networks[random.index(networks.len())], random);
     let query = (TO_SERVERS..TO_SERVERS + QUERIES).contains(&kind);
-    let protocol = match lots.below(100) {
+    let protocol = match random.index(100) {
         _ if query => UDP,
         0..80 => TCP,
         80..97 => UDP,
         _ => ICMP,
     };
-    let client = 32_768 + lots.below(28_232) as u16;
+    let client = 32_768 + random.index(28_232) as u16;
     let services = if protocol == TCP { &TCP_SERVICES[..] } else { &UDP_SERVICES[..] };
     // One packet in three is of a service on a port of its own.
-    let server = match lots.below(3) {
+    let server = match random.index(3) {
         _ if query => 53,
-        0 => 1_024 + lots.below(31_744) as u16,
-        _ => services[lots.below(services.len())],
+        0 => 1_024 + random.index(31_744) as u16,
+        _ => services[random.index(services.len())],
     };
-    let answers = !query && lots.below(2) == 0;
+    let answers = !query && random.index(2) == 0;
     let ports = if answers { (server, client) } else { (client, server) };
-    let flags = match lots.below(100) {
+    let flags = match random.index(100) {
         0..50 => flag::ACK,
         50..82 => flag::ACK | flag::PSH,
         82..90 => flag::SYN,

@@ -28,10 +28,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Map, json};
 
 use super::engines::first_match;
-use crate::lots::Lots;
 use crate::record::Row;
 use crate::stats::{Sample, rounded};
 use crate::{BenchError, io_error};
+use forebay_packet::random::Random;
 
 /// Changes a second.
 pub const RATES: [u32; 2] = [100, 1_000];
@@ -219,21 +219,21 @@ struct Changes<'a> {
     held: Vec<(RuleId, Arc<Rule>)>,
     /// What has been taken out and is to be put in again.
     taken: Option<Arc<Rule>>,
-    lots: Lots,
+    random: Random,
 }
 
 impl<'a> Changes<'a> {
     fn new(live: &'a Live, list: &RuleList) -> Self {
-        let lots = Lots::new(list.rules.len() as u64);
-        Self { live, held: live.rules(), taken: None, lots }
+        let random = Random::new(list.rules.len() as u64);
+        Self { live, held: live.rules(), taken: None, random }
     }
 
     /// Makes a change: in turns a rule is moved, taken out, or put in again elsewhere.
     /// Returns microseconds.
     fn make(&mut self) -> Result<f64, BenchError> {
         let wrong = |error: LiveError| BenchError::WrongAnswer(format!("an update: {error}"));
-        let position = self.lots.below(self.held.len());
-        let drawn = self.lots.below(self.held.len());
+        let position = self.random.index(self.held.len());
+        let drawn = self.random.index(self.held.len());
         if let Some(rule) = self.taken.take() {
             let (to_insert, started) = (Rule::clone(&rule), Instant::now());
             let id = self.live.insert(position, to_insert).map_err(wrong)?;
@@ -242,7 +242,7 @@ impl<'a> Changes<'a> {
             return Ok(micros);
         }
         let started = Instant::now();
-        if self.lots.below(2) == 0 {
+        if self.random.index(2) == 0 {
             self.live.relocate(self.held[drawn].0, position).map_err(wrong)?;
             return Ok(started.elapsed().as_secs_f64() * 1e6);
         }

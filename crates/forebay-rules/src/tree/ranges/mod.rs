@@ -19,6 +19,7 @@ use crate::rule::{Family, Rule};
 pub(in crate::tree) use boxes::{ALWAYS, Axis, Check};
 use boxes::{Cuboid, FIELDS, Part};
 use forebay_packet::cancel;
+use forebay_packet::random::Random;
 
 /// Boxes of a block.
 pub(in crate::tree) const LANES: usize = 16;
@@ -138,7 +139,7 @@ impl Ranges {
     /// numbers and in others by the rest.
     fn estimated(&self, boxes: &[Cuboid]) -> Work {
         const SAMPLES: u64 = 2048;
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let mut tally = Tally::default();
         for sample in 0..SAMPLES {
             cancel::check();
@@ -185,21 +186,5 @@ impl Ranges {
     pub fn bytes(&self) -> usize {
         let axes = self.axes.iter().flatten().map(Axis::bytes).sum::<usize>();
         size_of_val(&self.blocks[..]) + size_of_val(&self.checks[..]) + axes + self.tests.bytes()
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same list is estimated
-/// the same on every machine.
-struct Random(u64);
-
-impl Random {
-    /// A number below `bound`, which is not 0.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^= word >> 31;
-        ((u128::from(word) * u128::from(bound)) >> 64) as u64
     }
 }

@@ -40,8 +40,15 @@ impl Random {
         Self::new(mix(mix(seed).wrapping_add(part.wrapping_mul(GOLDEN))))
     }
 
+    /// The seed of what is left of the stream.
+    #[must_use]
+    pub fn state(&self) -> u64 {
+        self.state
+    }
+
     /// The next 64 bits.
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "a stream without an end needs no Option")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GOLDEN);
         mix(self.state)
@@ -52,6 +59,29 @@ impl Random {
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// An index into `len` values, or 0 where that is 0.
+    #[inline]
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+
+    /// One of `choices`, which are not empty.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.index(choices.len())]
+    }
+
+    /// `count` of the numbers below `limit`, in any order, none twice.
+    pub fn draw(&mut self, count: usize, limit: usize) -> Vec<u32> {
+        let mut numbers: Vec<u32> = (0..limit as u32).collect();
+        let count = count.min(limit);
+        for i in 0..count {
+            let other = i + self.index(limit - i);
+            numbers.swap(i, other);
+        }
+        numbers.truncate(count);
+        numbers
     }
 
     /// A number of `low..=high`.
@@ -131,6 +161,15 @@ mod tests {
         let mut random = Random::new(1_234_567);
         assert_eq!(random.next(), 6_457_827_717_110_365_317);
         assert_eq!(random.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn numbers_are_drawn_once_each() {
+        let mut drawn = Random::new(1).draw(100, 100);
+        assert_ne!(drawn[..10], (0..10).collect::<Vec<u32>>());
+        drawn.sort_unstable();
+        assert_eq!(drawn, (0..100).collect::<Vec<u32>>());
+        assert_eq!(Random::new(2).draw(5, 3).len(), 3);
     }
 
     #[test]
