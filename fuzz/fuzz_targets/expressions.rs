@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 use forebay_filter::compile::{CompileError, compile_as_written};
 use forebay_filter::ir::lower::lower;
 use forebay_filter::ir::verify::verify;
-use forebay_filter::lists::compile_long;
+use forebay_filter::lists::{Lengths, compile_long};
 use forebay_filter::{Program, compile};
 use forebay_packet::LinkType;
 use libfuzzer_sys::fuzz_target;
@@ -54,7 +54,9 @@ fn check(expression: &str, link: LinkType, packet: &[u8], wire_len: u32) {
             }
         }
     }
-    let function = match compile_long(expression, link, 1) {
+    let [function, plain] = [Lengths::Tested, Lengths::Reject]
+        .map(|lengths| compile_long(expression, link, 1, lengths));
+    let function = match function {
         Ok(Some(function)) => function,
         Ok(None) => return,
         // It accepts no packet, or libpcap refuses it.
@@ -71,7 +73,7 @@ fn check(expression: &str, link: LinkType, packet: &[u8], wire_len: u32) {
     };
     let program = as_written.unwrap_or_else(|error| panic!("{link} {expression}: {error}"));
     assert_eq!(verify(&function), Ok(()), "{link} {expression}\n{function}");
-    let lowered = lower(&function);
+    let lowered = plain.ok().flatten().and_then(|plain| lower(&plain));
     for length in 0..=packet.len() {
         let packet = &packet[..length];
         let verdict = program.run(packet, wire_len);
