@@ -124,6 +124,7 @@ impl FlowKey {
     /// for any other, low half first), then `port_low`, `port_high`,
     /// `protocol`, `kind` and `has_ports` in that order from bit 0 up, then
     /// `scope` unless it is 0. Equal for both directions, because the key is.
+    #[inline]
     #[must_use]
     pub fn hash(&self, key: &HashKey) -> u64 {
         let ends = u64::from(self.port_low)

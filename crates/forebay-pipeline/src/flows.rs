@@ -55,6 +55,8 @@ pub struct FlowTable {
     /// Of this table alone, so that no traffic can be made to collide in it.
     hash_key: HashKey,
     records: Vec<FlowRecord>,
+    /// Those of the batch that is counted.
+    hashes: Vec<u64>,
     limit: usize,
     unrecorded: u64,
 }
@@ -80,21 +82,18 @@ impl FlowTable {
         let limit = flows.min(u32::MAX as usize);
         let random = RandomState::new();
         let hash_key = HashKey([random.hash_one(0), random.hash_one(1)]);
-        Self { index: HashTable::new(), hash_key, records: Vec::new(), limit, unrecorded: 0 }
+        let (index, records, hashes) = Default::default();
+        Self { index, hash_key, records, hashes, limit, unrecorded: 0 }
     }
 
     /// Counts the live packets of a classified batch.
     pub fn count(&mut self, batch: &Batch) {
-        for i in batch.live().iter() {
-            let (Some(&key), Some(&reversed)) = (batch.key.get(i), batch.reversed.get(i)) else {
-                continue;
-            };
-            let key = match key.kind {
-                AddressKind::Opaque => FlowKey { low: 0, ..key },
-                _ => key,
-            };
-            let nanos = batch.nanos(i);
-            let (hash, records) = (key.hash(&self.hash_key), &mut self.records);
+        // Hashes first: they do not wait for one another, nor for records from memory.
+        let mut hashes = std::mem::take(&mut self.hashes);
+        hashes.clear();
+        hashes.extend(keys(batch).map(|(_, key, _)| key.hash(&self.hash_key)));
+        for ((i, key, reversed), &hash) in keys(batch).zip(&hashes) {
+            let (nanos, records) = (batch.nanos(i), &mut self.records);
             let at = match self.index.find(hash, |&at| records[at as usize].key == key) {
                 Some(&at) => at as usize,
                 None if records.len() >= self.limit => {
@@ -126,6 +125,7 @@ impl FlowTable {
             record.first = record.first.min(nanos);
             record.last = record.last.max(nanos);
         }
+        self.hashes = hashes;
     }
 
     /// Gives back the memory by which flows are found: all packets are counted. What is still
@@ -145,6 +145,16 @@ impl FlowTable {
     pub fn records(&self) -> &[FlowRecord] {
         &self.records
     }
+}
+
+/// The live packets of a classified batch with their flows, and whether each goes from the
+/// high end.
+fn keys(batch: &Batch) -> impl Iterator<Item = (usize, FlowKey, bool)> {
+    batch.live().iter().filter_map(|i| {
+        let (&key, &reversed) = (batch.key.get(i)?, batch.reversed.get(i)?);
+        let is_opaque = key.kind == AddressKind::Opaque;
+        Some((i, if is_opaque { FlowKey { low: 0, ..key } } else { key }, reversed))
+    })
 }
 
 #[cfg(test)]
