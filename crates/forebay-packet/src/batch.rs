@@ -463,16 +463,16 @@ impl Batch {
         self.live.iter().map(|i| u64::from(self.wire_len(i))).sum()
     }
 
-    /// Memory that a compacted batch takes, in bytes: its packets in whole pages, and
-    /// what is known of them.
+    /// Memory that the batch takes once it is compacted, in bytes: its live packets in whole
+    /// pages, and what is known of them.
     #[must_use]
     pub fn footprint(&self) -> u64 {
         const PAGE: u64 = 4096;
         const A_BATCH: u64 = 512;
         let a_packet = 24 + size_of::<FlowKey>() + 4 + 8 + 1 + 2;
         let notes = self.fragments.len() * size_of::<FragmentNote>();
-        let bytes = self.region.len() as u64 + crate::region::TAIL_GUARD as u64;
-        let known = (self.len() * a_packet + notes) as u64;
+        let bytes = self.live_bytes() + crate::region::TAIL_GUARD as u64;
+        let known = (self.live.count() * a_packet + notes) as u64;
         bytes.next_multiple_of(PAGE) + known + A_BATCH
     }
 

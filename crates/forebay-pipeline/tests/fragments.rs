@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use forebay_pipeline::Chain;
 use forebay_pipeline::stages::{Fragments, Window};
 use support::*;
@@ -35,6 +37,21 @@ fn later_fragments_follow_their_first_before_and_after_it() {
         assert_eq!(remark(&chain, "fragments_joined"), 2);
         assert_eq!(remark(&chain, "fragments_without_first"), 1);
     }
+}
+
+#[test]
+fn a_short_wait_copies_nothing_and_a_long_one_keeps_few_regions() {
+    let mut input = vec![(0, later(1, 2, 7))];
+    input.extend((1..10).map(|i| (i, whole(3, 4, (5, 6)))));
+    input.push((10, first(1, 2, 7, (1000, 2000))));
+    let batches = batches(&input, 1);
+    let regions: Vec<_> = batches.iter().map(|batch| Arc::clone(batch.region())).collect();
+    let out = through(&mut chain(Window::OFFLINE), batches);
+    assert_eq!(packets(&out), input);
+    assert_eq!(hashes(&out)[0], hashes(&out)[10]);
+    let in_place: Vec<bool> =
+        out.iter().zip(&regions).map(|(batch, own)| Arc::ptr_eq(batch.region(), own)).collect();
+    assert_eq!(in_place, [[true; 4].as_slice(), &[false; 7]].concat());
 }
 
 #[test]

@@ -39,6 +39,12 @@ const COPIES: i64 = 1_000_000_000;
 /// whole.
 const MAX_SPANS: usize = 64;
 
+/// The first batches of the queue are held in the regions they came in, each of at most
+/// [`REGION_IN_PLACE`] bytes: most waits end within them, and need no copy. Later batches are
+/// copied, which bounds what they take.
+const IN_PLACE: usize = 4;
+const REGION_IN_PLACE: usize = 1 << 20;
+
 /// What a fragment that waits takes besides its packet, in bytes: its place in the map of those
 /// who wait, which may be half empty, and in the list of its batch.
 const A_NOTE: usize = 2 * (size_of::<FragmentKey>() + size_of::<Vec<(u64, usize)>>()) + 128;
@@ -48,7 +54,7 @@ const A_NOTE: usize = 2 * (size_of::<FragmentKey>() + size_of::<Vec<(u64, usize)
 pub struct Window {
     /// The most packets that are held.
     pub packets: u64,
-    /// The most bytes of memory that held packets take.
+    /// The most bytes of memory that held packets take, as if all of them were compacted.
     pub bytes: u64,
     /// The longest that is waited, in nanoseconds of capture time.
     pub capture_nanos: i64,
@@ -375,7 +381,9 @@ impl Stage for Fragments {
             out.emit(batch);
             return Ok(());
         }
-        let batch = if !self.queue.is_empty() || self.must_wait(&batch) {
+        let fits = self.queue.len() < IN_PLACE && batch.region().len() <= REGION_IN_PLACE;
+        let in_place = fits && !batch.region().is_shared();
+        let batch = if !in_place && (!self.queue.is_empty() || self.must_wait(&batch)) {
             let no_memory = |source| StageError::Memory { stage: "fragments", source };
             batch.compact().map_err(no_memory)?
         } else {
