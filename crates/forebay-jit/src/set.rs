@@ -10,18 +10,13 @@
 //! which is decided from the list of interfaces alone.
 
 use forebay_filter::{CompileError, Program};
-use forebay_packet::{BATCH, Batch, Interface, LinkType};
+use forebay_packet::{Batch, Interface, LinkType};
 
 use crate::call::Tally;
 use crate::error::JitError;
 use crate::filter::Filter;
 use crate::options::Options;
 use crate::packets::Packets;
-
-/// Where it is known what packets will come: those that are filtered at a time, and heads
-/// of others that are fetched before, which come from memory in the meantime.
-const STRETCH: usize = 64;
-const FETCHED: usize = 16;
 
 /// A filter for packets of any interface.
 #[derive(Clone, Debug)]
@@ -208,14 +203,7 @@ impl FilterSet {
             first = if one_link { None } else { rest.find(|&i| batch.interface(i).link != link) };
             let run = start..first.unwrap_or(packets.len());
             let filter = self.filter_of(usize::from(id), batch.interface(start))?;
-            let at_a_time = if batch.to_come() > 0 { STRETCH } else { BATCH };
-            let mut tally = Tally::default();
-            for start in run.clone().step_by(at_a_time) {
-                let stretch = start..run.end.min(start + at_a_time);
-                batch.fetch_ahead(FETCHED);
-                let verdict = &mut verdict[stretch.clone()];
-                tally += filter.run_batch(&packets.slice(stretch), verdict);
-            }
+            let tally = filter.run_batch(&packets.slice(run.clone()), &mut verdict[run]);
             self.tally += tally;
         }
         if live.count() < batch.len() {

@@ -9,8 +9,6 @@
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU16;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::columns::{Descriptors, Findings, Recycled};
 use crate::decode::FragmentNote;
@@ -63,10 +61,6 @@ pub struct Batch {
     interfaces: Arc<Vec<Interface>>,
     layout: Layout,
     live: LiveMask,
-    /// The descriptors, where several batches have the same; those of `columns` are empty
-    /// then.
-    shared: Option<Arc<Descriptors>>,
-    ahead: Option<Ahead>,
     columns: Recycled,
 }
 
@@ -107,21 +101,6 @@ impl<'a> Frames<'a> {
         let Self { region, offset, cap_len } = *self;
         let places = offset.iter().zip(cap_len).skip(first);
         places.map(|(&offset, &len)| region.packet(offset as usize, len as usize))
-    }
-}
-
-/// Packets that will come after those of a batch, in the same region.
-#[derive(Debug)]
-struct Ahead {
-    descriptors: Arc<Descriptors>,
-    /// How many of them were fetched.
-    fetched: AtomicU16,
-}
-
-impl Clone for Ahead {
-    fn clone(&self) -> Self {
-        let fetched = AtomicU16::new(self.fetched.load(Relaxed));
-        Self { descriptors: Arc::clone(&self.descriptors), fetched }
     }
 }
 
@@ -187,8 +166,6 @@ impl Batch {
             interfaces,
             layout: Layout::Scattered,
             live: LiveMask::default(),
-            shared: None,
-            ahead: None,
             columns: Recycled::new(packets.min(BATCH)),
         }
     }
@@ -218,9 +195,6 @@ impl Batch {
         let end = u64::from(meta.offset) + u64::from(meta.cap_len);
         assert!(end <= self.region.len() as u64, "packet outside its region");
         assert!(usize::from(meta.interface) < self.interfaces.len(), "unknown interface");
-        if let Some(shared) = self.shared.take() {
-            self.columns.descriptors.copy(&shared);
-        }
         self.columns.descriptors.describe(meta);
         self.live.insert(i);
     }
@@ -228,50 +202,7 @@ impl Batch {
     /// Offsets, lengths, times, interfaces.
     #[inline]
     fn descriptors(&self) -> &Descriptors {
-        self.shared.as_deref().unwrap_or(&self.columns.descriptors)
-    }
-
-    /// Has the descriptors of the packets shared with what is cloned from here on, as
-    /// long as none of the batches gets another packet.
-    pub fn share_descriptors(&mut self) {
-        if self.shared.is_none() {
-            self.shared = Some(Arc::new(std::mem::take(&mut self.columns.descriptors)));
-        }
-    }
-
-    /// Says what packets will come next, those of `next`, if that is known: see
-    /// [`Batch::fetch_ahead`]. Nothing is said unless they are in the same region and share
-    /// their descriptors.
-    pub fn set_ahead(&mut self, next: &Self) {
-        let shared = next.shared.as_ref().filter(|_| Arc::ptr_eq(&self.region, &next.region));
-        self.ahead =
-            shared.map(|next| Ahead { descriptors: Arc::clone(next), fetched: AtomicU16::new(0) });
-    }
-
-    /// Packets whose heads [`Batch::fetch_ahead`] would still fetch.
-    #[must_use]
-    pub fn to_come(&self) -> usize {
-        let left = |ahead: &Ahead| {
-            ahead.descriptors.offset.len() - usize::from(ahead.fetched.load(Relaxed))
-        };
-        self.ahead.as_ref().map_or(0, left)
-    }
-
-    /// Has the heads of the next so many packets fetched into the cache that will come
-    /// after those of this batch, while there is something else to do. To be called by
-    /// whoever works on packets whose heads are in the cache, a few packets at a time: a
-    /// core has a dozen lines under way at once, and waits for one to arrive before it asks
-    /// for more. So work and fetching take turns, of about a microsecond or less.
-    #[inline]
-    pub fn fetch_ahead(&self, packets: usize) {
-        let Some(Ahead { descriptors, fetched }) = &self.ahead else { return };
-        let from = usize::from(fetched.load(Relaxed));
-        let to = descriptors.offset.len().min(from + packets);
-        for &offset in &descriptors.offset[from..to] {
-            self.region.fetch(offset as usize + DECIDING);
-        }
-        // At most a batch.
-        fetched.store(to as u16, Relaxed);
+        &self.columns.descriptors
     }
 
     /// Forgets the packets that were dropped: those that are live are numbered anew, in
@@ -286,10 +217,7 @@ impl Batch {
         }
         // Columns that stages have written may be shorter than they should be, and panic.
         self.columns.findings.keep(&self.live);
-        match self.shared.take() {
-            Some(shared) => self.columns.descriptors.select(&shared, &self.live),
-            None => self.columns.descriptors.keep(&self.live),
-        }
+        self.columns.descriptors.keep(&self.live);
         self.live = LiveMask::first(live);
     }
 
@@ -570,29 +498,24 @@ mod tests {
     }
 
     #[test]
-    fn squeezed_batches_have_what_was_live_in_order_whoever_owns_the_descriptors() {
-        for shared in [false, true] {
-            for kept in [1, 2, 3, 300] {
-                let mut batch = batch_of(200);
-                if shared {
-                    batch.share_descriptors();
-                }
-                let mut squeezed = batch.clone();
-                squeezed.hash = (0..200).collect();
-                for i in (0..200).filter(|i| i % kept != 0) {
-                    squeezed.drop_packet(i);
-                }
-                squeezed.squeeze();
-                let expected: Vec<usize> = (0..200).step_by(kept).collect();
-                assert_eq!(squeezed.len(), expected.len());
-                assert_eq!(squeezed.live().iter().count(), expected.len());
-                for (i, was) in expected.into_iter().enumerate() {
-                    assert!(squeezed.live().contains(i));
-                    assert_eq!(squeezed.meta(i), batch.meta(was));
-                    assert_eq!(squeezed.hash[i], was as u64);
-                }
-                assert!(squeezed.verdict.is_empty());
+    fn squeezed_batches_have_what_was_live_in_order() {
+        for kept in [1, 2, 3, 300] {
+            let batch = batch_of(200);
+            let mut squeezed = batch.clone();
+            squeezed.hash = (0..200).collect();
+            for i in (0..200).filter(|i| i % kept != 0) {
+                squeezed.drop_packet(i);
             }
+            squeezed.squeeze();
+            let expected: Vec<usize> = (0..200).step_by(kept).collect();
+            assert_eq!(squeezed.len(), expected.len());
+            assert_eq!(squeezed.live().iter().count(), expected.len());
+            for (i, was) in expected.into_iter().enumerate() {
+                assert!(squeezed.live().contains(i));
+                assert_eq!(squeezed.meta(i), batch.meta(was));
+                assert_eq!(squeezed.hash[i], was as u64);
+            }
+            assert!(squeezed.verdict.is_empty());
         }
     }
 
@@ -605,21 +528,6 @@ mod tests {
         assert_eq!((few.len(), many.len()), (3, 200));
         let end = |batch: &Batch| batch.offset(batch.len() - 1) + batch.cap_len(batch.len() - 1);
         assert!([&few, &many].iter().all(|batch| end(batch) as usize == batch.region().len()));
-    }
-
-    #[test]
-    fn packets_to_come_are_those_not_fetched_of_the_same_region() {
-        let (mut batch, mut next) = (batch_of(10), batch_of(10));
-        next.share_descriptors();
-        batch.set_ahead(&next);
-        assert_eq!(batch.to_come(), 0);
-        batch.share_descriptors();
-        let same = batch.clone();
-        batch.set_ahead(&same);
-        batch.fetch_ahead(7);
-        assert_eq!(batch.to_come(), 3);
-        batch.fetch_ahead(7);
-        assert_eq!(batch.to_come(), 0);
     }
 
     #[test]
@@ -638,17 +546,6 @@ mod tests {
         assert!(!batch.frames().any_longer_than_a_line());
         batch.push(meta(128 + 52, 77)).unwrap();
         assert!(batch.frames().any_longer_than_a_line());
-    }
-
-    #[test]
-    fn a_batch_that_shares_its_descriptors_can_get_a_packet() {
-        let mut batch = batch_of(3);
-        batch.share_descriptors();
-        let mut other = batch.clone();
-        other.push(batch.meta(1)).unwrap();
-        assert_eq!((batch.len(), other.len()), (3, 4));
-        assert_eq!(other.meta(3), batch.meta(1));
-        assert_eq!(other.meta(0), batch.meta(0));
     }
 
     #[test]

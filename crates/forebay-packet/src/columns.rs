@@ -136,17 +136,6 @@ impl Descriptors {
         copy(&mut self.interface, &other.interface);
     }
 
-    /// Takes over those of the packets in `which` from another.
-    pub(crate) fn select(&mut self, other: &Self, which: &LiveMask) {
-        select(&mut self.offset, &other.offset, which);
-        select(&mut self.cap_len, &other.cap_len, which);
-        select(&mut self.wire_len, &other.wire_len, which);
-        self.ticks.clone_from(&other.ticks);
-        self.interface.clone_from(&other.interface);
-        keep(&mut self.ticks, which);
-        keep(&mut self.interface, which);
-    }
-
     /// Keeps those of the packets in `which` alone.
     pub(crate) fn keep(&mut self, which: &LiveMask) {
         for column in [&mut self.offset, &mut self.cap_len, &mut self.wire_len] {
@@ -237,17 +226,7 @@ fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
     }
 }
 
-/// The values of `from` of the packets in `which`; none, if that is empty.
-fn select(to: &mut Vec<u32>, from: &[u32], which: &LiveMask) {
-    to.clear();
-    if !from.is_empty() {
-        let mut values = [0; BATCH];
-        let count = which.select(from, &mut values);
-        to.extend_from_slice(&values[..count]);
-    }
-}
-
-/// The same within a column.
+/// The values of the packets in `which` move to the front of a column, by vectors.
 fn keep_u32(values: &mut Vec<u32>, which: &LiveMask) {
     if !values.is_empty() {
         let mut kept = [0; BATCH];

@@ -9,10 +9,6 @@ use forebay_packet::Batch;
 use crate::ledger::{DropCount, LedgerRow};
 use crate::stage::{Outbox, Settings, Stage, StageError};
 
-/// Packets to come whose heads are fetched before each stage. More, at once, would be waited
-/// for: there are stages that do nearly nothing.
-const AHEAD: usize = 4;
-
 struct Link {
     stage: Box<dyn Stage>,
     outbox: Outbox,
@@ -81,7 +77,6 @@ impl Chain {
         }
         let Some(link) = self.links.get_mut(first) else { return deliver(batch) };
         link.input += live;
-        batch.fetch_ahead(AHEAD);
         link.stage.process(batch, &mut link.outbox)?;
         self.forward(first, deliver)
     }

@@ -25,8 +25,7 @@ impl Replay {
     #[must_use]
     pub fn new(batches: Vec<Batch>, rounds: u64) -> Self {
         let rounds_left = if batches.is_empty() { 0 } else { rounds };
-        let counted = |mut batch: Batch| {
-            batch.share_descriptors();
+        let counted = |batch: Batch| {
             let packets = batch.live().count() as u64;
             Counted { packets, bytes: batch.wire_bytes(), batch }
         };
@@ -43,13 +42,12 @@ impl Rx for Replay {
         let Counted { batch, packets, bytes } = &self.batches[self.next];
         self.counters.packets += packets;
         self.counters.bytes += bytes;
-        let mut batch = batch.clone();
+        let batch = batch.clone();
         self.next += 1;
         if self.next == self.batches.len() {
             self.next = 0;
             self.rounds_left -= 1;
         }
-        batch.set_ahead(&self.batches[self.next].batch);
         Ok(Received::Batch(batch))
     }
 

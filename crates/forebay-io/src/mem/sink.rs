@@ -16,9 +16,6 @@ const MAX_LEN: usize = 2048;
 /// Bytes from one place to the next.
 const STRIDE: usize = MAX_LEN + 64;
 
-/// Packets that are copied at a time, between fetching heads of packets to come.
-const SOME: usize = 8;
-
 /// Copies packets, changed as their outputs want them, into a ring that wraps and that
 /// nobody reads: what sending costs without a device. Loses packets `too_long` for a slot.
 pub struct Sink {
@@ -64,14 +61,8 @@ impl Tx for Sink {
             which.iter().for_each(|i| prefetch_end(frames.get(i)));
         }
         let (slots, _) = self.memory.bytes_mut().as_chunks_mut::<STRIDE>();
-        // Whoever sends is the last to work on a batch: what was not fetched by now is
-        // spread over what is left to do.
-        let share = batch.to_come().div_ceil(which.count().div_ceil(SOME).max(1));
         let (mut next, mut done, mut bytes, mut too_long) = (self.next, 0, 0, 0);
         which.iter().for_each(|i| {
-            if done % SOME == 0 {
-                batch.fetch_ahead(share);
-            }
             done += 1;
             match write_frame(changes.get(i), frames.get(i), &mut slots[next][..MAX_LEN]) {
                 Some(len) => {

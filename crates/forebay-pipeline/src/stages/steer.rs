@@ -9,11 +9,6 @@ use super::expectations::Follow;
 use super::shunt::{Shunt, Verdict};
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
-/// Packets that are counted at a time, and packets to come whose heads are fetched before,
-/// and before all are looked up.
-const STRETCH: usize = 32;
-const AHEAD: usize = 8;
-
 /// Who knows the sensor of each packet. One thread's.
 pub trait Steering: Send {
     /// A batch begins at the time `now` of the monotonic clock, in nanoseconds. Packets of
@@ -123,13 +118,8 @@ impl Steer {
     /// Gives out sensors where all packets are live: their columns are used as they are.
     fn steer_all(&mut self, batch: &mut Batch) {
         let Self { worker, facts, sensors, .. } = self;
-        batch.fetch_ahead(AHEAD);
         worker.assign(&batch.hash, sensors, &|i| facts.of(batch, i));
-        let bytes = batch.wire_lens().chunks(STRETCH);
-        for (hashes, bytes) in batch.hash.chunks(STRETCH).zip(bytes) {
-            batch.fetch_ahead(AHEAD);
-            worker.count(hashes, bytes);
-        }
+        worker.count(&batch.hash, batch.wire_lens());
         batch.output.clear();
         batch.output.extend_from_slice(sensors);
     }

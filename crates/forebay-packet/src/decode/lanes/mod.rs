@@ -34,10 +34,8 @@ const NOTHING: &Head = &[0; HEAD];
 /// Packets that any kernel takes at once: a multiple of all their groups.
 const GROUP: usize = 16;
 
-/// Packets that are looked at at a time, and heads of others that are fetched before their
-/// heads are read and again before they are hashed: what comes from memory in the meantime.
+/// Packets that are looked at at a time.
 const STRETCH: usize = 32;
-const FETCHED: usize = 8;
 
 /// Which vectors are used: such as this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,12 +141,10 @@ impl Decoder {
                 for (stretch, hash) in hash.chunks_mut(STRETCH).enumerate() {
                     let mut heads = [NOTHING; STRETCH];
                     let first = stretch * STRETCH;
-                    batch.fetch_ahead(FETCHED);
                     for (packet, head) in all.from(first).zip(&mut heads) {
                         *head = head_of(packet);
                     }
                     let heads = &heads[..hash.len()];
-                    batch.fetch_ahead(FETCHED);
                     let found = match lanes.0 {
                         Vectors::Avx512 => avx512::hash(form, key, heads, hash),
                         _ => avx2::hash(form, key, heads, hash),
