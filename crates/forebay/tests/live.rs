@@ -401,9 +401,10 @@ fn a_reload_that_takes_long_holds_up_nothing() {
         let network = Network::new(2);
         let config = network.configure("af_packet", "af_packet", "");
         let broker = network.broker(&config);
-        // A list of rules that takes seconds to build, and rejects all.
+        // A list of rules that takes several times as long to build as the packets need, and
+        // rejects all.
         let list = network.path("list");
-        std::fs::write(&list, long_list(100_000)).unwrap();
+        std::fs::write(&list, long_list(300_000)).unwrap();
         let rules = format!("rules = \"{}\"\n", list.display());
         network.configure("af_packet", "af_packet", &rules);
         let passed = || number(row(&network.ask(&["ledger"]).unwrap(), "tx o1"), "out");
