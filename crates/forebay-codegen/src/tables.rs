@@ -89,8 +89,13 @@ impl SetTable {
 
     /// The slots as they lie in memory. They should be aligned to the size of
     /// a bucket.
+    ///
+    /// # Panics
+    /// When some number would be looked up outside: generated code does not check.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
+        let last = u32::MAX.checked_shr(self.shift).unwrap_or(0) as usize;
+        assert!((last + 1) * self.bucket <= self.slots.len(), "a bucket for each number");
         self.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect()
     }
 }
@@ -206,6 +211,15 @@ mod tests {
         assert_eq!((table.buckets(), table.shift), (1, 32));
         assert_eq!(table.slots, [7, 9, 7, 7, 7, 7, 7, 7]);
         assert!(SetTable::build(&[], 8).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "a bucket for each number")]
+    fn a_table_that_lacks_a_bucket_is_refused() {
+        let mut table = SetTable::build(&[1, 2, 3, 4, 5, 6], 4).expect("it can be spread");
+        assert_eq!(table.bytes().len(), 4 * table.slots.len());
+        table.slots.pop();
+        let _ = table.bytes();
     }
 
     #[test]
