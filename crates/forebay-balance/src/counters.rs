@@ -41,7 +41,7 @@ impl Tally {
         Self((packets << BYTE_BITS).wrapping_add(bytes))
     }
 
-    /// The tally that another plane keeps as this word, of the same digits.
+    /// The tally that another forwarding table keeps as this word, of the same digits.
     #[must_use]
     pub fn from_word(word: u64) -> Self {
         Self(word)

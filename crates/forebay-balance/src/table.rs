@@ -157,7 +157,7 @@ impl Entry {
         (self.0 >> SENSOR_BITS & SENSOR_MASK) as u16
     }
 
-    /// The entry as other planes than ours store it: see the table of the module.
+    /// The entry as other forwarding tables than ours store it: see the table of the module.
     #[must_use]
     pub fn to_bits(self) -> u32 {
         self.0

@@ -1,7 +1,7 @@
 //! What a broker answers, as JSON.
 
 use forebay_balance::balancer::targets::Standing;
-use forebay_balance::moves::Plane as _;
+use forebay_balance::moves::ForwardingTable as _;
 use forebay_balance::{BUCKETS, NO_SENSOR, Phase};
 use forebay_io::device::{Finding, State};
 use forebay_io::{Losses, Recorded};
@@ -159,11 +159,11 @@ fn standing_name(standing: Standing) -> &'static str {
 
 /// The bucket table of a group.
 pub fn buckets(group: &LiveGroup) -> Value {
-    let plane = group.manager.plane();
+    let forwarding = group.manager.forwarding();
     let name = |index: u16| group.sensor(index).map(|sensor| sensor.name.clone());
     let mut table = Vec::with_capacity(BUCKETS);
     for bucket in 0..=u16::MAX {
-        let sensor = plane.entry(bucket).default_sensor();
+        let sensor = forwarding.entry(bucket).default_sensor();
         table.push(if sensor == NO_SENSOR { Value::Null } else { sensor.into() });
     }
     let moving: Vec<Value> = group

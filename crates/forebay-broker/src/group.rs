@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forebay_balance::balancer::BalanceSettings;
 use forebay_balance::balancer::targets::Standing;
 use forebay_balance::health::{self, HelloRule};
-use forebay_balance::moves::{self, Plane, WorkerPlane};
+use forebay_balance::moves::{self, ForwardingTable, WorkerTable};
 use forebay_balance::{
     Assignment, AssignmentError, BucketTable, Event, GroupSettings, MAX_WATCHED, SensorSettings,
 };
@@ -19,17 +19,17 @@ use crate::events;
 use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
 use crate::kernel::Kernel;
-use crate::kernel::plane::KernelWorker;
+use crate::kernel::forwarding::KernelWorker;
 use crate::worker::Route;
 
 /// Hellos that a sensor may miss before it is down.
 const MISSES: u32 = 3;
 
 /// What a group's packets are steered by.
-pub type AnyPlane = Arc<dyn Plane + Send + Sync>;
+pub type AnyForwardingTable = Arc<dyn ForwardingTable + Send + Sync>;
 
 /// The sides of workers.
-pub type Sides = Vec<Box<dyn Steering>>;
+pub type WorkerSteering = Vec<Box<dyn Steering>>;
 
 /// Why a group cannot be.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub struct LiveGroup {
     /// How it is configured.
     pub config: Group,
     /// What moves its buckets.
-    pub manager: forebay_balance::Group<AnyPlane>,
+    pub manager: forebay_balance::Group<AnyForwardingTable>,
     /// The sensor behind each index, also of those that are gone: their packets may still be
     /// on the way.
     sensors: Vec<Sensor>,
@@ -62,16 +62,20 @@ impl LiveGroup {
     ///
     /// # Errors
     /// When the sensors' weights leave one of them nothing.
-    pub fn new(group: &Group, config: &Config, now: u64) -> Result<(Self, Sides), GroupError> {
+    pub fn new(
+        group: &Group,
+        config: &Config,
+        now: u64,
+    ) -> Result<(Self, WorkerSteering), GroupError> {
         let settings = group_settings(config);
         let (sensors, assignment) = assign(group, config)?;
-        let hold = forebay_balance::Group::<AnyPlane>::hold(&settings);
+        let hold = forebay_balance::Group::<AnyForwardingTable>::hold(&settings);
         let table = BucketTable::new(&assignment);
-        let plane = Arc::new(WorkerPlane::new(table, config.workers, hold, settings.records));
+        let forwarding = Arc::new(WorkerTable::new(table, config.workers, hold, settings.records));
         let worker =
-            |i| -> Box<dyn Steering> { Box::new(moves::Worker::new(Arc::clone(&plane), i)) };
+            |i| -> Box<dyn Steering> { Box::new(moves::Worker::new(Arc::clone(&forwarding), i)) };
         let workers = (0..config.workers).map(worker).collect();
-        Ok((Self::on(plane, group, settings, &sensors, now), workers))
+        Ok((Self::on(forwarding, group, settings, &sensors, now), workers))
     }
 
     /// The same for a group whose packets the kernel steers.
@@ -83,29 +87,29 @@ impl LiveGroup {
         config: &Config,
         clock: Clock,
         kernel: &mut Kernel,
-    ) -> Result<(Self, Sides), GroupError> {
+    ) -> Result<(Self, WorkerSteering), GroupError> {
         let settings = group_settings(config);
         let (sensors, assignment) = assign(group, config)?;
         (0..=u16::MAX)
             .for_each(|bucket| kernel.settle(bucket, assignment.sensor_of_bucket(bucket)));
-        let plane = kernel.plane(config.workers, &settings, clock);
+        let forwarding = kernel.forwarding(config.workers, &settings, clock);
         let worker = |i| -> Result<Box<dyn Steering>, GroupError> {
-            Ok(Box::new(KernelWorker::new(&plane, i)?))
+            Ok(Box::new(KernelWorker::new(&forwarding, i)?))
         };
         let workers = (0..config.workers).map(worker).collect::<Result<_, _>>()?;
-        let live = Self::on(plane, group, settings, &sensors, clock.now());
+        let live = Self::on(forwarding, group, settings, &sensors, clock.now());
         kernel.follow(&live)?;
         Ok((live, workers))
     }
 
     fn on(
-        plane: AnyPlane,
+        forwarding: AnyForwardingTable,
         group: &Group,
         settings: GroupSettings,
         sensors: &[SensorSettings],
         now: u64,
     ) -> Self {
-        let manager = forebay_balance::Group::on(plane, settings, sensors, now);
+        let manager = forebay_balance::Group::on(forwarding, settings, sensors, now);
         let (config, sensors) = (group.clone(), group.sensors.clone());
         Self { config, manager, sensors, flooding: HashMap::new(), shunted: Vec::new() }
     }

@@ -8,7 +8,7 @@ use forebay_io::text::{self, Source, TextError};
 use forebay_jit::{FilterError, FilterSet, Isa, Options};
 use forebay_packet::{Affinity, DecodeOptions, Interface};
 use forebay_pipeline::Settings;
-use forebay_pipeline::stages::Ruling;
+use forebay_pipeline::stages::CompiledRules;
 use forebay_rules::choose::EngineName;
 use forebay_rules::language::load::{FileError, LoadError, load};
 
@@ -54,7 +54,7 @@ pub struct Plan {
     /// The filter of all packets.
     pub filter: Option<FilterSet>,
     /// The rules of all packets.
-    pub rules: Option<Ruling>,
+    pub rules: Option<CompiledRules>,
     /// What is to be told of how they were read and are matched.
     pub notices: Vec<String>,
     /// The filter of each group.
@@ -150,7 +150,7 @@ fn compile(text: &str, place: String, options: &CodeOptions) -> Result<FilterSet
 fn rules(
     config: &Config,
     options: &CodeOptions,
-) -> Result<Option<(Ruling, Vec<String>)>, PlanError> {
+) -> Result<Option<(CompiledRules, Vec<String>)>, PlanError> {
     let Some(file) = &config.rules else { return Ok(None) };
     let name = file.display().to_string();
     let refused = |error: LoadError| error.in_file(&name);
@@ -162,6 +162,6 @@ fn rules(
     let chosen = imported.choose(EngineName::Auto, options.isa).map_err(refused)?;
     let mut notices = imported.warnings(&name, selection.unsupported);
     notices.extend(chosen.notice().map(|notice| format!("{name}: {notice}")));
-    let ruling = Ruling::new(Arc::new(imported.list.list), chosen.engine);
-    Ok(Some((ruling.counted(config.workers), notices)))
+    let compiled_rules = CompiledRules::new(Arc::new(imported.list.list), chosen.engine);
+    Ok(Some((compiled_rules.counted(config.workers), notices)))
 }

@@ -1,6 +1,6 @@
 //! The rules in force: what each has decided, and where another list differs.
 
-use forebay_pipeline::stages::Ruling;
+use forebay_pipeline::stages::CompiledRules;
 use forebay_rules::counters::Count;
 use forebay_rules::engine::NO_RULE;
 use forebay_rules::{Action, Family, Rule, RuleList};
@@ -20,13 +20,13 @@ const MOST_RANGES: usize = 500;
 const MOST_SAMPLES: usize = 1000;
 
 /// What the stages of all workers have counted for the rule at a place, or for [`NO_RULE`].
-fn total(ruling: &Ruling, rule: u32) -> Count {
-    let Some(counters) = ruling.counters() else { return Count::default() };
+fn total(compiled_rules: &CompiledRules, rule: u32) -> Count {
+    let Some(counters) = compiled_rules.counters() else { return Count::default() };
     if rule == NO_RULE { counters.default_total() } else { counters.total(rule) }
 }
 
 /// A page of the list; `now` is the workers' clock.
-pub fn answer(ruling: &Ruling, page: RulePage, now: u64) -> Value {
+pub fn answer(compiled_rules: &CompiledRules, page: RulePage, now: u64) -> Value {
     let with_count = |mut object: Value, count: Count| {
         let seconds = |last: u64| now.saturating_sub(last) as f64 / 1e9;
         object["packets"] = count.packets.into();
@@ -34,10 +34,10 @@ pub fn answer(ruling: &Ruling, page: RulePage, now: u64) -> Value {
         object["last_s_ago"] = (count.packets > 0).then(|| seconds(count.last)).into();
         object
     };
-    let list = ruling.list();
+    let list = compiled_rules.list();
     let (mut shown, mut bytes, mut next) = (Vec::new(), 0, None);
     for (index, rule) in list.rules.iter().enumerate().skip(page.from.saturating_sub(1)) {
-        let count = total(ruling, index as u32);
+        let count = total(compiled_rules, index as u32);
         if page.hit && count.packets == 0 {
             continue;
         }
@@ -61,7 +61,7 @@ pub fn answer(ruling: &Ruling, page: RulePage, now: u64) -> Value {
         "count": list.rules.len(),
         "rules": shown,
         "next": next,
-        "default": with_count(default, total(ruling, NO_RULE)),
+        "default": with_count(default, total(compiled_rules, NO_RULE)),
     })
 }
 
@@ -90,11 +90,11 @@ pub fn difference(old: &RuleList, new: &RuleList) -> Option<String> {
 }
 
 /// Adds packets by rule: of the first rules each, of all others the sum.
-pub fn metrics(ruling: &Ruling, page: &mut Page) {
+pub fn metrics(compiled_rules: &CompiledRules, page: &mut Page) {
     const NAME: &str = "forebay_rule_packets_total";
     page.metric(NAME, Kind::Counter, "Packets that a rule decided.");
-    let list = ruling.list();
-    let packets = |index: usize| total(ruling, index as u32).packets;
+    let list = compiled_rules.list();
+    let packets = |index: usize| total(compiled_rules, index as u32).packets;
     for (index, rule) in list.rules.iter().enumerate().take(MOST_SAMPLES) {
         let number = rule.number.to_string();
         let family = family(rule.family);
@@ -106,7 +106,7 @@ pub fn metrics(ruling: &Ruling, page: &mut Page) {
         page.sample(NAME, &[("rule", "others")], others as f64);
     }
     let labels = [("rule", "default"), ("action", action(list.default))];
-    page.sample(NAME, &labels, total(ruling, NO_RULE).packets as f64);
+    page.sample(NAME, &labels, total(compiled_rules, NO_RULE).packets as f64);
 }
 
 /// A rule's text, or how long it would be.
@@ -142,19 +142,19 @@ mod tests {
 
     const WHOLE: RulePage = RulePage { from: 1, limit: 100, hit: false };
 
-    fn naive(text: &str, workers: usize) -> Ruling {
+    fn naive(text: &str, workers: usize) -> CompiledRules {
         let list = yamaha::parse(text).unwrap().ascending();
         let engine = EngineName::Naive.build(&list, forebay_jit::Isa::Scalar).unwrap();
-        Ruling::new(list.into(), engine).counted(workers)
+        CompiledRules::new(list.into(), engine).counted(workers)
     }
 
     /// `rules` rules of which every third has decided packets, as many as its place, and the
     /// default 7.
-    fn ruling(rules: u32, with: &str) -> Ruling {
+    fn compiled_rules(rules: u32, with: &str) -> CompiledRules {
         let text: String =
             (1..=rules).map(|n| format!("ip filter {n} pass 10.0.0.{n} {with}\n")).collect();
-        let ruling = naive(&text, 2);
-        let counters = ruling.counters().unwrap();
+        let compiled_rules = naive(&text, 2);
+        let counters = compiled_rules.counters().unwrap();
         for worker in 0..2 {
             let counter = counters.worker(worker);
             for place in (3..=rules).step_by(3) {
@@ -162,13 +162,15 @@ mod tests {
             }
         }
         (0..7).for_each(|_| counters.worker(0).count(NO_RULE, 60, 9));
-        ruling
+        compiled_rules
     }
 
     #[test]
     fn pages_go_through_the_list_and_end() {
-        let ruling = ruling(20, "");
-        let page = |from, limit, hit| answer(&ruling, RulePage { from, limit, hit }, 2_000_000_005);
+        let compiled_rules = compiled_rules(20, "");
+        let page = |from, limit, hit| {
+            answer(&compiled_rules, RulePage { from, limit, hit }, 2_000_000_005)
+        };
         let places = |value: &Value| -> Vec<u64> {
             value["rules"]
                 .as_array()
@@ -197,7 +199,11 @@ mod tests {
     fn a_page_of_long_rules_is_short() {
         let with = |ports: u32| {
             let ports = (0..ports).map(|n| (2 * n).to_string()).collect::<Vec<_>>().join(",");
-            answer(&ruling(255, &format!("* tcp {ports}")), RulePage { limit: 255, ..WHOLE }, 0)
+            answer(
+                &compiled_rules(255, &format!("* tcp {ports}")),
+                RulePage { limit: 255, ..WHOLE },
+                0,
+            )
         };
         let long = with(2000);
         let text = "ip filter 1 pass … # of 2002 ranges";
@@ -244,11 +250,11 @@ mod tests {
     fn samples_are_bounded_in_number_and_sum_up_to_all() {
         let list = |rules| {
             let text: String = (1..=rules).map(|n| format!("ip filter {n} pass *\n")).collect();
-            let ruling = naive(&text, 1);
-            let counter = ruling.counters().unwrap().worker(0);
+            let compiled_rules = naive(&text, 1);
+            let counter = compiled_rules.counters().unwrap().worker(0);
             (0..rules).for_each(|rule| counter.count(rule, 1, 1));
             let mut page = Page::default();
-            metrics(&ruling, &mut page);
+            metrics(&compiled_rules, &mut page);
             page.finish()
         };
         let samples = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();

@@ -24,7 +24,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown};
 
-use crate::control::{Answer, Request, Visit};
+use crate::control::{Answer, ControlRequest, Request};
 
 /// Clients at a time.
 pub const MOST_CLIENTS: usize = 64;
@@ -97,12 +97,12 @@ pub enum Refusal {
     Ended,
 }
 
-/// Rings when it is dropped: the answer to a visit is there, or there will be none.
+/// Rings when it is dropped: the answer to a request is there, or there will be none.
 pub struct Bell(Arc<OwnedFd>);
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        // It is full when it has not been heard for 2^64 - 2 visits.
+        // It is full when it has not been heard for 2^64 - 2 requests.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -115,13 +115,13 @@ pub fn serve(
     name: &str,
     listener: impl Into<OwnedFd>,
     protocol: impl Protocol,
-    entrance: mpsc::Sender<Visit>,
+    sender: mpsc::Sender<ControlRequest>,
 ) -> io::Result<()> {
     let listener = listener.into();
     rustix::io::ioctl_fionbio(&listener, true)?;
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (clients, left, full, again) = (Vec::new(), Vec::new(), None, None);
-    let mut server = Server { listener, bell, protocol, entrance, clients, left, full, again };
+    let mut server = Server { listener, bell, protocol, sender, clients, left, full, again };
     thread::Builder::new().name(name.to_owned()).spawn(move || {
         loop {
             server.round();
@@ -134,7 +134,7 @@ struct Server<P> {
     listener: OwnedFd,
     bell: Arc<OwnedFd>,
     protocol: P,
-    entrance: mpsc::Sender<Visit>,
+    sender: mpsc::Sender<ControlRequest>,
     /// The longest here first.
     clients: Vec<Client>,
     /// Places of those who did not wait for their answers.
@@ -213,7 +213,7 @@ impl<P: Protocol> Server<P> {
     /// Does for all clients what can be done, and forgets those who are gone.
     fn advance_all(&mut self, now: Instant) {
         for client in &mut self.clients {
-            client.advance(&self.protocol, &self.entrance, &self.bell, now, &mut self.left);
+            client.advance(&self.protocol, &self.sender, &self.bell, now, &mut self.left);
         }
         // Those remain whose requests the broker still has.
         self.left.retain(|answer| matches!(answer.try_recv(), Err(mpsc::TryRecvError::Empty)));
@@ -260,7 +260,7 @@ impl<P: Protocol> Server<P> {
             };
             let mut client = Client { stream, state, since: now };
             // Most have sent their request by now.
-            client.advance(&self.protocol, &self.entrance, &self.bell, now, &mut self.left);
+            client.advance(&self.protocol, &self.sender, &self.bell, now, &mut self.left);
             if !matches!(client.state, State::Gone) {
                 self.clients.push(client);
             }
@@ -317,13 +317,13 @@ impl Client {
     fn advance<P: Protocol>(
         &mut self,
         protocol: &P,
-        entrance: &mpsc::Sender<Visit>,
+        sender: &mpsc::Sender<ControlRequest>,
         bell: &Arc<OwnedFd>,
         now: Instant,
         left: &mut Vec<mpsc::Receiver<Answer>>,
     ) {
         // Each state leads to a later one.
-        while let Some(next) = self.step(protocol, entrance, bell, now) {
+        while let Some(next) = self.step(protocol, sender, bell, now) {
             self.change(next, left);
             self.since = now;
         }
@@ -341,7 +341,7 @@ impl Client {
     fn step<P: Protocol>(
         &mut self,
         protocol: &P,
-        entrance: &mpsc::Sender<Visit>,
+        sender: &mpsc::Sender<ControlRequest>,
         bell: &Arc<OwnedFd>,
         now: Instant,
     ) -> Option<State> {
@@ -365,9 +365,9 @@ impl Client {
                     Parsed::Request(request) => {
                         let present = Arc::new(());
                         let bell = Bell(Arc::clone(bell));
-                        let (visit, answer) = Visit::of_client(request, bell, &present);
+                        let (request, answer) = ControlRequest::of_client(request, bell, &present);
                         // Where nobody takes it, the answer's other end is gone, too.
-                        let _ = entrance.send(visit);
+                        let _ = sender.send(request);
                         Some(State::Waiting(Awaited { answer, _present: present }))
                     }
                     Parsed::Answer(bytes) => Some(State::Answering(bytes, 0)),

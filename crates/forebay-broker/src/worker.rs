@@ -1,7 +1,7 @@
 //! A worker: packets from its inputs through its stages to its outputs.
 //!
 //! Workers share nothing but their sensors' tables. Each has receive rings, stages and
-//! transmit rings of its own, and its orders come over a [`Desk`], which is looked at
+//! transmit rings of its own, and its orders come over a [`WorkerMailbox`], which is looked at
 //! between two batches: so settings change without a packet being lost, and a report is
 //! the state between two batches, in which the ledger closes.
 
@@ -13,7 +13,7 @@ use forebay_pipeline::{Chain, DropCount, Fork, LedgerRow, StageError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::clock::Clock;
-use crate::desk::{Change, Desk, Order};
+use crate::mailbox::{Change, Order, WorkerMailbox};
 use crate::report::{Report, drop_counts, received};
 
 /// Batches that are taken from one input before the next has its turn.
@@ -121,7 +121,7 @@ struct Delivery {
     sinks: Vec<Sink>,
     routes: Vec<Route>,
     /// Packets for sensors that there is no way to.
-    astray: u64,
+    unroutable: u64,
     failed: Vec<String>,
 }
 
@@ -139,7 +139,7 @@ impl Worker {
     ) -> Self {
         let sources = inputs.into_iter().map(|input| Source { input, ended: false }).collect();
         let sinks = outputs.into_iter().map(|output| Sink { output, given: 0 }).collect();
-        let delivery = Delivery { sinks, routes, astray: 0, failed: Vec::new() };
+        let delivery = Delivery { sinks, routes, unroutable: 0, failed: Vec::new() };
         Self { sources, trunk, fork, delivery, clock, busy_poll, failed: Vec::new() }
     }
 
@@ -160,9 +160,9 @@ impl Worker {
     /// # Errors
     /// What makes it impossible to go on. A port that fails does not, as long as there
     /// is another: it is in the report.
-    pub fn run(mut self, desk: &Desk) -> (Report, Result<(), WorkerError>) {
-        let leaving = desk.occupy();
-        let outcome = self.work(desk);
+    pub fn run(mut self, mailbox: &WorkerMailbox) -> (Report, Result<(), WorkerError>) {
+        let leaving = mailbox.attach();
+        let outcome = self.work(mailbox);
         let ended = self.wind_up();
         let mut report = self.report();
         for Sink { output: Output { name, port }, .. } in self.delivery.sinks {
@@ -175,7 +175,7 @@ impl Worker {
         (report, outcome)
     }
 
-    fn work(&mut self, desk: &Desk) -> Result<(), WorkerError> {
+    fn work(&mut self, mailbox: &WorkerMailbox) -> Result<(), WorkerError> {
         let mut ticked = self.clock.now();
         loop {
             let idle = self.round()?;
@@ -185,12 +185,12 @@ impl Worker {
                 ticked = now;
                 self.tick(now)?;
             }
-            for order in desk.take() {
+            for order in mailbox.take() {
                 match order {
                     Order::Change(change) => self.change(*change)?,
                     Order::Report(reply) => {
                         let report = self.report();
-                        desk.note(&report);
+                        mailbox.note(&report);
                         // Whoever asked may have gone.
                         let _ = reply.send(report);
                     }
@@ -204,7 +204,7 @@ impl Worker {
                 self.fork.rest();
                 // What a tick or a change has let go.
                 self.delivery.flush();
-                self.wait(desk)?;
+                self.wait(mailbox)?;
             }
         }
     }
@@ -285,12 +285,12 @@ impl Worker {
     }
 
     /// Sleeps until an input has something, an order comes, or it is time for a tick.
-    fn wait(&self, desk: &Desk) -> Result<(), WorkerError> {
+    fn wait(&self, mailbox: &WorkerMailbox) -> Result<(), WorkerError> {
         let open = self.sources.iter().filter(|source| !source.ended);
         let ports = open.filter_map(|source| source.input.port.descriptor());
         let mut descriptors: Vec<PollFd<'_>> =
             ports.map(|port| PollFd::from_borrowed_fd(port, PollFlags::IN)).collect();
-        descriptors.push(PollFd::from_borrowed_fd(desk.bell(), PollFlags::IN));
+        descriptors.push(PollFd::from_borrowed_fd(mailbox.bell(), PollFlags::IN));
         let tick = Timespec { tv_sec: 0, tv_nsec: TICK as i64 };
         match poll(&mut descriptors, Some(&tick)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -333,7 +333,7 @@ impl Worker {
         for (i, sink) in self.delivery.sinks.iter_mut().enumerate() {
             sink.report(i > 0, &mut report);
         }
-        report.ledger.rows.extend(self.delivery.astray());
+        report.ledger.rows.extend(self.delivery.unroutable());
         report.remarks = self.trunk.remarks();
         report.remarks.extend(self.fork.remarks());
         report.failed.extend(self.failed.iter().cloned());
@@ -359,7 +359,7 @@ impl Delivery {
     fn deliver(&mut self, branch: usize, batch: &Batch) -> Result<(), WorkerError> {
         let mut left = batch.live().count() as u64;
         let Some(route) = self.routes.get(branch) else {
-            self.astray += left;
+            self.unroutable += left;
             return Ok(());
         };
         for (number, sink) in self.sinks.iter_mut().enumerate() {
@@ -374,17 +374,17 @@ impl Delivery {
                 note(&mut self.failed, &sink.output.name, &error);
             }
         }
-        self.astray += left;
+        self.unroutable += left;
         Ok(())
     }
 
     /// The account of packets for sensors that there is no way to, if there were any.
-    fn astray(&self) -> Option<LedgerRow> {
-        (self.astray > 0).then(|| LedgerRow {
+    fn unroutable(&self) -> Option<LedgerRow> {
+        (self.unroutable > 0).then(|| LedgerRow {
             stage: "tx nowhere".into(),
             beside: !self.sinks.is_empty(),
-            input: self.astray,
-            drops: vec![DropCount { name: "no_route", packets: self.astray }],
+            input: self.unroutable,
+            drops: vec![DropCount { name: "no_route", packets: self.unroutable }],
             ..LedgerRow::default()
         })
     }

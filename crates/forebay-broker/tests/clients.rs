@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use forebay_broker::control::{Answer, AskError, Request, Requests, Server, Visit, ask};
+use forebay_broker::control::{Answer, AskError, ControlRequest, Request, Requests, Server, ask};
 use forebay_broker::metrics;
 
 /// Long enough for a machine that is busy; a client that was locked out would wait longer.
@@ -23,13 +23,13 @@ struct Broker {
 
 impl Broker {
     /// Has `answer` answer all requests; those that it keeps are never answered.
-    fn new(requests: Requests, mut answer: impl FnMut(Visit) + Send + 'static) -> Self {
+    fn new(requests: Requests, mut answer: impl FnMut(ControlRequest) + Send + 'static) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ends);
         let thread = thread::spawn(move || {
             while !end.load(Ordering::Relaxed) {
-                if let Some(visit) = requests.next(Duration::from_millis(10)) {
-                    answer(visit);
+                if let Some(request) = requests.next(Duration::from_millis(10)) {
+                    answer(request);
                 }
             }
         });
@@ -37,7 +37,7 @@ impl Broker {
     }
 
     fn that_answers(requests: Requests) -> Self {
-        Self::new(requests, |visit| visit.answer(Answer::Done("well".into())))
+        Self::new(requests, |request| request.answer(Answer::Done("well".into())))
     }
 }
 
@@ -59,7 +59,7 @@ fn get(address: SocketAddr, request: &[u8]) -> String {
 }
 
 fn metrics_of(requests: &Requests) -> SocketAddr {
-    metrics::serve("127.0.0.1:0".parse().unwrap(), requests.entrance()).unwrap()
+    metrics::serve("127.0.0.1:0".parse().unwrap(), requests.sender()).unwrap()
 }
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n";
@@ -114,7 +114,7 @@ fn a_client_that_takes_no_answer_keeps_nobody_waiting() {
     let address = metrics_of(&requests);
     let page = "x".repeat(16 << 20);
     let _broker =
-        Broker::new(requests, move |visit| visit.answer(Answer::Done(page.as_str().into())));
+        Broker::new(requests, move |request| request.answer(Answer::Done(page.as_str().into())));
     let slow: Vec<TcpStream> = (0..80)
         .map(|_| {
             let mut stream = TcpStream::connect(address).unwrap();
@@ -141,10 +141,10 @@ fn idle(socket: &Path, clients: usize) -> Vec<UnixStream> {
 fn idle_clients_lock_out_nobody_and_each_of_many_is_answered() {
     let (_folder, socket) = socket();
     let requests = Requests::default();
-    let _server = Server::listen(&socket, requests.entrance()).unwrap();
-    let _broker = Broker::new(requests, |visit| {
+    let _server = Server::listen(&socket, requests.sender()).unwrap();
+    let _broker = Broker::new(requests, |request| {
         thread::sleep(Duration::from_millis(1));
-        visit.answer(Answer::Done("well".into()));
+        request.answer(Answer::Done("well".into()));
     });
     let held = idle(&socket, 200);
     assert_eq!(ask(&socket, &Request::Status).unwrap(), "well");
@@ -175,12 +175,12 @@ fn idle_clients_lock_out_nobody_and_each_of_many_is_answered() {
 fn where_all_places_wait_for_the_broker_others_are_told_that_it_is_busy() {
     let (_folder, socket) = socket();
     let requests = Requests::default();
-    let _server = Server::listen(&socket, requests.entrance()).unwrap();
+    let _server = Server::listen(&socket, requests.sender()).unwrap();
     let kept = Arc::new(Mutex::new(Some(Vec::new())));
     let keeps = Arc::clone(&kept);
-    let _broker = Broker::new(requests, move |visit| match &mut *keeps.lock().unwrap() {
-        Some(kept) => kept.push(visit),
-        None => visit.answer(Answer::Done("well".into())),
+    let _broker = Broker::new(requests, move |request| match &mut *keeps.lock().unwrap() {
+        Some(kept) => kept.push(request),
+        None => request.answer(Answer::Done("well".into())),
     });
     let waiting: Vec<UnixStream> = idle(&socket, 64);
     for mut stream in &waiting {
@@ -201,8 +201,8 @@ fn where_all_places_wait_for_the_broker_others_are_told_that_it_is_busy() {
 #[test]
 fn requests_of_clients_that_hang_up_do_not_pile_up() {
     let (_folder, socket) = socket();
-    let (entrance, visits) = mpsc::channel();
-    let _server = Server::listen(&socket, entrance).unwrap();
+    let (sender, requests) = mpsc::channel();
+    let _server = Server::listen(&socket, sender).unwrap();
     for _ in 0..300 {
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.write_all(b"{\"ask\":\"status\"}\n").unwrap();
@@ -214,16 +214,16 @@ fn requests_of_clients_that_hang_up_do_not_pile_up() {
     let mut told = String::new();
     last.read_to_string(&mut told).unwrap();
     assert!(told.contains("the broker is busy"), "{told}");
-    assert_eq!(visits.try_iter().count(), 64);
+    assert_eq!(requests.try_iter().count(), 64);
     // There are places again.
     let asking = {
         let socket = socket.clone();
         thread::spawn(move || ask(&socket, &Request::Ledger))
     };
     loop {
-        let visit = visits.recv_timeout(PATIENCE).unwrap();
-        let is_asked = visit.request == Request::Ledger;
-        visit.answer(Answer::Done("well".into()));
+        let request = requests.recv_timeout(PATIENCE).unwrap();
+        let is_asked = request.kind == Request::Ledger;
+        request.answer(Answer::Done("well".into()));
         if is_asked {
             break;
         }
@@ -235,7 +235,7 @@ fn requests_of_clients_that_hang_up_do_not_pile_up() {
 fn questions_of_clients_that_hang_up_are_passed_over_and_orders_are_not() {
     let (_folder, socket) = socket();
     let requests = Requests::default();
-    let _server = Server::listen(&socket, requests.entrance()).unwrap();
+    let _server = Server::listen(&socket, requests.sender()).unwrap();
     let [mut waits, mut control] = [(); 2].map(|()| UnixStream::connect(&socket).unwrap());
     waits.write_all(b"{\"ask\":").unwrap();
     for request in ["status", "drain", "status"] {
@@ -251,7 +251,7 @@ fn questions_of_clients_that_hang_up_are_passed_over_and_orders_are_not() {
     // answer is here, the server knows that the three have.
     control.write_all(b"no request\n").unwrap();
     control.read_exact(&mut [0]).unwrap();
-    let next = || requests.next(PATIENCE).unwrap().request;
+    let next = || requests.next(PATIENCE).unwrap().kind;
     assert_eq!([next(), next()], [Request::Drain, Request::Ledger]);
 }
 
@@ -259,12 +259,12 @@ fn questions_of_clients_that_hang_up_are_passed_over_and_orders_are_not() {
 fn who_asks_a_broker_that_ends_is_told_so() {
     let (_folder, socket) = socket();
     let requests = Requests::default();
-    let _server = Server::listen(&socket, requests.entrance()).unwrap();
+    let _server = Server::listen(&socket, requests.sender()).unwrap();
     let asking = {
         let socket = socket.clone();
         thread::spawn(move || ask(&socket, &Request::Status))
     };
-    // The visit is in there, or comes when nobody is: it is told either way.
+    // The request is in there, or comes when nobody is: it is told either way.
     drop(requests.next(PATIENCE));
     drop(requests);
     let first = asking.join().unwrap().unwrap_err().to_string();

@@ -26,7 +26,7 @@ use crate::reader::Reader;
 use crate::source::{Filled, Piece, PlainFile, RegionPool};
 
 /// A capture that is read in lanes.
-pub struct Lanes {
+pub struct ParallelReader {
     shared: Arc<Shared>,
     /// The file and where its unread part begins; nothing where the input is read in order.
     file: Option<(PlainFile, u64)>,
@@ -65,7 +65,7 @@ struct State {
     ended: bool,
 }
 
-impl Lanes {
+impl ParallelReader {
     /// Prepares a capture, of which nothing was received yet, to be read in lanes.
     #[must_use]
     pub fn new(mut reader: Reader) -> Self {

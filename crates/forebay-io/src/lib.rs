@@ -48,7 +48,7 @@ mod writer;
 
 pub use error::Error;
 pub use file_port::{CaptureRx, CaptureTx, OnFull};
-pub use lanes::{Lane, Lanes};
+pub use lanes::{Lane, ParallelReader};
 pub use port::{Losses, Received, Recorded, Rx, RxCounters, Tx, TxCounters};
 pub use reader::{
     DEFAULT_BLOCK_LEN, DEFAULT_LONGEST_RECORD, DEFAULT_ZSTD_WINDOW, ReadOptions, Reader,

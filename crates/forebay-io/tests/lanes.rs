@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Packet, blocks, drain, packets_of, pcap_record, small_pcap, test_data, zstandard};
-use forebay_io::{Error, Lane, Lanes, Reader};
+use forebay_io::{Error, Lane, ParallelReader, Reader};
 use forebay_packet::Batch;
 
 /// Runs each lane in its thread and takes their answers in turn.
@@ -52,7 +52,7 @@ fn in_turn(lanes: Vec<Lane>) -> (Vec<Packet>, Option<String>) {
 
 fn by_lanes(path: &Path, block_len: usize, lanes: usize) -> (Vec<Packet>, Option<String>) {
     match Reader::open(path, &blocks(block_len)) {
-        Ok(reader) => in_turn(Lanes::new(reader).split(lanes)),
+        Ok(reader) => in_turn(ParallelReader::new(reader).split(lanes)),
         Err(error) => (Vec::new(), Some(error.to_string())),
     }
 }
@@ -98,7 +98,7 @@ fn the_regions_of_a_stream_go_round() {
     let temp = tempfile::tempdir().unwrap();
     let compressed = temp.path().join("c");
     fs::write(&compressed, zstandard(&even_records())).unwrap();
-    let mut lanes = Lanes::new(Reader::open(&compressed, &blocks(1024)).unwrap()).split(2);
+    let mut lanes = ParallelReader::new(Reader::open(&compressed, &blocks(1024)).unwrap()).split(2);
     let (mut regions, mut answers) = (HashSet::new(), 0);
     'reading: loop {
         for lane in &mut lanes {
@@ -125,7 +125,7 @@ fn a_file_truncated_while_lanes_read_it_is_cut_off() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("t.pcap");
     fs::write(&path, even_records()).unwrap();
-    let mut lanes = Lanes::new(Reader::open(&path, &blocks(4096)).unwrap()).split(1);
+    let mut lanes = ParallelReader::new(Reader::open(&path, &blocks(4096)).unwrap()).split(1);
     let first = lanes[0].receive().unwrap().unwrap();
     assert!(!first.is_empty());
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100_050).unwrap();
@@ -140,7 +140,7 @@ fn a_lane_that_is_given_up_ends_the_others() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("t.pcap");
     fs::write(&path, even_records()).unwrap();
-    let mut lanes = Lanes::new(Reader::open(&path, &blocks(4096)).unwrap()).split(2);
+    let mut lanes = ParallelReader::new(Reader::open(&path, &blocks(4096)).unwrap()).split(2);
     let (mut second, mut first) = (lanes.pop().unwrap(), lanes.pop().unwrap());
     assert!(first.receive().unwrap().is_some());
     assert!(second.receive().unwrap().is_some());

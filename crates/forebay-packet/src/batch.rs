@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::columns::{Descriptors, Findings, Recycled};
+use crate::columns::{Descriptors, PacketMetadata, Recycled};
 use crate::decode::FragmentNote;
 use crate::flow::FlowKey;
 use crate::link::Interface;
@@ -52,7 +52,7 @@ pub enum Layout {
 #[error("the batch already holds {BATCH} packets")]
 pub struct Full;
 
-/// Up to [`BATCH`] packets of one region. What was found of them are its [`Findings`].
+/// Up to [`BATCH`] packets of one region. What was found of them are its [`PacketMetadata`].
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Before the region, so that it is dropped first.
@@ -108,18 +108,18 @@ impl<'a> Frames<'a> {
 const DECIDING: usize = 12;
 
 impl Deref for Batch {
-    type Target = Findings;
+    type Target = PacketMetadata;
 
     #[inline]
-    fn deref(&self) -> &Findings {
-        &self.columns.findings
+    fn deref(&self) -> &PacketMetadata {
+        &self.columns.metadata
     }
 }
 
 impl DerefMut for Batch {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Findings {
-        &mut self.columns.findings
+    fn deref_mut(&mut self) -> &mut PacketMetadata {
+        &mut self.columns.metadata
     }
 }
 
@@ -207,7 +207,7 @@ impl Batch {
 
     /// Forgets the packets that were dropped: those that are live are numbered anew, in
     /// order, and all of them are live.
-    pub fn squeeze(&mut self) {
+    pub fn compact_indices(&mut self) {
         let live = self.live.count();
         if live == self.len() {
             return;
@@ -216,7 +216,7 @@ impl Batch {
             self.fragments = self.kept_fragments();
         }
         // Columns that stages have written may be shorter than they should be, and panic.
-        self.columns.findings.keep(&self.live);
+        self.columns.metadata.keep(&self.live);
         self.columns.descriptors.keep(&self.live);
         self.live = LiveMask::first(live);
     }
@@ -501,21 +501,21 @@ mod tests {
     fn squeezed_batches_have_what_was_live_in_order() {
         for kept in [1, 2, 3, 300] {
             let batch = batch_of(200);
-            let mut squeezed = batch.clone();
-            squeezed.hash = (0..200).collect();
+            let mut compacted = batch.clone();
+            compacted.hash = (0..200).collect();
             for i in (0..200).filter(|i| i % kept != 0) {
-                squeezed.drop_packet(i);
+                compacted.drop_packet(i);
             }
-            squeezed.squeeze();
+            compacted.compact_indices();
             let expected: Vec<usize> = (0..200).step_by(kept).collect();
-            assert_eq!(squeezed.len(), expected.len());
-            assert_eq!(squeezed.live().iter().count(), expected.len());
+            assert_eq!(compacted.len(), expected.len());
+            assert_eq!(compacted.live().iter().count(), expected.len());
             for (i, was) in expected.into_iter().enumerate() {
-                assert!(squeezed.live().contains(i));
-                assert_eq!(squeezed.meta(i), batch.meta(was));
-                assert_eq!(squeezed.hash[i], was as u64);
+                assert!(compacted.live().contains(i));
+                assert_eq!(compacted.meta(i), batch.meta(was));
+                assert_eq!(compacted.hash[i], was as u64);
             }
-            assert!(squeezed.verdict.is_empty());
+            assert!(compacted.verdict.is_empty());
         }
     }
 

@@ -20,7 +20,7 @@ const KEPT: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) descriptors: Descriptors,
-    pub(crate) findings: Findings,
+    pub(crate) metadata: PacketMetadata,
 }
 
 /// Where the packets of a batch lie, and what is known of them before anything is looked at:
@@ -41,7 +41,7 @@ pub(crate) struct Descriptors {
 /// What was found of the packets of a batch. A column of a value a packet is as long as the
 /// batch has packets, or empty.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub struct PacketMetadata {
     /// What the filter returned for each packet; 0 where no filter ran.
     pub verdict: Vec<u32>,
     /// The symmetric keyed hash that decides where each packet goes; empty
@@ -55,7 +55,7 @@ pub struct Findings {
     /// The output each packet was given; empty until a balancer ran.
     pub output: Vec<u16>,
     /// Flows of single packets, where not every packet's is in `key`: those of fragments,
-    /// whose own headers do not say it all. See [`Findings::flow`].
+    /// whose own headers do not say it all. See [`PacketMetadata::flow`].
     pub(crate) flows: Vec<KnownFlow>,
     /// What the classifier has to say of fragments, ascending by packet.
     pub fragments: Vec<FragmentNote>,
@@ -146,7 +146,7 @@ impl Descriptors {
     }
 }
 
-impl Findings {
+impl PacketMetadata {
     /// The flow of packet `i`, if that was noted, and whether the packet goes from the
     /// key's high end to its low end. What was not noted, the packet's headers say.
     #[must_use]
@@ -286,7 +286,7 @@ impl Clone for Recycled {
     fn clone(&self) -> Self {
         let mut columns = spare();
         columns.descriptors.copy(&self.descriptors);
-        columns.findings.copy(&self.findings);
+        columns.metadata.copy(&self.metadata);
         Self { columns: Some(columns), again: true }
     }
 }
@@ -295,7 +295,7 @@ impl Drop for Recycled {
     fn drop(&mut self) {
         let Some(mut columns) = self.columns.take().filter(|_| self.again) else { return };
         columns.descriptors.clear();
-        columns.findings.clear();
+        columns.metadata.clear();
         // A thread that is about to end has nothing to keep any more.
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
@@ -319,7 +319,7 @@ impl Deref for Recycled {
                 ticks: Vec::new(),
                 interface: Vec::new(),
             },
-            findings: Findings {
+            metadata: PacketMetadata {
                 verdict: Vec::new(),
                 hash: Vec::new(),
                 key: Vec::new(),
@@ -348,17 +348,17 @@ mod tests {
     fn columns_come_back_empty_with_their_room() {
         let mut first = Recycled::new(BATCH);
         first.descriptors.offset.push(7);
-        first.findings.hash.resize(BATCH, 1);
-        let room = first.findings.hash.as_ptr();
+        first.metadata.hash.resize(BATCH, 1);
+        let room = first.metadata.hash.as_ptr();
         let copy = first.clone();
         assert_eq!(
-            (copy.descriptors.offset.as_slice(), copy.findings.hash.len()),
+            (copy.descriptors.offset.as_slice(), copy.metadata.hash.len()),
             (&[7][..], BATCH)
         );
         drop(first);
         let second = Recycled::new(BATCH);
-        assert!(second.descriptors.offset.is_empty() && second.findings.hash.is_empty());
-        assert_eq!(second.findings.hash.as_ptr(), room);
+        assert!(second.descriptors.offset.is_empty() && second.metadata.hash.is_empty());
+        assert_eq!(second.metadata.hash.as_ptr(), room);
         assert!(second.descriptors.offset.capacity() >= BATCH);
     }
 

@@ -54,7 +54,7 @@ impl Vectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Lanes;
+    use crate::SimdLevel;
 
     #[test]
     fn a_limit_holds_until_it_is_another() {
@@ -62,8 +62,8 @@ mod tests {
         for most in Vectors::ALL {
             most.limit();
             // All that the machine has, narrowest first, one for each.
-            let expected = Lanes::all().into_iter().take(most as usize + 1).next_back();
-            assert_eq!(Some(Lanes::fastest()), expected);
+            let expected = SimdLevel::all().into_iter().take(most as usize + 1).next_back();
+            assert_eq!(Some(SimdLevel::fastest()), expected);
             assert_eq!(Vectors::Avx512.are_wanted(), most == Vectors::Avx512 && most.are_here());
             assert!(Vectors::Scalar.are_wanted());
         }

@@ -8,8 +8,8 @@ mod support;
 use std::sync::Arc;
 
 use forebay_packet::{
-    Affinity, BATCH, Batch, DecodeOptions, Decoder, HashKey, Interface, Lanes, LinkType,
-    PacketMeta, Region,
+    Affinity, BATCH, Batch, DecodeOptions, Decoder, HashKey, Interface, LinkType, PacketMeta,
+    Region, SimdLevel,
 };
 use support::build::{protocol as ip, *};
 
@@ -47,7 +47,7 @@ fn check(packets: &[&[u8]]) -> usize {
     for affinity in [Affinity::FiveTuple, Affinity::IpPair, Affinity::Source, Affinity::Destination]
     {
         let decoder = Decoder::new(DecodeOptions { affinity, ..DecodeOptions::default() });
-        for lanes in Lanes::all() {
+        for lanes in SimdLevel::all() {
             for mut batch in batches(packets) {
                 let plain = decoder.hash_plain(lanes, &KEY, &mut batch);
                 assert_eq!(batch.hash.len(), batch.len());

@@ -4,7 +4,7 @@ use forebay_balance::Assignment;
 use forebay_jit::{FilterError, FilterSet};
 use forebay_packet::Batch;
 
-use crate::stages::{Ruling, ShuntRule, ShuntedFlow};
+use crate::stages::{CompiledRules, ShuntRule, ShuntedFlow};
 
 /// What a stage never does to packets. The tests of this crate hold every stage to
 /// its word.
@@ -26,7 +26,7 @@ pub struct Settings {
     /// A new filter, or none any more.
     pub filter: Option<Option<FilterSet>>,
     /// A new rule list, or none any more.
-    pub rules: Option<Option<Ruling>>,
+    pub rules: Option<Option<CompiledRules>>,
     /// For how long, in nanoseconds, a packet that comes again is taken for a copy; without
     /// it, none is.
     pub duplicates: Option<Option<u64>>,

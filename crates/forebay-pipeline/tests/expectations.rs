@@ -4,13 +4,13 @@ mod support;
 
 use std::sync::Arc;
 
-use forebay_balance::moves::{Mover, RecordLimits, Worker, WorkerPlane};
+use forebay_balance::moves::{Mover, RecordLimits, Worker, WorkerTable};
 use forebay_balance::{Assignment, BucketTable, bucket_of};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey};
 use forebay_pipeline::Chain;
 use forebay_pipeline::stages::{
-    Classify, EXPECTED, Expectations, Follow, Fragments, LiveFragments, OF_ONE, Steer, Timing,
-    Window,
+    Classify, EXPECTED, Expectations, Follow, Fragments, LiveBalance, LiveFragments, OF_ONE,
+    Timing, Window,
 };
 use support::*;
 
@@ -296,11 +296,11 @@ fn control_connections_are_named_with_their_ports() {
 #[test]
 fn a_bucket_that_moves_tears_neither_control_nor_data() {
     let table = BucketTable::new(&Assignment::of_weights(&[1, 1]).unwrap());
-    let plane = Arc::new(WorkerPlane::new(table, 1, IDLE, RecordLimits::default()));
-    let worker = Box::new(Worker::new(Arc::clone(&plane), 0));
-    let mut mover = Mover::new(Arc::clone(&plane), IDLE, 16);
+    let forwarding = Arc::new(WorkerTable::new(table, 1, IDLE, RecordLimits::default()));
+    let worker = Box::new(Worker::new(Arc::clone(&forwarding), 0));
+    let mut mover = Mover::new(Arc::clone(&forwarding), IDLE, 16);
     let decoder = Decoder::new(DecodeOptions::default());
-    let steer = Steer::new(worker, decoder, true).following(follow(), HashKey::OFFLINE);
+    let steer = LiveBalance::new(worker, decoder, true).following(follow(), HashKey::OFFLINE);
     let mut chain = expect(LIVE).with(steer);
     let mut now = SECOND;
     let mut pass = |now: u64, packet: Vec<u8>| {

@@ -4,21 +4,21 @@ mod support;
 
 use std::sync::Arc;
 
-use forebay_balance::moves::{RecordLimits, Worker, WorkerPlane};
+use forebay_balance::moves::{RecordLimits, Worker, WorkerTable};
 use forebay_balance::{Assignment, BucketTable, bucket_of};
 use forebay_packet::{Batch, DecodeOptions, Decoder};
-use forebay_pipeline::stages::{ShuntRule, ShuntTo, ShuntedFlow, Steer};
+use forebay_pipeline::stages::{LiveBalance, ShuntRule, ShuntTo, ShuntedFlow};
 use forebay_pipeline::{Chain, Settings};
 use support::*;
 
 const IDLE: u64 = SECOND;
 
-fn chain() -> (Chain, Arc<WorkerPlane>) {
+fn chain() -> (Chain, Arc<WorkerTable>) {
     let table = BucketTable::new(&Assignment::of_weights(&[1, 1]).unwrap());
-    let plane = Arc::new(WorkerPlane::new(table, 1, IDLE, RecordLimits::default()));
-    let worker = Box::new(Worker::new(Arc::clone(&plane), 0));
+    let forwarding = Arc::new(WorkerTable::new(table, 1, IDLE, RecordLimits::default()));
+    let worker = Box::new(Worker::new(Arc::clone(&forwarding), 0));
     let decoder = Decoder::new(DecodeOptions::default());
-    (Chain::new().with(classify()).with(Steer::new(worker, decoder, true)), plane)
+    (Chain::new().with(classify()).with(LiveBalance::new(worker, decoder, true)), forwarding)
 }
 
 /// Ten packets of each of three flows in turn; the first is big.
@@ -79,15 +79,17 @@ fn a_big_flow_is_dropped_sampled_or_sent_to_its_sensor_and_others_are_not() {
 
 #[test]
 fn a_shunted_flow_that_idles_is_forgotten_and_does_not_count_as_load_before() {
-    let (mut chain, plane) = chain();
+    let (mut chain, forwarding) = chain();
     chain.reload(&shunting(ShuntTo::Sensor(1), 0));
     run(&mut chain);
-    let counted: u64 = (0..=u16::MAX).map(|bucket| plane.counters().tally(bucket).packets()).sum();
+    let counted: u64 =
+        (0..=u16::MAX).map(|bucket| forwarding.counters().tally(bucket).packets()).sum();
     assert_eq!(counted, 20, "the others");
     chain.begin(3 * SECOND);
     let out = through(&mut chain, batches(&traffic(), 30));
     assert_eq!(seen(&out).0, 30);
-    let counted: u64 = (0..=u16::MAX).map(|bucket| plane.counters().tally(bucket).packets()).sum();
+    let counted: u64 =
+        (0..=u16::MAX).map(|bucket| forwarding.counters().tally(bucket).packets()).sum();
     assert_eq!(counted, 50);
     // The same number is not taken up again.
     chain.reload(&shunting(ShuntTo::Nowhere, 0));

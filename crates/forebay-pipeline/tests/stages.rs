@@ -7,8 +7,8 @@ use std::sync::Arc;
 use forebay_balance::Assignment;
 use forebay_packet::{Arena, Batch, DecodeOptions, HashKey, Interface, LinkType};
 use forebay_pipeline::stages::{
-    Balance, Duplicates, Expectations, Filter, Follow, Fragments, Limit, Rules, Ruling, Timing,
-    Window,
+    Balance, CompiledRules, Duplicates, Expectations, Filter, Follow, Fragments, Limit, Rules,
+    Timing, Window,
 };
 use forebay_pipeline::{Chain, Settings, Stage, StageError};
 use forebay_rules::choose::EngineName;
@@ -19,8 +19,8 @@ fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
     vec![
         Box::new(|| Box::new(Filter::new(filter_set("udp src port 1")))),
         Box::new(|| Box::new(Filter::judge_only(filter_set("udp src port 1")))),
-        Box::new(|| Box::new(Rules::new(ruling("udp * 1-40000")))),
-        Box::new(|| Box::new(Rules::judge_only(ruling("udp * 1-40000")))),
+        Box::new(|| Box::new(Rules::new(compiled_rules("udp * 1-40000")))),
+        Box::new(|| Box::new(Rules::judge_only(compiled_rules("udp * 1-40000")))),
         Box::new(|| {
             let mut stage = Duplicates::new(HashKey::OFFLINE);
             let window = Some(Some(50_000_000));
@@ -40,11 +40,11 @@ fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
 }
 
 /// A list of one rule that passes what has this protocol and these ports.
-fn ruling(what: &str) -> Ruling {
+fn compiled_rules(what: &str) -> CompiledRules {
     let text = format!("ip filter 1 pass * * {what}");
     let list = forebay_rules::language::yamaha::parse(&text).unwrap().ascending();
     let engine = EngineName::Auto.build(&list, forebay_jit::cpu::detect()).unwrap();
-    Ruling::new(list.into(), engine)
+    CompiledRules::new(list.into(), engine)
 }
 
 /// Runs one stage, by hand, over classified batches.
@@ -136,7 +136,7 @@ fn the_filter_drops_what_does_not_match_and_says_so() {
 fn settings_take_effect_between_batches_and_lose_nothing() {
     let mut chain = Chain::new()
         .with(Filter::new(filter_set("udp src port 1")))
-        .with(Rules::new(ruling("udp")))
+        .with(Rules::new(compiled_rules("udp")))
         .with(classify())
         .with(Balance::new(Assignment::of_weights(&[1]).unwrap()));
     let input = traffic(512);
@@ -150,7 +150,7 @@ fn settings_take_effect_between_batches_and_lose_nothing() {
     let after = through(&mut chain, batches(&input, 256));
     assert_eq!(packets(&after).len(), 512);
     assert!(after.iter().any(|batch| batch.output.contains(&1)));
-    chain.reload(&Settings { rules: Some(Some(ruling("tcp"))), ..Settings::default() });
+    chain.reload(&Settings { rules: Some(Some(compiled_rules("tcp"))), ..Settings::default() });
     assert!(packets(&through(&mut chain, batches(&input, 256))).is_empty());
     let rejected = &chain.rows()[1].drops[0];
     assert_eq!((rejected.name, rejected.packets), ("rejected", 512));
@@ -199,7 +199,7 @@ fn rules_count_what_each_decides_also_after_a_reload_of_the_same_list() {
     let list = forebay_rules::language::yamaha::parse(text).unwrap().ascending();
     let counted = || {
         let engine = EngineName::Auto.build(&list, forebay_jit::cpu::detect()).unwrap();
-        Ruling::new(list.clone().into(), engine).counted(2)
+        CompiledRules::new(list.clone().into(), engine).counted(2)
     };
     let input = traffic(1_000);
     // Of each rule, and of the default.
@@ -210,14 +210,14 @@ fn rules_count_what_each_decides_also_after_a_reload_of_the_same_list() {
         }
     }
     assert!(expected.iter().all(|&packets| packets > 0), "{expected:?}");
-    let assert_times = |ruling: &Ruling, times: u64, last: u64| {
-        let counters = ruling.counters().unwrap();
+    let assert_times = |compiled_rules: &CompiledRules, times: u64, last: u64| {
+        let counters = compiled_rules.counters().unwrap();
         let counts = [counters.total(0), counters.total(1), counters.default_total()];
         assert_eq!(counts.map(|count| count.packets), expected.map(|packets| times * packets));
         assert!(counts.iter().all(|count| count.last == last && count.bytes >= count.packets));
     };
-    let ruling = counted();
-    let mut workers = [0; 2].map(|_| Chain::new().with(Rules::new(ruling.clone())));
+    let compiled_rules = counted();
+    let mut workers = [0; 2].map(|_| Chain::new().with(Rules::new(compiled_rules.clone())));
     let pass = |workers: &mut [Chain], now| {
         for chain in workers {
             chain.begin(now);
@@ -225,18 +225,19 @@ fn rules_count_what_each_decides_also_after_a_reload_of_the_same_list() {
         }
     };
     pass(&mut workers, 7);
-    assert_times(&ruling, 2, 7);
-    let reload = |workers: &mut [Chain], ruling: &Ruling| {
-        let settings = Settings { rules: Some(Some(ruling.clone())), ..Settings::default() };
+    assert_times(&compiled_rules, 2, 7);
+    let reload = |workers: &mut [Chain], compiled_rules: &CompiledRules| {
+        let settings =
+            Settings { rules: Some(Some(compiled_rules.clone())), ..Settings::default() };
         workers.iter_mut().for_each(|chain| chain.reload(&settings));
     };
-    reload(&mut workers, &ruling);
+    reload(&mut workers, &compiled_rules);
     pass(&mut workers, 9);
-    assert_times(&ruling, 4, 9);
+    assert_times(&compiled_rules, 4, 9);
     // A list of its own begins anew, and has all cells that it takes.
-    let (old, ruling) = (ruling, counted());
-    reload(&mut workers, &ruling);
+    let (old, compiled_rules) = (compiled_rules, counted());
+    reload(&mut workers, &compiled_rules);
     pass(&mut workers, 11);
     assert_times(&old, 4, 9);
-    assert_times(&ruling, 2, 11);
+    assert_times(&compiled_rules, 2, 11);
 }

@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 
 use forebay_filter::{Profile, Program};
 use forebay_io::text::{self, MOST_FILTER, Source};
-use forebay_io::{DEFAULT_BLOCK_LEN, Format, Lane, Lanes, ReadOptions, Reader};
+use forebay_io::{DEFAULT_BLOCK_LEN, Format, Lane, ParallelReader, ReadOptions, Reader};
 use forebay_jit::{FilterError, FilterSet, Options};
 use forebay_packet::{Affinity, Batch, DecodeOptions, Interface};
 use forebay_pipeline::{Chain, Worker};
@@ -25,7 +25,7 @@ pub type Receive = Box<dyn FnMut() -> Result<Option<Vec<Batch>>, Failure> + Send
 
 /// A capture that is being read.
 pub struct Input {
-    lanes: Lanes,
+    lanes: ParallelReader,
     format: Format,
     first_interfaces: Vec<Interface>,
     stop: Arc<AtomicBool>,
@@ -68,7 +68,7 @@ impl Input {
         let progress = Progress::bytes(&label, reader.position(), reader.total_len(), quiet);
         let format = reader.format();
         let first_interfaces = reader.first_interfaces().to_vec();
-        let lanes = Lanes::new(reader);
+        let lanes = ParallelReader::new(reader);
         let bytes = Arc::default();
         Ok(Self { lanes, format, first_interfaces, stop, bytes, _progress: progress })
     }

@@ -12,7 +12,7 @@
 
 use crate::assign::BUCKETS;
 use crate::counters::Flows;
-use crate::moves::Plane;
+use crate::moves::ForwardingTable;
 
 /// Deaths whose flows are counted at a time; the count of the oldest ends early for a new one.
 const DEATHS: usize = 8;
@@ -45,51 +45,51 @@ pub(super) struct Count {
     pub or_more: bool,
 }
 
-/// Deaths whose flows are being counted, and marks that the planes have forgotten.
+/// Deaths whose flows are being counted, and marks that the forwarding tables have forgotten.
 #[derive(Debug, Default)]
 pub(super) struct Aftermath {
     deaths: Vec<Death>,
     /// By bucket, of this half idle timeout and the one before; empty where there are none.
     kept: [Vec<u32>; 2],
-    /// Whether both generations of the plane are of this half idle timeout.
+    /// Whether both generations of the forwarding table are of this half idle timeout.
     is_all_recent: bool,
 }
 
 impl Aftermath {
     /// Marks of a bucket's flows of the last half to whole idle timeout.
-    fn marks(&self, plane: &impl Plane, bucket: u16) -> u32 {
+    fn marks(&self, forwarding: &impl ForwardingTable, bucket: u16) -> u32 {
         let kept = self.kept.iter().filter_map(|kept| kept.get(usize::from(bucket)));
-        let known = plane.flow_marks(bucket);
+        let known = forwarding.flow_marks(bucket);
         kept.fold(known.current | known.older, |marks, kept| marks | kept)
     }
 
     /// About how many flows of a bucket had a packet in the last half to whole idle timeout.
-    pub fn live_flows(&self, plane: &impl Plane, bucket: u16) -> Flows {
-        Flows::of_marks(self.marks(plane, bucket))
+    pub fn live_flows(&self, forwarding: &impl ForwardingTable, bucket: u16) -> Flows {
+        Flows::of_marks(self.marks(forwarding, bucket))
     }
 
     /// The same of those that may have been at the sensor that has the bucket now: where
     /// another has died and left the bucket, only flows since then.
-    fn marks_here(&self, plane: &impl Plane, bucket: u16) -> u32 {
+    fn marks_here(&self, forwarding: &impl ForwardingTable, bucket: u16) -> u32 {
         let left = self.deaths.iter().rev().find_map(|death| death.left(bucket));
         match left {
-            Some(left) => left.after | plane.flow_marks(bucket).current,
-            None => self.marks(plane, bucket),
+            Some(left) => left.after | forwarding.flow_marks(bucket).current,
+            None => self.marks(forwarding, bucket),
         }
     }
 
     /// About how many flows those are.
-    pub fn flows_here(&self, plane: &impl Plane, bucket: u16) -> Flows {
-        Flows::of_marks(self.marks_here(plane, bucket))
+    pub fn flows_here(&self, forwarding: &impl ForwardingTable, bucket: u16) -> Flows {
+        Flows::of_marks(self.marks_here(forwarding, bucket))
     }
 
     /// Half an idle timeout has passed.
-    pub fn rotate(&mut self, plane: &impl Plane) {
-        self.gather(plane);
+    pub fn rotate(&mut self, forwarding: &impl ForwardingTable) {
+        self.gather(forwarding);
         let [current, older] = &mut self.kept;
         *older = std::mem::take(current);
         self.is_all_recent = false;
-        plane.rotate_flows();
+        forwarding.rotate_flows();
     }
 
     /// A sensor has died, of whose flows `its` says the buckets and the part in each. Counts
@@ -97,22 +97,22 @@ impl Aftermath {
     /// is no more room.
     pub fn begin(
         &mut self,
-        plane: &impl Plane,
+        forwarding: &impl ForwardingTable,
         sensor: u16,
         until: u64,
         its: &[(u16, f32)],
     ) -> Option<Count> {
         let left = |&(bucket, share): &(u16, f32)| Left {
             bucket,
-            before: self.marks_here(plane, bucket),
+            before: self.marks_here(forwarding, bucket),
             after: 0,
             share,
         };
         let mut buckets: Vec<Left> = its.iter().map(left).filter(|left| left.before != 0).collect();
         buckets.sort_unstable_by_key(|left| left.bucket);
-        self.gather(plane);
-        self.keep(plane);
-        plane.rotate_flows();
+        self.gather(forwarding);
+        self.keep(forwarding);
+        forwarding.rotate_flows();
         let early = (self.deaths.len() == DEATHS)
             .then(|| Count { or_more: true, ..self.deaths.remove(0).count() });
         self.deaths.push(Death { sensor, until, buckets });
@@ -120,18 +120,18 @@ impl Aftermath {
     }
 
     /// The outcome of a death whose time is over at `now`, if there is one.
-    pub fn end(&mut self, plane: &impl Plane, now: u64) -> Option<Count> {
+    pub fn end(&mut self, forwarding: &impl ForwardingTable, now: u64) -> Option<Count> {
         let over = self.deaths.iter().position(|death| death.until <= now)?;
-        self.gather(plane);
+        self.gather(forwarding);
         Some(self.deaths.remove(over).count())
     }
 
-    /// Keeps what the plane knows, before it forgets its older generation out of turn.
-    fn keep(&mut self, plane: &impl Plane) {
+    /// Keeps what the forwarding table knows, before it forgets its older generation out of turn.
+    fn keep(&mut self, forwarding: &impl ForwardingTable) {
         self.kept.iter_mut().for_each(|kept| kept.resize(BUCKETS, 0));
         let [recent, older] = &mut self.kept;
         for ((bucket, recent), older) in (0..=u16::MAX).zip(recent).zip(older) {
-            let known = plane.flow_marks(bucket);
+            let known = forwarding.flow_marks(bucket);
             *recent |= known.current;
             *(if self.is_all_recent { recent } else { older }) |= known.older;
         }
@@ -139,9 +139,9 @@ impl Aftermath {
     }
 
     /// Takes in what has been marked since the last generation began.
-    fn gather(&mut self, plane: &impl Plane) {
+    fn gather(&mut self, forwarding: &impl ForwardingTable) {
         for left in self.deaths.iter_mut().flat_map(|death| &mut death.buckets) {
-            left.after |= plane.flow_marks(left.bucket).current;
+            left.after |= forwarding.flow_marks(left.bucket).current;
         }
     }
 }

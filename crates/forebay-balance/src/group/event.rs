@@ -11,7 +11,7 @@ use crate::balancer::targets::{HEADROOM, SensorShare, Standing};
 use crate::balancer::{Outlook, Oversize, Plan};
 use crate::counters::Flows;
 use crate::health::Transition;
-use crate::moves::{Mover, Plane};
+use crate::moves::{ForwardingTable, Mover};
 use crate::watch::MAX_WATCHED;
 
 /// Intervals that a sensor must be over what moves can do before it is told.
@@ -136,7 +136,7 @@ struct TooBig {
 
 impl Onsets {
     /// Tells what has begun and ended with the last interval.
-    pub fn note<P: Plane>(
+    pub fn note<P: ForwardingTable>(
         &mut self,
         plan: &Plan,
         sensors: &[SensorShare],
@@ -150,7 +150,7 @@ impl Onsets {
 
     /// A bucket that is too big is watched until its flow can be named, so that one event
     /// tells of both.
-    fn note_oversize<P: Plane>(
+    fn note_oversize<P: ForwardingTable>(
         &mut self,
         now: &[Oversize],
         mover: &mut Mover<P>,
@@ -178,7 +178,7 @@ impl Onsets {
                 }
                 Some(known) if !known.is_told => {
                     known.watched += 1;
-                    let key = mover.plane().leader(bucket).map(|leader| leader.key);
+                    let key = mover.forwarding().leader(bucket).map(|leader| leader.key);
                     known.is_told = key.is_some() || known.watched >= NAMED_WITHIN;
                     if known.is_told {
                         events.push(Event::Oversize { oversize, key });

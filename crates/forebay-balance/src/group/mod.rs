@@ -23,7 +23,7 @@ use crate::balancer::targets::Standing;
 use crate::balancer::{BalanceSettings, Balancer, Outlook, Plan, View};
 use crate::health::{Hello, Manual};
 use crate::moves::{
-    Displaced, MoveCounts, Mover, Plane, RecordLimits, SensorDeath, Worker, WorkerPlane,
+    Displaced, ForwardingTable, MoveCounts, Mover, RecordLimits, SensorDeath, Worker, WorkerTable,
 };
 use crate::table::{BucketTable, Entry, NO_SENSOR};
 use aftermath::{Aftermath, Count};
@@ -93,7 +93,7 @@ pub struct Group<P> {
     events: Vec<Event>,
 }
 
-impl Group<Arc<WorkerPlane>> {
+impl Group<Arc<WorkerTable>> {
     /// A group at the time `now`, and that many workers for it. All sensors are up to
     /// begin with, their indices those in `sensors`.
     ///
@@ -107,18 +107,24 @@ impl Group<Arc<WorkerPlane>> {
     ) -> Result<(Self, Vec<Worker>), AssignmentError> {
         let ids: Vec<Sensor> = sensors.iter().map(SensorSettings::share).collect();
         let table = BucketTable::new(&Assignment::new(&ids)?);
-        let plane = Arc::new(WorkerPlane::new(table, workers, settings.hold(), settings.records));
-        let workers = (0..workers).map(|i| Worker::new(Arc::clone(&plane), i)).collect();
-        Ok((Self::on(plane, settings, sensors, now), workers))
+        let forwarding =
+            Arc::new(WorkerTable::new(table, workers, settings.hold(), settings.records));
+        let workers = (0..workers).map(|i| Worker::new(Arc::clone(&forwarding), i)).collect();
+        Ok((Self::on(forwarding, settings, sensors, now), workers))
     }
 }
 
-impl<P: Plane> Group<P> {
-    /// A group on a plane whose buckets are all settled at these sensors, at the time
-    /// `now`. The plane must keep keys on record for [`Group::hold`] nanoseconds.
-    pub fn on(plane: P, settings: GroupSettings, sensors: &[SensorSettings], now: u64) -> Self {
+impl<P: ForwardingTable> Group<P> {
+    /// A group on a forwarding table whose buckets are all settled at these sensors, at the time
+    /// `now`. The forwarding table must keep keys on record for [`Group::hold`] nanoseconds.
+    pub fn on(
+        forwarding: P,
+        settings: GroupSettings,
+        sensors: &[SensorSettings],
+        now: u64,
+    ) -> Self {
         Self {
-            mover: Mover::new(plane, settings.hold(), settings.moves),
+            mover: Mover::new(forwarding, settings.hold(), settings.moves),
             balancer: Balancer::new(settings.balance),
             loads: BucketLoads::new(READING_WEIGHT),
             members: sensors.iter().map(|sensor| Member::new(sensor, now)).collect(),
@@ -157,9 +163,9 @@ impl<P: Plane> Group<P> {
             .extend(progress.cancelled.into_iter().map(|bucket| Event::Cancelled { bucket }));
         if self.now - self.rotated_at >= self.settings.idle_timeout / 2 {
             self.rotated_at = self.now;
-            self.aftermath.rotate(self.mover.plane());
+            self.aftermath.rotate(self.mover.forwarding());
         }
-        while let Some(count) = self.aftermath.end(self.mover.plane(), self.now) {
+        while let Some(count) = self.aftermath.end(self.mover.forwarding(), self.now) {
             self.tell_broken(count);
         }
         let interval = self.settings.interval.max(1);
@@ -300,7 +306,7 @@ impl<P: Plane> Group<P> {
             return;
         }
         match (member.standing, wanted) {
-            (_, Standing::Down) => self.bury(sensor),
+            (_, Standing::Down) => self.evict_sensor(sensor),
             (Standing::Down, _) if !self.mover.revive(sensor as u16) => return,
             _ => {}
         }
@@ -312,7 +318,7 @@ impl<P: Plane> Group<P> {
     }
 
     /// Gives all that a dead sensor had to the others.
-    fn bury(&mut self, sensor: usize) {
+    fn evict_sensor(&mut self, sensor: usize) {
         self.members[sensor].standing = Standing::Down;
         let entries = self.entries();
         let its: Vec<u16> = (0..=u16::MAX)
@@ -334,7 +340,7 @@ impl<P: Plane> Group<P> {
         let (live, or_more, its) = self.live_at(&death);
         self.events.push(Event::Died { sensor: sensor as u16, buckets, live, or_more });
         let until = self.now.saturating_add(self.settings.idle_timeout);
-        let early = self.aftermath.begin(self.mover.plane(), sensor as u16, until, &its);
+        let early = self.aftermath.begin(self.mover.forwarding(), sensor as u16, until, &its);
         if let Some(count) = early {
             self.tell_broken(count);
         }
@@ -352,7 +358,7 @@ impl<P: Plane> Group<P> {
         let (mut live, mut or_more) = (0.0, false);
         let mut its = Vec::with_capacity(death.moved.len() + keys.len());
         for (bucket, _) in &death.moved {
-            let flows = self.aftermath.flows_here(self.mover.plane(), *bucket);
+            let flows = self.aftermath.flows_here(self.mover.forwarding(), *bucket);
             let elsewhere = self.mover.pinned_keys(*bucket) as f32;
             let recorded = keys.remove(bucket).unwrap_or(0) as f32;
             let here = (flows.about - elsewhere).max(recorded);
@@ -361,7 +367,7 @@ impl<P: Plane> Group<P> {
             its.push((*bucket, part(here, flows.about)));
         }
         for (bucket, recorded) in keys {
-            let flows = self.aftermath.flows_here(self.mover.plane(), bucket);
+            let flows = self.aftermath.flows_here(self.mover.forwarding(), bucket);
             live += f64::from(recorded);
             its.push((bucket, part(recorded as f32, flows.about)));
         }
@@ -389,14 +395,14 @@ impl<P: Plane> Group<P> {
     fn balance(&mut self) {
         let seconds = self.balanced_at.map(|at| (self.now - at) as f64 / 1e9);
         self.balanced_at = Some(self.now);
-        let plane = self.mover.plane();
-        self.loads.read(self.now, |bucket| plane.tally(bucket));
+        let forwarding = self.mover.forwarding();
+        self.loads.read(self.now, |bucket| forwarding.tally(bucket));
         let displaced = self.displaced_loads(seconds.unwrap_or(1.0));
         let Some(loads) = self.loads.loads() else { return };
         let (shares, entries) = (self.shares(), self.entries());
         let most = f64::from(self.settings.records.keys_per_move);
         let flows_of = |bucket| {
-            let flows = self.aftermath.live_flows(self.mover.plane(), bucket);
+            let flows = self.aftermath.live_flows(self.mover.forwarding(), bucket);
             // Of more than can be counted, as many as may be recorded may have to be.
             if flows.or_more { most } else { f64::from(flows.about) }
         };
@@ -412,7 +418,7 @@ impl<P: Plane> Group<P> {
             is_movable: &|bucket| self.mover.is_movable(bucket),
             moves: self.mover.room(),
             // Half full, the records still find a place for nearly every key.
-            keys: self.mover.plane().record_capacity() as f64 / 2.0 - moving,
+            keys: self.mover.forwarding().record_capacity() as f64 / 2.0 - moving,
         });
         self.carry_out(&plan);
         self.adopt();
@@ -424,7 +430,7 @@ impl<P: Plane> Group<P> {
         for planned in &plan.moves {
             let bucket = planned.bucket;
             if planned.emergency {
-                let flows = self.aftermath.live_flows(self.mover.plane(), bucket);
+                let flows = self.aftermath.live_flows(self.mover.forwarding(), bucket);
                 if self.mover.force(bucket, planned.to).is_ok() {
                     self.events.push(Event::Torn { bucket, to: planned.to, flows });
                 }
@@ -438,7 +444,7 @@ impl<P: Plane> Group<P> {
     fn displaced_loads(&mut self, seconds: f64) -> Vec<Load> {
         let mut loads = Vec::with_capacity(self.members.len());
         for (sensor, last) in (0..).zip(&mut self.displaced) {
-            let now = self.mover.plane().displaced(sensor);
+            let now = self.mover.forwarding().displaced(sensor);
             let (to, from) = (now.to.since(last.to), now.from.since(last.from));
             loads.push(Load::of(to, seconds) - Load::of(from, seconds));
             *last = now;
@@ -463,7 +469,7 @@ impl<P: Plane> Group<P> {
     }
 
     fn entries(&self) -> Vec<Entry> {
-        (0..=u16::MAX).map(|bucket| self.mover.plane().entry(bucket)).collect()
+        (0..=u16::MAX).map(|bucket| self.mover.forwarding().entry(bucket)).collect()
     }
 
     fn shares(&self) -> Vec<crate::balancer::targets::SensorShare> {
@@ -495,7 +501,7 @@ impl<P: Plane> Group<P> {
     /// What the table says of a bucket.
     #[must_use]
     pub fn bucket(&self, bucket: u16) -> Entry {
-        self.mover.plane().entry(bucket)
+        self.mover.forwarding().entry(bucket)
     }
 
     /// The load of a bucket, once there were two intervals.
@@ -506,8 +512,8 @@ impl<P: Plane> Group<P> {
 
     /// What it is run on.
     #[must_use]
-    pub fn plane(&self) -> &P {
-        self.mover.plane()
+    pub fn forwarding(&self) -> &P {
+        self.mover.forwarding()
     }
 
     /// The time of the last tick.

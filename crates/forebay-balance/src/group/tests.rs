@@ -12,7 +12,7 @@ use crate::moves::PacketFacts;
 const MS: u64 = 1_000_000;
 
 struct Rig {
-    group: Group<Arc<WorkerPlane>>,
+    group: Group<Arc<WorkerTable>>,
     workers: Vec<Worker>,
     now: u64,
     events: Vec<Event>,

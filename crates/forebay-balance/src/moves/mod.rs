@@ -47,7 +47,7 @@
 //! B, though the key was seen within the idle timeout: a connection is whole at one
 //! sensor, and clients that use their ports again and again do not hold up a move for
 //! ever. By the letter of the definition above that is a tear, so such restarts are
-//! counted ([`WorkerPlane::restarts`]); who gives no TCP signals has none.
+//! counted ([`WorkerTable::restarts`]); who gives no TCP signals has none.
 //!
 //! # What it costs
 //!
@@ -55,8 +55,8 @@
 //! for other buckets. A flood of new keys ends the move of the bucket that it is aimed
 //! at, which is counted.
 
+mod forwarding;
 mod mover;
-mod plane;
 mod progress;
 mod quiescence;
 mod records;
@@ -66,9 +66,9 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use forwarding::{Displaced, ForwardingTable, Pinned};
 pub use mover::{Held, MoveCounts, Mover, NotBegun, Quiet, SensorDeath};
-pub use plane::{Displaced, Pinned, Plane};
 pub use progress::Progress;
 pub use quiescence::Quiescence;
 pub use signal::TcpSignal;
-pub use worker::{PacketFacts, RecordLimits, Worker, WorkerPlane};
+pub use worker::{PacketFacts, RecordLimits, Worker, WorkerTable};

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use super::plane::Plane;
+use super::forwarding::ForwardingTable;
 use crate::assign::{BUCKETS, MAX_SENSORS};
 use crate::counters::Tally;
 use crate::table::{Entry, NO_SENSOR, Phase};
@@ -112,7 +112,7 @@ pub(super) struct Dead {
 /// Begins moves and sees them through.
 #[derive(Debug)]
 pub struct Mover<P> {
-    pub(super) plane: P,
+    pub(super) forwarding: P,
     /// Nanoseconds that a key stays on record after its last packet.
     pub(super) hold: u64,
     most: usize,
@@ -131,12 +131,12 @@ pub struct Mover<P> {
     pub(super) swept: Option<u64>,
 }
 
-impl<P: Plane> Mover<P> {
-    /// A mover of `plane`, whose buckets are all settled, with at most `most` moves
+impl<P: ForwardingTable> Mover<P> {
+    /// A mover of `forwarding`, whose buckets are all settled, with at most `most` moves
     /// at once, and with keys that stay on record for `hold` nanoseconds.
-    pub fn new(plane: P, hold: u64, most: usize) -> Self {
+    pub fn new(forwarding: P, hold: u64, most: usize) -> Self {
         Self {
-            plane,
+            forwarding,
             hold,
             most,
             stages: vec![Stage::Idle; BUCKETS],
@@ -151,9 +151,9 @@ impl<P: Plane> Mover<P> {
         }
     }
 
-    /// The plane that it steers.
-    pub fn plane(&self) -> &P {
-        &self.plane
+    /// The forwarding table that it steers.
+    pub fn forwarding(&self) -> &P {
+        &self.forwarding
     }
 
     /// What became of moves so far.
@@ -163,7 +163,7 @@ impl<P: Plane> Mover<P> {
 
     /// The buckets that are not settled.
     pub fn moves(&self) -> impl Iterator<Item = (u16, Entry)> {
-        let entries = self.active.iter().map(|&bucket| (bucket, self.plane.entry(bucket)));
+        let entries = self.active.iter().map(|&bucket| (bucket, self.forwarding.entry(bucket)));
         entries.filter(|(_, entry)| entry.phase() != Phase::Settled)
     }
 
@@ -187,7 +187,7 @@ impl<P: Plane> Mover<P> {
     pub fn held(&self, sensors: usize) -> Vec<Held> {
         let mut held = vec![Held::default(); sensors];
         for bucket in 0..=u16::MAX {
-            let entry = self.plane.entry(bucket);
+            let entry = self.forwarding.entry(bucket);
             if let Some(held) = held.get_mut(usize::from(entry.default_sensor())) {
                 held.buckets += 1;
             }
@@ -214,7 +214,7 @@ impl<P: Plane> Mover<P> {
     /// [`NotBegun`], and nothing has changed.
     pub fn begin(&mut self, bucket: u16, to: u16, quiet: Option<Quiet>) -> Result<(), NotBegun> {
         self.check_alive(to)?;
-        let entry = self.plane.entry(bucket);
+        let entry = self.forwarding.entry(bucket);
         let stage = self.stages[usize::from(bucket)];
         let from = entry.default_sensor();
         match stage {
@@ -233,9 +233,9 @@ impl<P: Plane> Mover<P> {
             Stage::Idle | Stage::Moving { .. } => {}
             _ => return Err(NotBegun::Busy),
         }
-        self.plane.allow_records(bucket);
+        self.forwarding.allow_records(bucket);
         self.write(bucket, Entry::of_move(Phase::Learning, from, to));
-        let epoch = self.plane.advance();
+        let epoch = self.forwarding.advance();
         self.set_stage(bucket, Stage::Announced { epoch });
         self.quiet.remove(&bucket);
         self.quiet.extend(quiet.map(|quiet| (bucket, quiet)));
@@ -251,12 +251,12 @@ impl<P: Plane> Mover<P> {
     pub fn force(&mut self, bucket: u16, to: u16) -> Result<(), NotBegun> {
         self.check_alive(to)?;
         let is_idle = self.stages[usize::from(bucket)] == Stage::Idle;
-        if is_idle && self.plane.entry(bucket).default_sensor() == to {
+        if is_idle && self.forwarding.entry(bucket).default_sensor() == to {
             return Err(NotBegun::There);
         }
         self.write(bucket, Entry::settled(to));
         if !is_idle {
-            let epoch = self.plane.advance();
+            let epoch = self.forwarding.advance();
             self.set_stage(bucket, Stage::Clearing { epoch });
         }
         self.counts.emergency += 1;
@@ -270,9 +270,9 @@ impl<P: Plane> Mover<P> {
         if usize::from(sensor) >= MAX_SENSORS {
             return death;
         }
-        self.plane.set_alive(sensor, false);
+        self.forwarding.set_alive(sensor, false);
         for bucket in 0..=u16::MAX {
-            let before = self.plane.entry(bucket);
+            let before = self.forwarding.entry(bucket);
             let Some(after) = without(sensor, before, &mut || instead(bucket)) else { continue };
             if before.default_sensor() == sensor {
                 death.moved.push((bucket, after.default_sensor()));
@@ -284,7 +284,7 @@ impl<P: Plane> Mover<P> {
                 self.set_stage(bucket, Stage::Unwinding { epoch: u64::MAX });
             }
         }
-        let epoch = self.plane.advance();
+        let epoch = self.forwarding.advance();
         for &bucket in &self.active {
             let stage = &mut self.stages[usize::from(bucket)];
             if *stage == (Stage::Unwinding { epoch: u64::MAX }) {
@@ -294,7 +294,7 @@ impl<P: Plane> Mover<P> {
         self.dead.retain(|dead| dead.sensor != sensor);
         self.dead.push(Dead { sensor, epoch, swept: false });
         // Only counted: a bucket may be turning, and then no record may go.
-        self.plane.sweep(0, &mut |key| {
+        self.forwarding.sweep(0, &mut |key| {
             if key.sensor == sensor {
                 *death.keys.entry(key.bucket).or_default() += 1;
             }
@@ -310,7 +310,7 @@ impl<P: Plane> Mover<P> {
             None => true,
             Some(i) if self.dead[i].swept => {
                 self.dead.swap_remove(i);
-                self.plane.set_alive(sensor, true);
+                self.forwarding.set_alive(sensor, true);
                 true
             }
             Some(_) => false,
@@ -345,8 +345,8 @@ impl<P: Plane> Mover<P> {
     }
 
     fn change(&self, bucket: u16, change: &dyn Fn(Entry) -> Entry) {
-        let mut current = self.plane.entry(bucket);
-        while let Err(other) = self.plane.replace(bucket, current, change(current)) {
+        let mut current = self.forwarding.entry(bucket);
+        while let Err(other) = self.forwarding.replace(bucket, current, change(current)) {
             current = other;
         }
     }

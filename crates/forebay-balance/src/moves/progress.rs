@@ -7,8 +7,8 @@
 //! different places. So there is no sweep while a bucket is between phases, and none
 //! turns before every worker has begun anew since the last sweep.
 
+use super::forwarding::{ForwardingTable, Pinned};
 use super::mover::{Mover, Quiet, Stage};
-use super::plane::{Pinned, Plane};
 use crate::table::{Entry, Phase};
 
 /// Sweeps in a hold time.
@@ -26,12 +26,12 @@ pub struct Progress {
     pub cancelled: Vec<u16>,
 }
 
-impl<P: Plane> Mover<P> {
+impl<P: ForwardingTable> Mover<P> {
     /// Does what is due at the time `now`, in nanoseconds. To be called about as
     /// often as a 64th of the idle timeout, or moves take longer than they must.
     pub fn tick(&mut self, now: u64) -> Progress {
         let mut progress = Progress::default();
-        let time = self.plane.earliest(now);
+        let time = self.forwarding.earliest(now);
         let active = std::mem::take(&mut self.active);
         for &bucket in &active {
             self.stages[usize::from(bucket)] = self.known(bucket, time, &mut progress);
@@ -43,9 +43,9 @@ impl<P: Plane> Mover<P> {
         if self.swept.is_none() && self.is_sweep_due(time) {
             if !self.active.iter().any(between_phases) {
                 self.sweep(time, &mut progress);
-                self.swept = Some(self.plane.advance());
+                self.swept = Some(self.forwarding.advance());
             }
-        } else if self.swept.is_none_or(|epoch| self.plane.has_reached(epoch)) {
+        } else if self.swept.is_none_or(|epoch| self.forwarding.has_reached(epoch)) {
             self.swept = None;
             self.turn(time);
         }
@@ -60,7 +60,7 @@ impl<P: Plane> Mover<P> {
     /// The stage of a bucket, given what every worker knows by now.
     fn known(&mut self, bucket: u16, time: u64, progress: &mut Progress) -> Stage {
         let stage = self.stage(bucket);
-        let entry = self.plane.entry(bucket);
+        let entry = self.forwarding.entry(bucket);
         let records = matches!(
             stage,
             Stage::Announced { .. } | Stage::Learning { .. } | Stage::Turning { .. }
@@ -68,18 +68,19 @@ impl<P: Plane> Mover<P> {
         if records && entry.phase() == Phase::Cancelled {
             progress.cancelled.push(bucket);
             self.counts.cancelled += 1;
-            return Stage::Unwinding { epoch: self.plane.advance() };
+            return Stage::Unwinding { epoch: self.forwarding.advance() };
         }
         match stage {
-            Stage::Announced { epoch } if self.plane.has_reached(epoch) => {
+            Stage::Announced { epoch } if self.forwarding.has_reached(epoch) => {
                 Stage::Learning { until: self.learned_at(bucket, time) }
             }
             Stage::Turning { epoch }
-                if self.plane.has_reached(epoch) && self.step(bucket, entry, Phase::Moving) =>
+                if self.forwarding.has_reached(epoch)
+                    && self.step(bucket, entry, Phase::Moving) =>
             {
                 Stage::Moving { back: false }
             }
-            Stage::Unwinding { epoch } if self.plane.has_reached(epoch) => {
+            Stage::Unwinding { epoch } if self.forwarding.has_reached(epoch) => {
                 if entry.phase() == Phase::Cancelled {
                     let back = Entry::of_move(Phase::Moving, entry.target(), entry.from());
                     self.write(bucket, back);
@@ -96,7 +97,7 @@ impl<P: Plane> Mover<P> {
         let quiet = self.quiet.remove(&bucket);
         // All that was sent before learning was counted by now. If that is no more
         // than at the time of the proof, nothing was sent in between.
-        let proof = quiet.filter(|quiet: &Quiet| self.plane.tally(bucket) == quiet.tally);
+        let proof = quiet.filter(|quiet: &Quiet| self.forwarding.tally(bucket) == quiet.tally);
         proof.map_or(time, |quiet| quiet.since.min(time)).saturating_add(self.hold)
     }
 
@@ -104,7 +105,7 @@ impl<P: Plane> Mover<P> {
     fn step(&self, bucket: u16, entry: Entry, phase: Phase) -> bool {
         let next = Entry::of_move(phase, entry.from(), entry.target());
         entry.phase() != Phase::Cancelled
-            && self.plane.replace(bucket, entry, next.with_watch(entry.is_watched())).is_ok()
+            && self.forwarding.replace(bucket, entry, next.with_watch(entry.is_watched())).is_ok()
     }
 
     /// Lets buckets turn that have learned for long enough.
@@ -112,14 +113,14 @@ impl<P: Plane> Mover<P> {
         let mut turned = Vec::new();
         for &bucket in &self.active {
             let learned = matches!(self.stage(bucket), Stage::Learning { until } if until <= time);
-            if learned && self.step(bucket, self.plane.entry(bucket), Phase::Turning) {
+            if learned && self.step(bucket, self.forwarding.entry(bucket), Phase::Turning) {
                 turned.push(bucket);
             }
         }
         if turned.is_empty() {
             return;
         }
-        let epoch = self.plane.advance();
+        let epoch = self.forwarding.advance();
         for bucket in turned {
             self.stages[usize::from(bucket)] = Stage::Turning { epoch };
         }
@@ -137,14 +138,14 @@ impl<P: Plane> Mover<P> {
     /// Removes records that nobody needs, and ends moves that have none left.
     fn sweep(&mut self, time: u64, progress: &mut Progress) {
         self.swept_at = Some(time);
-        let cleared = |plane: &P, stage| match stage {
-            Stage::Clearing { epoch } => plane.has_reached(epoch),
+        let cleared = |forwarding: &P, stage| match stage {
+            Stage::Clearing { epoch } => forwarding.has_reached(epoch),
             _ => false,
         };
         let (clear, rest): (Vec<u16>, Vec<u16>) =
-            self.active.iter().partition(|&&bucket| cleared(&self.plane, self.stage(bucket)));
+            self.active.iter().partition(|&&bucket| cleared(&self.forwarding, self.stage(bucket)));
         let buried: Vec<bool> =
-            self.dead.iter().map(|dead| self.plane.has_reached(dead.epoch)).collect();
+            self.dead.iter().map(|dead| self.forwarding.has_reached(dead.epoch)).collect();
         self.count_pinned(time);
         for (dead, buried) in self.dead.iter_mut().zip(buried) {
             dead.swept |= buried;
@@ -157,7 +158,7 @@ impl<P: Plane> Mover<P> {
             if self.pinned[usize::from(bucket)] > 0 {
                 continue;
             }
-            self.write(bucket, Entry::settled(self.plane.entry(bucket).default_sensor()));
+            self.write(bucket, Entry::settled(self.forwarding.entry(bucket).default_sensor()));
             self.stages[usize::from(bucket)] = Stage::Idle;
             if !back {
                 self.counts.completed += 1;
@@ -169,10 +170,10 @@ impl<P: Plane> Mover<P> {
     fn count_pinned(&mut self, time: u64) {
         self.pinned.fill(0);
         self.pinned_at.fill(0);
-        let Self { plane, stages, dead, pinned, pinned_at, .. } = self;
-        plane.sweep(time, &mut |key: Pinned| {
+        let Self { forwarding, stages, dead, pinned, pinned_at, .. } = self;
+        forwarding.sweep(time, &mut |key: Pinned| {
             let bucket = usize::from(key.bucket);
-            let is_default = key.sensor == plane.entry(key.bucket).default_sensor();
+            let is_default = key.sensor == forwarding.entry(key.bucket).default_sensor();
             let is_wanted = match stages[bucket] {
                 Stage::Idle | Stage::Clearing { .. } => false,
                 Stage::Moving { .. } => !is_default,

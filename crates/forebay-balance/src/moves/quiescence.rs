@@ -19,7 +19,7 @@ const RESTING: u64 = u64::MAX;
 /// What a worker tells of itself, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Seat {
+struct Participant {
     epoch: AtomicU64,
     now: AtomicU64,
 }
@@ -28,26 +28,29 @@ struct Seat {
 #[derive(Debug)]
 pub struct Quiescence {
     epoch: AtomicU64,
-    seats: Box<[Seat]>,
+    participants: Box<[Participant]>,
 }
 
 impl Quiescence {
     /// That many workers, all at rest.
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        let seat = || Seat { epoch: AtomicU64::new(RESTING), now: AtomicU64::new(0) };
-        Self { epoch: AtomicU64::new(0), seats: (0..workers).map(|_| seat()).collect() }
+        let participant = || Participant { epoch: AtomicU64::new(RESTING), now: AtomicU64::new(0) };
+        Self {
+            epoch: AtomicU64::new(0),
+            participants: (0..workers).map(|_| participant()).collect(),
+        }
     }
 
     /// `worker` begins a batch at the time `now`, in nanoseconds: what it read
     /// before it will not use again.
     pub fn begin(&self, worker: usize, now: u64) {
-        let Some(seat) = self.seats.get(worker) else { return };
-        let was_resting = seat.epoch.load(Ordering::Relaxed) == RESTING;
-        seat.now.store(now, Ordering::Relaxed);
+        let Some(participant) = self.participants.get(worker) else { return };
+        let was_resting = participant.epoch.load(Ordering::Relaxed) == RESTING;
+        participant.now.store(now, Ordering::Relaxed);
         // Acquire: changes made before this epoch are seen from here on. Release:
         // what the worker did before, the one who waits sees.
-        seat.epoch.store(self.epoch.load(Ordering::Acquire), Ordering::Release);
+        participant.epoch.store(self.epoch.load(Ordering::Acquire), Ordering::Release);
         if was_resting {
             // Pairs with the fence of `advance`: either that side sees this worker
             // awake, or this worker sees what was changed before.
@@ -57,8 +60,8 @@ impl Quiescence {
 
     /// `worker` rests: it uses nothing of what it read.
     pub fn rest(&self, worker: usize) {
-        if let Some(seat) = self.seats.get(worker) {
-            seat.epoch.store(RESTING, Ordering::Release);
+        if let Some(participant) = self.participants.get(worker) {
+            participant.epoch.store(RESTING, Ordering::Release);
         }
     }
 
@@ -78,14 +81,21 @@ impl Quiescence {
     /// Whether every worker has seen what was changed before `epoch`.
     #[must_use]
     pub fn has_reached(&self, epoch: u64) -> bool {
-        self.seats.iter().all(|seat| seat.epoch.load(Ordering::Acquire) >= epoch)
+        self.participants
+            .iter()
+            .all(|participant| participant.epoch.load(Ordering::Acquire) >= epoch)
     }
 
     /// The earliest time that any worker goes by, at most `now`.
     #[must_use]
     pub fn earliest(&self, now: u64) -> u64 {
-        let awake = |seat: &&Seat| seat.epoch.load(Ordering::Acquire) != RESTING;
-        let times = self.seats.iter().filter(awake).map(|seat| seat.now.load(Ordering::Relaxed));
+        let awake =
+            |participant: &&Participant| participant.epoch.load(Ordering::Acquire) != RESTING;
+        let times = self
+            .participants
+            .iter()
+            .filter(awake)
+            .map(|participant| participant.now.load(Ordering::Relaxed));
         times.fold(now, u64::min)
     }
 }

@@ -12,8 +12,8 @@ const HOLD: u64 = 1_000;
 const BUCKET: u16 = 0x4321;
 
 struct Rig {
-    plane: Arc<WorkerPlane>,
-    mover: Mover<Arc<WorkerPlane>>,
+    forwarding: Arc<WorkerTable>,
+    mover: Mover<Arc<WorkerTable>>,
     workers: Vec<Worker>,
     now: u64,
 }
@@ -21,13 +21,13 @@ struct Rig {
 impl Rig {
     fn new(limits: RecordLimits) -> Self {
         let table = BucketTable::new(&Assignment::of_weights(&[1, 1, 1]).unwrap());
-        let plane = Arc::new(WorkerPlane::new(table, 2, HOLD, limits));
-        let mut mover = Mover::new(Arc::clone(&plane), HOLD, 100);
-        if plane.entry(BUCKET).default_sensor() != 0 {
+        let forwarding = Arc::new(WorkerTable::new(table, 2, HOLD, limits));
+        let mut mover = Mover::new(Arc::clone(&forwarding), HOLD, 100);
+        if forwarding.entry(BUCKET).default_sensor() != 0 {
             mover.force(BUCKET, 0).unwrap();
         }
-        let workers = (0..2).map(|i| Worker::new(Arc::clone(&plane), i)).collect();
-        Self { plane, mover, workers, now: 10_000 }
+        let workers = (0..2).map(|i| Worker::new(Arc::clone(&forwarding), i)).collect();
+        Self { forwarding, mover, workers, now: 10_000 }
     }
 
     fn moving() -> Self {
@@ -62,7 +62,7 @@ impl Rig {
     }
 
     fn phase(&self) -> Phase {
-        self.plane.entry(BUCKET).phase()
+        self.forwarding.entry(BUCKET).phase()
     }
 
     /// Time passes, and the mover is called often.
@@ -131,7 +131,7 @@ fn a_worker_that_is_gone_holds_up_nothing() {
 fn a_bucket_that_was_quiet_moves_at_once() {
     let mut rig = Rig::new(RecordLimits::default());
     rig.plain(1);
-    let quiet = Quiet { since: rig.now, tally: rig.plane.tally(BUCKET) };
+    let quiet = Quiet { since: rig.now, tally: rig.forwarding.tally(BUCKET) };
     rig.pass(HOLD);
     rig.mover.begin(BUCKET, 1, Some(quiet)).unwrap();
     rig.pass(120);
@@ -142,7 +142,7 @@ fn a_bucket_that_was_quiet_moves_at_once() {
 #[test]
 fn a_packet_after_the_proof_makes_a_bucket_learn_in_full() {
     let mut rig = Rig::new(RecordLimits::default());
-    let quiet = Quiet { since: 0, tally: rig.plane.tally(BUCKET) };
+    let quiet = Quiet { since: 0, tally: rig.forwarding.tally(BUCKET) };
     rig.plain(1);
     rig.mover.begin(BUCKET, 1, Some(quiet)).unwrap();
     rig.pass(HOLD - 50);
@@ -173,7 +173,7 @@ fn a_bare_syn_goes_to_the_new_sensor_only_after_the_end_of_its_connection() {
         assert_eq!(rig.plain(1), 0, "no SYN: {before:?}");
         assert_eq!(rig.packet(0, 1, BareSyn), sensor, "{before:?}");
         assert_eq!(rig.plain(1), sensor, "it stays where it is: {before:?}");
-        assert_eq!(rig.plane.restarts(), u64::from(sensor));
+        assert_eq!(rig.forwarding.restarts(), u64::from(sensor));
     }
 }
 
@@ -252,7 +252,7 @@ fn a_sensor_may_die_in_every_phase() {
         }
         rig.pass_until(phase);
         let death = rig.mover.kill(dead, &mut |_| 2);
-        let had = rig.plane.entry(BUCKET);
+        let had = rig.forwarding.entry(BUCKET);
         assert_eq!((rig.plain(1), rig.plain(7)), goes, "{dead} dies: {phase:?} to {had:?}");
         let known = death.keys.get(&BUCKET).copied().unwrap_or(0);
         let on_record = if phase == Phase::Cancelled { 2 } else { 1 };
@@ -290,13 +290,13 @@ fn moves_to_the_dead_or_beyond_the_bounds_do_not_begin() {
     assert_eq!(rig.mover.force(BUCKET, 1), Err(NotBegun::NotAlive));
     assert_eq!(rig.mover.begin(BUCKET, 5_000, None), Err(NotBegun::NotAlive));
     assert_eq!(rig.mover.begin(BUCKET, 0, None), Err(NotBegun::There));
-    let others = (0..=u16::MAX).filter(|&b| rig.plane.entry(b).default_sensor() == 0);
+    let others = (0..=u16::MAX).filter(|&b| rig.forwarding.entry(b).default_sensor() == 0);
     let results: Vec<_> = others.take(101).map(|b| rig.mover.begin(b, 2, None)).collect();
     assert!(results[..100].iter().all(Result::is_ok));
     assert_eq!(results[100], Err(NotBegun::TooMany(100)));
-    let orphan = (0..=u16::MAX).find(|&b| rig.plane.entry(b) == Entry::settled(NO_SENSOR));
+    let orphan = (0..=u16::MAX).find(|&b| rig.forwarding.entry(b) == Entry::settled(NO_SENSOR));
     assert_eq!(rig.mover.begin(orphan.unwrap(), 2, None), Ok(()), "no flow can be torn");
-    assert_eq!(rig.plane.entry(orphan.unwrap()), Entry::settled(2));
+    assert_eq!(rig.forwarding.entry(orphan.unwrap()), Entry::settled(2));
 }
 
 #[test]
@@ -340,12 +340,12 @@ fn watched_stays_watched_through_a_move() {
     rig.pass(HOLD / 2);
     rig.plain(1);
     rig.pass_until(Phase::Moving);
-    assert!(rig.plane.entry(BUCKET).is_watched());
+    assert!(rig.forwarding.entry(BUCKET).is_watched());
     rig.pass_until(Phase::Settled);
-    assert!(rig.plane.entry(BUCKET).is_watched());
+    assert!(rig.forwarding.entry(BUCKET).is_watched());
     assert_eq!(rig.plain(1), 1);
     rig.mover.watch(BUCKET, false);
-    assert_eq!(rig.plane.entry(BUCKET), Entry::settled(1));
+    assert_eq!(rig.forwarding.entry(BUCKET), Entry::settled(1));
 }
 
 #[test]
@@ -357,9 +357,9 @@ fn traffic_of_known_keys_is_counted_as_displaced() {
     for _ in 0..3 {
         rig.plain(2);
     }
-    assert_eq!(rig.plane.displaced(0), Displaced::default());
+    assert_eq!(rig.forwarding.displaced(0), Displaced::default());
     rig.packet(1, 1, TcpSignal::Nothing);
-    let (old, new) = (rig.plane.displaced(0), rig.plane.displaced(1));
+    let (old, new) = (rig.forwarding.displaced(0), rig.forwarding.displaced(1));
     assert_eq!((old.to.packets(), old.to.bytes(), old.from.packets()), (1, 100, 0));
     assert_eq!((new.from.packets(), new.to.packets()), (1, 0));
 }

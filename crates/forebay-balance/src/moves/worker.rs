@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use forebay_packet::FlowKey;
 
-use super::plane::{Displaced, Pinned, Plane};
+use super::forwarding::{Displaced, ForwardingTable, Pinned};
 use super::quiescence::Quiescence;
 use super::records::{Changed, Found, Inserted, Records, State, Tick, TickClock};
 use super::signal::TcpSignal;
@@ -39,7 +39,7 @@ impl Default for RecordLimits {
 
 /// All that the workers of a group share with each other and the mover.
 #[derive(Debug)]
-pub struct WorkerPlane {
+pub struct WorkerTable {
     table: BucketTable,
     records: Records,
     clock: TickClock,
@@ -63,7 +63,7 @@ struct DisplacedCells {
     restarts: AtomicU64,
 }
 
-impl WorkerPlane {
+impl WorkerTable {
     /// The state of a group with that many workers, whose records are kept for
     /// `hold` nanoseconds.
     #[must_use]
@@ -103,7 +103,7 @@ impl WorkerPlane {
     }
 }
 
-impl Plane for WorkerPlane {
+impl ForwardingTable for WorkerTable {
     fn entry(&self, bucket: u16) -> Entry {
         self.table.entry(bucket)
     }
@@ -193,7 +193,7 @@ pub struct PacketFacts {
 /// A worker's access to the table, the records and its own counters.
 #[derive(Debug)]
 pub struct Worker {
-    plane: Arc<WorkerPlane>,
+    forwarding: Arc<WorkerTable>,
     index: usize,
     now: u64,
     tick: Tick,
@@ -203,8 +203,8 @@ pub struct Worker {
 impl Worker {
     /// The worker of that index, of which there must be one only.
     #[must_use]
-    pub fn new(plane: Arc<WorkerPlane>, index: usize) -> Self {
-        Self { plane, index, now: 0, tick: Tick::default(), watch: Watch::default() }
+    pub fn new(forwarding: Arc<WorkerTable>, index: usize) -> Self {
+        Self { forwarding, index, now: 0, tick: Tick::default(), watch: Watch::default() }
     }
 
     /// Begins a batch, at the time `now` of the monotonic clock in nanoseconds, which
@@ -212,15 +212,15 @@ impl Worker {
     /// Packets of the batch before must have been counted by now.
     pub fn begin(&mut self, now: u64) {
         self.now = self.now.max(now);
-        self.tick = self.plane.clock.at(self.now);
-        self.plane.quiescence.begin(self.index, self.now);
-        self.watch.publish(self.now, &self.plane.watchers, self.index);
+        self.tick = self.forwarding.clock.at(self.now);
+        self.forwarding.quiescence.begin(self.index, self.now);
+        self.watch.publish(self.now, &self.forwarding.watchers, self.index);
     }
 
     /// Rests until the next [`Worker::begin`]. A worker that is about to wait must
     /// say so, or no move goes on while it does.
     pub fn rest(&mut self) {
-        self.plane.quiescence.rest(self.index);
+        self.forwarding.quiescence.rest(self.index);
     }
 
     /// Puts into `sensors` the sensor of each packet, [`crate::NO_SENSOR`] where
@@ -234,9 +234,9 @@ impl Worker {
         sensors: &mut Vec<u16>,
         facts: impl Fn(usize) -> PacketFacts,
     ) {
-        let (table, mut any_special) = (&self.plane.table, false);
+        let (table, mut any_special) = (&self.forwarding.table, false);
         sensors.clear();
-        let counters = self.plane.counters.of(self.index);
+        let counters = self.forwarding.counters.of(self.index);
         sensors.extend(hashes.iter().map(|&hash| {
             if let Some(counters) = counters {
                 counters.fetch(hash);
@@ -249,7 +249,7 @@ impl Worker {
             return;
         }
         for (i, (&hash, sensor)) in hashes.iter().zip(sensors).enumerate() {
-            let entry = self.plane.table.entry(bucket_of(hash));
+            let entry = self.forwarding.table.entry(bucket_of(hash));
             if entry.is_special() {
                 *sensor = self.special(entry, hash, &facts(i));
             }
@@ -259,7 +259,7 @@ impl Worker {
     /// Counts packets by their hash and bytes on the wire.
     #[inline]
     pub fn count(&mut self, hashes: &[u64], bytes: &[u32]) {
-        self.plane.counters.count(self.index, hashes, bytes);
+        self.forwarding.counters.count(self.index, hashes, bytes);
     }
 
     #[cold]
@@ -273,7 +273,7 @@ impl Worker {
         let sensor = self.route(entry, hash, facts.tcp);
         let default = entry.default_sensor();
         if sensor != default
-            && let Some(displaced) = self.plane.displaced.get(self.index)
+            && let Some(displaced) = self.forwarding.displaced.get(self.index)
         {
             let amount = Tally::new(1, u64::from(facts.bytes));
             let cells = [(&displaced.to, sensor), (&displaced.from, default)];
@@ -288,12 +288,12 @@ impl Worker {
 
     /// The sensor of a packet whose bucket moves.
     fn route(&self, entry: Entry, hash: u64, tcp: TcpSignal) -> u16 {
-        let mut known = self.plane.records.find(hash);
+        let mut known = self.forwarding.records.find(hash);
         loop {
             known = match known {
                 Some(found) => match self.follow(found, entry, tcp) {
                     Ok(sensor) => return sensor,
-                    Err(Changed) => self.plane.records.find(hash),
+                    Err(Changed) => self.forwarding.records.find(hash),
                 },
                 None if !entry.records() => return entry.default_sensor(),
                 None => match self.record(entry, hash) {
@@ -307,7 +307,7 @@ impl Worker {
     /// The sensor of a key on record, which is brought up to date.
     fn follow(&self, found: Found<'_>, entry: Entry, tcp: TcpSignal) -> Result<u16, Changed> {
         let record = found.record;
-        if !self.plane.is_alive(record.sensor()) {
+        if !self.forwarding.is_alive(record.sensor()) {
             if entry.records() {
                 let here = record.with_sensor(entry.default_sensor());
                 found.replace(Some(here.seen(self.tick, State::Open)))?;
@@ -319,7 +319,7 @@ impl Worker {
             // that have a connection come to one worker.
             found.replace(None)?;
             if record.sensor() != entry.default_sensor()
-                && let Some(worker) = self.plane.displaced.get(self.index)
+                && let Some(worker) = self.forwarding.displaced.get(self.index)
             {
                 worker.restarts.fetch_add(1, Ordering::Relaxed);
             }
@@ -340,11 +340,11 @@ impl Worker {
     /// The record of the key, if another worker made one meanwhile.
     fn record(&self, entry: Entry, hash: u64) -> Result<u16, Found<'_>> {
         let bucket = bucket_of(hash);
-        let recorded = &self.plane.recorded[usize::from(bucket)];
-        if recorded.load(Ordering::Relaxed) >= self.plane.keys_per_move {
+        let recorded = &self.forwarding.recorded[usize::from(bucket)];
+        if recorded.load(Ordering::Relaxed) >= self.forwarding.keys_per_move {
             return Ok(self.cancel(bucket, entry));
         }
-        match self.plane.records.insert(hash, entry.default_sensor(), self.tick) {
+        match self.forwarding.records.insert(hash, entry.default_sensor(), self.tick) {
             Inserted::Now => {
                 recorded.fetch_add(1, Ordering::Relaxed);
                 Ok(entry.default_sensor())
@@ -359,7 +359,7 @@ impl Worker {
         let mut current = entry;
         while current.records() {
             let cancelled = current.cancelled();
-            match self.plane.table.replace(bucket, current, cancelled) {
+            match self.forwarding.table.replace(bucket, current, cancelled) {
                 Ok(()) => return cancelled.default_sensor(),
                 Err(other) => current = other,
             }

@@ -50,7 +50,7 @@ impl Checker {
 
     /// A sensor dies: its flows are broken and may go elsewhere. How many of them had a packet
     /// within half the idle timeout, and within all of it.
-    pub fn bury(&mut self, sensor: u16, now: u64) -> (u64, u64) {
+    pub fn evict_sensor(&mut self, sensor: u16, now: u64) -> (u64, u64) {
         let (mut half, mut whole) = (0, 0);
         let mut flows = HashSet::new();
         self.last.retain(|&key, last| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay_balance::moves::{Mover, PacketFacts, RecordLimits, Worker, WorkerPlane};
+use forebay_balance::moves::{Mover, PacketFacts, RecordLimits, Worker, WorkerTable};
 use forebay_balance::{Assignment, BucketTable};
 
 use crate::traffic::{Random, bucket_of_key, hash_of};
@@ -50,8 +50,8 @@ fn forward(mut worker: Worker, seed: u64, start: Instant, done: &AtomicBool) -> 
 #[test]
 fn no_key_is_torn_while_threads_race() {
     let table = BucketTable::new(&Assignment::of_weights(&[1; SENSORS as usize]).unwrap());
-    let plane = Arc::new(WorkerPlane::new(table, 3, HOLD, RecordLimits::default()));
-    let mut mover = Mover::new(Arc::clone(&plane), HOLD, 1 << 16);
+    let forwarding = Arc::new(WorkerTable::new(table, 3, HOLD, RecordLimits::default()));
+    let mut mover = Mover::new(Arc::clone(&forwarding), HOLD, 1 << 16);
     let (start, done) = (Instant::now(), AtomicBool::new(false));
     let mut buckets: Vec<u16> = (0..KEYS).map(bucket_of_key).collect();
     buckets.sort_unstable();
@@ -59,7 +59,7 @@ fn no_key_is_torn_while_threads_race() {
     let mut seen: Vec<Seen> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..3)
             .map(|i| {
-                let (worker, done) = (Worker::new(Arc::clone(&plane), i), &done);
+                let (worker, done) = (Worker::new(Arc::clone(&forwarding), i), &done);
                 scope.spawn(move || forward(worker, i as u64, start, done))
             })
             .collect();

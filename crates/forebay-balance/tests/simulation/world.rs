@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use forebay_balance::health::Manual;
-use forebay_balance::moves::{PacketFacts, Worker, WorkerPlane};
+use forebay_balance::moves::{PacketFacts, Worker, WorkerTable};
 use forebay_balance::{Event, Group, GroupSettings, SensorSettings};
 
 use crate::checker::Checker;
@@ -34,7 +34,7 @@ impl Tallies {
 
 pub struct World {
     pub now: u64,
-    pub group: Group<Arc<WorkerPlane>>,
+    pub group: Group<Arc<WorkerTable>>,
     workers: Vec<Worker>,
     queues: Vec<Vec<Packet>>,
     pub traffic: Vec<Traffic>,
@@ -105,7 +105,7 @@ impl World {
     fn tick(&mut self) {
         for event in self.group.tick(self.now) {
             if let Event::Died { sensor, .. } = event {
-                let broken = self.checker.bury(sensor, self.now);
+                let broken = self.checker.evict_sensor(sensor, self.now);
                 self.events.push(event);
                 self.check_broken(broken);
             } else {

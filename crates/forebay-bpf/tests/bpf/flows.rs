@@ -15,12 +15,12 @@ use crate::support::frames::{ethernet, ipv4, ipv6, ports};
 const HASH_KEY: HashKey = HashKey([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 
 /// The kernel's side and user space's of one way to tell flows.
-struct Sides {
+struct BothDecoders {
     kernel: Probe,
     user_space: Decoder,
 }
 
-impl Sides {
+impl BothDecoders {
     fn new(affinity: Affinity, tunnels: bool) -> Self {
         let options = FlowOptions { affinity, hash_key: HASH_KEY, tunnels };
         let tunnel_depth = if tunnels { 4 } else { 0 };
@@ -43,15 +43,16 @@ const ALL: [Affinity; 4] =
 #[test]
 fn every_hash_is_that_of_user_space() {
     let Some(data) = support::data() else { return };
-    let mut sides: Vec<Sides> = ALL
+    let mut decoders: Vec<BothDecoders> = ALL
         .into_iter()
-        .flat_map(|affinity| [true, false].map(|tunnels| Sides::new(affinity, tunnels)))
+        .flat_map(|affinity| [true, false].map(|tunnels| BothDecoders::new(affinity, tunnels)))
         .collect();
     let (mut frames, mut mine) = (0, 0);
     for path in support::captures(&data) {
         for frame in support::captured_frames(&path) {
             frames += 1;
-            let claims: Vec<bool> = sides.iter_mut().map(|sides| sides.agree(&frame)).collect();
+            let claims: Vec<bool> =
+                decoders.iter_mut().map(|decoders| decoders.agree(&frame)).collect();
             mine += usize::from(claims[0]);
             assert!(claims.iter().skip(2).step_by(2).all(|&claim| claim == claims[0]));
         }
@@ -63,9 +64,9 @@ fn every_hash_is_that_of_user_space() {
 #[test]
 fn the_kernel_claims_most_of_common_traffic() {
     let Some(data) = support::data() else { return };
-    let mut sides = Sides::new(Affinity::FiveTuple, true);
+    let mut decoders = BothDecoders::new(Affinity::FiveTuple, true);
     let frames = support::captured_frames(&data.join("mix/dev-mix.pcap"));
-    let mine = frames.iter().filter(|frame| sides.agree(frame)).count();
+    let mine = frames.iter().filter(|frame| decoders.agree(frame)).count();
     eprintln!("the kernel claims {mine} of {} frames of dev-mix", frames.len());
     assert!(mine * 10 > frames.len() * 6);
 }
@@ -97,8 +98,9 @@ fn damaged_frames_are_understood_alike_or_left_to_user_space() {
     if !support::bpf() {
         return;
     }
-    let sides = ALL.map(|affinity| [true, false].map(|tunnels| Sides::new(affinity, tunnels)));
-    let sides = RefCell::new(sides);
+    let decoders =
+        ALL.map(|affinity| [true, false].map(|tunnels| BothDecoders::new(affinity, tunnels)));
+    let decoders = RefCell::new(decoders);
     let damage = (0_usize..60, prop_oneof![any::<u8>(), 0_u8..8]);
     let damage = prop::collection::vec(damage, 0..3);
     let cut = prop_oneof![3 => Just(usize::MAX), 1 => 14_usize..70];
@@ -111,10 +113,10 @@ fn damaged_frames_are_understood_alike_or_left_to_user_space() {
             }
         }
         frame.truncate(cut);
-        for sides in sides.borrow_mut().iter_mut().flatten() {
-            let claimed = sides.agree(&frame);
+        for decoders in decoders.borrow_mut().iter_mut().flatten() {
+            let claimed = decoders.agree(&frame);
             // What is plain to see for user space is so for the kernel.
-            let plain = sides.user_space.decode_plain(&frame);
+            let plain = decoders.user_space.decode_plain(&frame);
             prop_assert!(claimed || plain.is_none(), "{frame:02x?}");
         }
         Ok(())

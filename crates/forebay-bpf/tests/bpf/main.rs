@@ -8,5 +8,5 @@ mod fanout;
 mod filters;
 mod flows;
 mod live;
-mod seats;
 mod splitter;
+mod userspace;

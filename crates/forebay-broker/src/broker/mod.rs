@@ -22,7 +22,7 @@ use forebay_balance::Event;
 use forebay_balance::health::Manual;
 use forebay_io::device::Finding;
 use forebay_packet::HashKey;
-use forebay_pipeline::stages::Ruling;
+use forebay_pipeline::stages::CompiledRules;
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
 use rustix::thread::CapabilitySet;
 
@@ -30,13 +30,15 @@ use crate::alarms::Alarms;
 use crate::answers;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Group};
-use crate::control::{self, Answer, ControlError, Request, Requests, SensorAction, Server, Visit};
+use crate::control::{
+    self, Answer, ControlError, ControlRequest, Request, Requests, SensorAction, Server,
+};
 use crate::cures::Cures;
-use crate::desk::{Change, Desk};
-use crate::group::{GroupError, LiveGroup, Sides};
+use crate::group::{GroupError, LiveGroup, WorkerSteering};
 use crate::hellos::Hellos;
 use crate::kernel::Kernel;
 use crate::links::Links;
+use crate::mailbox::{Change, WorkerMailbox};
 use crate::metrics::{self, ServeError};
 use crate::notify::Notifier;
 use crate::plan::{CodeOptions, Plan, PlanError};
@@ -135,7 +137,7 @@ impl Ended {
 }
 
 struct Running {
-    desk: Arc<Desk>,
+    mailbox: Arc<WorkerMailbox>,
     thread: JoinHandle<(Report, Result<(), WorkerError>)>,
     /// How often it had looked for orders when it was last vouched for.
     seen: u64,
@@ -144,7 +146,7 @@ struct Running {
 impl Running {
     /// Whether the worker has moved on since this was last asked, or has nothing more to do.
     fn moves(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.seen, self.desk.looks());
+        let before = std::mem::replace(&mut self.seen, self.mailbox.heartbeat());
         before != self.seen || self.thread.is_finished()
     }
 }
@@ -172,7 +174,7 @@ pub struct Broker {
     cures: Cures,
     reloads: Reloads,
     /// The rules in force, which workers count by.
-    ruling: Option<Ruling>,
+    compiled_rules: Option<CompiledRules>,
 }
 
 impl Broker {
@@ -192,7 +194,7 @@ impl Broker {
             if config.is_in_kernel() { Some(Kernel::create(&config, hash_key)?) } else { None };
         let mut groups = Vec::new();
         // By worker, then by group.
-        let mut steering: Vec<Sides> = Vec::new();
+        let mut steering: Vec<WorkerSteering> = Vec::new();
         steering.resize_with(config.workers, Vec::new);
         for group in &config.groups {
             let (live, workers) = open_group(group, &config, clock, kernel.as_mut())?;
@@ -234,7 +236,7 @@ impl Broker {
             programs: ports.programs,
             kernel,
             reloads: Reloads::default(),
-            ruling: plan.rules,
+            compiled_rules: plan.rules,
         })
     }
 
@@ -258,19 +260,19 @@ impl Broker {
         self.workers.iter_mut().try_for_each(Worker::begin)?;
         let control = self.config.control.as_ref();
         let _server =
-            control.map(|socket| Server::listen(socket, requests.entrance())).transpose()?;
+            control.map(|socket| Server::listen(socket, requests.sender())).transpose()?;
         if let Some(address) = self.config.metrics {
-            metrics::serve(address, requests.entrance())?;
+            metrics::serve(address, requests.sender())?;
         }
         let mut notices = Notices::new(self.clock, tell)?;
         privileges::confine()?;
         let mut running = Vec::new();
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
-            let desk = Arc::new(Desk::new()?);
-            let orders = Arc::clone(&desk);
+            let mailbox = Arc::new(WorkerMailbox::new()?);
+            let orders = Arc::clone(&mailbox);
             let name = format!("forebay-work-{number}");
             let thread = thread::Builder::new().name(name).spawn(move || worker.run(&orders))?;
-            running.push(Running { desk, thread, seen: 0 });
+            running.push(Running { mailbox, thread, seen: 0 });
         }
         notices.tell("running".to_owned());
         self.notifier.ready("running");
@@ -326,9 +328,9 @@ impl Broker {
         loop {
             let now = self.clock.now();
             self.notifier.feed(now, || running.iter_mut().all(Running::moves));
-            if let Some(visit) = requests.next(ROUND) {
-                let drains = visit.request == Request::Drain;
-                self.answer(visit, running, notices);
+            if let Some(request) = requests.next(ROUND) {
+                let drains = request.kind == Request::Drain;
+                self.answer(request, running, notices);
                 if drains {
                     return;
                 }
@@ -339,7 +341,7 @@ impl Broker {
             }
             self.reload(running, notices);
             let over = running.iter().all(|one| one.thread.is_finished());
-            let disorder = running.iter().any(|one| one.desk.was_left_in_disorder());
+            let disorder = running.iter().any(|one| one.mailbox.has_failed());
             if over || disorder || signals.stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -366,11 +368,11 @@ impl Broker {
         self.watch(now, running, notices);
     }
 
-    fn answer(&mut self, visit: Visit, running: &[Running], notices: &Notices) {
-        let done = match &visit.request {
+    fn answer(&mut self, request: ControlRequest, running: &[Running], notices: &Notices) {
+        let done = match &request.kind {
             Request::Drain => Ok("draining".into()),
             // Answered when it is done.
-            Request::Reload => return self.reloads.ask(Some(visit)),
+            Request::Reload => return self.reloads.ask(Some(request)),
             Request::Sensor { group, name, action } => {
                 self.command(group.as_deref(), name, *action).map(Into::into)
             }
@@ -387,8 +389,10 @@ impl Broker {
             Request::Events => Ok(notices.events()),
             Request::Rules { page } => {
                 let none = || "no list of rules is in force".to_owned();
-                let ruling = self.ruling.as_ref().ok_or_else(none);
-                ruling.map(|ruling| rule_counts::answer(ruling, *page, self.clock.now()))
+                let compiled_rules = self.compiled_rules.as_ref().ok_or_else(none);
+                compiled_rules.map(|compiled_rules| {
+                    rule_counts::answer(compiled_rules, *page, self.clock.now())
+                })
             }
             Request::Metrics => {
                 let report = self.account(report(running));
@@ -398,12 +402,12 @@ impl Broker {
                     report: &report,
                     alarms: &self.alarms,
                     links: &self.links,
-                    ruling: self.ruling.as_ref(),
+                    compiled_rules: self.compiled_rules.as_ref(),
                 });
                 Ok(page.into())
             }
         };
-        visit.answer(match done {
+        request.answer(match done {
             Ok(value) => Answer::Done(value),
             Err(why) => Answer::Refused(why),
         });
@@ -453,7 +457,7 @@ impl Broker {
         for one in running {
             // Each is there already, and stays as it is.
             let known = |group: &LiveGroup| Branch::new(group.config.name.clone(), Chain::new());
-            one.desk.change(Change {
+            one.mailbox.change(Change {
                 trunk: Settings::default(),
                 branches: self.groups.iter().map(known).collect(),
                 settings: settings.clone(),
@@ -468,7 +472,7 @@ fn open_group(
     config: &Config,
     clock: Clock,
     kernel: Option<&mut Kernel>,
-) -> Result<(LiveGroup, Sides), BrokerError> {
+) -> Result<(LiveGroup, WorkerSteering), BrokerError> {
     let opened = match kernel {
         Some(kernel) => LiveGroup::in_kernel(group, config, clock, kernel),
         None => LiveGroup::new(group, config, clock.now()),
@@ -494,14 +498,14 @@ fn drawn_key() -> std::io::Result<HashKey> {
 
 /// The account of all workers. One that does not answer is there with what it said last.
 fn report(running: &[Running]) -> Report {
-    let asked: Vec<_> = running.iter().map(|one| one.desk.ask()).collect();
+    let asked: Vec<_> = running.iter().map(|one| one.mailbox.ask()).collect();
     let until = Instant::now() + PATIENCE;
     let mut sum = Report::default();
     for (number, (one, asked)) in running.iter().zip(asked).enumerate() {
         let left = until.saturating_duration_since(Instant::now());
         sum.add(asked.answer(left).unwrap_or_else(|| {
             let silent = format!("worker {number} does not answer: these are its last numbers");
-            Report { failed: vec![silent], ..one.desk.last() }
+            Report { failed: vec![silent], ..one.mailbox.last() }
         }));
     }
     sum
@@ -509,7 +513,7 @@ fn report(running: &[Running]) -> Report {
 
 /// Ends the workers.
 fn end(running: Vec<Running>) -> Ended {
-    running.iter().for_each(|one| one.desk.stop());
+    running.iter().for_each(|one| one.mailbox.stop());
     let mut ended = Ended { report: Report::default(), errors: Vec::new(), told: false };
     for one in running {
         let name = one.thread.thread().name().unwrap_or("a worker").to_owned();
@@ -519,7 +523,7 @@ fn end(running: Vec<Running>) -> Ended {
                 ended.errors.extend(outcome.err().map(|error| error.to_string()));
             }
             Err(_) => {
-                ended.report.add(one.desk.last());
+                ended.report.add(one.mailbox.last());
                 ended.errors.push(format!("{name} broke down: its numbers are not the last"));
             }
         }

@@ -24,9 +24,9 @@ use super::notices::Notices;
 use super::stages::Stages;
 use super::{Broker, Running, open_group};
 use crate::config::Config;
-use crate::control::{Answer, Visit};
-use crate::desk::Change;
-use crate::group::{LiveGroup, Sides};
+use crate::control::{Answer, ControlRequest};
+use crate::group::{LiveGroup, WorkerSteering};
+use crate::mailbox::Change;
 use crate::memory;
 use crate::plan::{CodeOptions, Plan};
 use crate::rule_counts;
@@ -95,7 +95,7 @@ impl Prepared {
 pub(super) struct Reloads {
     /// Who has asked since the file was last opened: what they want may be newer than
     /// what is being prepared.
-    waiting: Vec<Visit>,
+    waiting: Vec<ControlRequest>,
     asked: bool,
     under_way: Option<Preparation>,
     /// Those that were cancelled when the next began. Nobody takes what comes of them.
@@ -109,7 +109,7 @@ struct Preparation {
     prepared: mpsc::Receiver<Result<Prepared, String>>,
     /// None where the system has none to give.
     thread: Option<JoinHandle<()>>,
-    visits: Vec<Visit>,
+    requests: Vec<ControlRequest>,
     begun: Instant,
     /// It took too long, and whoever waited was told so.
     is_late: bool,
@@ -122,11 +122,16 @@ pub(super) enum Begun {
     /// The file is being read.
     Another,
     /// Too many preparations do not end; these are not to wait any more.
-    TooMany(Vec<Visit>),
+    TooMany(Vec<ControlRequest>),
 }
 
 impl Preparation {
-    fn begin(path: PathBuf, options: CodeOptions, most: u64, visits: Vec<Visit>) -> Self {
+    fn begin(
+        path: PathBuf,
+        options: CodeOptions,
+        most: u64,
+        requests: Vec<ControlRequest>,
+    ) -> Self {
         let (done, prepared) = mpsc::channel();
         let cancel = Cancel::watched(memory::watch(most, MEMORY_KEY));
         let prepare = {
@@ -149,7 +154,7 @@ impl Preparation {
             let _ = done.send(Err(format!("there is no thread for it: {error}")));
         }
         let begun = Instant::now();
-        Self { cancel, prepared, thread: thread.ok(), visits, begun, is_late: false }
+        Self { cancel, prepared, thread: thread.ok(), requests, begun, is_late: false }
     }
 }
 
@@ -161,14 +166,14 @@ impl Drop for Preparation {
 }
 
 impl Reloads {
-    /// Somebody asks for it, and waits if there is a visit and not too many wait already.
-    pub(super) fn ask(&mut self, visit: Option<Visit>) {
+    /// Somebody asks for it, and waits if there is a request and not too many wait already.
+    pub(super) fn ask(&mut self, request: Option<ControlRequest>) {
         self.asked = true;
-        let already = self.under_way.as_ref().map_or(0, |last| last.visits.len());
+        let already = self.under_way.as_ref().map_or(0, |last| last.requests.len());
         if already + self.waiting.len() < MOST_WAITING {
-            self.waiting.extend(visit);
-        } else if let Some(visit) = visit {
-            visit.answer(Answer::Refused(OTHERS_WAIT.to_owned()));
+            self.waiting.extend(request);
+        } else if let Some(request) = request {
+            request.answer(Answer::Refused(OTHERS_WAIT.to_owned()));
         }
     }
 
@@ -192,18 +197,18 @@ impl Reloads {
             self.cancelled += 1;
         }
         self.asked = false;
-        let mut visits = mem::take(&mut self.waiting);
+        let mut requests = mem::take(&mut self.waiting);
         let last = self.under_way.take();
         if let Some(mut last) = last {
-            visits.append(&mut last.visits);
+            requests.append(&mut last.requests);
             self.overtaken.extend(last.thread.take());
         }
-        self.under_way = Some(Preparation::begin(path, options, most, visits));
+        self.under_way = Some(Preparation::begin(path, options, most, requests));
         Begun::Another
     }
 
     /// What has been prepared, once, and who waits for it; or that it is late.
-    pub(super) fn prepared(&mut self) -> Option<(Result<Prepared, String>, Vec<Visit>)> {
+    pub(super) fn prepared(&mut self) -> Option<(Result<Prepared, String>, Vec<ControlRequest>)> {
         let under_way = self.under_way.as_mut()?;
         let prepared = match under_way.prepared.try_recv() {
             Ok(prepared) => prepared,
@@ -212,34 +217,34 @@ impl Reloads {
                     return None;
                 }
                 under_way.is_late = true;
-                return Some((Err(LATE.to_owned()), mem::take(&mut under_way.visits)));
+                return Some((Err(LATE.to_owned()), mem::take(&mut under_way.requests)));
             }
             Err(TryRecvError::Disconnected) => Err("its preparation broke down".to_owned()),
         };
         let mut last = self.under_way.take();
-        let visits = last.as_mut().map(|last| mem::take(&mut last.visits)).unwrap_or_default();
+        let requests = last.as_mut().map(|last| mem::take(&mut last.requests)).unwrap_or_default();
         self.cancelled = 0;
-        Some((prepared, visits))
+        Some((prepared, requests))
     }
 }
 
 impl Broker {
     /// Takes over what has been prepared, and has the next prepared if it is asked for.
     pub(super) fn reload(&mut self, running: &[Running], notices: &mut Notices) {
-        if let Some((prepared, visits)) = self.reloads.prepared() {
+        if let Some((prepared, requests)) = self.reloads.prepared() {
             let told = prepared.as_ref().map_or_else(|_| Vec::new(), Prepared::notices);
             let outcome = prepared.and_then(|prepared| self.take_over(prepared, running));
             self.notifier.ready("running");
             if outcome.is_ok() {
                 told.into_iter().for_each(|notice| notices.tell(notice));
             }
-            conclude(&outcome, visits, notices);
+            conclude(&outcome, requests, notices);
         }
         let most = self.config.reload_memory;
         match self.reloads.begin(self.path.clone(), self.options.clone(), most) {
             Begun::Nothing => {}
             Begun::Another => self.notifier.reloading(),
-            Begun::TooMany(visits) => conclude(&Err(ALL_LATE.to_owned()), visits, notices),
+            Begun::TooMany(requests) => conclude(&Err(ALL_LATE.to_owned()), requests, notices),
         }
     }
 
@@ -257,7 +262,7 @@ impl Broker {
         let programs = programs.map_err(|error| refused(&error))?;
         let mut plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
         let mut changed = None;
-        if let (Some(new), Some(old)) = (&mut plan.rules, &self.ruling) {
+        if let (Some(new), Some(old)) = (&mut plan.rules, &self.compiled_rules) {
             changed = rule_counts::difference(old.list(), new.list());
             if changed.is_none() {
                 // Its counters go on.
@@ -290,7 +295,7 @@ impl Broker {
         config: Config,
         plan: &Plan,
         programs: Vec<Program>,
-        fresh: Vec<(LiveGroup, Sides)>,
+        fresh: Vec<(LiveGroup, WorkerSteering)>,
         running: &[Running],
     ) -> Result<(), String> {
         let refused = |error: &dyn fmt::Display| error.to_string();
@@ -328,7 +333,7 @@ impl Broker {
         let handed_over = self.hand_over(&config, plan, steering, running);
         // The groups are those of the new one, whatever comes now.
         self.config = config;
-        self.ruling.clone_from(&plan.rules);
+        self.compiled_rules.clone_from(&plan.rules);
         handed_over?;
         // Only now, when all workers know the way to every sensor.
         for (live, group) in self.groups.iter_mut().zip(&self.config.groups) {
@@ -354,10 +359,10 @@ impl Broker {
         for (one, steering) in running.iter().zip(steering) {
             let branches = stages.changed_branches(steering);
             let (trunk, settings) = (plan.trunk(), stages.group_settings());
-            one.desk.change(Change { trunk, branches, settings, routes: routes.clone() });
+            one.mailbox.change(Change { trunk, branches, settings, routes: routes.clone() });
         }
         // All at once: in the meantime nobody looks after the sensors.
-        let asked: Vec<_> = running.iter().map(|one| one.desk.ask()).collect();
+        let asked: Vec<_> = running.iter().map(|one| one.mailbox.ask()).collect();
         let deadline = Instant::now() + HANDING_OVER;
         for (number, asked) in asked.into_iter().enumerate() {
             // A worker that has ended needs no settings.
@@ -373,7 +378,11 @@ impl Broker {
 }
 
 /// Tells what came of a change, and those who wait for it.
-fn conclude(outcome: &Result<Option<String>, String>, visits: Vec<Visit>, notices: &mut Notices) {
+fn conclude(
+    outcome: &Result<Option<String>, String>,
+    requests: Vec<ControlRequest>,
+    notices: &mut Notices,
+) {
     let changed = outcome.as_ref().ok().and_then(Option::as_ref);
     changed.into_iter().for_each(|changed| notices.tell(changed.clone()));
     notices.tell(match outcome {
@@ -381,8 +390,8 @@ fn conclude(outcome: &Result<Option<String>, String>, visits: Vec<Visit>, notice
         Err(why) => format!("not reloaded: {why}"),
     });
     let done = changed.map_or("reloaded".to_owned(), |changed| format!("reloaded; {changed}"));
-    for visit in visits {
-        visit.answer(match outcome {
+    for request in requests {
+        request.answer(match outcome {
             Ok(_) => Answer::Done(done.as_str().into()),
             Err(why) => Answer::Refused(why.clone()),
         });
@@ -431,11 +440,11 @@ mod tests {
     type Done = mpsc::Sender<Result<Prepared, String>>;
 
     /// A preparation that was begun that long ago, and what it waits for.
-    fn preparation(age: Duration, visits: Vec<Visit>) -> (Done, Preparation) {
+    fn preparation(age: Duration, requests: Vec<ControlRequest>) -> (Done, Preparation) {
         let (done, prepared) = mpsc::channel();
         let begun = Instant::now().checked_sub(age).unwrap();
         let cancel = Cancel::default();
-        (done, Preparation { cancel, prepared, thread: None, visits, begun, is_late: false })
+        (done, Preparation { cancel, prepared, thread: None, requests, begun, is_late: false })
     }
 
     /// Begins with what is asked for, of a file that is not there.
@@ -459,11 +468,11 @@ mod tests {
 
     #[test]
     fn one_that_is_late_keeps_nobody_waiting_and_comes_in_when_it_ends() {
-        let (visit, _answer) = Visit::new(Request::Reload);
-        let (done, late) = preparation(LONG, vec![visit]);
+        let (request, _answer) = ControlRequest::new(Request::Reload);
+        let (done, late) = preparation(LONG, vec![request]);
         let mut reloads = Reloads { under_way: Some(late), ..Reloads::default() };
-        let (told, visits) = reloads.prepared().unwrap();
-        assert_eq!((told.err().unwrap().as_str(), visits.len()), (LATE, 1));
+        let (told, requests) = reloads.prepared().unwrap();
+        assert_eq!((told.err().unwrap().as_str(), requests.len()), (LATE, 1));
         assert!(reloads.prepared().is_none(), "once");
         assert!(matches!(begin(&mut reloads), Begun::Nothing), "nobody asks");
         done.send(Err("of the late one".to_owned())).unwrap();
@@ -473,15 +482,15 @@ mod tests {
 
     #[test]
     fn one_is_cancelled_by_the_next_and_who_waited_gets_that() {
-        let (visit, _answer) = Visit::new(Request::Reload);
-        let (done, last) = preparation(Duration::ZERO, vec![visit]);
+        let (request, _answer) = ControlRequest::new(Request::Reload);
+        let (done, last) = preparation(Duration::ZERO, vec![request]);
         let cancel = last.cancel.clone();
         let mut reloads = Reloads { under_way: Some(last), ..Reloads::default() };
-        let (visit, _answer) = Visit::new(Request::Reload);
-        reloads.ask(Some(visit));
+        let (request, _answer) = ControlRequest::new(Request::Reload);
+        reloads.ask(Some(request));
         assert!(matches!(begin(&mut reloads), Begun::Another) && cancel.is_cancelled());
         assert!(done.send(Err("of the first".to_owned())).is_err(), "nobody takes it");
-        assert_eq!(reloads.under_way.as_ref().unwrap().visits.len(), 2);
+        assert_eq!(reloads.under_way.as_ref().unwrap().requests.len(), 2);
         let told = next(&mut reloads);
         assert!(told.contains("/no/such/file"), "{told}");
     }
@@ -490,8 +499,8 @@ mod tests {
     fn sixteen_wait_for_a_change_and_further_ones_are_refused() {
         let mut reloads = Reloads::default();
         let ask = |reloads: &mut Reloads| {
-            let (visit, answer) = Visit::new(Request::Reload);
-            reloads.ask(Some(visit));
+            let (request, answer) = ControlRequest::new(Request::Reload);
+            reloads.ask(Some(request));
             answer
         };
         let is_refused = |answer: &mpsc::Receiver<Answer>| matches!(answer.try_recv(), Ok(Answer::Refused(why)) if why == OTHERS_WAIT);
@@ -500,7 +509,7 @@ mod tests {
         // Also with those who wait for what is being prepared.
         assert!(matches!(begin(&mut reloads), Begun::Another));
         assert!(is_refused(&ask(&mut reloads)));
-        assert_eq!(reloads.under_way.as_ref().unwrap().visits.len(), 16);
+        assert_eq!(reloads.under_way.as_ref().unwrap().requests.len(), 16);
         assert!(waiting.iter().all(|answer| answer.try_recv().is_err()));
     }
 
@@ -552,10 +561,10 @@ mod tests {
             reloads.under_way = Some(last);
             hanging.push(release);
         }
-        let (visit, _answer) = Visit::new(Request::Reload);
-        reloads.ask(Some(visit));
+        let (request, _answer) = ControlRequest::new(Request::Reload);
+        reloads.ask(Some(request));
         match begin(&mut reloads) {
-            Begun::TooMany(visits) => assert_eq!(visits.len(), 1),
+            Begun::TooMany(requests) => assert_eq!(requests.len(), 1),
             _ => panic!("another thread that hangs"),
         }
         // One that ends makes room.

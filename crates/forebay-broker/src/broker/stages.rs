@@ -2,12 +2,12 @@
 
 use forebay_packet::{Decoder, HashKey};
 use forebay_pipeline::stages::{
-    Classify, Duplicates, Expectations, Filter, LiveFragments, Rules, Steer, Steering, Timing,
+    Classify, Duplicates, Expectations, Filter, LiveBalance, LiveFragments, Rules, Steering, Timing,
 };
 use forebay_pipeline::{Branch, Chain, Settings};
 
 use crate::config::{Config, Group, Key};
-use crate::group::{LiveGroup, Sides, nanos};
+use crate::group::{LiveGroup, WorkerSteering, nanos};
 use crate::plan::{Plan, decode_options};
 
 /// The stages that a configuration asks for.
@@ -28,7 +28,7 @@ impl Stages<'_> {
 
     fn branch(&self, group: &Group, steering: Box<dyn Steering>, settings: &Settings) -> Branch {
         let decoder = Decoder::new(decode_options(self.config, group.key));
-        let mut steer = Steer::new(steering, decoder, group.key == Key::FiveTuple);
+        let mut steer = LiveBalance::new(steering, decoder, group.key == Key::FiveTuple);
         let mut chain = Chain::new()
             .with(Filter::optional(None))
             .with(Duplicates::new(self.hash_key))
@@ -57,7 +57,7 @@ impl Stages<'_> {
     }
 
     /// The stages of each group.
-    pub(super) fn branches(&self, steering: Sides) -> Vec<Branch> {
+    pub(super) fn branches(&self, steering: WorkerSteering) -> Vec<Branch> {
         let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
         each.map(|((group, steering), settings)| self.branch(group, steering, &settings)).collect()
     }

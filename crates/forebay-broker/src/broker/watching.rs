@@ -23,8 +23,8 @@ impl Broker {
             // The answers are there at the next look: no worker is waited for.
             let mut report = Report::default();
             for one in running {
-                report.add(one.desk.last());
-                drop(one.desk.ask());
+                report.add(one.mailbox.last());
+                drop(one.mailbox.ask());
             }
             let report = self.account(report);
             for change in self.alarms.note(now, &report, self.config.alarm) {

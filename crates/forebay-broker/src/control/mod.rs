@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use client::{AskError, ask};
-pub use server::{ControlError, Requests, Server, Visit, is_free, make_folder};
+pub use server::{ControlError, ControlRequest, Requests, Server, is_free, make_folder};
 
 /// The longest request and the longest answer, in bytes.
 const MOST_REQUEST: usize = 4 << 10;

@@ -41,10 +41,10 @@ pub enum ControlError {
     NoSocket(PathBuf),
 }
 
-/// A request, and the one who waits for the answer.
-pub struct Visit {
-    /// What is asked.
-    pub request: Request,
+/// A request, with the channel for its answer.
+pub struct ControlRequest {
+    /// What is requested.
+    pub kind: Request,
     reply: mpsc::Sender<Answer>,
     /// Lives as long as the client waits, if there is one.
     client: Option<Weak<()>>,
@@ -52,69 +52,69 @@ pub struct Visit {
     _bell: Option<Bell>,
 }
 
-impl Visit {
+impl ControlRequest {
     /// A request that is answered over a channel.
     #[must_use]
     pub fn new(request: Request) -> (Self, mpsc::Receiver<Answer>) {
         let (reply, answer) = mpsc::channel();
-        (Self { request, reply, client: None, _bell: None }, answer)
+        (Self { kind: request, reply, client: None, _bell: None }, answer)
     }
 
-    /// As [`Visit::new`], of a client that waits as long as `present` lives, with a bell that
-    /// rings when the answer is there, or none will be.
+    /// As [`ControlRequest::new`], of a client that waits as long as `present` lives. The bell
+    /// rings when the answer is there, or none will come.
     pub(crate) fn of_client(
         request: Request,
         bell: Bell,
         present: &Arc<()>,
     ) -> (Self, mpsc::Receiver<Answer>) {
-        let (visit, answer) = Self::new(request);
-        (Self { client: Some(Arc::downgrade(present)), _bell: Some(bell), ..visit }, answer)
+        let (request, answer) = Self::new(request);
+        (Self { client: Some(Arc::downgrade(present)), _bell: Some(bell), ..request }, answer)
     }
 
-    /// Whether it asks for what nobody waits for any more. An order is followed all the same.
+    /// Whether it is a question whose client has hung up. Orders are never idle.
     fn is_idle(&self) -> bool {
         let is_order =
-            matches!(self.request, Request::Reload | Request::Drain | Request::Sensor { .. });
+            matches!(self.kind, Request::Reload | Request::Drain | Request::Sensor { .. });
         !is_order && self.client.as_ref().is_some_and(|client| client.strong_count() == 0)
     }
 
-    /// Answers. Whoever asked may have gone.
+    /// Answers. The client may have hung up.
     pub fn answer(self, answer: Answer) {
         let _ = self.reply.send(answer);
     }
 }
 
-/// Where requests come out.
+/// The requests of all clients, one after another.
 pub struct Requests {
-    visits: mpsc::Receiver<Visit>,
-    entrance: mpsc::Sender<Visit>,
+    requests: mpsc::Receiver<ControlRequest>,
+    sender: mpsc::Sender<ControlRequest>,
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        let (entrance, visits) = mpsc::channel();
-        Self { visits, entrance }
+        let (sender, requests) = mpsc::channel();
+        Self { requests, sender }
     }
 }
 
 impl Requests {
-    /// Where requests go in.
+    /// The sender that servers hand requests to.
     #[must_use]
-    pub fn entrance(&self) -> mpsc::Sender<Visit> {
-        self.entrance.clone()
+    pub fn sender(&self) -> mpsc::Sender<ControlRequest> {
+        self.sender.clone()
     }
 
     /// The next request, if one comes in time. Questions of clients that have hung up are
     /// passed over.
     #[must_use]
-    pub fn next(&self, patience: Duration) -> Option<Visit> {
+    pub fn next(&self, patience: Duration) -> Option<ControlRequest> {
         let end = Instant::now() + patience;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            // The entrance is kept open by this very value: without a visit, time has run out.
-            let visit = self.visits.recv_timeout(left).ok()?;
-            if !visit.is_idle() {
-                return Some(visit);
+            // The sender is kept open by this very value: without a request, time has run out.
+            let request = self.requests.recv_timeout(left).ok()?;
+            if !request.is_idle() {
+                return Some(request);
             }
             if left.is_zero() {
                 return None;
@@ -129,11 +129,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `socket`, and hands requests to `entrance`.
+    /// Listens at `socket`, and hands requests to `sender`.
     ///
     /// # Errors
     /// [`ControlError`]
-    pub fn listen(socket: &Path, entrance: mpsc::Sender<Visit>) -> Result<Self, ControlError> {
+    pub fn listen(
+        socket: &Path,
+        sender: mpsc::Sender<ControlRequest>,
+    ) -> Result<Self, ControlError> {
         let failed = |source| ControlError::Listen { socket: socket.to_owned(), source };
         clear(socket)?;
         // Bound under another name first: nobody can connect before the mode is right.
@@ -146,7 +149,7 @@ impl Server {
             return Err(failed(error));
         }
         let server = Self { socket: socket.to_owned() };
-        serve("forebay-control", listener, Lines, entrance).map_err(failed)?;
+        serve("forebay-control", listener, Lines, sender).map_err(failed)?;
         Ok(server)
     }
 }
@@ -304,17 +307,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("control");
         let requests = Requests::default();
-        let server = Server::listen(&socket, requests.entrance()).unwrap();
+        let server = Server::listen(&socket, requests.sender()).unwrap();
         let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o660);
         let broker = thread::spawn(move || {
             for _ in 0..2 {
-                let visit = requests.next(Duration::from_secs(10)).unwrap();
-                let answer = match visit.request {
+                let request = requests.next(Duration::from_secs(10)).unwrap();
+                let answer = match request.kind {
                     Request::Status => Answer::Done(json!({ "well": true })),
                     _ => Answer::Refused("not now".to_owned()),
                 };
-                visit.answer(answer);
+                request.answer(answer);
             }
         });
         assert_eq!(ask(&socket, &Request::Status).unwrap(), json!({ "well": true }));
@@ -347,7 +350,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("control");
         let requests = Requests::default();
-        let listen = || Server::listen(&socket, requests.entrance());
+        let listen = || Server::listen(&socket, requests.sender());
         let first = listen().unwrap();
         assert!(matches!(listen(), Err(ControlError::Taken(_))));
         drop(first);

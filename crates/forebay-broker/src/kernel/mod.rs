@@ -2,12 +2,12 @@
 //!
 //! A program in each input's driver does what the workers do elsewhere: filter, bucket,
 //! addresses, output (`forebay_bpf::programs::splitter`). Its maps are the group's table and
-//! records ([`plane`]), so that balancing, health and moves are the same as ever. The
+//! records ([`forwarding`]), so that balancing, health and moves are the same as ever. The
 //! workers get by AF_XDP sockets what the program cannot decide, with the whole flow behind
 //! it, and steer by the same table. [`account`] makes one ledger of both.
 
 pub mod account;
-pub mod plane;
+pub mod forwarding;
 pub mod ways;
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::ports::{PortError, xdp};
 use crate::report::Report;
 use crate::worker::Route;
 use account::Snapshot;
-use plane::KernelPlane;
+use forwarding::KernelTable;
 use ways::{SentBytes, Turn, Way};
 
 /// The longest MTU whose frames lie in one buffer of any driver.
@@ -47,7 +47,7 @@ struct Entrance {
 /// The part of a broker that is in the kernel.
 pub struct Kernel {
     state: Arc<State>,
-    plane: Option<Arc<KernelPlane>>,
+    forwarding: Option<Arc<KernelTable>>,
     flow: FlowOptions,
     /// Names, in the order of the configuration.
     inputs: Vec<String>,
@@ -95,7 +95,7 @@ impl Kernel {
             records: u32::try_from(records.keys).unwrap_or(u32::MAX),
             keys_per_move: records.keys_per_move,
             sockets: sockets.saturating_mul(count(config.workers)),
-            seats: count(config.workers),
+            workers: count(config.workers),
             ..Limits::default()
         };
         let name = config.inputs.first().map_or("", |port| port.name.as_str());
@@ -111,7 +111,7 @@ impl Kernel {
         let names = |ports: &[Port]| ports.iter().map(|port| port.name.clone()).collect();
         Ok(Self {
             state,
-            plane: None,
+            forwarding: None,
             flow,
             inputs: names(&config.inputs),
             outputs: names(&config.outputs),
@@ -131,18 +131,18 @@ impl Kernel {
 
     /// The group's table, for records that stay for `hold` nanoseconds, and that many
     /// workers. Its buckets have no sensors yet.
-    pub fn plane(
+    pub fn forwarding(
         &mut self,
         workers: usize,
         settings: &GroupSettings,
         clock: Clock,
-    ) -> Arc<KernelPlane> {
-        let hold = forebay_balance::Group::<Arc<KernelPlane>>::hold(settings);
+    ) -> Arc<KernelTable> {
+        let hold = forebay_balance::Group::<Arc<KernelTable>>::hold(settings);
         let state = Arc::clone(&self.state);
-        let plane = KernelPlane::new(state, workers, hold, settings.records.keys, clock);
-        let plane = Arc::new(plane);
-        self.plane = Some(Arc::clone(&plane));
-        plane
+        let forwarding = KernelTable::new(state, workers, hold, settings.records.keys, clock);
+        let forwarding = Arc::new(forwarding);
+        self.forwarding = Some(Arc::clone(&forwarding));
+        forwarding
     }
 
     /// Says that all keys of a bucket go to a sensor.
@@ -275,7 +275,7 @@ impl Kernel {
     /// [`PortError`]
     pub fn prepare(&self, config: &Config) -> Result<Vec<Program>, PortError> {
         let each = self.entrances.iter().enumerate();
-        each.map(|(number, entrance)| self.program(config, number, entrance.user_space)).collect()
+        each.map(|(number, sender)| self.program(config, number, sender.user_space)).collect()
     }
 
     /// Puts programs in the places of those before, each between two frames. Inputs whose
@@ -285,7 +285,7 @@ impl Kernel {
     /// The kernel's.
     pub fn replace(&self, programs: &[Program]) -> Result<(), BpfError> {
         let mut each = self.entrances.iter().zip(programs);
-        each.try_for_each(|(entrance, program)| entrance.link.replace(program).map(drop))
+        each.try_for_each(|(sender, program)| sender.link.replace(program).map(drop))
     }
 
     /// Follows the sensors of the group: how each is reached, and who stands in for all.
@@ -370,7 +370,7 @@ impl Kernel {
         let snapshot = Snapshot { received, redirected, sent_bytes, lost, outcomes };
         let mut report =
             account::merge(workers, &self.inputs, &self.outputs, &self.group, &snapshot);
-        let failure = self.plane.as_ref().and_then(|plane| plane.failure());
+        let failure = self.forwarding.as_ref().and_then(|forwarding| forwarding.failure());
         report.failed.extend(failure.map(|what| format!("kernel: {what}")));
         report
     }

@@ -3,7 +3,7 @@
 use forebay_balance::SensorStatus;
 use forebay_balance::balancer::targets::Standing;
 use forebay_io::Recorded;
-use forebay_pipeline::stages::Ruling;
+use forebay_pipeline::stages::CompiledRules;
 
 use super::{Kind, Page};
 use crate::alarms::Alarms;
@@ -27,19 +27,19 @@ pub struct Shown<'a> {
     /// Which ports' links work.
     pub links: &'a Links,
     /// The rules in force.
-    pub ruling: Option<&'a Ruling>,
+    pub compiled_rules: Option<&'a CompiledRules>,
 }
 
 /// The page of metrics.
 pub fn page(shown: &Shown<'_>) -> String {
-    let &Shown { groups, hellos, report, alarms, links, ruling } = shown;
+    let &Shown { groups, hellos, report, alarms, links, compiled_rules } = shown;
     let mut page = Page::default();
     page.metric("forebay_packets_total", Kind::Counter, "Packets into and out of a stage.");
     for row in &report.ledger.rows {
         for (way, packets) in [("in", row.input), ("out", row.output)] {
             page.sample(
                 "forebay_packets_total",
-                &[("stage", &row.stage), ("way", way)],
+                &[("stage", &row.stage), ("direction", way)],
                 packets as f64,
             );
         }
@@ -76,11 +76,11 @@ pub fn page(shown: &Shown<'_>) -> String {
     }
     page.metric("forebay_port_bytes_total", Kind::Counter, "Bytes received and sent.");
     for (name, counters) in &report.inputs {
-        let labels = [("port", name.as_str()), ("way", "in")];
+        let labels = [("port", name.as_str()), ("direction", "in")];
         page.sample("forebay_port_bytes_total", &labels, counters.bytes as f64);
     }
     for (name, counters) in &report.outputs {
-        let labels = [("port", name.as_str()), ("way", "out")];
+        let labels = [("port", name.as_str()), ("direction", "out")];
         page.sample("forebay_port_bytes_total", &labels, counters.bytes as f64);
     }
     losses(&mut page, alarms);
@@ -89,7 +89,9 @@ pub fn page(shown: &Shown<'_>) -> String {
     sensors(&mut page, groups);
     rejected(&mut page, hellos);
     moves(&mut page, groups);
-    ruling.into_iter().for_each(|ruling| rule_counts::metrics(ruling, &mut page));
+    compiled_rules
+        .into_iter()
+        .for_each(|compiled_rules| rule_counts::metrics(compiled_rules, &mut page));
     page.metric("forebay_failed_ports", Kind::Gauge, "Ports that are of no further use.");
     page.sample("forebay_failed_ports", &[], report.failed.len() as f64);
     page.finish()
@@ -117,7 +119,7 @@ fn ports_up(page: &mut Page, report: &Report, links: &Links) {
     let outputs = report.outputs.iter().map(|(name, _)| (name, "output", "out"));
     for (port, side, way) in inputs.chain(outputs) {
         let up = if links.is_up(side, port) { 1.0 } else { 0.0 };
-        page.sample(name, &[("port", port), ("way", way)], up);
+        page.sample(name, &[("port", port), ("direction", way)], up);
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::control::{Answer, Request, Visit};
+use crate::control::{Answer, ControlRequest, Request};
 use crate::serve::{self, Parsed, Protocol, Refusal};
 
 /// The most header fields of a request.
@@ -25,16 +25,19 @@ pub struct ServeError {
     source: io::Error,
 }
 
-/// Serves metrics at `address`, asked for at `entrance`. Gives the address that it is,
+/// Serves metrics at `address`, asked for at `sender`. Gives the address that it is,
 /// where the port asked for was 0.
 ///
 /// # Errors
 /// The system's, when the address cannot be had.
-pub fn serve(address: SocketAddr, entrance: mpsc::Sender<Visit>) -> Result<SocketAddr, ServeError> {
+pub fn serve(
+    address: SocketAddr,
+    sender: mpsc::Sender<ControlRequest>,
+) -> Result<SocketAddr, ServeError> {
     let failed = |source| ServeError { address, source };
     let listener = TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    serve::serve("forebay-metrics", listener, Http, entrance).map_err(failed)?;
+    serve::serve("forebay-metrics", listener, Http, sender).map_err(failed)?;
     Ok(bound)
 }
 
@@ -120,12 +123,12 @@ mod tests {
     #[test]
     fn the_page_is_served_and_nothing_else() {
         let requests = Requests::default();
-        let entrance = requests.entrance();
-        let address = serve("127.0.0.1:0".parse().unwrap(), entrance).unwrap();
+        let sender = requests.sender();
+        let address = serve("127.0.0.1:0".parse().unwrap(), sender).unwrap();
         let broker = thread::spawn(move || {
-            let visit = requests.next(Duration::from_secs(10)).unwrap();
-            assert_eq!(visit.request, Request::Metrics);
-            visit.answer(Answer::Done("up 1\n".into()));
+            let request = requests.next(Duration::from_secs(10)).unwrap();
+            assert_eq!(request.kind, Request::Metrics);
+            request.answer(Answer::Done("up 1\n".into()));
         });
         let page = get(address, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
         broker.join().unwrap();
@@ -135,6 +138,6 @@ mod tests {
         );
         assert!(get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
         assert!(get(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
-        assert!(serve(address, Requests::default().entrance()).is_err());
+        assert!(serve(address, Requests::default().sender()).is_err());
     }
 }

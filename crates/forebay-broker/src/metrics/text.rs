@@ -55,12 +55,12 @@ mod tests {
     fn samples_are_written_as_prometheus_reads_them() {
         let mut page = Page::default();
         page.metric("forebay_packets_total", Kind::Counter, "Packets.");
-        page.sample("forebay_packets_total", &[("stage", "a\"b\\c"), ("way", "in")], 12.0);
+        page.sample("forebay_packets_total", &[("stage", "a\"b\\c"), ("direction", "in")], 12.0);
         page.metric("forebay_up", Kind::Gauge, "Whether it runs.");
         page.sample("forebay_up", &[], 0.5);
         let expected = "# HELP forebay_packets_total Packets.\n\
                         # TYPE forebay_packets_total counter\n\
-                        forebay_packets_total{stage=\"a\\\"b\\\\c\",way=\"in\"} 12\n\
+                        forebay_packets_total{stage=\"a\\\"b\\\\c\",direction=\"in\"} 12\n\
                         # HELP forebay_up Whether it runs.\n\
                         # TYPE forebay_up gauge\n\
                         forebay_up 0.5\n";

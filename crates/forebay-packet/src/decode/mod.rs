@@ -25,7 +25,7 @@ use crate::flow::{AddressKind, Endpoint, FlowKey};
 use crate::hash::{HashKey, siphash13};
 use crate::link::LinkType;
 use bytes::Bytes;
-pub use lanes::Lanes;
+pub use lanes::SimdLevel;
 pub use plain::Plain;
 
 pub(crate) use transport::{ICMP, ICMPV6, SCTP, TCP, UDP};

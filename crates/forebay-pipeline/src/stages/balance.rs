@@ -1,7 +1,7 @@
 //! Gives every packet its output, by its hash.
 
 use forebay_balance::UnitAssignment;
-use forebay_packet::{Batch, Findings};
+use forebay_packet::{Batch, PacketMetadata};
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
@@ -28,9 +28,9 @@ impl Stage for Balance {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        let findings: &mut Findings = &mut batch;
-        findings.output.clear();
-        findings.output.extend(findings.hash.iter().map(|&hash| self.assignment.sensor_of(hash)));
+        let metadata: &mut PacketMetadata = &mut batch;
+        metadata.output.clear();
+        metadata.output.extend(metadata.hash.iter().map(|&hash| self.assignment.sensor_of(hash)));
         out.emit(batch);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Finds each packet's flow.
 
 use forebay_packet::decode::{Fragment, FragmentNote, Outcome};
-use forebay_packet::{Batch, Decoder, FlowKey, HashKey, Lanes, LinkType};
+use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LinkType, SimdLevel};
 
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
@@ -10,7 +10,7 @@ pub struct Classify {
     decoder: Decoder,
     hash_key: HashKey,
     /// How plain packets are hashed, where their keys are not kept.
-    lanes: Option<Lanes>,
+    lanes: Option<SimdLevel>,
     unknown_link: u64,
     not_ip: u64,
     cut: u64,
@@ -27,7 +27,7 @@ impl Classify {
     /// know another packet's flow decodes it again.
     #[must_use]
     pub fn hashing(decoder: Decoder, hash_key: HashKey) -> Self {
-        Self { lanes: Some(Lanes::fastest()), ..Self::new(decoder, hash_key) }
+        Self { lanes: Some(SimdLevel::fastest()), ..Self::new(decoder, hash_key) }
     }
 
     /// Flow, hash and notes of a packet, whatever it is.

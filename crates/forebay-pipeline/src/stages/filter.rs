@@ -5,7 +5,7 @@ use forebay_packet::{Batch, LinkType, LiveMask};
 
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
-/// A batch of which no more than one packet in so many is left is squeezed.
+/// A batch of which no more than one packet in so many is left is compacted.
 const MOSTLY: usize = 2;
 
 /// Sets each packet's verdict, and drops those with verdict 0.
@@ -87,7 +87,7 @@ impl Stage for Filter {
             out.dropped(0, (before - left) as u64);
             // The stages behind this one need not look for those few among all others.
             if left * MOSTLY < before {
-                batch.squeeze();
+                batch.compact_indices();
             }
         }
         out.emit(batch);

@@ -16,7 +16,7 @@ pub const NOT_IP: u32 = NO_RULE - 1;
 
 /// A list and the engine that finds the first rule that matches.
 #[derive(Clone)]
-pub struct Ruling {
+pub struct CompiledRules {
     engine: Arc<dyn Engine>,
     list: Arc<RuleList>,
     /// Of each rule, and of the default behind them, whether it rejects.
@@ -25,7 +25,7 @@ pub struct Ruling {
     counters: Option<Arc<Counters>>,
 }
 
-impl Ruling {
+impl CompiledRules {
     /// `engine` was built of `list`.
     #[must_use]
     pub fn new(list: Arc<RuleList>, engine: Box<dyn Engine>) -> Self {
@@ -101,7 +101,7 @@ impl Keyed {
     }
 
     /// Sets the verdicts of a batch.
-    fn judge_batch(&mut self, ruling: &Ruling, batch: &mut Batch) {
+    fn judge_batch(&mut self, compiled_rules: &CompiledRules, batch: &mut Batch) {
         self.clear();
         for i in batch.live().iter() {
             let (link, packet) = (batch.interface(i).link, batch.packet(i));
@@ -117,7 +117,7 @@ impl Keyed {
         let packets = batch.len();
         batch.verdict.clear();
         batch.verdict.resize(packets, NOT_IP);
-        self.judge(&*ruling.engine, &mut batch.verdict);
+        self.judge(&*compiled_rules.engine, &mut batch.verdict);
     }
 
     /// Sets the verdicts of the packets that have a key.
@@ -138,33 +138,34 @@ impl Keyed {
 /// [`NO_RULE`] where the default decides, or to [`NOT_IP`]; and drops what the
 /// list rejects. Packets that are not IP pass.
 pub struct Rules {
-    ruling: Option<Ruling>,
+    compiled_rules: Option<CompiledRules>,
     drops: bool,
     keyed: Keyed,
-    /// Which of the ruling's cells are this stage's.
+    /// Which of the compiled_rules's cells are this stage's.
     cells: Option<usize>,
     /// When the batch came.
     now: u64,
 }
 
 impl Rules {
-    /// Drops what `ruling` rejects.
+    /// Drops what `compiled_rules` rejects.
     #[must_use]
-    pub fn new(ruling: Ruling) -> Self {
-        Self::optional(Some(ruling))
+    pub fn new(compiled_rules: CompiledRules) -> Self {
+        Self::optional(Some(compiled_rules))
     }
 
     /// As [`Rules::new`]; passes everything while there is no list.
     #[must_use]
-    pub fn optional(ruling: Option<Ruling>) -> Self {
-        let cells = ruling.as_ref().and_then(Ruling::counters).and_then(Counters::claim);
-        Self { ruling, drops: true, keyed: Keyed::default(), cells, now: 0 }
+    pub fn optional(compiled_rules: Option<CompiledRules>) -> Self {
+        let cells =
+            compiled_rules.as_ref().and_then(CompiledRules::counters).and_then(Counters::claim);
+        Self { compiled_rules, drops: true, keyed: Keyed::default(), cells, now: 0 }
     }
 
     /// Sets verdicts only.
     #[must_use]
-    pub fn judge_only(ruling: Ruling) -> Self {
-        Self { drops: false, ..Self::new(ruling) }
+    pub fn judge_only(compiled_rules: CompiledRules) -> Self {
+        Self { drops: false, ..Self::new(compiled_rules) }
     }
 }
 
@@ -186,12 +187,12 @@ impl Stage for Rules {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        let Some(ruling) = &self.ruling else {
+        let Some(compiled_rules) = &self.compiled_rules else {
             out.emit(batch);
             return Ok(());
         };
-        self.keyed.judge_batch(ruling, &mut batch);
-        if let (Some(counters), Some(cells)) = (ruling.counters(), self.cells) {
+        self.keyed.judge_batch(compiled_rules, &mut batch);
+        if let (Some(counters), Some(cells)) = (compiled_rules.counters(), self.cells) {
             let counter = counters.worker(cells);
             for i in batch.live().iter().filter(|&i| batch.verdict[i] != NOT_IP) {
                 counter.count(batch.verdict[i], batch.wire_len(i).into(), self.now);
@@ -199,7 +200,7 @@ impl Stage for Rules {
         }
         if self.drops {
             let before = batch.live().count();
-            let passed = LiveMask::of(&batch.verdict, |verdict| !ruling.rejects(verdict));
+            let passed = LiveMask::of(&batch.verdict, |verdict| !compiled_rules.rejects(verdict));
             batch.retain(&passed);
             out.dropped(0, (before - batch.live().count()) as u64);
         }
@@ -208,13 +209,14 @@ impl Stage for Rules {
     }
 
     fn reload(&mut self, settings: &Settings) {
-        let Some(ruling) = &settings.rules else { return };
-        let is_same = match (&self.ruling, ruling) {
+        let Some(compiled_rules) = &settings.rules else { return };
+        let is_same = match (&self.compiled_rules, compiled_rules) {
             (Some(old), Some(new)) => Arc::ptr_eq(&old.list, &new.list),
             _ => false,
         };
         if !is_same {
-            *self = Self { drops: self.drops, now: self.now, ..Self::optional(ruling.clone()) };
+            *self =
+                Self { drops: self.drops, now: self.now, ..Self::optional(compiled_rules.clone()) };
         }
     }
 }

@@ -13,7 +13,7 @@ use super::layout::{Forest, LANES};
 use super::plan::{Budget, Entry, Plan};
 use super::ranges::Ranges;
 use super::rate::Cost;
-use super::wild::{self, ADDRESS_BITS, Wild};
+use super::wildcards::{self, ADDRESS_BITS, WildcardIndex};
 use super::{Bound, TreeError};
 use crate::atom::{Atom, Extent, Tests};
 use crate::rule::{Family, Rule};
@@ -159,11 +159,11 @@ fn laid_out<const Q: usize>(
         bound.nodes += plan.depth();
         bound.blocks += plan.longest().div_ceil(LANES);
     }
-    bound.vectors += parts.wild.as_ref().map_or(0, |wild| wild.width * wild::FIELDS);
+    bound.vectors += parts.wild.as_ref().map_or(0, |wild| wild.width * wildcards::FIELDS);
     let forest = Forest::new(entries, &parts.plans, spare)?;
     Ok(Matcher {
         trees: parts.trees,
-        live: parts.wild.as_ref().map_or_else(Vec::new, Wild::all),
+        live: parts.wild.as_ref().map_or_else(Vec::new, WildcardIndex::all),
         wild: parts.wild.map(Into::into),
         ..Matcher::of_forest(forest, tests)
     })
@@ -221,7 +221,7 @@ struct Parts {
     plans: Vec<Plan>,
     /// By class: which of the plans.
     trees: [Option<usize>; 4],
-    wild: Option<Wild>,
+    wild: Option<WildcardIndex>,
 }
 
 /// The trees and vectors that are expected to be fastest, and what they cost;
@@ -248,7 +248,7 @@ fn parted(entries: &[Entry], family: Family) -> Option<(f64, Parts)> {
             }
         }
         let left = if parting.concat().contains(&0) { 0 } else { wildest.len() };
-        let cost = parts.plans.iter().map(Plan::cost).sum::<f64>() + Wild::cost(left);
+        let cost = parts.plans.iter().map(Plan::cost).sum::<f64>() + WildcardIndex::cost(left);
         let better = best.as_ref().is_none_or(|(least, _)| cost < *least);
         if better && cost.is_finite() && !budget.is_spent() {
             best = Some((cost, parts));
@@ -257,7 +257,7 @@ fn parted(entries: &[Entry], family: Family) -> Option<(f64, Parts)> {
     let (cost, mut parts) = best?;
     if parts.trees[0].is_none() && !wildest.is_empty() {
         let members: Vec<_> = wildest.iter().map(|&at| &entries[at as usize]).collect();
-        parts.wild = Some(Wild::new(&members, family.bits()));
+        parts.wild = Some(WildcardIndex::new(&members, family.bits()));
     }
     Some((cost, parts))
 }

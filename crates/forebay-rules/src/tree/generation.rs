@@ -7,7 +7,7 @@ use super::kernel::Matcher;
 use super::labels::{Labels, NO_LABEL};
 use super::rate::Cost;
 use super::side::{Side, Vectors};
-use super::wild::Wild;
+use super::wildcards::WildcardIndex;
 use crate::atom::Atom;
 use crate::engine::NO_RULE;
 use crate::rule::{Family, Rule};
@@ -179,13 +179,16 @@ impl Generation {
     }
 
     /// Whether the list should be built anew before long.
-    pub fn is_worn(&self) -> bool {
-        self.v4.is_worn() || self.v6.is_worn() || self.tight || self.inserted >= DUE_INSERTED
+    pub fn needs_rebuild(&self) -> bool {
+        self.v4.needs_rebuild()
+            || self.v6.needs_rebuild()
+            || self.tight
+            || self.inserted >= DUE_INSERTED
     }
 
     /// Whether there is work that need not hold up a writer.
     pub fn wants_work(&self) -> bool {
-        self.is_worn() || self.v4.wants_vectors() || self.v6.wants_vectors()
+        self.needs_rebuild() || self.v4.wants_vectors() || self.v6.wants_vectors()
     }
 
     /// The bit vectors that should be built, of either family.
@@ -196,7 +199,13 @@ impl Generation {
     }
 
     /// Takes in bit vectors that were built meanwhile.
-    pub fn install(&mut self, family: Family, vectors: Vectors, wild: Wild, publish: Publish) {
+    pub fn install(
+        &mut self,
+        family: Family,
+        vectors: Vectors,
+        wild: WildcardIndex,
+        publish: Publish,
+    ) {
         match family {
             Family::Ipv4 => self.v4.install(vectors, wild),
             Family::Ipv6 => self.v6.install(vectors, wild),

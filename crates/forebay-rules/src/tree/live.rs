@@ -395,7 +395,7 @@ impl Shared {
                 return;
             }
             let swapped = state.merges;
-            if state.generation.is_worn() {
+            if state.generation.needs_rebuild() {
                 let rules: Vec<_> = state.generation.rules().cloned().collect();
                 state.log = Some(Vec::new());
                 drop(state);

@@ -35,7 +35,7 @@ mod rate;
 mod readers;
 mod side;
 mod update;
-mod wild;
+mod wildcards;
 
 use crate::atom::TooManyAtoms;
 use crate::engine::{Engine, NO_RULE};

@@ -15,7 +15,7 @@ use super::kernel::Matcher;
 use super::layout::Forest;
 use super::plan::{Entry, Plan};
 use super::rate::Cost;
-use super::wild::{MAX_MEMBERS, Wild};
+use super::wildcards::{MAX_MEMBERS, WildcardIndex};
 use crate::atom::Atom;
 use crate::rule::{Family, Rule};
 use std::sync::Arc;
@@ -57,10 +57,10 @@ pub(super) struct Vectors {
 
 impl Vectors {
     /// Builds them, which takes milliseconds.
-    pub fn build(&self) -> Wild {
+    pub fn build(&self) -> WildcardIndex {
         let entry = |&(label, atom)| Entry { label, atom, test: 0, words: Vec::new() };
         let entries: Vec<_> = self.atoms.iter().map(entry).collect();
-        Wild::new(&entries.iter().collect::<Vec<_>>(), self.family.bits())
+        WildcardIndex::new(&entries.iter().collect::<Vec<_>>(), self.family.bits())
     }
 }
 
@@ -92,7 +92,7 @@ impl<const Q: usize> Side<Q> {
     }
 
     /// Whether the trees should be built anew before long.
-    pub fn is_worn(&self) -> bool {
+    pub fn needs_rebuild(&self) -> bool {
         let used = |(page, room): (&Matcher<Q>, &usize)| page.forest.blocks.spare() < room / 2;
         self.outside.iter().any(|(_, atom)| !self.takes(atom))
             || self.pages.iter().any(|page| page.gone.len() >= DUE_GONE)
@@ -123,7 +123,7 @@ impl<const Q: usize> Side<Q> {
 
     /// Takes in what was built of `vectors`, as far as their atoms are still in
     /// the list.
-    pub fn install(&mut self, vectors: Vectors, wild: Wild) {
+    pub fn install(&mut self, vectors: Vectors, wild: WildcardIndex) {
         let Some(page) = self.pages.first_mut() else { return };
         let there = |atom: &(u32, Atom)| self.wild.contains(atom) || self.outside.contains(atom);
         let (kept, gone): (Vec<_>, Vec<_>) = vectors.atoms.into_iter().partition(there);

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use forebay_broker::desk::Desk;
+use forebay_broker::mailbox::WorkerMailbox;
 use forebay_broker::report::Report;
 use forebay_broker::worker::Worker;
 use forebay_io::mem::{Replay, Sink};
@@ -156,8 +156,8 @@ impl Trial<'_> {
 }
 
 fn work(worker: Worker) -> Result<Report, BenchError> {
-    let desk = Desk::new().map_err(io_error("making a worker's desk"))?;
-    let (report, outcome) = worker.run(&desk);
+    let mailbox = WorkerMailbox::new().map_err(io_error("making a worker's mailbox"))?;
+    let (report, outcome) = worker.run(&mailbox);
     outcome.map(|()| report).map_err(|error| BenchError::WrongAnswer(error.to_string()))
 }
 

@@ -16,7 +16,7 @@ use forebay_balance::{Assignment, BUCKETS, Tally};
 use forebay_filter::compile;
 use forebay_jit::{Backend, FilterSet, Options as Code, cpu};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, Interface, LinkType};
-use forebay_pipeline::stages::Ruling;
+use forebay_pipeline::stages::CompiledRules;
 use forebay_rules::choose::EngineName;
 use forebay_rules::{Action, RuleList};
 use serde_json::json;
@@ -185,18 +185,18 @@ impl Case {
         let code = Code::new(Backend::Auto, None).map_err(|error| refused(&error))?;
         let mut filter = FilterSet::new(FILTER, code);
         filter.prepare(&[Interface::default()]).map_err(|error| refused(&error))?;
-        let ruling = match list {
+        let compiled_rules = match list {
             Some(list) => {
                 let engine = EngineName::Auto
                     .build(&list, cpu::detect())
                     .map_err(|error| refused(&error))?;
-                Some(Ruling::new(list, engine))
+                Some(CompiledRules::new(list, engine))
             }
             None => None,
         };
         let connections = self.affinity == Affinity::FiveTuple;
-        let plane = stages::plane(assignment);
-        Ok(Setup { filter, ruling, decoder, hash_key, connections, plane })
+        let forwarding = stages::forwarding(assignment);
+        Ok(Setup { filter, compiled_rules, decoder, hash_key, connections, forwarding })
     }
 
     fn outcome(&self, stages: Vec<Stage>, expected: &Expected, times: Times) -> Outcome {
@@ -223,7 +223,7 @@ fn rules() -> Result<Arc<RuleList>, BenchError> {
 
 /// Holds the counters of all buckets against what they should be after so many rounds.
 fn counted(setup: &Setup, expected: &Expected, passes: u64) -> Result<(), BenchError> {
-    let counters = setup.plane.counters();
+    let counters = setup.forwarding.counters();
     for bucket in 0..BUCKETS {
         let (packets, bytes) = (expected.buckets[bucket], expected.bytes[bucket]);
         let should = Tally::new(packets * passes, bytes * passes);

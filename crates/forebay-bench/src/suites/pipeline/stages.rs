@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use forebay_balance::moves::{self, RecordLimits, WorkerPlane};
+use forebay_balance::moves::{self, RecordLimits, WorkerTable};
 use forebay_balance::{Assignment, BucketTable};
 use forebay_broker::Clock;
 use forebay_broker::worker::{Input, Output, Route, Worker};
 use forebay_io::{Rx, Tx};
 use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey, MacAddress, Rewrite};
-use forebay_pipeline::stages::{Classify, Duplicates, Filter, LiveFragments, Rules, Ruling, Steer};
+use forebay_pipeline::stages::{
+    Classify, CompiledRules, Duplicates, Filter, LiveBalance, LiveFragments, Rules,
+};
 use forebay_pipeline::{Branch, Chain, Fork};
 
 /// Sensors that the packets are spread over.
@@ -68,7 +70,7 @@ pub struct Setup {
     /// The filter.
     pub filter: FilterSet,
     /// The rules, where the case has any.
-    pub ruling: Option<Ruling>,
+    pub compiled_rules: Option<CompiledRules>,
     /// How flows are found.
     pub decoder: Decoder,
     /// The key of their hash.
@@ -76,7 +78,7 @@ pub struct Setup {
     /// Whether a flow is a transport connection.
     pub connections: bool,
     /// Table and counters.
-    pub plane: Arc<WorkerPlane>,
+    pub forwarding: Arc<WorkerTable>,
 }
 
 /// Where the buckets are.
@@ -85,9 +87,9 @@ pub fn assignment() -> Assignment {
 }
 
 /// A table of settled buckets, and counters.
-pub fn plane(assignment: &Assignment) -> Arc<WorkerPlane> {
+pub fn forwarding(assignment: &Assignment) -> Arc<WorkerTable> {
     let table = BucketTable::new(assignment);
-    Arc::new(WorkerPlane::new(table, 1, HOLD, RecordLimits::default()))
+    Arc::new(WorkerTable::new(table, 1, HOLD, RecordLimits::default()))
 }
 
 impl Setup {
@@ -99,8 +101,8 @@ impl Setup {
         if upto(Stage::Filter) {
             trunk = trunk.with(Filter::new(self.filter.clone()));
         }
-        if let Some(ruling) = self.ruling.as_ref().filter(|_| upto(Stage::Rules)) {
-            trunk = trunk.with(Rules::new(ruling.clone()));
+        if let Some(compiled_rules) = self.compiled_rules.as_ref().filter(|_| upto(Stage::Rules)) {
+            trunk = trunk.with(Rules::new(compiled_rules.clone()));
         }
         let mut branch = Chain::new();
         if upto(Stage::Classify) {
@@ -112,8 +114,9 @@ impl Setup {
             branch = branch.with(LiveFragments::new(self.hash_key));
         }
         if upto(Stage::Balance) {
-            let worker = moves::Worker::new(Arc::clone(&self.plane), 0);
-            branch = branch.with(Steer::new(Box::new(worker), self.decoder, self.connections));
+            let worker = moves::Worker::new(Arc::clone(&self.forwarding), 0);
+            branch =
+                branch.with(LiveBalance::new(Box::new(worker), self.decoder, self.connections));
         }
         let route = if upto(Stage::Tx) { route() } else { Route::default() };
         let input = Input { name: "mem".to_owned(), port: Box::new(rx) };

@@ -40,9 +40,9 @@ mod code;
 pub mod entry;
 mod moving;
 mod rewrite;
-mod seat;
 mod state;
 mod sweep;
+mod userspace;
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ use crate::flow::FlowOptions;
 use crate::program::{Kind, Program};
 
 pub use entry::{NO_SENSOR, Record};
-pub use seat::{Seat, Signal};
 pub use state::{Limits, Outcomes, Sensor, State, Traffic};
+pub use userspace::{Signal, UserspaceSteering};
 
 /// Number of buckets: the upper 16 bits of a hash.
 pub const BUCKETS: usize = 1 << 16;

@@ -7,7 +7,7 @@
 //!   were recorded; which of two maps of flows is current; the number of spare sensors
 //!   and these; when a packet of a marked address pair was last seen; for each slot of the
 //!   device map whether user space sends its frames;
-//! * counters: a section for each processor and each seat in user space, which is written
+//! * counters: a section for each processor and each worker in user space, which is written
 //!   there and nowhere else: outcomes, inputs and devices as pairs of packets and bytes,
 //!   sensors' displaced traffic, and for each bucket 16 bytes: a tally and two maps of
 //!   flows, as `forebay_balance::BucketCounters` has them.
@@ -22,8 +22,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::entry::{LOOK_UP, NO_SENSOR, RECORD, Record};
-use super::seat::Seat;
 use super::sweep::Sweeper;
+use super::userspace::UserspaceSteering;
 use super::{BUCKETS, MAX_DEVICES, MAX_INPUTS, MAX_SENSORS};
 use crate::error::BpfError;
 use crate::map::{DeviceMap, HashMap, SharedMemory, SocketMap, WhenFull, processors};
@@ -116,7 +116,7 @@ pub struct Limits {
     /// Slots for AF_XDP sockets.
     pub sockets: u32,
     /// Threads of user space that go by the same tables.
-    pub seats: u32,
+    pub workers: u32,
 }
 
 impl Default for Limits {
@@ -127,7 +127,7 @@ impl Default for Limits {
             keys_per_move: 4096,
             devices: MAX_DEVICES,
             sockets: 64,
-            seats: 0,
+            workers: 0,
         }
     }
 }
@@ -247,7 +247,7 @@ pub struct State {
     pub(super) devices: DeviceMap,
     pub(super) sockets: SocketMap,
     pub(super) processors: u32,
-    seats: u32,
+    workers: u32,
     pub(super) keys_per_move: u32,
     sweeper: Sweeper,
 }
@@ -260,7 +260,7 @@ impl State {
     pub fn create(limits: Limits) -> Result<Self, BpfError> {
         let processors = processors()?;
         let words = |bytes: u32| bytes as usize / 8;
-        let counters = words(SECTION) * (processors as usize + limits.seats as usize);
+        let counters = words(SECTION) * (processors as usize + limits.workers as usize);
         let records = HashMap::create("split_records", limits.records, WhenFull::Refuse)?;
         let state = Self {
             tables: SharedMemory::create("split_tables", words(TABLES))?,
@@ -271,7 +271,7 @@ impl State {
             devices: DeviceMap::create("split_devices", limits.devices)?,
             sockets: SocketMap::create("split_sockets", limits.sockets)?,
             processors,
-            seats: limits.seats,
+            workers: limits.workers,
             keys_per_move: limits.keys_per_move,
         };
         (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, NO_SENSOR.into()));
@@ -347,16 +347,19 @@ impl State {
     /// Each is for one thread only.
     ///
     /// # Errors
-    /// A number that no seat has; the kernel's refusal.
-    pub fn seat(self: &Arc<Self>, number: u32) -> Result<Seat, BpfError> {
-        if number >= self.seats {
+    /// A number that no worker has; the kernel's refusal.
+    pub fn userspace_steering(
+        self: &Arc<Self>,
+        number: u32,
+    ) -> Result<UserspaceSteering, BpfError> {
+        if number >= self.workers {
             return Err(BpfError::Setting {
-                setting: "the number of a seat",
+                setting: "the number of a steering",
                 value: number.into(),
                 expected: "less than their number",
             });
         }
-        Seat::load(Arc::clone(self), self.processors + number)
+        UserspaceSteering::load(Arc::clone(self), self.processors + number)
     }
 
     /// Says whether a sensor is alive, as all are from the start. A key on record at a
@@ -526,7 +529,7 @@ impl State {
     fn sum(&self, at: u32) -> Traffic {
         let words = self.counters.words();
         let mut sum = Traffic::default();
-        for section in 0..self.processors as usize + self.seats as usize {
+        for section in 0..self.processors as usize + self.workers as usize {
             let at = (section * SECTION as usize + at as usize) / 8;
             sum += Traffic { packets: words[at].load(Relaxed), bytes: words[at + 1].load(Relaxed) };
         }

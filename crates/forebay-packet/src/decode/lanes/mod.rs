@@ -39,9 +39,9 @@ const STRETCH: usize = 32;
 
 /// Which vectors are used: such as this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lanes(Vectors);
+pub struct SimdLevel(Vectors);
 
-impl Lanes {
+impl SimdLevel {
     /// A packet after another.
     pub const SCALAR: Self = Self(Vectors::Scalar);
 
@@ -123,7 +123,7 @@ impl Decoder {
     /// Sets the hash of each packet of a batch whose flow is plain to see, as
     /// [`Decoder::decode`] and [`crate::FlowKey::hash`] find it, and says which those are,
     /// dropped ones among them. The hash of any other packet means nothing.
-    pub fn hash_plain(&self, lanes: Lanes, key: &HashKey, batch: &mut Batch) -> LiveMask {
+    pub fn hash_plain(&self, lanes: SimdLevel, key: &HashKey, batch: &mut Batch) -> LiveMask {
         if batch.interfaces().iter().any(|one| one.link != LinkType::ETHERNET) {
             let packets = batch.len();
             batch.hash.resize(packets, 0);

@@ -1,6 +1,6 @@
 //! The kernel with AVX-512.
 //!
-//! What a [`Matcher`] refers to is looked up without a check: [`Forest`] and [`Wild`] have
+//! What a [`Matcher`] refers to is looked up without a check: [`Forest`] and [`WildcardIndex`] have
 //! held all their references against what there is when they were made, and a forest each
 //! that a change stores.
 //!
@@ -12,7 +12,7 @@ use crate::atom::{KIND_PLACES, Tests};
 use crate::packed::{FLAG_VALUES, HAS_ICMP, HAS_PORTS};
 use crate::tree::labels::NO_LABEL;
 use crate::tree::layout::{BLOCK, Block, CHAIN, LANES, NUMBER};
-use crate::tree::wild::{CHUNK_LABELS, Chunk, FIELDS, PortClasses, Wild};
+use crate::tree::wildcards::{CHUNK_LABELS, Chunk, FIELDS, PortClasses, WildcardIndex};
 use std::arch::x86_64::*;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -351,7 +351,7 @@ struct Classes([[u32; WILD]; FIELDS]);
 /// As [`classify`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bitalg,bmi1,bmi2")]
-unsafe fn classes<K: TreeKey>(wild: &Wild, keys: &[K]) -> Classes {
+unsafe fn classes<K: TreeKey>(wild: &WildcardIndex, keys: &[K]) -> Classes {
     let words = const { (size_of::<K>() / size_of::<u32>()) as i32 };
     let here = ((1_u32 << keys.len()) - 1) as __mmask16;
     let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -402,7 +402,7 @@ unsafe fn classes<K: TreeKey>(wild: &Wild, keys: &[K]) -> Classes {
 /// are labels.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bitalg,bmi1,bmi2")]
-unsafe fn join(wild: &Wild, live: &[Chunk], classes: &Classes, labels: &mut [u32]) {
+unsafe fn join(wild: &WildcardIndex, live: &[Chunk], classes: &Classes, labels: &mut [u32]) {
     let [sources, destinations, first, second, kinds, flags] = &classes.0;
     for (chunk, live) in live.iter().enumerate().take(wild.width) {
         // SAFETY: a class is where a vector of `width` chunks begins. The first

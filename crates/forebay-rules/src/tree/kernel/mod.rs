@@ -17,7 +17,7 @@ mod scalar;
 
 use super::layout::Forest;
 use super::ranges::Ranges;
-use super::wild::{Chunk, Wild};
+use super::wildcards::{Chunk, WildcardIndex};
 use crate::atom::Tests;
 use crate::packed::{Key4, Key6};
 use forebay_codegen::code::Isa;
@@ -121,7 +121,7 @@ pub(super) struct Matcher<const Q: usize> {
     /// For each class of atoms (see [`super::class`]), the tree it is in.
     pub trees: [Option<usize>; 4],
     /// Atoms that say little of addresses.
-    pub wild: Option<Arc<Wild>>,
+    pub wild: Option<Arc<WildcardIndex>>,
     /// The bits of those that have not been taken out.
     pub live: Vec<Chunk>,
     /// Rules that are matched by their ranges.

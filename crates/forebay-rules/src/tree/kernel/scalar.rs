@@ -5,7 +5,7 @@ use super::{BATCH, Matcher, TreeKey, port_words};
 use crate::tree::labels::NO_LABEL;
 use crate::tree::layout::{BLOCK, Block, LANES, NUMBER};
 use crate::tree::plan::extract;
-use crate::tree::wild::{CHUNK_LABELS, Chunk, Wild};
+use crate::tree::wildcards::{CHUNK_LABELS, Chunk, WildcardIndex};
 use std::sync::atomic::Ordering;
 
 /// Lowers each label to that of the first atom that its key matches.
@@ -71,7 +71,7 @@ fn matches<const Q: usize, K: TreeKey>(
 }
 
 /// The label of the first live bit that is set in all vectors of a packet.
-pub(super) fn first_of<K: TreeKey>(wild: &Wild, live: &[Chunk], key: &K) -> u32 {
+pub(super) fn first_of<K: TreeKey>(wild: &WildcardIndex, live: &[Chunk], key: &K) -> u32 {
     let (first, second, kind, flags) = key.rest();
     let classes = wild.classes(key.leading(), (first, second), kind, flags);
     for (chunk, live) in live.iter().enumerate() {

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use forebay_io::text::{self, Source};
-use forebay_pipeline::stages::Ruling;
+use forebay_pipeline::stages::CompiledRules;
 use forebay_rules::choose::{Chosen, EngineName};
 use forebay_rules::language::load::{LoadError, load, load_all};
 use forebay_rules::language::source::Imported;
@@ -87,7 +87,11 @@ impl<'a> RuleFile<'a> {
     }
 
     /// The list that the options choose, ready for matching, and its name.
-    fn ruling(&self, cli: &Cli, engine: EngineName) -> Result<(Option<String>, Ruling), Failure> {
+    fn compiled_rules(
+        &self,
+        cli: &Cli,
+        engine: EngineName,
+    ) -> Result<(Option<String>, CompiledRules), Failure> {
         let list = self.list(cli)?;
         let chosen = self.choose(cli, &list, engine)?;
         if cli.verbose > 0 && !cli.quiet {
@@ -95,13 +99,17 @@ impl<'a> RuleFile<'a> {
             let _ = writeln!(io::stderr(), "{}: {chosen}", self.name);
         }
         let name = list.list.given_name().map(str::to_owned);
-        Ok((name, Ruling::new(list.list.list.into(), chosen.engine)))
+        Ok((name, CompiledRules::new(list.list.list.into(), chosen.engine)))
     }
 }
 
 /// The list that `split` is to hold packets against.
-pub fn ruling_of(cli: &Cli, path: &Path, choice: &ListChoice) -> Result<Ruling, Failure> {
-    Ok(RuleFile::new(path, choice).ruling(cli, EngineName::Auto)?.1)
+pub fn compiled_rules_of(
+    cli: &Cli,
+    path: &Path,
+    choice: &ListChoice,
+) -> Result<CompiledRules, Failure> {
+    Ok(RuleFile::new(path, choice).compiled_rules(cli, EngineName::Auto)?.1)
 }
 
 fn action_name(action: Action) -> &'static str {

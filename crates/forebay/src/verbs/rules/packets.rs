@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use forebay_packet::Batch;
-use forebay_pipeline::stages::{Rules, Ruling};
+use forebay_pipeline::stages::{CompiledRules, Rules};
 use forebay_pipeline::{Chain, Ledger, LedgerRow};
 use forebay_rules::language::classbench;
 use forebay_rules::language::load::LoadError;
@@ -29,7 +29,8 @@ pub fn run(cli: &Cli, args: &RulesMatchArgs) -> Result<(), Failure> {
     if streams.into_iter().flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(Failure::Usage("the rules or the packets can be `-`, not both".to_owned()));
     }
-    let list = RuleFile::new(&args.list.file, &args.list.choice).ruling(cli, args.engine)?;
+    let list =
+        RuleFile::new(&args.list.file, &args.list.choice).compiled_rules(cli, args.engine)?;
     match (&args.read, &args.trace) {
         (Some(capture), _) => match_capture(cli, args, list, capture),
         (None, Some(trace)) => match_trace(cli, args, list, trace),
@@ -40,7 +41,7 @@ pub fn run(cli: &Cli, args: &RulesMatchArgs) -> Result<(), Failure> {
 fn match_capture(
     cli: &Cli,
     args: &RulesMatchArgs,
-    (name, ruling): (Option<String>, Ruling),
+    (name, compiled_rules): (Option<String>, CompiledRules),
     capture: &Path,
 ) -> Result<(), Failure> {
     let streams = args.verdicts && !cli.json;
@@ -48,9 +49,9 @@ fn match_capture(
     let options = read_options(&args.limits, processors());
     let mut input = Input::open(capture, &options, cli.quiet || streams)?;
     input.watch_signals()?;
-    let chain = || Chain::new().with(Rules::judge_only(ruling.clone()));
+    let chain = || Chain::new().with(Rules::judge_only(compiled_rules.clone()));
     let workers = input.workers((0..processors()).map(|_| chain()).collect());
-    let mut tally = Tally::new(cli, (name, ruling.clone()), true, args.verdicts)?;
+    let mut tally = Tally::new(cli, (name, compiled_rules.clone()), true, args.verdicts)?;
     let run = forebay_pipeline::run(workers, Chain::new(), |batch: &Batch| {
         batch.live().iter().try_for_each(|i| tally.count(batch.verdict[i], batch.wire_len(i)))
     });
@@ -61,7 +62,7 @@ fn match_capture(
 fn match_trace(
     cli: &Cli,
     args: &RulesMatchArgs,
-    (name, ruling): (Option<String>, Ruling),
+    (name, compiled_rules): (Option<String>, CompiledRules),
     trace: &Path,
 ) -> Result<(), Failure> {
     let mut lines: Box<dyn BufRead> = if trace.as_os_str() == "-" {
@@ -70,13 +71,13 @@ fn match_trace(
         let file = File::open(trace).map_err(|source| file_failure("read", trace, source))?;
         Box::new(BufReader::new(file))
     };
-    let mut tally = Tally::new(cli, (name, ruling.clone()), false, args.verdicts)?;
+    let mut tally = Tally::new(cli, (name, compiled_rules.clone()), false, args.verdicts)?;
     let mut keys = Vec::new();
     let (mut line, mut packets, mut failure) = (0, 0, None);
     loop {
         keys.clear();
         let read = read_headers(&mut lines, &mut line, &mut keys, trace);
-        let rules = ruling.decide(&keys);
+        let rules = compiled_rules.decide(&keys);
         packets += rules.len() as u64;
         let counted = rules.iter().try_for_each(|&rule| tally.count(rule, 0));
         match read.and_then(|more| counted.map(|()| more)) {

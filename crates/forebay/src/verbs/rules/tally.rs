@@ -13,7 +13,7 @@ use crate::ending::{self, loss_of};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
 use crate::show::{Colour, Column, JsonList, Results, Table, human, terminal_columns};
-use forebay_pipeline::stages::{NOT_IP, Ruling};
+use forebay_pipeline::stages::{CompiledRules, NOT_IP};
 
 /// Packets and the bytes they had on the wire.
 #[derive(Clone, Copy, Default)]
@@ -26,7 +26,7 @@ struct Sum {
 pub struct Tally {
     /// The list's name.
     name: Option<String>,
-    ruling: Ruling,
+    compiled_rules: CompiledRules,
     /// By rule.
     sums: Vec<Sum>,
     default: Sum,
@@ -47,7 +47,7 @@ enum Verdicts {
 impl Tally {
     pub fn new(
         cli: &Cli,
-        (name, ruling): (Option<String>, Ruling),
+        (name, compiled_rules): (Option<String>, CompiledRules),
         has_bytes: bool,
         verdicts: bool,
     ) -> Result<Self, Failure> {
@@ -57,9 +57,9 @@ impl Tally {
             (true, true) => Verdicts::Listed(JsonList::new(results()?, "verdicts")),
             (true, false) => Verdicts::Printed(results()?),
         };
-        let sums = vec![Sum::default(); ruling.list().rules.len()];
+        let sums = vec![Sum::default(); compiled_rules.list().rules.len()];
         let (default, not_ip) = (Sum::default(), Sum::default());
-        Ok(Self { name, ruling, sums, default, not_ip, has_bytes, verdicts })
+        Ok(Self { name, compiled_rules, sums, default, not_ip, has_bytes, verdicts })
     }
 
     /// Counts a packet of that verdict.
@@ -72,7 +72,7 @@ impl Tally {
         };
         sum.packets += 1;
         sum.bytes += u64::from(bytes);
-        let number = self.ruling.list().rules.get(index).map(|rule| rule.number);
+        let number = self.compiled_rules.list().rules.get(index).map(|rule| rule.number);
         match (&mut self.verdicts, number) {
             (Verdicts::Summed, _) => Ok(()),
             (Verdicts::Listed(list), number) => list.push(&number),
@@ -136,9 +136,10 @@ impl Tally {
             }
             object
         };
-        let action = action_name(self.ruling.list().default);
-        let hit =
-            self.hit().map(|(i, sum)| with_sum(rule_text_json(&self.ruling.list().rules[i]), sum));
+        let action = action_name(self.compiled_rules.list().default);
+        let hit = self
+            .hit()
+            .map(|(i, sum)| with_sum(rule_text_json(&self.compiled_rules.list().rules[i]), sum));
         json!({
             "list": self.name,
             "rules": hit.collect::<Vec<_>>(),
@@ -167,11 +168,11 @@ impl Tally {
             table.row(cells);
         };
         for (i, sum) in self.hit() {
-            let rule = &self.ruling.list().rules[i];
+            let rule = &self.compiled_rules.list().rules[i];
             row(rule_name(rule), sum, rule.to_string());
         }
         if self.default.packets > 0 {
-            let text = format!("{} by default", action_name(self.ruling.list().default));
+            let text = format!("{} by default", action_name(self.compiled_rules.list().default));
             row("-".to_owned(), &self.default, text);
         }
         if self.not_ip.packets > 0 {

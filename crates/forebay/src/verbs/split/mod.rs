@@ -19,7 +19,8 @@ use forebay_io::ReadOptions;
 use forebay_jit::FilterSet;
 use forebay_packet::{Affinity, Decoder, HashKey};
 use forebay_pipeline::stages::{
-    Balance, Classify, Expectations, Filter, Follow, Fragments, Rules, Ruling, Timing, Window,
+    Balance, Classify, CompiledRules, Expectations, Filter, Follow, Fragments, Rules, Timing,
+    Window,
 };
 use forebay_pipeline::{Chain, FlowTable, Run};
 use forebay_rules::language::load::Selection;
@@ -54,11 +55,11 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     if let Some(programs) = &mut programs {
         prepare(programs, input.first_interfaces(), &args.read, &reading)?;
     }
-    let ruling = ruling(cli, args)?;
+    let compiled_rules = compiled_rules(cli, args)?;
     args.report.iter().try_for_each(|report| refuse_input(report, &args.read))?;
     input.watch_signals()?;
     let mut outputs = Outputs::in_folder(&args.output, weights.len(), &args.read, args.force)?;
-    let chains = || chains(args, programs.as_ref(), ruling.as_ref());
+    let chains = || chains(args, programs.as_ref(), compiled_rules.as_ref());
     let mut counted = None;
     let units = match args.balance {
         SplitBalance::Hash => assignment.clone().into(),
@@ -150,7 +151,7 @@ fn weights(args: &SplitArgs) -> Result<Vec<u32>, Failure> {
 }
 
 /// The rules to hold packets against, if any are given.
-fn ruling(cli: &Cli, args: &SplitArgs) -> Result<Option<Ruling>, Failure> {
+fn compiled_rules(cli: &Cli, args: &SplitArgs) -> Result<Option<CompiledRules>, Failure> {
     let Some(rules) = &args.rules else {
         return match args.choice.selection() == Selection::default() {
             true => Ok(None),
@@ -161,7 +162,7 @@ fn ruling(cli: &Cli, args: &SplitArgs) -> Result<Option<Ruling>, Failure> {
     if streams > 1 {
         return Err(Failure::Usage("the capture or the rules can be `-`, not both".to_owned()));
     }
-    super::rules::ruling_of(cli, rules, &args.choice).map(Some)
+    super::rules::compiled_rules_of(cli, rules, &args.choice).map(Some)
 }
 
 /// The control connections that are read.
@@ -199,7 +200,11 @@ fn affinity(key: SplitKey) -> Affinity {
     }
 }
 
-fn chains(args: &SplitArgs, programs: Option<&FilterSet>, ruling: Option<&Ruling>) -> Vec<Chain> {
+fn chains(
+    args: &SplitArgs,
+    programs: Option<&FilterSet>,
+    compiled_rules: Option<&CompiledRules>,
+) -> Vec<Chain> {
     let decoder = Decoder::new(decode_options(&args.flow, affinity(args.key)));
     let hash_key = args.hash_key.unwrap_or(HashKey::OFFLINE);
     let chain = || {
@@ -207,8 +212,8 @@ fn chains(args: &SplitArgs, programs: Option<&FilterSet>, ruling: Option<&Ruling
             Some(programs) => Chain::new().with(Filter::new(programs.clone())),
             None => Chain::new(),
         };
-        let chain = match ruling {
-            Some(ruling) => chain.with(Rules::new(ruling.clone())),
+        let chain = match compiled_rules {
+            Some(compiled_rules) => chain.with(Rules::new(compiled_rules.clone())),
             None => chain,
         };
         chain.with(Classify::new(decoder, hash_key))

@@ -54,7 +54,7 @@ pub(super) const CHUNK_LABELS: usize = VECTOR_BITS + 128;
 /// The atoms that are matched by bit vectors. A class is where its vector
 /// begins, in chunks.
 #[derive(Debug)]
-pub(super) struct Wild {
+pub(super) struct WildcardIndex {
     /// By leading byte of the source address.
     pub sources: ByByte,
     /// By leading byte of the destination address.
@@ -137,7 +137,7 @@ impl Vectors {
     }
 }
 
-impl Wild {
+impl WildcardIndex {
     /// Vectors for `members`, in the order of their labels; address prefixes
     /// of no more than [`ADDRESS_BITS`] bits.
     pub fn new(members: &[&Entry], address_bits: u8) -> Self {
@@ -280,9 +280,9 @@ mod tests {
 
     #[test]
     fn a_table_that_refers_to_what_it_lacks_is_refused() {
-        let wild = || Wild::new(&[], 32);
+        let wild = || WildcardIndex::new(&[], 32);
         assert!(wild().is_closed());
-        let broken: [fn(&mut Wild); 8] = [
+        let broken: [fn(&mut WildcardIndex); 8] = [
             |wild| wild.sources[255] = 1,
             |wild| wild.destinations[0] = u32::MAX,
             |wild| wild.kinds[KIND_PLACES - 1] = 1,

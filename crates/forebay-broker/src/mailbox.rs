@@ -1,8 +1,8 @@
-//! Where a worker's orders lie, and what it has said of itself.
+//! A worker's mailbox: orders for the worker, and its last report.
 //!
-//! The broker's thread puts orders there, and the worker takes them between two batches.
-//! When the worker leaves, for whatever reason, the desk is closed: who waits for an answer
-//! then need not wait any longer, and has the worker's last report.
+//! The broker's thread puts orders into it, and the worker takes them between two batches.
+//! When the worker ends, for whatever reason, the mailbox closes: callers that wait for an
+//! answer then get the worker's last report at once.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::report::Report;
 use crate::worker::Route;
 
-/// Orders that lie on a desk from which on no more reports are asked for: the worker hangs.
+/// Orders in a mailbox from which on no more reports are requested: the worker hangs.
 const MOST_WAITING: usize = 64;
 
 /// New settings for a worker.
@@ -37,40 +37,40 @@ pub(crate) enum Order {
     Stop,
 }
 
-/// What lies on a desk.
+/// The content of a mailbox.
 #[derive(Default)]
-struct Papers {
+struct MailboxState {
     orders: Vec<Order>,
     last: Report,
-    /// That the worker has left, and whether all was well.
+    /// Set when the worker has ended: whether it ended without an error.
     left: Option<bool>,
 }
 
-/// A worker's desk.
-pub struct Desk {
-    papers: Mutex<Papers>,
+/// Orders for a worker, and what is known of it.
+pub struct WorkerMailbox {
+    state: Mutex<MailboxState>,
     waiting: AtomicBool,
     bell: OwnedFd,
-    /// How often the worker has looked.
-    looks: AtomicU64,
+    /// How often the worker has polled the mailbox.
+    heartbeat: AtomicU64,
 }
 
-impl Desk {
-    /// An empty desk.
+impl WorkerMailbox {
+    /// An empty mailbox.
     ///
     /// # Errors
     /// The system's, when it has no descriptor left.
     pub fn new() -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let (papers, waiting) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Self { papers, waiting, bell, looks: AtomicU64::new(0) })
+        let (state, waiting) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { state, waiting, bell, heartbeat: AtomicU64::new(0) })
     }
 
-    /// How often the worker has looked for orders: a number that rises all the time while
-    /// it works, also when there are no packets.
+    /// How often the worker has polled for orders. It rises all the time while the worker
+    /// runs, also when there are no packets.
     #[must_use]
-    pub fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+    pub fn heartbeat(&self) -> u64 {
+        self.heartbeat.load(Ordering::Relaxed)
     }
 
     /// Has new settings taken over.
@@ -82,16 +82,16 @@ impl Desk {
     #[must_use]
     pub fn ask(&self) -> Asked<'_> {
         let (send, answer) = mpsc::channel();
-        if self.papers().orders.len() < MOST_WAITING {
+        if self.state().orders.len() < MOST_WAITING {
             self.put(Order::Report(send));
         }
-        Asked { desk: self, answer }
+        Asked { mailbox: self, answer }
     }
 
     /// What the worker said last.
     #[must_use]
     pub fn last(&self) -> Report {
-        self.papers().last.clone()
+        self.state().last.clone()
     }
 
     /// Has the worker end, after what has reached it.
@@ -99,19 +99,19 @@ impl Desk {
         self.put(Order::Stop);
     }
 
-    /// Whether the worker has left because something was wrong.
+    /// Whether the worker has ended with an error.
     #[must_use]
-    pub fn was_left_in_disorder(&self) -> bool {
-        self.papers().left == Some(false)
+    pub fn has_failed(&self) -> bool {
+        self.state().left == Some(false)
     }
 
     fn put(&self, order: Order) {
-        let mut papers = self.papers();
-        if papers.left.is_some() {
+        let mut state = self.state();
+        if state.left.is_some() {
             return;
         }
-        papers.orders.push(order);
-        drop(papers);
+        state.orders.push(order);
+        drop(state);
         // A bell that cannot be rung has been rung too often: it will be heard. It rings
         // before the worker can know of the order, or it would ring for nothing later.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
@@ -123,36 +123,36 @@ impl Desk {
         self.bell.as_fd()
     }
 
-    /// The orders that have come.
+    /// Takes all orders, and counts the heartbeat.
     pub(crate) fn take(&self) -> Vec<Order> {
         // Written by this one thread.
-        self.looks.store(self.looks() + 1, Ordering::Relaxed);
+        self.heartbeat.store(self.heartbeat() + 1, Ordering::Relaxed);
         if !self.waiting.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        std::mem::take(&mut self.papers().orders)
+        std::mem::take(&mut self.state().orders)
     }
 
     /// Notes how the worker is, for when it cannot be asked.
     pub(crate) fn note(&self, report: &Report) {
-        self.papers().last = report.clone();
+        self.state().last = report.clone();
     }
 
-    /// The worker is there until it leaves.
-    pub(crate) fn occupy(&self) -> Occupied<'_> {
-        Occupied { desk: self, well: false }
+    /// Attaches the worker; the mailbox closes when the value is dropped.
+    pub(crate) fn attach(&self) -> Attached<'_> {
+        Attached { mailbox: self, well: false }
     }
 
-    fn papers(&self) -> MutexGuard<'_, Papers> {
+    fn state(&self) -> MutexGuard<'_, MailboxState> {
         // They are in order between any two operations.
-        self.papers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A question to a worker.
 pub struct Asked<'a> {
-    desk: &'a Desk,
+    mailbox: &'a WorkerMailbox,
     answer: mpsc::Receiver<Report>,
 }
 
@@ -164,34 +164,34 @@ impl Asked<'_> {
         match self.answer.recv_timeout(patience) {
             Ok(report) => Some(report),
             Err(_) => {
-                let papers = self.desk.papers();
-                papers.left.is_some().then(|| papers.last.clone())
+                let state = self.mailbox.state();
+                state.left.is_some().then(|| state.last.clone())
             }
         }
     }
 }
 
-/// A worker at its desk. When this goes, by a panic or otherwise, the desk is closed.
-pub(crate) struct Occupied<'a> {
-    desk: &'a Desk,
+/// A worker's hold on its mailbox. Dropping it, by a panic or otherwise, closes the mailbox.
+pub(crate) struct Attached<'a> {
+    mailbox: &'a WorkerMailbox,
     well: bool,
 }
 
-impl Occupied<'_> {
+impl Attached<'_> {
     /// The worker leaves, with a last report; `well` is whether it was told to, or had
     /// nothing more to do.
     pub(crate) fn leave(mut self, report: &Report, well: bool) {
-        self.desk.note(report);
+        self.mailbox.note(report);
         self.well = well;
     }
 }
 
-impl Drop for Occupied<'_> {
+impl Drop for Attached<'_> {
     fn drop(&mut self) {
-        let mut papers = self.desk.papers();
-        papers.left = Some(self.well);
-        // Whoever waits for an answer learns that there will be none.
-        papers.orders.clear();
+        let mut state = self.mailbox.state();
+        state.left = Some(self.well);
+        // Drops the senders of answers, so that callers stop waiting.
+        state.orders.clear();
     }
 }
 
@@ -203,59 +203,59 @@ mod tests {
 
     #[test]
     fn who_has_left_is_not_waited_for_and_has_said_something() {
-        let desk = Desk::new().unwrap();
-        let asked = desk.ask();
+        let mailbox = WorkerMailbox::new().unwrap();
+        let asked = mailbox.ask();
         let report = Report { failed: vec!["nothing".to_owned()], ..Report::default() };
-        let occupied = desk.occupy();
-        assert_eq!(desk.take().len(), 1);
-        occupied.leave(&report, true);
-        for asked in [asked, desk.ask()] {
+        let attached = mailbox.attach();
+        assert_eq!(mailbox.take().len(), 1);
+        attached.leave(&report, true);
+        for asked in [asked, mailbox.ask()] {
             assert_eq!(asked.answer(PATIENCE).unwrap().failed, report.failed);
         }
-        assert!(!desk.was_left_in_disorder());
+        assert!(!mailbox.has_failed());
     }
 
     #[test]
     fn who_panics_has_left_in_disorder() {
-        let desk = Desk::new().unwrap();
+        let mailbox = WorkerMailbox::new().unwrap();
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                let _occupied = desk.occupy();
+                let _attached = mailbox.attach();
                 panic!("for a test");
             });
             assert!(worker.join().is_err());
         });
-        assert!(desk.was_left_in_disorder());
-        assert!(desk.ask().answer(PATIENCE).is_some());
+        assert!(mailbox.has_failed());
+        assert!(mailbox.ask().answer(PATIENCE).is_some());
     }
 
     #[test]
     fn questions_to_who_hangs_do_not_pile_up_and_orders_are_kept() {
-        let desk = Desk::new().unwrap();
-        let asked: Vec<_> = (0..10 * MOST_WAITING).map(|_| desk.ask()).collect();
-        desk.stop();
+        let mailbox = WorkerMailbox::new().unwrap();
+        let asked: Vec<_> = (0..10 * MOST_WAITING).map(|_| mailbox.ask()).collect();
+        mailbox.stop();
         // What was not put there is known at once not to be answered.
         assert!(asked.into_iter().next_back().unwrap().answer(PATIENCE).is_none());
-        let orders = desk.take();
+        let orders = mailbox.take();
         assert_eq!(orders.len(), MOST_WAITING + 1);
         assert!(matches!(orders.last(), Some(Order::Stop)));
     }
 
     #[test]
     fn the_bell_is_silent_when_all_orders_are_taken() {
-        let desk = Desk::new().unwrap();
+        let mailbox = WorkerMailbox::new().unwrap();
         std::thread::scope(|scope| {
-            let broker = scope.spawn(|| (0..2_000).for_each(|_| desk.stop()));
+            let broker = scope.spawn(|| (0..2_000).for_each(|_| mailbox.stop()));
             let mut taken = 0;
             while taken < 2_000 {
-                taken += desk.take().len();
+                taken += mailbox.take().len();
             }
             broker.join().unwrap();
         });
         // The last order may ring once more than was read.
-        assert!(desk.take().is_empty());
-        let waiting = desk.waiting.load(Ordering::Relaxed);
-        let rings = rustix::io::read(&desk.bell, &mut [0; 8]).is_ok();
+        assert!(mailbox.take().is_empty());
+        let waiting = mailbox.waiting.load(Ordering::Relaxed);
+        let rings = rustix::io::read(&mailbox.bell, &mut [0; 8]).is_ok();
         assert!(waiting || !rings, "a worker would never sleep again");
     }
 }

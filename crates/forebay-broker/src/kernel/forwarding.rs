@@ -4,10 +4,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use forebay_balance::moves::{Displaced, PacketFacts, Pinned, Plane, Quiescence, TcpSignal};
+use forebay_balance::moves::{
+    Displaced, ForwardingTable, PacketFacts, Pinned, Quiescence, TcpSignal,
+};
 use forebay_balance::{Candidate, Entry, FlowMarks, Tally};
 use forebay_bpf::BpfError;
-use forebay_bpf::programs::splitter::{Seat, Signal, State};
+use forebay_bpf::programs::splitter::{Signal, State, UserspaceSteering};
 use forebay_pipeline::stages::Steering;
 
 use crate::clock::Clock;
@@ -18,11 +20,11 @@ const COARSE: u64 = 20_000_000;
 
 /// A group's table and records, in the maps that the kernel goes by.
 #[derive(Debug)]
-pub struct KernelPlane {
+pub struct KernelTable {
     state: Arc<State>,
     /// The workers in user space.
-    seats: Quiescence,
-    /// What no run of a program acts any more on, as an epoch of `seats`.
+    epochs: Quiescence,
+    /// What no run of a program acts any more on, as an epoch of `epochs`.
     quiesced: AtomicU64,
     /// Nanoseconds that a key stays on record.
     hold: u64,
@@ -32,9 +34,9 @@ pub struct KernelPlane {
     failed: OnceLock<String>,
 }
 
-impl KernelPlane {
-    /// A plane of `state`, whose records hold so many keys, each for `hold` nanoseconds, and
-    /// of that many workers in user space. Times are those of `clock`.
+impl KernelTable {
+    /// The forwarding table of `state` with `workers` workers in user space. Its records hold
+    /// `capacity` keys, each for `hold` nanoseconds by `clock`.
     #[must_use]
     pub fn new(
         state: Arc<State>,
@@ -43,9 +45,9 @@ impl KernelPlane {
         capacity: usize,
         clock: Clock,
     ) -> Self {
-        let seats = Quiescence::new(workers);
+        let epochs = Quiescence::new(workers);
         let (quiesced, failed) = (AtomicU64::new(0), OnceLock::new());
-        Self { state, seats, quiesced, hold, capacity, clock, failed }
+        Self { state, epochs, quiesced, hold, capacity, clock, failed }
     }
 
     /// What the kernel refused for the first time, if it did.
@@ -59,7 +61,7 @@ impl KernelPlane {
     }
 }
 
-impl Plane for KernelPlane {
+impl ForwardingTable for KernelTable {
     fn entry(&self, bucket: u16) -> Entry {
         Entry::from_bits(self.state.entry(bucket))
     }
@@ -70,16 +72,16 @@ impl Plane for KernelPlane {
     }
 
     fn advance(&self) -> u64 {
-        self.seats.advance()
+        self.epochs.advance()
     }
 
     /// Waits for runs of programs, some milliseconds, where nobody has since `epoch`.
     fn has_reached(&self, epoch: u64) -> bool {
-        if !self.seats.has_reached(epoch) {
+        if !self.epochs.has_reached(epoch) {
             return false;
         }
         if self.quiesced.load(Ordering::Acquire) < epoch {
-            let current = self.seats.current();
+            let current = self.epochs.current();
             match self.state.quiesce() {
                 Ok(()) => self.quiesced.store(current, Ordering::Release),
                 Err(error) => self.note(&error),
@@ -93,7 +95,7 @@ impl Plane for KernelPlane {
     }
 
     fn earliest(&self, now: u64) -> u64 {
-        self.seats.earliest(now).saturating_sub(COARSE)
+        self.epochs.earliest(now).saturating_sub(COARSE)
     }
 
     fn sweep(&self, time: u64, keep: &mut dyn FnMut(Pinned) -> bool) {
@@ -143,9 +145,9 @@ impl Plane for KernelPlane {
 
 /// A worker in user space, which steers by the kernel's table.
 pub struct KernelWorker {
-    plane: Arc<KernelPlane>,
+    forwarding: Arc<KernelTable>,
     index: usize,
-    seat: Seat,
+    steering: UserspaceSteering,
     now: u64,
 }
 
@@ -154,19 +156,20 @@ impl KernelWorker {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn new(plane: &Arc<KernelPlane>, index: usize) -> Result<Self, BpfError> {
-        let seat = plane.state.seat(u32::try_from(index).unwrap_or(u32::MAX))?;
-        Ok(Self { plane: Arc::clone(plane), index, seat, now: 0 })
+    pub fn new(forwarding: &Arc<KernelTable>, index: usize) -> Result<Self, BpfError> {
+        let steering =
+            forwarding.state.userspace_steering(u32::try_from(index).unwrap_or(u32::MAX))?;
+        Ok(Self { forwarding: Arc::clone(forwarding), index, steering, now: 0 })
     }
 
     fn sensor_of(&self, hash: u64, facts: impl FnOnce() -> PacketFacts) -> u16 {
-        let entry = Entry::from_bits(self.seat.entry((hash >> 48) as u16));
+        let entry = Entry::from_bits(self.steering.entry((hash >> 48) as u16));
         if !entry.looks_up() {
             return entry.default_sensor();
         }
         let facts = facts();
-        self.seat.sensor_of(hash, signal(facts.tcp), facts.bytes).unwrap_or_else(|error| {
-            self.plane.note(&error);
+        self.steering.sensor_of(hash, signal(facts.tcp), facts.bytes).unwrap_or_else(|error| {
+            self.forwarding.note(&error);
             entry.default_sensor()
         })
     }
@@ -185,11 +188,11 @@ fn signal(tcp: TcpSignal) -> Signal {
 impl Steering for KernelWorker {
     fn begin(&mut self, now: u64) {
         self.now = self.now.max(now);
-        self.plane.seats.begin(self.index, self.now);
+        self.forwarding.epochs.begin(self.index, self.now);
     }
 
     fn rest(&mut self) {
-        self.plane.seats.rest(self.index);
+        self.forwarding.epochs.rest(self.index);
     }
 
     fn assign(
@@ -205,7 +208,7 @@ impl Steering for KernelWorker {
 
     fn count(&mut self, hashes: &[u64], bytes: &[u32]) {
         for (&hash, &bytes) in hashes.iter().zip(bytes) {
-            self.seat.count(hash, bytes);
+            self.steering.count(hash, bytes);
         }
     }
 }

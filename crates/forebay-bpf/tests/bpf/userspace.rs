@@ -1,4 +1,4 @@
-//! User space beside the splitter: seats that go by its tables, and sensors that stand in.
+//! User space beside the splitter: workers that go by its tables, and sensors that stand in.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use forebay_bpf::flow::FlowOptions;
 use forebay_bpf::programs::splitter::entry::{CANCELLED, LOOK_UP, OTHER_SHIFT, RECORD, TURNED};
 use forebay_bpf::programs::splitter::{
-    self, Limits, NO_SENSOR, Seat, Sensor, Settings, Signal, State, UserSpace,
+    self, Limits, NO_SENSOR, Sensor, Settings, Signal, State, UserSpace, UserspaceSteering,
 };
 use forebay_bpf::{Action, Program};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType};
@@ -36,16 +36,16 @@ fn settings() -> Settings {
     }
 }
 
-/// A splitter with four sensors, known by the last byte of their addresses, and two seats.
+/// A splitter with four sensors, known by the last byte of their addresses, and two workers.
 struct Splitter {
     state: Arc<State>,
     program: Program,
-    seats: [Seat; 2],
+    workers: [UserspaceSteering; 2],
 }
 
 impl Splitter {
     fn new(settings: &Settings) -> Self {
-        let limits = Limits { records: 100, keys_per_move: 8, seats: 2, ..Limits::default() };
+        let limits = Limits { records: 100, keys_per_move: 8, workers: 2, ..Limits::default() };
         let state = Arc::new(State::create(limits).unwrap());
         state.devices().set(0, LOOPBACK).unwrap();
         for last in 0..4 {
@@ -54,8 +54,8 @@ impl Splitter {
             state.set_sensor(last.into(), Some(sensor)).unwrap();
         }
         let program = splitter::load(&state, settings).unwrap();
-        let seats = [0, 1].map(|number| state.seat(number).unwrap());
-        Self { state, program, seats }
+        let workers = [0, 1].map(|number| state.userspace_steering(number).unwrap());
+        Self { state, program, workers }
     }
 
     /// What the kernel does with a frame, and the sensor it is for.
@@ -85,15 +85,15 @@ fn a_seat_and_the_kernel_agree_whoever_saw_a_key_first() {
     let splitter = Splitter::new(&settings());
     let state = &splitter.state;
     let frames: Vec<_> = (0..6).map(|port| tcp((1, 1000 + port), (2, 80), ACK)).collect();
-    let asked = |seat: usize, frame: &Vec<u8>, signal| {
-        splitter.seats[seat].sensor_of(hash(frame), signal, 60).unwrap()
+    let asked = |steering: usize, frame: &Vec<u8>, signal| {
+        splitter.workers[steering].sensor_of(hash(frame), signal, 60).unwrap()
     };
     (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, u32::from(bucket % 4)));
     for frame in &frames {
         assert_eq!(asked(0, frame, Signal::Nothing), (hash(frame) >> 48) as u16 % 4);
         assert_eq!(splitter.redirected(frame), (hash(frame) >> 48) as u16 % 4);
     }
-    // Two keys are recorded by the kernel, two by a seat.
+    // Two keys are recorded by the kernel, two by a worker.
     (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, LEARNING));
     frames[..2].iter().for_each(|frame| assert_eq!(splitter.redirected(frame), 0));
     frames[2..4].iter().for_each(|frame| assert_eq!(asked(1, frame, Signal::Nothing), 0));
@@ -105,13 +105,13 @@ fn a_seat_and_the_kernel_agree_whoever_saw_a_key_first() {
             (sensor, sensor)
         );
     }
-    // A seat renews what it sees.
+    // A worker renews what it sees.
     let seen = |frame| state.record(hash(frame)).unwrap().unwrap().seen();
     let before = seen(&frames[0]);
     sleep(Duration::from_millis(20));
     asked(0, &frames[0], Signal::Nothing);
     assert!(seen(&frames[0]) > before);
-    // A connection that has ended by what a seat saw begins anew in the kernel, and the
+    // A connection that has ended by what a worker saw begins anew in the kernel, and the
     // other way round.
     assert_eq!(asked(0, &frames[0], Signal::LowEnds), 0);
     assert_eq!(asked(1, &frames[0], Signal::HighEnds), 0);
@@ -131,10 +131,10 @@ fn a_seat_counts_and_cancels_as_the_kernel_does() {
         return;
     }
     let splitter = Splitter::new(&settings());
-    let (state, seat) = (&splitter.state, &splitter.seats[1]);
+    let (state, steering) = (&splitter.state, &splitter.workers[1]);
     let flow = |low: u64| 7 << 48 | low;
     for (low, bytes) in [(1 << 43, 60), (2 << 43, 1500), (1 << 43, 100)] {
-        seat.count(flow(low), bytes);
+        steering.count(flow(low), bytes);
     }
     assert_eq!(state.bucket_tally(7), 3 << 36 | 1660);
     assert_eq!(state.bucket_flows(7), 0b110);
@@ -143,16 +143,16 @@ fn a_seat_counts_and_cancels_as_the_kernel_does() {
     assert_eq!(state.bucket_flows(7), 0);
     state.set_entry(7, LEARNING);
     for key in 0..9 {
-        assert_eq!(seat.sensor_of(flow(key), Signal::Nothing, 60).unwrap(), 0);
+        assert_eq!(steering.sensor_of(flow(key), Signal::Nothing, 60).unwrap(), 0);
     }
     assert_eq!(state.entry(7), LOOK_UP | CANCELLED | 1 << OTHER_SHIFT);
     // What goes by a record elsewhere than new keys counts as displaced.
     state.set_entry(7, MOVING);
-    assert_eq!(seat.sensor_of(flow(0), Signal::Nothing, 60).unwrap(), 0);
+    assert_eq!(steering.sensor_of(flow(0), Signal::Nothing, 60).unwrap(), 0);
     assert_eq!((state.displaced(0), state.displaced(1)), ((1 << 36 | 60, 0), (0, 1 << 36 | 60)));
     let outcomes = state.outcomes();
     assert!(outcomes.closes() && outcomes.received.packets == 0, "{outcomes:?}");
-    assert!(state.seat(2).is_err());
+    assert!(state.userspace_steering(2).is_err());
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn what_turns_to_workers_is_counted_by_them_alone() {
         return;
     }
     let splitter = Splitter::new(&settings());
-    let (state, seat) = (&splitter.state, &splitter.seats[0]);
+    let (state, steering) = (&splitter.state, &splitter.workers[0]);
     let frame = tcp((1, 1000), (2, 80), ACK);
     let (hash, bytes) = (hash(&frame), frame.len() as u32);
     let bucket = (hash >> 48) as u16;
@@ -176,8 +176,8 @@ fn what_turns_to_workers_is_counted_by_them_alone() {
     state.set_by_workers(0, true);
     assert_eq!(splitter.run(&frame).0, Action::Pass);
     assert_eq!((state.bucket_tally(bucket), displaced()), (2 * one, [(one, 0), (0, one)]));
-    seat.count(hash, bytes);
-    assert_eq!(seat.sensor_of(hash, Signal::Nothing, bytes).unwrap(), 0);
+    steering.count(hash, bytes);
+    assert_eq!(steering.sensor_of(hash, Signal::Nothing, bytes).unwrap(), 0);
     let two = 2 * one;
     assert_eq!((state.bucket_tally(bucket), displaced()), (3 * one, [(two, 0), (0, two)]));
     // A frame that is not displaced, as its bucket does not move any more.

@@ -1,8 +1,8 @@
-//! What the mover needs of whatever forwards the packets.
+//! The interface between the mover and the tables by which packets are forwarded.
 //!
-//! There are two planes: workers in user space ([`super::Worker`]), and a program
-//! in the kernel, which keeps the same table and the same records in maps. The
-//! mover and the balancer do not know which they steer.
+//! There are two implementations: the table of workers in user space
+//! ([`super::Worker`]), and that of a program in the kernel, which keeps the same entries
+//! and the same records in maps. Mover and balancer work on either.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct Displaced {
 
 /// Something that forwards packets by the table. Times are of the monotonic clock, in
 /// nanoseconds.
-pub trait Plane {
+pub trait ForwardingTable {
     /// What the table says of a bucket.
     fn entry(&self, bucket: u16) -> Entry;
 
@@ -58,7 +58,7 @@ pub trait Plane {
 
     /// Shows each record to `keep` and removes it where that says false. A key is
     /// idle if it had no packet for the hold time before `time`, which no
-    /// [`Plane::earliest`] may be before.
+    /// [`ForwardingTable::earliest`] may be before.
     fn sweep(&self, time: u64, keep: &mut dyn FnMut(Pinned) -> bool);
 
     /// Says whether a sensor is alive. A key on record at a dead one counts as not
@@ -85,7 +85,7 @@ pub trait Plane {
     fn record_capacity(&self) -> usize;
 }
 
-impl<P: Plane + ?Sized> Plane for Arc<P> {
+impl<P: ForwardingTable + ?Sized> ForwardingTable for Arc<P> {
     fn entry(&self, bucket: u16) -> Entry {
         (**self).entry(bucket)
     }

@@ -57,7 +57,7 @@ impl Steering for Worker {
 
 /// Sets each packet's output to the sensor that its bucket, or its record, names; counts
 /// it for the balancer; drops those that no sensor takes.
-pub struct Steer {
+pub struct LiveBalance {
     worker: Box<dyn Steering>,
     facts: Facts,
     shunt: Shunt,
@@ -72,8 +72,8 @@ pub struct Steer {
     sensors: Vec<u16>,
 }
 
-impl Steer {
-    /// Steers as `worker` says, who is asked and told here alone. `decoder` is that of the
+impl LiveBalance {
+    /// Steers as `worker` says, which only this stage uses. `decoder` is that of the
     /// group, `connections` whether its key is that of a transport connection.
     #[must_use]
     pub fn new(worker: Box<dyn Steering>, decoder: Decoder, connections: bool) -> Self {
@@ -223,7 +223,7 @@ impl Facts {
     }
 }
 
-impl Stage for Steer {
+impl Stage for LiveBalance {
     fn name(&self) -> &'static str {
         "balance"
     }

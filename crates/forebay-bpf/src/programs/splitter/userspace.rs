@@ -5,7 +5,7 @@
 //! Where it moves, the code that decides in the kernel is asked, run for the flow's hash in
 //! the place of a frame; that takes a system call, for few packets and a short time.
 //!
-//! A seat counts as a processor does, in a section of its own.
+//! A worker counts as a processor does, in a section of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,13 +57,13 @@ const LENGTH_AT: i16 = 16;
 
 /// A thread of user space that goes by the kernel's tables.
 #[derive(Debug)]
-pub struct Seat {
+pub struct UserspaceSteering {
     state: Arc<State>,
     section: u32,
     program: Program,
 }
 
-impl Seat {
+impl UserspaceSteering {
     pub(super) fn load(state: Arc<State>, section: u32) -> Result<Self, BpfError> {
         let mut asm = Assembler::new();
         let asked = asm.label("asked");
