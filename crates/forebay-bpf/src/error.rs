@@ -97,7 +97,7 @@ pub enum BpfError {
     },
     /// Runs of programs cannot be waited for.
     #[error(
-        "cannot wait for BPF programs that run (where the kernel has `nohz_full`, nobody can): {0}"
+        "cannot wait for BPF programs that run (not possible on a kernel with `nohz_full`): {0}"
     )]
     Quiesce(io::Error),
     /// The number of processors is not to be found.

@@ -1,4 +1,4 @@
-//! A group of sensors, live: its manager, and who is behind each of its indices.
+//! A group of sensors, live: its manager, and the sensor of each index.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -231,7 +231,7 @@ impl LiveGroup {
         Ok(())
     }
 
-    /// Notes who is behind which index.
+    /// Notes the sensor of each index.
     fn note_places(&mut self, sensors: &[Sensor], places: &[u16]) {
         for (sensor, &place) in sensors.iter().zip(places) {
             let place = usize::from(place);
@@ -300,7 +300,7 @@ impl LiveGroup {
     }
 }
 
-/// The sensors of a group, and who has which buckets to begin with.
+/// The sensors of a group, and the buckets that each starts with.
 fn assign(
     group: &Group,
     config: &Config,

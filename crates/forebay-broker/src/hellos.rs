@@ -1,9 +1,9 @@
 //! Hears the sensors' hellos, at the outputs that lead to them.
 //!
 //! Each device that is an output has a socket for the frames of their EtherType alone, so
-//! that what sensors say reaches the broker whatever else comes from there. A hello counts
-//! for the sensors it speaks for, and only at the output that leads to them; all others
-//! are counted, and who sent them is told once.
+//! that hellos reach the broker whatever other traffic comes from there. A hello counts
+//! for the sensors that it names, and only at the output that leads to them. All others
+//! are counted, and a notice names each sender once.
 
 use forebay_io::af_packet::FrameSocket;
 use forebay_packet::MacAddress;
@@ -14,7 +14,7 @@ use crate::group::LiveGroup;
 use crate::hello::{ETHER_TYPE, Hello, MAX_FRAME};
 use crate::ports::{PortError, device_of, io_error};
 
-/// The most frames that are taken in at once: whoever sends more has to wait.
+/// The most frames that one call receives; the rest waits in the socket.
 const MOST_FRAMES: usize = 1024;
 
 /// The most strangers that are remembered, so that each is told of once.
@@ -25,7 +25,7 @@ const MOST_STRANGERS: usize = 16;
 pub struct HelloCounts {
     /// Hellos of sensors.
     pub heard: u64,
-    /// Hellos of nobody that is expected to say hello there.
+    /// Hellos from senders that are not expected at that output.
     pub unknown: u64,
     /// Frames that are no hellos of this version.
     pub malformed: u64,

@@ -37,7 +37,7 @@ impl Notifier {
     /// Who the environment names.
     ///
     /// # Errors
-    /// That there is nobody at the address it names.
+    /// No process listens at the address that the variable names.
     pub fn from_environment() -> io::Result<Self> {
         let variable = std::env::var_os;
         let (socket, usec) = (variable("NOTIFY_SOCKET"), variable("WATCHDOG_USEC"));

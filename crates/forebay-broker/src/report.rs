@@ -34,7 +34,7 @@ impl Report {
                     ours.packets += theirs.packets;
                     ours.bytes += theirs.bytes;
                     add_all(&mut ours.losses, theirs.losses);
-                    // A device counts for all who listen to it.
+                    // The counters of a device are the same at each of its ports.
                     greatest(&mut ours.before, theirs.before);
                 }
                 None => self.inputs.push((name, theirs)),

@@ -1,15 +1,15 @@
-//! Clients of a socket: many at once, on one thread, none of them waited for.
+//! A server for many clients of a socket, on one thread that never blocks on one of them.
 //!
-//! A client sends one request and gets one answer. What the bytes mean is a [`Protocol`]'s;
-//! requests are handed to the broker's own thread, and its answers ring a bell here.
-//! Everything a client can hold is bounded: bytes of a request, time in each state, and the
-//! number of clients. Where a new one comes and all places are taken, the one that has kept
-//! us waiting longest loses its place: idle clients lock out nobody. Only when all of them
-//! wait for the broker do new ones wait, in the socket's backlog; after [`FULL`] they are told
-//! that the broker is busy. A place is taken until the broker is done with its request, also
-//! if the client hangs up: requests that wait for the broker are no more than there are places.
+//! A client sends one request and gets one answer. A [`Protocol`] defines their bytes.
+//! Requests go to the broker's own thread, whose answers wake this one by an eventfd, the bell.
+//! Everything that a client can hold is bounded: bytes of a request, time in each state, and
+//! the number of clients. When a client connects and all places are taken, the client that has
+//! been idle longest loses its place. Only when all of them wait for the broker do new ones
+//! wait, in the socket's backlog; after [`FULL`] they are told that the broker is busy. A
+//! request keeps its place until the broker is done with it, also if the client hangs up, so
+//! that no more requests wait for the broker than there are places.
 //!
-//! A client that was answered is read from until it closes: to close first, with bytes unread,
+//! After the answer the server reads until the client closes: closing first, with bytes unread,
 //! would reset the connection, and the answer could be lost.
 
 use std::io;
@@ -137,7 +137,7 @@ struct Server<P> {
     sender: mpsc::Sender<ControlRequest>,
     /// The longest here first.
     clients: Vec<Client>,
-    /// Places of those who did not wait for their answers.
+    /// Requests whose clients have hung up, and which the broker still has.
     left: Vec<mpsc::Receiver<Answer>>,
     /// Since when all places are taken by clients that wait for the broker.
     full: Option<Instant>,
@@ -168,7 +168,7 @@ enum State {
 /// An answer that is waited for.
 struct Awaited {
     answer: mpsc::Receiver<Answer>,
-    /// Its end tells the broker that nobody waits any more.
+    /// Dropped when the client hangs up, which tells the broker.
     _present: Arc<()>,
 }
 
@@ -199,7 +199,7 @@ impl<P: Protocol> Server<P> {
         let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
         let now = Instant::now();
         for (client, gone) in self.clients.iter_mut().zip(gone) {
-            // Where it has closed both ways, there is nobody to answer.
+            // It has closed both ways, so it takes no answer.
             if gone && matches!(client.state, State::Waiting(_)) {
                 client.change(State::Gone, &mut self.left);
             }
@@ -210,7 +210,7 @@ impl<P: Protocol> Server<P> {
         }
     }
 
-    /// Does for all clients what can be done, and forgets those who are gone.
+    /// Advances all clients, and removes those that have hung up.
     fn advance_all(&mut self, now: Instant) {
         for client in &mut self.clients {
             client.advance(&self.protocol, &self.sender, &self.bell, now, &mut self.left);
@@ -220,13 +220,13 @@ impl<P: Protocol> Server<P> {
         self.clients.retain(|client| !matches!(client.state, State::Gone));
     }
 
-    /// Takes in new clients, of which one `came` before it was asked who is gone.
+    /// Accepts new clients, of which one `came` before the last poll for hang-ups.
     fn accept(&mut self, mut came: bool, now: Instant) {
         self.again = None;
-        // As many as have places, so that those who are here are served in between.
+        // At most as many as have places, so that clients are served in between.
         for _ in 0..MOST_CLIENTS {
             if self.clients.len() + self.left.len() >= MOST_CLIENTS {
-                // Requests may have come since: who has sent one does not lose its place.
+                // Requests may have come since: a client that has sent one keeps its place.
                 self.advance_all(now);
             }
             let held = self.clients.iter().filter(|one| one.rank(now).is_none()).count();
@@ -281,8 +281,8 @@ impl<P: Protocol> Server<P> {
 }
 
 impl Client {
-    /// Which clients lose their places first: those who were answered, then those who have
-    /// not asked, then those who do not take their answer. The others stay.
+    /// Which clients lose their places first: those that were answered, then those without a
+    /// request, then those that do not read their answer. The others stay.
     fn rank(&self, now: Instant) -> Option<u8> {
         match self.state {
             State::Leaving(_) | State::Gone => Some(0),
@@ -366,7 +366,7 @@ impl Client {
                         let present = Arc::new(());
                         let bell = Bell(Arc::clone(bell));
                         let (request, answer) = ControlRequest::of_client(request, bell, &present);
-                        // Where nobody takes it, the answer's other end is gone, too.
+                        // If the broker has ended, the answer's sender is dropped as well.
                         let _ = sender.send(request);
                         Some(State::Waiting(Awaited { answer, _present: present }))
                     }

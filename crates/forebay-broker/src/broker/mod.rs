@@ -92,7 +92,7 @@ pub enum BrokerError {
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
     /// The service manager.
-    #[error("nobody listens at NOTIFY_SOCKET of the environment: {0}")]
+    #[error("no service manager listens at NOTIFY_SOCKET of the environment: {0}")]
     Notify(std::io::Error),
     /// The system has no thread, descriptor or random number left.
     #[error("cannot start: {0}")]

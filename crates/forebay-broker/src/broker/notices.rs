@@ -14,7 +14,7 @@ use crate::clock::Clock;
 /// Notices that wait to be told. What comes while so many wait is not told.
 const MOST_WAITING: usize = 1_024;
 
-/// Notices that are kept for those who ask what has happened.
+/// Notices that are kept for `ctl events`.
 const KEPT: usize = 256;
 
 /// How long the end waits for them.
@@ -25,7 +25,7 @@ pub struct Notice(pub(super) String);
 
 impl Notice {
     fn of_lost(notices: u64) -> Self {
-        Self(format!("nobody took what was told: {notices} notices are lost"))
+        Self(format!("standard error took no more: {notices} notices are lost"))
     }
 }
 
@@ -98,9 +98,8 @@ impl Notices {
         self.kept.iter().map(event).collect()
     }
 
-    /// Waits until everything is told, how many are lost as well, but not for long. Returns
-    /// whether it is. Where it is not, nobody could be told that either: whoever stands in the
-    /// way of notices holds up all that is written there.
+    /// Waits a short time until all notices are written, with the number of lost ones. Returns
+    /// whether they are. If not, standard error takes nothing, so there is nowhere to report it.
     #[must_use]
     pub(super) fn finish(self) -> bool {
         self.finish_within(PATIENCE)
@@ -120,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    /// Tells more than can wait to somebody who takes nothing until that has been told, then
-    /// `more`. Returns what was heard, and what should have been before `more`.
+    /// Sends more notices than can wait to a receiver that takes none until all are sent, then
+    /// `more`. Returns what was received, and what should have been received before `more`.
     fn flood(more: impl FnOnce(&mut Notices)) -> (Vec<String>, Vec<String>) {
         let (heard, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
         let (hears, passes) = (Arc::clone(&heard), Arc::clone(&gate));
@@ -134,7 +133,7 @@ mod tests {
         })
         .unwrap();
         notices.tell("0".to_owned());
-        // With the first on its way nobody takes another, so that just so many can wait.
+        // The first is being written, and no other is taken: exactly so many can wait.
         taken.recv().unwrap();
         let (all, kept) = (3 * MOST_WAITING, 1 + MOST_WAITING);
         (1..all).for_each(|number| notices.tell(number.to_string()));
@@ -142,7 +141,7 @@ mod tests {
         (1..kept).for_each(|_| taken.recv().unwrap());
         more(&mut notices);
         assert!(notices.finish_within(Duration::from_secs(20)));
-        let lost = format!("nobody took what was told: {} notices are lost", all - kept);
+        let lost = format!("standard error took no more: {} notices are lost", all - kept);
         let told = (0..kept).map(|number| number.to_string());
         (heard.lock().unwrap().clone(), told.chain([lost]).collect())
     }

@@ -37,7 +37,7 @@ use crate::worker::Route;
 /// have questions.
 const MOST_WAITING: usize = 16;
 
-/// How long a preparation is waited for by who has asked for it, and by the next.
+/// How long the clients of a preparation wait for it, and the next preparation does.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Preparations that may be under way besides the last, each cancelled and not at its end
@@ -111,7 +111,7 @@ struct Preparation {
     thread: Option<JoinHandle<()>>,
     requests: Vec<ControlRequest>,
     begun: Instant,
-    /// It took too long, and whoever waited was told so.
+    /// It took too long, and its clients were told so.
     is_late: bool,
 }
 
@@ -177,9 +177,9 @@ impl Reloads {
         }
     }
 
-    /// Begins with what is asked for, and cancels what is under way: nobody wants it any
-    /// more. Those who wait for that get what is newer. `most` is the memory that it may take,
-    /// in bytes.
+    /// Begins the requested preparation, and cancels the one under way, which it replaces.
+    /// Clients of the old one get the result of the new one. `most` is the memory that it may
+    /// take, in bytes.
     pub(super) fn begin(&mut self, path: PathBuf, options: CodeOptions, most: u64) -> Begun {
         if !self.asked {
             return Begun::Nothing;
@@ -207,7 +207,7 @@ impl Reloads {
         Begun::Another
     }
 
-    /// What has been prepared, once, and who waits for it; or that it is late.
+    /// What has been prepared, once, with the requests that wait for it; or that it is late.
     pub(super) fn prepared(&mut self) -> Option<(Result<Prepared, String>, Vec<ControlRequest>)> {
         let under_way = self.under_way.as_mut()?;
         let prepared = match under_way.prepared.try_recv() {
@@ -361,7 +361,7 @@ impl Broker {
             let (trunk, settings) = (plan.trunk(), stages.group_settings());
             one.mailbox.change(Change { trunk, branches, settings, routes: routes.clone() });
         }
-        // All at once: in the meantime nobody looks after the sensors.
+        // All workers at once: meanwhile the broker does not look after the sensors.
         let asked: Vec<_> = running.iter().map(|one| one.mailbox.ask()).collect();
         let deadline = Instant::now() + HANDING_OVER;
         for (number, asked) in asked.into_iter().enumerate() {
@@ -377,7 +377,7 @@ impl Broker {
     }
 }
 
-/// Tells what came of a change, and those who wait for it.
+/// Writes a notice of the result of a change, and answers the requests that wait for it.
 fn conclude(
     outcome: &Result<Option<String>, String>,
     requests: Vec<ControlRequest>,

@@ -12,8 +12,8 @@ use super::{bounded, choice, names, raw, read, units};
 /// The most queues of a device.
 const MAX_QUEUES: u64 = 64;
 
-/// Bytes of a ring, unless said otherwise. An input's has to last while nobody looks; an
-/// output's is gone around in order, and one that the processor's cache holds is faster.
+/// Default bytes of a ring. An input's holds what comes while its worker does not run; an
+/// output's is used in order, and is faster where the processor's cache holds it.
 const INPUT_RING: usize = 16 << 20;
 const OUTPUT_RING: usize = 2 << 20;
 

@@ -139,7 +139,7 @@ impl Server {
     ) -> Result<Self, ControlError> {
         let failed = |source| ControlError::Listen { socket: socket.to_owned(), source };
         clear(socket)?;
-        // Bound under another name first: nobody can connect before the mode is right.
+        // Bound under another name first: clients cannot connect before the mode is right.
         let draft = draft_name(socket);
         let _ = std::fs::remove_file(&draft);
         let listener = UnixListener::bind(&draft).map_err(failed)?;
@@ -156,7 +156,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The thread goes on to listen to nobody, and ends with the process.
+        // The thread keeps a listener that has no name, and ends with the process.
         let _ = std::fs::remove_file(&self.socket);
     }
 }
@@ -184,8 +184,8 @@ pub fn make_folder(socket: &Path, owner: Option<(u32, u32)>) -> Result<(), Contr
     })
 }
 
-/// Gives a folder that was just made to somebody. What lies there under its name now may be
-/// another's, who can write beside it: only a folder of our own is given.
+/// Changes the owner of a folder that this process has just made. Another user who can write
+/// beside it may have put a different folder in its place: only our own is changed.
 fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = rustix::fs::open(folder, flags, Mode::empty())?;
@@ -196,8 +196,8 @@ fn give(folder: &Path, user: u32, group: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(&made, Mode::from(0o750))?)
 }
 
-/// Lets the owner and the group of a socket that was just made connect. What has its name now
-/// may be another's, who can write to the folder: no link is followed.
+/// Lets the owner and the group connect to a socket that this process has just made. Another
+/// user who can write to the folder may have replaced it: no link is followed.
 fn open_to_group(socket: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = rustix::fs::open(socket, flags, Mode::empty())?;

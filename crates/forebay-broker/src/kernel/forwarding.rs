@@ -1,5 +1,5 @@
 //! The bucket table of a group whose packets the kernel steers, for the mover and for the
-//! workers in user space who get what the kernel cannot decide.
+//! workers in user space, which get the packets that the kernel cannot decide.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -75,7 +75,7 @@ impl ForwardingTable for KernelTable {
         self.epochs.advance()
     }
 
-    /// Waits for runs of programs, some milliseconds, where nobody has since `epoch`.
+    /// Waits some milliseconds for runs of programs, unless a call since `epoch` has done so.
     fn has_reached(&self, epoch: u64) -> bool {
         if !self.epochs.has_reached(epoch) {
             return false;

@@ -288,7 +288,7 @@ impl Kernel {
         each.try_for_each(|(sender, program)| sender.link.replace(program).map(drop))
     }
 
-    /// Follows the sensors of the group: how each is reached, and who stands in for all.
+    /// Writes the sensors of the group into the maps: the route to each, and the stand-in for all.
     ///
     /// # Errors
     /// The kernel's.
@@ -301,7 +301,7 @@ impl Kernel {
         let changed = |&sensor: &usize| of(&route, sensor) != of(&self.route, sensor);
         let changed: Vec<usize> = (0..route.outputs.len()).filter(changed).collect();
         if !changed.is_empty() {
-            // So that whoever still sends as they were before the last change has done so.
+            // Runs of programs that began before the last change have then ended.
             self.state.quiesce()?;
         }
         for sensor in changed {

@@ -1,8 +1,8 @@
 //! Devices by AF_XDP sockets: a socket a queue and worker, and the program that shares
 //! packets out among them.
 //!
-//! The program hangs on the device by a link that nobody else holds, so that it is gone
-//! with this process, however that ends.
+//! The program is attached by a link that only this process holds, so that it is detached
+//! when the process ends, however it ends.
 
 use std::io;
 use std::os::fd::BorrowedFd;
