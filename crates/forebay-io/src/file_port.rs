@@ -302,7 +302,7 @@ impl Tx for CaptureTx {
         // Who looks finds a capture, if one without packets.
         let outcome = self.series.open(&self.interfaces).and_then(|()| self.series.flush());
         match outcome {
-            // There may be room later. All else is for whoever starts it to set right.
+            // There may be room later. Every other fault ends the start.
             Err(error) if name_of(&error) == DISK_FULL => self.settle(Err(error), 0),
             outcome => outcome,
         }

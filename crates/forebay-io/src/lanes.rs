@@ -147,7 +147,7 @@ impl Lane {
         state.ended = state.reader.has_ended();
         state.turn += 1;
         self.block += self.lanes;
-        // A wait that was ended because nobody wants more did not fail. Asked with the
+        // A wait that was ended because no lane reads on did not fail. Checked with the
         // lock held: no lane can have gone yet because this one has just ended.
         self.error = error.filter(|_| !shared.given_up.load(Ordering::Relaxed));
         drop(state);

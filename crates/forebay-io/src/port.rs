@@ -1,8 +1,8 @@
 //! What a port is to the rest of the program: a place batches come from or go to.
 //!
 //! Capture files and live interfaces implement both sides. A receiver never waits for
-//! packets: who has several asks each in turn, and waits on their descriptors when all
-//! are idle. Every packet that a port loses is counted by it under one name.
+//! packets: a caller with several asks each in turn, and waits on their descriptors when
+//! all are idle. Every packet that a port loses is counted by it under one name.
 
 use std::os::fd::BorrowedFd;
 

@@ -34,8 +34,8 @@ pub struct ReadOptions {
     /// Cut packets to the capture's snap length, as libpcap does. Without it
     /// a packet that was stored longer is kept whole.
     pub clamp_to_snap_len: bool,
-    /// Set by whoever wants reading to end: a pipe or terminal that has nothing to
-    /// give is then no longer waited for, and reading fails.
+    /// When set, reading ends: it does not wait for a pipe or terminal that has no data,
+    /// and fails.
     pub stop: Option<Arc<AtomicBool>>,
     /// The largest window of zstd in bytes, from 1 KiB to 2 GiB, rounded down to a power of
     /// two: decompressing takes so much memory.

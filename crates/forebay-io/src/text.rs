@@ -2,8 +2,8 @@
 //!
 //! Every such file has a limit, so that a device without an end or a mistaken path costs an
 //! error message and no memory. A program that must not wait for its input reads regular
-//! files only ([`read`] with [`Source::Regular`]): a FIFO blocks its reader until somebody
-//! writes, and to open some devices has effects. The file is opened without blocking all the
+//! files only ([`read`] with [`Source::Regular`]): a FIFO blocks its reader until another
+//! process writes, and to open some devices has effects. The file is opened without blocking all the
 //! same, because the path may name another file by then, and because some files in `/proc`
 //! and `/sys` are called regular and wait for events.
 
@@ -102,7 +102,7 @@ pub fn read_bytes(
     }
 }
 
-/// Opens a regular file, and gives its length. Waits for nobody.
+/// Opens a regular file, and gives its length. Does not block.
 fn open_regular(path: &Path) -> Result<(File, u64), TextError> {
     let judged = |metadata: Metadata| match other_kind(metadata.file_type()) {
         Some(found) => Err(TextError::NotRegular { found }),

@@ -36,8 +36,8 @@ pub enum Placement {
     /// In `NAME.partial`, to be read while it grows. A symbolic link at NAME leads to the
     /// file that is meant.
     Growing,
-    /// As [`Placement::Growing`], for a process with more rights than whoever owns the
-    /// folder may have, and which must not wait: what is no regular file at NAME is refused.
+    /// As [`Placement::Growing`], for a process that may have more rights than the owner of the
+    /// folder, and that must not wait: anything but a regular file at NAME is refused.
     GrowingBeneath,
 }
 
@@ -54,7 +54,7 @@ enum State {
     Unnamed,
     /// Under a hidden name.
     Hidden(PathBuf),
-    /// Under a name for those who read it while it grows, and the name that was asked for.
+    /// The name under which it can be read while it grows, and the name that was asked for.
     Partial(Partial, PathBuf),
 }
 
@@ -246,7 +246,7 @@ fn is_first(examined: &mut Vec<PathBuf>, folder: &Path) -> bool {
 }
 
 /// Removes hidden files that no process has locked, of the first `most` entries of a folder.
-/// What cannot be listed, opened or removed is left: it is in nobody's way.
+/// What cannot be listed, opened or removed is left: it does no harm.
 fn remove_stale(folder: &Path, most: usize) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.take(most).flatten() {
@@ -318,7 +318,7 @@ mod tests {
         names
     }
 
-    /// Both ways to write an output that nobody sees.
+    /// Both ways to write an output that is not visible yet.
     const WAYS: [fn(&Path) -> io::Result<WholeFile>; 2] = [unnamed, |folder| hidden(folder, lock)];
 
     #[test]

@@ -6,7 +6,7 @@
 //! neither side sees the memory as it was before it got it.
 //!
 //! A block that was handed over is a [`Block`], of which there is one at a time for each
-//! number: while it lives the kernel does not write to it, and whoever has it alone may.
+//! number: while it lives the kernel does not write to it, and its only owner may.
 //! Dropping it gives it back. A slot is ours unless its status says that the kernel is to
 //! send it or does; between two system calls it only ever sends.
 #![allow(unsafe_code, reason = "memory that the kernel writes to by turns with us")]

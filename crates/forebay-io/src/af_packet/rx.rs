@@ -2,8 +2,8 @@
 //!
 //! The losses of a receiver are what the kernel counts as drops of its socket: packets
 //! for which no block was free. That counter is set to zero when it is read, has 32 bits,
-//! and is therefore read every so many packets, and whenever somebody asks. What the
-//! device lost before the socket saw it stands apart, in three counters that do not
+//! and is therefore read every so many packets, and with each report. What the
+//! device lost before the socket saw it is counted apart, in three counters that do not
 //! overlap with each other nor with ours; other users of the device share them.
 //!
 //! Some frames the device counts as received, and the kernel gives up without counting them
@@ -34,7 +34,7 @@ pub struct RxOptions {
     pub blocks: u32,
     /// Milliseconds after which a block that is not full is handed over.
     pub retire_ms: u32,
-    /// Whether the device is to receive all frames, whoever they are for.
+    /// Whether the device receives all frames, whatever their destination.
     pub promiscuous: bool,
 }
 
@@ -353,8 +353,8 @@ impl Rx for PacketRx {
         Ok(Received::Batch(batch))
     }
 
-    /// It also is readable while the block that was handed over last is held: who keeps
-    /// packets for long copies them.
+    /// It also is readable while the block that was handed over last is held: a caller that
+    /// keeps packets for long copies them.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }

@@ -10,7 +10,7 @@
 //!
 //! Where the driver can, the device itself reads and writes the frames; elsewhere the
 //! kernel copies. A BPF program attached to the device must redirect its packets to the
-//! sockets: whoever opens a port enters each socket into that program's map.
+//! sockets: the opener of a port enters each socket into that program's map.
 //!
 //! The stack has not seen these packets. A VLAN tag that the device strips, or a checksum
 //! that a sender on this host left half done, is lost: [`crate::device::check`] sees to

@@ -198,9 +198,9 @@ const VETH_RING: u64 = 256;
 
 /// The most packets that each of so many senders may have on their way.
 ///
-/// Where the kernel copies, a frame comes back when whoever got the packet is through with
-/// it. A veth device drops what does not fit into the other end's ring, and says so only
-/// afterwards; who has no more on the way than the ring holds never sees that.
+/// Where the kernel copies, a frame comes back when the receiver of the packet has freed it.
+/// A veth device drops what does not fit into the other end's ring, and says so only
+/// afterwards; a sender with no more on the way than the ring holds never sees that.
 fn window(socket: &Socket, senders: u32) -> u64 {
     let is_veth = socket.link.kind.as_deref() == Some("veth");
     if is_veth && !socket.is_zero_copy { (VETH_RING / u64::from(senders)).max(1) } else { u64::MAX }

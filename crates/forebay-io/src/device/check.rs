@@ -320,8 +320,8 @@ impl Checker {
         Ok(())
     }
 
-    /// The host's own stack speaking on a tap, or among what sensors get. An address that somebody gave the device
-    /// would go with IPv6, and not come back: then the device is the host's as well.
+    /// The host's own stack sending on a tap, or among what sensors get. An address that the
+    /// device was given would be lost with IPv6 for good, so a device with one is left alone.
     fn host_stack(&mut self, link: &Link, does: &str) {
         let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", link.name);
         if fs::read_to_string(&setting).is_ok_and(|value| value.trim() == "0") {

@@ -128,8 +128,8 @@ impl Link {
         Err(DeviceError::NotEthernet { device: self.name, hardware: self.hardware })
     }
 
-    /// The most bytes of a frame that the kernel's stack would let through to it, and its
-    /// check of redirected frames. What a socket's ring gives to the driver nobody checks.
+    /// The most bytes of a frame that the kernel's stack lets through to it, as does its
+    /// check of redirected frames. Frames from a socket's ring are not checked.
     pub(crate) fn max_frame(&self) -> usize {
         self.mtu as usize + FRAMING
     }

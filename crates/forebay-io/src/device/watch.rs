@@ -14,7 +14,7 @@ pub enum Change {
     Is(Link),
     /// It was deleted, or left the namespace.
     Gone(Link),
-    /// Changes were missed: who keeps a picture of the devices looks at all of them anew.
+    /// Changes were missed: a caller that tracks devices has to read all of them again.
     Missed,
 }
 
@@ -33,8 +33,8 @@ impl Watch {
         Ok(Self { netlink: Netlink::open(RTMGRP_LINK)?, links: Links::new()? })
     }
 
-    /// The device called `name`, as it is now. This opens nothing: it works for those who
-    /// have given up what it takes to open the watch.
+    /// The device called `name`, as it is now. This opens nothing, so it works after a process
+    /// has given up the privileges to open the watch.
     ///
     /// # Errors
     /// That there is none, or the system's error.

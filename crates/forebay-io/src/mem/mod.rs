@@ -4,7 +4,7 @@
 //! * [`ring()`] gives the two ends of a bounded ring of slots: [`RingTx`] copies packets in,
 //!   [`RingRx`] gives them out as batches that lie in the ring, on a lease.
 //! * [`Replay`] gives out the same batches over and over.
-//! * [`Sink`] does all that sending takes, into a ring that nobody reads.
+//! * [`Sink`] does all that sending takes, into a ring without a reader.
 
 mod replay;
 pub(crate) mod ring;

@@ -194,7 +194,7 @@ impl Writer {
         self.tail + self.ring.slots as u64 - self.free_until
     }
 
-    /// Whether nobody will read any more.
+    /// Whether the reader is gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.ring.reader_gone.load(Ordering::Relaxed)
     }

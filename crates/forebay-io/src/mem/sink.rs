@@ -16,8 +16,8 @@ const MAX_LEN: usize = 2048;
 /// Bytes from one place to the next.
 const STRIDE: usize = MAX_LEN + 64;
 
-/// Copies packets, changed as their outputs want them, into a ring that wraps and that
-/// nobody reads: what sending costs without a device. Loses packets `too_long` for a slot.
+/// Copies packets, changed as their outputs want them, into a ring that wraps and has
+/// no reader: what sending costs without a device. Loses packets `too_long` for a slot.
 pub struct Sink {
     memory: Region,
     slots: usize,

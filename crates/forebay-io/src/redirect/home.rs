@@ -2,8 +2,8 @@
 //!
 //! The kernel keeps code by which it calls the XDP programs that are on devices. It has to
 //! rewrite that, and to wait for all processors, before and after it runs a program that is
-//! on none. So each program gets a TAP device that nobody sends to. The devices are in a
-//! network namespace that nobody else sees, which goes with the last of them.
+//! on none. So each program gets a TAP device that receives nothing. The devices are in a
+//! network namespace of their own, which ends with the last of them.
 
 use std::thread;
 

@@ -316,7 +316,7 @@ impl Series {
         ring.push_back(newest);
         while keep.is_some_and(|keep| ring.len() as u64 > keep) {
             let Some(oldest) = ring.pop_front() else { break };
-            // One that somebody else has removed, or that a killed process has left.
+            // Another process may have removed it, or a killed one left its draft.
             let partial = with_suffix(&oldest, ".partial");
             if fs::remove_file(&oldest).is_ok() | fs::remove_file(partial).is_ok() {
                 self.removed += 1;

@@ -143,7 +143,7 @@ impl Source {
         Self::sniff(input, name, None, true, Some(Ending(Some(stop_end))), window)
     }
 
-    /// Takes the caller's own reader. No thread reads it: nobody could end its wait.
+    /// Takes the caller's own reader. No thread reads it, as its wait could not be ended.
     pub(crate) fn from_read(
         input: Box<dyn Read + Send>,
         name: String,

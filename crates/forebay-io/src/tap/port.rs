@@ -81,7 +81,7 @@ impl Tap {
                 .map_err(DeviceError::system(&name, "make it a TAP device"))?;
             files.push(file);
         }
-        // One that somebody made to stay is not ours to make go.
+        // A persistent device that existed before stays persistent.
         if let Some(file) = files.first().filter(|_| options.persistent) {
             sys::set_persistent(file.as_fd())
                 .map_err(DeviceError::system(&name, "have it stay"))?;

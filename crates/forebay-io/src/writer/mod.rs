@@ -12,8 +12,8 @@
 //! the last bit, even those whose fraction is a second or more.
 //!
 //! Packets count as written when the system has taken them. Where a write fails, the file is
-//! cut to the records that are whole in it, and more can be written behind them: by whoever
-//! waits for room, after [`Writer::write`] or [`Writer::flush`] has failed. Where the file
+//! cut to the records that are whole in it, and more can be written behind them: a caller can
+//! wait for room after [`Writer::write`] or [`Writer::flush`] has failed, and go on. Where the file
 //! cannot be cut, each later write tries that again first.
 
 mod sink;

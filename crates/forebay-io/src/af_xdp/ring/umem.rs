@@ -94,8 +94,8 @@ impl Umem {
     /// When it is a frame of another memory.
     pub(crate) fn bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
         let at = self.address(frame) as usize;
-        // SAFETY: within the memory, as all its frames are; who has the one `Frame` of it
-        // has it alone, for it is in no ring and in no lease.
+        // SAFETY: within the memory, as all its frames are. There is one `Frame` for each, and
+        // it is borrowed here, so the frame is in no ring and in no lease.
         unsafe { slice::from_raw_parts_mut(self.base.as_ptr().add(at), self.frame_len as usize) }
     }
 

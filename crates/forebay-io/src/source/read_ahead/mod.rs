@@ -68,7 +68,7 @@ impl Piece {
     }
 }
 
-/// What whoever reads has to say.
+/// What the reading side hands over.
 pub(crate) enum Filled {
     Piece(Piece),
     End,
