@@ -39,6 +39,9 @@ pub struct FlowAccount {
     received_before: u64,
     last_place: u8,
     last: u64,
+    /// Where and when the frame with the highest number came.
+    end_place: u8,
+    end_at: u64,
 }
 
 /// Sums over all flows.
@@ -52,7 +55,8 @@ pub struct Tally {
     pub lost: u64,
     /// Frames that came once more.
     pub duplicates: u64,
-    /// Frames that came after one with a higher number.
+    /// Frames that came after one with a higher number. Frames of two places are compared by
+    /// their times, as a place may be read later than another.
     pub reordered: u64,
     /// Flows that were in two places within the idle timeout.
     pub torn_flows: u64,
@@ -102,6 +106,8 @@ impl Tracker {
             received_before: 0,
             last_place: place,
             last: now,
+            end_place: place,
+            end_at: now,
         });
         flow.places |= 1 << (place & 63);
         if flow.last_place != place && now.abs_diff(flow.last) <= idle_timeout {
@@ -115,7 +121,7 @@ impl Tracker {
         if flow.run != probe.run {
             flow.begin_again(probe.run);
         }
-        flow.take(probe.sequence);
+        flow.take(probe.sequence, place, now);
     }
 
     /// The flows, by their numbers.
@@ -169,7 +175,7 @@ impl FlowAccount {
         }
     }
 
-    fn take(&mut self, sequence: u64) {
+    fn take(&mut self, sequence: u64, place: u8, now: u64) {
         if sequence >= self.end {
             // What leaves the window makes room for what enters it.
             let entering = (sequence - self.end).min(WINDOW);
@@ -179,6 +185,7 @@ impl FlowAccount {
             self.set(sequence, true);
             // No frame has the last number.
             self.end = sequence + 1;
+            (self.end_place, self.end_at) = (place, now);
             self.received += 1;
             return;
         }
@@ -189,7 +196,8 @@ impl FlowAccount {
         } else {
             self.set(sequence, true);
             self.received += 1;
-            self.reordered += 1;
+            let came_before = place != self.end_place && now < self.end_at;
+            self.reordered += u64::from(!came_before);
         }
     }
 
@@ -230,6 +238,14 @@ mod tests {
             ..Tally::default()
         };
         assert_eq!(tally(&frames), expected);
+    }
+
+    /// A flow that goes from one place to another is late only if it is by the frames' times.
+    #[test]
+    fn places_that_are_read_late_reorder_nothing() {
+        assert_eq!(tally(&[(1, 0, 0, 10), (1, 2, 1, 30), (1, 1, 0, 20)]).reordered, 0);
+        assert_eq!(tally(&[(1, 0, 0, 10), (1, 2, 1, 30), (1, 1, 0, 40)]).reordered, 1);
+        assert_eq!(tally(&[(1, 0, 0, 10), (1, 2, 0, 30), (1, 1, 0, 20)]).reordered, 1);
     }
 
     #[test]
