@@ -37,7 +37,12 @@ fuzz_target!(|data: &[u8]| {
     } else {
         Maker { choices: rest, packet }.expression(0)
     };
-    check(&expression, link, packet, wire_len);
+    // libpcap's program overwrites the length of headers that vary by arithmetic before the
+    // first primitive that needs it.
+    let varies = [105, 117, 119, 127, 163, 192].contains(&link.0);
+    if !(varies && (expression.contains("len") || expression.contains('['))) {
+        check(&expression, link, packet, wire_len);
+    }
 });
 
 fn check(expression: &str, link: LinkType, packet: &[u8], wire_len: u32) {
@@ -73,7 +78,14 @@ fn check(expression: &str, link: LinkType, packet: &[u8], wire_len: u32) {
     };
     let program = as_written.unwrap_or_else(|error| panic!("{link} {expression}: {error}"));
     assert_eq!(verify(&function), Ok(()), "{link} {expression}\n{function}");
-    let lowered = plain.ok().flatten().and_then(|plain| lower(&plain));
+    let plain = match plain {
+        Ok(plain) => Some(plain.expect("it was taken apart")),
+        Err(error) => {
+            assert!(error.rejects_all(), "{link} {expression}: {error}");
+            None
+        }
+    };
+    let lowered = plain.and_then(|plain| lower(&plain));
     for length in 0..=packet.len() {
         let packet = &packet[..length];
         let verdict = program.run(packet, wire_len);

@@ -19,7 +19,7 @@ use forebay_packet::cancel;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::group::with_set;
-use crate::ir::{Function, Value};
+use crate::ir::{Arithmetic, Block, Function, Predicate, Terminator, Value};
 use crate::program::Program;
 
 /// One part of a run.
@@ -146,13 +146,20 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// From the packet's start to behind the last byte that `function` looks at, if that is the
-/// same for all packets.
+/// How many bytes have to be captured so that `function` never ends early, if that is the
+/// same number for all packets. What can end it are tests of captured bytes, and division by 0.
 fn looked_at(function: &Function) -> Option<u32> {
-    let end = |value: &Value| match *value {
-        Value::Load { width, index: None, displacement } => displacement.checked_add(width.bytes()),
-        Value::Load { .. } => None,
+    let divides = |value: &Value| {
+        matches!(value, Value::Binary { op: Arithmetic::Div | Arithmetic::Mod, .. })
+    };
+    if function.values().iter().any(divides) {
+        return None;
+    }
+    let bytes = |block: &Block| match block.end {
+        Terminator::Test { predicate: Predicate::Captured { index, bytes }, .. } => {
+            index.is_none().then_some(bytes)
+        }
         _ => Some(0),
     };
-    function.values().iter().map(end).try_fold(0, |most, end| Some(most.max(end?)))
+    function.blocks.iter().map(bytes).try_fold(0, |most, bytes| Some(most.max(bytes?)))
 }

@@ -4,8 +4,9 @@
 //! the packet's start and behind the indices of loads; which divisors are not
 //! 0; and which parameters have values. A [`State`] has those. It is changed by
 //! the tests on the way, and where ways meet, what holds on all of them stays.
-//! That is less than what `simplify` knows, and shares no code with it but the
-//! bounds that the shape of a value sets.
+//! That is less than what `simplify` knows. It shares with `simplify` only the
+//! bounds that the shape of a value sets, the maps, and the search for blocks
+//! that are reached.
 //!
 //! Blocks are visited in order; a backward edge that takes something away from
 //! a block has it visited again. A number that changes at a block visited often

@@ -302,9 +302,13 @@ proptest! {
 
     #[test]
     fn for_other_link_types_too(list in list(), op in select(&[" or ", " and "][..]), not: bool) {
+        // Where libpcap computes the length of headers that vary, arithmetic written before the
+        // first primitive that needs it overwrites it (libpcap 1.10): its program is wrong then.
+        let computes = list.iter().any(|primitive| primitive.contains("ether["));
         let list = list.join(op);
         let expression = if not { format!("not ({list}) or len = 7") } else { list };
-        for (link, before) in links() {
+        let varies = |link: &LinkType| [105, 127, 192].contains(&link.0);
+        for (link, before) in links().into_iter().filter(|(link, _)| !(computes && varies(link))) {
             if compile_as_written(&expression, link).is_err() {
                 prop_assert!(compile_long(&expression, link, 1, Lengths::Tested).is_err());
                 continue;

@@ -342,6 +342,21 @@ fn a_list_of_hosts_is_four_look_ups_in_one_set() {
     assert_eq!(function.sets.len(), 1);
     assert_eq!(function.sets[0].len(), 100);
     assert!(function.blocks.len() <= 20, "{function}");
+    // A packet whose addresses are all there is not compared with the first host.
+    let Terminator::Test { predicate, then, .. } = &function.blocks[0].end else { panic!() };
+    assert_eq!(*predicate, Predicate::Captured { index: None, bytes: 42 }, "{function}");
+    let mut ways = vec![then.target];
+    while let Some(block) = ways.pop() {
+        if let Terminator::Test { predicate, then, otherwise } = &function.block(block).end {
+            let is_type = |right| function.as_constant(right).is_some_and(|k| k <= 0xffff);
+            match *predicate {
+                Predicate::Compare { right, .. } => assert!(is_type(right), "{function}"),
+                Predicate::Captured { .. } => panic!("{function}"),
+                Predicate::Member { .. } => {}
+            }
+            ways.extend([then.target, otherwise.target]);
+        }
+    }
     assert!(function.blocks.iter().all(|block| block.parameters.is_empty()), "{function}");
 }
 
