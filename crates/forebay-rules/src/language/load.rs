@@ -6,7 +6,7 @@
 
 use super::ParseError;
 use super::source::{
-    Applied, Catalogue, Direction, Format, Imported, Listed, Options, Unsupported, open,
+    Applied, Catalogue, Direction, Format, Imported, Listed, MAX_RANGES, Options, Unsupported, open,
 };
 use crate::choose::{Chosen, EngineError, EngineName};
 use crate::rule::{Action, Family, Rule, RuleList};
@@ -123,7 +123,8 @@ pub fn load(bytes: &[u8], selection: &Selection, names: &Names) -> Result<Import
     })
 }
 
-/// Loads all lists of a file, or the one that `selection` chooses.
+/// Loads all lists of a file, or the one that `selection` chooses. All together may have as
+/// many ranges as one.
 ///
 /// # Errors
 /// [`LoadError`]
@@ -138,7 +139,23 @@ pub fn load_all(
         if is_chosen || lists < 2 {
             return Ok(vec![selection.one_of(catalogue, format, names)?]);
         }
-        Ok((0..lists).map(|list| catalogue.read(list)).collect::<Result<_, _>>()?)
+        let mut room = MAX_RANGES;
+        let mut within = |imported: Imported| {
+            let ranges =
+                |rule: &Rule| 1 + rule.source.ranges().len() + rule.destination.ranges().len();
+            let taken = imported.list.list.rules.iter().map(ranges).sum();
+            room = room.checked_sub(taken).ok_or_else(|| {
+                let list = names.list;
+                let message = format!(
+                    "the lists have more than {MAX_RANGES} rules and address ranges together: \
+                     choose one with {list}"
+                );
+                LoadError::Choice(message)
+            })?;
+            Ok(imported)
+        };
+        let read = (0..lists).map(|list| catalogue.read(list).map_err(LoadError::Text));
+        read.map(|imported| imported.and_then(&mut within)).collect()
     })
 }
 

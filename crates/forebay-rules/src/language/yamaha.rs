@@ -148,7 +148,13 @@ impl Catalogue for Document {
             let direction = if direction == "in" { Direction::In } else { Direction::Out };
             let (interface, aliases) = (interface.to_owned(), Vec::new());
             let (name, list) = (name.to_owned(), Some(list));
-            Some(Applied { interface, aliases, direction, family: None, name, list })
+            let is_of = |family| self.applied.contains_key(&(name.clone(), family));
+            let family = match (is_of(Family::Ipv4), is_of(Family::Ipv6)) {
+                (true, true) => None,
+                (true, false) => Some(Family::Ipv4),
+                _ => Some(Family::Ipv6),
+            };
+            Some(Applied { interface, aliases, direction, family, name, list })
         });
         applied.collect()
     }

@@ -128,11 +128,12 @@ impl<'a> Save<'a> {
     }
 }
 
-/// ip6tables-save, also as ip6tables-nft-save or ip6tables-legacy-save, says in its first
-/// line that it is it.
+/// ip6tables-save, also as ip6tables-nft-save or ip6tables-legacy-save, names itself in a
+/// comment before the first table.
 fn family_of(text: &str) -> Family {
-    let first = text.lines().next().unwrap_or_default();
-    if first.contains("ip6tables") { Family::Ipv6 } else { Family::Ipv4 }
+    let is_before = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let mut before = text.lines().take_while(is_before);
+    if before.any(|line| line.contains("ip6tables")) { Family::Ipv6 } else { Family::Ipv4 }
 }
 
 impl Catalogue for Save<'_> {
