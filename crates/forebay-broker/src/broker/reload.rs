@@ -261,14 +261,21 @@ impl Broker {
         let programs = self.kernel.as_ref().map(|kernel| kernel.prepare(&config)).transpose();
         let programs = programs.map_err(|error| refused(&error))?;
         let mut plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
-        let mut changed = None;
-        if let (Some(new), Some(old)) = (&mut plan.rules, &self.compiled_rules) {
-            changed = rule_counts::difference(old.list(), new.list());
-            if changed.is_none() {
-                // Its counters go on.
-                new.clone_from(old);
+        let changed = match (&mut plan.rules, &self.compiled_rules) {
+            (Some(new), Some(old)) => {
+                let changed = rule_counts::difference(old.list(), new.list());
+                if changed.is_none() {
+                    // Its counters go on.
+                    new.clone_from(old);
+                }
+                changed
             }
-        }
+            (Some(new), None) => Some(format!("there are rules now, {}", new.list().rules.len())),
+            (None, Some(old)) => {
+                Some(format!("there are no rules any more, of {}", old.list().rules.len()))
+            }
+            (None, None) => None,
+        };
         // All that can be wrong, before anything is changed.
         for group in &config.groups {
             if let Some(live) = self.groups.iter().find(|live| live.config.name == group.name) {
@@ -285,7 +292,10 @@ impl Broker {
             }
         }
         let made = self.put_through(config, &plan, programs.unwrap_or_default(), fresh, running);
-        made.map_err(|why| format!("{why}. Part of the change is in force: reload again"))?;
+        made.map_err(|why| {
+            let rules = changed.as_ref().map_or_else(String::new, |rules| format!(" ({rules})"));
+            format!("{why}. Part of the change is in force{rules}: reload again")
+        })?;
         Ok(changed)
     }
 
