@@ -36,7 +36,11 @@ pub fn copy_of_stream(args: &SplitArgs) -> Result<Option<File>, Failure> {
     let most = u64::from(args.spill) << 20;
     let copied = io::copy(&mut input.take(most + 1), &mut copy);
     let not_copied = |source| Failure::File { doing: "copy", file: file_name(&args.read), source };
-    let copied = copied.map_err(not_copied)?;
+    let in_folder = |source: io::Error| {
+        let text = format!("{source} (in {}, which TMPDIR can name)", folder.display());
+        not_copied(io::Error::new(source.kind(), text))
+    };
+    let copied = copied.map_err(in_folder)?;
     if copied > most {
         let text = format!(
             "it has more than {} MiB, and --balance reads it twice; name a file, or allow more \

@@ -47,6 +47,8 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let assignment = Assignment::of_weights(&weights)?;
     let stop = Some(Arc::default());
     let reading = ReadOptions { stop, ..read_options(&args.limits, workers(args)) };
+    let compiled_rules = compiled_rules(cli, args)?;
+    args.report.iter().try_for_each(|report| refuse_input(report, &args.read))?;
     let copy = loads::copy_of_stream(args)?;
     let open = || Input::open_copy(copy.as_ref(), &args.read, &reading, cli.quiet);
     let mut input = open()?;
@@ -55,8 +57,6 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     if let Some(programs) = &mut programs {
         prepare(programs, input.first_interfaces(), &args.read, &reading)?;
     }
-    let compiled_rules = compiled_rules(cli, args)?;
-    args.report.iter().try_for_each(|report| refuse_input(report, &args.read))?;
     input.watch_signals()?;
     let mut outputs = Outputs::in_folder(&args.output, weights.len(), &args.read, args.force)?;
     let chains = || chains(args, programs.as_ref(), compiled_rules.as_ref());
