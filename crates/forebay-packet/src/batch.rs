@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn squeezed_batches_have_what_was_live_in_order() {
+    fn compacted_batches_have_what_was_live_in_order() {
         for kept in [1, 2, 3, 300] {
             let batch = batch_of(200);
             let mut compacted = batch.clone();

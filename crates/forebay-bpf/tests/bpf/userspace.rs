@@ -78,7 +78,7 @@ fn hash(frame: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_seat_and_the_kernel_agree_whoever_saw_a_key_first() {
+fn a_worker_and_the_kernel_agree_whichever_saw_a_key_first() {
     if !support::bpf() {
         return;
     }

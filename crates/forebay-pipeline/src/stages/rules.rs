@@ -141,7 +141,7 @@ pub struct Rules {
     compiled_rules: Option<CompiledRules>,
     drops: bool,
     keyed: Keyed,
-    /// Which of the compiled_rules's cells are this stage's.
+    /// Which cells of the rules' counters are this stage's.
     cells: Option<usize>,
     /// When the batch came.
     now: u64,

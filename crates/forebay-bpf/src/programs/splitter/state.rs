@@ -354,7 +354,7 @@ impl State {
     ) -> Result<UserspaceSteering, BpfError> {
         if number >= self.workers {
             return Err(BpfError::Setting {
-                setting: "the number of a steering",
+                setting: "the number of a worker",
                 value: number.into(),
                 expected: "less than their number",
             });

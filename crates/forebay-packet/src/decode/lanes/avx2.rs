@@ -19,7 +19,7 @@ type Vectors = [__m256i; TWO];
 /// As [`super::Decoder::hash_plain`], of whole groups of up to 32 packets, on a machine that has AVX2: so
 /// [`super::SimdLevel`] promises.
 pub(super) fn hash(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
-    // SAFETY: `SimdLevel` of this level are made only where the instructions are.
+    // SAFETY: a `SimdLevel` of this level is made only where the instructions are.
     // Measured by `forebay-bench pipeline`, stage `classify`.
     unsafe { hash_groups(form, key, heads, hash) }
 }
