@@ -155,7 +155,7 @@ fn run_program(folder: &Path, packets: &[Packet]) -> Vec<u32> {
     text.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// The compilers there are. Under `CI=true` there must be one.
+/// The compilers there are.
 fn compilers() -> Vec<&'static str> {
     let runs = |compiler: &&str| {
         let version = Command::new(compiler).arg("--version").stdout(Stdio::null()).status();
@@ -163,8 +163,7 @@ fn compilers() -> Vec<&'static str> {
     };
     let found: Vec<&str> = ["gcc", "clang"].into_iter().filter(runs).collect();
     if found.is_empty() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "neither gcc nor clang is there");
-        eprintln!("skipped: neither gcc nor clang is there");
+        forebay_testkit::skipped("neither gcc nor clang is there");
     }
     found
 }

@@ -5,8 +5,6 @@
 mod functions;
 mod support;
 
-use std::path::{Path, PathBuf};
-
 use forebay_codegen::code::{Backend, Code, Isa, Options};
 use forebay_codegen::emit::assembler::Assembler;
 use forebay_codegen::ems::{self, EmsError};
@@ -16,6 +14,7 @@ use forebay_filter::ir::{
 use forebay_filter::{CompileError, compile};
 use forebay_packet::LinkType;
 use forebay_packet::random::Random;
+use forebay_testkit::data::folder as data;
 use functions::Maker;
 use support::{Guarded, Place, Runnable};
 
@@ -44,17 +43,6 @@ const EXPRESSIONS: [&str; 16] = [
     "src portrange 20-80 or dst portrange 80-100",
     "host 10.0.0.1 or host 10.0.0.2 or host 10.0.0.3 or host 10.0.0.4 or host 10.0.0.5",
 ];
-
-fn data() -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let path = std::env::var_os("FOREBAY_DATA").map_or_else(default, PathBuf::from);
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "no test data at {}", path.display());
-    eprintln!("skipped: no test data at {}; set FOREBAY_DATA", path.display());
-    None
-}
 
 fn function(expression: &str) -> Result<Function, CompileError> {
     let mut function = build::build(&compile(expression, LinkType::ETHERNET)?);

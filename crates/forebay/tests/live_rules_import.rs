@@ -15,21 +15,12 @@ use forebay_packet::random::Random;
 use forebay_rules::language::source::{Format, Options, open};
 use forebay_rules::rule::{Action, RuleList};
 use forebay_rules::{Family, Key};
+use forebay_testkit::has_program;
 use serde_json::Value;
 use support::namespace::{in_namespace, ip, wait_for};
 
 /// Packets for each ruleset.
 const PACKETS: u16 = 600;
-
-/// Whether a program is there; told where it is not.
-fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI has {program}");
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
-}
 
 fn tool(program: &str, arguments: &[&str], input: &str) -> String {
     let mut child = Command::new(program)
@@ -288,7 +279,7 @@ fn nft_table(draw: &mut Random) -> String {
 
 #[test]
 fn lists_of_nftables_decide_as_the_kernel_does() {
-    if !has("nft") {
+    if !has_program("nft") {
         return;
     }
     in_namespace(|| {
@@ -338,7 +329,7 @@ fn xt_condition(draw: &mut Random) -> String {
 
 #[test]
 fn lists_of_iptables_decide_as_the_kernel_does() {
-    if !has("nft") || !has("iptables-legacy-restore") {
+    if !has_program("nft") || !has_program("iptables-legacy-restore") {
         return;
     }
     in_namespace(|| {

@@ -97,6 +97,10 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "has the C library give freed memory back to the system",
     },
     UnsafePlace {
+        path: "crates/forebay-testkit/src/namespace.rs",
+        reason: "a thread of a test leaves the network of its process",
+    },
+    UnsafePlace {
         path: "crates/forebay-bench/src/peers/",
         reason: "binds C functions of the programs that the benchmarks run against",
     },
@@ -113,6 +117,7 @@ pub struct Layer {
 /// The crates from the bottom up. A crate's tests may use every crate above
 /// it in this list; its product code only those named.
 pub const LAYERS: &[Layer] = &[
+    Layer { name: "forebay-testkit", uses: &[] },
     Layer { name: "forebay-packet", uses: &[] },
     Layer { name: "forebay-filter", uses: &["forebay-packet"] },
     Layer { name: "forebay-bpf", uses: &["forebay-packet", "forebay-filter"] },
@@ -211,7 +216,8 @@ pub const CONFINED: &[Confined] = &[
 ];
 
 /// Crates that own a terminal, and so may print.
-pub const PRINTING: &[&str] = &["crates/forebay/", "crates/forebay-bench/", "xtask/", "fuzz/"];
+pub const PRINTING: &[&str] =
+    &["crates/forebay/", "crates/forebay-bench/", "crates/forebay-testkit/", "xtask/", "fuzz/"];
 
 /// Folders that hold one machine's files; a path that starts with one of them
 /// means nothing anywhere else.

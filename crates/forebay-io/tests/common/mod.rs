@@ -3,11 +3,13 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::io::{Cursor, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use forebay_io::{Error, ReadOptions, Reader};
 use forebay_packet::{Batch, Interface, PacketMeta, Region};
+
+#[allow(unused_imports, reason = "each test uses its part")]
+pub use forebay_testkit::data::folder as test_data;
 
 /// A packet, out of any batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,17 +212,4 @@ pub fn zstandard(bytes: &[u8]) -> Vec<u8> {
     encoder.include_checksum(true).unwrap();
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
-}
-
-/// The folder of test data, or nothing (with a word why) outside of CI.
-pub fn test_data() -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let data = std::env::var_os("FOREBAY_DATA").map_or_else(|| default.into(), PathBuf::from);
-    if data.join("captures").is_dir() {
-        return Some(data);
-    }
-    let missing = format!("no test data at {}: set FOREBAY_DATA", data.display());
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{missing}");
-    eprintln!("skipped: {missing}");
-    None
 }

@@ -3,39 +3,22 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_io::{Received, Rx, RxCounters, Tx, TxCounters};
 use forebay_packet::{BATCH, Batch, Interface, PacketMeta, Region};
 
-/// Runs `test` in a thread that has a network namespace to itself, which ends with it,
-/// whatever happens. Not when we are not root (with a word why), but in CI we must be.
+#[allow(unused_imports, reason = "each test uses its part")]
+pub use forebay_testkit::namespace::{ip, wait_for};
+
+/// As [`forebay_testkit::namespace::in_namespace`], without IPv6: also on devices that lose it
+/// and get it back, as by a change of the MTU.
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI runs these tests as root");
-        eprintln!("skipped: a network namespace takes root");
-        return;
-    }
-    let thread = std::thread::spawn(|| {
-        // SAFETY: concerns this thread's network alone, and no memory.
-        let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-        assert_eq!(result, 0, "unshare: {}", std::io::Error::last_os_error());
-        // Also of devices that lose IPv6 and get it back, as by a change of the MTU.
+    forebay_testkit::namespace::in_namespace(|| {
         std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
         test();
     });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
-}
-
-/// Runs `ip` with those words.
-pub fn ip(words: &str) {
-    let output = Command::new("ip").args(words.split_whitespace()).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {words}: {complaint}");
 }
 
 /// A pair of joined devices that are up and speak only when spoken to.
@@ -62,15 +45,6 @@ pub fn assert_same(got: &[Vec<u8>], sent: &[Vec<u8>]) {
         assert!(got == sent, "frame {i} is {got:02x?}, expected {sent:02x?}");
     }
     assert_eq!(got.len(), sent.len(), "frames");
-}
-
-/// Waits until something is so, for a few seconds.
-pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
-    while !is_so() {
-        assert!(Instant::now() < end, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Mark of the frames that the tests send: an EtherType for local experiments.

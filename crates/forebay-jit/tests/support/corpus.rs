@@ -1,42 +1,16 @@
 //! The test data: expressions and packets.
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use forebay_io::{ReadOptions, Reader};
 use forebay_packet::{Batch, LinkType, Region};
-
-/// The folder of test data, or nothing where there is none. Under `CI=true`
-/// it must be there.
-pub fn data() -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let path = env::var_os("FOREBAY_DATA").map_or_else(default, PathBuf::from);
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(env::var("CI").as_deref() != Ok("true"), "no test data at {}", path.display());
-    eprintln!("skipped: no test data at {}; set FOREBAY_DATA", path.display());
-    None
-}
+#[allow(unused_imports, reason = "each test uses its part")]
+pub use forebay_testkit::data::{captures, expressions, folder as data};
 
 /// Whether everything is to be tried, not a sample.
 pub fn full() -> bool {
     env::var_os("FOREBAY_FULL").is_some_and(|value| value == "1")
-}
-
-/// The expressions that compile for Ethernet.
-pub fn expressions(data: &Path) -> Vec<String> {
-    let text = fs::read_to_string(data.join("filters/expressions.txt")).unwrap();
-    let content = |line: &&str| !line.is_empty() && !line.starts_with('#');
-    text.lines().filter(content).map(str::to_owned).collect()
-}
-
-/// All captures of the test data, in order of their paths.
-pub fn captures(data: &Path) -> Vec<PathBuf> {
-    let index = fs::read_to_string(data.join("captures/INDEX.tsv")).unwrap();
-    let file = |line: &str| data.join("captures").join(line.split('\t').next().unwrap());
-    index.lines().skip(1).map(file).collect()
 }
 
 /// The batches of a capture, up to where it breaks off.

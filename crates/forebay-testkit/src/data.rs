@@ -1,0 +1,80 @@
+//! The test data from outside the project: captures, expressions, rule sets.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folder of test data: what `FOREBAY_DATA` names, or `shared/data` beside the project.
+/// Where it is not there, the test is [`skipped`](crate::skipped).
+pub fn folder() -> Option<PathBuf> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let path = env::var_os("FOREBAY_DATA").map_or_else(default, PathBuf::from);
+    if path.is_dir() {
+        return Some(path);
+    }
+    crate::skipped(&format!("no test data at {}; set FOREBAY_DATA", path.display()));
+    None
+}
+
+/// The lines of a file that are neither empty nor comments.
+///
+/// # Panics
+/// Where it cannot be read.
+pub fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("a file of the test data");
+    let content = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    text.lines().filter(content).map(str::to_owned).collect()
+}
+
+/// The pcap expressions that compile for Ethernet.
+///
+/// # Panics
+/// Where they cannot be read.
+pub fn expressions(data: &Path) -> Vec<String> {
+    lines(&data.join("filters/expressions.txt"))
+}
+
+/// The expressions that libpcap refuses, each with the beginning of its message.
+///
+/// # Panics
+/// Where they cannot be read.
+pub fn refused(data: &Path) -> Vec<(String, String)> {
+    let split = |line: String| {
+        let (expression, message) = line.split_once('\t').expect("two columns");
+        (expression.to_owned(), message.to_owned())
+    };
+    lines(&data.join("filters/refused.txt")).into_iter().map(split).collect()
+}
+
+/// One line of the index of captures.
+#[derive(Clone, Debug)]
+pub struct Indexed {
+    /// The capture.
+    pub path: PathBuf,
+    /// Its link types by name or number, joined by `+`; empty where unknown.
+    pub link: String,
+}
+
+/// All captures of the test data, in the order of the index.
+///
+/// # Panics
+/// Where the index cannot be read.
+pub fn indexed(data: &Path) -> Vec<Indexed> {
+    let folder = data.join("captures");
+    let index = fs::read_to_string(folder.join("INDEX.tsv")).expect("the index of captures");
+    let entry = |line: &str| {
+        let mut columns = line.split('\t');
+        let path = folder.join(columns.next().expect("a path"));
+        let link = columns.nth(5).unwrap_or_default().to_owned();
+        Indexed { path, link }
+    };
+    index.lines().skip(1).map(entry).collect()
+}
+
+/// The paths of all captures, in the order of the index.
+///
+/// # Panics
+/// Where the index cannot be read.
+pub fn captures(data: &Path) -> Vec<PathBuf> {
+    indexed(data).into_iter().map(|entry| entry.path).collect()
+}
