@@ -25,5 +25,5 @@ awk -v skipped="$skipped" '/^test result:/ {
     END {
         printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, skipped
         exit passed == 0
-    }' "$logs/log"
+    }' "$logs/log" | tee "$logs/count"
 exit "$status"
