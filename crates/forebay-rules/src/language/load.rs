@@ -141,13 +141,12 @@ pub fn load_all(
         }
         let mut room = MAX_RANGES;
         let mut within = |imported: Imported| {
-            let ranges =
-                |rule: &Rule| 1 + rule.source.ranges().len() + rule.destination.ranges().len();
+            let ranges = |rule: &Rule| 1 + rule.ranges();
             let taken = imported.list.list.rules.iter().map(ranges).sum();
             room = room.checked_sub(taken).ok_or_else(|| {
                 let list = names.list;
                 let message = format!(
-                    "the lists have more than {MAX_RANGES} rules and address ranges together: \
+                    "the lists have more than {MAX_RANGES} rules and ranges together: \
                      choose one with {list}"
                 );
                 LoadError::Choice(message)
