@@ -1,18 +1,18 @@
-//! What a compilation is asked for and what it gives.
+//! Options and results of a compilation.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// An instruction-set level. A level has all that the ones below it have.
+/// An instruction-set level. Each level includes the levels below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Isa {
-    /// x86-64 as it was first: no vector instruction is used.
+    /// Baseline x86-64; no vector instruction is used.
     Scalar,
     /// AVX2.
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512Bw,
-    /// The same and AVX-512 VBMI.
+    /// [`Isa::Avx512Bw`] and AVX-512 VBMI.
     Avx512Vbmi,
 }
 
@@ -20,7 +20,7 @@ impl Isa {
     /// All levels, lowest first.
     pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx512Bw, Self::Avx512Vbmi];
 
-    /// The name that users give it.
+    /// The name used in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,16 +35,16 @@ impl Isa {
 /// How a filter becomes code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// The reference interpreter: no code at all.
+    /// The reference interpreter; generates no code.
     Interp,
-    /// A packet after another, basic blocks list-scheduled.
+    /// One packet after another; basic blocks are list-scheduled.
     List,
     /// Predicated, modulo-scheduled over the packets of a batch.
     Pe,
-    /// Enhanced modulo scheduling: branches kept, one code pattern for each
-    /// history of outcomes.
+    /// Enhanced modulo scheduling: branches are kept, with one code pattern for
+    /// each history of outcomes.
     Ems,
-    /// What the cost model takes for the fastest.
+    /// The back end that the cost model predicts to be fastest.
     Auto,
 }
 
@@ -52,7 +52,7 @@ impl Backend {
     /// All back ends.
     pub const ALL: [Self; 5] = [Self::Interp, Self::List, Self::Pe, Self::Ems, Self::Auto];
 
-    /// The name that users give it.
+    /// The name used in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl Backend {
     }
 }
 
-/// A name that is none of those there are.
+/// An unknown name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{given}' is no {what}; there are {known}")]
 pub struct UnknownName {
@@ -113,7 +113,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// How far a loop of `pe` is scheduled, to show what each step gives.
+/// How far a loop of `pe` is scheduled; lower settings measure single steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Scheduling {
     /// Instructions in the order of selection.
@@ -125,31 +125,31 @@ pub enum Scheduling {
     Modulo,
 }
 
-/// What the compilation may choose from.
+/// Options of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// The back end.
     pub backend: Backend,
     /// The instruction-set level.
     pub isa: Isa,
-    /// Cycles that the scheduler takes a load to last.
+    /// Load latency that the scheduler assumes, in cycles.
     pub load_latency: u8,
-    /// Packets ahead that headers are prefetched; 0 for none. Where loops have
-    /// no branches, an out-of-order core has as many loads under way without
-    /// it: for `pe` prefetching was measured to change nothing for packets in
-    /// memory, and to cost a tenth for others. `ems` gains from it.
+    /// Prefetch distance for headers, in packets; 0 for none. `pe` loops have
+    /// no branches, so an out-of-order core keeps as many loads in flight
+    /// without it: prefetching was measured to change nothing for packets in
+    /// memory and to cost a tenth otherwise. `ems` gains from it.
     pub prefetch: u16,
     /// How far loops of `pe` are scheduled.
     pub scheduling: Scheduling,
-    /// The most code patterns that `ems` may make before `pe` takes over.
+    /// The most code patterns of `ems`; beyond, `pe` is used.
     pub ems_patterns: usize,
-    /// Whether to keep what people may want to read: [`Code::notes`] and
-    /// [`Code::schedule`]. It takes longer than the rest of a compilation.
+    /// Whether to record [`Code::notes`] and [`Code::schedule`]. Recording
+    /// takes longer than the rest of a compilation.
     pub explain: bool,
 }
 
 impl Options {
-    /// The usual choices for a machine of level `isa`.
+    /// The default options for a machine of level `isa`.
     #[must_use]
     pub fn new(backend: Backend, isa: Isa) -> Self {
         Self {
@@ -164,45 +164,45 @@ impl Options {
     }
 }
 
-/// Machine code and what a caller must know of it.
+/// Machine code and its requirements.
 #[derive(Clone, Debug)]
 pub struct Code {
-    /// Instructions, then constants; position-independent. The start must lie
-    /// at a multiple of 64 bytes.
+    /// Instructions, then constants; position-independent. Must be loaded at a
+    /// multiple of 64 bytes.
     pub bytes: Vec<u8>,
-    /// Where the instructions end and the constants begin.
+    /// Offset where the instructions end and the constants begin.
     pub constants_at: usize,
-    /// Where `list` code of the filter starts: for any packets.
+    /// Offset of the `list` code, which takes any packet.
     pub each: usize,
-    /// Where code for batches starts, if it is not `list` code.
+    /// Offset and requirements of batch code; `None` if there is only `list`.
     pub batch: Option<BatchEntry>,
-    /// The back end that `auto`, or a fall-back, ended with.
+    /// The back end that was used, after `auto` or a fall-back.
     pub backend: Backend,
-    /// What to call stretches of the code: a byte offset and its text,
-    /// ascending.
+    /// Labels for the listing: byte offset and text, ascending.
     pub notes: Vec<(usize, String)>,
-    /// The schedules of its loops as text, for people.
+    /// The schedules of the loops as text.
     pub schedule: String,
-    /// Why another back end was taken than the one asked for.
+    /// Why another back end was used than the requested one.
     pub remark: Option<String>,
 }
 
-/// Code for batches, and its demands.
+/// Code for batches and its requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchEntry {
-    /// Where it starts.
+    /// Offset of the function.
     pub entry: usize,
     /// Packets a group.
     pub lanes: usize,
-    /// Fewer packets than this go to `list` code: at least a group.
+    /// The least number of packets; smaller batches go to `list` code. At least
+    /// one group.
     pub least: usize,
-    /// Bytes from a packet's start that must be readable, whatever was
-    /// captured of it.
+    /// Bytes from a packet's start that must be readable, even beyond its
+    /// captured length.
     pub reach: usize,
     /// Bytes of scratch memory.
     pub scratch: usize,
-    /// Whether groups leave packets to `list` code: the group that starts at
-    /// packet `s` then writes max(1, lanes / 8) bytes to `slow` + `s`, bit `j`
-    /// for packet `s` + `j`. If not, nothing is written there.
+    /// Whether groups leave packets to `list` code. If so, the group that
+    /// starts at packet `s` writes max(1, lanes / 8) bytes to `slow` + `s`,
+    /// with bit `j` for packet `s` + `j`. If not, nothing is written there.
     pub leaves: bool,
 }

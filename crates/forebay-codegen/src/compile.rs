@@ -1,9 +1,9 @@
-//! From a filter to code: back ends in the order they are tried.
+//! From a filter to code: the back ends in the order they are tried.
 //!
-//! Every filter has `list` code, which takes any packet. A back end for batches
-//! comes on top. What a back end turns down, the next takes: `ems` falls back to
-//! `pe`, and `pe` to `list`; [`Code::remark`] says why. `auto` asks the cost
-//! model, [`crate::cost`].
+//! Every filter has `list` code, which takes any packet. Batch code is added to
+//! it. If a back end cannot compile the filter, the next one is tried: `ems`
+//! falls back to `pe`, and `pe` to `list`; [`Code::remark`] gives the reason.
+//! `auto` is resolved by the cost model, [`crate::cost`].
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ use crate::{ems, list, pe};
 /// Why a filter has no code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// Interpretation was asked for.
+    /// The interpreter was requested.
     #[error("back end 'interp' makes no code")]
     NoCode,
     /// An instruction could not be encoded.
@@ -38,7 +38,7 @@ enum NoPe {
     Pressure(#[from] RegisterPressure),
 }
 
-/// Code for batches, not encoded yet or encoded already.
+/// Batch code, encoded or not.
 struct Batch {
     backend: Backend,
     entry: Label,
@@ -49,10 +49,10 @@ struct Batch {
     leaves: bool,
 }
 
-/// Compiles `function` as `options` say.
+/// Compiles `function` with `options`.
 ///
 /// # Errors
-/// When there is no code to be made, or an instruction cannot be encoded.
+/// If the back end generates no code, or an instruction cannot be encoded.
 pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileError> {
     let mut assembler = Assembler::new(options.explain);
     let mut schedule = String::new();
@@ -105,8 +105,8 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
     })
 }
 
-/// Appends predicated code, unless the filter has none or, for `auto`, `list`
-/// would do better.
+/// Appends predicated code, unless the filter has none or the cost model
+/// prefers `list` for `auto`.
 fn predicated(
     function: &Function,
     options: &Options,
@@ -157,7 +157,7 @@ fn schedule_predicated(
 ) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
     let mut refused = None;
     for form in pe::forms(function, options)? {
-        // Prefetches are part of what `auto` chooses.
+        // `auto` also chooses the prefetch distance.
         let prefetch = match options.backend {
             Backend::Auto if options.prefetch == 0 => cost::prefetch(form.cycles()),
             _ => options.prefetch,
@@ -167,7 +167,7 @@ fn schedule_predicated(
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
-    // There is a form at least.
+    // `forms` returns at least one form.
     Err(refused.unwrap_or(NoPe::Unsuited(pe::Unsuited::ControlFlow)))
 }
 
@@ -176,7 +176,7 @@ fn schedule_form(
     options: &Options,
     assembler: &mut Assembler,
 ) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
-    // Constants of a form that is not taken are not kept.
+    // A form that is not used must not leave constants in the pool.
     let mut pool = assembler.pool.clone();
     let loops = form.loops(options, &mut pool)?;
     let bodies = loops

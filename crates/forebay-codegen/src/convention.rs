@@ -1,14 +1,14 @@
 //! The calling convention of compiled filters, and their registers.
 //!
-//! Code is a System V function of one argument, the address of the table of
-//! [`argument`] offsets below. On entry the table is read into fixed registers
-//! and the table's address is given up.
+//! Code is a System V function of one argument, the address of the argument
+//! table with the offsets in [`argument`]. On entry the table is read into
+//! fixed registers; its address is not needed afterwards.
 
 use iced_x86::Register;
 
-/// Offsets in the table of arguments, each a field of eight bytes.
+/// Offsets in the argument table, whose fields have eight bytes each.
 pub mod argument {
-    /// Where packet offsets count from.
+    /// Start of packet memory; packet offsets are relative to it.
     pub const BASE: i64 = 0;
     /// Offsets of the packets, 32 bits each.
     pub const OFFSET: i64 = 8;
@@ -20,17 +20,17 @@ pub mod argument {
     pub const VERDICT: i64 = 32;
     /// Number of packets, 1 to 256.
     pub const COUNT: i64 = 40;
-    /// Packets left to `list`, written: the group that starts at packet `s`
+    /// Output: packets left to `list`. The group that starts at packet `s`
     /// writes its bits, at least a byte, `s` bytes into this table.
     pub const SLOW: i64 = 48;
-    /// Working memory, 64-byte aligned.
+    /// Scratch memory, 64-byte aligned.
     pub const SCRATCH: i64 = 56;
 }
 
 /// The most packets of a batch.
 pub const MAX_COUNT: u32 = 256;
 
-/// A table that code for batches walks through.
+/// A table that batch code reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Table {
     /// Packet memory.
@@ -45,7 +45,7 @@ pub enum Table {
     Verdict,
     /// Packets left to `list`.
     Slow,
-    /// Working memory.
+    /// Scratch memory.
     Scratch,
 }
 
@@ -75,7 +75,7 @@ impl Table {
         }
     }
 
-    /// Where its address is in the table of arguments.
+    /// Offset of its address in the argument table.
     #[must_use]
     pub fn argument(self) -> i64 {
         match self {
@@ -90,6 +90,6 @@ impl Table {
     }
 }
 
-/// Registers that a function must give back as they were.
+/// Registers that a function must preserve.
 pub const CALLEE_SAVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];

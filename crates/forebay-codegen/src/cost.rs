@@ -1,34 +1,34 @@
-//! Which back end `auto` takes.
+//! The cost model: the back end that `auto` uses.
 //!
 //! The paper's hybrid compares two lines fitted to its measurements (figure 2):
-//! the time a packet by the number of instructions, for PE and for EMS. The
-//! model here is of the same kind. Predicated loops take their initiation
-//! intervals, whatever the packets; code with branches takes time for each test
-//! on the way, and for the branches that were guessed wrong.
+//! the time a packet by the number of instructions, for PE and for EMS. This
+//! model is of the same kind. Predicated loops take their initiation intervals,
+//! whatever the packets; code with branches takes time for each test on the
+//! path and for mispredicted branches.
 
 use forebay_filter::ir::{Function, Terminator};
 
 use crate::sched::ScheduledLoop;
 
-/// What the model was fitted to: the suite `filters` prints the same fit of each
-/// of its records (`bench/record/2026-11-21-filters.json`, `cost_model`).
+/// Parameters of the model. The suite `filters` prints the same fit for each of
+/// its records (`bench/record/2026-11-21-filters.json`, `cost_model`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
     /// Cycles a packet that predicated loops take beyond their initiation
     /// intervals: a batch's start and end, and cache misses.
     pub pe_rest: f64,
-    /// Cycles a packet of `list` code that has no test at all.
+    /// Cycles a packet of `list` code without any test.
     pub list_rest: f64,
-    /// Cycles of `list` code for each test of the filter, taken or not: the
-    /// longer the filter, the more of it a packet passes, and the more branches
-    /// there are to guess wrong.
+    /// Cycles of `list` code for each test of the filter, taken or not: a
+    /// packet passes more tests of a longer filter, and more branches can be
+    /// mispredicted.
     pub list_a_test: f64,
 }
 
 /// The fit in use.
 pub const FIT: Fit = Fit { pe_rest: 1.14, list_rest: 2.1, list_a_test: 0.4 };
 
-/// Cycles a packet that `loops` are taken to last.
+/// Predicted cycles a packet of `loops`.
 #[must_use]
 pub fn pe_cycles(loops: &[ScheduledLoop]) -> f64 {
     intervals(loops) + FIT.pe_rest
@@ -45,50 +45,51 @@ pub fn intervals(loops: &[ScheduledLoop]) -> f64 {
     cycles.sum()
 }
 
-/// Cycles a packet that `list` code is taken to last.
+/// Predicted cycles a packet of `list` code.
 #[must_use]
 pub fn list_cycles(function: &Function) -> f64 {
     FIT.list_rest + FIT.list_a_test * tests(function) as f64
 }
 
-/// Cycles a packet beyond which loops gain from prefetching: so many fill what a
-/// core looks ahead with few packets, and the loads of later ones start late.
-/// Measured from memory, over the row `touch`: loops of 5, 10 and 14 cycles took
-/// 1.5, 1.6 and 2.4 without, and 1.1 to 1.2 with any distance from 16 to 64;
-/// with headers in the cache they took the same. Shorter ones lose a tenth there.
+/// Cycles a packet beyond which loops gain from prefetching: longer iterations
+/// fill the out-of-order window with few packets, and the loads of later
+/// packets start late. Measured from memory, over the row `touch`: loops of 5,
+/// 10 and 14 cycles took 1.5, 1.6 and 2.4 without, and 1.1 to 1.2 with any
+/// distance from 16 to 64; with headers in the cache they took the same.
+/// Shorter loops lose a tenth there.
 const LONG: f64 = 4.0;
 
-/// How far ahead.
+/// Prefetch distance of long loops, in packets.
 const DISTANCE: u16 = 32;
 
-/// Packets ahead that loops of so many `cycles` a packet should prefetch.
+/// The prefetch distance for loops of `cycles` a packet.
 #[must_use]
 pub fn prefetch(cycles: f64) -> u16 {
     if cycles > LONG { DISTANCE } else { 0 }
 }
 
-/// Tests of a filter.
+/// The number of tests of a filter.
 #[must_use]
 pub fn tests(function: &Function) -> usize {
     let is_test = |end: &Terminator| matches!(end, Terminator::Test { .. });
     function.blocks.iter().filter(|block| is_test(&block.end)).count()
 }
 
-/// Cycles that a call of predicated loops takes longer than one of `list` code,
-/// however many packets there are: loops fill and drain, and the second waits
-/// for what the first has stored. Calls of 16 to 64 packets of six filters were
-/// the same at 16 to 32 packets, where loops gain a cycle a packet or two.
+/// Fixed cost of a call of predicated loops over one of `list` code, in cycles:
+/// loops fill and drain, and the second loop waits for stores of the first.
+/// Calls of 16 to 64 packets of six filters broke even at 16 to 32 packets,
+/// where loops gain a cycle a packet or two.
 const PE_CALL: f64 = 30.0;
 
-/// From how many packets of a batch on predicated loops are taken to be faster
-/// than `list` code, at most a whole batch.
+/// The batch size from which predicated loops are predicted to be faster than
+/// `list` code, at most a whole batch.
 #[must_use]
 pub fn least_packets(function: &Function, loops: &[ScheduledLoop]) -> usize {
     let gain = (list_cycles(function) - pe_cycles(loops)).max(0.5);
     ((PE_CALL / gain) as usize).min(192)
 }
 
-/// Whether predicated loops are taken to be faster than `list` code.
+/// Whether predicated loops are predicted to be faster than `list` code.
 #[must_use]
 pub fn pe_pays(function: &Function, loops: &[ScheduledLoop]) -> bool {
     pe_cycles(loops) < list_cycles(function)

@@ -1,4 +1,4 @@
-//! Filters into machine code for x86-64.
+//! Compiles filters to machine code for x86-64.
 #![forbid(unsafe_code)]
 
 pub mod c;

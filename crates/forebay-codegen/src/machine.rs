@@ -1,19 +1,20 @@
-//! The machine that loops are scheduled for.
+//! The machine model for scheduling loops.
 //!
-//! One model serves all: a core of the Golden Cove kind (Intel, "Optimization
-//! Reference Manual", section 2.1; latencies, and ports where nothing else is
-//! said, as uops.info measures them). A cycle issues six fused instructions, two
-//! loads, two stores, and work on five ports of which three take vectors.
+//! One model serves all processors: a core of the Golden Cove kind (Intel,
+//! "Optimization Reference Manual", section 2.1; latencies, and ports that it
+//! does not list, as measured by uops.info). A cycle issues six fused
+//! instructions, two loads, two stores, and operations on five ports, three of
+//! which take vectors.
 //!
 //! The manual has three loads a cycle, two of them of 512 bits. Microbenchmarks
 //! on a Sapphire Rapids guest gave two, whatever their size: six independent
-//! loads took 3.0 cycles. They also gave that insertions and broadcasts from
+//! loads took 3.0 cycles. They also showed that insertions and broadcasts from
 //! memory take port 0 or 5, that comparisons into opmask registers, shuffles of
-//! 512 bits and tests take port 5 only, and that one store of 512 bits is done a
-//! cycle. So the model has two load units, and what is bound by loads is
-//! scheduled for the pace it has.
+//! 512 bits and tests take port 5 only, and that one store of 512 bits
+//! completes a cycle. So the model has two load units, and load-bound code is
+//! scheduled for its actual rate.
 //!
-//! Zen 4 splits 512-bit work in two, and a schedule for the one suits the other.
+//! Zen 4 splits 512-bit operations in two; the same schedules suit it.
 
 /// Instructions that a cycle may issue.
 pub const ISSUE_WIDTH: u32 = 6;
@@ -37,9 +38,9 @@ pub mod unit {
     pub const PORT_1: u16 = 1 << 5;
     /// Port 5.
     pub const PORT_5: u16 = 1 << 6;
-    /// Port 6, for whole numbers only.
+    /// Port 6, integer only.
     pub const PORT_6: u16 = 1 << 7;
-    /// Port 10, for whole numbers only.
+    /// Port 10, integer only.
     pub const PORT_10: u16 = 1 << 8;
 
     /// The units' names, in order of their bits.
@@ -47,8 +48,8 @@ pub mod unit {
         ["ld0", "ld1", "st0", "st1", "p0", "p1", "p5", "p6", "p10"];
 }
 
-/// What an instruction occupies in the cycle of its issue: one issue slot, and
-/// one unit out of each choice.
+/// The resources of an instruction in its issue cycle: one issue slot, and one
+/// unit out of each choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Units(pub [u16; 2]);
 
@@ -59,12 +60,12 @@ impl Units {
     pub const STORE: Self = Self([unit::STORE_0 | unit::STORE_1, 0]);
     /// A store of 512 bits.
     pub const STORE_512: Self = Self([unit::STORE_0, 0]);
-    /// Whole-number work.
+    /// Integer arithmetic and logic.
     pub const ALU: Self =
         Self([unit::PORT_0 | unit::PORT_1 | unit::PORT_5 | unit::PORT_6 | unit::PORT_10, 0]);
-    /// A shift of whole numbers.
+    /// An integer shift.
     pub const SHIFT: Self = Self([unit::PORT_0 | unit::PORT_6, 0]);
-    /// A product or a checksum of whole numbers.
+    /// An integer multiplication or CRC.
     pub const MULTIPLY: Self = Self([unit::PORT_1, 0]);
     /// Logic on 512 bits, an insertion or a broadcast from memory.
     pub const LOGIC_512: Self = Self([unit::PORT_0 | unit::PORT_5, 0]);
@@ -79,22 +80,22 @@ impl Units {
     pub const SHUFFLE: Self = Self([unit::PORT_1 | unit::PORT_5, 0]);
     /// Opmask logic, and moves out of vector and opmask registers.
     pub const PORT_0: Self = Self([unit::PORT_0, 0]);
-    /// Nothing but an issue slot: an eliminated move.
+    /// An issue slot only: an eliminated move.
     pub const NONE: Self = Self([0, 0]);
 
-    /// The same with a load before it.
+    /// The same with a load.
     #[must_use]
     pub const fn with_load(self) -> Self {
         Self([self.0[0], Self::LOAD.0[0]])
     }
 }
 
-/// Latencies in cycles, by kind of work.
+/// Latencies in cycles, by kind of operation.
 pub mod latency {
-    /// Whole-number and vector logic, shuffles within lanes.
+    /// Integer and vector logic, shuffles within lanes.
     pub const SIMPLE: u8 = 1;
-    /// A comparison into an opmask register, a shuffle across lanes, a product,
-    /// a move between kinds of registers.
+    /// A comparison into an opmask register, a shuffle across lanes, a
+    /// multiplication, a move between register classes.
     pub const CROSSING: u8 = 3;
     /// A shift of an opmask.
     pub const MASK_SHIFT: u8 = 4;

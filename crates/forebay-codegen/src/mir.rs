@@ -1,11 +1,11 @@
-//! Machine code before registers and order: the bodies of loops over a batch.
+//! Machine code before register allocation and scheduling: the bodies of loops
+//! over a batch.
 //!
 //! An [`Op`] is one x86-64 instruction on virtual registers, each of which is
 //! written once. A [`LoopBody`] holds the instructions of one iteration in an
-//! order that runs, and says how many packets an iteration advances. All that
-//! an iteration takes from memory it finds by its packet number, so that
-//! iterations depend on one another only through that number: any two may
-//! overlap.
+//! executable order, and the number of packets by which an iteration advances.
+//! An iteration addresses memory only by its packet number, so iterations
+//! depend on one another only through that number, and any two may overlap.
 
 use iced_x86::{Code, Register};
 
@@ -16,7 +16,7 @@ use crate::machine::Units;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reg(pub u32);
 
-/// Which physical registers a virtual one may become.
+/// The class of physical registers for a virtual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RegClass {
     /// A general-purpose register.
@@ -27,11 +27,11 @@ pub enum RegClass {
     Mask,
 }
 
-/// Names a constant of the pool.
+/// A constant of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolId(pub u32);
 
-/// What is added to an address besides its base.
+/// The index of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Index {
     /// Nothing.
@@ -42,28 +42,28 @@ pub enum Index {
     Packet(u8),
 }
 
-/// Where an address counts from.
+/// The base of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Base {
     /// A table of the calling convention.
     Table(Table),
     /// A constant of the pool; takes no index.
     Pool(PoolId),
-    /// A constant of the pool whose address is in a register, for tables
-    /// that are indexed.
+    /// A constant of the pool whose address is in a register, for indexed
+    /// tables.
     PoolIn(Reg),
 }
 
 /// A memory operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Where it counts from.
+    /// The base.
     pub base: Base,
-    /// What is added.
+    /// The index.
     pub index: Index,
     /// Bytes added.
     pub displacement: i32,
-    /// Whether an element of memory is broadcast to all lanes.
+    /// Whether an element in memory is broadcast to all lanes.
     pub broadcast: bool,
 }
 
@@ -74,7 +74,7 @@ pub enum Operand {
     Reg(Reg),
     /// Memory.
     Memory(Address),
-    /// A number in the instruction.
+    /// An immediate.
     Immediate(i32),
 }
 
@@ -86,28 +86,28 @@ pub struct Op {
     pub code: Code,
     /// The register written, if any.
     pub dest: Option<Reg>,
-    /// Whether the first operand must be the destination register too, as in
-    /// the two-operand instructions of x86.
+    /// Whether the first operand must be in the destination register, as in the
+    /// two-operand instructions of x86.
     pub tied: bool,
     /// The other operands.
     pub operands: Vec<Operand>,
-    /// The opmask that guards it, if any: lanes not set give 0, or keep what
-    /// was in the first operand if it is tied.
+    /// The opmask, if any. Masked-off lanes become 0, or keep the first operand
+    /// if it is tied.
     pub mask: Option<Reg>,
-    /// Cycles from its issue until its result may be used.
+    /// Cycles from issue until the result may be used.
     pub latency: u8,
-    /// What it occupies.
+    /// The resources it takes.
     pub units: Units,
-    /// What it is there for, for people: index into [`LoopBody::notes`].
+    /// Its purpose as text: index into [`LoopBody::notes`].
     pub note: u32,
-    /// Whether it looks [`LoopBody::lookahead`] packets beyond its iteration,
-    /// and may be left out: a prefetch and what only serves it. The rolled
-    /// loop for the last packets leaves these out.
+    /// Whether it accesses entries [`LoopBody::lookahead`] packets beyond its
+    /// iteration, and may be omitted: a prefetch and the ops that only serve
+    /// it. The rolled loop for the last packets omits these.
     pub ahead: bool,
 }
 
 impl Op {
-    /// The registers it reads, the address's and the mask included.
+    /// The registers that it reads, including those of address and mask.
     pub fn reads(&self) -> impl Iterator<Item = Reg> + '_ {
         self.operands
             .iter()
@@ -134,23 +134,22 @@ impl Op {
 /// One iteration of a loop over the packets of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct LoopBody {
-    /// What the loop is called in listings.
+    /// The name of the loop in listings.
     pub name: &'static str,
-    /// Packets an iteration advances: a power of two.
+    /// Packets by which an iteration advances: a power of two.
     pub step: u32,
-    /// The instructions, each after those it reads from.
+    /// The instructions, each after its operands.
     pub ops: Vec<Op>,
     /// The class of each virtual register.
     pub classes: Vec<RegClass>,
-    /// Registers that are set before the loop and only read in it: constants,
-    /// with the pool entry they are loaded from.
+    /// Registers that are set before the loop and constant in it, with the pool
+    /// entry from which they are loaded.
     pub invariants: Vec<Invariant>,
-    /// Texts that [`Op::note`] names.
+    /// Texts for [`Op::note`].
     pub notes: Vec<String>,
-    /// How many packets beyond the iteration's own its [`Op::ahead`]
-    /// instructions look. Iterations for which there are not as many packets
-    /// left in the batch must run in the rolled loop, without them: tables end
-    /// with the batch's last packet.
+    /// The distance in packets of the [`Op::ahead`] instructions. Iterations
+    /// with fewer packets left in the batch must run in the rolled loop,
+    /// without these instructions: tables end with the batch's last packet.
     pub lookahead: u32,
 }
 
@@ -159,16 +158,16 @@ pub struct LoopBody {
 pub struct Invariant {
     /// The register.
     pub reg: Reg,
-    /// What it holds.
+    /// Its value.
     pub source: InvariantSource,
 }
 
-/// What an invariant register holds.
+/// The value of an invariant register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvariantSource {
-    /// A whole vector of the pool; the code is the instruction that loads it.
+    /// A vector of the pool, loaded by the instruction.
     Vector(Code, PoolId),
-    /// A number in an opmask register, moved there by the code.
+    /// A number in an opmask register, moved there by the instruction.
     Mask(Code, u64),
     /// The address of a constant of the pool.
     Address(PoolId),
@@ -190,7 +189,7 @@ impl LoopBody {
     /// The class of a register of this loop.
     ///
     /// # Panics
-    /// When it is not one of this loop's.
+    /// If the register is not one of this loop's.
     #[must_use]
     pub fn class(&self, reg: Reg) -> RegClass {
         self.classes[reg.0 as usize]
@@ -202,7 +201,7 @@ impl LoopBody {
     }
 
     /// Adds an instruction with a result, of the given units and latency, and
-    /// gives the result's register.
+    /// returns the result's register.
     pub fn op(
         &mut self,
         code: Code,
@@ -224,14 +223,14 @@ impl LoopBody {
         self.push(Op { code, dest, tied, operands, mask, latency, units, note, ahead });
     }
 
-    /// Adds a note, and gives its number.
+    /// Adds a note and returns its number.
     pub fn note(&mut self, text: impl Into<String>) -> u32 {
         self.notes.push(text.into());
         self.notes.len() as u32 - 1
     }
 }
 
-/// Registers that loops may use, by class. What is missing here holds tables,
-/// the packet number and its bound.
+/// Registers available to loops, by class. The others hold tables, the packet
+/// number and its bound.
 pub const GENERAL: [Register; 5] =
     [Register::RAX, Register::RBX, Register::RBP, Register::R14, Register::R15];

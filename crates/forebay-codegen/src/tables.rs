@@ -1,17 +1,17 @@
-//! Hash tables of 32-bit constants, for tests of membership in generated code.
+//! Hash tables of 32-bit constants, for membership tests in generated code.
 //!
-//! Buckets are as wide as one vector comparison. Which bucket a number belongs
-//! in, the high bits of its product with an odd multiplier say (multiplicative
-//! hashing: Knuth, "The Art of Computer Programming", section 6.4), so that a
-//! lookup is a multiplication, a shift and one comparison of a whole bucket,
-//! without probing. The multiplier is searched for: one under which no bucket
-//! overflows. Such a family of functions is almost universal (Dietzfelbinger
-//! et al., "A reliable randomized algorithm for the closest-pair problem"), so
-//! a few tries suffice, and more buckets where they do not.
+//! Buckets are as wide as one vector comparison. The bucket of a number is the
+//! high bits of its product with an odd multiplier (multiplicative hashing:
+//! Knuth, "The Art of Computer Programming", section 6.4), so a lookup is a
+//! multiplication, a shift and one comparison of a whole bucket, without
+//! probing. The multiplier is searched for, so that no bucket overflows. Such a
+//! family of functions is almost universal (Dietzfelbinger et al., "A reliable
+//! randomized algorithm for the closest-pair problem"), so a few tries suffice,
+//! and more buckets where they do not.
 //!
-//! No bit says that a slot is free. A free slot repeats a constant of its own
-//! bucket, or, in a bucket without any, holds a constant that belongs in
-//! another: no lookup that comes there has that number.
+//! Slots have no "free" flag. A free slot repeats a constant of its own bucket,
+//! or, in a bucket without any, holds a constant of another bucket, which no
+//! lookup in this bucket has.
 
 use forebay_packet::random::Random;
 
@@ -24,10 +24,10 @@ const MAX_SLOTS_PER_CONSTANT: usize = 1024;
 /// A set of 32-bit constants, laid out for lookup by generated code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetTable {
-    /// What a number is multiplied with, modulo 2³².
+    /// The multiplier, modulo 2³².
     pub multiplier: u32,
-    /// How far the product is shifted right to give the number of a bucket;
-    /// 32 when there is but one bucket, for which nothing need be computed.
+    /// The right shift of the product that gives the bucket; 32 for a table of
+    /// one bucket, which needs no computation.
     pub shift: u32,
     /// Slots a bucket, each of four bytes.
     pub bucket: usize,
@@ -39,9 +39,9 @@ impl SetTable {
     /// The table of `constants` with `bucket` slots a bucket. The same
     /// constants give the same table.
     ///
-    /// Gives `None` when there are no constants, and when no multiplier that
-    /// was tried spreads them over at most a thousand times as many slots: a
-    /// set made with the multipliers in mind.
+    /// Returns `None` if there are no constants, or if no multiplier that was
+    /// tried spreads them over at most a thousand times as many slots: a set
+    /// constructed against the multipliers.
     #[must_use]
     pub fn build(constants: &[u32], bucket: usize) -> Option<Self> {
         if constants.is_empty() || bucket == 0 {
@@ -74,24 +74,24 @@ impl SetTable {
         self.slots.len() / self.bucket
     }
 
-    /// The bucket that `number` is looked up in.
+    /// The bucket of `number`.
     #[must_use]
     pub fn bucket_of(&self, number: u32) -> usize {
         number.wrapping_mul(self.multiplier).checked_shr(self.shift).unwrap_or(0) as usize
     }
 
-    /// Whether `number` is in the set, found as generated code does.
+    /// Whether `number` is in the set, by the lookup of generated code.
     #[must_use]
     pub fn contains(&self, number: u32) -> bool {
         let start = self.bucket_of(number) * self.bucket;
         self.slots[start..start + self.bucket].contains(&number)
     }
 
-    /// The slots as they lie in memory. They should be aligned to the size of
-    /// a bucket.
+    /// The slots as they lie in memory, to be aligned to the size of a bucket.
     ///
     /// # Panics
-    /// When some number would be looked up outside: generated code does not check.
+    /// If a number could be looked up outside the table, which generated code
+    /// does not check.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let last = u32::MAX.checked_shr(self.shift).unwrap_or(0) as usize;
@@ -100,8 +100,8 @@ impl SetTable {
     }
 }
 
-/// Logarithm of the number of buckets to begin with: one for which a good part
-/// of all multipliers fit. Wide buckets may be filled closer than narrow ones.
+/// Logarithm of the initial number of buckets, for which a good part of all
+/// multipliers fit. Wide buckets may be filled more than narrow ones.
 fn first_bits(constants: usize, bucket: usize) -> u32 {
     let mean = match bucket {
         0..=4 => 1,
@@ -111,8 +111,8 @@ fn first_bits(constants: usize, bucket: usize) -> u32 {
     constants.div_ceil(mean).next_power_of_two().trailing_zeros().max(1)
 }
 
-/// Whether no bucket of 2^`bits` overflows under `multiplier`; `counts` is left
-/// with how full each is.
+/// Whether no bucket of 2^`bits` overflows under `multiplier`; leaves the load
+/// of each in `counts`.
 fn fits(
     constants: &[u32],
     multiplier: u32,
@@ -129,7 +129,7 @@ fn fits(
     })
 }
 
-/// The table under a multiplier that fits.
+/// The table for a multiplier that fits.
 fn fill(
     constants: &[u32],
     multiplier: u32,
@@ -160,7 +160,7 @@ fn multipliers(constants: &[u32]) -> Random {
     }))
 }
 
-/// The next one.
+/// The next multiplier.
 fn multiplier(sequence: &mut Random) -> u32 {
     (sequence.next() >> 32) as u32 | 1
 }

@@ -9,10 +9,10 @@ use forebay_filter::ir::{
 
 use super::Unit;
 
-/// Operators inside one another before a value gets a name of its own.
+/// Nesting depth of operators at which a value gets a name of its own.
 const DEPTH: u32 = 12;
 
-/// Cases of a set a line.
+/// Number of `case` labels a line.
 const CASES: usize = 6;
 
 /// The values that the C form of a predicate reads.
@@ -36,13 +36,13 @@ pub(super) fn operands_of(value: Value) -> impl Iterator<Item = ValueId> {
     first.into_iter().chain(second)
 }
 
-/// Whether the C form of `predicate` reads the captured length.
+/// Whether the C expression of `predicate` reads the captured length.
 pub(super) fn reads_cap_len(function: &Function, predicate: Predicate) -> bool {
     matches!(predicate, Predicate::Captured { .. }) && settled(function, predicate).is_none()
 }
 
-/// What a predicate says for every packet, if it says the same for all. C
-/// compilers warn of such comparisons.
+/// The outcome of a predicate that is the same for every packet. C compilers
+/// warn of such comparisons.
 fn settled(function: &Function, predicate: Predicate) -> Option<bool> {
     match predicate {
         Predicate::Captured { .. } => match captured(function, predicate) {
@@ -80,7 +80,7 @@ fn captured(function: &Function, predicate: Predicate) -> Option<u64> {
     }
 }
 
-/// Functions that the rest of the text calls: big-endian loads and sets.
+/// Helper functions of the translation unit: big-endian loads and sets.
 pub(super) fn helpers(unit: &Unit<'_>) -> String {
     let mut text = String::new();
     for (width, helper) in [
@@ -134,7 +134,7 @@ fn set_function(function: &Function, set: usize) -> String {
     text
 }
 
-/// A constant: large ones in hexadecimal.
+/// A constant; large ones are hexadecimal.
 pub(super) fn number(constant: u32) -> String {
     if constant < 256 { format!("{constant}u") } else { format!("{constant:#x}u") }
 }
@@ -147,13 +147,13 @@ pub(super) fn parameter(function: &Function, value: ValueId) -> String {
     }
 }
 
-/// The values that one block reads, as expressions.
+/// The values that a block reads, as C expressions.
 pub(super) struct Expressions {
     /// Definitions of values that are read more than once, in order.
     pub definitions: Vec<String>,
-    /// Whether any is a load.
+    /// Whether one of the values is a load.
     pub reads_packet: bool,
-    /// Whether any is the length on the wire.
+    /// Whether one of the values is the length on the wire.
     pub reads_wire_len: bool,
     texts: BTreeMap<ValueId, String>,
 }
@@ -176,7 +176,7 @@ impl Expressions {
             texts: BTreeMap::new(),
         };
         let mut depths: BTreeMap<ValueId, u32> = BTreeMap::new();
-        // Operands come before what reads them, in order of number too.
+        // Operands have lower numbers than the values that read them.
         for (&value, &count) in &readers {
             let what = function.get(value);
             this.reads_packet |= matches!(what, Value::Load { .. });
@@ -247,7 +247,7 @@ impl Expressions {
             Arithmetic::Rsh => ">>",
         };
         match (op, constant) {
-            // Never run, as no path tests for a divisor of 0 and goes on.
+            // Unreachable: the IR tests a divisor for 0 before it divides.
             (Arithmetic::Div | Arithmetic::Mod, Some(0)) => "0u".to_owned(),
             (Arithmetic::Lsh | Arithmetic::Rsh, Some(32..)) => "0u".to_owned(),
             (Arithmetic::Lsh | Arithmetic::Rsh, None) => {

@@ -1,19 +1,19 @@
 //! Back ends `c` and `c-structured`: filters as C.
 //!
-//! Both give a whole translation unit of C11 with one function,
+//! Both emit a complete C11 translation unit with one function:
 //!
 //! ```c
 //! void filter(const uint8_t *base, const uint32_t *offset, const uint32_t *cap_len,
 //!             const uint32_t *wire_len, uint32_t *verdict, size_t n);
 //! ```
 //!
-//! [`unstructured`] has a label for each block and jumps between them, as
-//! classic BPF does; [`structured`] has nested tests and no jump (lists 2 and 3
-//! of Yamashita and Tsuru, "Software Pipelining for Packet Filters"). Compilers
-//! may treat the two differently.
+//! [`unstructured`] emits a label for each block and jumps between them, as
+//! classic BPF does; [`structured`] emits nested tests and no jump (lists 2 and
+//! 3 of Yamashita and Tsuru, "Software Pipelining for Packet Filters"). A
+//! compiler may optimise the two forms differently.
 //!
-//! Nothing in the code is undefined: numbers are unsigned, bytes are copied out
-//! of the packet, distances of shifts are checked, and a load stands behind its
+//! The code has no undefined behaviour: numbers are unsigned, bytes are copied
+//! out of the packet, shift distances are checked, and each load follows its
 //! test of the captured length.
 
 mod expression;
@@ -26,10 +26,10 @@ use forebay_filter::ir::{BlockId, Function, Terminator, ValueId};
 
 use expression::Expressions;
 
-/// Backward edges that a run may take beyond its captured length, and one.
+/// Backward edges allowed for a packet besides its captured length, plus one.
 const BACKWARD_EDGES: u32 = 4097;
 
-/// `function` in C with a label for each block.
+/// Translates `function` to C with a label for each block.
 #[must_use]
 pub fn unstructured(function: &Function) -> String {
     let unit = Unit::new(function);
@@ -37,9 +37,9 @@ pub fn unstructured(function: &Function) -> String {
     unit.text("", &body)
 }
 
-/// `function` in C with nested tests. A block that is reached from several
-/// places stands in each of them if it leads to little more, and else becomes
-/// a function; a filter with loops becomes a loop over the block to run next.
+/// Translates `function` to C with nested tests. A small block with several
+/// predecessors is repeated at each; a large one becomes a function. A filter
+/// with loops becomes a loop over a `switch` on the number of the next block.
 #[must_use]
 pub fn structured(function: &Function) -> String {
     let unit = Unit::new(function);
@@ -48,13 +48,13 @@ pub fn structured(function: &Function) -> String {
     unit.text(&functions, &body)
 }
 
-/// A function, and what printing it needs to know.
+/// A function and what the printers derive from it.
 struct Unit<'f> {
     function: &'f Function,
-    /// For each block the number of edges into it from reached blocks, the
-    /// call of the function being one for the entry; 0 if it is not reached.
+    /// By block: the number of edges from reachable blocks, plus one for the
+    /// entry; 0 for unreachable blocks.
     entries: Vec<u32>,
-    /// For each value whether a reached block needs it.
+    /// By value: whether a reachable block needs it.
     needed: Vec<bool>,
     has_backward_edges: bool,
     needs_packet: bool,
@@ -78,7 +78,7 @@ impl<'f> Unit<'f> {
         unit
     }
 
-    /// The blocks that are reached, by number.
+    /// The reachable blocks in order of number.
     fn blocks(&self) -> impl Iterator<Item = BlockId> + '_ {
         (0..self.entries.len()).filter(|&at| self.entries[at] > 0).map(|at| BlockId(at as u32))
     }
@@ -98,14 +98,14 @@ impl<'f> Unit<'f> {
                 self.need(*value);
             }
         }
-        // Arguments count only where their parameter does, which may be known
-        // later, when its block is in a loop.
+        // An argument is needed only if its parameter is. In a loop that may
+        // become known later, so repeat until nothing changes.
         while self.need_arguments() {}
         self.needs_cap_len |= self.has_backward_edges;
     }
 
-    /// Marks arguments of parameters that are needed; whether there were any
-    /// new ones.
+    /// Marks the arguments of needed parameters. Returns whether any was newly
+    /// marked.
     fn need_arguments(&mut self) -> bool {
         let function = self.function;
         let mut changed = false;
@@ -140,8 +140,8 @@ impl<'f> Unit<'f> {
         }
     }
 
-    /// The whole text: helpers, `functions`, and the loop over packets around
-    /// `body`.
+    /// The translation unit: helpers, `functions`, and the loop over packets
+    /// around `body`.
     fn text(&self, functions: &str, body: &str) -> String {
         let mut text =
             String::from("#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n");
@@ -175,7 +175,7 @@ impl<'f> Unit<'f> {
         text
     }
 
-    /// What a function for one packet takes of it: type and name.
+    /// Type and name of each parameter that describes a packet.
     fn packet_parameters(&self) -> Vec<(&'static str, &'static str)> {
         [
             (self.needs_packet, ("const uint8_t *p", "p")),
@@ -187,7 +187,7 @@ impl<'f> Unit<'f> {
         .collect()
     }
 
-    /// The needed parameters of a block and what `arguments` give them.
+    /// The needed parameters of a block and the `arguments` assigned to them.
     fn assignments<'a>(
         &'a self,
         target: BlockId,
@@ -197,7 +197,7 @@ impl<'f> Unit<'f> {
         parameters.zip(arguments.iter().copied()).filter(|&(parameter, _)| self.needs(parameter))
     }
 
-    /// All needed parameters of reached blocks.
+    /// All needed parameters of reachable blocks.
     fn parameters(&self) -> Vec<ValueId> {
         let of = |id: BlockId| self.function.block(id).parameters.iter().copied();
         self.blocks().flat_map(of).filter(|&parameter| self.needs(parameter)).collect()
@@ -222,7 +222,7 @@ fn entries(function: &Function) -> Vec<u32> {
     entries
 }
 
-/// `depth` levels of indentation.
+/// Indentation of `depth` levels.
 fn indent(depth: usize) -> String {
     "    ".repeat(depth)
 }

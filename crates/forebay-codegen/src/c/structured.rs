@@ -1,10 +1,11 @@
 //! Blocks as nested tests.
 //!
-//! A function for one packet tests, and returns the verdict. Where paths merge
-//! there is no jump to merge by: what follows is written out on each of them if
-//! it is short, and a function of its own otherwise. So is what would be nested
-//! too deeply for a compiler. Functions call only those of later blocks, so
-//! that they are printed last block first and need no declarations.
+//! A function for one packet tests and returns the verdict. C without jumps
+//! cannot merge paths, so a block with several predecessors is repeated at each
+//! if it is short, and becomes a function otherwise. Tests that would be nested
+//! too deeply for a compiler become functions too. A function calls only
+//! functions of later blocks, so functions are printed last block first and
+//! need no forward declarations.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,13 +17,13 @@ use super::unstructured::{assign, define};
 use super::{BACKWARD_EDGES, Unit, indent};
 use crate::explain::predicate::describe;
 
-/// The most tests that are written out more than once.
+/// The most tests that are repeated.
 const REPEATED: u32 = 2;
 
-/// The deepest that tests are nested in one function.
+/// The deepest nesting of tests in one function.
 const NESTED: usize = 24;
 
-/// The functions for one packet, the entry's last.
+/// The functions for one packet; the entry's comes last.
 pub(super) fn functions(unit: &Unit<'_>) -> String {
     if unit.has_backward_edges {
         return dispatch(unit);
@@ -35,8 +36,8 @@ pub(super) fn functions(unit: &Unit<'_>) -> String {
         reads: Reads::default(),
     };
     let mut functions = Vec::new();
-    // Those that a function calls come after its block, so the set grows
-    // behind the place reached.
+    // A function calls only functions of later blocks, so blocks added to the
+    // set always lie beyond the current one.
     let mut next = Some(BlockId(0));
     while let Some(id) = next {
         functions.push(printer.function(id));
@@ -46,13 +47,13 @@ pub(super) fn functions(unit: &Unit<'_>) -> String {
     functions.concat()
 }
 
-/// What the loop over packets does for each.
+/// The body of the loop over packets.
 pub(super) fn body(unit: &Unit<'_>) -> String {
     let names: Vec<&str> = unit.packet_parameters().into_iter().map(|(_, name)| name).collect();
     format!("        verdict[i] = block_0({});\n", names.join(", "))
 }
 
-/// For each block the tests that it leads to, as they would be written out.
+/// By block: the tests that its code has when written out.
 fn sizes(unit: &Unit<'_>) -> Vec<u32> {
     let mut sizes = vec![0_u32; unit.entries.len()];
     for id in unit.blocks().collect::<Vec<_>>().into_iter().rev() {
@@ -67,13 +68,12 @@ fn sizes(unit: &Unit<'_>) -> Vec<u32> {
     sizes
 }
 
-/// Whether a block is a function because several lead to it.
+/// Whether a block becomes a function because it has several predecessors.
 fn is_function(unit: &Unit<'_>, sizes: &[u32], id: BlockId) -> bool {
     unit.entries[id.0 as usize] > 1 && sizes[id.0 as usize] > REPEATED
 }
 
-/// For each block the parameters of blocks before it that it, or what it leads
-/// to, reads.
+/// By block: the parameters of earlier blocks that it or its successors read.
 fn outside(unit: &Unit<'_>) -> Vec<BTreeSet<ValueId>> {
     let function = unit.function;
     let mut outside = vec![BTreeSet::new(); unit.entries.len()];
@@ -101,7 +101,7 @@ fn outside(unit: &Unit<'_>) -> Vec<BTreeSet<ValueId>> {
     outside
 }
 
-/// What a function reads of the packet.
+/// The parts of a packet that a function reads.
 #[derive(Clone, Copy, Default)]
 struct Reads {
     packet: bool,
@@ -113,14 +113,14 @@ struct Printer<'u, 'f> {
     unit: &'u Unit<'f>,
     sizes: Vec<u32>,
     outside: Vec<BTreeSet<ValueId>>,
-    /// Blocks that are functions.
+    /// Blocks that become functions.
     called: BTreeSet<BlockId>,
-    /// What the function being printed reads.
+    /// The parts of the packet that the current function reads.
     reads: Reads,
 }
 
 impl Printer<'_, '_> {
-    /// The function of block `id`.
+    /// The function for block `id`.
     fn function(&mut self, id: BlockId) -> String {
         self.reads = Reads::default();
         let mut body = String::new();
@@ -140,13 +140,13 @@ impl Printer<'_, '_> {
         text + &body + "}\n"
     }
 
-    /// The head of the function of block `id`.
+    /// The signature of the function for block `id`.
     fn signature(&self, id: BlockId) -> String {
         let values = self.parameters(id).map(|value| parameter(self.unit.function, value));
         signature(self.unit, id, values)
     }
 
-    /// The values that the function of a block is given besides the packet.
+    /// The parameters of a block's function besides the packet.
     fn parameters(&self, id: BlockId) -> impl Iterator<Item = ValueId> + '_ {
         let own = self.unit.function.block(id).parameters.iter().copied();
         let own = own.filter(|&value| self.unit.needs(value));
@@ -195,7 +195,7 @@ impl Printer<'_, '_> {
         if assignments.is_empty() {
             return self.block(target, depth, text);
         }
-        // A scope of its own, as the block may name values anew.
+        // Open a scope: the block may define names again.
         let pad = indent(depth);
         let arguments: Vec<ValueId> = assignments.iter().map(|&(_, argument)| argument).collect();
         let expressions = self.expressions(&arguments);
@@ -209,7 +209,7 @@ impl Printer<'_, '_> {
         let _ = writeln!(text, "{pad}}}");
     }
 
-    /// Returns what the function of the edge's target returns.
+    /// Returns the result of the function of the edge's target.
     fn call(&mut self, edge: &Edge, depth: usize, text: &mut String) {
         let (unit, pad) = (self.unit, indent(depth));
         self.called.insert(edge.target);
@@ -230,7 +230,7 @@ impl Printer<'_, '_> {
     }
 }
 
-/// The head of a function that is given the packet and `values`.
+/// The signature of a function with the packet and `values` as parameters.
 fn signature(unit: &Unit<'_>, id: BlockId, values: impl Iterator<Item = String>) -> String {
     let packet =
         unit.packet_parameters().into_iter().map(|(declaration, _)| declaration.to_owned());
@@ -242,7 +242,7 @@ fn signature(unit: &Unit<'_>, id: BlockId, values: impl Iterator<Item = String>)
     format!("\nstatic uint32_t block_{}({})\n", id.0, all.join(", "))
 }
 
-/// A function with loops: the block to run next is a number.
+/// A function with loops: a variable holds the number of the next block.
 fn dispatch(unit: &Unit<'_>) -> String {
     let mut text = signature(unit, BlockId(0), std::iter::empty());
     text.push_str("{\n");

@@ -8,7 +8,7 @@ use super::expression::{Expressions, operands, parameter};
 use super::{BACKWARD_EDGES, Unit, indent};
 use crate::explain::predicate::describe;
 
-/// What the loop over packets does for each.
+/// The body of the loop over packets.
 pub(super) fn body(unit: &Unit<'_>) -> String {
     let mut text = String::new();
     for value in unit.parameters() {
@@ -18,8 +18,8 @@ pub(super) fn body(unit: &Unit<'_>) -> String {
         let _ = writeln!(text, "        uint64_t left = (uint64_t)cap + {BACKWARD_EDGES};");
     }
     for id in unit.blocks() {
-        // The entry is reached without a jump, and a label that nothing jumps
-        // to gives a warning.
+        // The entry is reached by falling through; an unused label gives a
+        // warning.
         if id.0 > 0 || unit.entries[0] > 1 {
             let _ = writeln!(text, "    b{}:", id.0);
         }
@@ -78,7 +78,7 @@ fn go(unit: &Unit<'_>, from: BlockId, edge: &Edge, depth: usize, text: &mut Stri
     let _ = writeln!(text, "{pad}goto b{};", edge.target.0);
 }
 
-/// Gives the target's parameters their arguments, all at once.
+/// Assigns the arguments to the target's parameters, all at once.
 pub(super) fn assign(unit: &Unit<'_>, edge: &Edge, depth: usize, text: &mut String) {
     let pad = indent(depth);
     let assignments: Vec<_> = unit.assignments(edge.target, &edge.arguments).collect();

@@ -1,9 +1,8 @@
-//! Instructions one after another, with labels and constants filled in at the
-//! end.
+//! Encodes instructions, and fills in labels and constants at the end.
 //!
-//! Jumps are always encoded with 32-bit distances and constants are always
-//! addressed relative to the instruction pointer, so that an instruction's
-//! size is known at once and one pass is enough.
+//! Jumps always have 32-bit distances and constants are always addressed
+//! relative to the instruction pointer. So the size of an instruction is known
+//! when it is appended, and one pass is enough.
 
 use forebay_filter::cancel;
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
@@ -11,21 +10,21 @@ use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 use super::pool::Pool;
 use crate::mir::PoolId;
 
-/// A place in the code, bound once.
+/// A position in the code, bound once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Label(u32);
 
-/// An instruction that cannot be encoded as asked: a mistake of the back end.
+/// An instruction that cannot be encoded: a bug in the back end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("instruction '{instruction}' cannot be encoded: {reason}")]
 pub struct EncodeError {
     /// The instruction's code.
     pub instruction: String,
-    /// What the encoder says.
+    /// The encoder's message.
     pub reason: String,
 }
 
-/// What a distance of 32 bits in the code must come to lead to.
+/// The target of a 32-bit distance in the code.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Label(Label),
@@ -35,9 +34,9 @@ enum Target {
 /// A distance to be filled in.
 #[derive(Clone, Copy, Debug)]
 struct Fixup {
-    /// Where its four bytes are.
+    /// Position of its four bytes.
     at: usize,
-    /// Where the next instruction starts: distances count from there.
+    /// Start of the next instruction, which distances are relative to.
     next: usize,
     target: Target,
 }
@@ -55,7 +54,7 @@ pub struct Assembled {
 }
 
 impl Assembled {
-    /// Where `label` was bound.
+    /// The offset that `label` is bound to.
     #[must_use]
     pub fn offset(&self, label: Label) -> Option<usize> {
         self.labels.get(label.0 as usize).copied().flatten()
@@ -89,32 +88,32 @@ impl Default for Assembler {
 }
 
 impl Assembler {
-    /// Code whose notes are kept, or are not.
+    /// Sets whether notes are kept.
     #[must_use]
     pub fn new(explains: bool) -> Self {
         Self { explains, ..Self::default() }
     }
 
-    /// Whether notes are kept: if not, none need be written.
+    /// Whether notes are kept.
     #[must_use]
     pub fn explains(&self) -> bool {
         self.explains
     }
 
-    /// Bytes so far.
+    /// Bytes emitted so far.
     #[must_use]
     pub fn position(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Says what the code from here on is for.
+    /// Notes the purpose of the code from here on.
     pub fn note(&mut self, text: impl Into<String>) {
         if self.explains {
             self.notes.push((self.bytes.len(), text.into()));
         }
     }
 
-    /// A label to be bound later.
+    /// A new label, to be bound later.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() as u32 - 1)
@@ -125,10 +124,10 @@ impl Assembler {
         self.labels[label.0 as usize] = Some(self.bytes.len());
     }
 
-    /// Appends an instruction that needs nothing filled in.
+    /// Appends an instruction without label or constant.
     ///
     /// # Errors
-    /// When the encoder refuses it.
+    /// If it cannot be encoded.
     pub fn push(&mut self, instruction: &Instruction) -> Result<(), EncodeError> {
         cancel::check();
         self.encoder
@@ -140,11 +139,11 @@ impl Assembler {
         Ok(())
     }
 
-    /// Appends a near jump, conditional or not, to `label`; `code` is one of
-    /// the forms with a distance of 32 bits.
+    /// Appends a near jump, conditional or not, to `label`; `code` is a form
+    /// with a 32-bit distance.
     ///
     /// # Errors
-    /// When the encoder refuses it.
+    /// If it cannot be encoded.
     pub fn jump(&mut self, code: Code, label: Label) -> Result<(), EncodeError> {
         let start = self.bytes.len();
         let instruction = Instruction::with_branch(code, start as u64 + 64)
@@ -156,11 +155,11 @@ impl Assembler {
         Ok(())
     }
 
-    /// Appends an instruction whose memory operand is [`Assembler::constant`]
-    /// of `id`, `plus` bytes further on.
+    /// Appends an instruction whose memory operand is [`Assembler::constant`];
+    /// the address is `plus` bytes into constant `id`.
     ///
     /// # Errors
-    /// When the encoder refuses it.
+    /// If it cannot be encoded.
     pub fn push_with_constant(
         &mut self,
         instruction: &Instruction,
@@ -175,18 +174,18 @@ impl Assembler {
         Ok(())
     }
 
-    /// The memory operand to build an instruction of
-    /// [`Assembler::push_with_constant`] with.
+    /// The placeholder memory operand for instructions given to
+    /// [`Assembler::push_with_constant`].
     #[must_use]
     pub fn constant(&self) -> MemoryOperand {
         MemoryOperand::with_base_displ(Register::RIP, self.bytes.len() as i64)
     }
 
-    /// Appends no-operations up to the next multiple of `align` bytes, long and
-    /// therefore few.
+    /// Pads with no-operations to the next multiple of `align` bytes, using as
+    /// few as possible.
     ///
     /// # Errors
-    /// When the encoder refuses one.
+    /// If one cannot be encoded.
     pub fn align(&mut self, align: usize) -> Result<(), EncodeError> {
         while !self.bytes.len().is_multiple_of(align) {
             let left = self.bytes.len().next_multiple_of(align) - self.bytes.len();
@@ -198,7 +197,7 @@ impl Assembler {
     /// Fills in all distances and appends the constants.
     ///
     /// # Errors
-    /// A jump to a label that was never bound, or code beyond 2 GiB.
+    /// If a label was never bound, or the code exceeds 2 GiB.
     pub fn finish(mut self) -> Result<Assembled, EncodeError> {
         let constants_at = self.bytes.len().next_multiple_of(64);
         for fixup in &self.fixups {
@@ -219,7 +218,7 @@ impl Assembler {
             })?;
             self.bytes[fixup.at..fixup.at + 4].copy_from_slice(&distance.to_le_bytes());
         }
-        // Never run: the last instruction returns or jumps.
+        // Never executed: the last instruction returns or jumps.
         self.bytes.resize(constants_at, 0xcc);
         self.bytes.extend_from_slice(self.pool.bytes());
         Ok(Assembled { bytes: self.bytes, constants_at, notes: self.notes, labels: self.labels })
@@ -240,7 +239,7 @@ fn no_operation(bytes: usize) -> Instruction {
     operation.unwrap_or_else(|_| Instruction::with(Code::Nopd))
 }
 
-/// The encoder's buffer, emptied, to be used for the next instruction.
+/// The encoder's buffer, emptied for the next instruction.
 fn reuse(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer.clear();
     buffer

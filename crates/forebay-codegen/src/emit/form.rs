@@ -1,11 +1,11 @@
 //! From an [`Op`] and its physical registers to an instruction of the encoder.
 //!
-//! A register is one of a class, and the instruction's code says how much of it
-//! an operand is: `zmm3`, `ymm3` or `xmm3`. The encoder's name of a code lists
-//! its operands (`EVEX_Vpermb_zmm_k1z_zmm_zmmm512`), and [`Form`] is read from
-//! there. The encoder has a table of operand kinds too, but that one covers
-//! all its codes and takes longer to build, on first use, than a filter takes
-//! to compile.
+//! A register belongs to a class, and the instruction's code defines the part
+//! that an operand uses: `zmm3`, `ymm3` or `xmm3`. The encoder's name of a code
+//! lists its operands (`EVEX_Vpermb_zmm_k1z_zmm_zmmm512`), and [`Form`] is
+//! parsed from it. The encoder also has a table of operand kinds, but that
+//! table covers all its codes, and building it on first use takes longer than
+//! compiling a filter.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use super::assembler::{Assembler, EncodeError};
 use crate::convention::Table;
 use crate::mir::{Address, Base, Index, Op, Operand, Reg};
 
-/// What an operand of an instruction may be, and which part of a register it is.
+/// The kind of an operand: memory, immediate, or a part of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperandForm {
     /// The low byte of a general register.
@@ -73,8 +73,8 @@ impl OperandForm {
         }
     }
 
-    /// The part of `whole`, a register as the allocator names it (`rax`,
-    /// `zmm3`, `k1`), that an operand of this form is.
+    /// The part of `whole` that an operand of this form uses; `whole` is a
+    /// register as the allocator names it (`rax`, `zmm3`, `k1`).
     #[must_use]
     pub fn part(self, whole: Register) -> Option<Register> {
         let general = |first: Register| {
@@ -88,8 +88,8 @@ impl OperandForm {
                 .then(|| first + (whole as u32 - Register::ZMM0 as u32))
         };
         match self {
-            // The bytes of the first four registers are followed by their
-            // second bytes (`ah`), which are registers of their own.
+            // In the encoder's order the low bytes of the first four registers
+            // are followed by their second bytes (`ah`).
             Self::General8 if whole <= Register::RBX => general(Register::AL),
             Self::General8 => general(Register::AL + 4),
             Self::General16 => general(Register::AX),
@@ -109,9 +109,9 @@ impl OperandForm {
 pub struct Form {
     operands: [OperandForm; 4],
     count: usize,
-    /// Whether an opmask may guard it.
+    /// Whether it accepts an opmask.
     pub masked: bool,
-    /// Whether lanes not set may be given 0.
+    /// Whether masked-off lanes may be zeroed.
     pub zeroing: bool,
     /// Whether it is encoded with EVEX, and may use all 32 vector registers.
     pub evex: bool,
@@ -119,8 +119,8 @@ pub struct Form {
 
 impl Form {
     /// The form of `code`; `None` for an instruction with operands that no
-    /// [`Op`] can have. Each is read once a thread: a filter has a dozen codes,
-    /// and writing out their names took a twentieth of its compilation.
+    /// [`Op`] can have. Forms are cached by thread: a filter uses a dozen
+    /// codes, and formatting their names took a twentieth of its compilation.
     #[must_use]
     pub fn of(code: Code) -> Option<Self> {
         thread_local! {
@@ -172,7 +172,7 @@ impl Form {
     }
 }
 
-/// Registers and distance of one copy of an instruction.
+/// Registers and iteration distance of one copy of an instruction.
 pub struct Placement<'a> {
     /// The physical register of each virtual one.
     pub registers: &'a dyn Fn(Reg) -> Register,
@@ -180,16 +180,16 @@ pub struct Placement<'a> {
     pub tables: &'a dyn Fn(Table) -> Register,
     /// The register that holds the packet number.
     pub packet: Register,
-    /// Packets that this copy is ahead of the packet number.
+    /// Packets from the packet number to those of this copy.
     pub ahead: i64,
 }
 
-/// An [`Op`] prepared for encoding, to be placed as often as there are copies.
+/// An [`Op`] prepared for encoding; copies can be appended any number of times.
 pub struct Encoding<'a> {
     op: &'a Op,
     /// The operands of its code.
     pub form: Form,
-    /// All that does not depend on registers.
+    /// The instruction, but for its registers.
     template: Instruction,
 }
 
@@ -197,7 +197,7 @@ impl<'a> Encoding<'a> {
     /// Prepares `op`.
     ///
     /// # Errors
-    /// When its operands are not those of its code.
+    /// If its operands do not match its code.
     pub fn new(op: &'a Op) -> Result<Self, EncodeError> {
         let form =
             Form::of(op.code).ok_or_else(|| mistake(op, "its operands are of unknown kinds"))?;
@@ -224,7 +224,7 @@ impl<'a> Encoding<'a> {
     /// Appends a copy with the registers of `placement`.
     ///
     /// # Errors
-    /// When the encoder refuses it.
+    /// If it cannot be encoded.
     pub fn push(
         &self,
         assembler: &mut Assembler,
@@ -251,7 +251,7 @@ impl<'a> Encoding<'a> {
                         constant = Some((id, address.displacement));
                     }
                 }
-                // Part of the template.
+                // Already in the template.
                 Operand::Immediate(_) => {}
             }
             position += 1;
@@ -267,7 +267,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// The part of `reg`'s physical register that `form` asks for.
+    /// The part of `reg`'s physical register that `form` requires.
     fn register(
         &self,
         placement: &Placement<'_>,
@@ -332,8 +332,8 @@ impl<'a> Encoding<'a> {
     }
 }
 
-/// An instruction of `count` operands whose last one is `number`, in the width
-/// and extension that `code` asks for; the others are still to be set.
+/// An instruction of `count` operands whose last one is the immediate `number`,
+/// in the width and extension of `code`; the other operands are not set yet.
 fn with_immediate(code: Code, count: usize, number: i32) -> Result<Instruction, IcedError> {
     const ANY: Register = Register::None;
     match count {
@@ -386,7 +386,7 @@ mod tests {
         instruction
     }
 
-    /// Starts of the names of codes that filters may need.
+    /// Name prefixes of the codes that filters may need.
     const KINDS: [&str; 17] = [
         "EVEX_V", "VEX_", "Mov_r", "Movzx_", "Movsx_", "Movbe_", "Add_r", "Sub_r", "And_r", "Or_r",
         "Xor_r", "Cmp_r", "Shl_r", "Shr_r", "Imul_r", "Lea_r", "Prefetch",

@@ -1,6 +1,6 @@
 //! The function that runs scheduled loops over a batch.
 //!
-//! Frame of each loop, the packet number in `r12` and a bound in `r13`:
+//! Code of each loop; `r12` holds the packet number and `r13` its bound:
 //!
 //! ```text
 //!         tables and invariants into their registers
@@ -17,8 +17,9 @@
 //! done:
 //! ```
 //!
-//! When packets are left that fill no iteration, the last `step` packets are
-//! one more: `rolled` runs with `r13 = count`, which ends it at once.
+//! If the remaining packets do not fill an iteration, one more iteration runs
+//! over the last `step` packets of the batch: `rolled` runs with `r13 = count`,
+//! which ends it after one pass.
 
 use std::fmt::Write as _;
 
@@ -32,15 +33,15 @@ use crate::regalloc::{ARGUMENTS, Allocation, BOUND, PACKET, table_register, tabl
 use crate::sched::ScheduledLoop;
 use crate::sched::expand::Instance;
 
-/// Holds a number on its way to an opmask register, before the loop.
+/// Transfers a number to an opmask register, before the loop.
 const TEMPORARY: Register = Register::RAX;
 
-/// Appends a function that runs `loops` one after another over all packets of
-/// a batch of at least as many packets as an iteration of each advances, and
-/// gives the label of its start.
+/// Appends a function that runs `loops` one after another over all packets of a
+/// batch, and returns the label of its start. The batch must have at least as
+/// many packets as an iteration of each loop.
 ///
 /// # Errors
-/// When an op cannot be encoded.
+/// If an op cannot be encoded.
 pub fn emit_batch_function(
     assembler: &mut Assembler,
     loops: &[ScheduledLoop],
@@ -82,7 +83,7 @@ fn registers_to_save(loops: &[ScheduledLoop]) -> Vec<Register> {
     CALLEE_SAVED.into_iter().filter(used).collect()
 }
 
-/// Emission of one loop.
+/// Emits one loop.
 struct LoopEmitter<'a> {
     assembler: &'a mut Assembler,
     scheduled: &'a ScheduledLoop,
@@ -100,7 +101,7 @@ impl<'a> LoopEmitter<'a> {
         Ok(Self { assembler, scheduled, encodings, step: body.step as i32 })
     }
 
-    /// Whether vectors wider than 128 bits are used.
+    /// Emits the loop. Returns whether it uses vectors wider than 128 bits.
     fn emit(mut self) -> Result<bool, EncodeError> {
         let body = &self.scheduled.body;
         self.note("set-up");
@@ -128,7 +129,7 @@ impl<'a> LoopEmitter<'a> {
                 InvariantSource::Address(_) => {}
             }
         }
-        // General registers last: opmasks are set by way of one.
+        // General registers last: opmasks are loaded through one.
         for invariant in &body.invariants {
             if let InvariantSource::Address(id) = invariant.source {
                 let register = self.scheduled.single.allocation.register(invariant.reg, 0);
@@ -170,8 +171,8 @@ impl<'a> LoopEmitter<'a> {
         self.assembler.push_with_constant(&load, id, 0)
     }
 
-    /// The pipelined form, if there is one; it leaves the packet number after
-    /// the iterations done.
+    /// The pipelined form, if there is one. Leaves the packet number after the
+    /// iterations that it ran.
     fn pipelined(&mut self) -> Result<(), EncodeError> {
         let Some(pipelined) = &self.scheduled.pipelined else {
             return Ok(());
@@ -205,7 +206,7 @@ impl<'a> LoopEmitter<'a> {
         Ok(())
     }
 
-    /// Takes from the bound what fills no iteration.
+    /// Rounds the bound down to whole iterations.
     fn round_bound(&mut self) -> Result<(), EncodeError> {
         if self.step > 1 {
             self.with_number(Code::And_rm64_imm8, Code::And_rm64_imm32, BOUND, -self.step)?;
@@ -213,7 +214,7 @@ impl<'a> LoopEmitter<'a> {
         Ok(())
     }
 
-    /// Iterations one by one, to the end of the batch.
+    /// The rolled loop, to the end of the batch.
     fn one_by_one(&mut self) -> Result<(), EncodeError> {
         let (rolled, ragged) = (self.assembler.label(), self.assembler.label());
         let done = self.assembler.label();
@@ -279,7 +280,7 @@ impl<'a> LoopEmitter<'a> {
         self.with_number(Code::Add_rm64_imm8, Code::Add_rm64_imm32, register, number)
     }
 
-    /// The shorter of two forms of an instruction on a register and a number.
+    /// The shorter of two encodings of an instruction with an immediate.
     fn with_number(
         &mut self,
         short: Code,
@@ -308,7 +309,7 @@ fn push(
     assembler.push(&created(instruction)?)
 }
 
-/// An instruction of the frame; these are all well formed.
+/// An instruction of the loop frame.
 fn created(instruction: Result<Instruction, IcedError>) -> Result<Instruction, EncodeError> {
     instruction.map_err(|error| EncodeError {
         instruction: "of a loop's frame".to_owned(),

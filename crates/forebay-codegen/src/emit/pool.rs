@@ -1,13 +1,13 @@
-//! The constants that code reads, behind its last instruction.
+//! The constants of the code, placed after its last instruction.
 //!
-//! Entries are aligned as asked, at most to 64 bytes, and equal ones are kept
-//! once.
+//! An entry is aligned as requested, at most to 64 bytes; equal entries are
+//! stored once.
 
 use std::collections::HashMap;
 
 use crate::mir::PoolId;
 
-/// Constants in the order they were asked for.
+/// Constants in the order of their first request.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     bytes: Vec<u8>,
@@ -39,7 +39,7 @@ impl Pool {
         self.starts[id.0 as usize]
     }
 
-    /// All entries, as they lie in memory.
+    /// The contents of the pool as they lie in memory.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,12 +1,13 @@
-//! Whether patterns do what the filter says: a check apart from the scheduler.
+//! Checks that patterns do what the filter specifies, independently of the
+//! scheduler.
 //!
-//! The graph of patterns is run on packets of which nothing is known but the
-//! outcomes of their tests, which the caller makes up. Registers hold names:
-//! which packet's place, which packet's data. Each pattern must find the names
-//! it relies on; each packet must pass exactly the tests, in order, that the
-//! filter's own blocks make it pass with these outcomes, and be given the
-//! verdict these come to, once. What instructions a step becomes is not
-//! checked here, but by running them.
+//! The checker runs the graph of patterns on symbolic packets: the caller
+//! chooses the outcome of each test. A register holds a symbol: the place of a
+//! packet or the data of a packet. Each pattern must find the symbols that it
+//! reads; each packet must pass exactly the tests, in order, that the filter's
+//! blocks make with these outcomes, and must get their verdict, once. The
+//! instructions generated for a step are not checked here, but by executing
+//! them.
 
 use std::collections::HashSet;
 
@@ -17,17 +18,17 @@ use super::patterns::{End, Packet, PatternId, Step};
 use super::plan::Plan;
 use super::test::{Content, Reading, Test, read};
 
-/// Something that patterns do wrong.
+/// A violation found in the patterns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// A test is made before what leads to it, or before its data is there.
+    /// A test precedes its predecessor, or its data is not loaded yet.
     #[error("test {node} at cycle {time} comes before cycle {least}, when it can be made")]
     Early {
         /// The test.
         node: usize,
         /// Its time.
         time: u32,
-        /// The time from which on it could be made.
+        /// The earliest time allowed.
         least: u32,
     },
     /// A test is made after the packet has left the last stage.
@@ -38,13 +39,13 @@ pub enum Fault {
         /// Its time.
         time: u32,
     },
-    /// Packets of different stages branch in the same slot.
+    /// Packets of different stages branch in one slot.
     #[error("slot {slot} has branches of two stages")]
     Reservation {
         /// The slot.
         slot: u32,
     },
-    /// A step concerns a packet that is not in the batch.
+    /// A step uses a packet that is not in the batch.
     #[error("pattern {pattern} concerns packet {packet}, which there is not")]
     NoPacket {
         /// The pattern.
@@ -52,13 +53,13 @@ pub enum Fault {
         /// The packet's number.
         packet: isize,
     },
-    /// There is a packet left, and none enters.
+    /// A packet is left, and the pattern does not let it enter.
     #[error("pattern {pattern} goes on as if there were no packet left")]
     LeftOut {
         /// The pattern.
         pattern: usize,
     },
-    /// A register does not hold what a step reads from it.
+    /// A register does not hold the value that a step reads.
     #[error("pattern {pattern} finds something else in the registers of packet {packet}")]
     Register {
         /// The pattern.
@@ -66,13 +67,13 @@ pub enum Fault {
         /// The packet's number.
         packet: usize,
     },
-    /// A packet passed other tests than it should, or has another verdict.
+    /// A packet passed other tests than the filter's, or has another verdict.
     #[error("packet {packet} was tested or decided otherwise than the filter says")]
     Path {
         /// The packet's number.
         packet: usize,
     },
-    /// The code went on for longer than its packets give it work.
+    /// The code ran longer than its packets require.
     #[error("no end after {steps} patterns")]
     Endless {
         /// Patterns run.
@@ -83,15 +84,15 @@ pub enum Fault {
 /// Whether the test of a block holds for a packet.
 pub type Outcome<'a> = dyn Fn(usize, BlockId) -> bool + 'a;
 
-/// Checks times and reservations of `plan`: that each test comes after those
-/// that lead to it and when its data is there, that the last is made while the
-/// packet is in flight, and that a slot branches for one stage only.
+/// Checks times and reservations of `plan`: each test comes after its
+/// predecessors and when its data is loaded, the last test is made while the
+/// packet is in flight, and a slot has branches of one stage only.
 ///
 /// # Errors
-/// The first fault found.
+/// The first violation.
 pub fn check_schedule(plan: &Plan<'_>) -> Result<(), Fault> {
     let (graph, schedule) = (&plan.graph, &plan.schedule);
-    // For each test when a packet comes to it, and when its data is there.
+    // By test: when a packet reaches it, and when its data is loaded.
     let mut come = vec![0; graph.nodes.len()];
     let mut ready = vec![0; graph.nodes.len()];
     if let (Target::Node(entry), Some(_)) = (graph.entry, graph.content(graph.entry)) {
@@ -128,11 +129,11 @@ pub fn check_schedule(plan: &Plan<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Runs the patterns of `plan` for `packets` packets, of which `outcome` says
-/// how the test of a block turns out.
+/// Runs the patterns of `plan` for `packets` packets; `outcome` gives the
+/// outcome of each block's test.
 ///
 /// # Errors
-/// The first fault found.
+/// The first violation.
 pub fn check_run(plan: &Plan<'_>, packets: usize, outcome: &Outcome<'_>) -> Result<(), Fault> {
     let mut machine = Machine::new(plan, packets);
     machine.run(outcome)?;
@@ -174,7 +175,7 @@ fn walk(
     }
 }
 
-/// The machine that patterns run on.
+/// The abstract machine that runs patterns.
 struct Machine<'a> {
     plan: &'a Plan<'a>,
     /// The number of the packet that entered last.
@@ -269,7 +270,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// How the test of `node` turns out for `packet`, which it is noted for.
+    /// The outcome of the test of `node` for `packet`; records the test.
     fn test(
         &mut self,
         pattern: PatternId,
@@ -297,7 +298,7 @@ impl<'a> Machine<'a> {
         Ok(false)
     }
 
-    /// The number of `packet`, which must be one of the batch.
+    /// The number of `packet`; an error if it is not in the batch.
     fn packet(&self, pattern: PatternId, packet: Packet) -> Result<usize, Fault> {
         let number = self.number - packet.stage as isize;
         usize::try_from(number)

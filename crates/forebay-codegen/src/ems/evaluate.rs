@@ -10,9 +10,9 @@ use crate::list::registers::Gpr;
 use crate::list::select::{Key, Meaning};
 
 impl Generator<'_> {
-    /// Computes `key` of `packet` in `to`, which holds `known` if that is
-    /// something, with the shared registers from number `from` on.
-    /// [`super::value::Cost`] says how many that takes.
+    /// Computes `key` of `packet` in `to`, which already holds `known` if that
+    /// is given. Uses as many shared registers as [`super::value::Cost`] gives,
+    /// starting with number `from`.
     pub(super) fn evaluate(
         &mut self,
         key: Key,
@@ -24,7 +24,7 @@ impl Generator<'_> {
         if known == Some(key) {
             return;
         }
-        // The plan has no captured length in a register.
+        // Plans never hold a captured length in a register.
         let (Meaning::Raw(value) | Meaning::Full(value)) = key.meaning() else { return };
         match work(self.function, value) {
             None => {}
@@ -79,7 +79,7 @@ impl Generator<'_> {
             Arithmetic::Mul => Code::Imul_r32_rm32,
             Arithmetic::And => Code::And_r32_rm32,
             Arithmetic::Or => Code::Or_r32_rm32,
-            // `work` lets no other operation on two registers pass.
+            // `work` admits no other operation on two registers.
             _ => Code::Xor_r32_rm32,
         };
         self.output.rr(code, to.r32(), other.r32());

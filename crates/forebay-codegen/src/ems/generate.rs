@@ -1,9 +1,9 @@
-//! Instructions of the patterns.
+//! Generates the instructions of the patterns.
 //!
-//! The packet number counts up to 0: tables are addressed from their ends, so
-//! that one addition both advances it and tells whether there is a further
-//! packet. A packet *k* stages ahead of the newest finds its entries *k* places
-//! before the newest's.
+//! The packet number counts up to 0 and tables are addressed from their ends,
+//! so one addition advances the number and sets the flags for the end of the
+//! batch. The entries of a packet in stage *k* are *k* places before those of
+//! the newest packet.
 
 use forebay_filter::cancel;
 use forebay_filter::ir::Function;
@@ -22,9 +22,9 @@ use crate::list::output::Output;
 use crate::list::registers::Gpr;
 use crate::list::select::{Action, Condition, Key};
 
-/// Packet memory; the table of arguments on entry.
+/// Packet memory; on entry, the argument table.
 const BASE: Gpr = Gpr(7);
-/// The number of the packet that entered last, less the number of packets.
+/// The number of the newest packet minus the number of packets.
 const NUMBER: Gpr = Gpr(6);
 /// The end of the table of offsets.
 const OFFSET: Gpr = Gpr(8);
@@ -32,47 +32,48 @@ const OFFSET: Gpr = Gpr(8);
 const VERDICT: Gpr = Gpr(9);
 /// The end of the table of captured lengths.
 const CAP_LEN: Gpr = Gpr(10);
-/// The end of the table of lengths on the wire; free if nothing reads it.
+/// The end of the table of lengths on the wire; free if the filter does not
+/// read them.
 const WIRE_LEN: Gpr = Gpr(11);
 
-/// The other registers, those first that need not be saved.
+/// The other registers; those that need no saving first.
 const OTHERS: [Gpr; 9] =
     [Gpr(0), Gpr(1), Gpr(2), Gpr(3), Gpr(5), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
 
-/// Registers for packets in flight and for what is computed on the way.
+/// The number of registers for packets in flight and for temporaries.
 pub(super) fn free_registers(reads_wire_length: bool) -> usize {
     OTHERS.len() + usize::from(!reads_wire_length)
 }
 
-/// The registers of a packet in flight.
+/// The two registers of a packet in flight.
 #[derive(Clone, Copy)]
 struct Set {
-    /// Bytes from the start of packet memory to the packet's.
+    /// Offset of the packet in packet memory.
     place: Gpr,
     data: Gpr,
 }
 
-/// The instructions of a plan.
+/// Generates the code of a plan.
 pub(super) struct Generator<'a> {
     pub function: &'a Function,
     plan: &'a Plan<'a>,
     pub output: Output,
     assembler: &'a mut Assembler,
     sets: Vec<Set>,
-    /// Registers that hold nothing across steps.
+    /// Temporaries: they hold no value between steps.
     temporary: Vec<Gpr>,
-    /// How each node that looks a value up in a set does so.
+    /// By node: the method of its set lookup, if it has one.
     lookups: Vec<Option<Lookup>>,
     labels: Vec<Label>,
     end: Label,
     prefetch: u32,
 }
 
-/// Appends the code of `plan` to `assembler`, with the names of its patterns
-/// as notes.
+/// Appends the code of `plan` to `assembler`, with the names of its patterns as
+/// notes.
 ///
 /// # Errors
-/// A set without a hash table; an instruction that cannot be encoded.
+/// If a set has no hash table, or an instruction cannot be encoded.
 pub(super) fn generate(
     plan: &Plan<'_>,
     names: &[String],
@@ -124,7 +125,7 @@ pub(super) fn generate(
 }
 
 impl Generator<'_> {
-    /// Addresses the tables by their ends and prefetches the first packets.
+    /// Points to the ends of the tables and prefetches the first packets.
     fn enter(&mut self) {
         let argument = |offset| MemoryOperand::with_base_displ(BASE.r64(), offset);
         let load = Code::Mov_r64_rm64;
@@ -150,8 +151,8 @@ impl Generator<'_> {
         self.output.ri(Code::Sub_rm64_imm8, NUMBER.r64(), 1);
     }
 
-    /// Prefetches the packets that no other prefetches: as many as each that
-    /// enters looks ahead.
+    /// Prefetches the packets that no entering packet prefetches: as many as
+    /// the prefetch distance.
     fn prefetch_first(&mut self) {
         let Some(&Set { place, data: at }) = self.sets.first() else { return };
         let limit = self.temporary[0];
@@ -210,7 +211,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Goes from pattern `id` to `target`, unless that comes next.
+    /// Jumps from pattern `id` to `target`, unless `target` follows.
     fn go(&mut self, id: PatternId, target: PatternId) {
         if target != id + 1 {
             self.output.jump(Code::Jmp_rel32_64, self.labels[target]);
@@ -276,7 +277,7 @@ impl Generator<'_> {
     fn decide(&mut self, packet: Packet, node: NodeId) {
         let Some((holds, fails)) = self.plan.graph.node(node).decides() else { return };
         let condition = self.test(packet, node);
-        // What was tested is not needed any more, and moves keep the flags.
+        // The tested data is dead, and moves keep the flags.
         let (verdict, other) = (self.sets[packet.set].data, self.temporary[0]);
         self.output.ri(Code::Mov_r32_imm32, verdict.r32(), fails);
         self.output.ri(Code::Mov_r32_imm32, other.r32(), holds);
@@ -292,7 +293,8 @@ impl Generator<'_> {
         self.output.mr(Code::Mov_rm32_r32, element(VERDICT, packet.stage), verdict.r32());
     }
 
-    /// Sets the flags by the test of `node`, and says when it holds.
+    /// Sets the flags by the test of `node`; returns the condition under which
+    /// it holds.
     fn test(&mut self, packet: Packet, node: NodeId) -> Condition {
         let data = self.sets[packet.set].data;
         match self.plan.graph.node(node).test {
@@ -356,7 +358,8 @@ impl Generator<'_> {
         self.temporary[index]
     }
 
-    /// Bytes of the packet at `place`, or what is added to a place.
+    /// An operand for bytes of the packet at `place`, or for the place plus a
+    /// number.
     pub(super) fn packet_bytes(&self, place: Gpr, displacement: u32) -> MemoryOperand {
         indexed(BASE.r64(), place.r64(), 1, i64::from(displacement))
     }
@@ -366,13 +369,13 @@ impl Generator<'_> {
         element(WIRE_LEN, packet.stage)
     }
 
-    /// An instruction with a number that may fit one byte.
+    /// An instruction with an immediate that may fit one byte.
     pub(super) fn number(&mut self, short: Code, long: Code, register: Register, number: u32) {
         self.output.ri(shorter(number, short, long), register, number);
     }
 }
 
-/// The entry of a table for the packet that entered `stage` intervals ago.
+/// The table entry of the packet in `stage`.
 fn element(table: Gpr, stage: usize) -> MemoryOperand {
     indexed(table.r64(), NUMBER.r64(), 4, -4 * stage as i64)
 }
@@ -382,7 +385,7 @@ fn indexed(base: Register, index: Register, scale: u32, displacement: i64) -> Me
     MemoryOperand::new(base, index, scale, displacement, size, false, Register::None)
 }
 
-/// The code for a number of one byte, sign-extended, if that will do.
+/// The code with a sign-extended 8-bit immediate if `number` fits it.
 fn shorter(number: u32, short: Code, long: Code) -> Code {
     if i8::try_from(number as i32).is_ok() { short } else { long }
 }

@@ -1,18 +1,19 @@
 //! The filter as a graph of tests.
 //!
-//! A node is a block that tests; jumps, tests known beforehand and tests whose
-//! outcome changes nothing are left out. A packet in flight is at one node at a
-//! time, so nodes, not histories of outcomes, tell what is still to be done
-//! with it: two histories that lead to the same node are one state.
+//! A node is a block with a test. Jumps, constant tests and tests without
+//! effect are left out. A packet in flight is at one node at a time, and the
+//! node alone determines the work left for the packet: two histories that lead
+//! to the same node are one state.
 //!
-//! The packet's *data register* holds what the next test needs before the
-//! packet comes to that test: each node has a [`Content`] that whoever leads
-//! to it loads, unless it is there already. A test of the captured length
-//! needs none; there the register is made ready for the test behind it.
+//! The *data register* of a packet is loaded with the operand of the next test
+//! before the packet reaches that test: each node has a [`Content`] that its
+//! predecessors load, unless the register already holds it. A test of the
+//! captured length has no operand; before it the register is loaded for the
+//! test after it.
 //!
-//! Tests one after another whether the same content is this or that number,
-//! with the same way to go if it is, become one test: a branch less, and one
-//! that is less often guessed wrong.
+//! Consecutive tests of the same content for equality with different numbers,
+//! with the same target if equal, become one test. That saves a branch, and the
+//! remaining branch is mispredicted less often.
 
 use forebay_filter::cancel;
 use forebay_filter::ir::{BlockId, Function, Terminator, ValueId};
@@ -22,7 +23,7 @@ use super::test::{Content, Reading, Test, read};
 use super::value::passes_through;
 use crate::list::select::Key;
 
-/// The most numbers that tests are brought together for.
+/// The most numbers of a merged test.
 const MOST_NUMBERS: usize = 3;
 
 /// Index of a [`Node`].
@@ -33,16 +34,16 @@ pub(super) type NodeId = u32;
 pub(super) enum Verdict {
     /// A number.
     Constant(u32),
-    /// A value of the packet.
+    /// A value computed from the packet.
     Computed(ValueId),
 }
 
-/// Where an outcome leads.
+/// The target of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Target {
-    /// To a node with a higher number.
+    /// A node with a higher number.
     Node(NodeId),
-    /// To the end.
+    /// The end of the filter.
     Verdict(Verdict),
 }
 
@@ -50,27 +51,28 @@ pub(super) enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Load {
     pub content: Content,
-    /// What is in the register already that the content is computed from.
+    /// The content of the register from which the new content is computed.
     pub from: Option<Key>,
 }
 
-/// A test.
+/// A test and its successors.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// The blocks that make it: it holds if the test of one of them does.
+    /// The blocks merged into it: it holds if the test of one of them does.
     pub blocks: Vec<BlockId>,
     pub test: Test,
-    /// What the data register of a packet holds that comes here; nothing in
-    /// particular if neither this test nor one right behind it reads it.
+    /// What the data register holds when a packet reaches this node; `None` if
+    /// neither this test nor the one right after it reads the register.
     pub content: Option<Content>,
     pub then: Target,
     pub otherwise: Target,
-    /// What is loaded on the way to either, if that is not there already.
+    /// The load on the way to either successor, unless the register already
+    /// holds its content.
     pub loads: [Option<Load>; 2],
 }
 
 impl Node {
-    /// The verdicts, if the outcome is all that is left to know.
+    /// The two verdicts, if both successors are constant verdicts.
     pub(super) fn decides(&self) -> Option<(u32, u32)> {
         match (self.then, self.otherwise) {
             (
@@ -85,19 +87,19 @@ impl Node {
 /// The tests of a filter.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
-    /// Each before those it leads to, all reached from the entry.
+    /// The nodes reachable from the entry, each before its successors.
     pub nodes: Vec<Node>,
     pub entry: Target,
 }
 
 impl Graph {
-    /// The tests of `function`, which only goes forward and passes nothing on.
+    /// The tests of `function`, which must be acyclic and without parameters.
     ///
     /// # Errors
-    /// [`EmsError::ControlFlow`] if that is not so.
+    /// [`EmsError::ControlFlow`] if it is not.
     pub(super) fn new(function: &Function) -> Result<Self, EmsError> {
         let mut targets: Vec<Option<Target>> = vec![None; function.blocks.len()];
-        // Last block first, so that what an edge leads to is known.
+        // Last block first, so that the successors of a block are known.
         let mut nodes: Vec<Node> = Vec::new();
         for (index, block) in function.blocks.iter().enumerate().rev() {
             cancel::check();
@@ -142,7 +144,7 @@ impl Graph {
         Ok(Self::reached(&nodes, entry))
     }
 
-    /// The nodes that `entry` leads to, in the order of their blocks.
+    /// The nodes reachable from `entry`, in the order of their blocks.
     fn reached(nodes: &[Node], entry: Target) -> Self {
         let mut reached = vec![false; nodes.len()];
         if let Target::Node(entry) = entry {
@@ -176,7 +178,8 @@ impl Graph {
         &self.nodes[id as usize]
     }
 
-    /// What must be in the data register of a packet that comes to `target`.
+    /// The required content of the data register of a packet that reaches
+    /// `target`.
     pub(super) fn content(&self, target: Target) -> Option<Content> {
         match target {
             Target::Node(node) => self.node(node).content,
@@ -184,7 +187,7 @@ impl Graph {
         }
     }
 
-    /// The values that are computed to be returned.
+    /// The values that are returned as verdicts.
     pub(super) fn computed_verdicts(&self) -> impl Iterator<Item = ValueId> + '_ {
         let targets = self.nodes.iter().flat_map(|node| [node.then, node.otherwise]);
         targets.chain([self.entry]).filter_map(|target| match target {
@@ -194,7 +197,7 @@ impl Graph {
     }
 }
 
-/// `node`, together with the test that comes next if it fails, if they are one.
+/// `node`, merged with the test that follows if it fails, where possible.
 fn joined(mut node: Node, nodes: &[Node]) -> Node {
     if let Target::Node(next) = node.otherwise {
         let next = &nodes[next as usize];
@@ -211,8 +214,8 @@ fn joined(mut node: Node, nodes: &[Node]) -> Node {
     node
 }
 
-/// What the data register shall hold at a test that does not read it: what the
-/// next one does.
+/// The content of the data register at a test that does not read it: that of
+/// the next test.
 fn behind(node: &Node, nodes: &[Node]) -> Option<Content> {
     [node.then, node.otherwise].into_iter().find_map(|target| match target {
         Target::Node(next) => nodes[next as usize].content,
@@ -220,7 +223,7 @@ fn behind(node: &Node, nodes: &[Node]) -> Option<Content> {
     })
 }
 
-/// What is loaded on the way to `target` into a register that has `content`.
+/// The load on the way to `target`, given that the register has `content`.
 fn load(
     function: &Function,
     content: Option<Content>,

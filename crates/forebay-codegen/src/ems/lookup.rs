@@ -1,8 +1,8 @@
-//! Instructions that look a value up in a set of constants.
+//! Instructions that look up a value in a set of constants.
 //!
-//! Up to three numbers are compared one after another and the outcomes joined.
-//! For more, one bucket of a hash table is compared at once, with instructions
-//! that every x86-64 has.
+//! Up to three constants are compared one after another and the outcomes
+//! combined. For more, the code compares one bucket of a hash table at once,
+//! with SSE2 instructions, which every x86-64 processor has.
 
 use iced_x86::{Code, MemoryOperand, Register};
 
@@ -13,7 +13,7 @@ use crate::list::registers::Gpr;
 use crate::mir::PoolId;
 use crate::tables::SetTable;
 
-/// The most numbers that are compared one after another.
+/// The most constants that are compared one after another.
 const FEW: usize = 3;
 
 /// Slots a bucket: a vector of 128 bits.
@@ -22,21 +22,21 @@ const BUCKET: usize = 4;
 /// Bytes a bucket.
 const BYTES: u32 = 16;
 
-/// How a set is looked up in.
+/// The method of a set lookup.
 pub(super) enum Lookup {
     /// Its constants.
     Few(Vec<u32>),
     /// Its hash table.
     Table {
         table: PoolId,
-        /// The product's factor and how far it is shifted; nothing for a table
+        /// The factor of the product and the shift distance; `None` for a table
         /// of one bucket.
         hash: Option<(u32, u32)>,
     },
 }
 
 impl Lookup {
-    /// The look-up for `constants`.
+    /// Chooses the lookup for `constants`.
     ///
     /// # Errors
     /// [`EmsError::Set`] if no hash function spreads them.
@@ -49,7 +49,7 @@ impl Lookup {
         Ok(Self::Table { table: pool.add(&table.bytes(), BYTES as usize), hash })
     }
 
-    /// Sets the flags such that `data` is in the set if they say "not equal".
+    /// Sets the flags to "not equal" if `data` is in the set.
     pub(super) fn emit(&self, data: Gpr, temporary: [Gpr; 2], output: &mut Output) {
         match self {
             Self::Few(constants) => compare_few(constants, data, temporary, output),
@@ -66,7 +66,7 @@ fn compare_few(constants: &[u32], data: Gpr, [any, one]: [Gpr; 2], output: &mut 
         output.ri(Code::Cmp_rm32_imm32, data.r32(), constant);
         output.r(Code::Sete_rm8, equal.r8());
         if position > 0 {
-            // The last sets the flags.
+            // The last OR sets the flags.
             output.rr(Code::Or_r8_rm8, any.r8(), one.r8());
         }
     }

@@ -2,91 +2,92 @@
 //!
 //! The paper's section 5 (Yamashita and Tsuru, "Software Pipelining for Packet
 //! Filters", HPCC 2007) pipelines the loop over the packets and keeps its
-//! branches. Where predicated code holds the outcomes of earlier tests in
-//! predicate registers and runs every instruction under one of them, this code
-//! holds them in the program counter: there is a *pattern* of code for each
-//! history of outcomes that the packets in flight can have, and a pattern has
-//! the instructions that this history asks for and no others. The method is of
-//! Warter, Haab and Bockhaus ("Enhanced Modulo Scheduling for Loops with
-//! Conditional Branches", MICRO-25, 1992), whose loops have a few branches, not
-//! nested; a filter has dozens, nested ten deep.
+//! branches. Predicated code keeps the outcomes of earlier tests in predicate
+//! registers and executes every instruction under one of them. This code keeps
+//! them in the program counter: there is a *pattern* of code for each history
+//! of outcomes that the packets in flight can have, and a pattern has exactly
+//! the instructions that its history requires. The method is that of Warter,
+//! Haab and Bockhaus ("Enhanced Modulo Scheduling for Loops with Conditional
+//! Branches", MICRO-25, 1992), whose loops have a few branches, not nested; a
+//! filter has dozens, nested ten deep.
 //!
 //! # Method
 //!
 //! 1. Blocks that are entered with different values are copied (`specialise`),
-//!    and what is left becomes a graph of tests (`graph`). Each test has the
-//!    bytes that it looks at, and the comparison (`test`, `value`).
+//!    and the result becomes a graph of tests (`graph`). Each test has the
+//!    packet bytes that it reads, and the comparison (`test`, `value`).
 //! 2. The tests are modulo-scheduled (`schedule`). A packet's offset is loaded
-//!    when it enters, bytes a load's latency before their test, and every
-//!    initiation interval (II) another packet enters.
-//! 3. All states that the packets in flight can come to be in are found, and
-//!    equal ones are one pattern (`patterns`). Of two histories after which the
-//!    same is left to be done, nothing is left that tells them apart: this is
-//!    what keeps nested branches from doubling the code each.
+//!    when it enters, bytes a load's latency before their test, and another
+//!    packet enters every initiation interval (II).
+//! 3. All reachable states of the packets in flight are enumerated, and equal
+//!    states become one pattern (`patterns`). Two histories with the same work
+//!    left are the same state, so nested branches do not double the code each.
 //! 4. Patterns become instructions (`generate`, `evaluate`, `lookup`).
 //!
 //! Steps 2 and 3 are tried with four packets in flight, then three, then two,
-//! each time with the smallest II, until there are no more patterns than
-//! [`Options::ems_patterns`]. A filter for which that fails, or that computes
-//! what is not known to be readable early, has no code of this back end.
+//! each time with the smallest II, until there are at most
+//! [`Options::ems_patterns`] patterns. A filter for which that fails, or with a
+//! value that cannot be read safely ahead of its test, has no code of this back
+//! end.
 //!
-//! Two things differ from the paper's Itanium code. A test that decides between
-//! two verdicts picks one by a conditional move: nothing depends on it any
-//! more, so no history need be kept, and no branch be guessed. And tests in a
-//! row whether the same bytes are this or that number are one test.
+//! Two things differ from the paper's Itanium code. A test that chooses between
+//! two verdicts uses a conditional move: no later test depends on it, so it
+//! needs no history and no branch. And consecutive tests of the same bytes
+//! against several numbers become one test.
 //!
 //! # Invariants
 //!
 //! * Verdicts are the IR's for every packet: captured lengths are compared
-//!   exactly as the IR says, and what is loaded early is looked at only behind
-//!   its test. [`checker`] proves for a plan that every packet passes the tests
-//!   it should, with its own data, whatever their outcomes.
+//!   exactly as in the IR, and bytes that are loaded early are used only after
+//!   that comparison. [`checker`] proves for a plan that every packet passes
+//!   the tests it should, with its own data, whatever their outcomes.
 //! * Of each packet the bytes from its start to [`Ems::reach`] are read,
-//!   whatever was captured; no others. Of tables only entries of the batch are.
+//!   whatever was captured; no others. Of tables only entries of the batch are
+//!   read.
 //! * At most [`Options::ems_patterns`] patterns.
-//! * No packet is left to other code, and any count from 1 is taken.
+//! * No packet is left to other code, and any count from 1 is accepted.
 //!
 //! # Registers
 //!
-//! A packet in flight has two registers: where it is, and the data of its next
-//! test. Its captured length and its verdict are reached in their tables from
-//! the number of the newest packet, less the stages in between. With one
-//! register that all share, and the tables, 15 hold four packets. The two are
-//! not moved as packets move on: patterns tell apart which packet has which
-//! (modulo variable expansion).
+//! A packet in flight has two registers: its place, and the data of its next
+//! test. Its captured length and its verdict are addressed in their tables by
+//! the number of the newest packet minus the stage. With one shared register
+//! and the table pointers, 15 registers hold four packets. The two registers
+//! are not copied as packets move on: patterns also record which packet has
+//! which registers (modulo variable expansion).
 //!
 //! # Code size
 //!
-//! A pattern takes 20 to 30 bytes. Their number grows with the filter, and by
-//! a factor of three to four with each packet in flight: `ip and tcp` takes 24
-//! patterns with two packets in flight, 74 with three, 200 with four; `port
-//! 3000` 85, 244 and 939. Beyond some hundred the first-level cache of
-//! instructions and the branch predictor lose more than overlap gains.
+//! A pattern takes 20 to 30 bytes. The number of patterns grows with the
+//! filter, and by a factor of three to four with each packet in flight: `ip and
+//! tcp` has 24 patterns with two packets in flight, 74 with three, 200 with
+//! four; `port 3000` has 85, 244 and 939. Beyond some hundred patterns, misses
+//! in the instruction cache and the branch predictor cost more than overlap
+//! gains.
 //!
 //! # On an out-of-order processor
 //!
-//! Itanium issues instructions in the order they have, so that without
-//! pipelining every load is waited for. A core that reorders starts the loads
-//! of later packets by itself, as far as it has guessed their branches right. A
-//! wrong guess throws these loads away, and that is when pipelining helps: the
-//! data of the packets in flight is in registers already, so that the next
-//! branches are resolved as soon as they are fetched. The cost of the wrong
-//! guesses themselves, one or two for a packet in random order, remains. That
-//! is why predicated code with vectors is ahead where it applies, and why
-//! prefetches, which a wrong guess does not throw away, do more for this code
-//! than for that.
+//! Itanium issues instructions in program order, so without pipelining it waits
+//! for every load. An out-of-order core starts the loads of later packets by
+//! itself, as far as it has predicted their branches correctly. A misprediction
+//! discards these loads. Pipelining helps then: the data of the packets in
+//! flight is already in registers, so the next branches are resolved as soon as
+//! they are fetched. The cost of the mispredictions themselves, one or two for
+//! a packet in random order, remains. Predicated vector code is therefore
+//! faster where it applies, and prefetches, which a misprediction does not
+//! discard, gain more for this code than for predicated code.
 //!
 //! | module | does |
 //! |---|---|
-//! | `specialise` | blocks without parameters |
-//! | `graph`, `test` | tests, what they look at, where they lead |
-//! | `value` | what computing a value takes |
+//! | `specialise` | removes block parameters |
+//! | `graph`, `test` | tests, their operands and successors |
+//! | `value` | cost of computing a value |
 //! | `schedule` | the modulo schedule |
 //! | `patterns` | states and code patterns |
-//! | `plan` | all of that in turn |
+//! | `plan` | all of these steps in turn |
 //! | `generate`, `evaluate`, `lookup` | instructions |
 //! | `report` | schedule and patterns as text |
-//! | [`checker`] | whether patterns do what the filter says |
+//! | [`checker`] | checks that patterns do what the filter specifies |
 
 use forebay_filter::ir::Function;
 
@@ -116,31 +117,31 @@ pub enum EmsError {
     /// It has loops.
     #[error("control flow with loops")]
     ControlFlow,
-    /// Blocks that are entered with different values take more copies than
-    /// there may be patterns.
+    /// Specialising blocks for their values takes more copies than patterns are
+    /// allowed.
     #[error("its tests of different values take more than {0} copies")]
     Copies(usize),
-    /// A value is none that one register of a packet in flight can hold early.
+    /// A value that cannot be computed ahead of its test in one register.
     #[error("value '{0}' cannot be computed ahead of its test")]
     Value(String),
-    /// Values take so many registers that no two packets can be in flight.
+    /// Values need so many registers that two packets do not fit.
     #[error("computing its values takes {0} registers beside those of two packets")]
     Registers(usize),
-    /// A set of so many constants that no hash function was found for.
+    /// No hash function was found for a set of this many constants.
     #[error("no hash table was found for its set of {0} constants")]
     Set(usize),
-    /// Two packets in flight would take more patterns than allowed.
+    /// Two packets in flight would need more patterns than allowed.
     #[error("two packets in flight take more than {0} code patterns")]
     Patterns(usize),
-    /// A mistake of this back end.
+    /// A bug in this back end.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
 
-/// Code for batches of any number of packets.
+/// Batch code for any number of packets.
 #[derive(Clone, Debug)]
 pub struct Ems {
-    /// Where it starts.
+    /// The start of the code.
     pub entry: Label,
     /// Code patterns.
     pub patterns: usize,
@@ -148,18 +149,19 @@ pub struct Ems {
     pub ii: u32,
     /// Packets in flight.
     pub stages: usize,
-    /// Bytes from a packet's start that must be readable, whatever was captured
-    /// of it.
+    /// Bytes from a packet's start that must be readable, even beyond its
+    /// captured length.
     pub reach: usize,
-    /// The schedule and the patterns as text, if that was asked for.
+    /// The schedule and the patterns as text, if requested.
     pub report: String,
 }
 
-/// Appends code for `function` to `assembler`: a function by the calling
-/// convention for any number of packets from 1, that leaves none to others.
+/// Appends code for `function` to `assembler`: a function with the calling
+/// convention for any number of packets from 1. It leaves no packet to `list`.
 ///
 /// # Errors
-/// Why the filter has none; the assembler is then as it was, but for constants.
+/// Why the filter has no such code. The assembler is unchanged then, except for
+/// added constants.
 pub fn compile(
     function: &Function,
     options: &Options,

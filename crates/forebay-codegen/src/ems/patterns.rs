@@ -1,25 +1,25 @@
-//! The code patterns: every state that the packets in flight can be in.
+//! The code patterns: every reachable state of the packets in flight.
 //!
-//! A state says which event of the schedule is next, where each packet in
-//! flight is in the graph of tests, and which registers the newest one has. A
-//! pattern is the code from a state up to the next branch, and both ways out
-//! of that branch lead to states again. Beginning with no packet in flight,
-//! all states that can come to be are found; equal ones are the same pattern,
-//! which is how histories that no longer matter are forgotten.
+//! A state consists of the next event of the schedule, the node of each packet
+//! in flight, and the registers of the newest packet. A pattern is the code
+//! from a state up to the next branch; both outcomes of that branch lead to
+//! states again. Starting with no packet in flight, all reachable states are
+//! enumerated. Equal states are the same pattern, which discards histories that
+//! no longer matter.
 //!
-//! A packet whose verdict is known is done and no event concerns it any more.
-//! Nor does a packet that never was: before the first packets and after the
-//! last, those missing count as done. Prologue and epilogue are therefore
-//! states like any other, and many of them patterns that the steady state has
-//! too. Code ends when there is no further packet and all are done. A pattern
-//! that only the epilogue has does not ask for another packet.
+//! A packet whose verdict is known is done, and no event applies to it any
+//! more. So is a packet that does not exist: before the first packet and after
+//! the last, the missing packets count as done. Prologue and epilogue are
+//! therefore ordinary states, and share many patterns with the steady state.
+//! The code ends when there is no further packet and all are done. A pattern
+//! that only the epilogue reaches does not test for another packet.
 //!
-//! What an outcome brings about, the load for the next test or a verdict, is
-//! the beginning of the pattern entered, and part of what tells patterns apart.
+//! The effect of an outcome, the load for the next test or a verdict, is the
+//! first step of the pattern entered, and part of its identity.
 //!
 //! Registers rotate with the packets (modulo variable expansion: Lam, "Software
-//! Pipelining", PLDI 1988): each that enters takes the next of as many *sets*
-//! as there are stages, and with none in flight the first.
+//! Pipelining", PLDI 1988): each entering packet takes the next of as many
+//! *sets* as there are stages; with none in flight, the first.
 
 use forebay_filter::cancel;
 use std::collections::HashMap;
@@ -27,17 +27,17 @@ use std::collections::HashMap;
 use super::graph::{Graph, Load, Node, NodeId, Target, Verdict};
 use super::schedule::{EventKind, MAX_STAGES, Schedule};
 
-/// Index of a [`Pattern`]; code lies in this order.
+/// Index of a [`Pattern`]; code is laid out in this order.
 pub(super) type PatternId = usize;
 
-/// How far a packet in flight has come.
+/// The position of a packet in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Progress {
     /// Its verdict is stored, or there is no such packet.
     Done,
-    /// It has entered; its first bytes are still to be loaded.
+    /// It has entered; its first bytes are not loaded yet.
     Entered,
-    /// This is its next test.
+    /// Its next test.
     At(NodeId),
 }
 
@@ -59,42 +59,43 @@ pub(super) enum Step {
     Load(Packet, Load),
     /// Stores the packet's verdict.
     Verdict(Packet, Verdict),
-    /// Stores one of two verdicts, as the test turns out.
+    /// Stores one of two verdicts, by the outcome of the test.
     Decide(Packet, NodeId),
 }
 
-/// How a pattern ends.
+/// The end of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// With a test.
     Test { packet: Packet, node: NodeId, then: PatternId, otherwise: PatternId },
-    /// All packets move on a stage. Whether there is another one decides, and
-    /// there is none without `some`; without `none`, the code ends then.
+    /// All packets advance a stage. The branch depends on whether there is
+    /// another packet: `some` is `None` if there cannot be one; if `none` is
+    /// `None`, the code ends when there is none.
     Next { some: Option<PatternId>, none: Option<PatternId> },
 }
 
-/// Packets in flight and what happens next.
+/// Packets in flight and the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     /// The next event: index into [`Schedule::agenda`].
     pub next: usize,
-    /// How far each packet has come, by stage.
+    /// The position of each packet, by stage.
     pub flight: [Progress; MAX_STAGES],
     /// The registers of the packet that entered last.
     pub newest: usize,
 }
 
-/// A stretch of code.
+/// The code of a pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    /// The state at its branch.
+    /// The state at the branch that ends it.
     pub state: State,
     pub steps: Vec<Step>,
     pub end: End,
 }
 
-/// All patterns of a schedule, the first of which is where code begins; nothing
-/// if there are more than `most`.
+/// All patterns of a schedule, the start of the code first; `None` if there are
+/// more than `most`.
 pub(super) fn patterns(graph: &Graph, schedule: &Schedule, most: usize) -> Option<Vec<Pattern>> {
     let mut walker = Walker {
         graph,
@@ -110,7 +111,7 @@ pub(super) fn patterns(graph: &Graph, schedule: &Schedule, most: usize) -> Optio
     while let Some(Visit { id, state, first, draining }) = walker.pending.pop() {
         cancel::check();
         if draining && !walker.found[id].draining {
-            // It was walked through for when there are packets left.
+            // It was visited with packets left, which covers this case.
             continue;
         }
         walker.draining = draining;
@@ -127,18 +128,18 @@ pub(super) fn patterns(graph: &Graph, schedule: &Schedule, most: usize) -> Optio
     Some(renumbered(walker.found, &order))
 }
 
-/// A pattern to be walked through.
+/// A pattern to be visited.
 struct Visit {
     id: PatternId,
     state: State,
     first: Option<Step>,
-    /// Whether there is no packet any more that could enter.
+    /// Whether the batch has no further packet.
     draining: bool,
 }
 
-/// A pattern that is known of.
+/// A pattern found so far.
 struct Found {
-    /// Whether it is only entered when there is no packet any more: so far.
+    /// Whether it is reached only after the last packet, as far as known.
     draining: bool,
     pattern: Option<Pattern>,
 }
@@ -148,16 +149,16 @@ struct Walker<'a> {
     schedule: &'a Schedule,
     known: HashMap<(State, Option<Step>), PatternId>,
     found: Vec<Found>,
-    /// Those to be walked through next come last.
+    /// A stack: the last entry is visited next.
     pending: Vec<Visit>,
-    /// Whether this is a walk without a further packet.
+    /// Whether the current visit is without further packets.
     draining: bool,
 }
 
 impl Walker<'_> {
-    /// The pattern that begins in `state` with `first`. It is walked through
-    /// once for when there are packets left, which covers all that can happen
-    /// when there are not, or else once for that.
+    /// The pattern that begins in `state` with `first`. It is visited once with
+    /// packets left, which covers all that can happen without; or else once
+    /// without.
     fn enter(&mut self, state: State, first: Option<Step>) -> PatternId {
         let state = self.at_next_event(state);
         let (draining, new) = (self.draining, self.found.len());
@@ -173,11 +174,11 @@ impl Walker<'_> {
         id
     }
 
-    /// `state` as it is when the next event comes that concerns some packet.
+    /// `state` advanced to the next event that applies to a packet in flight.
     fn at_next_event(&self, mut state: State) -> State {
         let agenda = &self.schedule.agenda;
         loop {
-            // The first event always concerns one: the packet that enters.
+            // The first event always applies: a packet enters.
             let Some(&event) = agenda.get(state.next) else {
                 state.next = 0;
                 continue;
@@ -241,13 +242,13 @@ impl Walker<'_> {
 
     fn test(&mut self, state: State, packet: Packet, node: NodeId) -> End {
         let Node { then, otherwise, loads, .. } = *self.graph.node(node);
-        // What is entered last is walked through next, and so lies next.
+        // The pattern entered last is visited next, and so laid out next.
         let otherwise = self.follow(state, packet, otherwise, loads[1]);
         let then = self.follow(state, packet, then, loads[0]);
         End::Test { packet, node, then, otherwise }
     }
 
-    /// The pattern after `packet` has gone to `target`, with `load` on the way.
+    /// The pattern after `packet` goes to `target`, with `load` on the way.
     fn follow(
         &mut self,
         mut state: State,
@@ -294,8 +295,8 @@ impl Walker<'_> {
     }
 }
 
-/// The store of a verdict. Constants need no register, and patterns shall not
-/// differ by one.
+/// A step that stores a verdict. Constants need no register, so the register
+/// set is fixed: patterns must not differ by it.
 fn give(packet: Packet, verdict: Verdict) -> Step {
     match verdict {
         Verdict::Constant(_) => Step::Verdict(Packet { set: 0, ..packet }, verdict),
@@ -303,7 +304,7 @@ fn give(packet: Packet, verdict: Verdict) -> Step {
     }
 }
 
-/// The patterns in the order they were walked through, with their new numbers.
+/// The patterns in the order of their visits, renumbered.
 fn renumbered(mut found: Vec<Found>, order: &[PatternId]) -> Vec<Pattern> {
     let mut numbers = vec![0; found.len()];
     for (number, &id) in order.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! From a filter to its patterns: everything that is decided before code.
+//! From a filter to its patterns: all decisions before code generation.
 
 use std::borrow::Cow;
 
@@ -19,15 +19,15 @@ use crate::list::select::Key;
 /// The schedule and the code patterns of a filter.
 #[derive(Clone, Debug)]
 pub struct Plan<'f> {
-    /// The filter, without parameters.
+    /// The filter, without block parameters.
     pub(super) function: Cow<'f, Function>,
     pub(super) graph: Graph,
     pub(super) schedule: Schedule,
     pub(super) patterns: Vec<Pattern>,
-    /// Registers that all packets share.
+    /// Registers shared by all packets.
     pub(super) temporaries: usize,
-    /// Bytes of a packet that are read, whatever was captured; 0 for a filter
-    /// that looks at lengths only.
+    /// Bytes of a packet that are read, even beyond its captured length; 0 for
+    /// a filter that reads only lengths.
     pub(super) reach: u32,
     /// The first byte that is read.
     pub(super) first_byte: u32,
@@ -35,11 +35,11 @@ pub struct Plan<'f> {
 }
 
 impl<'f> Plan<'f> {
-    /// The plan of `function` with as many packets in flight as its patterns
-    /// allow.
+    /// Plans `function` with as many packets in flight as the limit on patterns
+    /// allows.
     ///
     /// # Errors
-    /// Why it has none.
+    /// Why there is no plan.
     pub fn new(function: &'f Function, options: &Options) -> Result<Self, EmsError> {
         let function = specialise(function, options.ems_patterns)?;
         let graph = Graph::new(&function)?;
@@ -73,7 +73,7 @@ impl<'f> Plan<'f> {
     }
 }
 
-/// What the values of a filter ask for.
+/// Requirements of a filter's values.
 #[derive(Default)]
 struct Needs {
     temporaries: usize,
@@ -84,7 +84,7 @@ struct Needs {
 
 impl Needs {
     fn of(function: &Function, graph: &Graph, costs: &Costs<'_>) -> Result<Self, EmsError> {
-        // Every packet that enters prefetches one, for which it needs a place.
+        // Every packet that enters prefetches another, which takes a temporary.
         let mut this = Self { temporaries: 1, ..Self::default() };
         for node in &graph.nodes {
             if let Some(content) = node.content {
@@ -93,7 +93,7 @@ impl Needs {
             match node.test {
                 Test::Pair { right, .. } => this.add(function, costs, right, 1)?,
                 Test::CapturedAt { bytes } => {
-                    // The sum is made with an instruction whose number has a sign.
+                    // `lea` adds a signed displacement.
                     let index = node.content.map(|content| content.key);
                     let most = index.and_then(|key| costs.of(key)).map_or(u32::MAX, |c| c.most);
                     if most.checked_add(bytes).is_none_or(|end| i32::try_from(end).is_err()) {
@@ -111,7 +111,7 @@ impl Needs {
         Ok(this)
     }
 
-    /// Adds what `key` needs beside `registers` that it may use.
+    /// Adds the requirements of `key` beyond `registers`.
     fn add(
         &mut self,
         function: &Function,

@@ -1,11 +1,11 @@
-//! The schedule and the patterns as text, for people.
+//! The schedule and the patterns as text.
 //!
-//! A pattern's name is its number and, for each packet in flight, newest first,
-//! the outcomes of its tests: `t` and `f`, as the paper's list 7 has them, `x`
+//! The name of a pattern is its number and, for each packet in flight, newest
+//! first, the outcomes of its tests: `t` and `f`, as in the paper's list 7, `x`
 //! for a packet that has entered and was not tested yet, `-` for one that is
-//! done or not there. Where several histories lead to one test the name has the
-//! shortest, or the number of the test if that is long. Patterns that differ in
-//! registers only are told apart by the set that the newest packet has.
+//! done or missing. Where several histories lead to one test, the name has the
+//! shortest, or the number of the test if that history is long. Patterns that
+//! differ only in registers also show the register set of the newest packet.
 
 use std::fmt::Write as _;
 
@@ -17,13 +17,13 @@ use super::plan::Plan;
 use super::test::Content;
 use crate::list::select::{Key, Meaning};
 
-/// Outcomes in a name at most.
+/// The most outcomes in a name.
 const MAX_HISTORY: usize = 6;
 
-/// Characters a line at most.
+/// The most characters in a line.
 const WIDTH: usize = 100;
 
-/// A value as the reports have it.
+/// A value in the notation of the reports.
 pub(super) fn value_text(function: &Function, key: Key) -> String {
     match key.meaning() {
         Meaning::Length => "captured".to_owned(),
@@ -123,7 +123,7 @@ impl Report<'_> {
         );
     }
 
-    /// What happens when to a packet.
+    /// The operations on a packet by time.
     fn operations(&self, text: &mut String) {
         let schedule = &self.plan.schedule;
         text.push_str("\ncycle  slot stage\n");
@@ -134,7 +134,7 @@ impl Report<'_> {
         for (index, &time) in schedule.times.iter().enumerate() {
             lines.push((time, format!("test {index}: {}", self.test_text(index as NodeId))));
         }
-        // Tests of the same time keep their order.
+        // A stable sort: tests of the same time keep their order.
         lines.sort_by_key(|&(time, _)| time);
         for (time, what) in lines {
             let (slot, stage) = (time % schedule.ii, time / schedule.ii);
@@ -211,7 +211,7 @@ impl Report<'_> {
     }
 }
 
-/// A packet as seen from the newest, number `i`.
+/// A packet relative to the newest, number `i`.
 fn packet_text(packet: Packet) -> String {
     match packet.stage {
         0 => "i".to_owned(),

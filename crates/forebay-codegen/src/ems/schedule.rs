@@ -1,37 +1,37 @@
-//! When each test is made: the modulo schedule.
+//! The modulo schedule: the time of each test.
 //!
-//! Time counts cycles from the one in which a packet enters, and every
-//! initiation interval another packet does. So what happens at time *t* happens
-//! in *slot* *t* mod II, and to the packet that entered *t* div II intervals
-//! ago: its *stage*. A packet's offset is loaded when it enters, the bytes for
-//! its first test a load's latency later, and the bytes for each further test
-//! once it is known which test that will be. A test waits for its bytes.
+//! Time counts cycles from the one in which a packet enters, and another packet
+//! enters every initiation interval. An event at time *t* happens in *slot* *t*
+//! mod II, to the packet that entered *t* div II intervals ago: its *stage*. A
+//! packet's offset is loaded when it enters, the bytes for its first test a
+//! load's latency later, and the bytes for each further test once it is known
+//! which test that is. A test waits for its bytes.
 //!
-//! Of the machine's resources only branches are reserved, one a slot: that is
-//! what this code has most of. As in enhanced modulo scheduling (Warter, Haab
-//! and Bockhaus, MICRO-25, 1992), tests of the same stage may share a slot,
-//! for a packet makes only one of them. The least interval is thus the number
-//! of tests along the longest way through the filter, plus one for the test
-//! whether there is another packet; iterations depend on one another through
-//! the packet number only, so recurrences ask for no more than one cycle.
+//! Of the machine's resources only branches are reserved, one a slot; this code
+//! uses branches most. As in enhanced modulo scheduling (Warter, Haab and
+//! Bockhaus, MICRO-25, 1992), tests of the same stage may share a slot, because
+//! a packet makes only one of them. The least interval is thus the number of
+//! tests along the longest path through the filter, plus one for the test for
+//! another packet. Iterations depend on one another through the packet number
+//! only, so recurrences need no more than one cycle.
 
 use super::graph::{Graph, NodeId, Target};
 use super::value::Costs;
 use forebay_filter::cancel;
 
-/// The most packets in flight: a register holds each one's place, one its data.
+/// The most packets in flight, each of which takes two registers.
 pub(super) const MAX_STAGES: usize = 4;
 
-/// Something that happens in a slot.
+/// An event in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub slot: u32,
     pub kind: EventKind,
-    /// Intervals since the packet entered to which it happens.
+    /// Intervals since the packet of the event entered.
     pub stage: usize,
 }
 
-/// What happens; in a slot, in this order.
+/// The kind of an event; events of a slot happen in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EventKind {
     /// The next packet enters.
@@ -62,7 +62,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Whether the test of `node` is what happens in `event`.
+    /// Whether `event` is the test of `node`.
     pub(super) fn is_due(&self, node: NodeId, event: Event) -> bool {
         self.times[node as usize] == event.slot + event.stage as u32 * self.ii
     }
@@ -72,9 +72,9 @@ impl Schedule {
 pub(super) struct Scheduler<'a> {
     graph: &'a Graph,
     first_load: u32,
-    /// Cycles that loading each node's content takes.
+    /// By node: cycles that loading its content takes.
     latencies: Vec<u32>,
-    /// Tests along the longest way, and the one for another packet.
+    /// Tests along the longest path, plus the test for another packet.
     mii: u32,
 }
 
@@ -100,8 +100,8 @@ impl<'a> Scheduler<'a> {
         Self { graph, first_load: u32::from(load_latency), latencies, mii: deepest + 1 }
     }
 
-    /// For each number of packets in flight from `most` down to 2 the schedule
-    /// with the smallest interval: those to choose from, best first.
+    /// The candidate schedules, best first: for each number of packets in
+    /// flight from `most` down to 2, the one with the smallest interval.
     pub(super) fn candidates(&self, most: usize) -> impl Iterator<Item = Schedule> + '_ {
         let most = most.min(MAX_STAGES);
         let mut last = 0;
@@ -113,14 +113,14 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// The schedule with the smallest interval and at most so many stages.
+    /// The schedule with the smallest interval and at most `stages` stages.
     fn with_stages(&self, stages: u32) -> Schedule {
         let unlimited = self.place(u32::MAX).map_or(1, |times| self.length(&times));
         let mut ii = self.mii.max(unlimited.div_ceil(stages));
         loop {
             if let Some(times) = self.place(ii) {
                 let length = self.length(&times);
-                // An interval of the whole length has one stage only.
+                // An interval of the whole length has one stage.
                 if length.div_ceil(ii) <= stages {
                     return self.schedule(ii, length.div_ceil(ii) as usize, times);
                 }
@@ -136,17 +136,18 @@ impl<'a> Scheduler<'a> {
         times.iter().copied().max().unwrap_or(0).max(first) + 1
     }
 
-    /// A time for each node, in order, the earliest at which its slot is free;
-    /// nothing if there is none within an interval.
+    /// Places the nodes in order, each at the earliest time with a free slot.
+    /// `None` if a node has none within an interval.
     fn place(&self, ii: u32) -> Option<Vec<u32>> {
         let count = self.graph.nodes.len();
         let mut times = vec![0; count];
-        // When a node is come to at the latest, and its content is there.
+        // By node: the latest time of arrival, and the time its content is
+        // loaded.
         let (mut earliest, mut ready) = (vec![1; count], vec![0; count]);
         if let (Target::Node(entry), Some(_)) =
             (self.graph.entry, self.graph.content(self.graph.entry))
         {
-            // A packet comes to its first test with the first load.
+            // A packet reaches its first test with the first load.
             earliest[entry as usize] = self.first_load.max(1);
             ready[entry as usize] = self.first_load + self.latencies[entry as usize];
         }
@@ -188,23 +189,23 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-/// Which stage branches in each slot.
+/// The stage that branches in each slot.
 struct Slots {
     ii: u32,
-    /// By slot, as far as any was asked for.
+    /// By slot; slots not requested yet are missing.
     stages: Vec<Option<u32>>,
 }
 
 impl Slots {
     fn new(ii: u32, nodes: usize) -> Self {
-        // A packet enters in slot 0, where it is asked whether there is one.
+        // Slot 0, where a packet enters, has the test for another packet.
         let mut stages = Vec::with_capacity(nodes + 1);
         stages.push(Some(0));
         Self { ii, stages }
     }
 
-    /// The first time from `from` on whose slot is free or used by the same
-    /// stage only.
+    /// The first time from `from` on whose slot is free or used only by the
+    /// same stage.
     fn reserve(&mut self, from: u32) -> Option<u32> {
         let times = from..from.saturating_add(self.ii.min(MAX_TRIES));
         for time in times {
@@ -220,5 +221,5 @@ impl Slots {
     }
 }
 
-/// Slots that are tried for a test before a larger interval is.
+/// Slots that are tried for a test before the interval is increased.
 const MAX_TRIES: u32 = 256;

@@ -1,10 +1,10 @@
-//! Blocks without parameters.
+//! Removes block parameters by copying blocks.
 //!
-//! libpcap shares code: that which compares ports, say, is one for several
-//! header formats, and takes the port from wherever the way to it has loaded
-//! it. In the IR such blocks have parameters. Here they are copied, once for
-//! each set of values that they are entered with, so that what every test
-//! reads is known, and may be loaded early. The number of copies is bounded.
+//! libpcap shares code between header formats: one comparison of ports, say,
+//! takes the port from whichever load led to it. In the IR such blocks have
+//! parameters. Here they are copied, once for each set of arguments, so that
+//! the operand of every test is known and can be loaded early. The number of
+//! copies is bounded.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,16 +14,15 @@ use forebay_filter::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, 
 
 use super::EmsError;
 
-/// What the parameters that matter in a block stand for, in order of their
-/// numbers.
+/// The values of the parameters that a block needs, in order of their numbers.
 type Environment = Vec<(ValueId, ValueId)>;
 
-/// `function` without parameters, with at most `most` blocks; itself if it has
-/// none.
+/// `function` without parameters, with at most `most` blocks; borrowed if it
+/// has none.
 ///
 /// # Errors
-/// [`EmsError::ControlFlow`] if there is a backward edge,
-/// [`EmsError::Copies`] if there would be more blocks.
+/// [`EmsError::ControlFlow`] if there is a backward edge, [`EmsError::Copies`]
+/// if there would be more blocks.
 pub(super) fn specialise(function: &Function, most: usize) -> Result<Cow<'_, Function>, EmsError> {
     if function.has_backward_edges() {
         return Err(EmsError::ControlFlow);
@@ -33,14 +32,14 @@ pub(super) fn specialise(function: &Function, most: usize) -> Result<Cow<'_, Fun
     }
     let depends = dependent_values(function);
     let needed = needed_parameters(function, &depends);
-    // Values keep their numbers; those that replace others come behind.
+    // Values keep their numbers; replacements are appended.
     let mut made = function.clone();
     made.blocks.clear();
     let specialiser = Specialiser { function, depends, needed, made };
     specialiser.run(most).map(Cow::Owned)
 }
 
-/// For each value the parameters that it depends on, ascending.
+/// By value: the parameters that it depends on, ascending.
 fn dependent_values(function: &Function) -> Vec<Vec<ValueId>> {
     let mut depends: Vec<Vec<ValueId>> = Vec::with_capacity(function.values().len());
     for (index, value) in function.values().iter().enumerate() {
@@ -55,8 +54,8 @@ fn dependent_values(function: &Function) -> Vec<Vec<ValueId>> {
     depends
 }
 
-/// For each block the parameters, its own and others', that it or a later
-/// block needs, ascending.
+/// By block: the parameters, its own and others', that it or a later block
+/// needs, ascending.
 fn needed_parameters(function: &Function, depends: &[Vec<ValueId>]) -> Vec<Vec<ValueId>> {
     let mut needed: Vec<Vec<ValueId>> = vec![Vec::new(); function.blocks.len()];
     for (index, block) in function.blocks.iter().enumerate().rev() {
@@ -90,13 +89,13 @@ struct Specialiser<'f> {
 }
 
 impl Specialiser<'_> {
-    /// Copies block after block. An edge only leads to later blocks, so when a
-    /// block's turn comes, all environments that it is entered with are known.
+    /// Copies the blocks in order. Edges lead only to later blocks, so all
+    /// environments of a block are known when it is copied.
     fn run(mut self, most: usize) -> Result<Function, EmsError> {
         let count = self.function.blocks.len();
         let mut environments: Vec<Vec<Environment>> = vec![Vec::new(); count];
         environments[0].push(Vec::new());
-        // Number of each block's first copy.
+        // The number of each block's first copy.
         let mut first = vec![0; count];
         for index in 0..count {
             first[index] = self.made.blocks.len();
@@ -109,7 +108,8 @@ impl Specialiser<'_> {
                 self.made.blocks.push(Block { parameters: Vec::new(), end });
             }
         }
-        // An edge has the block, and as its only argument the copy's number.
+        // Until here an edge has the block, and the copy's number as its only
+        // argument.
         for block in &mut self.made.blocks {
             for edge in block.end.edges_mut() {
                 let copy = edge.arguments.pop().map_or(0, |ValueId(copy)| copy);
@@ -149,8 +149,8 @@ impl Specialiser<'_> {
         }
     }
 
-    /// The edge to the copy for what the target's parameters become; for now
-    /// with the copy's number among the block's as its argument.
+    /// The edge to the copy for the arguments. Until all copies are known it
+    /// has the copy's number within the block as its argument.
     fn edge(
         &mut self,
         edge: &Edge,
@@ -176,7 +176,7 @@ impl Specialiser<'_> {
         Edge { target: edge.target, arguments: vec![ValueId(copy as u32)] }
     }
 
-    /// What `value` is where parameters stand for what `known` says.
+    /// `value` with parameters replaced as in `known`.
     fn value(&mut self, value: ValueId, known: &mut HashMap<ValueId, ValueId>) -> ValueId {
         let mut pending = vec![value];
         while let Some(&id) = pending.last() {

@@ -1,15 +1,15 @@
-//! What each test compares.
+//! The comparison of each test.
 //!
-//! Which comparison a predicate is, and which form of the packet's bytes it
-//! takes, the selection of `list` says. Here the two are told apart: what is
-//! loaded, some time before, and what is then asked of it.
+//! Back end `list` selects the comparison of a predicate and the form of the
+//! packet's bytes. Here it is split in two: the load, which is scheduled
+//! earlier, and the comparison.
 
 use forebay_filter::ir::{Function, Predicate};
 
 use crate::list::member::constants;
 use crate::list::select::{self, Action, Condition, Key, select};
 
-/// What a data register holds.
+/// The content of a data register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Content {
     pub key: Key,
@@ -17,26 +17,26 @@ pub(super) struct Content {
     pub mask: u32,
 }
 
-/// What is asked.
+/// A comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Test {
-    /// Whether at least that many bytes were captured.
+    /// At least that many bytes were captured.
     Captured { bytes: u32 },
-    /// Whether as many bytes as the content says, and `bytes` more, were.
+    /// At least as many bytes as the content plus `bytes` were captured.
     CapturedAt { bytes: u32 },
-    /// How the content compares with a number.
+    /// The content compared with a number.
     Number { action: Action, immediate: u32, condition: Condition },
-    /// How it compares with another value.
+    /// The content compared with another value.
     Pair { right: Key, action: Action, condition: Condition },
-    /// Whether it is one of some numbers, two at least.
+    /// The content is one of two or more numbers.
     Member { constants: Vec<u32> },
 }
 
-/// A predicate, read.
+/// The result of reading a predicate.
 pub(super) enum Reading {
     /// It always holds, or never.
     Constant(bool),
-    /// What is asked, and of what content.
+    /// The comparison, and its content if it has one.
     Test(Test, Option<Content>),
 }
 
@@ -64,7 +64,7 @@ pub(super) fn read(function: &Function, predicate: Predicate) -> Reading {
     }
 }
 
-/// A test for `constants`, of any number.
+/// A test for membership in `constants`, of any number.
 fn member(constants: Vec<u32>, content: Option<Content>) -> Reading {
     match constants[..] {
         [] => Reading::Constant(false),
@@ -84,8 +84,8 @@ impl Test {
         !matches!(self, Self::Captured { .. })
     }
 
-    /// The test whether this one or `other` holds, if both ask for numbers
-    /// that the same content may be, and they are at most `most`.
+    /// The test for this or `other`, if both compare the same content with
+    /// numbers, at most `most` together.
     pub(super) fn either(&self, other: &Self, most: usize) -> Option<Self> {
         let mut constants = self.numbers()?;
         constants.extend(other.numbers()?);
@@ -97,7 +97,7 @@ impl Test {
         }
     }
 
-    /// The numbers that it holds for, if it asks for such.
+    /// The numbers for which it holds, if it is a test for equality.
     fn numbers(&self) -> Option<Vec<u32>> {
         match self {
             Self::Number { action: Action::Compare, immediate, condition: Condition::Equal } => {

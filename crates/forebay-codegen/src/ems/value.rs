@@ -1,23 +1,23 @@
-//! What computing a value takes, found before any code is made.
+//! The cost of computing a value, determined before code generation.
 //!
-//! A value is computed in the data register of its packet, with the help of
-//! registers that all packets share and that hold nothing across tests. Loads
-//! are made before the test that would forbid them, so they must stay within
-//! bytes that the caller says are readable: the index of a load must be
-//! bounded by its own shape, as that of an IP header's length is by 60.
+//! A value is computed in the data register of its packet, with temporaries
+//! that all packets share. Loads precede the test that guards them in the IR,
+//! so they must stay within the bytes that the caller guarantees to be
+//! readable: the index of a load must be bounded by its expression, as the
+//! length of an IP header is by 60.
 
 use forebay_filter::ir::{Arithmetic, Function, Value, ValueId, Width};
 
 use crate::list::select::{Key, Meaning};
 
-/// The most bytes of a packet that may be read whatever was captured of it. A
-/// packet nearer to the end of memory than what is read goes to `list` code.
+/// The most bytes of a packet that may be read beyond its captured length.
+/// Packets closer to the end of memory go to `list` code.
 const MAX_REACH: u64 = 1024;
 
-/// Instructions a value may take; more is no filter that anyone writes.
+/// The most instructions of a value; hand-written filters need fewer.
 const MAX_INSTRUCTIONS: u32 = 64;
 
-/// How a value is computed.
+/// The method of computing a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Constant(u32),
@@ -27,32 +27,33 @@ pub(super) enum Work {
     Both { op: Arithmetic, left: ValueId, right: ValueId },
 }
 
-/// What computing a value takes.
+/// The cost of computing a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// Registers, that of the result included.
+    /// Registers, including the result's.
     pub registers: usize,
-    /// Cycles until the result is there.
+    /// Cycles until the result is ready.
     pub latency: u32,
     /// Bytes of the packet, from its start, that are read.
     pub reach: u32,
-    /// The first byte that is read at a place known beforehand.
+    /// The first byte that is read at a constant offset.
     pub first_byte: Option<u32>,
     pub reads_wire_length: bool,
     instructions: u32,
-    /// No result is greater.
+    /// An upper bound of the result.
     pub most: u32,
 }
 
 /// The costs of a function's values.
 pub(super) struct Costs<'f> {
     function: &'f Function,
-    /// Nothing for a value that no register of a packet in flight can hold.
+    /// `None` for a value that a packet in flight cannot compute early.
     values: Vec<Option<Cost>>,
 }
 
 impl<'f> Costs<'f> {
-    /// Those of all values of `function`, if loads last `load_latency` cycles.
+    /// The costs of all values of `function`, for loads of `load_latency`
+    /// cycles.
     pub(super) fn new(function: &'f Function, load_latency: u8) -> Self {
         let mut this = Self { function, values: Vec::with_capacity(function.values().len()) };
         for index in 0..function.values().len() {
@@ -62,7 +63,7 @@ impl<'f> Costs<'f> {
         this
     }
 
-    /// What `key` costs.
+    /// The cost of `key`.
     pub(super) fn of(&self, key: Key) -> Option<Cost> {
         match key.meaning() {
             Meaning::Length => None,
@@ -96,8 +97,8 @@ impl<'f> Costs<'f> {
                 let bytes = u64::from(width.bytes());
                 let end = u64::from(index.most) + u64::from(displacement) + bytes;
                 let end = u32::try_from(end).ok().filter(|&end| u64::from(end) <= MAX_REACH)?;
-                // Before: adding the packet's place. After: reversing bytes,
-                // which takes no time where bytes are taken as they lie.
+                // An addition of the packet's place before the load; a byte
+                // swap after it, unless raw bytes are used.
                 Cost {
                     latency: index.latency + u32::from(index.latency > 0) + load_latency,
                     reach: index.reach.max(end),
@@ -131,9 +132,9 @@ impl<'f> Costs<'f> {
     }
 }
 
-/// How `value` is computed, if packets in flight can have it so: not what
-/// depends on the way taken, nor division and shifts by anything but constants
-/// that are easy.
+/// How `value` is computed, if that is possible ahead of its test. Excluded are
+/// values that depend on the path taken, and division and shifts by anything
+/// but simple constants.
 pub(super) fn work(function: &Function, value: ValueId) -> Option<Work> {
     match function.get(value) {
         Value::Constant(constant) => Some(Work::Constant(constant)),
@@ -174,7 +175,7 @@ pub(super) fn passes_through(function: &Function, key: Key, other: Key) -> bool 
             Work::Constant(_) | Work::WireLength => None,
         }
     };
-    // As long as the longest value that is computed at all.
+    // Bounded by the longest value that is computed at all.
     let keys = std::iter::successors(before(key), |&key| before(key));
     keys.take(MAX_INSTRUCTIONS as usize).any(|key| key == other)
 }
@@ -184,13 +185,13 @@ fn commutes(op: Arithmetic) -> bool {
     matches!(op, Add | Mul | And | Or | Xor)
 }
 
-/// A number that `op` does not exceed on operands of at most these.
+/// An upper bound of `op` on operands up to `left` and `right`.
 fn most(op: Arithmetic, left: u32, right: u32) -> u32 {
     match op {
         Arithmetic::Add => left.checked_add(right),
         Arithmetic::Mul => left.checked_mul(right),
         Arithmetic::And => Some(left.min(right)),
-        // Both are constants in what `work` lets pass.
+        // `work` admits these only with constants on the right.
         Arithmetic::Div => left.checked_div(right),
         Arithmetic::Mod => Some(left.min(right.saturating_sub(1))),
         Arithmetic::Rsh => Some(left.checked_shr(right).unwrap_or(0)),

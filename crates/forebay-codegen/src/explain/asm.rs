@@ -1,10 +1,10 @@
-//! Machine code as text, read back from its bytes.
+//! Machine code as text, disassembled from its bytes.
 //!
-//! The listing comes from a decoder that knows nothing of the back ends, so it
-//! shows what the processor is given. Jump targets are numbered L1, L2, ... by
-//! address, constants C1, C2, ...; what the compiler had to say of a stretch
-//! of code stands above it. Addresses are offsets from the start of the code
-//! and the same code gives the same text.
+//! The listing comes from a decoder that is independent of the back ends, so it
+//! shows exactly what the processor executes. Jump targets are numbered L1, L2,
+//! ... by address, constants C1, C2, ...; the compiler's notes precede the code
+//! they describe. Addresses are offsets from the start of the code. The same
+//! code gives the same text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -15,10 +15,10 @@ use iced_x86::{
 
 use crate::code::Code;
 
-/// Where the text of instructions starts within their operand column.
+/// Column of the operands, within the text of an instruction.
 const OPERANDS_AT: u32 = 12;
 
-/// Bytes of a constant that are shown; what is left of a table only counts.
+/// Bytes of a constant that are shown; the rest of a table is only counted.
 const SHOWN: usize = 256;
 
 /// Bytes shown a line.
@@ -55,7 +55,7 @@ pub fn disassemble(code: &Code) -> String {
     text
 }
 
-/// Writing to a string does not fail.
+/// Appends formatted text; writing to a string cannot fail.
 fn append(text: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(what);
 }
@@ -70,12 +70,12 @@ fn entry_name(code: &Code, at: u64) -> Option<&'static str> {
     }
 }
 
-/// All instructions but the filling before the constants.
+/// All instructions except the padding before the constants.
 fn decode(code: &Code) -> Vec<Instruction> {
     let end = code.constants_at.min(code.bytes.len());
     let used = code.bytes[..end].iter().rposition(|&byte| byte != 0xcc).map_or(0, |last| last + 1);
-    // The filling is one byte an instruction, and may also end an operand: a
-    // longer last instruction is read whole.
+    // A padding byte decodes as one instruction, but can also end an operand: a
+    // longer last instruction is decoded in full.
     let mut decoder = Decoder::new(64, &code.bytes[..end], DecoderOptions::NONE);
     decoder.iter().take_while(|instruction| instruction.ip() < used as u64).collect()
 }
@@ -96,18 +96,18 @@ fn formatter(names: Names) -> IntelFormatter {
     formatter
 }
 
-/// What addresses are called.
+/// Names of addresses.
 #[derive(Clone)]
 struct Names {
     labels: BTreeMap<u64, String>,
     constants: BTreeMap<u64, Constant>,
 }
 
-/// A constant that some instruction refers to.
+/// A constant that an instruction refers to.
 #[derive(Clone)]
 struct Constant {
     name: String,
-    /// Bytes that instructions take from it; 0 when only its address is taken.
+    /// Bytes that instructions read from it; 0 if only its address is used.
     size: usize,
 }
 
@@ -129,8 +129,8 @@ impl Names {
         Self { labels, constants: sizes.into_iter().enumerate().map(constant).collect() }
     }
 
-    /// The bytes that an instruction takes from the constants, if they are few
-    /// or repeat themselves.
+    /// The operand that an instruction reads from the constants as text, if it
+    /// is short or periodic.
     fn short_constant(&self, code: &Code, instruction: &Instruction) -> Option<String> {
         if !instruction.is_ip_rel_memory_operand() {
             return None;
@@ -174,13 +174,13 @@ impl SymbolResolver for Names {
     }
 }
 
-/// Where a jump leads, if it names the place.
+/// The target of a jump with a constant target.
 fn branch_target(instruction: &Instruction) -> Option<u64> {
     let target = instruction.near_branch_target();
     (instruction.op_count() > 0 && target != 0).then_some(target)
 }
 
-/// Each constant that is referred to, by name, as it lies in memory.
+/// The constants that are referred to, by name, with their bytes.
 fn append_constants(text: &mut String, code: &Code, names: &Names) {
     let starts: Vec<u64> = names.constants.keys().copied().collect();
     for (number, (&at, constant)) in names.constants.iter().enumerate() {

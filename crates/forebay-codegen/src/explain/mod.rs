@@ -1,4 +1,4 @@
-//! What the compiler made, as text for people.
+//! Compiled code as text.
 
 pub mod asm;
 pub mod predicate;

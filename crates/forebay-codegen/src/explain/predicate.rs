@@ -1,14 +1,14 @@
-//! Predicates as short text, to name blocks in listings and comments.
+//! Predicates as short text, for names of blocks in listings and comments.
 //!
-//! The notation is that of the intermediate representation's text. One
-//! predicate takes the time of its own length, however long the function is.
+//! The notation is that of the IR's text. Formatting takes time proportional to
+//! the length of the predicate, not of the function.
 
 use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, Value, ValueId, Width};
 
-/// Operators inside one another that are shown; what is deeper is left out.
+/// Nesting depth of operators that is shown; deeper ones are left out.
 const DEPTH: u32 = 4;
 
-/// What `predicate` tests, on one line: `half[12] == 0x800`.
+/// The text of `predicate`, on one line: `half[12] == 0x800`.
 #[must_use]
 pub fn describe(function: &Function, predicate: Predicate) -> String {
     let value = |id| expression(function, id, false, DEPTH);

@@ -1,11 +1,11 @@
-//! Which register holds what.
+//! Register allocation within a block.
 //!
-//! Everything a block computes is a pure value, so a register may be given up
-//! at any time: what is needed again later is computed again, for which the
-//! packet's bytes lie in the nearest cache. Only what the block itself still
-//! reads is saved in the frame. Registers that are free come first, then those
-//! whose content has no reader left, then those that must be saved on entry,
-//! and then the one that is read again last.
+//! Every value of a block is pure, so its register can be freed at any time: a
+//! value that is needed later is computed again from packet bytes in the L1
+//! cache. Only values that the block itself still reads are spilled to the
+//! frame. The allocator prefers free registers, then registers whose value has
+//! no reader left, then registers that need saving on entry, then the register
+//! that is read again last.
 
 use iced_x86::{Code, MemoryOperand};
 
@@ -17,21 +17,22 @@ use super::select::Key;
 /// The content of each register of [`VALUES`].
 pub(crate) type Contents = [Option<Key>; VALUES.len()];
 
-/// How keys are used in an extended basic block, and what lies where at the
-/// present place in it.
+/// The uses of keys in an extended basic block, and the registers and slots
+/// that hold them at the current position.
 pub(crate) struct Registers {
     contents: Contents,
-    /// Registers that are not given out, by position in [`VALUES`].
+    /// Registers that are not allocated, by position in [`VALUES`].
     reserved: [bool; VALUES.len()],
-    /// Readers left in the block, by key.
+    /// By key: readers left in the block.
     pending: Vec<u32>,
-    /// Saved in the frame for this block.
+    /// Values in the frame, for this block.
     saved: Vec<(Key, MemoryOperand)>,
-    /// Slots of the frame that no block holds at present.
+    /// Free slots of the frame.
     slots: Vec<MemoryOperand>,
-    /// How each key is used in a tree.
+    /// By key: its uses in a tree.
     uses: Vec<Uses>,
-    /// All reads of the tree, those of one key linked in order of position.
+    /// All reads of the tree; the reads of one key are linked in order of
+    /// position.
     reads: Vec<Read>,
     tree: u32,
     place: Place,
@@ -39,14 +40,14 @@ pub(crate) struct Registers {
 
 #[derive(Clone, Copy, Default)]
 struct Uses {
-    /// Which tree, from 1.
+    /// The number of the tree, from 1.
     tree: u32,
     count: u32,
     /// Position of the first node that reads it.
     first: u32,
     /// Index of the last of its reads.
     last: u32,
-    /// Index of the first of its reads that is not known to lie behind.
+    /// Index of its first read that may lie ahead.
     next: u32,
 }
 
@@ -60,7 +61,7 @@ struct Read {
 }
 
 impl Registers {
-    /// `reserved` registers are not given out.
+    /// An allocator that never allocates `reserved` registers.
     pub(crate) fn new(keys: usize, reserved: &[Gpr]) -> Self {
         Self {
             contents: [None; VALUES.len()],
@@ -75,7 +76,7 @@ impl Registers {
         }
     }
 
-    /// Whether `gpr` is never given out.
+    /// Whether `gpr` is reserved.
     pub(crate) fn is_reserved(&self, gpr: Gpr) -> bool {
         VALUES.iter().zip(self.reserved).any(|(&place, reserved)| reserved && place == gpr)
     }
@@ -86,8 +87,8 @@ impl Registers {
         self.reads.clear();
     }
 
-    /// Notes that the node at `position` of the tree reads `key`. Nodes come in
-    /// order. Gives where it was read before, first and last.
+    /// Records that the node at `position` of the tree reads `key`. Nodes come
+    /// in order. Returns the first and the last read recorded before.
     pub(super) fn add_use(&mut self, key: Key, position: u32) -> Option<[u32; 2]> {
         let index = self.reads.len() as u32;
         self.reads.push(Read { position, next: index });
@@ -105,19 +106,20 @@ impl Registers {
         Some(before)
     }
 
-    /// How many nodes of the tree read `key`.
+    /// The number of nodes of the tree that read `key`.
     pub(crate) fn use_count(&self, key: Key) -> u32 {
         let uses = self.uses[key.index()];
         if uses.tree == self.tree { uses.count } else { 0 }
     }
 
-    /// Where `key` is read next by a node that descends from this one.
+    /// The next read of `key` by a descendant of this node.
     fn next_use(&mut self, key: Key) -> Option<u32> {
         let uses = &mut self.uses[key.index()];
         if uses.tree != self.tree {
             return None;
         }
-        // Nodes come in order of position: what lies behind stays behind.
+        // Nodes come in order of position, so reads behind it are never needed
+        // again.
         let mut read = self.reads[uses.next as usize];
         while read.position <= self.place.position && read.next > uses.next {
             uses.next = read.next;
@@ -127,14 +129,14 @@ impl Registers {
         (is_later && self.place.has(read.position)).then_some(read.position)
     }
 
-    /// Begins a node with what its parent left in registers.
+    /// Begins a node with the registers left by its parent.
     pub(crate) fn begin_node(&mut self, place: Place, contents: Contents) {
         self.place = place;
         self.contents = contents;
         self.slots.extend(self.saved.drain(..).map(|(_, slot)| slot));
     }
 
-    /// What is in the registers now.
+    /// The current content of the registers.
     pub(crate) fn contents(&self) -> Contents {
         self.contents
     }
@@ -144,12 +146,12 @@ impl Registers {
         self.contents.iter().position(|&held| held == Some(key)).map(|at| VALUES[at])
     }
 
-    /// Announces a reader of `key` in the block.
+    /// Records a future reader of `key` in the block.
     pub(crate) fn expect(&mut self, key: Key) {
         self.pending[key.index()] += 1;
     }
 
-    /// Takes back an announcement: the reader has read, or will not.
+    /// Removes a reader of `key`: it has read, or will not.
     pub(crate) fn consumed(&mut self, key: Key) {
         self.pending[key.index()] -= 1;
         if self.is_dead(key)
@@ -159,7 +161,7 @@ impl Registers {
         }
     }
 
-    /// Whether reading `key` now is the last time it is read.
+    /// Whether the current read of `key` is its last.
     pub(crate) fn is_last_read(&mut self, key: Key) -> bool {
         self.pending[key.index()] == 1 && self.next_use(key).is_none()
     }
@@ -168,8 +170,8 @@ impl Registers {
         self.pending[key.index()] == 0 && self.next_use(key).is_none()
     }
 
-    /// The register that holds `key`, which was computed: it is loaded from
-    /// the frame if it was saved there. Registers of `pinned` stay as they are.
+    /// The register that holds `key`, which must have been computed; loads it
+    /// from the frame if it was spilled. Does not evict registers in `pinned`.
     pub(crate) fn read(&mut self, key: Key, pinned: &[Gpr], output: &mut Output) -> Gpr {
         if let Some(gpr) = self.find(key) {
             return gpr;
@@ -182,7 +184,7 @@ impl Registers {
         gpr
     }
 
-    /// Says that `gpr` now holds `key`.
+    /// Records that `gpr` now holds `key`.
     pub(crate) fn put(&mut self, gpr: Gpr, key: Key) {
         for (held, place) in self.contents.iter_mut().zip(VALUES) {
             if place == gpr {
@@ -193,7 +195,7 @@ impl Registers {
         }
     }
 
-    /// A register to be written, none of `pinned`.
+    /// A register to be overwritten, none of `pinned`.
     pub(crate) fn take(&mut self, pinned: &[Gpr], output: &mut Output) -> Gpr {
         let at = self.choose(pinned, output);
         let gpr = VALUES[at];
@@ -209,7 +211,7 @@ impl Registers {
         gpr
     }
 
-    /// The position in [`VALUES`] of the register that costs least to give up.
+    /// The position in [`VALUES`] of the register that is cheapest to free.
     fn choose(&mut self, pinned: &[Gpr], output: &Output) -> usize {
         let mut best = (u32::MAX, u32::MAX, 0);
         for (at, &gpr) in VALUES.iter().enumerate() {

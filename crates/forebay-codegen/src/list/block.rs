@@ -1,10 +1,10 @@
-//! What one block must compute, in the order of a list schedule.
+//! The operations of one block, in the order of a list schedule.
 //!
-//! The operations form a graph of dependences. It is scheduled as Fisher and
-//! others describe ("Some design principles for an instruction set processor
-//! with list scheduling", and any compiler text since): cycle by cycle, out of
-//! the operations whose operands are ready, those first that have the longest
-//! way to the end of the block.
+//! The operations form a dependence graph. It is scheduled as Fisher and others
+//! describe ("Some design principles for an instruction set processor with list
+//! scheduling", and any compiler text since): cycle by cycle; of the operations
+//! whose operands are ready, those with the longest path to the end of the
+//! block come first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,27 +12,27 @@ use std::collections::BinaryHeap;
 use super::select::Key;
 use crate::machine::{ISSUE_WIDTH, latency};
 
-/// Loads that a cycle may issue.
+/// Loads issued in one cycle.
 const LOADS: u32 = 3;
 
-/// How an operation gets its result.
+/// The method of computing a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// From the packet, as it lies there.
+    /// A load in the packet's byte order.
     Load,
-    /// From the packet, in the other byte order.
+    /// A load with the byte order reversed.
     LoadReversed,
-    /// From the bytes of a load, in a register.
+    /// The bytes of a load that is in a register, reversed.
     Reverse,
     /// The captured length.
     Length,
     /// The length on the wire.
     WireLength,
-    /// A number.
+    /// A constant.
     Constant,
-    /// From its slot in the frame.
+    /// A load from its slot in the frame.
     Slot,
-    /// By arithmetic.
+    /// Arithmetic.
     Binary,
 }
 
@@ -59,15 +59,15 @@ impl Work {
 /// An operation of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
-    /// What it computes.
+    /// The key that it computes.
     pub key: Key,
     pub work: Work,
-    /// What it reads from registers.
+    /// The keys that it reads from registers.
     pub sources: [Option<Key>; 2],
 }
 
-/// Puts `ops`, each of which comes after those it reads from, into the order
-/// of a list schedule.
+/// Sorts `ops` into the order of a list schedule. Each must come after its
+/// operands.
 pub(crate) fn schedule(ops: &mut Vec<Op>, load_latency: u8) {
     if ops.len() < 2 {
         return;
@@ -80,9 +80,10 @@ pub(crate) fn schedule(ops: &mut Vec<Op>, load_latency: u8) {
 struct Dependences {
     /// Cycles from each operation's issue to the end of the block.
     height: Vec<u32>,
-    /// How many operands of each operation are computed in the block.
+    /// By operation: the number of its operands that are computed in the block.
     waits: Vec<u32>,
-    /// Who reads from whom, as pairs ordered by the operation read.
+    /// Pairs of an operation and a reader of its result, ordered by the
+    /// operation.
     readers: Vec<(u32, u32)>,
 }
 
@@ -124,7 +125,7 @@ impl Dependences {
             .filter(|&op| self.waits[op as usize] == 0)
             .map(|op| priority(&self.height, op))
             .collect();
-        // Operations whose operands come later: the cycle, then the number.
+        // Operations with operands not ready yet: the cycle, then the number.
         let mut waiting: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
         let mut earliest = vec![0_u32; ops.len()];
         let mut order = Vec::with_capacity(ops.len());

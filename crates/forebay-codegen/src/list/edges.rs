@@ -1,9 +1,9 @@
-//! Edges that pass arguments, and edges that lead backwards.
+//! Edges with arguments, and backward edges.
 //!
-//! The first parameters of a block arrive in registers, always the same ones,
-//! the others in slots of the frame. A block copies what it got in registers
-//! into slots too, for blocks that do not inherit its registers; copies that
-//! nothing reads are left out in the end.
+//! The first parameters of a block are passed in fixed registers, the others in
+//! slots of the frame. A block also copies its register parameters to slots,
+//! for blocks that do not inherit its registers; copies that are never read are
+//! removed at the end.
 
 use forebay_filter::ir::{BlockId, ValueId};
 use iced_x86::{Code, MemoryOperand};
@@ -13,10 +13,10 @@ use super::generate::Generator;
 use super::registers::{Gpr, VALUES};
 use super::select::Key;
 
-/// Parameters of a block that arrive in registers.
+/// The number of parameters passed in registers.
 const IN_REGISTERS: usize = 3;
 
-/// What a register is given.
+/// The source of a move.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Register(Gpr),
@@ -24,12 +24,12 @@ enum Source {
 }
 
 impl Generator<'_> {
-    /// The registers that parameters of blocks arrive in.
+    /// The registers in which parameters are passed.
     fn parameter_registers(&self) -> impl Iterator<Item = Gpr> + use<'_> {
         VALUES.into_iter().filter(|&gpr| !self.registers.is_reserved(gpr)).take(IN_REGISTERS)
     }
 
-    /// What registers hold where `block` begins.
+    /// The content of the registers at the start of `block`.
     pub(super) fn arrivals(&self, block: BlockId) -> Contents {
         let mut contents = Contents::default();
         let parameters = &self.function.block(block).parameters;
@@ -41,7 +41,7 @@ impl Generator<'_> {
         contents
     }
 
-    /// Copies the parameters of `block` that arrived in registers.
+    /// Copies the register parameters of `block` to slots.
     pub(super) fn keep_arrivals(&mut self, block: BlockId) {
         let function = self.function;
         let registers: Vec<Gpr> = self.parameter_registers().collect();
@@ -57,7 +57,7 @@ impl Generator<'_> {
         *slot.get_or_insert_with(|| self.output.slot(4))
     }
 
-    /// Gives the parameters of `target` the values of `arguments`.
+    /// Passes `arguments` to the parameters of `target`.
     pub(super) fn pass(&mut self, target: BlockId, arguments: &[ValueId]) {
         let (first, rest) = arguments.split_at(arguments.len().min(IN_REGISTERS));
         let copies = self.pass_in_slots(target, rest);
@@ -86,8 +86,8 @@ impl Generator<'_> {
         self.move_all(moves);
     }
 
-    /// Puts the arguments that do not fit registers into the slots of their
-    /// parameters, or gives the places to copy them from last.
+    /// Stores the arguments beyond the registers into the slots of their
+    /// parameters, or returns the staging slots to be copied last.
     fn pass_in_slots(
         &mut self,
         target: BlockId,
@@ -95,7 +95,7 @@ impl Generator<'_> {
     ) -> Vec<(MemoryOperand, MemoryOperand)> {
         let function = self.function;
         let parameters = function.block(target).parameters.iter().skip(IN_REGISTERS);
-        // In a loop an argument may be a parameter that another one replaces.
+        // In a loop an argument may be a parameter that is overwritten here.
         let staged = self.counter.is_some();
         while staged && self.staging.len() < arguments.len() {
             self.staging.push(self.output.slot(4));
@@ -120,7 +120,7 @@ impl Generator<'_> {
         copies
     }
 
-    /// Does all `moves` as if at once.
+    /// Performs all `moves` as a parallel move.
     fn move_all(&mut self, mut moves: Vec<(Gpr, Source)>) {
         moves.retain(|&(to, from)| from != Source::Register(to));
         while !moves.is_empty() {
@@ -140,7 +140,8 @@ impl Generator<'_> {
                 }
                 continue;
             }
-            // What is left only goes round: exchange two, and one is done.
+            // Only cycles are left: exchanging two registers completes one
+            // move.
             let Some((to, Source::Register(from))) = moves.pop() else { return };
             self.output.rr(Code::Xchg_rm64_r64, to.r64(), from.r64());
             for (_, source) in &mut moves {
@@ -152,7 +153,8 @@ impl Generator<'_> {
         }
     }
 
-    /// Ends the packet with 0 when it may take no further backward edge.
+    /// Ends the packet with verdict 0 if its limit of backward edges is
+    /// reached.
     pub(super) fn count_backward_edge(&mut self) {
         let Some(counter) = self.counter else { return };
         let goes_on = self.assembler.label();

@@ -1,17 +1,17 @@
-//! Tests of one value, fused.
+//! Fuses tests of one value.
 //!
 //! `tcp or udp or sctp` tests one byte for three numbers, one block each, and
-//! `portrange` two bytes for two bounds. Which test decides no branch predictor
-//! knows, but the outcome of all of them together is often sure: the blocks
-//! become one test, whose parts are joined without branches. More than a few
-//! constants the intermediate representation has made into a set already.
+//! `portrange` two bytes for two bounds. The branch predictor cannot predict
+//! which of the tests decides, but their combined outcome is often predictable:
+//! the blocks become one test, whose parts are combined without branches. The
+//! intermediate representation turns more than a few constants into a set.
 
 use super::graph::{End, Graph, NodeId};
 use super::select::{Action, Condition, Few, Key, Test};
 use forebay_filter::cancel;
 
-/// Fuses chains of tests, in each of which the next is entered only from the
-/// one before.
+/// Fuses chains of tests in which each test is entered only from the one
+/// before.
 pub(super) fn fuse(graph: &mut Graph<'_>, tests: &mut [Test]) {
     let mut fuser = Fuser { fused: vec![None; graph.nodes.len()], graph, tests };
     for id in fuser.graph.layout.clone() {
@@ -26,13 +26,14 @@ pub(super) fn fuse(graph: &mut Graph<'_>, tests: &mut [Test]) {
 struct Fuser<'g, 'f> {
     graph: &'g mut Graph<'f>,
     tests: &'g mut [Test],
-    /// The node that each node's test became part of.
+    /// By node: the node that its test was merged into.
     fused: Vec<Option<NodeId>>,
 }
 
 impl Fuser<'_, '_> {
-    /// Makes `head` and the tests that follow it while it fails one test for a
-    /// few constants, if they lead to the same node when they hold.
+    /// Merges `head` and the tests that follow if it fails into one test for a
+    /// few constants, provided that they have the same successor when they
+    /// hold.
     fn join_equal(&mut self, head: NodeId) -> bool {
         let Some((key, mut few)) = single(self.tests[head as usize]) else { return false };
         while let End::Test { then, otherwise, .. } = self.graph.node(head).end {
@@ -57,8 +58,8 @@ impl Fuser<'_, '_> {
         count > 1
     }
 
-    /// Makes `head`, which tests for a least number, and the test that follows
-    /// it for a number too great one test for a range.
+    /// Merges `head`, a test for a lower bound, and the test for an upper bound
+    /// that follows it, into one test for a range.
     fn join_bounds(&mut self, head: NodeId) {
         let End::Test { then: inner, otherwise: outside, .. } = self.graph.node(head).end else {
             return;
@@ -93,7 +94,7 @@ impl Fuser<'_, '_> {
         self.graph.alias[one as usize] == self.graph.alias[other as usize]
     }
 
-    /// Whether `id` is entered only from `head` and what is part of it.
+    /// Whether `id` is entered only from `head` and the tests merged into it.
     fn is_only_from(&self, id: NodeId, head: NodeId) -> bool {
         self.graph
             .node(id)
@@ -101,7 +102,7 @@ impl Fuser<'_, '_> {
             .is_some_and(|parent| parent == head || self.fused[parent as usize] == Some(head))
     }
 
-    /// Makes node `id` part of `head`, which from now on leads elsewhere.
+    /// Merges node `id` into `head`, which gets new successors.
     fn join(&mut self, head: NodeId, id: NodeId, then: NodeId, otherwise: NodeId) {
         self.fused[id as usize] = Some(head);
         self.graph.fused.entry(head).or_default().push(id);
@@ -110,8 +111,8 @@ impl Fuser<'_, '_> {
         }
     }
 
-    /// Makes the node that `head` leads to its child, if all the edges into it
-    /// are the `count` that were joined.
+    /// Makes the successor of `head` its child, if its only incoming edges are
+    /// the `count` that were merged.
     fn adopt(&mut self, head: NodeId, count: u32) {
         let End::Test { then, .. } = self.graph.node(head).end else { return };
         let entered = self.graph.entered.get(then as usize).copied();
@@ -120,7 +121,7 @@ impl Fuser<'_, '_> {
         }
     }
 
-    /// Takes what was joined out of the graph.
+    /// Removes merged nodes from the graph.
     fn finish(self) {
         if self.fused.iter().all(Option::is_none) {
             return;
@@ -134,7 +135,7 @@ impl Fuser<'_, '_> {
     }
 }
 
-/// The value and the constant of a test for equality.
+/// The value and the constant of an equality test.
 fn single(test: Test) -> Option<(Key, Few)> {
     match test {
         Test::Immediate {
@@ -149,7 +150,7 @@ fn single(test: Test) -> Option<(Key, Few)> {
     }
 }
 
-/// The value and the constant of a test for at least that.
+/// The value and the constant of a test for a lower bound.
 fn at_least(test: Test) -> Option<(Key, u32)> {
     let Test::Immediate {
         key, mask: u32::MAX, action: Action::Compare, immediate, condition, ..
@@ -225,7 +226,7 @@ mod tests {
     }
 
     /// Blocks that test the byte at each displacement for a constant, one after
-    /// another while they fail; `then` is where each goes otherwise. The last
+    /// another while they fail; `then` is the other successor of each. The last
     /// two blocks return 1 and 0.
     fn chain(links: &[(u32, u32, u32)]) -> Function {
         let mut function = Function::new();

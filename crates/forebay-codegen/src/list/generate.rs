@@ -1,4 +1,4 @@
-//! The code of a filter, node after node.
+//! Generates the code of a filter, node by node.
 
 use forebay_filter::cancel;
 use forebay_filter::ir::{Arithmetic, Function, Value, ValueId, Width};
@@ -16,15 +16,14 @@ use crate::convention::argument;
 use crate::emit::assembler::{Assembler, EncodeError, Label};
 use crate::explain::predicate::describe;
 
-/// Backward edges that a run may take beyond its captured length, and one.
+/// Backward edges allowed for a packet besides its captured length, plus one.
 const BACKWARD_EDGES: u32 = 4097;
 
-/// Keys that are followed at a node to learn how often they are used; more
-/// than this a hand-written filter hardly has, and the rest are merely used
-/// less well.
+/// Keys whose uses are counted at a node. Hand-written filters hardly have
+/// more; registers are merely used less well for the rest.
 const FOLLOWED: usize = 256;
 
-/// Everything that generating code for one function needs.
+/// State of the code generation for one function.
 pub(crate) struct Generator<'f> {
     pub function: &'f Function,
     graph: Graph<'f>,
@@ -33,13 +32,14 @@ pub(crate) struct Generator<'f> {
     pub output: Output,
     pub assembler: &'f mut Assembler,
     pub registers: Registers,
-    /// For each key the last node that planned it, plus one.
+    /// By key: one more than the index in `ops` at which it was last planned; a
+    /// hint, valid only if that operation is still for this key.
     planned: Vec<u32>,
-    /// The comparison of each node, [`Test::Constant`] for those without.
+    /// By node: its comparison; [`Test::Constant`] for nodes without one.
     tests: Vec<Test>,
-    /// The slot of each parameter that code was made for.
+    /// By parameter: its slot, if code uses it.
     pub parameters: Vec<Option<MemoryOperand>>,
-    /// Slots for arguments until all parameters may be replaced.
+    /// Slots that hold arguments until all parameters can be overwritten.
     pub staging: Vec<MemoryOperand>,
     /// The number of backward edges left to the packet.
     pub counter: Option<MemoryOperand>,
@@ -47,10 +47,10 @@ pub(crate) struct Generator<'f> {
     next_packet: Label,
 }
 
-/// The code of `function` at the end of `assembler`.
+/// Appends the code of `function` to `assembler`.
 ///
 /// # Errors
-/// When an instruction cannot be encoded.
+/// If an instruction cannot be encoded.
 pub(crate) fn generate(
     function: &Function,
     options: &Options,
@@ -86,7 +86,7 @@ pub(crate) fn generate(
     output.write(assembler)
 }
 
-/// Registers that instructions of `function` name on their own.
+/// Registers that instructions of `function` use implicitly.
 fn reserved(function: &Function) -> Vec<Gpr> {
     let mut reserved = Vec::new();
     for value in function.values() {
@@ -160,7 +160,7 @@ impl Generator<'_> {
         self.output
     }
 
-    /// The node whose code follows each node's.
+    /// By node: the node whose code follows.
     fn next_in_layout(&self) -> Vec<Option<NodeId>> {
         let mut next = vec![None; self.graph.nodes.len()];
         for pair in self.graph.layout.windows(2) {
@@ -169,8 +169,8 @@ impl Generator<'_> {
         next
     }
 
-    /// Learns what the tree at the front of `nodes`, whose root is at `root`,
-    /// uses and how often.
+    /// Counts the uses of keys in the tree at the front of `nodes`, whose root
+    /// is at `root`.
     fn begin_tree(&mut self, root: Place, nodes: &[NodeId], places: &[Place]) {
         self.registers.begin_tree();
         let mut pending = Vec::new();
@@ -197,7 +197,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What node `id` reads.
+    /// Calls `each` for the keys that node `id` reads.
     fn each_key_of(&self, id: NodeId, mut each: impl FnMut(Key)) {
         match self.graph.node(id).end {
             End::Test { .. } => self.tests[id as usize].keys().for_each(each),
@@ -213,7 +213,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What every call does first, and what every packet does first.
+    /// The code at the start of a call, and at the start of a packet.
     fn enter(&mut self) {
         let argument = |offset| MemoryOperand::with_base_displ(ARGUMENTS.r64(), offset);
         let load = Code::Mov_r64_rm64;
@@ -238,7 +238,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Starts the count of backward edges.
+    /// Initialises the counter of backward edges.
     fn set_counter(&mut self) {
         let counter = self.output.slot(8);
         self.counter = Some(counter);
@@ -248,7 +248,7 @@ impl Generator<'_> {
         self.output.mr(Code::Mov_rm64_r64, counter, gpr.r64());
     }
 
-    /// What the code of a node is for.
+    /// The text that describes a node in listings.
     fn title(&self, id: NodeId) -> String {
         let node = self.graph.node(id);
         match (node.block, node.end) {
@@ -282,7 +282,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Goes to `target`, unless that is what follows.
+    /// Jumps to `target`, unless it follows.
     fn go(&mut self, target: NodeId, next: Option<NodeId>) {
         if next != Some(target) {
             self.output.jump(Code::Jmp_rel32_64, self.labels[target as usize]);
@@ -318,8 +318,8 @@ impl Generator<'_> {
         self.output.jump(code, self.labels[target as usize]);
     }
 
-    /// Ends the packet with `holds` if the flags say `condition`, else with
-    /// `fails`: without a branch, as nothing waits for the verdict.
+    /// Ends the packet with verdict `holds` if the flags meet `condition`, else
+    /// with `fails`. Uses no branch, since nothing depends on the verdict.
     fn give_either(&mut self, condition: Condition, holds: u32, fails: u32) {
         let verdict = self.registers.take(&[], &mut self.output);
         let other = self.registers.take(&[verdict], &mut self.output);
@@ -338,7 +338,7 @@ impl Generator<'_> {
         self.end_packet();
     }
 
-    /// Ends the packet with `value`.
+    /// Ends the packet with verdict `value`.
     fn give(&mut self, value: ValueId) {
         if let Some(constant) = self.function.as_constant(value) {
             return self.give_constant(constant);
@@ -351,7 +351,7 @@ impl Generator<'_> {
         self.end_packet();
     }
 
-    /// Ends the packet with a constant.
+    /// Ends the packet with a constant verdict.
     pub(super) fn give_constant(&mut self, verdict: u32) {
         self.output.mi(Code::Mov_rm32_imm32, element(VERDICT.r64()), verdict as i32);
         self.end_packet();
@@ -365,7 +365,7 @@ impl Generator<'_> {
         self.output.leave();
     }
 
-    /// Computes `keys` and announces one reader of each.
+    /// Computes `keys` and records one reader of each.
     pub(crate) fn compute(&mut self, keys: &[Key]) {
         let mut ops = Vec::new();
         keys.iter().for_each(|&key| self.require(key, &mut ops));
@@ -378,7 +378,7 @@ impl Generator<'_> {
         ops.iter().for_each(|op| self.operation(op));
     }
 
-    /// Appends to `ops` what must be computed for `key`, operands first.
+    /// Appends the operations that compute `key` to `ops`, operands first.
     fn require(&mut self, key: Key, ops: &mut Vec<Op>) {
         let mut pending = vec![key];
         while let Some(&key) = pending.last() {
@@ -402,14 +402,14 @@ impl Generator<'_> {
         }
     }
 
-    /// Whether `key` is in a register or among `ops`.
+    /// Whether `key` is in a register or computed by `ops`.
     fn is_at_hand(&self, key: Key, ops: &[Op]) -> bool {
         let planned = self.planned[key.index()] as usize;
         planned > 0 && ops.get(planned - 1).is_some_and(|op| op.key == key)
             || self.registers.find(key).is_some()
     }
 
-    /// How `key` is computed if it is not at hand.
+    /// The method of computing `key` if it is not available.
     fn work(&self, key: Key) -> Work {
         let value = match key.meaning() {
             Meaning::Length => return Work::Length,
@@ -430,7 +430,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What computing `key` that way reads from registers.
+    /// The keys that computing `key` that way reads from registers.
     fn sources(&self, key: Key, work: Work) -> [Option<Key>; 2] {
         let (Meaning::Raw(value) | Meaning::Full(value)) = key.meaning() else {
             return [None, None];

@@ -1,10 +1,10 @@
-//! The blocks as they are laid out, and what is known about them.
+//! The blocks in layout order, and facts about them.
 //!
-//! A [`Node`] is a block, or an edge with work of its own: one that passes
-//! arguments or leads backwards and comes from a test. Nodes form *extended
-//! basic blocks*: trees in which every node but the root is entered from one
-//! place only, its parent, forwards. What a node has in registers, its
-//! children inherit; a root starts with none.
+//! A [`Node`] is a block, or an edge that needs code: an edge from a test that
+//! passes arguments or leads backwards. Nodes form *extended basic blocks*:
+//! trees in which every node but the root has a single predecessor, its parent,
+//! by a forward edge. Children inherit the register contents of their parent; a
+//! root starts with none.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use forebay_filter::ir::{BlockId, Edge, Function, Predicate, Terminator, ValueId
 /// Index of a [`Node`].
 pub(crate) type NodeId = u32;
 
-/// How a node ends.
+/// The end of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End<'f> {
     Test { predicate: Predicate, then: NodeId, otherwise: NodeId },
@@ -21,47 +21,48 @@ pub(crate) enum End<'f> {
     Return(ValueId),
 }
 
-/// A place in the layout.
+/// A block or an edge in the layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'f> {
-    /// The block it is, unless it is an edge.
+    /// The block; `None` for an edge.
     pub block: Option<BlockId>,
     pub end: End<'f>,
-    /// What it inherits registers from.
+    /// The node whose registers it inherits.
     pub parent: Option<NodeId>,
 }
 
-/// Where a node stands among all nodes, when every node is followed by those
-/// that descend from it.
+/// The position of a node in the order in which every node is followed by its
+/// descendants.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     pub position: u32,
-    /// Itself and all that descend from it.
+    /// The number of its descendants and itself.
     size: u32,
 }
 
 impl Place {
-    /// Whether the node at `position` descends from this one, or is it.
+    /// Whether the node at `position` is this one or a descendant.
     pub(crate) fn has(self, position: u32) -> bool {
         (self.position..self.position + self.size).contains(&position)
     }
 }
 
-/// All nodes that the entry reaches.
+/// All nodes reachable from the entry.
 pub(crate) struct Graph<'f> {
     pub nodes: Vec<Node<'f>>,
     /// Nodes in the order of their code.
     pub layout: Vec<NodeId>,
-    /// The node whose code each node shares: itself, but for equal returns.
+    /// By node: the node whose code it shares; itself, except for equal
+    /// returns.
     pub alias: Vec<NodeId>,
-    /// How many edges enter each node that is a block.
+    /// By node that is a block: the number of incoming edges.
     pub entered: Vec<u32>,
-    /// Nodes whose tests are part of another's.
+    /// By node: the nodes whose tests were merged into it.
     pub fused: HashMap<NodeId, Vec<NodeId>>,
     pub has_backward_edges: bool,
 }
 
-/// How edges enter a block.
+/// Incoming edges of a block.
 #[derive(Clone, Copy, Default)]
 struct Entries {
     count: u32,
@@ -69,8 +70,7 @@ struct Entries {
 }
 
 impl<'f> Graph<'f> {
-    /// The graph of `function`, whose blocks all have a place in it that are
-    /// reached.
+    /// The graph of the reachable blocks of `function`.
     pub(crate) fn new(function: &'f Function) -> Self {
         let entries = entries(function);
         let mut builder = Builder::new(function, &entries);
@@ -82,8 +82,8 @@ impl<'f> Graph<'f> {
         &self.nodes[id as usize]
     }
 
-    /// The nodes that have code, each followed by those that descend from it,
-    /// and where each stands.
+    /// The nodes that have code, each followed by its descendants, and the
+    /// position of each.
     pub(crate) fn trees(&self) -> (Vec<NodeId>, Vec<Place>) {
         let mut places = vec![Place::default(); self.nodes.len()];
         let mut in_layout = self.layout.clone();
@@ -113,7 +113,7 @@ impl<'f> Graph<'f> {
         (trees, places)
     }
 
-    /// The two constants that a test between returns decides between.
+    /// The two constants returned by the successors of a test.
     pub(super) fn either_constant(
         &self,
         function: &Function,
@@ -125,8 +125,8 @@ impl<'f> Graph<'f> {
         (then != otherwise).then_some((then, otherwise))
     }
 
-    /// Takes nodes out of the layout that no code leads to: behind tests that
-    /// are `decided`, and returns that their tests do themselves.
+    /// Removes nodes that no code reaches from the layout: successors of tests
+    /// that are `decided`, and returns that their tests perform themselves.
     pub(super) fn keep_entered(
         &mut self,
         function: &Function,
@@ -152,7 +152,7 @@ impl<'f> Graph<'f> {
         self.layout.retain(|&id| is_entered[id as usize]);
     }
 
-    /// The constant that `id` does nothing but return, if that is so.
+    /// The constant that `id` returns, if it does nothing else.
     pub(crate) fn returned_constant(&self, function: &Function, id: NodeId) -> Option<u32> {
         match self.node(id).end {
             End::Return(value) => function.as_constant(value),
@@ -161,8 +161,8 @@ impl<'f> Graph<'f> {
     }
 }
 
-/// For each block how it is entered from blocks that are reached; those with
-/// count 0 are not, save for the entry.
+/// By block: its incoming edges from reachable blocks; none for unreachable
+/// blocks, except the entry.
 fn entries(function: &Function) -> Vec<Entries> {
     let count = function.blocks.len();
     let mut entries = vec![Entries::default(); count];
@@ -190,11 +190,11 @@ fn entries(function: &Function) -> Vec<Entries> {
 struct Builder<'f, 'e> {
     function: &'f Function,
     entries: &'e [Entries],
-    /// The node of each block that is reached.
+    /// By block: its node, if it is reachable.
     nodes_of: Vec<Option<NodeId>>,
     nodes: Vec<Node<'f>>,
     layout: Vec<NodeId>,
-    /// Edge nodes whose code comes after all blocks.
+    /// Edge nodes; their code follows all blocks.
     aside: Vec<NodeId>,
     has_backward_edges: bool,
 }
@@ -259,13 +259,13 @@ impl<'f, 'e> Builder<'f, 'e> {
         }
     }
 
-    /// The node of a block that is reached.
+    /// The node of a reachable block.
     fn node_of(&self, block: BlockId) -> NodeId {
         self.nodes_of[block.0 as usize].unwrap_or(0)
     }
 
-    /// Where a test of block `from` goes by `edge`: to its target or to a node
-    /// for the edge.
+    /// The target of `edge` from a test of block `from`: its block's node, or a
+    /// node for the edge.
     fn target(&mut self, from: usize, parent: NodeId, edge: &'f Edge, is_then: bool) -> NodeId {
         let backward = edge.target.0 as usize <= from;
         if !backward && edge.arguments.is_empty() {
@@ -283,8 +283,8 @@ impl<'f, 'e> Builder<'f, 'e> {
         id
     }
 
-    /// Makes the target of an edge a child of `parent` if it is entered here
-    /// only.
+    /// Makes the target of an edge a child of `parent` if it has no other
+    /// incoming edge.
     fn adopt(&mut self, edge: &Edge, parent: NodeId, from: usize) {
         let target = edge.target.0 as usize;
         let entry = self.entries[target];
@@ -310,7 +310,7 @@ impl<'f, 'e> Builder<'f, 'e> {
     }
 
     /// Lets returns of the same constant share the code of the first, and
-    /// takes the others out of the layout.
+    /// removes the others from the layout.
     fn share_returns(&mut self) -> Vec<NodeId> {
         let mut alias: Vec<NodeId> = (0..self.nodes.len() as NodeId).collect();
         let mut first = HashMap::new();

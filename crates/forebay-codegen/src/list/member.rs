@@ -1,15 +1,14 @@
-//! Instructions that look a value up in a set of constants.
+//! Instructions that look up a value in a set of constants.
 //!
 //! | set | test |
 //! |---|---|
-//! | of one or two numbers | a comparison each, their outcomes joined |
+//! | of one or two numbers | a comparison each, outcomes combined |
 //! | of bytes | a table of 256 flags |
 //! | of three numbers | a comparison each |
 //! | larger, with vectors | one bucket of a hash table, compared at once |
-//! | larger, without | one bucket of a hash table, slot after slot |
+//! | larger, without | one bucket of a hash table, slot by slot |
 //!
-//! None has a branch whose way depends on which constant it is, but for the
-//! last.
+//! Except for the last, none has a branch that depends on the constant found.
 
 use forebay_filter::ir::{SetId, Value, Width};
 use iced_x86::{Code, MemoryOperand, Register};
@@ -23,19 +22,19 @@ use crate::tables::SetTable;
 /// The most bytes that are compared one after another.
 const FEW_BYTES: usize = 2;
 
-/// The slots of a bucket that are compared without a loop.
+/// The most slots of a bucket that are compared without a loop.
 const UNROLLED: usize = 4;
 
-/// How often buckets may be made twice as wide before one takes all constants.
+/// How often the bucket size is doubled before one bucket takes all constants.
 const WIDER: u32 = 4;
 
-/// Constants from which on a table with small buckets grows too large.
+/// The set size from which a table with small buckets grows too large.
 const MANY: usize = 256;
 
 impl Generator<'_> {
-    /// Sets the flags by whether `key`, of which only the bits of `mask` count,
-    /// is in `set`, and says when it is. The key has its bytes in the other
-    /// order if it is a load of width `reversed`.
+    /// Sets the flags for membership of `key`, restricted to the bits of
+    /// `mask`, in `set`, and returns the condition for it. With `reversed`, the
+    /// key is a raw load of that width.
     pub(crate) fn member(
         &mut self,
         key: Key,
@@ -64,7 +63,8 @@ impl Generator<'_> {
         condition
     }
 
-    /// Sets the flags by whether `key` is one of `few`, and says when it is.
+    /// Sets the flags for whether `key` is one of `few`; returns the condition
+    /// for it.
     pub(crate) fn one_of_few(&mut self, key: Key, few: &Few) -> Condition {
         let gpr = self.key_to_compare(key, u32::MAX);
         let condition = if self.is_byte(key) && few.constants().len() > FEW_BYTES {
@@ -118,7 +118,7 @@ impl Generator<'_> {
         Condition::NotEqual
     }
 
-    /// Looks a field up in a table of one bucket without a register for it.
+    /// Looks up a field in a table of one bucket, directly from memory.
     fn whole_set_from_memory(&mut self, key: Key, constants: &[u32]) -> Option<Condition> {
         let Meaning::Raw(load) = key.meaning() else { return None };
         let is_one_bucket =
@@ -136,9 +136,9 @@ impl Generator<'_> {
         Some(self.any_equal(&vector))
     }
 
-    /// Slots of a bucket for a set of so many constants. Where they are
-    /// compared one after another, small buckets are faster but fill less of
-    /// their table, which counts when it no longer fits the nearest cache.
+    /// The widest bucket for a set of that many constants. Where slots are
+    /// compared one by one, small buckets are faster but leave more of the
+    /// table free, which matters once it exceeds the L1 cache.
     fn widest_bucket(&self, constants: usize) -> usize {
         match self.isa {
             Isa::Scalar if constants > MANY => 2 * UNROLLED,
@@ -163,7 +163,7 @@ impl Generator<'_> {
         self.slot_after_slot(gpr, &table)
     }
 
-    /// The bucket that `gpr` belongs in, as a memory operand.
+    /// The bucket of `gpr` as a memory operand.
     fn bucket(&mut self, gpr: Gpr, table: &SetTable) -> (MemoryOperand, [Gpr; 2]) {
         let bytes = 4 * table.bucket;
         let id = self.assembler.pool.add(&table.bytes(), bytes.next_power_of_two().min(64));
@@ -229,14 +229,14 @@ impl Generator<'_> {
         self.any_equal(&vector)
     }
 
-    /// Sets the flags by whether a comparison found anything.
+    /// Sets the flags for whether any comparison matched.
     fn any_equal(&mut self, vector: &Vector) -> Condition {
         self.output.rr(vector.test, vector.result, vector.result);
         Condition::NotEqual
     }
 
-    /// What compares `bucket` slots at once. With AVX-512 the registers are
-    /// those from 16 up, which need no clearing before other code runs.
+    /// The vector instructions that compare `bucket` slots at once. AVX-512
+    /// code uses registers from 16 up, which need no `vzeroupper`.
     fn vector(&mut self, bucket: usize) -> Vector {
         if self.isa >= Isa::Avx512Bw {
             return Vector::avx512(bucket);
@@ -246,14 +246,14 @@ impl Generator<'_> {
     }
 }
 
-/// A register of a certain size, and instructions on it.
+/// A vector register of some width and its instructions.
 struct Vector {
     register: Register,
-    /// From memory, or from the low element of a register.
+    /// Broadcasts from memory, or from the low element of a register.
     broadcast_memory: Code,
     broadcast_general: Option<Code>,
     compare: Code,
-    /// Where the outcome of a comparison goes.
+    /// The register for the result of a comparison.
     result: Register,
     test: Code,
 }
@@ -312,12 +312,12 @@ impl Vector {
     }
 }
 
-/// A table of one bucket, to be searched from its first slot to its last.
+/// A table of one bucket, searched from its first slot to its last.
 fn one_bucket(constants: &[u32]) -> SetTable {
     SetTable { multiplier: 1, shift: 32, bucket: constants.len(), slots: constants.to_vec() }
 }
 
-/// The constants that a load can give, as it gives them.
+/// The constants that a load can equal, in the byte order of the load.
 pub(crate) fn constants(set: &[u32], reversed: Option<Width>) -> Vec<u32> {
     match reversed {
         None => set.to_vec(),

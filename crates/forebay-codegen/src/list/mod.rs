@@ -1,21 +1,22 @@
 //! Back end `list`: native code that takes one packet after another.
 //!
-//! It compiles every [`Function`] and refuses none: conditions, sets,
-//! arithmetic, loads at computed places, division, parameters, loops and
-//! computed verdicts. The other back ends leave to it what they do not do.
+//! It compiles every [`Function`]: conditions, sets, arithmetic, loads at
+//! computed offsets, division, parameters, loops and computed verdicts. The
+//! other back ends leave to it what they do not support.
 //!
-//! Each block becomes a comparison and a branch, the operations before it in
-//! the order of a list schedule. Values are pure, so what a block computed
-//! stays in its register for the blocks that only it leads to, and where paths
-//! merge it is forgotten and computed again when needed. Every load is behind its test of the captured length, as
-//! the IR has it; none is done early.
+//! Each block becomes the operations of its test in the order of a list
+//! schedule, a comparison and a branch. Values are pure, so a value stays in
+//! its register for blocks that are reached only through the block that
+//! computed it; where paths merge, the registers are forgotten and values are
+//! computed again when needed. Every load follows its test of the captured
+//! length, as in the IR; none is done early.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `graph` | blocks in layout order, extended basic blocks |
 //! | `select`, `fuse` | the comparison of each predicate, or of several |
-//! | `block` | what a block computes, scheduled |
-//! | `allocate` | which register holds what |
+//! | `block` | the operations of a block, scheduled |
+//! | `allocate` | register allocation |
 //! | `generate` | the driver: node after node, verdicts, parameters |
 //! | `value`, `test`, `member`, `edges` | instructions |
 //! | `output` | prologue, epilogue, frame |
@@ -38,12 +39,12 @@ use forebay_filter::ir::Function;
 use crate::code::{Backend, Code, Options};
 use crate::emit::assembler::{Assembler, EncodeError, Label};
 
-/// Appends code for `function` to `assembler`: a function by the calling
+/// Appends code for `function` to `assembler`: a function with the calling
 /// convention for any number of packets from 1, whatever their captured
 /// lengths. It reads no byte beyond a packet's captured length.
 ///
 /// # Errors
-/// When an instruction cannot be encoded, which is a mistake of this back end.
+/// If an instruction cannot be encoded, which is a bug in this back end.
 pub fn compile(
     function: &Function,
     options: &Options,
@@ -52,7 +53,7 @@ pub fn compile(
     generate::generate(function, options, assembler)
 }
 
-/// The whole code of `function` by this back end.
+/// Compiles `function` with this back end alone.
 ///
 /// # Errors
 /// As [`compile`].

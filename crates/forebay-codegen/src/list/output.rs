@@ -1,10 +1,10 @@
-//! Instructions before it is known which registers must be saved and how large
-//! the frame is.
+//! Instructions collected before the saved registers and the frame size are
+//! known.
 //!
-//! Slots of the frame are addressed from the stack pointer as if the frame
-//! began there. [`Output::write`] puts a small frame into the 128 bytes below
-//! the stack pointer that System V leaves to functions that call none, and
-//! moves the stack pointer for a larger one.
+//! Slots are addressed from the stack pointer as if the frame began there.
+//! [`Output::write`] puts a small frame into the 128 bytes below the stack
+//! pointer that System V reserves for leaf functions, and moves the stack
+//! pointer for a larger one.
 
 use std::collections::HashSet;
 
@@ -17,8 +17,8 @@ use crate::mir::PoolId;
 /// Bytes below the stack pointer that a leaf function may use.
 const RED_ZONE: i64 = 128;
 
-/// Bytes of a page: a frame is touched at such steps, so that no guard page is
-/// stepped over.
+/// Size of a page. A frame is touched in steps of a page, so that no guard page
+/// is skipped.
 const PAGE: i64 = 4096;
 
 #[derive(Clone, Debug)]
@@ -26,12 +26,12 @@ enum Item {
     Instruction(Instruction),
     /// With a memory operand in the pool.
     Constant(Instruction, PoolId),
-    /// A store that is left out if nothing reads the slot.
+    /// A store that is omitted if the slot is never read.
     Copy(Instruction),
     Jump(Code, Label),
     Bind(Label),
     Note(String),
-    /// Gives everything back and returns.
+    /// The epilogue: restores the registers and returns.
     Leave,
 }
 
@@ -41,9 +41,9 @@ pub(crate) struct Output {
     items: Vec<Item>,
     /// Callee-saved registers that are written: a bit each, by number.
     saved: u16,
-    /// Bytes of frame given out.
+    /// Bytes of the frame allocated.
     frame: i64,
-    /// Slots that copies are read from, by their start.
+    /// Slots whose copies are read, by their start.
     read_slots: HashSet<i64>,
     /// Whether upper halves of `ymm` registers are written.
     pub dirty_vectors: bool,
@@ -58,15 +58,15 @@ impl Output {
         self.items.len()
     }
 
-    /// A slot of `bytes` bytes, a power of two.
+    /// A new slot of `bytes` bytes, a power of two.
     pub(crate) fn slot(&mut self, bytes: i64) -> MemoryOperand {
         let start = (self.frame + bytes - 1) & !(bytes - 1);
         self.frame = start + bytes;
         MemoryOperand::with_base_displ(Register::RSP, start)
     }
 
-    /// Copies a register to a slot, unless [`Output::reads_slot`] is never said
-    /// of it.
+    /// Copies a register to a slot; omitted unless [`Output::reads_slot`] is
+    /// called for the slot.
     pub(crate) fn copy_to_slot(&mut self, slot: MemoryOperand, register: Register) {
         let code = Code::Mov_rm32_r32;
         match Instruction::with2(code, slot, register) {
@@ -75,19 +75,19 @@ impl Output {
         }
     }
 
-    /// Notes that copies in `slot` are read.
+    /// Records that copies in `slot` are read.
     pub(crate) fn reads_slot(&mut self, slot: MemoryOperand) {
         self.read_slots.insert(slot.displacement);
     }
 
-    /// Notes that `register` is written.
+    /// Records that `register` is written.
     pub(crate) fn writes(&mut self, register: Gpr) {
         if is_callee_saved(register) {
             self.saved |= 1 << register.0;
         }
     }
 
-    /// Whether using `register` costs nothing that is not paid already.
+    /// Whether `register` can be used without saving one more register.
     pub(crate) fn is_paid(&self, register: Gpr) -> bool {
         !is_callee_saved(register) || self.saved & (1 << register.0) != 0
     }
@@ -122,22 +122,22 @@ impl Output {
         });
     }
 
-    /// One register.
+    /// Appends an instruction with one register.
     pub(crate) fn r(&mut self, code: Code, register: Register) {
         self.add(code, Instruction::with1(code, register));
     }
 
-    /// Memory.
+    /// With a memory operand.
     pub(crate) fn m(&mut self, code: Code, memory: MemoryOperand) {
         self.add(code, Instruction::with1(code, memory));
     }
 
-    /// Two registers.
+    /// With two registers.
     pub(crate) fn rr(&mut self, code: Code, first: Register, second: Register) {
         self.add(code, Instruction::with2(code, first, second));
     }
 
-    /// A register and a number.
+    /// With a register and an immediate.
     pub(crate) fn ri(&mut self, code: Code, register: Register, immediate: u32) {
         let instruction = match code {
             Code::Cmp_rm16_imm16 | Code::Test_rm16_imm16 => {
@@ -148,32 +148,32 @@ impl Output {
         self.add(code, instruction);
     }
 
-    /// A register and a number of 64 bits.
+    /// With a register and a 64-bit immediate.
     pub(crate) fn ri64(&mut self, code: Code, register: Register, immediate: u64) {
         self.add(code, Instruction::with2(code, register, immediate));
     }
 
-    /// A register and memory.
+    /// With a register and memory.
     pub(crate) fn rm(&mut self, code: Code, register: Register, memory: MemoryOperand) {
         self.add(code, Instruction::with2(code, register, memory));
     }
 
-    /// Memory and a register.
+    /// With memory and a register.
     pub(crate) fn mr(&mut self, code: Code, memory: MemoryOperand, register: Register) {
         self.add(code, Instruction::with2(code, memory, register));
     }
 
-    /// Memory and a number, sign-extended as the instruction does.
+    /// With memory and an immediate, sign-extended as by the instruction.
     pub(crate) fn mi(&mut self, code: Code, memory: MemoryOperand, immediate: i32) {
         self.add(code, Instruction::with2(code, memory, immediate));
     }
 
-    /// Two registers and a number.
+    /// With two registers and an immediate.
     pub(crate) fn rri(&mut self, code: Code, first: Register, second: Register, immediate: u32) {
         self.add(code, Instruction::with3(code, first, second, immediate as i32));
     }
 
-    /// Two registers and memory.
+    /// With two registers and memory.
     pub(crate) fn rrm(
         &mut self,
         code: Code,
@@ -184,13 +184,13 @@ impl Output {
         self.add(code, Instruction::with3(code, first, second, memory));
     }
 
-    /// The address of a constant.
+    /// Loads the address of a constant.
     pub(crate) fn address_of(&mut self, register: Register, id: PoolId) {
         let code = Code::Lea_r64_m;
         self.constant(code, Instruction::with2(code, register, pool_operand()), id);
     }
 
-    /// Two registers and a constant.
+    /// With two registers and a constant.
     pub(crate) fn rrc(&mut self, code: Code, first: Register, second: Register, id: PoolId) {
         self.constant(code, Instruction::with3(code, first, second, pool_operand()), id);
     }
@@ -207,8 +207,7 @@ impl Output {
         }
     }
 
-    /// Puts the items of `ranges`, in that order, where they are now in any
-    /// other.
+    /// Reorders the items of `ranges` to the given order.
     pub(crate) fn arrange(&mut self, ranges: &[(Position, Position)]) {
         let mut items: Vec<Option<Item>> = self.items.drain(..).map(Some).collect();
         for &(start, end) in ranges {
@@ -216,11 +215,10 @@ impl Output {
         }
     }
 
-    /// Appends the function to `assembler`: what enters it, the body, what
-    /// leaves it.
+    /// Appends the function to `assembler`: prologue, body, epilogue.
     ///
     /// # Errors
-    /// An instruction that cannot be encoded.
+    /// If an instruction cannot be encoded.
     pub(crate) fn write(self, assembler: &mut Assembler) -> Result<Label, EncodeError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -260,13 +258,13 @@ impl Output {
     }
 }
 
-/// A memory operand in the pool. Where its instruction is, and so the distance,
-/// is known only when it is written.
+/// A placeholder memory operand in the pool; its distance is known only when
+/// the instruction is written.
 fn pool_operand() -> MemoryOperand {
     MemoryOperand::with_base_displ(Register::RIP, 0)
 }
 
-/// What a function saves and needs of the stack.
+/// The stack frame of a function.
 struct Frame {
     saved: Vec<Gpr>,
     bytes: i64,
@@ -274,7 +272,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Bytes that the stack pointer is moved.
+    /// Bytes by which the stack pointer moves.
     fn moved(&self) -> i64 {
         if self.bytes <= RED_ZONE { 0 } else { self.bytes }
     }
@@ -312,7 +310,7 @@ impl Frame {
         push(assembler, code, Instruction::with2(code, Register::RSP, self.moved() as i32))
     }
 
-    /// Makes a slot's offset in the frame one from the stack pointer.
+    /// Turns a slot's offset in the frame into one from the stack pointer.
     fn place(&self, instruction: &mut Instruction) {
         if instruction.memory_base() == Register::RSP && self.moved() == 0 {
             let offset = instruction.memory_displacement64() as i64 - self.bytes;

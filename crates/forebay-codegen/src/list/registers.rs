@@ -1,13 +1,12 @@
-//! General-purpose registers, and what each is for in the code of this back
-//! end.
+//! General-purpose registers, and their use in the code of this back end.
 //!
-//! What every packet needs lies in registers that a function may overwrite;
-//! what is left of those is given out first, so that most filters save none.
+//! Per-packet state is in caller-saved registers. The rest of those registers
+//! are allocated first, so that most filters save none.
 
 use iced_x86::Register;
 
-/// A general-purpose register, whatever part of it is meant, by its number in
-/// the encoding.
+/// A general-purpose register by its number in the encoding, regardless of the
+/// width used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gpr(pub u8);
 
@@ -43,7 +42,7 @@ impl Gpr {
         NAMES[usize::from(self.0 & 15)]
     }
 
-    /// The low two bytes.
+    /// The low 16 bits.
     pub(crate) fn r16(self) -> Register {
         const NAMES: [Register; 16] = [
             Register::AX,
@@ -66,7 +65,7 @@ impl Gpr {
         NAMES[usize::from(self.0 & 15)]
     }
 
-    /// The low four bytes.
+    /// The low 32 bits.
     pub(crate) fn r32(self) -> Register {
         const NAMES: [Register; 16] = [
             Register::EAX,
@@ -89,7 +88,7 @@ impl Gpr {
         NAMES[usize::from(self.0 & 15)]
     }
 
-    /// All of it.
+    /// All 64 bits.
     pub(crate) fn r64(self) -> Register {
         const NAMES: [Register; 16] = [
             Register::RAX,
@@ -113,7 +112,7 @@ impl Gpr {
     }
 }
 
-/// The table of arguments, from which base and count are read where needed.
+/// The argument table; base and count are read from it where needed.
 pub(crate) const ARGUMENTS: Gpr = Gpr::RDI;
 /// The packet.
 pub(crate) const PACKET: Gpr = Gpr::RSI;
@@ -126,12 +125,11 @@ pub(crate) const VERDICT: Gpr = Gpr(10);
 /// The packet's number.
 pub(crate) const NUMBER: Gpr = Gpr(11);
 
-/// Registers for values, in the order they are given out: those that must be
-/// saved come last.
+/// Registers for values, in order of allocation: callee-saved ones come last.
 pub(crate) const VALUES: [Gpr; 9] =
     [Gpr::RAX, Gpr::RCX, Gpr::RDX, Gpr::RBX, Gpr::RBP, Gpr(14), Gpr(15), Gpr(12), Gpr(13)];
 
-/// Whether a function must give `register` back as it was.
+/// Whether a function must preserve `register`.
 pub(crate) fn is_callee_saved(register: Gpr) -> bool {
     matches!(register.0, 3 | 5 | 12..=15)
 }

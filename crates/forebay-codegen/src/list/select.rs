@@ -1,17 +1,17 @@
-//! Which comparison each predicate becomes.
+//! Selects the comparison for each predicate.
 //!
-//! Fields of a packet are big-endian and the machine is little-endian. Where
-//! only equality or bits matter, the constant is reversed at compile time and
-//! the field is compared as it lies in memory, often by an instruction that
-//! takes it from there.
+//! Packet fields are big-endian and the machine is little-endian. Where only
+//! equality or bits matter, the constant is byte-swapped at compile time and
+//! the field is compared as it lies in memory, often by an instruction with a
+//! memory operand.
 
 use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, SetId, Value, ValueId, Width};
 
-/// Something that a register may hold.
+/// A value that a register can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key(pub u32);
 
-/// What a [`Key`] stands for.
+/// The meaning of a [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// The captured length.
@@ -26,7 +26,8 @@ impl Key {
     /// The captured length.
     pub(crate) const LENGTH: Self = Self(0);
 
-    /// A value; the bytes of a load of one byte are its value.
+    /// The key of a value. For a load of one byte, raw bytes and value are the
+    /// same.
     pub(crate) fn full(function: &Function, value: ValueId) -> Self {
         match function.get(value) {
             Value::Load { width: Width::Byte, .. } => Self::raw(value),
@@ -34,7 +35,7 @@ impl Key {
         }
     }
 
-    /// The bytes of the load `value`.
+    /// The key of the raw bytes of the load `value`.
     pub(crate) fn raw(value: ValueId) -> Self {
         Self(3 + 2 * value.0)
     }
@@ -57,7 +58,7 @@ impl Key {
     }
 }
 
-/// What flags say.
+/// A condition of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Equal,
@@ -69,7 +70,7 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// What holds when this does not.
+    /// The opposite condition.
     pub(crate) fn negated(self) -> Self {
         match self {
             Self::Equal => Self::NotEqual,
@@ -82,24 +83,24 @@ impl Condition {
     }
 }
 
-/// How flags are set.
+/// The instruction that sets the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// By a difference.
+    /// `cmp`: by the difference.
     Compare,
-    /// By common bits.
+    /// `test`: by common bits.
     Test,
 }
 
-/// Bytes of the packet that a comparison may take from memory.
+/// Packet bytes that a comparison can read from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// The load that they are part of.
+    /// The load that contains them.
     pub load: ValueId,
-    /// Bytes from its start.
+    /// Their offset in the load.
     pub plus: u32,
     pub width: Width,
-    /// What they are compared with.
+    /// The number to compare them with.
     pub immediate: u32,
 }
 
@@ -147,13 +148,13 @@ impl Few {
 /// A predicate as a comparison.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Test {
-    /// Always the same.
+    /// A constant outcome.
     Constant(bool),
     /// The captured length is at least that many bytes.
     Captured { bytes: u32 },
     /// The captured length is at least `index` + `bytes`.
     CapturedAt { index: Key, bytes: u32 },
-    /// `key`, of which only the bits of `mask` count, less `minus`, and a
+    /// Compares `key`, restricted to the bits of `mask`, minus `minus`, with a
     /// number.
     Immediate {
         key: Key,
@@ -162,20 +163,20 @@ pub(crate) enum Test {
         action: Action,
         immediate: u32,
         condition: Condition,
-        /// The same, straight from memory.
+        /// The same comparison with a memory operand.
         field: Option<Field>,
     },
     /// Two values.
     Pair { left: Key, right: Key, action: Action, condition: Condition },
     /// `key` is one of a few numbers.
     Few { key: Key, few: Few },
-    /// `key`, of which only the bits of `mask` count, is one of a set, whose
-    /// constants lie in the byte order of the load if `reversed`.
+    /// `key`, restricted to the bits of `mask`, is in a set, whose constants
+    /// have the byte order of the load if `reversed`.
     Member { key: Key, mask: u32, set: SetId, reversed: Option<Width> },
 }
 
 impl Test {
-    /// What it reads, if all of that is in registers.
+    /// The keys that it reads, if all are in registers.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
         let keys = match *self {
             Self::Constant(_) => [None, None],
@@ -190,12 +191,12 @@ impl Test {
     }
 }
 
-/// `number`, of the width of a load, with its bytes in the other order.
+/// `number`, of the width of a load, byte-swapped.
 pub(crate) fn reverse(width: Width, number: u32) -> u32 {
     number.swap_bytes() >> (32 - 8 * width.bytes())
 }
 
-/// The comparison that decides `predicate`.
+/// Selects the comparison for `predicate`.
 pub(crate) fn select(function: &Function, predicate: Predicate) -> Test {
     match predicate {
         Predicate::Captured { index: None, bytes: 0 } => Test::Constant(true),
@@ -220,7 +221,7 @@ pub(crate) fn select(function: &Function, predicate: Predicate) -> Test {
     }
 }
 
-/// Whether `left` stands in `relation` to `right`.
+/// Whether `left` and `right` satisfy `relation`.
 fn holds(relation: Relation, left: u32, right: u32) -> bool {
     match relation {
         Relation::Equal => left == right,
@@ -230,7 +231,7 @@ fn holds(relation: Relation, left: u32, right: u32) -> bool {
     }
 }
 
-/// The load that `value` is, and its width.
+/// The width of the load, if `value` is one.
 fn as_load(function: &Function, value: ValueId) -> Option<Width> {
     match function.get(value) {
         Value::Load { width, .. } => Some(width),
@@ -238,7 +239,7 @@ fn as_load(function: &Function, value: ValueId) -> Option<Width> {
     }
 }
 
-/// The load that `value` is, and the bits of it that count.
+/// The load, its width and the mask, if `value` is a masked load.
 fn as_masked_load(function: &Function, value: ValueId) -> Option<(ValueId, Width, u32)> {
     if let Some(width) = as_load(function, value) {
         return Some((value, width, width.max()));
@@ -301,7 +302,7 @@ fn ordered(key: Key, relation: Relation, immediate: u32, field: Option<Field>) -
     Test::Immediate { key, mask, minus, action, immediate, condition, field }
 }
 
-/// The bits of `mask` in a load equal `right`.
+/// Compares the bits of `mask` in a load with `right`.
 fn equal(load: ValueId, width: Width, mask: u32, right: u32) -> Test {
     if right & !mask != 0 {
         return Test::Constant(false);
@@ -327,7 +328,7 @@ fn equal(load: ValueId, width: Width, mask: u32, right: u32) -> Test {
     }
 }
 
-/// Whether a load has bits of `mask`: all are 0 for [`Condition::Equal`], some
+/// Tests the bits of `mask` in a load: all are 0 for [`Condition::Equal`], one
 /// is 1 for [`Condition::NotEqual`].
 fn bits(load: ValueId, width: Width, mask: u32, condition: Condition) -> Test {
     if mask == 0 {
@@ -353,8 +354,8 @@ fn bits(load: ValueId, width: Width, mask: u32, condition: Condition) -> Test {
     }
 }
 
-/// The bytes that `mask` covers, if it covers one, two or four adjacent ones
-/// and each as a whole: the first of them and how many.
+/// The bytes that `mask` covers, if these are one, two or four adjacent whole
+/// bytes: the first of them and their number.
 fn whole_bytes(width: Width, mask: u32) -> Option<(u32, Width)> {
     let mask = reverse(width, mask);
     let first = mask.trailing_zeros() / 8;

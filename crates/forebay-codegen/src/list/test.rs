@@ -1,4 +1,4 @@
-//! Instructions that decide predicates.
+//! Instructions that evaluate predicates.
 
 use forebay_filter::ir::{Value, ValueId, Width};
 use iced_x86::{Code, MemoryOperand};
@@ -8,7 +8,7 @@ use super::registers::{CAP_LEN, Gpr};
 use super::select::{Action, Condition, Field, Key, Test};
 
 impl Generator<'_> {
-    /// Sets the flags by `test`, and says when it holds.
+    /// Sets the flags by `test`; returns the condition under which it holds.
     pub(crate) fn flags(&mut self, test: Test) -> Condition {
         match test {
             Test::Constant(_) => Condition::Equal,
@@ -77,8 +77,8 @@ impl Generator<'_> {
         Condition::BelowOrEqual
     }
 
-    /// Whether a field is better compared where it lies: nobody else reads it,
-    /// or in a register it would have to be masked.
+    /// Whether a field is better compared in memory: it has no other reader, or
+    /// would have to be masked in a register.
     pub(crate) fn stays_in_memory(&self, key: Key, mask: u32, field: Field) -> bool {
         let Value::Load { displacement, .. } = self.function.get(field.load) else { return false };
         let reachable = i32::try_from(i64::from(displacement) + i64::from(field.plus)).is_ok();
@@ -103,7 +103,7 @@ impl Generator<'_> {
         self.output.mi(code, memory, sign_extended(field.width, immediate) as i32);
     }
 
-    /// The bytes of a load that no register need hold, its index computed.
+    /// A memory operand for bytes of a load whose index is computed.
     pub(crate) fn operand(&mut self, load: ValueId, plus: u32) -> MemoryOperand {
         if let Value::Load { index: Some(index), .. } = self.function.get(load) {
             self.compute(&[Key::full(self.function, index)]);
@@ -111,8 +111,8 @@ impl Generator<'_> {
         self.field(load, plus).0
     }
 
-    /// The register that holds the bits of `mask` of `key`, which is computed
-    /// and remains to be consumed.
+    /// A register with the bits of `mask` of `key`, which must be computed; the
+    /// caller still has to consume `key`.
     pub(crate) fn key_to_compare(&mut self, key: Key, mask: u32) -> Gpr {
         self.compute(&[key]);
         let gpr = self.registers.read(key, &[], &mut self.output);
@@ -125,7 +125,7 @@ impl Generator<'_> {
         masked
     }
 
-    /// A register that holds what `gpr` holds less `minus`.
+    /// A register with the value of `gpr` minus `minus`.
     fn less(&mut self, gpr: Gpr, minus: u32) -> Gpr {
         if minus == 0 {
             return gpr;
@@ -150,18 +150,18 @@ impl Generator<'_> {
         }
     }
 
-    /// Compares with 0.
+    /// Compares `gpr` with 0.
     pub(crate) fn test_itself(&mut self, gpr: Gpr) {
         self.output.rr(Code::Test_rm32_r32, gpr.r32(), gpr.r32());
     }
 }
 
-/// Whether an instruction can hold `number` in a byte.
+/// Whether `number` fits a one-byte immediate.
 fn is_short(number: u32) -> bool {
     i8::try_from(number as i32).is_ok()
 }
 
-/// A number of the width of a field, sign-extended: what an encoder expects.
+/// A number of the width of a field, sign-extended as the encoder requires.
 fn sign_extended(width: Width, number: u32) -> u32 {
     match width {
         Width::Byte => i32::from(number as u8 as i8) as u32,

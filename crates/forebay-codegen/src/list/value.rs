@@ -25,8 +25,7 @@ impl Generator<'_> {
         }
     }
 
-    /// The number that an operation's other operand is, if it needs no
-    /// register.
+    /// The constant operand of an operation, if it can be an immediate.
     fn constant_operand(&self, op: Arithmetic, left: ValueId, right: ValueId) -> Option<u32> {
         match (self.function.as_constant(left), self.function.as_constant(right)) {
             (Some(constant), None) if commutes(op) => Some(constant),
@@ -35,7 +34,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Emits `op` and says which register has its result.
+    /// Emits `op` and records the register of its result.
     pub(crate) fn operation(&mut self, op: &Op) {
         let (Meaning::Raw(value) | Meaning::Full(value)) = op.key.meaning() else {
             let gpr = self.registers.take(&[], &mut self.output);
@@ -71,10 +70,10 @@ impl Generator<'_> {
         self.registers.put(gpr, op.key);
     }
 
-    /// Where bytes of a load lie, `plus` bytes from its start. Its index must
-    /// be at hand and is read.
+    /// The address of bytes of a load, `plus` bytes from its start. Reads the
+    /// index, which must be available.
     ///
-    /// A displacement that an instruction cannot hold is put in a register,
+    /// A displacement too large for an instruction is put into a register,
     /// which is the second result.
     pub(crate) fn field(&mut self, load: ValueId, plus: u32) -> (MemoryOperand, Option<Gpr>) {
         let Value::Load { index, displacement, .. } = self.function.get(load) else {
@@ -116,7 +115,7 @@ impl Generator<'_> {
         gpr
     }
 
-    /// The bytes of a load, which are in a register, in the other order.
+    /// Byte-swaps the bytes of a load in a register.
     fn reversed(&mut self, sources: [Option<Key>; 2], width: Width) -> Gpr {
         let gpr = self.copy_of(sources[0], &[]);
         match width {
@@ -127,7 +126,8 @@ impl Generator<'_> {
         gpr
     }
 
-    /// A register to be changed that begins with `source`, which is read.
+    /// A register that starts with the value of `source` and may be
+    /// overwritten.
     fn copy_of(&mut self, source: Option<Key>, pinned: &[Gpr]) -> Gpr {
         let Some(source) = source else { return self.registers.take(pinned, &mut self.output) };
         let from = self.registers.read(source, pinned, &mut self.output);
@@ -192,7 +192,7 @@ impl Generator<'_> {
         gpr
     }
 
-    /// An instruction with a number that may fit one byte.
+    /// An instruction with an immediate that may fit one byte.
     pub(crate) fn immediate(&mut self, short: Code, long: Code, gpr: Gpr, constant: u32) {
         let code = if i8::try_from(constant as i32).is_ok() { short } else { long };
         self.output.ri(code, gpr.r32(), constant);
@@ -244,7 +244,7 @@ impl Generator<'_> {
             (left, right)
         };
         let other = self.registers.read(right, &[], &mut self.output);
-        // Should both be the same, its last reader is the second of them.
+        // If both are the same key, the second read is the last.
         let to = self.copy_of(Some(left), &[other]);
         let code = match op {
             Arithmetic::Add => Code::Add_r32_rm32,
@@ -259,8 +259,8 @@ impl Generator<'_> {
         to
     }
 
-    /// Quotient or remainder. `rax` and `rdx` are never given out where it is
-    /// needed.
+    /// Quotient or remainder. `rax` and `rdx` are reserved in functions that
+    /// need this.
     fn quotient(&mut self, left: Key, right: Key, op: Arithmetic) -> Gpr {
         let dividend = self.registers.read(left, &[], &mut self.output);
         let divisor = self.registers.read(right, &[dividend], &mut self.output);
@@ -275,8 +275,8 @@ impl Generator<'_> {
         to
     }
 
-    /// A shift by a distance known only at run time; `rcx` is never given out
-    /// where it is needed.
+    /// A shift by a variable distance. `rcx` is reserved in functions that need
+    /// this.
     ///
     /// The shift is of 64 bits by at most 63, so that distances from 32 up
     /// leave 0 in the low half.
@@ -297,7 +297,7 @@ impl Generator<'_> {
     }
 }
 
-/// Whether the operands of `op` may change places.
+/// Whether `op` is commutative.
 fn commutes(op: Arithmetic) -> bool {
     match op {
         Arithmetic::Add | Arithmetic::Mul | Arithmetic::And | Arithmetic::Or | Arithmetic::Xor => {
@@ -309,7 +309,7 @@ fn commutes(op: Arithmetic) -> bool {
     }
 }
 
-/// Whether `op` has a form whose right operand is this constant.
+/// Whether `op` has an instruction with this constant as its right operand.
 fn takes_constant(op: Arithmetic, constant: u32) -> bool {
     !matches!(op, Arithmetic::Div | Arithmetic::Mod) || constant.is_power_of_two()
 }

@@ -1,53 +1,53 @@
 //! The decision function as operations on masks of packets.
 //!
-//! Nodes are evaluated from the ends to the entry, so that each is evaluated
-//! once, whatever the number of paths to it: the mask of a node has a bit for
-//! each packet that would be accepted from there. Mostly one of a node's
-//! successors is an end, and then the node is one instruction: a test under the
-//! mask of the other successor,
+//! Nodes are evaluated from the ends to the entry, so each is evaluated once,
+//! whatever the number of paths to it. The mask of a node has a bit for each
+//! packet that would be accepted from there. Mostly one of a node's successors
+//! is an end, and the node is one instruction: a test under the mask of the
+//! other successor.
 //!
 //! * `if p then N else reject` is `p` under the mask of `N`;
-//! * `if p then accept else N` is, of the packets *not* accepted, `not p` under
-//!   the complement's mask of `N`.
+//! * `if p then accept else N` rejects `not p` under the complement of the mask
+//!   of `N`.
 //!
-//! So a mask is kept either as it is or complemented, whichever suits the nodes
-//! that lead to it. Where both successors are nodes, two tests and an `or` make
-//! the mask.
+//! So a mask is kept either plain or complemented, whichever suits the nodes
+//! that use it. If both successors are nodes, two tests and an `or` make the
+//! mask.
 
 use super::atom::Atom;
 use super::decision::{Decision, Node, Target};
 use super::layout::Layout;
 use crate::mir::Reg;
 
-/// What an instruction, or a few, can test for all packets of a group.
+/// A test that one or a few instructions make for all packets of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
-    /// The signature agrees in all bits that count.
+    /// All relevant bits of the signature match.
     Signature {
         /// The plane.
         plane: usize,
-        /// Bits that count.
+        /// The relevant bits.
         care: u32,
     },
-    /// Each bit that counts says that its predicate does not hold.
+    /// None of the predicates of the relevant bits holds.
     NoneOf {
         /// The plane.
         plane: usize,
-        /// Bits that count, each of one predicate.
+        /// The relevant bits, each of one predicate.
         care: u32,
     },
-    /// The looked-up field was found.
+    /// The field was found in its set.
     Found {
         /// The plane.
         plane: usize,
     },
-    /// Captured bytes are at least so many.
+    /// The captured length is at least this.
     Captured(u32),
-    /// Bytes on the wire are at least so many.
+    /// The length on the wire is at least this.
     WireAtLeast(u32),
-    /// Bytes on the wire are so many.
+    /// The length on the wire is this.
     WireEqual(u32),
-    /// An atom as it is, where there are no signatures.
+    /// An atom, where there are no signatures.
     Lanes(Atom),
 }
 
@@ -61,42 +61,42 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// A mask that is in `reg` as it is.
+    /// A plain mask in `reg`.
     #[must_use]
     pub fn plain(reg: Reg) -> Self {
         Self { reg, inverted: false }
     }
 }
 
-/// What a node, or the whole function, comes to.
+/// The result of a node, or of the whole function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The same for all packets.
     Always(bool),
-    /// As the mask says.
+    /// A mask of packets.
     Packets(Mask),
 }
 
-/// The operations on masks that an instruction set offers.
+/// Mask operations of an instruction set.
 pub trait Masks {
-    /// The packets for which `test` holds, or does not, among those of `under`.
+    /// The packets of `under` for which `test` has the outcome `holds`.
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask;
-    /// Both.
+    /// `a & b`.
     fn and(&mut self, a: Reg, b: Reg) -> Reg;
-    /// The second and not the first.
+    /// `b & !a`.
     fn and_not(&mut self, a: Reg, b: Reg) -> Reg;
-    /// Either.
+    /// `a | b`.
     fn or(&mut self, a: Reg, b: Reg) -> Reg;
     /// The complement.
     fn not(&mut self, a: Reg) -> Reg;
-    /// Says what the next operations are for.
+    /// Notes the purpose of the next operations.
     fn note(&mut self, text: &str);
 }
 
-/// A test that must hold, or must not.
+/// A test and its required outcome.
 pub type Literal = (Test, bool);
 
-/// The tests that a conjunction of atoms and negated atoms comes to.
+/// The tests for a conjunction of atoms and negated atoms.
 #[must_use]
 pub fn literals(literals: &[(Atom, bool)], layout: &Layout) -> Vec<Literal> {
     let held: Vec<Atom> = literals.iter().filter(|(_, holds)| *holds).map(|l| l.0).collect();
@@ -104,15 +104,15 @@ pub fn literals(literals: &[(Atom, bool)], layout: &Layout) -> Vec<Literal> {
     let mut none_of: Vec<(usize, u32)> = Vec::new();
     for (atom, _) in literals.iter().filter(|(_, holds)| !holds) {
         match layout.place(atom) {
-            // A bit each: `not a and not b` is one test of both.
+            // One bit each: `not a and not b` is one test of both.
             Some(place) if !matches!(atom, Atom::Member(..)) && place.care.is_power_of_two() => {
                 match none_of.iter_mut().find(|(plane, _)| *plane == place.plane) {
                     Some((_, care)) => *care |= place.care,
                     None => none_of.push((place.plane, place.care)),
                 }
             }
-            // One test each, for an atom lies in one plane: the negation of
-            // several tests would be no conjunction.
+            // One test each, since an atom lies in one plane; the negation of
+            // several tests would not be a conjunction.
             _ => all.extend(tests(&[*atom], layout).into_iter().map(|test| (test, false))),
         }
     }
@@ -123,7 +123,7 @@ pub fn literals(literals: &[(Atom, bool)], layout: &Layout) -> Vec<Literal> {
     all
 }
 
-/// The tests that a conjunction of atoms comes to.
+/// The tests for a conjunction of atoms.
 #[must_use]
 pub fn tests(atoms: &[Atom], layout: &Layout) -> Vec<Test> {
     let mut tests: Vec<Test> = Vec::new();
@@ -161,7 +161,7 @@ fn find(tests: &mut [Test], which: impl Fn(&Test) -> bool) -> Option<&mut Test> 
     tests.iter_mut().find(|test| which(test))
 }
 
-/// What the decision function comes to; `group` gives the tests of a node.
+/// Evaluates the decision function; `group` returns the tests of a node.
 pub fn evaluate(
     decision: &Decision,
     group: impl Fn(&Node) -> Vec<Literal>,
@@ -171,7 +171,7 @@ pub fn evaluate(
     evaluate_groups(decision, &groups, masks)
 }
 
-/// What the decision function comes to; `groups` has the tests of each node.
+/// Evaluates the decision function; `groups` has the tests of each node.
 pub fn evaluate_groups(
     decision: &Decision,
     groups: &[Vec<Literal>],
@@ -193,8 +193,7 @@ pub fn evaluate_groups(
     outcome(decision.entry, &outcomes)
 }
 
-/// For each node, whether most of the nodes that lead to it want its
-/// complement.
+/// By node: whether most of the nodes that lead to it need its complement.
 fn wanted_inverted(decision: &Decision) -> Vec<bool> {
     let mut votes = vec![0_i32; decision.nodes.len()];
     for index in (0..decision.nodes.len()).rev() {
@@ -217,7 +216,7 @@ fn wanted_inverted(decision: &Decision) -> Vec<bool> {
     votes.into_iter().map(|votes| votes > 0).collect()
 }
 
-/// `then` where all tests are as they must, `otherwise` elsewhere.
+/// `then` where all tests have their required outcomes, `otherwise` elsewhere.
 fn choose(
     tests: &[Literal],
     then: Outcome,
@@ -226,20 +225,20 @@ fn choose(
     masks: &mut impl Masks,
 ) -> Outcome {
     use Outcome::{Always, Packets};
-    // A conjunction of nothing holds.
+    // An empty conjunction holds.
     if tests.is_empty() {
         return then;
     }
     let mask = match (then, otherwise) {
         (Always(a), Always(b)) if a == b => return Always(a),
         (Always(accepted), Always(_)) => {
-            // Of one test, either form costs the same.
+            // For one test, either form costs the same.
             let all = accepted != inverted || tests.len() > 1;
-            // Plain if what was computed is what is accepted.
+            // Plain if the computed mask has the accepted packets.
             flip(so(tests, all, None, masks), all != accepted)
         }
         (Packets(mask), Always(false)) => so_among(tests, mask, masks),
-        // Accepted unless the tests are so and `then` does not accept.
+        // Accepted unless the tests succeed and `then` rejects.
         (Packets(mask), Always(true)) => flip(so_among(tests, flip(mask, true), masks), true),
         (Always(false), Packets(mask)) => not_so_among(tests, mask, masks),
         (Always(true), Packets(mask)) => flip(not_so_among(tests, flip(mask, true), masks), true),
@@ -252,8 +251,8 @@ fn flip(mask: Mask, really: bool) -> Mask {
     Mask { inverted: mask.inverted != really, ..mask }
 }
 
-/// The packets of `under` for which all tests are as they must; or, for `all`
-/// false and without `under`, those for which one is not.
+/// The packets of `under` for which all tests have their required outcomes; or,
+/// for `all` false and without `under`, those for which one has not.
 fn so(tests: &[Literal], all: bool, under: Option<Reg>, masks: &mut impl Masks) -> Mask {
     if let ([(test, holds)], false) = (tests, all) {
         return masks.test(*test, !holds, under);
@@ -263,7 +262,7 @@ fn so(tests: &[Literal], all: bool, under: Option<Reg>, masks: &mut impl Masks) 
         let reg = among.map(|mask| plain(mask, masks));
         among = Some(masks.test(*test, *holds, reg));
     }
-    // `choose` has seen to it that there is a test.
+    // `choose` calls this only with tests.
     let mask = among.unwrap_or(Mask { reg: Reg(0), inverted: false });
     flip(mask, !all)
 }
@@ -272,7 +271,7 @@ fn plain(mask: Mask, masks: &mut impl Masks) -> Reg {
     if mask.inverted { masks.not(mask.reg) } else { mask.reg }
 }
 
-/// Those of `mask` for which all tests are as they must.
+/// The packets of `mask` for which all tests have their required outcomes.
 fn so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
     if !mask.inverted {
         return so(tests, true, Some(mask.reg), masks);
@@ -284,7 +283,7 @@ fn so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
     Mask::plain(masks.and_not(mask.reg, held.reg))
 }
 
-/// Those of `mask` for which some test is not as it must.
+/// The packets of `mask` for which some test has not its required outcome.
 fn not_so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
     if let ([(test, holds)], false) = (tests, mask.inverted) {
         return masks.test(*test, !holds, Some(mask.reg));
@@ -298,8 +297,8 @@ fn not_so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
     }
 }
 
-/// `then` among the packets for which all tests are as they must, `otherwise`
-/// among the others.
+/// `then` for the packets for which all tests have their required outcomes,
+/// `otherwise` for the others.
 fn either(tests: &[Literal], then: Mask, otherwise: Mask, masks: &mut impl Masks) -> Mask {
     let otherwise =
         if otherwise.inverted == then.inverted { otherwise.reg } else { masks.not(otherwise.reg) };

@@ -1,51 +1,49 @@
-//! Which predicates a lane can hold.
+//! The predicates that a lane can evaluate.
 //!
-//! A lane holds up to four bytes of the packet at a fixed offset, under a
-//! mask, and compares them with a constant. Shifts and masks of the IR are
-//! folded into that form: `(half[20] & 0x1fff) != 0`, `byte[0] >> 4 == 4` and
+//! A lane holds up to four bytes of the packet at a fixed offset, under a mask,
+//! and compares them with a constant. Shifts and masks of the IR are folded
+//! into that form: `(half[20] & 0x1fff) != 0`, `byte[0] >> 4 == 4` and
 //! `(byte[14] & 15) << 2 >= 24` are all one masked comparison.
 //!
 //! An index that depends on the packet is *assumed* to have its usual value:
 //! four times a nibble of a byte is taken for the length of an IP header, 20.
-//! Whoever uses an atom with assumptions must leave out the packets for which
-//! one of them is wrong.
+//! The user of an atom with assumptions must exclude the packets for which one
+//! of them is wrong.
 //!
-//! Values share operands, so that one of a hundred instructions may be read
-//! along 2^100 paths. What reads values as trees, here and in the loops made
-//! from atoms, relies on this: no value of an atom has more than
-//! [`MAX_OPERATIONS`] nodes as a tree, and none lies deeper. And no field of
-//! an atom ends beyond [`MAX_END`], so that places in packets are small
-//! numbers everywhere.
+//! Values share operands, so one of a hundred instructions can be reached along
+//! 2^100 paths. Code that reads values as trees, here and in the loops made
+//! from atoms, relies on two limits: no value of an atom has more than
+//! [`MAX_OPERATIONS`] nodes as a tree, and no field of an atom ends beyond
+//! [`MAX_END`], so that packet offsets are small numbers everywhere.
 
 use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, SetId, Value, ValueId, Width};
 
-/// Where the last field of a packet may end: far beyond any header, and no
-/// more than a caller can be asked to make readable.
+/// The greatest end of a field: far beyond any header, and small enough that a
+/// caller can make as many bytes readable.
 pub const MAX_END: u32 = 1 << 16;
 
-/// Nodes that a value may have as a tree; more is no filter that anyone
-/// writes.
+/// The most nodes of a value as a tree; hand-written filters need fewer.
 pub const MAX_OPERATIONS: u8 = 64;
 
-/// Bytes of the packet under a mask; the number they give is big-endian.
+/// Bytes of the packet under a mask, as a big-endian number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Field {
-    /// Where the bytes start, from the packet's start.
+    /// Offset from the packet's start.
     pub offset: u32,
-    /// How many: 1, 2 or 4.
+    /// Number of bytes: 1, 2 or 4.
     pub bytes: u32,
-    /// Bits that count; no bit above the field's bytes.
+    /// The relevant bits, none beyond the field's bytes.
     pub mask: u32,
 }
 
-/// A predicate that lanes can hold.
+/// A predicate that a lane can evaluate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Atom {
     /// The field equals the constant, which has no bit outside the mask.
     Equal(Field, u32),
     /// The field is at least the constant.
     AtLeast(Field, u32),
-    /// At least so many bytes were captured.
+    /// The captured length is at least this.
     Captured(u32),
     /// The length on the wire is at least this.
     WireAtLeast(u32),
@@ -53,19 +51,19 @@ pub enum Atom {
     WireEqual(u32),
     /// The field is in the set.
     Member(Field, SetId),
-    /// A comparison of what is computed from the packet: for lanes that hold
-    /// whole values, packet by packet, not for signatures.
+    /// A comparison of computed values: for lanes that hold whole values, not
+    /// for signatures.
     Computed(Relation, ValueId, ValueId),
 }
 
-/// An atom or its negation, or something that is always so.
+/// An atom, its negation, or a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Literal {
     /// The atom holds.
     Is(Atom),
     /// The atom does not hold.
     Not(Atom),
-    /// Known beforehand.
+    /// A constant outcome.
     Always(bool),
 }
 
@@ -84,14 +82,14 @@ impl Literal {
 pub struct Assumption {
     /// The field.
     pub field: Field,
-    /// What it is taken to be.
+    /// The assumed value.
     pub value: u32,
 }
 
-/// What the header length in words of an IP header without options is.
+/// The header length in words of an IP header without options.
 const USUAL_HEADER_WORDS: u32 = 5;
 
-/// What is known of a value.
+/// The known form of a value.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Number(u32),
@@ -104,15 +102,15 @@ enum Shape {
     },
 }
 
-/// Reads a function's predicates as literals, and collects assumptions.
+/// Converts a function's predicates to literals, and collects assumptions.
 #[derive(Debug)]
 pub struct Reader<'a> {
     function: &'a Function,
-    /// Of each value the nodes it has as a tree.
+    /// By value: its number of nodes as a tree.
     operations: Vec<u8>,
-    /// What has been assumed so far.
+    /// The assumptions made so far.
     pub assumptions: Vec<Assumption>,
-    /// Which of them the predicate read last relies on, a bit each.
+    /// The assumptions of the last predicate, a bit each.
     relied_on: u32,
 }
 
@@ -124,8 +122,8 @@ impl<'a> Reader<'a> {
         Self { function, operations, assumptions: Vec::new(), relied_on: 0 }
     }
 
-    /// The literal that `predicate` is, and the assumptions it relies on as
-    /// bits; nothing if no lane can hold it.
+    /// The literal for `predicate`, and its assumptions as bits; `None` if no
+    /// lane can evaluate it.
     pub fn literal(&mut self, predicate: &Predicate) -> Option<(Literal, u32)> {
         self.relied_on = 0;
         if !predicate.operands().all(|value| self.is_small(value)) {
@@ -164,8 +162,8 @@ impl<'a> Reader<'a> {
         operations.is_some_and(|&operations| operations <= MAX_OPERATIONS)
     }
 
-    /// A set may have constants that the field cannot be: those with bits
-    /// outside its mask. Whoever compares must leave them out.
+    /// A set may have constants that the field cannot equal, with bits outside
+    /// its mask. The comparison must leave them out.
     fn member(&self, field: Field, set: SetId) -> Literal {
         let constants = self.function.sets.get(set.0 as usize);
         let mut possible =
@@ -182,7 +180,7 @@ impl<'a> Reader<'a> {
         compare(self.shape(left)?, relation, constant)
     }
 
-    /// Whether lanes of 32 bits can compute `value`; notes what it assumes.
+    /// Whether lanes of 32 bits can compute `value`; records its assumptions.
     fn computable(&mut self, value: ValueId) -> bool {
         match self.function.get(value) {
             Value::Constant(_) | Value::WireLength => true,
@@ -195,7 +193,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where a load starts, under the assumptions made before.
+    /// The offset of a load, under the assumptions made so far.
     pub(super) fn offset(&mut self, index: Option<ValueId>, displacement: u32) -> Option<u32> {
         let index = match index {
             Some(index) => self.assumed(index)?,
@@ -204,7 +202,7 @@ impl<'a> Reader<'a> {
         index.checked_add(displacement).filter(|&offset| offset < MAX_END)
     }
 
-    /// The bytes of a load, under the assumptions made before.
+    /// The bytes of a load, under the assumptions made so far.
     fn field(&mut self, width: Width, index: Option<ValueId>, displacement: u32) -> Option<Field> {
         let offset = self.offset(index, displacement)?;
         let field = Field { offset, bytes: width.bytes(), mask: width.max() };
@@ -227,7 +225,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What an index is, or is taken to be.
+    /// The value of an index, constant or assumed.
     fn assumed(&mut self, value: ValueId) -> Option<u32> {
         if let Some(number) = self.function.as_constant(value) {
             return Some(number);
@@ -256,11 +254,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Of each value the nodes it has as a tree, at most one more than are read.
+/// By value: its number of nodes as a tree, at most one beyond the limit.
 pub(super) fn operations(function: &Function) -> Vec<u8> {
     let mut operations: Vec<u8> = Vec::with_capacity(function.values().len());
     for value in function.values() {
-        // Operands come before what they are operands of.
+        // Operands come before the values that use them.
         let below = value
             .operands()
             .map(|ValueId(operand)| operations.get(operand as usize).copied().unwrap_or(u8::MAX));
@@ -270,7 +268,7 @@ pub(super) fn operations(function: &Function) -> Vec<u8> {
     operations
 }
 
-/// `shape` after an operation with a constant, if it keeps a shape.
+/// `shape` after an operation with a constant, if the result has a shape.
 fn shifted(shape: Shape, op: Arithmetic, constant: u32) -> Option<Shape> {
     let Shape::Field { field, left } = shape else { return None };
     let distance = i32::try_from(constant).ok();
@@ -291,7 +289,7 @@ fn shifted(shape: Shape, op: Arithmetic, constant: u32) -> Option<Shape> {
     }
 }
 
-/// The bits of `number` moved left, or right if `left` is negative.
+/// `number` shifted left, or right if `left` is negative.
 fn move_bits(number: u32, left: i32) -> u32 {
     if left >= 0 {
         number.checked_shl(left.unsigned_abs()).unwrap_or(0)
@@ -300,19 +298,19 @@ fn move_bits(number: u32, left: i32) -> u32 {
     }
 }
 
-/// A field, shifted; one of which no bit counts is 0 wherever it is.
+/// A shifted field; one without relevant bits is 0, wherever it is.
 fn placed(field: Field, left: i32) -> Shape {
     Shape::Field { field, left: if field.mask == 0 { 0 } else { left } }
 }
 
-/// A shift to the left that loses no bit.
+/// A left shift that loses no bit.
 fn move_left(field: Field, left: i32, by: i32) -> Option<Shape> {
     let left = left + by;
     let lossless = left < 0 || u64::from(field.mask) << left.min(32) <= u64::from(u32::MAX);
     lossless.then_some(placed(field, left))
 }
 
-/// A shift to the right; the bits it loses no longer count.
+/// A right shift; lost bits become irrelevant.
 fn move_right(field: Field, left: i32, by: i32) -> Option<Shape> {
     let left = left - by;
     let kept = if left < 0 { move_bits(u32::MAX, -left) } else { u32::MAX };
@@ -377,7 +375,7 @@ fn at_least(field: Field, left: i32, constant: u64) -> Literal {
     }
 }
 
-/// The width that loads a field.
+/// The width of the load of a field.
 #[must_use]
 pub fn width(field: Field) -> Width {
     match field.bytes {

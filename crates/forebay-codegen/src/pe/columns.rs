@@ -1,13 +1,13 @@
 //! Columns: the same four bytes of 16 packets, as the lanes of a vector.
 //!
-//! Bytes that a filter looks at lie close together, so that 16 bytes of each
+//! The bytes that a filter reads are close together, so 16 bytes of each
 //! packet, a *window*, hold several fields. Four vectors take the windows of 16
 //! packets, four windows in each: packets 0, 4, 8 and 12 in the first, 1, 5, 9
 //! and 13 in the second, and so on. Two rounds of shuffles within 128 bits then
 //! transpose words of 32 bits: a column has packet `i` in lane `i`. A window
-//! takes a load a packet and three quarters of an insertion, however many of
-//! its words are wanted; a gather takes a load for each packet and column, and
-//! was measured to take three quarters of a cycle a packet and column.
+//! costs a load a packet and three quarters of an insertion, however many of
+//! its words are used; a gather costs a load for each packet and column,
+//! measured as three quarters of a cycle a packet and column.
 
 use forebay_filter::ir::{Arithmetic, Function, Value, ValueId};
 use iced_x86::Code;
@@ -23,34 +23,35 @@ use crate::mir::{Address, Operand, Reg, RegClass};
 /// Packets of a group.
 pub(super) const LANES: u32 = 16;
 
-/// Bytes of a window, and of its words.
+/// Bytes of a window.
 const WINDOW: u32 = 16;
 const WORD: u32 = 4;
 
 /// The most windows: the vectors of more would not fit the registers.
 const MAX_WINDOWS: usize = 6;
 
-/// The most constants of a set that a column is compared with one by one: an
-/// instruction each for 16 packets, where a look-up takes several for each.
+/// The most constants of a set that a column is compared with one by one. A
+/// comparison is one instruction for 16 packets, a lookup several for each
+/// packet.
 const MAX_COMPARED: usize = 32;
 
-/// 16 bytes of a packet, of which some words are wanted.
+/// 16 bytes of a packet and the words of them that are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Window {
     start: u32,
-    /// Which of its four words, ascending.
+    /// The indices of the words used, ascending.
     words: Vec<u32>,
 }
 
 impl Window {
-    /// The word that has all of the bytes `low` to `high`.
+    /// The index of the word that contains bytes `low` to `high`.
     fn word_of(start: u32, (low, high): (u32, u32)) -> Option<u32> {
         let word = low.checked_sub(start)? / WORD;
         (word < WINDOW / WORD && high < start + WORD * (word + 1)).then_some(word)
     }
 
     /// The window with the first span in its first word that has the most of
-    /// `spans`, and of such windows the one with the fewest words.
+    /// `spans`; of such windows the one with the fewest words.
     fn choose(spans: &[(u32, u32)]) -> Option<Self> {
         let &(low, high) = spans.first()?;
         let starts = (0..WORD.min(low + 1)).map(|before| low - before);
@@ -62,14 +63,14 @@ impl Window {
             words.dedup();
             (covered, Self { start, words })
         });
-        // The last of equals wins, so it is the first that shall come last.
+        // `max_by_key` returns the last maximum, so reverse the order.
         let best = windows
             .rev()
             .max_by_key(|(covered, window)| (*covered, usize::MAX - window.words.len()));
         best.map(|(_, window)| window)
     }
 
-    /// Shuffles that bring its words into columns.
+    /// Shuffles that extract its words as columns.
     fn shuffles(&self) -> u32 {
         match self.words.len() as u32 {
             1 => 3,
@@ -78,16 +79,16 @@ impl Window {
     }
 }
 
-/// Which bytes are looked at.
+/// The windows and costs of a filter.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     windows: Vec<Window>,
-    /// Instructions of tests and operations on values.
+    /// Instructions of tests and of operations on values.
     tests: u32,
 }
 
 impl Columns {
-    /// The columns of `decision`; nothing if it does not suit lanes.
+    /// The columns for `decision`; `None` if it does not suit lanes.
     pub(super) fn choose(function: &Function, decision: &Decision) -> Option<Self> {
         let mut spans = Vec::new();
         let mut tests = 0;
@@ -132,13 +133,13 @@ impl Columns {
     }
 
     /// The comparison of `field` with `constant` as one of the whole word that
-    /// has its bytes.
+    /// contains it.
     pub(super) fn whole_word(&self, field: Field, constant: u32) -> Atom {
         let word = self.windows.iter().find_map(|window| {
             Some(window.start + WORD * Window::word_of(window.start, span(field))?)
         });
         let Some(offset) = word else { return Atom::Equal(field, constant) };
-        // Bytes of the field that lie outside the word have no bit in its mask.
+        // Bytes of the field outside the word have no bit in its mask.
         let right = i64::from(field.offset + field.bytes) - i64::from(offset + WORD);
         let moved = |number: u32| match u32::try_from(8 * right) {
             Ok(distance) => number.checked_shr(distance).unwrap_or(0),
@@ -147,19 +148,19 @@ impl Columns {
         Atom::Equal(Field { offset, bytes: WORD, mask: moved(field.mask) }, moved(constant))
     }
 
-    /// Constants that there are registers for, besides four for each window.
+    /// The number of constants that fit registers besides four for each window.
     pub(super) fn constants(&self) -> usize {
         16_usize.saturating_sub(4 * self.windows.len())
     }
 
-    /// The first byte that is looked at.
+    /// The first byte that is read.
     pub(super) fn first_byte(&self) -> Option<u32> {
         self.windows.first().map(|window| window.start)
     }
 
-    /// An estimate of the work a packet, in 1/64 of a cycle. Vectors have two
-    /// ports, which whole-number work takes now and then: as measured, six
-    /// cycles an iteration.
+    /// Estimated work a packet, in 1/64 of a cycle. Vector operations have two
+    /// ports, shared now and then with integer operations; measured: six cycles
+    /// an iteration.
     pub(super) fn work(&self, options: &Options) -> u32 {
         let windows = self.windows.len() as u32;
         let shuffles: u32 = self.windows.iter().map(Window::shuffles).sum();
@@ -171,14 +172,14 @@ impl Columns {
     }
 }
 
-/// The first and the last byte of a field that count.
+/// The first and the last relevant byte of a field.
 pub(super) fn span(field: Field) -> (u32, u32) {
     let last = field.offset + field.bytes - 1;
     let low = last - (31 - field.mask.leading_zeros().min(31)) / 8;
     (low, last - field.mask.trailing_zeros().min(31) / 8)
 }
 
-/// Adds the loads of a value, and gives the number of its operations.
+/// Adds the loads of a value, and returns its number of operations.
 fn values_of(
     function: &Function,
     value: ValueId,
@@ -209,8 +210,8 @@ impl Loaded {
     /// Loads and transposes the windows of `columns`.
     pub(super) fn new(columns: &Columns, wide: &mut Wide<'_>) -> Self {
         let mut vectors: Vec<[Option<Reg>; 4]> = vec![[None; 4]; columns.windows.len()];
-        // With several windows, loads of offsets are few beside all others, and
-        // registers for offsets are scarce.
+        // With several windows, loads of offsets are a small part of all loads,
+        // and registers for offsets are scarce.
         let together = if columns.windows.len() == 1 { 2 } else { 1 };
         let packets = (0..4).step_by(together).flat_map(|first| (0..4).map(move |p| (first, p)));
         for (first, position) in packets.filter(|_| !columns.windows.is_empty()) {
@@ -237,18 +238,18 @@ impl Loaded {
         loaded
     }
 
-    /// The column that has bytes `low` to `high`, and where it starts; nothing
-    /// for bytes that are in no column.
+    /// The column that contains bytes `low` to `high`, and its start; `None`
+    /// for bytes in no column.
     pub(super) fn find(&self, (low, high): (u32, u32)) -> Option<(u32, Reg)> {
         let has = |start: u32| low >= start && high < start + WORD;
         self.columns.iter().copied().find(|(start, _)| has(*start))
     }
 
-    /// The columns of a window: pairs of words first, then words.
+    /// Extracts the columns of a window: pairs of words first, then words.
     fn transpose(&mut self, wide: &mut Wide<'_>, window: &Window, [a, b, c, d]: [Reg; 4]) {
         for pair in window.words.chunks(2) {
             let (first, second) = (pair[0], pair[pair.len() - 1]);
-            // Words first, second of one, and of the other.
+            // Both words of one half, then both of the other.
             let words = first | second << 2 | first << 4 | second << 6;
             let left = shuffle(wide, a, b, words);
             let right = shuffle(wide, c, d, words);
@@ -261,7 +262,7 @@ impl Loaded {
     }
 }
 
-/// Two words of `a` and two of `b` in each 128 bits, as `words` says.
+/// Two words of `a` and two of `b` in each 128 bits, selected by `words`.
 fn shuffle(wide: &mut Wide<'_>, a: Reg, b: Reg, words: u32) -> Reg {
     wide.op(
         Code::EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8,
@@ -272,8 +273,8 @@ fn shuffle(wide: &mut Wide<'_>, a: Reg, b: Reg, words: u32) -> Reg {
     )
 }
 
-/// `vector` with 16 bytes of memory at `position`, the first of which makes the
-/// vector.
+/// Inserts 16 bytes of memory into `vector` at `position`; the first insertion
+/// makes the vector.
 fn insert(wide: &mut Wide<'_>, vector: Option<Reg>, from: Address, position: i32) -> Reg {
     let memory = Operand::Memory(from);
     let Some(vector) = vector else {

@@ -1,11 +1,11 @@
-//! Vectors of constants that the loops read.
+//! Vector constants of the loops.
 
 use super::layout::{Element, Layout, Plane};
 use crate::emit::pool::Pool;
 use crate::mir::{Address, Base, Index, InvariantSource, LoopBody, Operand, PoolId, Reg, RegClass};
 use iced_x86::Code;
 
-/// Hands out constants, the first few in registers that stay set.
+/// Allocates constants; the first few stay in registers.
 pub(super) struct Constants {
     load: Code,
     left: usize,
@@ -13,13 +13,13 @@ pub(super) struct Constants {
 }
 
 impl Constants {
-    /// `load` is the instruction that loads a whole vector; `most` constants are
-    /// kept in registers, and the rest are read from memory each time.
+    /// `load` is the instruction that loads a whole vector. `most` constants
+    /// are kept in registers; the others are read from memory each time.
     pub(super) fn new(load: Code, most: usize) -> Self {
         Self { load, left: most, known: Vec::new() }
     }
 
-    /// The constant as an operand: a register, or memory when there are many.
+    /// The constant as an operand: a register, or memory if there are too many.
     pub(super) fn operand(&mut self, body: &mut LoopBody, id: PoolId) -> Operand {
         if let Some((_, reg)) = self.known.iter().find(|(known, _)| *known == id) {
             return Operand::Reg(*reg);
@@ -54,7 +54,7 @@ pub(super) fn repeated(pool: &mut Pool, element: &[u8], vector: usize) -> PoolId
     pool.add(&element.repeat(vector / element.len()), vector)
 }
 
-/// For each byte of a plane's vector, the byte of its source to take.
+/// By byte of a plane's vector: the byte of its source.
 pub(super) fn shuffle(layout: &Layout, plane: &Plane, pool: &mut Pool) -> PoolId {
     let share = (layout.vector / layout.packets) as usize;
     let chunks = &layout.sources[plane.source].chunks;
@@ -76,7 +76,7 @@ pub(super) fn shuffle(layout: &Layout, plane: &Plane, pool: &mut Pool) -> PoolId
             for packet in 0..layout.packets as usize {
                 let first = if layout.merges() { 0 } else { packet * share };
                 let from = first + chunk * 16 + within;
-                // A shuffle within chunks of 16 wants the position in its own.
+                // `vpshufb` takes positions within a chunk of 16 bytes.
                 let index = if layout.any_byte { from } else { from % 16 };
                 bytes[packet * share + start + position] = index as u8;
             }
@@ -85,7 +85,7 @@ pub(super) fn shuffle(layout: &Layout, plane: &Plane, pool: &mut Pool) -> PoolId
     pool.add(&bytes, layout.vector as usize)
 }
 
-/// A vector with a number of each element in its lane, 0 elsewhere.
+/// A vector with the number of each element in its lane, 0 elsewhere.
 pub(super) fn lanes(
     layout: &Layout,
     plane: &Plane,
@@ -122,8 +122,7 @@ pub(super) fn filled(layout: &Layout, plane: &Plane) -> u64 {
     filled
 }
 
-/// Whether every byte that is filled counts with all its bits, and no other
-/// does.
+/// Whether every byte that is filled is compared in full, and no other is.
 pub(super) fn whole_bytes(plane: &Plane) -> bool {
     plane.elements.iter().all(|element| {
         element.bytes.iter().enumerate().all(|(position, byte)| {

@@ -1,11 +1,10 @@
 //! The decision loop with AVX-512: from the signatures of 32 packets to their
 //! verdicts.
 //!
-//! Signatures have a bit set where a predicate does not hold, so that a
-//! conjunction holds where no bit of it is set: `vptestnmw`, and `vptestmw` for
-//! its negation. Both take an opmask and so are tests under a mask at no cost.
-//! Lengths are brought to 16 bits, with saturation, to be compared in the same
-//! 32 lanes.
+//! A signature has a bit set where a predicate does not hold, so a conjunction
+//! holds where no relevant bit is set: `vptestnmw`, and `vptestmw` for its
+//! negation. Both take an opmask, so testing under a mask is free. Lengths are
+//! saturated to 16 bits, to be compared in the same 32 lanes.
 
 use iced_x86::Code;
 
@@ -55,7 +54,7 @@ pub(super) fn body(decision: &Decision, layout: &Layout, pool: &mut Pool) -> Loo
 }
 
 impl Builder<'_> {
-    /// The signatures of `plane`, loaded when they are first asked for.
+    /// The signatures of `plane`, loaded on first use.
     fn plane(&mut self, plane: usize) -> Reg {
         if let Some(reg) = self.planes[plane] {
             return reg;
@@ -91,7 +90,7 @@ impl Builder<'_> {
             (Units::PORT_5, latency::SIMPLE),
             None,
         );
-        // Packing goes by pairs of 128-bit lanes.
+        // `vpackusdw` packs pairs of 128-bit lanes; this restores the order.
         let order: Vec<u8> = ORDER.iter().flat_map(|index| index.to_le_bytes()).collect();
         let order = wide.pool.add(&order, 64);
         let order = wide.constants.register(&mut wide.body, order);
@@ -120,7 +119,7 @@ impl Builder<'_> {
         self.wide.compare(code, (lengths, constant), Some(kind), under)
     }
 
-    /// Notes the packets that are left to `list`.
+    /// Records the packets that are left to `list`.
     fn leaves(&mut self, decision: &Decision) {
         let mut all: Option<Reg> = None;
         for leave in &decision.leaves {
@@ -180,8 +179,8 @@ impl Masks for Builder<'_> {
                 let found = self.plane(plane);
                 self.wide.compare(code, (found, Operand::Reg(found)), None, under)
             }
-            // Layouts hold no such atom. There is no code with a register that
-            // nothing sets: the encoder refuses it.
+            // Layouts hold no such atom. A register that is never set makes the
+            // encoder fail, so no code results.
             Test::Lanes(_) => self.wide.body.reg(RegClass::Mask),
             Test::Captured(bytes) => {
                 let lengths = self.captured();

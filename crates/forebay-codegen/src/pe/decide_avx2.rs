@@ -1,9 +1,9 @@
 //! The decision loop with AVX2: from the signatures of 8 or 16 packets to their
 //! verdicts.
 //!
-//! Masks are vectors of all ones or zeros in each packet's lane. Signatures
-//! have a bit set where a predicate holds: a conjunction holds where all bits
-//! that count are set.
+//! A mask is a vector with all ones or zeros in each packet's lane. A signature
+//! has a bit set where a predicate holds, so a conjunction holds where all
+//! relevant bits are set.
 
 use iced_x86::Code;
 
@@ -125,7 +125,8 @@ impl Builder<'_> {
         let high = self.vector(minimum, Units::COMPARE, most, address(32));
         let code = Code::VEX_Vpackusdw_ymm_ymm_ymmm256;
         let packed = self.vector(code, Units::SHUFFLE, low, Operand::Reg(high));
-        // Packing goes by pairs of 128-bit lanes: exchange the middle quarters.
+        // Packing works on pairs of 128-bit lanes: exchange the middle
+        // quarters.
         const ORDER: i32 = 0b11_01_10_00;
         self.op(
             Code::VEX_Vpermq_ymm_ymmm256_imm8,
@@ -175,8 +176,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The outcome for eight packets after another in 32-bit lanes; nothing
-    /// where it is the same for all.
+    /// The outcome in 32-bit lanes, eight packets after another; `None` where
+    /// it is the same for all.
     fn packets_as_words(&mut self, outcome: Outcome) -> Vec<Option<Mask>> {
         let halves = if self.narrow() { 2 } else { 1 };
         let Outcome::Packets(mask) = outcome else { return vec![None; halves] };
@@ -245,7 +246,7 @@ impl Builder<'_> {
         self.op(code, RegClass::General, vec![Operand::Reg(reg)], cost)
     }
 
-    /// The lanes for which `test` holds, or their complement.
+    /// The mask of the lanes for which `test` holds, or its complement.
     fn lanes_of(&mut self, test: Test) -> Mask {
         match test {
             Test::Signature { plane, care } => {
@@ -256,7 +257,7 @@ impl Builder<'_> {
                 let cared = self.vector(code, Units::LOGIC, signatures, care);
                 Mask::plain(self.equal(cared, care))
             }
-            // Here bits are set where predicates hold.
+            // With AVX2, bits are set where predicates hold.
             Test::NoneOf { plane, care } => {
                 let signatures = self.plane(plane);
                 let id = self.lanes(care);
@@ -282,8 +283,8 @@ impl Builder<'_> {
                 let lengths = self.wire();
                 Mask::plain(self.at_least(lengths, bytes))
             }
-            // Layouts hold no such atom. There is no code with a register that
-            // nothing sets: the encoder refuses it.
+            // Layouts hold no such atom. A register that is never set makes the
+            // encoder fail, so no code results.
             Test::Lanes(_) => Mask::plain(self.body.reg(RegClass::Vector)),
             Test::WireEqual(bytes) => {
                 let lengths = self.wire();

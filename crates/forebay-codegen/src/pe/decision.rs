@@ -1,13 +1,13 @@
 //! A filter's control flow as a Boolean decision function.
 //!
-//! A node tests a conjunction of atoms and negated atoms and leads to two
-//! others. The blocks of an acyclic function without parameters become nodes one
-//! for one, last block first, except that a block whose test only matters after
-//! another's, and that shares a way out with it, joins that other's conjunction:
-//! `if a then (if b then N else E) else E` tests `a and b`, and `if a then N else
-//! (if b then N else E)` tests `not a and not b`, the ways out exchanged. Lanes
-//! test a conjunction of atoms as fast as one, and each negated one with one
-//! instruction more.
+//! A node tests a conjunction of atoms and negated atoms and has two
+//! successors. The blocks of an acyclic function without parameters become
+//! nodes one for one, last block first. A block whose test matters only after
+//! another's, and that shares a successor with it, joins that other's
+//! conjunction: `if a then (if b then N else E) else E` tests `a and b`, and
+//! `if a then N else (if b then N else E)` tests `not a and not b`, with the
+//! successors exchanged. Lanes test a conjunction of atoms as fast as one, and
+//! each negated atom with one more instruction.
 
 use forebay_filter::cancel;
 use forebay_filter::ir::{BlockId, Function, Terminator};
@@ -16,25 +16,25 @@ use super::Unsuited;
 use super::atom::{Assumption, Atom, Literal, Reader};
 use crate::explain::predicate::describe;
 
-/// Where a node leads.
+/// A successor of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// To the end, one way or the other.
+    /// The verdict: accept or reject.
     End(bool),
-    /// To another node, one with a lower number.
+    /// A node with a lower number.
     Node(usize),
 }
 
 /// A test of atoms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Atoms that must hold, with `true`, or must not, with `false`; never empty.
+    /// Atoms and whether each must hold; never empty.
     pub literals: Vec<(Atom, bool)>,
-    /// If all is so.
+    /// The successor if all are so.
     pub then: Target,
-    /// If one is not.
+    /// The successor if one is not.
     pub otherwise: Target,
-    /// What is tested, in words.
+    /// The test as text.
     pub text: String,
 }
 
@@ -42,22 +42,22 @@ pub struct Node {
 /// one, holds, and so does the literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leave {
-    /// What holds for all packets that come to rely on the opposite.
+    /// An atom that holds for all packets that reach the assumption.
     pub guard: Option<Atom>,
-    /// What they do not expect: an atom that holds, with `true`, or does not.
+    /// The atom, and the outcome that the assumption excludes.
     pub literal: (Atom, bool),
 }
 
 /// A decision function.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The nodes, each after those it leads to.
+    /// The nodes, each after its successors.
     pub nodes: Vec<Node>,
-    /// Where it starts.
+    /// The first node.
     pub entry: Target,
-    /// What is returned for packets that are kept.
+    /// The verdict for accepted packets.
     pub accept: u32,
-    /// Which packets it is wrong for.
+    /// Conditions under which the function does not apply.
     pub leaves: Vec<Leave>,
 }
 
@@ -71,11 +71,11 @@ impl Decision {
     /// The decision function of `function`; its nodes have texts if `explain`.
     ///
     /// # Errors
-    /// Why it has none that lanes can evaluate.
+    /// Why there is none that lanes can evaluate.
     pub fn new(function: &Function, explain: bool) -> Result<Self, Unsuited> {
         let accept = accept_value(function)?;
         let mut reader = Reader::new(function);
-        // What follows relies on edges that lead forward.
+        // The following code needs forward edges.
         let edges_into = edges_into(function)?;
         let mut tests = read_tests(function, &mut reader)?;
         let unlikely = unlikely(function, &tests);
@@ -85,7 +85,7 @@ impl Decision {
                 test.literal = Literal::Always(false);
             }
         }
-        // Whether one edge at most leads to what a block has become.
+        // By block: whether its node has at most one incoming edge.
         let mut alone: Vec<bool> = edges_into.iter().map(|&edges| edges <= 1).collect();
         let mut targets = vec![Target::End(false); function.blocks.len()];
         let mut nodes = Vec::new();
@@ -114,7 +114,7 @@ impl Decision {
                         Literal::Not(atom) => (atom, otherwise, then, negated(&text)),
                     };
                     if targets[then] == targets[otherwise] {
-                        // The block becomes what two edges lead to already.
+                        // Two edges lead to the node that this block becomes.
                         alone[index] = false;
                     }
                     let way = |block: usize| (targets[block], alone[block]);
@@ -127,7 +127,7 @@ impl Decision {
         Ok(Self { nodes, entry, accept, leaves })
     }
 
-    /// Whether no length is compared with more than `most`.
+    /// Checks that no length is compared with more than `most`.
     pub(super) fn lengths_fit(&self, most: u32) -> Result<(), Unsuited> {
         for node in &self.nodes {
             for (atom, _) in &node.literals {
@@ -141,7 +141,7 @@ impl Decision {
         Ok(())
     }
 
-    /// All atoms that are evaluated, those of [`Decision::leaves`] included.
+    /// All atoms that are evaluated, including those of [`Decision::leaves`].
     pub fn atoms(&self) -> impl Iterator<Item = Atom> + '_ {
         let of_leaves = self.leaves.iter().flat_map(|leave| [leave.guard, Some(leave.literal.0)]);
         let literals = self.nodes.iter().flat_map(|node| &node.literals);
@@ -149,11 +149,11 @@ impl Decision {
     }
 }
 
-/// A way out of a block that is being added, and whether only that block leads
-/// there: such a test may join its own.
+/// A successor of a block that is being added, and whether only that block
+/// leads to it: only then may its test join the block's.
 type Way = (Target, bool);
 
-/// Adds the node that tests `atom`, and gives its number.
+/// Adds the node that tests `atom`, and returns its number.
 fn join(nodes: &mut Vec<Node>, atom: Atom, text: String, then: Way, otherwise: Way) -> Target {
     if then.0 == otherwise.0 {
         return then.0;
@@ -179,7 +179,7 @@ fn join(nodes: &mut Vec<Node>, atom: Atom, text: String, then: Way, otherwise: W
 }
 
 impl Node {
-    /// Exchanges the ways out of a node of one literal.
+    /// Negates a node of one literal by exchanging its successors.
     fn turn(&mut self) {
         for (_, holds) in &mut self.literals {
             *holds = !*holds;
@@ -189,7 +189,7 @@ impl Node {
     }
 }
 
-/// The negation in words of what is no conjunction.
+/// The negation of a text that is not a conjunction.
 fn negated(text: &str) -> String {
     if text.is_empty() {
         return String::new();
@@ -197,11 +197,11 @@ fn negated(text: &str) -> String {
     text.strip_prefix("not ").map_or_else(|| format!("not {text}"), str::to_owned)
 }
 
-/// Takes out tests of the captured length that later ones imply: where a packet
-/// that is too short would be rejected there, and every way to acceptance asks
-/// for as much or more, it is rejected all the same. Gives the new entry.
+/// Removes tests of the captured length that later tests imply: if a packet
+/// that is too short would be rejected, and every path to acceptance requires
+/// at least that length, the packet is rejected anyway. Returns the new entry.
 fn without_implied_lengths(nodes: &mut [Node], entry: Target) -> Target {
-    // What each node has become, and the least length that is accepted from it.
+    // By node: its replacement, and the least length that it accepts.
     let mut known: Vec<(Target, u32)> = Vec::with_capacity(nodes.len());
     let look = |target: Target, known: &[(Target, u32)]| match target {
         Target::End(true) => (target, 0),
@@ -228,7 +228,7 @@ fn without_implied_lengths(nodes: &mut [Node], entry: Target) -> Target {
     look(entry, &known).0
 }
 
-/// The nodes that the entry leads to, in the same order, and the entry.
+/// The nodes reachable from the entry, in the same order, and the entry.
 fn reachable(nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target) {
     let mut reached = vec![false; nodes.len()];
     if let Target::Node(index) = entry {
@@ -256,7 +256,7 @@ fn reachable(nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target) {
     (kept, renumbered(entry, &numbers))
 }
 
-/// The one number besides 0 that the function returns.
+/// The only verdict besides 0.
 fn accept_value(function: &Function) -> Result<u32, Unsuited> {
     let mut accept = None;
     for block in &function.blocks {
@@ -285,8 +285,8 @@ fn read_tests(function: &Function, reader: &mut Reader) -> Result<Vec<Option<Tes
         .collect()
 }
 
-/// The number of edges into each block, of a function that only goes forward
-/// and passes nothing along.
+/// By block: the number of incoming edges. The function must be acyclic and
+/// without parameters.
 fn edges_into(function: &Function) -> Result<Vec<u32>, Unsuited> {
     let mut into = vec![0; function.blocks.len()];
     for (index, block) in function.blocks.iter().enumerate() {
@@ -302,20 +302,20 @@ fn edges_into(function: &Function) -> Result<Vec<u32>, Unsuited> {
 }
 
 /// Bytes from an IPv6 header's next-header field to that of a fragment header
-/// behind it (RFC 8200, sections 3 and 4.5), and the number of the latter.
+/// after it (RFC 8200, sections 3 and 4.5), and the number of the latter.
 const TO_FRAGMENT: u32 = 34;
 const FRAGMENT: u32 = 44;
 
-/// Blocks that ask for the fragment header of IPv6 before they look into it.
-/// Hardly a packet has one, and what is in it lies far from all else that is
-/// looked at: those that have are left to `list`.
+/// Blocks that test for an IPv6 fragment header before they read it. Few
+/// packets have one, and its fields are far from all other bytes that are read,
+/// so packets with one are left to `list`.
 fn unlikely(function: &Function, tests: &[Option<Test>]) -> Vec<usize> {
     let field_of = |index: usize| match tests[index].as_ref()?.literal {
         Literal::Is(Atom::Equal(field, _)) | Literal::Not(Atom::Equal(field, _)) => Some(field),
         _ => None,
     };
     let looks_into = |mut index: usize, at: u32| {
-        // The length is asked for first.
+        // The length is tested first.
         while let (Some(test), Terminator::Test { then, .. }) =
             (&tests[index], &function.blocks[index].end)
             && matches!(test.literal, Literal::Is(Atom::Captured(_)))
@@ -335,8 +335,8 @@ fn unlikely(function: &Function, tests: &[Option<Test>]) -> Vec<usize> {
     (0..function.blocks.len()).filter(asks).collect()
 }
 
-/// When to leave packets to `list`: if an assumption is wrong for a test that
-/// relies on it, or a test that was taken to fail holds.
+/// The conditions for leaving packets to `list`: an assumption is wrong for a
+/// test that relies on it, or a test that was taken to fail holds.
 fn leaves(
     function: &Function,
     tests: &[Option<Test>],
@@ -361,7 +361,7 @@ fn leaves(
             .iter()
             .enumerate()
             .filter(|(_, test)| test.as_ref().is_some_and(|test| test.relied_on >> bit & 1 == 1));
-        // Nothing, where only a reading that came to nothing made it.
+        // `None` if only a discarded reading made the assumption.
         let common = users.map(|(index, _)| index).reduce(|a, b| dominators.common(a, b))?;
         let literal = (Atom::Equal(assumption.field, assumption.value), false);
         Some(Leave { guard: guard(common), literal })
@@ -369,8 +369,8 @@ fn leaves(
     let mut leaves: Vec<Leave> = wrong.collect();
     for &block in unlikely {
         if let Some(Test { literal: Literal::Is(atom), .. }) = tests[block] {
-            // The field has this number by chance in hardly any other packet:
-            // a guard would cost more than it saves.
+            // Hardly any other packet has this number here by chance, so a
+            // guard would cost more than it saves.
             let leave = Leave { guard: None, literal: (atom, true) };
             if !leaves.contains(&leave) {
                 leaves.push(leave);
@@ -384,10 +384,10 @@ fn leaves(
 /// and Kennedy, "A Simple, Fast Dominance Algorithm", 2001; one pass is enough
 /// here).
 struct Dominators {
-    /// Of each block; the entry's is itself.
+    /// By block; the entry dominates itself.
     above: Vec<usize>,
-    /// The only edge into each block, as the block it leaves and whether it is
-    /// the one taken when the test holds; nothing where there are more.
+    /// By block: its only incoming edge, as the source block and whether it is
+    /// the edge taken if the test holds; `None` if there are several.
     only_edge: Vec<Option<(usize, bool)>>,
 }
 
@@ -413,7 +413,7 @@ impl Dominators {
         this
     }
 
-    /// The lowest block that dominates both.
+    /// The lowest common dominator.
     fn common(&self, mut a: usize, mut b: usize) -> usize {
         while a != b {
             if a > b {
@@ -426,7 +426,7 @@ impl Dominators {
     }
 
     /// The tests whose outcome is certain in `block`, from the entry down: the
-    /// block that makes each, and whether its predicate holds.
+    /// block of each, and whether its predicate holds.
     fn guards(
         &self,
         function: &Function,

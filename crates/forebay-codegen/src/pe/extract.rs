@@ -1,12 +1,12 @@
-//! The extraction loop: from headers to signatures. The instructions after
-//! the loads are those of AVX-512; `extract_avx2` has the others.
+//! The extraction loop: from headers to signatures. Instructions after the
+//! loads are those of AVX-512; `extract_avx2` has the AVX2 ones.
 //!
-//! For each vector: the packets' offsets, their headers, then for each plane a
-//! shuffle that brings every predicate's bytes into a lane of their own, a mask
-//! where predicates look at part of a byte, a comparison into an opmask
-//! register, and its store. `vpermb` takes bytes from anywhere in the vector
-//! and leaves out what its opmask does not name; `vpshufb`, for machines
-//! without VBMI, stays within 16 bytes and fills with 0 by the index.
+//! For each vector the loop loads the packets' offsets and headers. For each
+//! plane it shuffles every predicate's bytes into a lane of their own, masks
+//! lanes where predicates use part of a byte, compares into an opmask register,
+//! and stores the result. `vpermb` takes bytes from anywhere in the vector and
+//! zeroes what its opmask leaves out; `vpshufb`, for machines without VBMI,
+//! stays within 16 bytes and zeroes by the index.
 
 use forebay_filter::ir::Function;
 use iced_x86::Code;
@@ -25,7 +25,7 @@ use crate::mir::{
 };
 use crate::tables::SetTable;
 
-/// A load of consecutive chunks: the first chunk, and how many there are.
+/// Loads of consecutive chunks: the first chunk, and the number of chunks.
 pub(super) fn pieces(chunks: &[u32]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let mut next = 0;
     std::iter::from_fn(move || {
@@ -42,7 +42,7 @@ pub(super) fn pieces(chunks: &[u32]) -> impl Iterator<Item = (usize, usize)> + '
     })
 }
 
-/// Builds a body; what both the AVX-512 and the AVX2 loop need.
+/// Builds a body; shared by the AVX-512 and the AVX2 loop.
 pub(super) struct Builder<'a> {
     pub(super) body: LoopBody,
     pub(super) constants: Constants,
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
         this
     }
 
-    /// Where signatures of `plane` are stored, `packet` packets on.
+    /// The address of the signature of `plane`, `packet` packets on.
     pub(super) fn signature(&self, plane: usize, packet: usize) -> Address {
         let bytes = self.layout.bits as usize / 8;
         Address {
@@ -86,9 +86,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The bucket of a set that a packet's field would be in: the field's raw
-    /// bytes, and the bucket's address. Tables hold raw bytes too, so that
-    /// nothing is swapped here.
+    /// The bucket of a set for a packet's field: the field's raw bytes, and the
+    /// bucket's address. Tables hold raw bytes too, so nothing is byte-swapped.
     pub(super) fn bucket(
         &mut self,
         lookup: &Lookup,
@@ -134,7 +133,7 @@ impl<'a> Builder<'a> {
         (raw, address)
     }
 
-    /// A register that holds the address of a constant.
+    /// A register with the address of a constant.
     fn address_of(&mut self, id: PoolId) -> Reg {
         let source = InvariantSource::Address(id);
         let known = self.body.invariants.iter().find(|known| known.source == source);
@@ -161,17 +160,17 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The bytes of a number of `bytes` bytes in the other order.
+/// A number of `bytes` bytes, byte-swapped.
 pub(super) fn swapped(number: u32, bytes: u32) -> u32 {
     number.swap_bytes() >> (32 - 8 * bytes)
 }
 
-/// The sets of a layout's look-ups as raw bytes of the packet, in buckets of
-/// `bucket`: one constant for all, which takes one register, and where in it
-/// each begins.
+/// The sets of a layout's lookups as raw packet bytes, in buckets of `bucket`:
+/// one constant for all, which takes one register, and the offset of each set
+/// in it.
 ///
 /// # Errors
-/// A set that no table was found for.
+/// If no table was found for a set.
 pub(super) fn raw_tables(
     function: &Function,
     layout: &Layout,
@@ -196,7 +195,7 @@ pub(super) fn raw_tables(
 /// The extraction loop.
 ///
 /// # Errors
-/// A set that no table was found for.
+/// If no table was found for a set.
 pub(super) fn body(
     function: &Function,
     layout: &Layout,
@@ -227,7 +226,7 @@ pub(super) fn body(
             builder.plane_ymm(index, plane, source, pool);
         }
     }
-    // One comparison of a whole vector looks a bucket through.
+    // One comparison of a whole vector searches a bucket.
     let (id, tables) = raw_tables(function, layout, layout.vector as usize / 4, pool)?;
     for (index, (lookup, table)) in layout.lookups.iter().zip(&tables).enumerate() {
         let plane = layout.planes.len() + index;
@@ -241,8 +240,8 @@ pub(super) fn body(
 }
 
 impl Builder<'_> {
-    /// Loads a source; as memory of the one instruction that uses it, if that
-    /// is possible and `fold` allows it.
+    /// Loads a source; as a memory operand of its only user, if that is
+    /// possible and `fold` allows it.
     fn load(&mut self, source: usize, fold: bool) -> Operand {
         let chunks = self.layout.sources[source].chunks.clone();
         let wide = self.layout.vector == 64;
@@ -289,7 +288,7 @@ impl Builder<'_> {
                 vector = Some(self.body.op(code, RegClass::Vector, operands, cost, note));
             }
         }
-        // A source has a chunk at least, and a vector a packet.
+        // A source has at least one chunk, and a vector at least one packet.
         vector.map_or(Operand::Immediate(0), Operand::Reg)
     }
 
@@ -338,7 +337,7 @@ impl Builder<'_> {
         self.body.store(store, address, differs, Units::STORE, note);
     }
 
-    /// A register that holds these bits, one for all who ask.
+    /// A register with these bits, shared by all users.
     fn opmask(&mut self, bits: u64) -> Reg {
         let source = InvariantSource::Mask(Code::VEX_Kmovq_kr_r64, bits);
         let known = self.body.invariants.iter().find(|known| known.source == source);
@@ -349,7 +348,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Takes bytes from anywhere in a vector; 0 for those that `filled` lacks.
+    /// Permutes bytes of a vector; zeroes those not in `filled`.
     fn permute(&mut self, operands: Vec<Operand>, filled: u64, units: Units, note: u32) -> Reg {
         let code = Code::EVEX_Vpermb_zmm_k1z_zmm_zmmm512;
         let cost = (units, latency::CROSSING);
@@ -363,8 +362,7 @@ impl Builder<'_> {
         permuted
     }
 
-    /// Fills the shares of the packets after the first from vectors of their
-    /// own.
+    /// Fills the shares of the packets after the first from their own vectors.
     fn merge(&mut self, first: Reg, by: Operand, source: usize, filled: u64, note: u32) -> Reg {
         let layout = self.layout;
         let start = layout.sources[source].chunks.first().copied().unwrap_or_default();
@@ -383,8 +381,8 @@ impl Builder<'_> {
         merged
     }
 
-    /// A look-up for each packet: its signature has a bit set if the field is
-    /// in the set.
+    /// A lookup for each packet: its signature has a bit set if the field is in
+    /// the set.
     fn lookup(&mut self, plane: usize, lookup: &Lookup, table: &(SetTable, i32), id: PoolId) {
         let note = self.body.note(format!("byte {} in set {}", lookup.field.offset, lookup.set.0));
         for packet in 0..self.layout.packets as usize {
@@ -411,8 +409,8 @@ impl Builder<'_> {
     }
 }
 
-/// The instruction that sets a bit where a lane does not agree, and its kind
-/// of comparison: "not equal", or "less than" without sign.
+/// The instruction that sets a bit where a lane does not match, and its
+/// comparison operator: "not equal", or unsigned "less than".
 fn comparison(plane: &Plane) -> (Code, i32) {
     const NOT_EQUAL: i32 = 4;
     const LESS: i32 = 1;
@@ -428,7 +426,7 @@ fn comparison(plane: &Plane) -> (Code, i32) {
     (code, kind)
 }
 
-/// Offsets in words.
+/// Offsets as text.
 pub(super) fn listed(chunks: &[u32]) -> String {
     chunks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }

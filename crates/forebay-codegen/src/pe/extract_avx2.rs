@@ -1,9 +1,9 @@
-//! The extraction loop's planes and look-ups with AVX2.
+//! The extraction loop's planes and lookups with AVX2.
 //!
 //! As with AVX-512, in vectors of 32 bytes. There are no opmask registers:
-//! `vpcmpeqb` and its like leave a vector of ones where lanes agree, and
-//! `vpmovmskb` takes a bit of each byte from it. Order is compared by way of
-//! the unsigned maximum, for AVX2 has no unsigned comparison.
+//! `vpcmpeqb` and its like produce a vector with ones where lanes match, and
+//! `vpmovmskb` extracts a bit of each byte. Order is compared through the
+//! unsigned maximum, since AVX2 has no unsigned comparison.
 
 use iced_x86::Code;
 
@@ -53,7 +53,7 @@ impl Builder<'_> {
         let cost = (loads(Units::COMPARE, constant), latency::SIMPLE);
         let other = match plane.comparison {
             Comparison::Equal => constant,
-            // At least the constant is what is the greater of both.
+            // `x >= c` if and only if `max(x, c) == x`.
             Comparison::AtLeast => {
                 let operands = vec![Operand::Reg(vector), constant];
                 Operand::Reg(self.body.op(maximum, RegClass::Vector, operands, cost, note))

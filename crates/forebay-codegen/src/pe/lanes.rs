@@ -1,11 +1,11 @@
 //! One loop with 16 packets in the lanes of a vector, for AVX-512.
 //!
-//! Where a filter looks at few bytes, [`columns`](super::columns) brings four
-//! of each of 16 packets into the lanes of a vector, and every predicate is a
-//! comparison of lanes under the mask of what comes after it: the decision
-//! function is evaluated at once, without signatures in between. Lanes of 32
-//! bits also hold whole values, so that this form takes filters with
-//! arithmetic, which signatures do not.
+//! For a filter that reads few bytes, [`columns`](super::columns) brings four
+//! bytes of each of 16 packets into the lanes of a vector. Every predicate is
+//! then a comparison of lanes under the mask of the nodes after it: the
+//! decision function is evaluated at once, without signatures. Lanes of 32 bits
+//! also hold whole values, so this form supports arithmetic, which signatures
+//! do not.
 
 use forebay_filter::ir::{Arithmetic, Function, Relation, SetId, Value, ValueId};
 use iced_x86::Code;
@@ -38,18 +38,18 @@ struct Builder<'a> {
     reader: Reader<'a>,
     loaded: Loaded,
     values: Vec<(ValueId, Reg)>,
-    /// Columns under masks, by where they start and the mask.
+    /// Masked columns, by their start and the mask.
     masked: Vec<((u32, u32), Reg)>,
     captured: Option<Reg>,
     wire: Option<Reg>,
-    /// Whether something was asked for that lanes do not compute.
+    /// Whether the filter needs an operation that lanes do not support.
     unsuited: bool,
 }
 
-/// The loop of `decision`.
+/// The loop for `decision`.
 ///
 /// # Errors
-/// A value that lanes do not compute.
+/// If lanes do not support a value.
 pub(super) fn body(
     function: &Function,
     decision: &Decision,
@@ -83,8 +83,8 @@ pub(super) fn body(
     Ok(builder.wide.body)
 }
 
-/// The tests of a node: one for each literal, but of captured lengths the
-/// greatest is enough, and fields of one column are compared at once.
+/// The tests of a node: one for each literal, except that only the greatest
+/// captured length is tested, and fields of one column are compared at once.
 fn group(node: &Node, columns: &Columns) -> Vec<Literal> {
     let mut group: Vec<Literal> = Vec::new();
     for &(atom, holds) in &node.literals {
@@ -106,7 +106,7 @@ fn group(node: &Node, columns: &Columns) -> Vec<Literal> {
     group
 }
 
-/// The atom that holds where both do, if there is one.
+/// The atom that holds if both do, if there is one.
 fn joined(a: Atom, b: Atom) -> Option<Atom> {
     match (a, b) {
         (Atom::Captured(a), Atom::Captured(b)) => Some(Atom::Captured(a.max(b))),
@@ -121,12 +121,13 @@ fn joined(a: Atom, b: Atom) -> Option<Atom> {
 }
 
 impl Builder<'_> {
-    /// The column that has bytes `low` to `high`, and where it starts.
+    /// The column that contains bytes `low` to `high`, and its start.
     fn column(&mut self, span: (u32, u32)) -> (u32, Reg) {
         self.loaded.find(span).unwrap_or_else(|| (span.0, self.unsuited()))
     }
 
-    /// Notes that there is no such loop. Some register has to be named still.
+    /// Records that the filter is unsuited; the returned register is a
+    /// placeholder.
     fn unsuited(&mut self) -> Reg {
         self.unsuited = true;
         self.captured()
@@ -141,11 +142,11 @@ impl Builder<'_> {
         self.vector(Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512, a, b)
     }
 
-    /// Lanes of `column`, which starts at byte `start`, as the number that
-    /// `bytes` bytes from `offset` are.
+    /// Lanes of `column`, which starts at byte `start`, as the number in
+    /// `bytes` bytes from `offset`.
     fn number(&mut self, column: Reg, start: u32, offset: u32, bytes: u32) -> Reg {
         let at = offset - start;
-        // Lowest byte first; bytes past the number come out as 0.
+        // Lowest byte first; bytes beyond the number become 0.
         let pick = |i: u32| if i < bytes { (at + bytes - 1 - i) as u8 } else { 0x80 };
         let shuffle: Vec<u8> = (0..64_u32)
             .map(|i| match pick(i % 4) {
@@ -158,7 +159,7 @@ impl Builder<'_> {
         self.vector(Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512, Units::PORT_5, column, shuffle)
     }
 
-    /// What `value` is for each packet.
+    /// The lanes of `value`.
     fn value(&mut self, value: ValueId) -> Reg {
         if let Some((_, reg)) = self.values.iter().find(|(known, _)| *known == value) {
             return *reg;
@@ -170,7 +171,7 @@ impl Builder<'_> {
             }
             Value::WireLength => self.wire(),
             Value::Load { width, index, displacement } => {
-                // Known to be of this form since the atom was read.
+                // The atom was read with this form.
                 let offset = self.reader.offset(index, displacement).unwrap_or_default();
                 let (start, column) = self.column((offset, offset + width.bytes() - 1));
                 self.number(column, start, offset, width.bytes())
@@ -194,7 +195,7 @@ impl Builder<'_> {
             Arithmetic::Mul => (Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
             Arithmetic::Or => (Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
             Arithmetic::Xor => (Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            // Distances of 32 and more give 0 here too.
+            // Shift distances from 32 up give 0 here too.
             Arithmetic::Lsh => (Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
             Arithmetic::Rsh => (Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
             Arithmetic::And => (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
@@ -218,7 +219,7 @@ impl Builder<'_> {
         self.wide.compare(code, (left, right), Some(kind), under)
     }
 
-    /// Whether lanes have a bit of `bits`, or none.
+    /// Tests lanes for any bit of `bits`, or for none.
     fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Reg {
         let code = if any {
             Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32
@@ -228,7 +229,7 @@ impl Builder<'_> {
         self.wide.compare(code, (lanes, bits), None, under)
     }
 
-    /// Whether a field equals a constant, compared as it lies in the packet.
+    /// Tests a field for equality with a constant, in the packet's byte order.
     fn equal(&mut self, field: Field, constant: u32, holds: bool, under: Option<Reg>) -> Reg {
         let (start, column) = self.column(span(field));
         let moved = |number: u32| {
@@ -255,8 +256,8 @@ impl Builder<'_> {
         self.compare(masked, constant, if holds { EQUAL } else { NOT_EQUAL }, under)
     }
 
-    /// Whether a field is one of the constants of a set, or none: it is none
-    /// where it differs from each.
+    /// Tests a field for membership in a set, or for none: it is no member if
+    /// it differs from each constant.
     fn member(&mut self, field: Field, set: SetId, holds: bool, under: Option<Reg>) -> Reg {
         let constants = self.function.sets.get(set.0 as usize);
         let mut none = under;
@@ -274,8 +275,8 @@ impl Builder<'_> {
 
     fn at_least(&mut self, field: Field, constant: u32, holds: bool, under: Option<Reg>) -> Reg {
         let (low, high) = span(field);
-        // Trailing bytes outside the mask are 0 in field and constant alike,
-        // but the constant may have been rounded up within them.
+        // Trailing bytes outside the mask are 0 in field and constant, but the
+        // constant may have been rounded up within them.
         let (start, column) = self.column((low, high));
         let trailing = field.offset + field.bytes - 1 - high;
         let bytes = high - low + 1;

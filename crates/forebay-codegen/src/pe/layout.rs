@@ -1,8 +1,8 @@
-//! Where in a packet's signature each predicate lies.
+//! Assigns predicates to bits of a packet's signature.
 //!
 //! The extraction loop fills vectors with bytes of one, two or four packets.
-//! The bytes a predicate needs become an *element*: one lane of the vector
-//! after the shuffle. With more packets a vector there is less room for each:
+//! The bytes of a predicate become an *element*: one lane of the vector after
+//! the shuffle. With more packets in a vector there is less room for each:
 //!
 //! | packets | AVX-512: bytes of each, lanes | AVX2: bytes of each, lanes |
 //! |---|---|---|
@@ -10,13 +10,13 @@
 //! | 2 | 32, 16 bits | 16, bytes |
 //! | 1 | 64, 32 bits | 32, bytes |
 //!
-//! so that there are always 16 lanes a packet, but for one packet under AVX2,
-//! where there are 32. A predicate wider than a lane takes several. One
-//! shuffle and comparison of a vector makes a *plane*: the signature bits of
-//! its lanes, 1 where a lane differs from its constant (AVX-512), or 1 where it
-//! does not (AVX2, which compares for equality only).
+//! so there are always 16 lanes a packet, except for one packet under AVX2,
+//! which has 32. A predicate wider than a lane takes several. One shuffle and
+//! comparison of a vector makes a *plane*: the signature bits of its lanes, 1
+//! where a lane differs from its constant (AVX-512), or 1 where it does not
+//! (AVX2, which compares for equality only).
 //!
-//! The shape with the least work a packet is taken.
+//! The shape with the least work a packet is used.
 
 use std::collections::HashMap;
 
@@ -28,73 +28,73 @@ use super::atom::{Atom, Field};
 use super::decision::Decision;
 use crate::code::{Isa, Options};
 
-/// Most planes of a filter: what scratch memory has room for.
+/// The most planes of a filter; scratch memory is sized for them.
 pub const MAX_PLANES: usize = 12;
 
-/// Most look-ups of an iteration of more than one packet.
+/// The most lookups of an iteration of more than one packet.
 const MAX_LOOKUPS: u32 = 4;
 
-/// Bytes that a plane takes at most: 256 signatures of 32 bits.
+/// The most bytes of a plane: 256 signatures of 32 bits.
 const PLANE_BYTES: usize = 1024;
 
-/// Bytes of a 128-bit lane, which byte shuffles below VBMI do not leave.
+/// Bytes of a 128-bit lane; byte shuffles without VBMI stay within it.
 const CHUNK: u32 = 16;
 
-/// How lanes are compared with their constants.
+/// The comparison of lanes with their constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
-    /// Whether they are equal.
+    /// Equal to the constant.
     Equal,
-    /// Whether they are at least the constant.
+    /// At least the constant.
     AtLeast,
 }
 
-/// What a lane holds.
+/// The content of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// The packet bytes of the lane, its lowest byte first; nothing for 0.
+    /// The packet bytes of the lane, lowest byte first; `None` for 0.
     pub bytes: Vec<Option<u32>>,
-    /// The bits that count.
+    /// The relevant bits.
     pub mask: u32,
-    /// What it is compared with.
+    /// The constant.
     pub constant: u32,
-    /// Which lane of the packet's part of the vector it is.
+    /// The lane within the packet's part of the vector.
     pub lane: usize,
 }
 
 /// A vector of packet bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Where each 16 bytes of a packet's part start in the packet.
+    /// Packet offsets of each 16 bytes of a packet's part.
     pub chunks: Vec<u32>,
 }
 
 /// One comparison of all lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plane {
-    /// Which [`Source`] it shuffles.
+    /// The [`Source`] that it shuffles.
     pub source: usize,
     /// Bytes of a lane.
     pub lane_bytes: u32,
-    /// How lanes are compared.
+    /// The comparison.
     pub comparison: Comparison,
     /// Its lanes.
     pub elements: Vec<Element>,
 }
 
-/// A look-up in a set: a plane of its own.
+/// A lookup in a set, which makes a plane of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// What is looked up.
+    /// The field.
     pub field: Field,
-    /// In which set.
+    /// The set.
     pub set: forebay_filter::ir::SetId,
 }
 
-/// Where a predicate's outcome is.
+/// The place of a predicate's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The plane; look-ups come behind [`Layout::planes`].
+    /// The plane; lookups follow [`Layout::planes`].
     pub plane: usize,
     /// Bits of the signature.
     pub care: u32,
@@ -107,28 +107,28 @@ pub struct Layout {
     pub packets: u32,
     /// Bytes of a vector: 64 or 32.
     pub vector: u32,
-    /// Bytes of a packet that a source has: the packet's share of the vector,
+    /// Bytes that a source has of a packet: the packet's share of the vector,
     /// or a whole vector, from which a shuffle fills that share.
     pub window: u32,
-    /// Whether shuffles take any byte of the vector.
+    /// Whether shuffles reach any byte of the vector.
     pub any_byte: bool,
     /// Bits of a packet's signature in a plane: 16 or 32.
     pub bits: u32,
-    /// What is loaded.
+    /// Vectors of packet bytes.
     pub sources: Vec<Source>,
-    /// What is compared.
+    /// Comparisons.
     pub planes: Vec<Plane>,
-    /// What is looked up.
+    /// Set lookups.
     pub lookups: Vec<Lookup>,
     places: HashMap<Atom, Place>,
 }
 
-/// Why atoms fit no layout of a shape.
+/// Why atoms do not fit a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Misfit {
     /// An atom fits no lane.
     Atom,
-    /// They take more than [`MAX_PLANES`].
+    /// There are more than [`MAX_PLANES`] planes.
     Planes,
 }
 
@@ -136,7 +136,7 @@ impl Layout {
     /// The layout with the least work for the atoms of `decision`.
     ///
     /// # Errors
-    /// When they fit no layout.
+    /// If the atoms fit no layout.
     pub fn choose(
         function: &Function,
         decision: &Decision,
@@ -161,7 +161,7 @@ impl Layout {
                     continue;
                 }
             };
-            // Look-ups of several packets would take more registers than there are.
+            // Lookups of several packets would need too many registers.
             let lookups = layout.lookups.len() as u32 * packets;
             if lookups > MAX_LOOKUPS && packets > 1 {
                 continue;
@@ -184,8 +184,8 @@ impl Layout {
         }
     }
 
-    /// Where `atom` is: all in one plane. Nothing for what signatures do not
-    /// hold.
+    /// The place of `atom`, all in one plane; `None` for atoms that signatures
+    /// do not hold.
     #[must_use]
     pub fn place(&self, atom: &Atom) -> Option<Place> {
         self.places.get(atom).copied()
@@ -211,7 +211,7 @@ impl Layout {
         PLANE_BYTES * self.bits as usize / 32
     }
 
-    /// The first byte of a packet that is looked at: what a prefetch asks for.
+    /// The first byte of a packet that is read; prefetches address it.
     #[must_use]
     pub fn first_byte(&self) -> u32 {
         let chunks = self.sources.iter().flat_map(|source| source.chunks.iter().copied());
@@ -257,14 +257,14 @@ impl Layout {
             }
         }
         layout.cover(parts.iter().map(|(_, _, elements)| elements.as_slice()));
-        // Shuffles that merge load whole vectors.
+        // Merging shuffles load whole vectors.
         let whole = |source: &Source| {
             runs(&source.chunks) == 1 && source.chunks.len() as u32 * CHUNK == layout.window
         };
         if layout.merges() && !layout.sources.iter().all(whole) {
             return Err(Misfit::Atom);
         }
-        // Each source is there for some atom, which lies in a plane of its own.
+        // Each source serves an atom that has a plane of its own.
         if layout.sources.len() > MAX_PLANES {
             return Err(Misfit::Planes);
         }
@@ -290,12 +290,12 @@ impl Layout {
         match (self.vector, comparison) {
             (64, _) => 4 / self.packets,
             (_, Comparison::Equal) => 1,
-            // The next size that AVX2 compares; a byte would do for a byte.
+            // The next size that AVX2 compares; a byte is enough for a byte.
             (_, Comparison::AtLeast) => bytes,
         }
     }
 
-    /// Whether each packet has a source of its own, and shuffles merge them.
+    /// Whether each packet has its own source, to be merged by shuffles.
     #[must_use]
     pub fn merges(&self) -> bool {
         self.window > self.share()
@@ -306,8 +306,8 @@ impl Layout {
         self.vector / self.packets
     }
 
-    /// Chooses sources such that the bytes of each atom, given by its elements,
-    /// lie in one chunk.
+    /// Chooses sources such that the bytes of each atom's elements lie in one
+    /// chunk.
     fn cover<'e>(&mut self, atoms: impl Iterator<Item = &'e [Element]>) {
         let mut spans: Vec<(u32, u32)> = atoms
             .filter_map(|elements| {
@@ -335,8 +335,8 @@ impl Layout {
         }
     }
 
-    /// Gives `elements` lanes of one plane: one that has enough free, or that
-    /// holds the same already, or a new one.
+    /// Assigns `elements` to lanes of one plane: a plane with the same elements
+    /// or with enough free lanes, or a new one.
     fn put(&mut self, comparison: Comparison, elements: Vec<Element>) -> Result<Place, Misfit> {
         let lane_bytes = elements.first().ok_or(Misfit::Atom)?.bytes.len() as u32;
         let found = elements.into_iter().map(|element| {
@@ -372,9 +372,8 @@ impl Layout {
         Ok(Place { plane: self.planes.len() - 1, care })
     }
 
-    /// What `elements`, each with the number of the chunk it must stay in, add
-    /// to `plane`, and their signature bits; nothing if there are too few
-    /// lanes.
+    /// The lanes that `elements` add to `plane`, each with the number of its
+    /// chunk, and their signature bits; `None` if there are too few lanes.
     fn with(
         &self,
         plane: &Plane,
@@ -401,7 +400,7 @@ impl Layout {
         Some((added, care))
     }
 
-    /// A lane that neither `plane` nor what is `added` to it has taken.
+    /// A lane that is free in `plane` and not in `added`.
     fn free_lane(&self, plane: &Plane, added: &[Element], chunk: usize) -> Option<usize> {
         let mut lanes = if self.any_byte {
             0..(self.share() / plane.lane_bytes) as usize
@@ -413,8 +412,8 @@ impl Layout {
         lanes.find(|&lane| !taken(lane))
     }
 
-    /// The source that has all bytes of `element`, and the number of its chunk
-    /// that has them, where shuffles stay within chunks.
+    /// The source that has all bytes of `element`, and the number of the chunk
+    /// that has them, if shuffles stay within chunks.
     fn find_source(&self, element: &Element) -> Option<(usize, usize)> {
         let bytes = || element.bytes.iter().flatten();
         self.sources.iter().enumerate().find_map(|(index, source)| {
@@ -432,13 +431,13 @@ impl Layout {
         if self.vector == 64 {
             return 1 << lane;
         }
-        // AVX2's mask of bytes has a bit for each byte of the lane.
+        // `vpmovmskb` gives a bit for each byte of the lane.
         let bits = (1u32 << plane.lane_bytes) - 1;
         bits << (lane as u32 * plane.lane_bytes)
     }
 
-    /// An estimate of the work a packet, in 1/64 of a cycle: instructions six
-    /// a cycle, shuffles and comparisons one a cycle, loads of vectors two.
+    /// Estimated work a packet, in 1/64 of a cycle: six instructions a cycle,
+    /// one shuffle or comparison, two loads of vectors.
     pub(super) fn work(&self, options: &Options) -> u32 {
         let packets = self.packets;
         let planes = self.planes.len() as u32;
@@ -452,17 +451,18 @@ impl Layout {
         let offsets = if packets > 1 { packets * 3 / 2 } else { 1 };
         let ahead = if options.prefetch > 0 { 2 * packets } else { 0 };
         let instructions = offsets + ahead + loads + shuffles + planes * 3 + lookups * packets * 7;
-        // Shuffles and comparisons have one port, insertions also another.
+        // Shuffles and comparisons have one port, insertions a second one.
         let busy = (shuffles + planes + lookups * packets)
             .max((shuffles + 2 * planes + inserts + lookups * packets).div_ceil(2));
         let cycles = (64 * instructions / 6).max(64 * busy) / packets;
-        // Reading a plane back and testing it in the decision loop.
+        // The decision loop reads each plane back and tests it.
         cycles + planes * 4 + lookups * 4
     }
 }
 
-/// Loads that fill a packet's share of a vector: runs of chunks that follow one
-/// another in the packet too, as long as they are as aligned as they are long.
+/// The number of loads that fill a packet's share of a vector: runs of chunks
+/// that are consecutive in the packet too, as long as they are aligned to their
+/// length.
 fn runs(chunks: &[u32]) -> u32 {
     super::extract::pieces(chunks).count() as u32
 }
@@ -495,7 +495,7 @@ fn equal_elements(field: Field, constant: u32, lane: u32) -> Vec<Element> {
         .collect()
 }
 
-/// The lane that compares `field` for order; nothing if it is too wide.
+/// The lane that compares `field` for order; `None` if it is too wide.
 fn order_element(field: Field, constant: u32, lane: u32) -> Option<Element> {
     let used = (32 - field.mask.leading_zeros()).div_ceil(8).max(1);
     if used > lane {

@@ -2,37 +2,37 @@
 //!
 //! The paper (Yamashita and Tsuru, "Software Pipelining for Packet Filters",
 //! section 4) if-converts the filter, so that the loop over the packets has no
-//! branches left, and software-pipelines that loop. Itanium has 64 predicate
+//! branches, and software-pipelines that loop. Itanium has 64 predicate
 //! registers of one bit; an AVX-512 machine has seven of 64. So the loop is
 //! split in two, and each half has bits of many packets in a register:
 //!
 //! 1. The **extraction** loop loads the headers of one, two or four packets
-//!    into a vector, shuffles the bytes that predicates look at into a lane for
-//!    each, and compares all lanes with their constants at once. What comes out
-//!    is the packet's *signature*: a bit for each predicate, set where it does
-//!    not hold.
+//!    into a vector, shuffles the bytes of each predicate into a lane, and
+//!    compares all lanes with their constants at once. The result is the
+//!    packet's *signature*: a bit for each predicate, set where it does not
+//!    hold.
 //! 2. The **decision** loop takes the signatures of 32 packets as the lanes of
 //!    a vector. Each test of the decision function is one test of a vector
-//!    against a constant, itself under the opmask of what comes after it: a
-//!    predicated instruction that sets a predicate, as `(p6) cmp.eq` does.
+//!    against a constant, under the opmask of the nodes after it: a predicated
+//!    instruction that sets a predicate, as `(p6) cmp.eq` does.
 //!
-//! A filter's loads at offsets that depend on the packet are made at the usual
-//! offset, that of an IP header without options. The decision loop notes the
-//! packets for which this was wrong, and `list` code gives these their verdict.
+//! Loads at offsets that depend on the packet use the usual offset, that of an
+//! IP header without options. The decision loop records the packets for which
+//! this was wrong, and `list` code computes their verdicts.
 //!
 //! | module | does |
 //! |---|---|
-//! | `straighten` | block parameters away, by copies |
-//! | [`atom`] | which predicates of the IR are fit for it |
+//! | `straighten` | removes block parameters by copying blocks |
+//! | [`atom`] | predicates of the IR that lanes can evaluate |
 //! | [`decision`] | the decision function over them |
-//! | [`layout`] | where in the signature each lies |
+//! | [`layout`] | their places in the signature |
 //! | `extract`, `extract_avx2` | the extraction loop |
 //! | [`algebra`] | the decision function as operations on masks |
 //! | `decide`, `decide_avx2` | the decision loop |
 //! | `lanes` | both in one loop, 16 packets an iteration, for few bytes or arithmetic |
 //! | `columns` | the bytes of 16 packets that `lanes` compares |
-//! | `packets` | where packets lie |
-//! | `scalar` | both in one loop, a packet an iteration, in plain registers |
+//! | `packets` | offsets and addresses of packets |
+//! | `scalar` | both in one loop, a packet an iteration, in general registers |
 
 pub mod algebra;
 pub mod atom;
@@ -63,22 +63,23 @@ use decision::Decision;
 use layout::Layout;
 use straighten::straighten;
 
-/// The greatest length that lanes of 16 bits tell from greater ones.
+/// The greatest length that saturated 16-bit lanes distinguish from greater
+/// ones.
 const MAX_LENGTH: u32 = 0xfffe;
 
-/// Why a filter has no predicated form; `list` takes it.
+/// Why a filter has no predicated form; `list` is used instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsuited {
     /// It has loops or block parameters.
     #[error("control flow that does not end in a Boolean function")]
     ControlFlow,
-    /// It has more than one way to accept, or returns what it computed.
+    /// It has several accepting verdicts, or returns a computed value.
     #[error("it returns more than one number besides 0")]
     Returns,
-    /// A predicate is none that a lane can hold.
+    /// A predicate that no lane can evaluate.
     #[error("predicate '{0}' does not fit a lane")]
     Predicate(String),
-    /// A set of so many constants that no hash function was found for.
+    /// No hash function was found for a set of this many constants.
     #[error("no hash table was found for its set of {0} constants")]
     Set(usize),
     /// More predicates than signatures have room for.
@@ -86,14 +87,15 @@ pub enum Unsuited {
     TooLarge(usize),
 }
 
-/// The loops of a filter, and what they ask of their caller.
+/// The loops of a filter and their requirements.
 #[derive(Clone, Debug)]
 pub struct Loops {
-    /// One after another.
+    /// The loops, to be run one after another.
     pub bodies: Vec<LoopBody>,
     /// Packets a group.
     pub lanes: usize,
-    /// Bytes from a packet's start that are read, whatever was captured.
+    /// Bytes from a packet's start that are read, even beyond its captured
+    /// length.
     pub reach: usize,
     /// Bytes of scratch memory.
     pub scratch: usize,
@@ -101,7 +103,7 @@ pub struct Loops {
     pub leaves: bool,
 }
 
-/// A predicated form of a filter that has not been made yet.
+/// A predicated form of a filter, before its loops are generated.
 #[derive(Clone, Debug)]
 pub struct Form<'a> {
     filter: Rc<(Cow<'a, Function>, Decision)>,
@@ -110,23 +112,22 @@ pub struct Form<'a> {
     work: u32,
 }
 
-/// The kinds of loops there are.
+/// The kinds of loops.
 #[derive(Clone, Debug)]
 enum Shape {
-    /// Both in one loop, in plain registers.
+    /// One loop in general registers.
     Scalar,
-    /// Extraction and decision.
+    /// Two loops: extraction and decision.
     Signatures(Layout),
-    /// Both in one loop, in lanes of 32 bits.
+    /// One loop in lanes of 32 bits.
     Lanes(Columns),
 }
 
-/// The predicated forms of `function` at the level of `options`, that with the
-/// least work first. Loops of the first may turn out to need more registers
-/// than there are.
+/// The predicated forms of `function` at the level of `options`, least work
+/// first. The loops of the first may turn out to need too many registers.
 ///
 /// # Errors
-/// Why it has none.
+/// Why there is none.
 pub fn forms<'a>(function: &'a Function, options: &Options) -> Result<Vec<Form<'a>>, Unsuited> {
     let function = match straighten(function) {
         Some(straight) => Cow::Owned(straight),
@@ -158,16 +159,16 @@ pub fn forms<'a>(function: &'a Function, options: &Options) -> Result<Vec<Form<'
 }
 
 impl Form<'_> {
-    /// Cycles a packet that its loops are estimated to take.
+    /// Estimated cycles a packet of its loops.
     #[must_use]
     pub fn cycles(&self) -> f64 {
         f64::from(self.work) / 64.0
     }
 
-    /// Makes the loops.
+    /// Generates the loops.
     ///
     /// # Errors
-    /// When they cannot be made after all.
+    /// If they cannot be generated after all.
     pub fn loops(&self, options: &Options, pool: &mut Pool) -> Result<Loops, Unsuited> {
         let (function, decision) = &*self.filter;
         match &self.shape {
@@ -193,14 +194,14 @@ fn choose(function: &Function, decision: &Decision, options: &Options) -> Result
     Layout::choose(function, decision, options)
 }
 
-/// An estimate of the decision loop's work a packet, in 1/64 of a cycle: two
-/// for each test and a dozen besides, and what it costs to begin another loop.
+/// Estimated work a packet of the decision loop, in 1/64 of a cycle: two for
+/// each test and a dozen besides, and the cost of starting another loop.
 fn decision_work(decision: &Decision) -> u32 {
     let tests: usize = decision.nodes.iter().map(|node| node.literals.len()).sum();
     2 * tests as u32 + 12 + 12
 }
 
-/// The two loops that go by signatures.
+/// The extraction and decision loops.
 fn signatures(
     function: &Function,
     decision: &Decision,

@@ -1,8 +1,8 @@
-//! Where packets lie: their offsets in registers, and addresses of their bytes.
+//! Packet offsets in registers, and addresses of packet bytes.
 //!
 //! Every packet costs a load of its offset besides those of its bytes, and a
-//! core loads twice a cycle. So offsets come two a load, and two instructions
-//! of whole numbers part them.
+//! core loads twice a cycle. So one load fetches two offsets, and two integer
+//! instructions separate them.
 
 use iced_x86::Code;
 
@@ -18,8 +18,8 @@ pub(super) fn entry(table: Table, displacement: i32) -> Address {
     Address { base: Base::Table(table), index: Index::Packet(4), displacement, broadcast: false }
 }
 
-/// Bytes from `at` on of the packet at `offset`. Fields end within the reach of
-/// signed displacements: atoms are checked for that.
+/// The bytes from `at` on of the packet at `offset`. Atoms are checked to end
+/// within the range of signed displacements.
 pub(super) fn header(offset: Reg, at: u32) -> Address {
     Address {
         base: Base::Table(Table::Base),
@@ -29,7 +29,8 @@ pub(super) fn header(offset: Reg, at: u32) -> Address {
     }
 }
 
-/// Loads the offset of a packet; `ahead` for one that is not yet due.
+/// Loads the offset of a packet; `ahead` if the packet belongs to a later
+/// iteration.
 pub(super) fn offset(body: &mut LoopBody, packet: i32, note: u32, ahead: bool) -> Reg {
     let memory = Operand::Memory(entry(Table::Offset, 4 * packet));
     let offset =
@@ -45,7 +46,7 @@ pub(super) fn two_offsets(body: &mut LoopBody, packet: i32, note: u32) -> [Reg; 
     let memory = Operand::Memory(entry(Table::Offset, 4 * packet));
     let both = body.op(Code::Mov_r64_rm64, RegClass::General, vec![memory], (Units::LOAD, 0), note);
     let simple = (Units::ALU, latency::SIMPLE);
-    // Which clears the upper half.
+    // A 32-bit move clears the upper half.
     let first =
         body.op(Code::Mov_r32_rm32, RegClass::General, vec![Operand::Reg(both)], simple, note);
     let shift = vec![Operand::Reg(both), Operand::Immediate(OFFSET_BITS)];
@@ -57,7 +58,7 @@ pub(super) fn two_offsets(body: &mut LoopBody, packet: i32, note: u32) -> [Reg; 
     [first, second]
 }
 
-/// Prefetches byte `first` of the packets that come `distance` packets after
+/// Prefetches byte `first` of the packets that are `distance` packets after
 /// those of the iteration.
 pub(super) fn prefetches(body: &mut LoopBody, first: u32, distance: u16) {
     body.lookahead = u32::from(distance);

@@ -1,11 +1,11 @@
-//! One loop in plain registers, for machines without vectors of 256 bits.
+//! One loop in general registers, for machines without vectors of 256 bits.
 //!
-//! Masks are numbers of 64 bits, 1 for the one packet of an iteration or 0, and
-//! never pass through the flags, so that instructions of different iterations
-//! can be interleaved at will. A field differs from its constant by the
-//! exclusive or of both, and differences are gathered by `or`; one less than
-//! that has its top bit set only where there was no difference. Of two numbers
-//! of 32 bits, the difference has its top bit set where the first is less.
+//! A mask is a 64-bit number, 1 or 0 for the one packet of an iteration. It
+//! never passes through the flags, so instructions of different iterations
+//! interleave freely. The difference between a field and its constant is their
+//! exclusive or; differences are combined by `or`. One less than that has its
+//! top bit set only if there was no difference. Of two 32-bit numbers, the
+//! 64-bit difference has its top bit set if the first is less.
 
 use forebay_filter::ir::Function;
 use iced_x86::Code;
@@ -21,25 +21,25 @@ use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg, RegClass};
 
 struct Builder {
     body: LoopBody,
-    /// Where the packet starts.
+    /// The packet's offset.
     offset: Reg,
-    /// The conjunctions that [`Test::Signature`] names, here just a number.
+    /// The conjunctions that [`Test::Signature`] refers to by number.
     conjunctions: Vec<Vec<Atom>>,
     note: u32,
-    /// Whether something was asked for that this loop does not compute.
+    /// Whether the filter needs an operation that this loop does not support.
     unsuited: bool,
 }
 
-/// The loop of `decision`.
+/// The loop for `decision`.
 ///
 /// # Errors
-/// A look-up: one comparison after another is what `list` does better.
+/// If the filter has a set lookup, for which `list` is faster.
 pub(super) fn select(
     function: &Function,
     decision: &Decision,
     options: &Options,
 ) -> Result<Loops, Unsuited> {
-    // Immediate operands of 64-bit instructions have a sign.
+    // Immediates of 64-bit instructions are signed.
     decision.lengths_fit(i32::MAX as u32)?;
     let mut reach = 0;
     for atom in decision.atoms() {
@@ -106,8 +106,8 @@ impl Builder {
         this
     }
 
-    /// The tests of a node: all atoms that must hold as one, and each of those
-    /// that must not.
+    /// The tests of a node: one for all atoms that must hold, and one for each
+    /// atom that must not.
     fn group(&mut self, node: &Node) -> Vec<Literal> {
         let of = |wanted: bool| {
             node.literals.iter().filter(move |(_, holds)| *holds == wanted).map(|l| l.0)
@@ -153,7 +153,7 @@ impl Builder {
         dest
     }
 
-    /// An instruction that works on its first operand.
+    /// An instruction that overwrites its first operand.
     fn tied(&mut self, code: Code, a: Reg, b: Option<Operand>, units: Units) -> Reg {
         let dest = self.body.reg(RegClass::General);
         let operands = std::iter::once(Operand::Reg(a)).chain(b).collect();
@@ -168,8 +168,8 @@ impl Builder {
         self.tied(code, a, Some(b), Units::ALU)
     }
 
-    /// The field's bytes in the packet's order where that will do, else as the
-    /// number they are; bits outside the mask are 0.
+    /// The field in the packet's byte order if `as_number` is false, else as a
+    /// number; bits outside the mask are 0.
     fn field(&mut self, field: Field, as_number: bool) -> Reg {
         let address = Address {
             base: Base::Table(Table::Base),
@@ -206,14 +206,14 @@ impl Builder {
         self.tied(Code::Shr_rm64_imm8, reg, by, Units::SHIFT)
     }
 
-    /// Where `reg` is less than `bytes`: 1 or 0. `bytes` is not above 2³¹.
+    /// 1 if `reg` is less than `bytes`, else 0. `bytes` is at most 2³¹.
     fn less(&mut self, reg: Reg, bytes: u32) -> Reg {
         let constant = Operand::Immediate(bytes as i32);
         let difference = self.alu(Code::Sub_rm64_imm32, reg, constant);
         self.top_bit(difference)
     }
 
-    /// A number that is 0 where `atom` holds; 32 bits wide.
+    /// A 32-bit number that is 0 if `atom` holds.
     fn difference(&mut self, atom: Atom) -> Reg {
         match atom {
             Atom::Equal(field, constant) => {
@@ -228,8 +228,8 @@ impl Builder {
                 if constant <= i32::MAX as u32 {
                     return self.less(reg, constant);
                 }
-                // Immediates of 64-bit instructions have a sign: compare what
-                // is missing to the greatest number instead.
+                // Immediates of 64-bit instructions are signed: compare the
+                // complement instead.
                 let missing = self.tied(Code::Not_rm32, reg, None, Units::ALU);
                 let most = Operand::Immediate(!constant as i32);
                 let beyond = self.alu(Code::Sub_rm64_imm32, missing, most);
@@ -252,13 +252,14 @@ impl Builder {
         }
     }
 
-    /// Notes that there is no such loop. Some register has to be named still.
+    /// Records that the filter is unsuited; the returned register is a
+    /// placeholder.
     fn none(&mut self) -> Reg {
         self.unsuited = true;
         self.offset
     }
 
-    /// 1 where all of `atoms` hold, else 0.
+    /// 1 if all of `atoms` hold, else 0.
     fn all(&mut self, atoms: &[Atom]) -> Reg {
         let most = atoms.iter().filter_map(|atom| match atom {
             Atom::Captured(bytes) => Some(*bytes),
@@ -274,7 +275,7 @@ impl Builder {
                 None => difference,
             });
         }
-        // There is an atom, or this was not to be asked.
+        // `atoms` is never empty.
         let gathered = gathered.unwrap_or_else(|| self.none());
         let less = self.alu(Code::Sub_rm64_imm32, gathered, Operand::Immediate(1));
         self.top_bit(less)
@@ -295,7 +296,7 @@ impl Builder {
                 self.push(Code::Mov_rm32_imm32, None, operands, Units::STORE);
                 return;
             }
-            // One less than 1 or 0, or the negative, is all bits or none.
+            // 1 or 0 minus one, or negated, has all bits set or none.
             Outcome::Packets(Mask { reg, inverted: true }) => {
                 self.alu(Code::Sub_rm32_imm32, reg, Operand::Immediate(1))
             }

@@ -1,13 +1,14 @@
-//! Functions without block parameters.
+//! Removes block parameters.
 //!
-//! libpcap lets the test of a port follow both the load from an IPv4 and that
-//! from an IPv6 packet: one block, whose parameter is what was loaded. A
-//! Boolean function has no such thing, so the block is copied for each set of
-//! arguments, with all that uses the parameter further on. Blocks are copied in
-//! order, so that edges still lead forward; copies are bounded.
+//! libpcap lets one test of a port follow both the load from an IPv4 and that
+//! from an IPv6 packet: one block, whose parameter is the loaded value. A
+//! Boolean function has no parameters, so the block is copied for each set of
+//! arguments, and so are later blocks that use the parameter. Blocks are copied
+//! in order, so edges still lead forward; the number of copies is bounded.
 //!
-//! Values are read as trees here, at most [`MAX_OPERATIONS`] nodes of each.
-//! A function with greater ones is given up: no lane would hold its predicates.
+//! Values are read as trees here, at most [`MAX_OPERATIONS`] nodes of each. A
+//! function with greater values is rejected: no lane could evaluate its
+//! predicates.
 
 use std::collections::HashMap;
 
@@ -17,19 +18,19 @@ use forebay_filter::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, 
 
 use super::atom::{MAX_OPERATIONS, operations};
 
-/// Copies that may come for each block, and some for small functions.
+/// Copies allowed for each block, plus some for small functions.
 const COPIES: usize = 4;
 const COPIES_BESIDES: usize = 64;
 
-/// Parameters that may be in scope: a filter has one or two, and copies are
-/// told apart by all of them.
+/// The most parameters in scope: a filter has one or two, and copies are
+/// distinguished by all of them.
 const MAX_IN_SCOPE: usize = 64;
 
-/// What parameters in scope stand for: values of the new function.
+/// The arguments of parameters in scope: values of the new function.
 type Scope = Vec<(ValueId, ValueId)>;
 
-/// `function` without block parameters; nothing if it has none to begin with,
-/// loops, or would grow too large.
+/// `function` without block parameters; `None` if it has none to begin with,
+/// has loops, or would grow too large.
 #[must_use]
 pub(super) fn straighten(function: &Function) -> Option<Function> {
     let none = function.blocks.iter().all(|block| block.parameters.is_empty());
@@ -48,8 +49,8 @@ pub(super) fn straighten(function: &Function) -> Option<Function> {
     Some(straight.result)
 }
 
-/// For each block, the parameters of other blocks that it or what follows uses,
-/// ascending; nothing if they are too many, or a value too large a tree.
+/// By block: the parameters of other blocks that it or its successors use,
+/// ascending; `None` if they are too many, or a value is too large a tree.
 fn live_parameters(function: &Function) -> Option<Vec<Vec<ValueId>>> {
     let operations = operations(function);
     let is_small = |value: &ValueId| operations[value.0 as usize] <= MAX_OPERATIONS;
@@ -79,7 +80,7 @@ fn live_parameters(function: &Function) -> Option<Vec<Vec<ValueId>>> {
     Some(live)
 }
 
-/// Adds the parameters that a small value depends on.
+/// Adds the parameters that a value within the limit depends on.
 fn parameters_of(function: &Function, value: ValueId, found: &mut Vec<ValueId>) {
     let value_is = function.get(value);
     if matches!(value_is, Value::Parameter { .. }) {
@@ -92,15 +93,15 @@ struct Straight<'a> {
     function: &'a Function,
     live: Vec<Vec<ValueId>>,
     result: Function,
-    /// The scopes in which each block is needed: a copy for each.
+    /// By block: the scopes in which it is needed, a copy for each.
     copies: Vec<Vec<Scope>>,
-    /// The number of the copy of a block for a scope.
+    /// The number of a block's copy for a scope.
     numbers: HashMap<(usize, Scope), usize>,
 }
 
 impl Straight<'_> {
-    /// All copies, in order. Edges first name a copy by its block and number,
-    /// and are numbered when all are known.
+    /// All copies, in order. An edge first names a copy by its block and
+    /// number, and is renumbered when all are known.
     fn discover(&mut self) -> Option<Vec<Block>> {
         let most = COPIES * self.function.blocks.len() + COPIES_BESIDES;
         let mut ends: Vec<(Terminator, Vec<usize>)> = Vec::new();
@@ -136,8 +137,8 @@ impl Straight<'_> {
         Some(blocks.collect())
     }
 
-    /// The end of a block's copy in `scope`; for each of its edges the number
-    /// of the target's copy.
+    /// The terminator of a block's copy in `scope`; for each of its edges the
+    /// number of the target's copy.
     fn end(&mut self, index: usize, scope: &Scope) -> (Terminator, Vec<usize>) {
         let mut known = HashMap::new();
         let mut end = self.function.blocks[index].end.clone();
@@ -161,7 +162,7 @@ impl Straight<'_> {
         (end, copies)
     }
 
-    /// The number of the copy that `edge` leads to from `scope`.
+    /// The number of the copy for `edge` from `scope`.
     fn copy_for(
         &mut self,
         edge: &Edge,
@@ -183,7 +184,7 @@ impl Straight<'_> {
         })
     }
 
-    /// `value` in the new function, parameters replaced.
+    /// `value` in the new function, with parameters replaced.
     fn rewrite(
         &mut self,
         value: ValueId,

@@ -1,4 +1,4 @@
-//! What loops with opmask registers have in common.
+//! Shared parts of loops with opmask registers.
 
 use iced_x86::Code;
 
@@ -18,7 +18,7 @@ pub(super) struct Wide<'a> {
     pub(super) note: u32,
 }
 
-/// `units`, and a load if the operand is memory.
+/// `units`, plus a load if the operand is memory.
 pub(super) fn loads(units: Units, operand: Operand) -> Units {
     if matches!(operand, Operand::Memory(_)) { units.with_load() } else { units }
 }
@@ -129,7 +129,7 @@ impl<'a> Wide<'a> {
         }
     }
 
-    /// Stores which packets are left to `list`.
+    /// Stores the mask of packets left to `list`.
     pub(super) fn leave(&mut self, packets: Reg, lanes: u32) {
         let address = Address {
             base: Base::Table(Table::Slow),

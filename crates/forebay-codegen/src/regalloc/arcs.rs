@@ -1,20 +1,20 @@
-//! Colouring the lifetimes of an unrolled kernel.
+//! Colours the lifetimes of an unrolled kernel.
 //!
-//! A lifetime is a span of places, from where a value is made up to, and not
-//! with, the place where it is read last; it repeats each `period` places. The
-//! unrolled kernel is a circle of `unroll · period` places, on which each
-//! lifetime is an arc for each of its names. Arcs that overlap need different
-//! colours. The fewest colours are hard to find in general (Garey, Johnson,
+//! A lifetime is a span of places, from the place that defines a value up to,
+//! but excluding, the place of its last read; it repeats every `period` places.
+//! The unrolled kernel is a circle of `unroll · period` places, on which each
+//! lifetime is an arc for each of its names. Overlapping arcs need different
+//! colours. Finding the fewest colours is hard in general (Garey, Johnson,
 //! Miller and Papadimitriou, 1980), but a circle cut open where few arcs cross
 //! is nearly a line: arcs take, by ascending starts, a colour that is free for
-//! long enough, and when there is none a short search goes back on choices.
+//! long enough. If there is none, a short search backtracks.
 
 use forebay_filter::cancel;
 
-/// Places to cut at before giving up.
+/// Cuts tried before giving up.
 const CUTS: usize = 4;
 
-/// Steps of the search at each cut, for each arc.
+/// Search steps at each cut, for each arc.
 const BUDGET: usize = 8;
 
 /// The most lifetimes alive at a place.
@@ -23,8 +23,8 @@ pub fn max_live(spans: &[(u32, u32)], period: u32) -> u32 {
     live_by_place(spans, period).into_iter().max().unwrap_or(0)
 }
 
-/// How many lifetimes, of all iterations under way, cover each place of a
-/// period.
+/// By place of a period: the number of lifetimes, over all overlapping
+/// iterations, that cover it.
 fn live_by_place(spans: &[(u32, u32)], period: u32) -> Vec<u32> {
     let mut change = vec![0i32; period as usize + 1];
     let mut throughout = 0;
@@ -57,7 +57,7 @@ fn live_by_place(spans: &[(u32, u32)], period: u32) -> Vec<u32> {
 struct Arc {
     start: u32,
     end: u32,
-    /// Which lifetime and name.
+    /// The number of its lifetime and name.
     number: u32,
 }
 
@@ -77,16 +77,16 @@ pub fn colour(spans: &[(u32, u32)], period: u32, unroll: u32, colours: usize) ->
     })
 }
 
-/// What is left of a colour.
+/// When a colour is free.
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     free_from: u32,
     free_to: u32,
 }
 
-/// The colouring of a circle cut open.
+/// The colouring of a circle that was cut open.
 struct Search {
-    /// The arcs that the cut leaves whole, by ascending starts.
+    /// The arcs that do not cross the cut, by ascending starts.
     arcs: Vec<Arc>,
     lanes: Vec<Lane>,
     colours: Vec<u8>,
@@ -94,8 +94,8 @@ struct Search {
 }
 
 impl Search {
-    /// Gives the arcs over the cut a colour each, since they overlap one
-    /// another.
+    /// Assigns a colour each to the arcs that cross the cut, since they
+    /// overlap.
     fn new(
         spans: &[(u32, u32)],
         period: u32,
@@ -128,12 +128,12 @@ impl Search {
         Some(Self { arcs, lanes, colours: colour_of, budget })
     }
 
-    /// Colours all arcs, each with a colour that is free for as long as it
-    /// lasts. Colours free for the same time are as good as one another; those
-    /// taken again soon are tried first.
+    /// Colours all arcs, each with a colour that is free for its whole length.
+    /// Colours free for the same time are equivalent; those taken again soonest
+    /// are tried first.
     fn rest(&mut self) -> bool {
         let mut choices: Vec<Choice> = Vec::with_capacity(self.arcs.len());
-        // Colours that are free up to here have been tried for the next arc.
+        // Colours that are free up to here were tried for the next arc.
         let mut tried = 0;
         while let Some(&arc) = self.arcs.get(choices.len()) {
             if self.budget == 0 {
@@ -162,7 +162,7 @@ impl Search {
             lane.free_from <= arc.start && arc.end <= lane.free_to && lane.free_to > tried
         };
         let free_to = self.lanes.iter().filter(free).map(|lane| lane.free_to).min()?;
-        // Of these, one that was in use before: registers stay few.
+        // Of these, prefer a colour in use, to keep registers few.
         let candidates = self
             .lanes
             .iter()
@@ -172,7 +172,7 @@ impl Search {
     }
 }
 
-/// A colour taken for an arc, and what was left of it before.
+/// A colour assigned to an arc, and when it was free before.
 struct Choice {
     lane: usize,
     free_from: u32,
@@ -229,7 +229,7 @@ mod tests {
                 .map(|place| covered.iter().filter(|places| places.contains(&place)).count())
                 .max();
             prop_assert_eq!(Some(max_live(&spans, period) as usize), live);
-            // Twice as many colours as are alive do for any set of arcs.
+            // Twice the maximum of live arcs suffices for any set of arcs.
             let enough = 2 * max_live(&spans, period) as usize;
             let colours = colour(&spans, period, unroll, enough).expect("enough colours");
             for place in 0..period * unroll {

@@ -1,23 +1,23 @@
 //! Physical registers for scheduled loops.
 //!
-//! Iterations of a pipelined loop overlap, so that a value may still be wanted
-//! when the same op of the next iteration makes another. Modulo variable
-//! expansion (Lam, "Software pipelining", 1988) unrolls the kernel: a virtual
-//! register has a name for each of `unroll` iterations, and the values of
-//! iteration `i` are those named `i mod unroll`. Lifetimes then are arcs of a
-//! circle, the unrolled kernel, to be coloured with registers ([`arcs`]).
+//! Iterations of a pipelined loop overlap, so a value may still be live when
+//! the same op of the next iteration defines another. Modulo variable expansion
+//! (Lam, "Software pipelining", 1988) unrolls the kernel: a virtual register
+//! has a name for each of `unroll` iterations, and the values of iteration `i`
+//! are those named `i mod unroll`. Lifetimes then are arcs of a circle, the
+//! unrolled kernel, to be coloured with registers ([`arcs`]).
 //!
-//! What counts is the order of instructions, not cycles: processors rename
-//! registers, so that a value lives from the instruction that makes it to the
-//! last that reads it, and that one may already overwrite it. Places are
-//! counted in instructions: op `o` of iteration `i` has place
-//! `order.place(o) + i · n`, n being the ops of an iteration.
+//! Lifetimes are measured in instructions, not cycles: processors rename
+//! registers, so a value lives from the instruction that defines it to the last
+//! that reads it, which may already overwrite it. Places are counted in
+//! instructions: op `o` of iteration `i` has place `order.place(o) + i · n`, n
+//! being the ops of an iteration.
 //!
-//! A tied op (see [`crate::sched`]) makes its result in the register of its
-//! first operand. The two, and whatever is tied to them in turn, share one
+//! A tied op (see [`crate::sched`]) writes its result to the register of its
+//! first operand. The two, and all values tied to them in turn, share one
 //! lifetime.
 //!
-//! Nothing is spilled. Where registers do not suffice the caller asks for a
+//! Nothing is spilled. If registers do not suffice, the caller requests a
 //! schedule that needs fewer.
 
 pub mod arcs;
@@ -32,16 +32,16 @@ use crate::sched::LinearOrder;
 use crate::sched::ties::overwritten;
 use crate::sched::values::Values;
 
-/// Holds the address of the table of arguments.
+/// The register for the address of the argument table.
 pub const ARGUMENTS: Register = Register::RDI;
 
-/// Holds the packet number.
+/// The register for the packet number.
 pub const PACKET: Register = Register::R12;
 
-/// Holds what the packet number is compared with.
+/// The register for the bound of the packet number.
 pub const BOUND: Register = Register::R13;
 
-/// The register that holds `table`'s address in a loop that uses it.
+/// The register for `table`'s address in a loop that uses it.
 #[must_use]
 pub fn table_register(table: Table) -> Register {
     match table {
@@ -75,9 +75,9 @@ pub fn tables_used(body: &LoopBody) -> Vec<Table> {
 pub struct RegisterPressure {
     /// The loop.
     pub name: &'static str,
-    /// What is short.
+    /// The class that is short.
     pub class: &'static str,
-    /// Registers of that class, those of invariants included.
+    /// Registers of that class, including those of invariants.
     pub available: usize,
 }
 
@@ -93,7 +93,7 @@ impl RegisterFile {
     pub fn of_loop(body: &LoopBody, isa: Isa) -> Self {
         let used = tables_used(body);
         let unused = Table::ALL.into_iter().filter(|table| !used.contains(table));
-        // Those that need no saving first.
+        // First those that need no saving.
         let (saved, free): (Vec<_>, Vec<_>) = GENERAL
             .into_iter()
             .chain(unused.map(table_register))
@@ -116,7 +116,7 @@ impl RegisterFile {
     }
 }
 
-/// Which physical register each virtual one is, in each iteration.
+/// The physical register of each virtual one, in each iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// Iterations after which names repeat.
@@ -129,8 +129,8 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// The register that `reg` is in iteration `iteration`;
-    /// [`Register::None`] for one that no op and no invariant sets.
+    /// The register of `reg` in iteration `iteration`; [`Register::None`] if no
+    /// op and no invariant sets it.
     #[must_use]
     pub fn register(&self, reg: Reg, iteration: u32) -> Register {
         self.registers[(reg.0 * self.unroll + iteration % self.unroll) as usize]
@@ -140,7 +140,7 @@ impl Allocation {
 /// Limits of an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most names that a register may get.
+    /// The most names for a register.
     pub unroll: u32,
     /// The most ops in an unrolled kernel.
     pub kernel: u32,
@@ -155,10 +155,11 @@ struct Lifetime {
     end: u32,
 }
 
-/// Gives each register of `body`, its ops in `order`, physical ones.
+/// Assigns physical registers to each register of `body`, with its ops in
+/// `order`.
 ///
 /// # Errors
-/// When a class has too few registers, or names are too many.
+/// If a class has too few registers, or there are too many names.
 pub fn allocate(
     body: &LoopBody,
     values: &Values,
@@ -169,7 +170,7 @@ pub fn allocate(
     let allocator = Allocator::new(body, values, order, file);
     let fewest = allocator.fewest_names();
     let mut shortage = None;
-    // More names than are needed leave more ways to share registers.
+    // More names than necessary give more ways to share registers.
     for unroll in [fewest, 2 * fewest] {
         if unroll > limits.unroll || unroll.saturating_mul(allocator.period) > limits.kernel {
             break;
@@ -184,7 +185,7 @@ pub fn allocate(
     Err(RegisterPressure { name: body.name, class: class_name(class), available })
 }
 
-/// What an allocation is made from.
+/// The input of an allocation.
 struct Allocator<'a> {
     body: &'a LoopBody,
     file: &'a RegisterFile,
@@ -250,8 +251,8 @@ impl<'a> Allocator<'a> {
     }
 }
 
-/// Gives the invariants of `class` the first registers of the file, in all
-/// names, and says how many they are; `None` if they are too many.
+/// Assigns the first registers of the file to the invariants of `class`, in all
+/// names. Returns their number; `None` if they are too many.
 fn fix_invariants(
     body: &LoopBody,
     class: RegClass,
@@ -272,7 +273,8 @@ fn fix_invariants(
     Some(fixed)
 }
 
-/// The lifetimes of all registers that ops define, and which is each one's.
+/// The lifetimes of all registers that ops define, and the lifetime of each
+/// register.
 fn lifetimes(
     body: &LoopBody,
     values: &Values,
@@ -292,14 +294,14 @@ fn lifetimes(
         });
         let last = values.readers(dest).iter().map(|&reader| order.place(reader as usize)).max();
         let end = &mut lifetimes[life as usize].end;
-        // A result that no one reads takes a register all the same.
+        // An unused result still takes a register.
         *end = (*end).max(last.unwrap_or(place + 1));
         lifetime_of[dest.0 as usize] = Some(life);
     }
     (lifetime_of, lifetimes)
 }
 
-/// A class's name in texts.
+/// The name of a class in messages.
 #[must_use]
 pub fn class_name(class: RegClass) -> &'static str {
     match class {

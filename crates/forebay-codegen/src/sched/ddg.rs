@@ -1,18 +1,18 @@
-//! The data-dependence graph of a loop, and the bound it puts on its pace.
+//! The data-dependence graph of a loop, and its lower bound of the II.
 //!
 //! Nodes are the ops of one iteration. An edge from `a` to `b` of latency `l`
-//! and distance `d` says that `b` of iteration `i + d` may start `l` cycles
-//! after `a` of iteration `i`. In a schedule that starts an iteration each II
+//! and distance `d` means that `b` of iteration `i + d` may start `l` cycles
+//! after `a` of iteration `i`. In a schedule that starts an iteration every II
 //! cycles, with `t` the times within an iteration:
 //!
 //! > t(b) ≥ t(a) + l − II · d
 //!
-//! so that around a circuit the latencies must not exceed II times the
-//! distances: the least II for which no circuit does is RecMII (Rau,
-//! "Iterative modulo scheduling", 1996, section 2.2).
+//! So around a circuit the sum of latencies must not exceed II times the sum of
+//! distances. RecMII is the least II for which this holds for every circuit
+//! (Rau, "Iterative modulo scheduling", 1996, section 2.2).
 //!
 //! A loop over packets has one recurrence, the packet number, which is a node
-//! of its own behind the ops. Ops take it by displacement, not by dependence.
+//! of its own after the ops. Ops use it by displacement, not by dependence.
 
 use forebay_filter::cancel;
 use iced_x86::Mnemonic;
@@ -25,9 +25,9 @@ use crate::mir::{LoopBody, Op, Operand};
 /// A dependence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// The node that goes first.
+    /// The node that must come first.
     pub from: u32,
-    /// The node that waits.
+    /// The node that depends on it.
     pub to: u32,
     /// Cycles from the start of `from` to the earliest start of `to`.
     pub latency: u32,
@@ -36,8 +36,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// What `to` must at least be behind `from` in the schedule of an
-    /// iteration, in cycles.
+    /// The least delay from `from` to `to` in the schedule of an iteration, in
+    /// cycles.
     #[must_use]
     pub fn delay(&self, ii: u32) -> i64 {
         i64::from(self.latency) - i64::from(ii) * i64::from(self.distance)
@@ -50,9 +50,9 @@ pub struct Ddg {
     nodes: usize,
     /// All edges, by `from`.
     edges: Vec<Edge>,
-    /// Where the edges of each node start in `edges`, and one more.
+    /// Where the edges of each node start in `edges`, and the end.
     out_starts: Vec<u32>,
-    /// The edges again, by `to`.
+    /// The edges by `to`.
     incoming: Vec<Edge>,
     in_starts: Vec<u32>,
 }
@@ -111,19 +111,19 @@ impl Ddg {
         &self.edges
     }
 
-    /// The dependences on `node`.
+    /// The edges from `node`.
     #[must_use]
     pub fn out(&self, node: usize) -> &[Edge] {
         &self.edges[self.out_starts[node] as usize..self.out_starts[node + 1] as usize]
     }
 
-    /// The dependences of `node`.
+    /// The edges to `node`.
     #[must_use]
     pub fn into(&self, node: usize) -> &[Edge] {
         &self.incoming[self.in_starts[node] as usize..self.in_starts[node + 1] as usize]
     }
 
-    /// The least II that the circuits allow; 0 without circuits.
+    /// RecMII: the least II that the circuits allow; 0 without circuits.
     #[must_use]
     pub fn rec_mii(&self) -> u32 {
         let alone = self
@@ -136,8 +136,8 @@ impl Ddg {
         if self.edges.iter().all(|edge| edge.from <= edge.to) {
             return alone;
         }
-        // Circuits of more than one node: the sum of all latencies is enough
-        // for each of them, since a circuit's distance is at least 1.
+        // For circuits of several nodes the sum of all latencies is an upper
+        // bound, since a circuit's distance is at least 1.
         let mut low = alone;
         let mut high = self.edges.iter().map(|edge| edge.latency).sum::<u32>().max(alone);
         while low < high {
@@ -151,8 +151,8 @@ impl Ddg {
         low
     }
 
-    /// Whether no circuit's delays add up to more than 0 at this II
-    /// (Bellman and Ford's longest paths settle).
+    /// Whether no circuit has a positive sum of delays at this II (longest
+    /// paths by Bellman and Ford converge).
     fn admits(&self, ii: u32) -> bool {
         let mut longest = vec![0i64; self.nodes];
         for _ in 0..=self.nodes {
@@ -172,13 +172,13 @@ impl Ddg {
         false
     }
 
-    /// Of each node, the longest sum of delays to the end of the iteration:
-    /// the height of Rau's priority. `ii` must be at least RecMII.
+    /// By node: the longest sum of delays to the end of the iteration, the
+    /// height in Rau's priority. `ii` must be at least RecMII.
     #[must_use]
     pub fn heights(&self, ii: u32) -> Vec<i64> {
         let mut heights = vec![0i64; self.nodes];
-        // One pass does for a graph whose edges all lead forwards, and a
-        // second one finds nothing to do.
+        // If all edges lead forward, one pass suffices and a second one changes
+        // nothing.
         for _ in 0..=self.nodes {
             cancel::check();
             let mut settled = true;
@@ -197,10 +197,9 @@ impl Ddg {
     }
 }
 
-/// Cycles from the issue of `op` until its result may be used. An op's own
-/// latency is that of its work; one that takes a source from memory waits for
-/// the load first. (`lea` has a memory operand and loads nothing; stores and
-/// prefetches have no result.)
+/// Cycles from the issue of `op` until its result may be used: the op's own
+/// latency, after that of the load if a source is in memory. (`lea` has a
+/// memory operand and loads nothing; stores and prefetches have no result.)
 #[must_use]
 pub fn result_latency(op: &Op, latencies: Latencies) -> u32 {
     let loads = op.operands.iter().any(|operand| matches!(operand, Operand::Memory(_)))
@@ -209,7 +208,7 @@ pub fn result_latency(op: &Op, latencies: Latencies) -> u32 {
     u32::from(op.latency.min(latencies.work)) + u32::from(load)
 }
 
-/// Where each node's run starts in an ascending sequence of nodes, and the end.
+/// Where the run of each node starts in an ascending sequence, and the end.
 fn starts(nodes: usize, sequence: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut starts = vec![0u32; nodes + 1];
     for node in sequence {

@@ -7,33 +7,33 @@
 //! - a kernel of `u` copies, copy `c` of which starts an iteration and does
 //!   stage `s` of the one started `s` copies before. A trip through the kernel
 //!   starts `u` iterations;
-//! - an epilogue, which ends the `S − 1` iterations that are under way.
+//! - an epilogue, which ends the `S − 1` iterations that are in flight.
 //!
 //! Together they do `S − 1 + q · u` iterations, `q ≥ 1` being the trips through
-//! the kernel. The iterations left over, and all if `n < S − 1 + u`, are done
-//! one by one by a rolled loop. So are those that look ahead beyond the batch's
-//! last packet (`LoopBody::lookahead`), without the ops that look. If the
-//! packets are no multiple of an iteration's, one more runs at the end, over
-//! the last packets; some of these have been done already, which does no harm.
+//! the kernel. A rolled loop does the remaining iterations one by one, and all
+//! if `n < S − 1 + u`. It also does those whose lookahead exceeds the batch
+//! (`LoopBody::lookahead`), without the `ahead` ops. If the number of packets
+//! is no multiple of an iteration's, one more iteration runs over the last
+//! packets; it repeats some packets, which is harmless.
 //!
-//! All the copies find their packets by one register, the packet number of the
-//! oldest iteration under way, and a distance.
+//! All copies address their packets by one register, the packet number of the
+//! oldest iteration in flight, and a distance.
 
 use super::{LinearOrder, Schedule};
 
 /// One copy of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// The op's number.
+    /// The number of the op.
     pub op: u32,
-    /// Iterations from the one that the packet number belongs to.
+    /// Iterations from the one of the packet number.
     pub iteration: u32,
 }
 
 /// The code of a pipelined loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expansion {
-    /// Before the kernel. The packet number is 0.
+    /// Before the kernel, with packet number 0.
     pub prologue: Vec<Instance>,
     /// The kernel, run at least once; the packet number advances by
     /// [`Expansion::trip`] iterations after each trip.
@@ -41,9 +41,9 @@ pub struct Expansion {
     /// After the kernel; the packet number then advances by
     /// [`Expansion::drained`] iterations.
     pub epilogue: Vec<Instance>,
-    /// The least number of iterations that the three can do: with fewer, none
-    /// of them runs. The kernel runs again while as many are left from the
-    /// packet number on.
+    /// The least number of iterations for the three parts; with fewer, none of
+    /// them runs. The kernel repeats while as many are left from the packet
+    /// number on.
     pub least: u32,
     /// Iterations that a trip through the kernel starts.
     pub trip: u32,

@@ -1,4 +1,4 @@
-//! Schedules of one iteration by itself.
+//! Schedules of one iteration without overlap.
 
 use super::Schedule;
 use super::ddg::Ddg;
@@ -12,14 +12,14 @@ pub(super) fn by_height(heights: &[i64]) -> Vec<u32> {
     order
 }
 
-/// List scheduling: each op, in the order of the longest path of latencies from
-/// it to the end, starts in the first cycle that its operands and a free unit
-/// allow. Heights fall along dependences, so that all an op waits for is placed
-/// before it; where latency 0 makes them equal, program order decides.
+/// List scheduling: ops are placed in order of the longest path of latencies to
+/// the end, each in the first cycle that its operands and a free unit allow.
+/// Heights fall along dependences, so the operands of an op are placed before
+/// it; where latency 0 makes heights equal, program order decides.
 #[must_use]
 pub fn list_schedule(ddg: &Ddg, resources: &Resources, ops: usize) -> Schedule {
-    // Dependences on earlier iterations hold of themselves when iterations do
-    // not overlap: an II beyond all latencies takes them out of the heights.
+    // Without overlap, dependences on earlier iterations always hold: an II
+    // beyond all latencies removes them from the heights.
     let beyond = ddg.edges().iter().map(|edge| edge.latency).sum::<u32>().max(1);
     place_in_order(ddg, resources, ops, by_height(&ddg.heights(beyond)), false)
 }

@@ -1,21 +1,21 @@
 //! Scheduling of loops: from a [`LoopBody`] to code with physical registers.
 //!
-//! Steps, each a module: ops that overwrite an operand get copies where they
-//! must not ([`ties`]); dependences ([`ddg`]) and units ([`resources`]) give
-//! the least II; iterative modulo scheduling ([`modulo`]) finds a schedule at
-//! that II or little above, in which lifetimes are then shortened
-//! ([`shorten`]); registers are allocated ([`crate::regalloc`]); prologue,
-//! kernel and epilogue are laid out ([`expand`]). Iterations that do not fill
-//! the pipeline, or would look ahead beyond the batch, run one by one, by a
-//! list schedule ([`list`]).
+//! Steps, each a module: ops that overwrite an operand get copies where that
+//! operand is still needed ([`ties`]); dependences ([`ddg`]) and units
+//! ([`resources`]) give the least II; iterative modulo scheduling ([`modulo`])
+//! finds a schedule at that II or little above, in which lifetimes are then
+//! shortened ([`shorten`]); registers are allocated ([`crate::regalloc`]);
+//! prologue, kernel and epilogue are laid out ([`expand`]). Iterations that do
+//! not fill the pipeline, or whose lookahead exceeds the batch, run one by one,
+//! in a list schedule ([`list`]).
 //!
-//! Where registers do not suffice, the scheduler first takes loads and then all
-//! ops to be faster, which makes iterations shorter and fewer of them overlap,
-//! and at last takes a larger II (`search`). A loop that cannot be pipelined
-//! at all is left list-scheduled, or as selection ordered it.
+//! If registers do not suffice, the scheduler assumes shorter latencies, first
+//! for loads and then for all ops, so that iterations are shorter and fewer
+//! overlap, and at last increases the II (`search`). A loop that cannot be
+//! pipelined at all stays list-scheduled, or in the order of selection.
 //!
-//! [`checker`] proves a result right without using any of these, and [`report`]
-//! shows it.
+//! [`checker`] verifies a result without any of these, and [`report`] prints
+//! it.
 
 pub mod checker;
 pub mod ddg;
@@ -41,12 +41,12 @@ use crate::code::{Isa, Scheduling};
 use crate::mir::LoopBody;
 use crate::regalloc::{Allocation, RegisterPressure};
 
-/// What a schedule is asked for.
+/// Options of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Cycles that loads are taken to last.
+    /// Load latency that the scheduler assumes, in cycles.
     pub load_latency: u8,
-    /// How far to go.
+    /// How far to schedule.
     pub scheduling: Scheduling,
 }
 
@@ -56,25 +56,25 @@ impl From<&crate::code::Options> for Options {
     }
 }
 
-/// What a schedule takes ops to last. Processors that issue out of order wait
-/// as long as it takes, whatever a schedule assumed.
+/// The latencies that a schedule assumes. Out-of-order processors wait for the
+/// actual result, whatever a schedule assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
     /// Cycles of a load.
     pub load: u8,
-    /// The most cycles of the work that an op does, after a load if any.
+    /// The most cycles of an op's own latency, after its load if any.
     pub work: u8,
 }
 
 impl Latencies {
-    /// The work's own latencies, and `load` cycles for a load.
+    /// The ops' own latencies, and `load` cycles for a load.
     #[must_use]
     pub fn of_loads(load: u8) -> Self {
         Self { load, work: u8::MAX }
     }
 
-    /// What to try, one after another, where registers do not suffice: the
-    /// sooner a result is taken to be there, the sooner its register is free.
+    /// Shorter latencies to try, one after another, if registers do not
+    /// suffice: they shorten the lifetime of registers.
     fn shorter(self) -> [Self; 2] {
         [
             Self { load: self.load.min(1), work: self.work.min(2) },
@@ -88,7 +88,7 @@ impl Latencies {
 pub struct Schedule {
     /// Cycles between the starts of two iterations.
     pub ii: u32,
-    /// Of each op, the cycle in which it starts, the first being 0.
+    /// The start cycle of each op; the first is 0.
     pub times: Vec<u32>,
 }
 
@@ -99,18 +99,18 @@ impl Schedule {
         self.times[op] / self.ii
     }
 
-    /// Number of stages: iterations under way at a time.
+    /// Number of stages: iterations in flight.
     #[must_use]
     pub fn stages(&self) -> u32 {
         self.times.iter().max().map_or(1, |&last| last / self.ii + 1)
     }
 }
 
-/// The order in which a copy of the kernel has its ops.
+/// The order of the ops within a copy of the kernel.
 ///
-/// Ops go by their row. In a row those of later stages, which belong to earlier
-/// iterations, go first: they free registers. Ops of one row and stage keep
-/// their program order, so that dependences of latency 0 hold.
+/// Ops are ordered by their row. In a row those of later stages, which belong
+/// to earlier iterations, go first, since they free registers. Ops of one row
+/// and stage keep their program order, so that dependences of latency 0 hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinearOrder {
     ops: Vec<u32>,
@@ -139,9 +139,9 @@ impl LinearOrder {
         &self.ops
     }
 
-    /// The place of an op among all instructions that run, counted from the
-    /// start of its iteration's first row; it is later by the number of ops
-    /// for each iteration on.
+    /// The place of an op among all executed instructions, counted from the
+    /// start of its iteration's first row; each further iteration adds the
+    /// number of ops.
     #[must_use]
     pub fn place(&self, op: usize) -> u32 {
         self.places[op]
@@ -151,11 +151,11 @@ impl LinearOrder {
 /// A schedule with its registers.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// When ops start.
+    /// Start times.
     pub schedule: Schedule,
-    /// In which order.
+    /// Order of the ops.
     pub order: LinearOrder,
-    /// In which registers.
+    /// Physical registers.
     pub allocation: Allocation,
 }
 
@@ -166,18 +166,18 @@ pub struct Pipelined {
     pub placed: Placed,
     /// Prologue, kernel and epilogue.
     pub expansion: Expansion,
-    /// What ops were taken to last.
+    /// The latencies assumed.
     pub latencies: Latencies,
 }
 
 /// Lower bounds of II.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// By units and issue slots.
+    /// ResMII: by units and issue slots.
     pub res_mii: u32,
-    /// The units that bind.
+    /// The units that limit the II.
     pub binding: Bottleneck,
-    /// By recurrences.
+    /// RecMII: by recurrences.
     pub rec_mii: u32,
 }
 
@@ -192,18 +192,18 @@ impl Bounds {
 /// A loop ready to be encoded.
 #[derive(Clone, Debug)]
 pub struct ScheduledLoop {
-    /// The loop, copies for overwritten operands included.
+    /// The loop, including copies for overwritten operands.
     pub body: LoopBody,
-    /// The number in the given loop of each op; `None` for a copy.
+    /// By op: its number in the given loop; `None` for a copy.
     pub origin: Vec<Option<u32>>,
     /// The least II.
     pub bounds: Bounds,
     /// The pipelined form, if there is one.
     pub pipelined: Option<Pipelined>,
-    /// One iteration, for what does not fill the pipeline; ops that look
-    /// ahead are left out of it.
+    /// One iteration, for the packets that do not fill the pipeline; without
+    /// `ahead` ops.
     pub single: Placed,
-    /// What ops are taken to last in `single`, as was asked.
+    /// The latencies assumed in `single`, as requested.
     pub latencies: Latencies,
     /// The level whose registers it uses.
     pub isa: Isa,
@@ -218,10 +218,10 @@ impl ScheduledLoop {
     }
 }
 
-/// Schedules a loop and gives it registers.
+/// Schedules a loop and allocates its registers.
 ///
 /// # Errors
-/// When not even one iteration in program order has enough registers.
+/// If registers do not suffice for one iteration in program order.
 pub fn schedule_loop(
     body: &LoopBody,
     options: &Options,
@@ -235,7 +235,7 @@ pub fn schedule_loop(
         Scheduling::Modulo => search.pipeline(single.schedule.ii),
         Scheduling::None | Scheduling::List => None,
     };
-    // What looks ahead is left out of the rolled loop: another one has it.
+    // The rolled loop omits `ahead` ops, so it can be a different schedule.
     let pipelined = pipelined
         .or_else(|| (body.lookahead > 0).then(|| search.pipelined(single.clone(), latencies)));
     let bounds = search.bounds;

@@ -1,10 +1,10 @@
 //! Iterative modulo scheduling (Rau, "Iterative modulo scheduling", 1996).
 //!
-//! Iterations start each II cycles; an op at time `t` takes its units in row
+//! Iterations start every II cycles; an op at time `t` takes its units in row
 //! `t mod II` of the reservation table, in all iterations at once. Ops are
-//! placed by [`Priority`], each in the first of the II rows after its operands
-//! that has room. One that finds none is placed all the same, and what
-//! is in its way, for units or by a dependence, is taken out to be placed
+//! placed by [`Priority`], each in the first row with room among the II rows
+//! after its operands. If none has room, the op is placed anyway, and the ops
+//! that conflict with it, for units or by a dependence, are removed and placed
 //! again. After a number of placements the II is given up.
 
 use super::Schedule;
@@ -20,15 +20,14 @@ const BUDGET: usize = 4;
 /// Which ops are placed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Those with the longest way to the end, as Rau has it: the schedule is
-    /// short.
+    /// Longest path to the end first, as in Rau: the schedule is short.
     Height,
-    /// Those first in the program. Selection finishes one thing before it
-    /// starts another, and so does the schedule: fewer values are alive.
+    /// Program order. Selection finishes one computation before it starts
+    /// another, and so does the schedule: fewer values are live.
     Program,
-    /// The same, and each no earlier than if ops were issued in program order,
-    /// one iteration at a time: iterations overlap by what is left of that time
-    /// beyond II, and few more values are alive than in the program.
+    /// Program order, each op no earlier than if ops were issued in program
+    /// order, one iteration at a time: iterations overlap by the part of that
+    /// time beyond II, and few more values are live than in the program.
     Spread,
 }
 
@@ -65,14 +64,14 @@ struct Placing<'a> {
     priority: Priority,
     /// Nodes by priority.
     order: Vec<u32>,
-    /// Place of each node in `order`.
+    /// The place of each node in `order`.
     rank: Vec<u32>,
     /// When each node would start in program order.
     in_order: Vec<u32>,
-    /// By place in `order`: whether it is still to be placed.
+    /// A bit for each place in `order`: whether the node is not placed yet.
     waiting: Vec<u64>,
     placed: Vec<bool>,
-    /// Of each node, when it starts, or started before it was taken out.
+    /// By node: its start, or its last start before it was removed.
     times: Vec<i64>,
     tried: Vec<bool>,
 }
@@ -113,7 +112,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// The first node still to be placed.
+    /// The first node that is not placed.
     fn next(&self) -> Option<usize> {
         let (word, bits) = self.waiting.iter().enumerate().find(|(_, bits)| **bits != 0)?;
         Some(self.order[word * 64 + bits.trailing_zeros() as usize] as usize)
@@ -127,7 +126,7 @@ impl<'a> Placing<'a> {
         self.table.fits(node, self.row(time))
     }
 
-    /// The first cycle that `node` may have, whatever it waits for.
+    /// The earliest start of `node`, apart from its dependences.
     fn share(&self, node: usize) -> i64 {
         match self.priority {
             Priority::Height | Priority::Program => 0,
@@ -135,7 +134,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// When the placed nodes that `node` waits for let it start.
+    /// The earliest start of `node` by the placed nodes that it depends on.
     fn earliest(&self, node: usize) -> i64 {
         self.ddg
             .into(node)
@@ -145,13 +144,13 @@ impl<'a> Placing<'a> {
             .fold(self.share(node), i64::max)
     }
 
-    /// Where to force a node that finds no room: later than the last time, so
-    /// that two nodes do not turn each other out for ever.
+    /// The time for a node without room: later than its last time, so that two
+    /// nodes do not displace each other for ever.
     fn least_bad(&self, node: usize, earliest: i64) -> i64 {
         if self.tried[node] { earliest.max(self.times[node] + 1) } else { earliest }
     }
 
-    /// Places `node` and takes out what is in its way.
+    /// Places `node` and removes the nodes that conflict with it.
     fn place(&mut self, node: usize, time: i64) {
         let row = self.row(time);
         while !self.table.fits(node, row) {
@@ -218,7 +217,7 @@ mod tests {
     }
 
     /// Whether a schedule keeps all dependences and no row has more than `most`
-    /// asks for units.
+    /// requests for units.
     fn holds(schedule: &Schedule, ddg: &Ddg, body: &LoopBody, most: usize) -> bool {
         let kept = ddg.edges().iter().all(|edge| {
             let [from, to] = [edge.from, edge.to].map(|node| schedule.times[node as usize]);

@@ -1,4 +1,4 @@
-//! Schedules as text, for people.
+//! Schedules as text.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use crate::regalloc::{RegisterFile, class_name};
 /// The most characters in a line.
 const COLUMNS: usize = 100;
 
-/// Characters of an instruction before its note.
+/// Width of an instruction, before its note.
 const INSTRUCTION: usize = 44;
 
-/// Shows a loop: its bounds, what was reached, the reservation table of a
-/// kernel iteration, and its ops with their times.
+/// The text of a loop: its bounds and II, the reservation table of a kernel
+/// iteration, and its ops with their times.
 #[must_use]
 pub fn report(scheduled: &ScheduledLoop) -> String {
     let body = &scheduled.body;
@@ -80,7 +80,7 @@ fn reached(text: &mut String, pipelined: &Pipelined) {
     );
 }
 
-/// What latencies were assumed.
+/// The assumed latencies as text.
 fn taken(latencies: Latencies) -> String {
     let work = match latencies.work {
         u8::MAX => String::new(),
@@ -128,7 +128,7 @@ fn reservations(text: &mut String, body: &LoopBody, placed: &Placed) {
     }
 }
 
-/// A unit for each choice of the ops of a row: which op has each unit.
+/// Assigns a unit to each request of the ops of a row: the op of each unit.
 fn assign(body: &LoopBody, ops: &[usize]) -> [Option<usize>; UNITS] {
     let asks: Vec<(usize, u16)> = ops
         .iter()
@@ -142,7 +142,7 @@ fn assign(body: &LoopBody, ops: &[usize]) -> [Option<usize>; UNITS] {
     holder.map(|ask| ask.map(|ask| asks[ask].0))
 }
 
-/// Finds a unit for `ask`, moving others to units of their choice.
+/// Finds a unit for `ask`, moving other requests to other units.
 fn augment(
     asks: &[(usize, u16)],
     ask: usize,
@@ -171,7 +171,7 @@ fn unit_names(units: u16) -> String {
     names.map(|(_, &name)| name).collect::<Vec<_>>().join(" ")
 }
 
-/// An op as text, on virtual registers.
+/// The text of an op on virtual registers.
 #[must_use]
 pub fn instruction(body: &LoopBody, op: &Op) -> String {
     let mut text = format!("{:?}", op.code.mnemonic()).to_lowercase();

@@ -1,13 +1,15 @@
-//! What ops occupy: the bound it puts on a loop's pace, and reservation tables.
+//! Resources of ops: the lower bound they put on the II, and reservation
+//! tables.
 //!
-//! An op asks for an issue slot and for one unit out of each of its choices.
-//! The asks of a cycle can all be met exactly if, for every set of units, no
-//! more asks fall wholly into the set than it has units (Hall, 1935). Only sets
-//! that are unions of choices matter, and of those only the ones that cannot be
-//! split in two without cutting a choice. A loop has a dozen or two, so that a
-//! row of the reservation table is a few counters: how much is left of each set
-//! for asks that fall into it. The issue slots are one more such set. Counters
-//! are bytes, eight to a word, taken and compared a word at a time.
+//! An op takes an issue slot and one unit out of each of its choices. The
+//! requests of a cycle can all be met if and only if, for every set of units,
+//! no more requests fall wholly into the set than it has units (Hall, 1935).
+//! Only sets that are unions of choices matter, and of those only the ones that
+//! cannot be split in two without cutting a choice. A loop has a dozen or two
+//! of such sets, so a row of the reservation table is a few counters: the units
+//! of each set left for requests that fall into it. The issue slots are one
+//! more set. Counters are bytes, eight to a word, and are subtracted and
+//! compared a word at a time.
 //!
 //! The same sets give ResMII: II cycles have II times as many units.
 
@@ -19,24 +21,24 @@ use crate::mir::LoopBody;
 pub struct Bottleneck {
     /// The units, as in [`crate::machine::unit`]; 0 stands for issue slots.
     pub units: u16,
-    /// How many there are a cycle.
+    /// Units a cycle.
     pub capacity: u8,
 }
 
-/// One bit in each byte of a word, beyond all counts.
+/// The top bit of each byte of a word; counts stay below it.
 const BEYOND: u64 = 0x8080_8080_8080_8080;
 
-/// The units that a loop's ops ask for.
+/// The units that a loop's ops request.
 #[derive(Clone, Debug)]
 pub struct Resources {
     bottlenecks: Vec<Bottleneck>,
     /// Words of eight counts, a byte for each bottleneck.
     words: usize,
-    /// How many units each bottleneck has.
+    /// The units of each bottleneck.
     capacities: Vec<u64>,
-    /// For each node its kind: nodes of a kind ask for the same.
+    /// By node: its kind. Nodes of a kind have the same requests.
     kinds: Vec<u8>,
-    /// Asks of each kind that fall into each bottleneck, kind by kind.
+    /// Requests of each kind that fall into each bottleneck, kind by kind.
     asks: Vec<u64>,
 }
 
@@ -68,8 +70,8 @@ impl Resources {
             let at = 8 * (place % 8);
             capacities[place / 8] |= u64::from(bottleneck.capacity) << at;
             for (kind, &units) in distinct.iter().enumerate() {
-                // An op that asks for more than there is must still fit
-                // somewhere.
+                // Limit requests to the capacity, so that every op fits an
+                // empty row.
                 let count = asks_within(units, bottleneck.units).min(bottleneck.capacity);
                 asks[kind * words + place / 8] |= u64::from(count) << at;
             }
@@ -77,7 +79,7 @@ impl Resources {
         Self { bottlenecks, words, capacities, kinds, asks }
     }
 
-    /// The least II whose units suffice, and what binds it.
+    /// ResMII, and the bottleneck that determines it.
     #[must_use]
     pub fn res_mii(&self) -> (u32, Bottleneck) {
         let mut binding = (0, self.bottlenecks[0]);
@@ -92,19 +94,19 @@ impl Resources {
         binding
     }
 
-    /// Asks of `node` that fall into each bottleneck.
+    /// Requests of `node` that fall into each bottleneck.
     fn asks(&self, node: usize) -> &[u64] {
         let kind = usize::from(self.kinds[node]);
         &self.asks[kind * self.words..(kind + 1) * self.words]
     }
 }
 
-/// Which cycles' units are taken, modulo the number of rows.
+/// The units taken in each cycle, modulo the number of rows.
 #[derive(Clone, Debug)]
 pub struct ReservationTable<'a> {
     resources: &'a Resources,
     rows: usize,
-    /// What is left of each bottleneck, row by row.
+    /// The units left of each bottleneck, row by row.
     left: Vec<u64>,
 }
 
@@ -120,38 +122,38 @@ impl<'a> ReservationTable<'a> {
     #[must_use]
     pub fn fits(&self, node: usize, row: usize) -> bool {
         let asks = self.resources.asks(node).iter();
-        // A byte keeps its highest bit if it holds no less than is asked.
+        // A byte keeps its top bit if it holds at least the request.
         asks.zip(&self.left[self.words(row)])
             .all(|(&asks, &left)| ((left | BEYOND) - asks) & BEYOND == BEYOND)
     }
 
-    /// Whether taking out `other`, issued in `row` as well, could help `node` to
-    /// fit there.
+    /// Whether removing `other`, also issued in `row`, could make room for
+    /// `node` there.
     #[must_use]
     pub fn competes(&self, node: usize, other: usize, row: usize) -> bool {
         let asks = self.resources.asks(node).iter().zip(self.resources.asks(other));
         asks.zip(&self.left[self.words(row)]).any(|((&mine, &its), &left)| {
             let short = !((left | BEYOND) - mine) & BEYOND;
-            // A byte other than 0 carries into its highest bit.
+            // A non-zero byte carries into its top bit.
             short & (its + (BEYOND - BEYOND / 0x80)) != 0
         })
     }
 
-    /// Takes what `node` asks for when issued in `row`, where it must fit.
+    /// Takes the units of `node` in `row`, where it must fit.
     pub fn take(&mut self, node: usize, row: usize) {
         let words = self.words(row);
         let asks = self.resources.asks(node);
         self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left -= asks);
     }
 
-    /// Gives back what `node` took when issued in `row`.
+    /// Releases the units of `node` in `row`.
     pub fn release(&mut self, node: usize, row: usize) {
         let words = self.words(row);
         let asks = self.resources.asks(node);
         self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left += asks);
     }
 
-    /// Adds empty rows until there is `row`.
+    /// Adds empty rows up to and including `row`.
     pub fn grow_to(&mut self, row: usize) {
         while self.rows <= row {
             self.left.extend_from_slice(&self.resources.capacities);
@@ -171,7 +173,7 @@ impl<'a> ReservationTable<'a> {
     }
 }
 
-/// Asks of an op that fall wholly into `units`; issue slots for 0.
+/// Requests of an op that fall wholly into `units`; issue slots for 0.
 fn asks_within(asked: Option<Units>, units: u16) -> u8 {
     match asked {
         None => 0,
@@ -189,8 +191,8 @@ fn connected_unions(asked: &[Option<Units>]) -> Vec<u16> {
         if choice == 0 || unions.contains(&choice) {
             continue;
         }
-        // What was there is closed under union: only the new choice, and what
-        // comes of it, is left to combine.
+        // The unions so far are closed: only the new choice, and unions with
+        // it, remain to be combined.
         let mut next = unions.len();
         unions.push(choice);
         while next < unions.len() {

@@ -1,4 +1,4 @@
-//! Loops to test with: one by hand, and random ones.
+//! Sample loops for tests: one written by hand, and random ones.
 
 use iced_x86::Code;
 use proptest::prelude::*;
@@ -136,8 +136,8 @@ pub(crate) fn extraction(planes: u32, lookahead: u32) -> LoopBody {
     sample.body
 }
 
-/// What a random op is made of: its kind, which of the registers there are it
-/// reads, and a number.
+/// The source of a random op: its kind, which of the registers it reads, and a
+/// number.
 type Recipe = (u8, u16, u16, u8);
 
 /// Random loops of up to `most` ops, all of which can be encoded.
@@ -167,7 +167,7 @@ struct Known {
 }
 
 fn pick(known: &[Reg], choice: u16) -> Reg {
-    // Mostly recent ones, as in real loops.
+    // Mostly recent registers, as in real loops.
     let back = usize::from(choice) % known.len().min(if choice & 0x8000 == 0 { 4 } else { 64 });
     known[known.len() - 1 - back]
 }

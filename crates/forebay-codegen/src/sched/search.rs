@@ -1,9 +1,9 @@
 //! The search for a schedule whose registers suffice.
 //!
-//! All tries but the last are at the least II, and are for short loops: first
-//! with the latencies asked for and Rau's order, then with shorter latencies and
-//! in program order, which both make values live shorter. A processor that
-//! issues out of order loses less by operands that are not there yet than by a
+//! All attempts but the last are at the least II, and are for short loops:
+//! first with the requested latencies and Rau's order, then with shorter
+//! latencies and in program order, both of which shorten lifetimes. An
+//! out-of-order processor loses less by operands that are not ready than by a
 //! longer interval. Last, without latencies, II grows until registers suffice.
 
 use super::ddg::Ddg;
@@ -24,21 +24,21 @@ const MAX_UNROLL: u32 = 8;
 /// The most ops in an unrolled kernel, about 6 KiB of code.
 const MAX_KERNEL_OPS: u32 = 768;
 
-/// The most ops of a loop that is pipelined. Placing ops takes time by the
-/// square of their number, and a processor that issues out of order looks a few
-/// hundred ahead: an iteration of more has enough to overlap by itself.
+/// The most ops of a loop that is pipelined. Placement takes time quadratic in
+/// their number, and an out-of-order window holds a few hundred instructions: a
+/// longer iteration has enough parallelism by itself.
 const MAX_PIPELINED_OPS: usize = 600;
 
-/// The most ops of a loop whose latencies are asked for. Of longer ones a
-/// processor that issues out of order has an iteration's worth in flight as it
-/// is, and each schedule tried takes time.
+/// The most ops of a loop that is scheduled with latencies. For longer loops an
+/// out-of-order processor has an iteration in flight anyway, and each schedule
+/// tried takes time.
 const MAX_LATENT_OPS: usize = 40;
 
 /// The most ops of a loop that is list-scheduled; longer ones stay in the order
 /// of selection.
 const MAX_SCHEDULED_OPS: usize = 2400;
 
-/// One loop, and what all its schedules have in common.
+/// One loop, and the common input of all its schedules.
 pub(super) struct Search<'a> {
     body: &'a LoopBody,
     latencies: Latencies,
@@ -60,8 +60,8 @@ impl<'a> Search<'a> {
         Self { body, latencies, values, ddg, resources, file, bounds }
     }
 
-    /// One iteration by itself: list-scheduled if registers suffice, or in
-    /// program order, for which a long loop is left.
+    /// One iteration without overlap: list-scheduled if registers suffice;
+    /// else, and for a long loop, in program order.
     pub(super) fn single(&self, scheduling: Scheduling) -> Result<Placed, RegisterPressure> {
         let ops = self.body.ops.len();
         let limits = Limits { unroll: 1, kernel: ops.max(1) as u32 };
@@ -69,7 +69,7 @@ impl<'a> Search<'a> {
         let as_selected = match scheduling {
             Scheduling::None => true,
             Scheduling::List => ops > MAX_SCHEDULED_OPS,
-            // Packets that the pipelined form leaves are few.
+            // Few packets are left by the pipelined form.
             Scheduling::Modulo => ops > MAX_LATENT_OPS,
         };
         if as_selected {
@@ -82,7 +82,7 @@ impl<'a> Search<'a> {
         self.place(schedule, limits).or_else(|_| self.place(in_order(), limits))
     }
 
-    /// A pipelined form, if registers suffice for any.
+    /// A pipelined form, if registers suffice for one.
     pub(super) fn pipeline(&self, one_by_one: u32) -> Option<Pipelined> {
         if self.body.ops.is_empty() || self.body.ops.len() > MAX_PIPELINED_OPS {
             return None;

@@ -1,15 +1,15 @@
-//! Shorter lifetimes in a finished schedule.
+//! Shortens lifetimes in a finished schedule.
 //!
 //! List and modulo schedulers start each op as soon as they can, and a value
-//! made long before it is wanted keeps a register for nothing; with seven
-//! opmask registers that decides whether a loop can be pipelined at all. An op
-//! may start anywhere between the last of its operands and the first of its
-//! readers. Moving it later makes its result live shorter and the operands it
-//! is the last to read live longer, or the other way round. The sum is a convex
-//! function of the op's time, so that each step towards its least is for the
-//! better. Ops are moved there, as far as units are free, until nothing gets
-//! better (in the manner of Eichenberger and Davidson, "Stage scheduling", 1995,
-//! who move by whole stages only).
+//! that is defined long before its use occupies a register; with seven opmask
+//! registers that decides whether a loop can be pipelined at all. An op may
+//! start anywhere between the last of its operands and the first of its
+//! readers. Moving it later shortens the lifetime of its result and lengthens
+//! those of the operands it is the last to read, and vice versa. The sum is a
+//! convex function of the op's time, so each step towards its minimum improves
+//! it. Ops are moved there, as far as units are free, until nothing improves
+//! (in the manner of Eichenberger and Davidson, "Stage scheduling", 1995, who
+//! move by whole stages only).
 
 use super::Schedule;
 use super::ddg::{Ddg, Edge};
@@ -18,11 +18,11 @@ use super::values::Values;
 use crate::mir::{LoopBody, Reg, RegClass};
 use forebay_filter::cancel;
 
-/// Passes over all ops, backwards and forwards in turn; what changes after
-/// these is little.
+/// Passes over all ops, backwards and forwards in turn; further passes change
+/// little.
 const PASSES: usize = 6;
 
-/// Moves ops of a modulo schedule so that fewer registers are alive.
+/// Moves ops of a modulo schedule so that fewer registers are live.
 pub fn shorten(
     body: &LoopBody,
     values: &Values,
@@ -45,7 +45,8 @@ pub fn shorten(
     schedule.times = mover.times.iter().map(|&time| (time - first) as u32).collect();
 }
 
-/// What a cycle of a register's life costs: the inverse of how many there are.
+/// The cost of a live cycle of a register: the inverse of the number of
+/// registers.
 fn weight(class: RegClass) -> i64 {
     match class {
         RegClass::Vector => 1,
@@ -59,12 +60,11 @@ struct Mover<'a> {
     ii: u32,
     table: ReservationTable<'a>,
     times: Vec<i64>,
-    /// What each op makes.
+    /// By op: the register that it defines.
     made: Vec<Option<Reg>>,
     /// By register.
     weights: Vec<i64>,
-    /// Of each node, whether something around it moved since it was last
-    /// looked at.
+    /// By node: whether a neighbour moved since the node was last examined.
     stale: Vec<bool>,
 }
 
@@ -92,8 +92,8 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Moves `node` to where the registers it touches live shorter; whether it
-    /// moved.
+    /// Moves `node` to where the registers it touches live shortest; returns
+    /// whether it moved.
     fn improve(&mut self, node: usize) -> bool {
         if !std::mem::replace(&mut self.stale[node], false) {
             return false;
@@ -109,7 +109,7 @@ impl<'a> Mover<'a> {
         }
         self.table.release(node, row(now));
         let fits = |&time: &i64| self.table.fits(node, row(time));
-        // Every step towards the best place is for the better.
+        // Every step towards the best place is an improvement.
         let place = if best > now {
             (now + 1..=best).rev().take(self.ii as usize).find(fits)
         } else {
@@ -126,9 +126,8 @@ impl<'a> Mover<'a> {
         place.is_some()
     }
 
-    /// The first and the last cycle in which other ops let `node` start. An op
-    /// that waits for nothing, or that nothing waits for, stays where it is on
-    /// that side.
+    /// The first and the last cycle that other ops allow for `node`. An op
+    /// without operands, or without readers, stays where it is on that side.
     fn window(&self, node: usize) -> (i64, i64) {
         let now = self.times[node];
         let others = |edge: &&Edge| edge.from != edge.to;
@@ -139,9 +138,10 @@ impl<'a> Mover<'a> {
         (low.unwrap_or(now).min(now), high.unwrap_or(now).max(now))
     }
 
-    /// Where the registers that `node` touches live shortest; `now` if that is
-    /// as good. A cycle later its result lives a cycle shorter, and operands
-    /// that no other op reads so late live a cycle longer.
+    /// The cycle at which the registers that `node` touches live shortest;
+    /// `now` if that is as good. A cycle later its result lives a cycle
+    /// shorter, and operands that no other op reads that late live a cycle
+    /// longer.
     fn best(&self, node: usize, now: i64) -> i64 {
         let gain = self.made[node]
             .filter(|&reg| !self.values.readers(reg).is_empty())
@@ -156,7 +156,7 @@ impl<'a> Mover<'a> {
             longer.map(|(_, reg)| self.weights[reg.0 as usize]).sum()
         };
         if loss(now) < gain {
-            // Later, until losses make up for the gain.
+            // Later, until losses exceed the gain.
             let stops = operands().map(|(others, _)| others).filter(|&others| others > now);
             stops.filter(|&time| loss(time) >= gain).min().unwrap_or(i64::MAX)
         } else if loss(now - 1) > gain {

@@ -1,11 +1,11 @@
-//! Two-operand instructions made fit for registers that are written once.
+//! Adapts two-operand instructions to registers that are written once.
 //!
-//! A tied [`Op`] overwrites its first operand. Where that operand's value is
-//! wanted afterwards, or is an invariant, a copy is made before the op and the
-//! op overwrites the copy. What is left then obeys one rule, on which
-//! scheduling and register allocation rely: the first operand of a tied op is
-//! no invariant, and the op is, in program order, the last that reads it. The
-//! copies are ops like others, so schedules count them.
+//! A tied [`Op`] overwrites its first operand. If that operand is live
+//! afterwards, or is an invariant, it is copied before the op and the op
+//! overwrites the copy. After that one rule holds, on which scheduling and
+//! register allocation rely: the first operand of a tied op is no invariant,
+//! and the op is, in program order, the last that reads it. Copies are ordinary
+//! ops, so schedules count them.
 
 use forebay_filter::cancel;
 use iced_x86::Code;
@@ -19,7 +19,7 @@ use crate::mir::{LoopBody, Op, Operand, Reg, RegClass};
 pub struct Untied {
     /// The loop with copies added.
     pub body: LoopBody,
-    /// The number in the given loop of each op; `None` for a copy.
+    /// By op: its number in the given loop; `None` for a copy.
     pub origin: Vec<Option<u32>>,
 }
 
@@ -59,8 +59,8 @@ pub fn overwritten(op: &Op) -> Option<Reg> {
     }
 }
 
-/// Numbers of the ops that must not overwrite their first operand, and that
-/// operand, in program order.
+/// The ops that must not overwrite their first operand, and that operand, in
+/// program order.
 fn copies_needed(body: &LoopBody) -> Vec<(usize, Reg)> {
     if !body.ops.iter().any(|op| op.tied) {
         return Vec::new();
@@ -102,7 +102,7 @@ fn copy_before(op: &Op, source: Reg, copy: Reg, class: RegClass) -> Op {
     let (units, latency) = match class {
         RegClass::General => (Units::ALU, latency::SIMPLE),
         RegClass::Mask => (Units::PORT_0, latency::SIMPLE),
-        // Register renaming does it.
+        // Eliminated by register renaming.
         RegClass::Vector => (Units::NONE, 0),
     };
     Op {

@@ -1,9 +1,9 @@
-//! Which op makes each register of a loop, and which read it.
+//! The op that defines each register of a loop, and the ops that read it.
 
 use crate::mir::{LoopBody, Reg};
 
-/// Makers and readers of registers. Invariants, which no op makes, are left
-/// out.
+/// Definitions and readers of registers. Invariants, which no op defines, are
+/// left out.
 #[derive(Clone, Debug)]
 pub struct Values {
     maker: Vec<Option<u32>>,
@@ -39,7 +39,7 @@ impl Values {
         Self { maker, reads, readers }
     }
 
-    /// The op that makes `reg`.
+    /// The op that defines `reg`.
     #[must_use]
     pub fn maker(&self, reg: Reg) -> Option<u32> {
         self.maker[reg.0 as usize]
@@ -57,7 +57,7 @@ impl Values {
     }
 }
 
-/// Lists of numbers, one behind the other.
+/// Lists of numbers, stored one after another.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     /// Where each list starts, and the end.

@@ -1,16 +1,16 @@
 //! From a network to the instructions of one group of packets.
 //!
-//! Nodes become instructions in the order in which they were made; what no
-//! output needs is left out. Values are kept in registers as Belady's rule has
-//! it: when room is needed, the one goes whose next use is farthest ahead. That
-//! is known, as the code has no branches, and makes the fewest loads (Belady,
-//! "A study of replacement algorithms for a virtual-storage computer", 1966).
-//! Inputs are in memory anyway; a node that is turned out is stored in a slot
-//! of scratch memory, unless it was before. An operand that is in memory is
-//! read by the instruction itself where it has no use soon after.
+//! Nodes become instructions in the order of their creation; nodes that no
+//! output needs are left out. Registers are evicted by Belady's rule: the value
+//! whose next use is farthest ahead goes. Uses are known, as the code has no
+//! branches, and the rule needs the fewest loads (Belady, "A study of
+//! replacement algorithms for a virtual-storage computer", 1966). Inputs are in
+//! memory anyway; an evicted node is stored in a slot of scratch memory, unless
+//! it was stored before. An operand in memory that is not used again soon
+//! becomes a memory operand of the instruction.
 //!
-//! Slots are written and read again within an iteration, which the scheduler
-//! knows nothing of: a body with slots must stay in its order.
+//! Slots are written and read within an iteration, a dependence that the
+//! scheduler does not track: a body with slots must keep its order.
 
 use forebay_filter::cancel;
 use iced_x86::Code;
@@ -21,35 +21,35 @@ use crate::convention::Table;
 use crate::machine::{Units, latency};
 use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg, RegClass};
 
-/// What `count` of the calling convention grows by for a group, and what
-/// inputs and results of a group are found by.
+/// The step of `count` for a group, and the addressing of its inputs and
+/// results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     /// The vectors.
     pub(super) width: Width,
     /// Steps of `count` a group: a power of two.
     pub(super) step: u32,
-    /// Registers that values may be kept in.
+    /// Registers available for values.
     pub(super) registers: usize,
 }
 
-/// Inputs of a group lie this many bytes a step apart from those of the next.
+/// Bytes from the inputs of a group to those of the next, divided by the step.
 pub(super) const INPUT_SCALE: u8 = 8;
 
-/// Results of a group lie this many bytes a step apart from those of the next.
+/// Bytes from the results of a group to those of the next, divided by the step.
 pub(super) const RESULT_SCALE: u8 = 1;
 
 /// A group's instructions.
 pub(super) struct Lowered {
     pub(super) body: LoopBody,
-    /// Vectors of scratch memory.
+    /// Scratch memory, in vectors.
     pub(super) slots: u32,
 }
 
-/// Stands for a use that never comes.
+/// No further use.
 const NEVER: u32 = u32::MAX;
 
-/// Where else than in a register a value is.
+/// Where a value is stored besides its register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
     Nowhere,
@@ -57,8 +57,8 @@ enum Home {
     Slot(u32),
 }
 
-/// The instructions for `outputs`, of which number `n` is stored as result
-/// number `n` if it is no constant, or its complement if it is inverted.
+/// The instructions for `outputs`. Output `n` is stored as result `n` if it is
+/// no constant, complemented if it is inverted.
 pub(super) fn lower(network: &Network, outputs: &[Signal], frame: Frame) -> Lowered {
     let mut lowering = Lowering::new(network, outputs, frame);
     lowering.inputs_as_outputs(outputs);
@@ -76,11 +76,11 @@ struct Lowering {
     frame: Frame,
     body: LoopBody,
     note: u32,
-    /// Of each value the nodes that read it, the next one last; an output is
-    /// read by number [`NEVER`].
+    /// By value: the nodes that read it, the next one last; an output is read
+    /// by number [`NEVER`].
     uses: Vec<Vec<u32>>,
     homes: Vec<Home>,
-    /// The register of each value that is in one.
+    /// By value: its register, if it has one.
     registers: Vec<Option<Reg>>,
     /// The values in registers.
     resident: Vec<u32>,
@@ -123,7 +123,7 @@ impl Lowering {
         }
     }
 
-    /// Outputs that are inputs: copied.
+    /// Copies outputs that are inputs.
     fn inputs_as_outputs(&mut self, outputs: &[Signal]) {
         for (result, output) in (0..).zip(outputs) {
             if let Home::Input(_) = self.homes[output.number() as usize] {
@@ -140,7 +140,7 @@ impl Lowering {
         let reg = match *node.inputs() {
             [a, b] => self.binary([a, b], node.table()),
             [a, b, c] => self.ternary([a, b, c], node.table()),
-            // A node has two inputs or three.
+            // Every node has two or three inputs.
             _ => return,
         };
         for (result, _) in (0..).zip(outputs).filter(|(_, output)| output.number() == number) {
@@ -159,8 +159,8 @@ impl Lowering {
         if swapped {
             order.reverse();
         }
-        // The second operand may be memory; if the function has no order, it
-        // is the one that is.
+        // The second operand may be memory; for a commutative function it is
+        // the one in memory.
         let in_memory = self.left_in_memory(&order);
         if function != Binary::AndNot && in_memory == Some(order[0]) {
             order.reverse();
@@ -173,8 +173,7 @@ impl Lowering {
         reg
     }
 
-    /// `vpternlog` overwrites its first operand: one that is not needed any
-    /// more, if there is one.
+    /// `vpternlog` overwrites its first operand, so prefer a dead value for it.
     fn ternary(&mut self, inputs: [u32; 3], table: u8) -> Reg {
         let in_memory = self.left_in_memory(&inputs);
         let is_dead = |value: u32| self.uses[value as usize].is_empty();
@@ -216,9 +215,9 @@ impl Lowering {
         dest
     }
 
-    /// The operand among `values` that its reader shall take from memory: of
-    /// those in no register the one with its next use farthest ahead, if all
-    /// registers are taken by values with nearer uses.
+    /// The operand among `values` to be read from memory: of those without a
+    /// register the one with its next use farthest ahead, if all registers hold
+    /// values with nearer uses.
     fn left_in_memory(&self, values: &[u32]) -> Option<u32> {
         let absent = values.iter().filter(|&&value| self.registers[value as usize].is_none());
         let farthest = absent.max_by_key(|&&value| self.next_use(value)).copied()?;
@@ -228,7 +227,7 @@ impl Lowering {
         (next == NEVER || full && self.resident.iter().all(nearer)).then_some(farthest)
     }
 
-    /// The operands in this order, all in registers but `in_memory`.
+    /// The operands in this order, all in registers except `in_memory`.
     fn operands(&mut self, values: &[u32], in_memory: Option<u32>) -> Vec<Operand> {
         let mut operands = Vec::with_capacity(4);
         for &value in values {
@@ -259,7 +258,7 @@ impl Lowering {
         self.resident.push(value);
     }
 
-    /// Turns values out until there is a register to be had; none of `pinned`.
+    /// Evicts values, none of `pinned`, until a register is free.
     fn make_room(&mut self, pinned: &[u32]) {
         while self.resident.len() >= self.frame.registers {
             let free = |&place: &usize| !pinned.contains(&self.resident[place]);
@@ -282,8 +281,8 @@ impl Lowering {
         }
     }
 
-    /// Gives up the registers and slots of those of `values` that no one reads
-    /// any more.
+    /// Frees the registers and slots of those of `values` that have no further
+    /// use.
     fn leave_if_dead(&mut self, values: &[u32]) {
         for &value in values {
             if !self.uses[value as usize].is_empty() {
@@ -299,8 +298,8 @@ impl Lowering {
         }
     }
 
-    /// Where `value` is in memory; a value that is not has address 0, and is
-    /// never asked for.
+    /// The address of `value` in memory; 0, and never used, for a value without
+    /// one.
     fn address(&self, value: u32) -> Address {
         let bytes = self.frame.width.bytes() as i32;
         let (table, index, place) = match self.homes[value as usize] {

@@ -1,29 +1,29 @@
 //! Predicates of many packets at once, a bit each.
 //!
-//! The paper's predicate registers hold one bit (Yamashita and Tsuru,
-//! "Software Pipelining for Packet Filters", section 4): its code tests one
-//! packet, and a predicated compare sets the predicate of the next. Here a
-//! vector register is 512 predicate registers, one for each of as many packets.
-//! Their keys are turned into *bit planes* first, of which number `n` has bit
-//! `n` of every key, and from there on a test of two bits of a key is one
-//! `vpternlog` with the predicate it adds to: it decides for 512 packets at
-//! once, two such instructions are issued a cycle, and constants are not
-//! operands but part of the instruction. That is bit slicing, as Biham has it
-//! for block ciphers ("A fast new DES implementation in software", FSE 1997).
+//! The paper's predicate registers hold one bit (Yamashita and Tsuru, "Software
+//! Pipelining for Packet Filters", section 4): its code tests one packet, and a
+//! predicated compare sets the predicate of the next. Here a vector register
+//! holds 512 predicates, one for each of as many packets. Their keys are
+//! transposed into *bit planes* first: plane `n` has bit `n` of every key. A
+//! test of two bits of a key then is one `vpternlog` with the predicate it
+//! extends: it decides for 512 packets at once, two such instructions are
+//! issued a cycle, and constants are part of the instruction, not operands.
+//! This is bit slicing, as in Biham's block ciphers ("A fast new DES
+//! implementation in software", FSE 1997).
 //!
-//! What the predicates have in common is found as they are built
-//! ([`network`]), and there is nothing in the code for what no predicate asks.
-//! A network is compiled as a loop over groups of packets by the same
-//! scheduler and register allocation as filters. Iterations are list-scheduled
-//! and do not overlap: one takes all registers, and hundreds of packets have
-//! enough to overlap by themselves. A network that is too large for registers is
-//! left in its order, with what it holds for later in memory (`lower`).
+//! Common parts of the predicates are shared as they are built ([`network`]),
+//! and parts that no predicate needs have no code. A network is compiled as a
+//! loop over groups of packets by the same scheduler and register allocator as
+//! filters. Iterations are list-scheduled and do not overlap: one iteration
+//! takes all registers, and hundreds of packets have enough parallelism. A
+//! network that is too large for registers stays in its order, and spills to
+//! memory (`lower`).
 //!
 //! | module | does |
 //! |---|---|
 //! | [`network`] | nodes of two or three inputs, shared by structure |
 //! | `predicate` | comparisons of numbers with constants |
-//! | `lower` | instructions and what is where when |
+//! | `lower` | instructions, registers and spill slots |
 //! | `vectors` | instructions by width of vector |
 
 mod lower;
@@ -46,40 +46,40 @@ pub const MAX_OUTPUTS: usize = 16;
 /// The most inputs of a network.
 pub const MAX_INPUTS: u32 = 4096;
 
-/// Cycles that loads are taken to last.
+/// Load latency that the scheduler assumes, in cycles.
 const LOAD_LATENCY: u8 = 5;
 
-/// Registers that are left to copies.
+/// Registers reserved for copies.
 const SPARE: usize = 4;
 
 /// Why a network has no code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlicedError {
-    /// More outputs than results have room for.
+    /// More outputs than the result area holds.
     #[error("{0} outputs, expected at most {MAX_OUTPUTS}")]
     Outputs(usize),
-    /// More inputs than addresses are made for.
+    /// More inputs than can be addressed.
     #[error("{0} inputs, expected at most {MAX_INPUTS}")]
     Inputs(u32),
-    /// The network's nodes have more inputs than an instruction takes.
+    /// Nodes with more inputs than an instruction has.
     #[error("a network of nodes with three inputs, for vectors without such instructions")]
     Arity,
     /// Registers do not suffice.
     #[error(transparent)]
     Pressure(#[from] RegisterPressure),
-    /// An instruction could not be encoded: a mistake of this back end.
+    /// An instruction could not be encoded: a bug in this back end.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
 
 /// Machine code of a network.
 ///
-/// A function of the calling convention of [`crate::convention`] with
-/// *groups* of [`Width::packets`] packets and tables of its own meaning: `BASE`
+/// A function with the calling convention of [`crate::convention`], with
+/// *groups* of [`Width::packets`] packets and its own use of the tables: `BASE`
 /// has the inputs of each group, a vector each, `input_bytes` a group;
-/// `VERDICT` takes the results, `result_bytes` a group; `SCRATCH` is working
-/// memory; `COUNT` is `step` for each group, of which there is one at least.
-/// The other tables are not used.
+/// `VERDICT` receives the results, `result_bytes` a group; `SCRATCH` is scratch
+/// memory; `COUNT` is `step` times the number of groups, at least one. The
+/// other tables are not used.
 #[derive(Clone, Debug)]
 pub struct Sliced {
     /// Instructions, then constants; position-independent.
@@ -90,13 +90,13 @@ pub struct Sliced {
     pub entry: usize,
     /// The vectors.
     pub width: Width,
-    /// What `COUNT` is for one group.
+    /// `COUNT` for one group.
     pub step: usize,
     /// Bytes from the inputs of a group to those of the next.
     pub input_bytes: usize,
     /// Bytes from the results of a group to those of the next. Result `n` is
-    /// vector `n` of these, complemented if the output is inverted; nothing
-    /// is written for constants.
+    /// vector `n` of these, complemented if the output is inverted; nothing is
+    /// written for constants.
     pub result_bytes: usize,
     /// Bytes of scratch memory.
     pub scratch_bytes: usize,
@@ -105,7 +105,7 @@ pub struct Sliced {
 /// Compiles the network for `outputs`.
 ///
 /// # Errors
-/// Limits that the network goes beyond.
+/// If the network exceeds a limit.
 pub fn compile(network: &Network, outputs: &[Signal], width: Width) -> Result<Sliced, SlicedError> {
     if outputs.len() > MAX_OUTPUTS {
         return Err(SlicedError::Outputs(outputs.len()));
@@ -122,7 +122,7 @@ pub fn compile(network: &Network, outputs: &[Signal], width: Width) -> Result<Sl
     let step = step.next_power_of_two();
     let frame = Frame { width, step: step as u32, registers: width.registers() - SPARE };
     let Lowered { body, slots } = lower(network, outputs, frame);
-    // The scheduler does not know that slots are written before they are read.
+    // The scheduler does not track dependences through slots.
     let scheduling = if slots > 0 { Scheduling::None } else { Scheduling::List };
     let options = Options { load_latency: LOAD_LATENCY, scheduling };
     let scheduled = schedule_loop(&body, &options, width.isa())?;

@@ -1,30 +1,29 @@
-//! A Boolean network of look-up tables, built without redundancy.
+//! A Boolean network of lookup tables, built without redundancy.
 //!
 //! A node is any Boolean function of two or three signals, given by its truth
-//! table, as in the logic blocks of a programmable gate array. Nodes are shared
-//! by structure: what was built before is found again, so that the tests which
-//! several rules begin with are made once. To find more of it each node has one
-//! form: its inputs ascend, it depends on all of them, none is complemented,
-//! and it is 0 where all are 0. The complement of a node is a property of the
-//! [`Signal`] that refers to it, and costs nothing: the table of whoever reads
-//! it takes it in.
+//! table, as in the logic blocks of an FPGA. Nodes are shared by structure
+//! (hash-consed), so tests that are a common prefix of several rules are made
+//! once. To increase sharing, nodes are in canonical form: inputs ascend, the
+//! node depends on all of them, none is complemented, and it is 0 where all are
+//! 0. The complement of a node is a property of the [`Signal`] that refers to
+//! it and costs nothing: the table of the reading node absorbs it.
 
 use std::collections::HashMap;
 use std::ops::Not;
 
 use forebay_filter::cancel;
 
-/// Tables of each variable by itself, bit `4a + 2b + c` being the value for
-/// inputs `a`, `b` and `c`, which is the order of `vpternlog`'s number.
+/// Truth tables of each variable. Bit `4a + 2b + c` is the value for inputs
+/// `a`, `b` and `c`, the order of `vpternlog`'s immediate.
 const VARIABLES: [u8; 3] = [0xf0, 0xcc, 0xaa];
 
-/// How far apart in a table the values are that differ in one variable.
+/// By variable: the distance in a table of values that differ only in it.
 const DISTANCES: [u32; 3] = [4, 2, 1];
 
-/// How many inputs a node may have.
+/// The most inputs of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// Two: what instruction sets commonly have.
+    /// Two, as in most instruction sets.
     Two,
     /// Three: AVX-512's `vpternlog`.
     Three,
@@ -68,15 +67,14 @@ impl Not for Signal {
 /// A function of two or three inputs or nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// The numbers of what it reads, ascending; the last is 0 if there are but
-    /// two.
+    /// The numbers of its inputs, ascending; the last is 0 if there are two.
     inputs: [u32; 3],
     /// Bit `4a + 2b + c` is its value; with two inputs `c` makes no difference.
     table: u8,
 }
 
 impl Node {
-    /// The numbers of what it reads: two or three.
+    /// The numbers of its two or three inputs.
     #[must_use]
     pub fn inputs(&self) -> &[u32] {
         if self.inputs[2] == 0 { &self.inputs[..2] } else { &self.inputs }
@@ -89,8 +87,8 @@ impl Node {
     }
 }
 
-/// Inputs and nodes; number 0 is the constant 0, then come the inputs, then
-/// the nodes, each behind what it reads.
+/// Inputs and nodes. Number 0 is the constant 0, then come the inputs, then the
+/// nodes, each after its inputs.
 #[derive(Clone, Debug)]
 pub struct Network {
     arity: Arity,
@@ -106,7 +104,7 @@ impl Network {
         Self { arity, inputs, nodes: Vec::new(), known: HashMap::new() }
     }
 
-    /// How many inputs nodes have at most.
+    /// The most inputs of a node.
     #[must_use]
     pub fn arity(&self) -> Arity {
         self.arity
@@ -127,19 +125,19 @@ impl Network {
     /// Input number `input`, from 0.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If there are too few inputs.
     #[must_use]
     pub fn input(&self, input: u32) -> Signal {
         assert!(input < self.inputs, "input {input} of {}", self.inputs);
         Signal::of(input + 1)
     }
 
-    /// Both.
+    /// `a & b`.
     pub fn and(&mut self, a: Signal, b: Signal) -> Signal {
         self.node([a, b, Signal::TRUE], VARIABLES[0] & VARIABLES[1])
     }
 
-    /// Either.
+    /// `a | b`.
     pub fn or(&mut self, a: Signal, b: Signal) -> Signal {
         !self.and(!a, !b)
     }
@@ -150,7 +148,8 @@ impl Network {
         self.node([test, then, otherwise], (a & b) | (!a & c))
     }
 
-    /// All of `signals`. Those that begin alike share nodes.
+    /// The conjunction of `signals`. Conjunctions with a common prefix share
+    /// nodes.
     pub fn all(&mut self, signals: impl IntoIterator<Item = Signal>) -> Signal {
         let mut signals = signals.into_iter().filter(|&signal| signal != Signal::TRUE);
         let mut all = signals.next().unwrap_or(Signal::TRUE);
@@ -160,7 +159,7 @@ impl Network {
         all
     }
 
-    /// Any of `signals`.
+    /// The disjunction of `signals`.
     pub fn any(&mut self, signals: impl IntoIterator<Item = Signal>) -> Signal {
         !self.all(signals.into_iter().map(|signal| !signal))
     }
@@ -169,7 +168,8 @@ impl Network {
         self.node([a, b, c], VARIABLES[0] & VARIABLES[1] & VARIABLES[2])
     }
 
-    /// The node with this table over `signals`, or what it comes to.
+    /// The node with this table over `signals`, or the simpler signal it
+    /// equals.
     pub fn node(&mut self, signals: [Signal; 3], table: u8) -> Signal {
         let (inputs, table) = canonical(signals, table);
         let inverted = table & 1 != 0;
@@ -193,8 +193,8 @@ impl Network {
         number
     }
 
-    /// A function of three inputs by nodes of two: by the variable for which
-    /// one of the two halves of the table is the simplest.
+    /// A function of three inputs as nodes of two: splits by the variable for
+    /// which one half of the table is the simplest.
     fn of_two_inputs(&mut self, inputs: [u32; 3], table: u8) -> Signal {
         let simplicity = |variable: &usize| {
             let [low, high] = halves(table, *variable);
@@ -227,7 +227,7 @@ impl Network {
         }
     }
 
-    /// Which inputs `signals` depend on.
+    /// The inputs that `signals` depend on.
     #[must_use]
     pub fn used(&self, signals: &[Signal]) -> Vec<bool> {
         let inputs = self.inputs as usize;
@@ -245,11 +245,11 @@ impl Network {
         used[1..=inputs].to_vec()
     }
 
-    /// What `signals` are for 64 packets whose inputs are `inputs`, a word
-    /// each. Slow: it is what code is held against.
+    /// Evaluates `signals` for 64 packets whose inputs are `inputs`, a word
+    /// each. Slow: the reference for generated code.
     ///
     /// # Panics
-    /// If there are not as many words as inputs.
+    /// If there are fewer words than inputs.
     #[must_use]
     pub fn evaluate(&self, inputs: &[u64], signals: &[Signal]) -> Vec<u64> {
         assert_eq!(inputs.len(), self.inputs as usize, "a word for each input");
@@ -280,7 +280,8 @@ fn halves(table: u8, variable: usize) -> [u8; 2] {
     [low | low << distance, high | high >> distance]
 }
 
-/// The same function of plain inputs that it depends on, ascending; 0 for none.
+/// The same function of the uncomplemented inputs that it depends on,
+/// ascending, padded with 0.
 fn canonical(signals: [Signal; 3], mut table: u8) -> ([u32; 3], u8) {
     for (variable, &signal) in signals.iter().enumerate() {
         let [low, high] = halves(table, variable);

@@ -1,11 +1,11 @@
 //! Predicates on numbers whose bits are signals.
 //!
-//! Bits come most significant first. A test whether a number begins with given
-//! bits is a chain from the first bit on, two bits a node; as equal nodes are
-//! shared, the chains of all prefixes that a network tests are a trie. Order
-//! against a constant is decided from the last bit up: where the constant has a
-//! 1, a number is at least as great if it has a 1 too and its rest is as great,
-//! where it has a 0, if it has a 1 or its rest is as great.
+//! Bits come most significant first. A prefix test is a chain from the first
+//! bit on, two bits a node; as equal nodes are shared, the chains of all
+//! prefixes in a network are a trie. Comparison with a constant starts at the
+//! last bit: where the constant has a 1, a number is at least as great if it
+//! has a 1 too and its remaining bits are at least as great; where the constant
+//! has a 0, if it has a 1 or its remaining bits are at least as great.
 
 use super::network::{Network, Signal};
 
@@ -24,7 +24,7 @@ impl Network {
         let differing = 128 - (first ^ last).leading_zeros() as usize;
         let (common, rest) = bits.split_at(bits.len() - differing);
         let begins = self.begins(common, first.checked_shr(differing as u32).unwrap_or(0));
-        // The first bit of the rest is 0 in `first` and 1 in `last`.
+        // The first remaining bit is 0 in `first` and 1 in `last`.
         let between = match rest.split_first() {
             None => return begins,
             Some(_) if all_ones(last, rest.len()) => self.at_least(rest, first),
@@ -44,7 +44,7 @@ impl Network {
         self.and(begins, between)
     }
 
-    /// Whether the number is `value`, of as many bits.
+    /// Whether the number equals `value`, of as many bits.
     pub fn begins(&mut self, bits: &[Signal], value: u128) -> Signal {
         let mut all = Signal::TRUE;
         for (at, pair) in (0..).step_by(2).zip(bits.chunks(2)) {
@@ -59,7 +59,7 @@ impl Network {
         all
     }
 
-    /// Whether the number is at least what the last bits of `least` make.
+    /// Whether the number is at least the last bits of `least`.
     pub fn at_least(&mut self, bits: &[Signal], least: u128) -> Signal {
         let mut result = Signal::TRUE;
         for (place, pair) in (0..).step_by(2).zip(bits.rchunks(2)) {

@@ -1,4 +1,4 @@
-//! The instructions that a network becomes, by width of vector.
+//! Vector instructions of networks, by width.
 
 use iced_x86::Code;
 
@@ -7,7 +7,7 @@ use crate::machine::Units;
 
 use super::network::Arity;
 
-/// Which vectors hold the bits of a group of packets.
+/// The vectors that hold the bits of a group of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// 512 packets, AVX-512.
@@ -22,7 +22,7 @@ impl Width {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Zmm, Self::Ymm, Self::YmmAvx2];
 
-    /// The level it takes.
+    /// The instruction-set level that it needs.
     #[must_use]
     pub fn isa(self) -> Isa {
         match self {
@@ -31,7 +31,7 @@ impl Width {
         }
     }
 
-    /// Inputs of a node that one instruction computes.
+    /// The most inputs of a node that one instruction computes.
     #[must_use]
     pub fn arity(self) -> Arity {
         match self {
@@ -55,7 +55,7 @@ impl Width {
         8 * self.bytes()
     }
 
-    /// Vector registers there are.
+    /// The number of vector registers.
     pub(super) fn registers(self) -> usize {
         match self {
             Self::Zmm | Self::Ymm => 32,
@@ -87,7 +87,7 @@ impl Width {
         if self == Self::Zmm { Units::LOGIC_512 } else { Units::LOGIC }
     }
 
-    /// Any function of three vectors; there is none before AVX-512.
+    /// `vpternlog`: any function of three vectors; AVX-512 only.
     pub(super) fn ternary(self) -> Code {
         match self {
             Self::Zmm => Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8,
@@ -116,19 +116,19 @@ impl Width {
 /// Functions of two vectors that are 0 where both are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binary {
-    /// Both.
+    /// `a & b`.
     And,
-    /// The second and not the first.
+    /// `!a & b`.
     AndNot,
-    /// Either.
+    /// `a | b`.
     Or,
-    /// One of them.
+    /// `a ^ b`.
     Xor,
 }
 
 impl Binary {
-    /// The function of a node's table over its two inputs, and whether the
-    /// inputs are to be swapped for it.
+    /// The operation for a node's table over its two inputs, and whether to
+    /// swap the inputs.
     pub(super) fn of_table(table: u8) -> (Self, bool) {
         // Rows for 01, 10 and 11.
         match (table >> 2 & 1, table >> 4 & 1, table >> 6 & 1) {

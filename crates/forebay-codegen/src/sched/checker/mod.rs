@@ -1,29 +1,28 @@
-//! Proves one scheduled loop right.
+//! Checks that one scheduled loop is right.
 //!
-//! The checker takes the loop that was asked for and the code that came out,
-//! and derives all it needs anew; of the schedulers it uses nothing but their
-//! data types. Its rules:
+//! The checker takes the source loop and the generated code, and derives
+//! everything else anew; of the schedulers it uses only their data types. Its
+//! rules:
 //!
-//! 1. **Body.** Every op asked for is there once, in the order given, and is
-//!    unchanged but for the first operand of a tied op, which may be a copy of
-//!    what was asked for. Every other op is such a copy, of as much of the
-//!    register as the op reads that it is for.
-//!    Every op but a copy asks for units, one that loads for a load unit and
-//!    one that stores for a store unit: their kinds are as selection says.
-//!    No op loads from a table that another stores to, since the dependence
-//!    graph has no edges through memory.
-//! 2. **Dependences.** An op starts no earlier than the latency of each op
-//!    whose result it reads allows.
+//! 1. **Body.** Every op of the source is present once, in the order given, and
+//!    is unchanged but for the first operand of a tied op, which may be a copy
+//!    of the original operand. Every other op is such a copy, of at least the
+//!    part of the register that the tied op reads. Every op but a copy takes
+//!    units; a load takes a load unit and a store a store unit, of the kinds
+//!    that selection assigns. No op loads from a table that another stores to,
+//!    since the dependence graph has no edges through memory.
+//! 2. **Dependences.** An op starts no earlier than the latency of each of its
+//!    operands allows.
 //! 3. **Reservations.** In every row of the reservation table there is a unit
 //!    for each choice of each op, all different (a matching, found by
 //!    augmenting paths), and there are no more ops than issue slots.
 //! 4. **Registers.** Each virtual register has physical ones of its class, and
 //!    none that the level lacks or the frame uses.
-//! 5. **Values** (`run`). Prologue, kernel, epilogue and rolled loop are run
-//!    on symbols, for batches of none to several times as many iterations as
-//!    there are stages: each op runs once for each iteration, reads the values
-//!    that the same iteration made, and looks ahead only within the batch.
-//!    Whatever overwrites a register too early shows as a wrong value.
+//! 5. **Values** (`run`). Prologue, kernel, epilogue and rolled loop are run on
+//!    symbols, for batches of none to several times as many iterations as there
+//!    are stages: each op runs once for each iteration, reads the values that
+//!    the same iteration defined, and accesses later packets only within the
+//!    batch. A register that is overwritten too early shows as a wrong value.
 
 mod run;
 
@@ -37,30 +36,30 @@ use crate::machine::unit::{LOAD_0, LOAD_1, STORE_0, STORE_1};
 use crate::machine::{ISSUE_WIDTH, UNITS};
 use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg, RegClass};
 
-/// What is wrong with a scheduled loop.
+/// A violation in a scheduled loop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// The ops are not those asked for.
+    /// The ops differ from the source.
     #[error("op {op} of the scheduled loop: {reason}")]
     Body {
         /// The op's number in the scheduled loop.
         op: usize,
-        /// What was expected.
+        /// The violated expectation.
         reason: &'static str,
     },
-    /// An op starts before an operand is there.
+    /// An op starts before an operand is ready.
     #[error("op {to} starts in cycle {start}, but the result of op {from} is there in {ready}")]
     Dependence {
-        /// The op that makes the operand.
+        /// The op that defines the operand.
         from: usize,
         /// The op that reads it.
         to: usize,
         /// When it starts.
         start: u32,
-        /// When it may.
+        /// When the operand is ready.
         ready: u32,
     },
-    /// A row has ops for which there are not enough units.
+    /// A row has too few units for its ops.
     #[error("row {row} of the reservation table has no unit left for op {op}")]
     Units {
         /// The row.
@@ -76,17 +75,17 @@ pub enum Violation {
         /// Its ops.
         ops: usize,
     },
-    /// A virtual register became one it may not be.
+    /// A virtual register has a physical one that is not allowed.
     #[error("register {register:?} for virtual register {reg}: {reason}")]
     Register {
         /// The virtual register.
         reg: usize,
         /// The physical one.
         register: Register,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// An op reads something else than it should.
+    /// An op reads a wrong value.
     #[error("batch of {count}: op {op} for packet {packet} reads {found} from {register:?}")]
     Value {
         /// Packets of the batch.
@@ -95,9 +94,9 @@ pub enum Violation {
         op: usize,
         /// The first packet of its iteration.
         packet: u32,
-        /// Where it reads.
+        /// The register that it reads.
         register: Register,
-        /// What it finds.
+        /// The value found.
         found: String,
     },
     /// A tied op whose first operand is not in its destination register.
@@ -120,7 +119,7 @@ pub enum Violation {
         /// How often it runs.
         times: u32,
     },
-    /// An op looks beyond the batch.
+    /// An op accesses entries beyond the batch.
     #[error("batch of {count}: op {op} for packet {packet} looks beyond the last packet")]
     Beyond {
         /// Packets of the batch.
@@ -132,10 +131,10 @@ pub enum Violation {
     },
 }
 
-/// Checks that `scheduled` does what `source` asks for.
+/// Checks that `scheduled` does what `source` specifies.
 ///
 /// # Errors
-/// The first violation found.
+/// The first violation.
 pub fn check(source: &LoopBody, scheduled: &ScheduledLoop) -> Result<(), Violation> {
     check_body(source, scheduled)?;
     let pipelined = scheduled.pipelined.iter().map(|loops| (&loops.placed, loops.latencies));
@@ -215,11 +214,11 @@ fn check_units(body: &LoopBody) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What an op does with its memory operand.
+/// The access of an op to its memory operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     None,
-    /// A prefetch too.
+    /// Includes prefetches.
     Load,
     Store,
 }
@@ -236,7 +235,7 @@ fn accesses(op: &Op) -> Access {
     }
 }
 
-/// What the memory operand counts from.
+/// The base of the memory operand.
 fn memory(op: &Op) -> Option<Base> {
     op.operands.iter().find_map(|operand| match operand {
         Operand::Memory(address) => Some(address.base),
@@ -244,7 +243,7 @@ fn memory(op: &Op) -> Option<Base> {
     })
 }
 
-/// Whether `copy` moves as many bits as are read of its result.
+/// Whether `copy` moves all bits that are read of its result.
 fn copies_enough(copy: &Op, body: &LoopBody) -> bool {
     let Some(dest) = copy.dest else { return false };
     let read = body.ops.iter().map(|op| bits_read(op, dest)).max();
@@ -252,13 +251,13 @@ fn copies_enough(copy: &Op, body: &LoopBody) -> bool {
     moved >= read
 }
 
-/// How many bits `op` reads of `reg`.
+/// The number of bits that `op` reads of `reg`.
 fn bits_read(op: &Op, reg: Reg) -> u32 {
     if !op.reads().any(|read| read == reg) {
         return 0;
     }
     let Some(form) = Form::of(op.code) else { return u32::MAX };
-    // A result that is no operand too comes first in the instruction.
+    // An untied result is the first operand of the instruction.
     let before = usize::from(op.dest.is_some() && !op.tied);
     let as_operand = op.operands.iter().enumerate().map(|(place, operand)| match *operand {
         Operand::Reg(operand) if operand == reg => {
@@ -275,7 +274,7 @@ fn bits_read(op: &Op, reg: Reg) -> u32 {
     as_operand.max().unwrap_or(0).max(as_mask)
 }
 
-/// How many bits of a register an operand of this form is.
+/// The number of bits of a register that an operand of this form uses.
 fn bits(form: OperandForm) -> u32 {
     match form {
         OperandForm::General8 => 8,
@@ -289,7 +288,7 @@ fn bits(form: OperandForm) -> u32 {
     }
 }
 
-/// Whether `op` moves a register and does nothing else.
+/// Whether `op` only moves a register.
 fn is_copy(op: &Op) -> bool {
     let moves = matches!(
         op.code.mnemonic(),
@@ -346,14 +345,14 @@ fn check_reservations(body: &LoopBody, schedule: &Schedule) -> Result<(), Violat
     Ok(())
 }
 
-/// Asks for units, each with a unit of its own.
+/// Requests for units, each with its unit.
 struct Matching {
     asks: Vec<u16>,
     ask_of: [Option<usize>; UNITS],
 }
 
 impl Matching {
-    /// Finds a unit for `ask`, by way of units not `visited`.
+    /// Finds a unit for `ask` along an augmenting path of units not `visited`.
     fn extend(&mut self, ask: usize, visited: &mut [bool; UNITS]) -> bool {
         for unit in 0..UNITS {
             if self.asks[ask] & (1 << unit) == 0 || std::mem::replace(&mut visited[unit], true) {
@@ -387,7 +386,7 @@ fn check_registers(scheduled: &ScheduledLoop, placed: &Placed) -> Result<(), Vio
     Ok(())
 }
 
-/// Why a register of `class` may not be `register`.
+/// Why `register` is not allowed for a register of `class`.
 fn unfit(register: Register, class: RegClass, body: &LoopBody, isa: Isa) -> Option<&'static str> {
     const ZMM15: Register = Register::ZMM15;
     match class {

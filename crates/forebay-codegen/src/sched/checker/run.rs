@@ -1,4 +1,4 @@
-//! Rule 5 of the checker: the code of a loop, run on symbols.
+//! Rule 5 of the checker: symbolic execution of a loop.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use crate::regalloc::Allocation;
 use crate::sched::ScheduledLoop;
 use crate::sched::expand::Instance;
 
-/// What a physical register holds.
+/// The symbolic content of a physical register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     /// A register of the source loop, as set before it.
     Invariant(Reg),
-    /// A register of the source loop, in the iteration whose first packet this
-    /// is.
+    /// A register of the source loop, in the iteration that starts with this
+    /// packet.
     Of(Reg, u32),
 }
 
@@ -30,7 +30,7 @@ pub(super) fn check_values(source: &LoopBody, scheduled: &ScheduledLoop) -> Resu
     for iterations in 0..=most {
         for ragged in [0, 1, step - 1] {
             let count = iterations * step + ragged;
-            // The caller gives no batch of less than an iteration.
+            // Batches have at least one iteration.
             if ragged < step && (count == 0 || count >= step) {
                 Run::new(source, scheduled, count).run()?;
             }
@@ -47,7 +47,7 @@ struct Run<'a> {
     /// The packet number.
     packet: u32,
     registers: HashMap<Register, Value>,
-    /// How often each op ran for each iteration, by its first packet.
+    /// How often each op ran for each iteration, keyed by op and first packet.
     times: HashMap<(usize, u32), u32>,
 }
 
@@ -135,8 +135,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Checks that `register` holds what `reg` of the source loop is in the
-    /// iteration of `packet`.
+    /// Checks that `register` holds the value of `reg` of the source loop in
+    /// the iteration of `packet`.
     fn expect(
         &self,
         op: usize,
@@ -159,8 +159,8 @@ impl<'a> Run<'a> {
         Err(Violation::Value { count: self.count, op, packet, register, found })
     }
 
-    /// Each op once for each iteration; those that look ahead where they may,
-    /// or not at all.
+    /// Each op must run once for each iteration; `ahead` ops run where they
+    /// may, or not at all.
     fn check_times(&self) -> Result<(), Violation> {
         let step = self.source.step;
         let ragged = (!self.count.is_multiple_of(step)).then(|| self.count - step);
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        // What ran for other packets than an iteration's first.
+        // Ops that ran for a packet that starts no iteration.
         let stray = self.times.iter().filter(|((_, packet), _)| !starts.contains(packet)).min();
         match stray {
             Some((&(op, packet), &times)) => {
