@@ -1,27 +1,27 @@
-//! Pointing at a place in a filter expression.
+//! Marks a position in a filter expression, for error messages.
 //!
-//! An expression is shown on one line, whatever line breaks it has, and a line
-//! below marks the place. Of an expression too long for a terminal only a
-//! window around the place is shown.
+//! An expression is printed on one line, with line breaks replaced, and carets
+//! on the next line mark the position. Of an expression too long for a terminal
+//! only a window around the position is printed.
 
 use std::ops::Range;
 
-/// Columns of expression shown at most, cuts included.
+/// Columns of the window, including the cut marks.
 const WIDTH: usize = 76;
 
-/// Shown where the expression was cut.
+/// Marks a cut.
 const CUT: &str = "...";
 
 /// Two lines without a final line break: `expression` or a window of it, and
-/// carets under the bytes of `span`; where the span is empty, one caret under
-/// the place it stands at. The span lies on character boundaries.
+/// carets under the bytes of `span`, or one caret if the span is empty. The
+/// span lies on character boundaries.
 pub(crate) fn point_at(expression: &str, span: &Range<usize>) -> String {
     let shown: Vec<char> =
         expression.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let column = |byte: usize| expression[..byte].chars().count();
     let (start, end) = (column(span.start), column(span.end));
 
-    // The place in the middle of the window, as far as the ends allow.
+    // Centre the window on the position, as far as the ends allow.
     let first = if shown.len() < WIDTH {
         0
     } else {

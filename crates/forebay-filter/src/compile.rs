@@ -1,19 +1,19 @@
 //! pcap filter expressions, compiled by libpcap.
 //!
-//! A verdict of Forebay is specified as what libpcap's *optimised* program
-//! returns, the one that `tcpdump -r` would run on a capture of that link
-//! type, with snap length 262144 and netmask 0; of expressions that would take
-//! its optimiser too long, what its program returns without it, the one that
-//! `tcpdump -O` would run (see [`crate::lists`]). libpcap treats saved captures
-//! unlike live ones (`inbound` is refused, for instance), so the compiler is
-//! handed an open capture file: one of no packets, kept in memory, whose
-//! header carries the link type. It is in the host's byte order, as are the
-//! captures for which libpcap compares BSD null headers on this host.
+//! Forebay's verdict is specified as the result of libpcap's *optimised*
+//! program, the one that `tcpdump -r` runs on a capture of that link type, with
+//! snap length 262144 and netmask 0. For expressions that would take the
+//! optimiser too long, it is the result of the unoptimised program, the one
+//! that `tcpdump -O` runs (see [`crate::lists`]). libpcap treats saved captures
+//! differently from live ones (it refuses `inbound`, for instance), so the
+//! compiler gets an open capture file: an empty one in memory, whose header has
+//! the link type. It is in the host's byte order, as are the captures for which
+//! libpcap compares BSD null headers on this host.
 //!
-//! libpcap resolves names while it compiles: host names by DNS, which may
-//! take its time, port and protocol names from the system's tables. It recurses
-//! over the expression's tests, which may need more stack than threads usually
-//! have: libpcap runs on a thread of its own with a deep one.
+//! libpcap resolves names while it compiles: host names by DNS, which can take
+//! long, port and protocol names from the system's tables. It recurses over the
+//! expression's tests, which can need more stack than threads usually have. So
+//! libpcap runs on its own thread with a large stack.
 
 use std::fmt;
 use std::fs::File;
@@ -37,23 +37,22 @@ use crate::program::instruction::Instruction;
 use crate::program::text::{TextError, parse};
 use crate::verify::{Profile, VerifyError};
 
-/// The snap length that programs are compiled with: what they return for a
-/// packet they keep.
+/// The snap length of compiled programs, which is the verdict on packets that
+/// they keep.
 pub const SNAP_LEN: u32 = 262_144;
 
-/// The longest expression that libpcap is given, in bytes.
+/// The longest expression passed to libpcap, in bytes.
 pub const MAX_EXPRESSION: usize = 64 << 10;
 
-/// Bytes of stack that libpcap is given for any expression, as threads usually
-/// have them.
+/// Bytes of stack for libpcap for any expression, the usual stack of a thread.
 const STACK: usize = 2 << 20;
 
-/// Bytes of stack on top for each byte of an expression, where it was seen to
-/// take some tens. Only what is used takes memory.
+/// Additional stack for each byte of an expression; measured: some tens of
+/// bytes. Only touched pages take memory.
 const STACK_PER_BYTE: usize = 1024;
 
-/// Held while libpcap compiles: its look-ups of names use functions of the C
-/// library that not all systems make safe for threads.
+/// Held while libpcap compiles: its name lookups use functions of the C library
+/// that are not thread-safe on all systems.
 static COMPILER: Mutex<()> = Mutex::new(());
 
 /// Why an expression has no program.
@@ -64,10 +63,10 @@ pub enum CompileError {
     TooLong {
         /// Bytes given.
         length: usize,
-        /// Bytes allowed: fewer where libpcap has to compile the whole.
+        /// Bytes allowed: fewer if libpcap has to compile the whole expression.
         limit: usize,
     },
-    /// libpcap has to compile the whole of the expression, which has too many
+    /// libpcap has to compile the whole expression, and it has too many
     /// primitives for that.
     #[error(
         "the filter expression has some {terms} primitives, and at most {MAX_WHOLE_TERMS} are \
@@ -79,16 +78,16 @@ pub enum CompileError {
         /// Primitives, at most.
         terms: usize,
     },
-    /// The expression contains a zero byte, which ends text for libpcap.
+    /// The expression contains a zero byte, which ends a string for libpcap.
     #[error("the filter expression has a NUL byte at byte {position}")]
     Nul {
-        /// Where, in bytes from 0.
+        /// Its position, in bytes from 0.
         position: usize,
     },
     /// libpcap refuses the expression.
     #[error(transparent)]
     Expression(Box<ExpressionError>),
-    /// libpcap compiles no filter for this link type, not even the empty one.
+    /// libpcap supports no filters for this link type, not even the empty one.
     #[error("libpcap compiles no filters for link type {link}: {message}")]
     LinkType {
         /// The link type.
@@ -96,24 +95,24 @@ pub enum CompileError {
         /// libpcap's message.
         message: String,
     },
-    /// The empty capture that libpcap compiles for cannot be made or opened.
+    /// The empty capture for libpcap cannot be created or opened.
     #[error("cannot open an empty capture in memory to compile the filter for: {0}")]
     Handle(String),
-    /// The thread that libpcap would run on cannot be started.
+    /// The thread for libpcap cannot be started.
     #[error("cannot start a thread to compile the filter on: {0}")]
     Thread(String),
-    /// libpcap's program does not verify: a fault in libpcap.
+    /// libpcap's program fails verification: a bug in libpcap.
     #[error("libpcap compiled the filter to a program that is not valid: {0}")]
     Program(#[from] VerifyError),
-    /// libpcap's program does not read: a fault in its bindings.
+    /// libpcap's program cannot be parsed: a bug in its bindings.
     #[error("libpcap's program does not read: {0}")]
     Text(#[from] TextError),
 }
 
-/// libpcap's refusal of an expression.
+/// An expression that libpcap refuses.
 ///
-/// Displayed as libpcap's message, then, where the place is known, two more
-/// lines: the expression and a caret under the place.
+/// Displayed as libpcap's message. If the position is known, two more lines
+/// follow: the expression and a caret under the position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
     /// The whole expression.
@@ -122,8 +121,8 @@ pub struct ExpressionError {
     pub link: LinkType,
     /// libpcap's message.
     pub message: String,
-    /// The bytes of the expression that the message is about, where that can
-    /// be known; empty, at the end, where the expression ends too early.
+    /// The bytes of the expression that the message is about, if known; empty,
+    /// at the end, if the expression ends too early.
     pub span: Option<Range<usize>>,
 }
 
@@ -139,13 +138,12 @@ impl fmt::Display for ExpressionError {
 
 impl std::error::Error for ExpressionError {}
 
-/// libpcap's message when its optimiser finds out that an expression accepts
-/// no packet of the link type.
+/// libpcap's message if its optimiser finds that an expression accepts no
+/// packet of the link type.
 const REJECTS_ALL: &str = "expression rejects all packets";
 
 impl CompileError {
-    /// Whether libpcap finds that the expression, which is right, accepts no
-    /// packet of the link type.
+    /// Whether the expression is valid, but accepts no packet of the link type.
     #[must_use]
     pub fn rejects_all(&self) -> bool {
         matches!(self, Self::Expression(error) if error.message == REJECTS_ALL)
@@ -164,14 +162,13 @@ impl ExpressionError {
 /// expression accepts every packet.
 ///
 /// # Errors
-/// libpcap's refusal of the expression or the link type, or what keeps
-/// libpcap from being asked.
+/// If libpcap refuses the expression or the link type, or cannot be called.
 pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError> {
     compile_program(expression, link)
 }
 
-/// The program that libpcap makes of the whole expression, optimised, however long
-/// that takes.
+/// libpcap's optimised program of the whole expression, however long that
+/// takes.
 ///
 /// # Errors
 /// As [`compile()`].
@@ -182,18 +179,18 @@ pub fn compile_whole(expression: &str, link: LinkType) -> Result<Program, Compil
     program.ok_or_else(|| CompileError::Expression(rejects_all()))
 }
 
-/// The program that libpcap makes of the whole expression and its optimiser does
-/// not see. It takes time that grows with the square of the number of primitives.
+/// libpcap's unoptimised program of the whole expression. Takes time quadratic
+/// in the number of primitives.
 ///
 /// # Errors
-/// As [`compile()`], but for expressions that accept no packet, which are right.
+/// As [`compile()`], except that expressions that accept no packet are valid.
 #[doc(hidden)]
 pub fn compile_as_written(expression: &str, link: LinkType) -> Result<Program, CompileError> {
     check_text(expression)?;
     with_libpcap(link, expression.len(), |libpcap| libpcap.compile_as_written(expression))
 }
 
-/// Whether libpcap refuses an expression, of which no program is made.
+/// Checks that libpcap accepts an expression, without generating a program.
 pub(crate) fn check(expression: &str, link: LinkType) -> Result<(), CompileError> {
     check_text(expression)?;
     with_libpcap(link, expression.len(), |libpcap| match libpcap.refuses(expression) {
@@ -202,7 +199,7 @@ pub(crate) fn check(expression: &str, link: LinkType) -> Result<(), CompileError
     })
 }
 
-/// Whether libpcap can be given an expression.
+/// Checks that an expression can be passed to libpcap.
 fn check_text(expression: &str) -> Result<(), CompileError> {
     let (length, limit) = (expression.len(), MAX_EXPRESSION);
     if length > limit {
@@ -211,8 +208,8 @@ fn check_text(expression: &str) -> Result<(), CompileError> {
     expression.find('\0').map_or(Ok(()), |position| Err(CompileError::Nul { position }))
 }
 
-/// Calls `work` with libpcap's compiler for a link type, on a stack that is
-/// deep enough for expressions of `length` bytes.
+/// Calls `work` with libpcap's compiler for a link type, on a stack large
+/// enough for expressions of `length` bytes.
 pub(crate) fn with_libpcap<T: Send>(
     link: LinkType,
     length: usize,
@@ -220,7 +217,7 @@ pub(crate) fn with_libpcap<T: Send>(
 ) -> Result<T, CompileError> {
     let shared = cancel::current();
     let on_deep_stack = || {
-        // Nothing is left half-done by a panic in another thread.
+        // A panic in another thread leaves no inconsistent state.
         let _guard = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
         Cancel::share(shared, || work(&Libpcap { capture: empty_capture(link)?, link }))
     };
@@ -241,8 +238,8 @@ pub(crate) struct Libpcap {
 }
 
 impl Libpcap {
-    /// The program of an expression without zero bytes; nothing if the
-    /// expression accepts no packet, which libpcap calls an error.
+    /// The program of an expression without zero bytes; `None` if the
+    /// expression accepts no packet, which libpcap reports as an error.
     pub fn compile(&self, expression: &str) -> Result<Option<Program>, CompileError> {
         cancel::check();
         match self.capture.compile(expression, true).map_err(message) {
@@ -255,9 +252,9 @@ impl Libpcap {
         }
     }
 
-    /// libpcap's message, if it refuses an expression without zero bytes. A
-    /// number that it refuses stands behind, so that no program is made, which
-    /// may take long.
+    /// libpcap's message if it refuses an expression without zero bytes. A
+    /// number that libpcap refuses is appended, so that it does not go on to
+    /// generate a program, which may take long.
     pub fn refuses(&self, expression: &str) -> Option<String> {
         cancel::check();
         let refused = |text: &str| self.capture.compile(text, false).err().map(message);
@@ -266,13 +263,12 @@ impl Libpcap {
         if !is_of_probe(&refusal) {
             return Some(refusal);
         }
-        // Right so far. Where a bracket may close here, one is open.
+        // Valid so far. If a bracket may be closed here, one is open.
         refused(&format!("{expression}) {PROBE}")).filter(is_of_probe)?;
         refused("(")
     }
 
-    /// The program of an expression without zero bytes that libpcap's optimiser
-    /// does not see.
+    /// The unoptimised program of an expression without zero bytes.
     pub fn compile_as_written(&self, expression: &str) -> Result<Program, CompileError> {
         cancel::check();
         match self.capture.compile(expression, false).map_err(message) {
@@ -282,14 +278,14 @@ impl Libpcap {
     }
 }
 
-/// Opens a capture of no packets through libpcap.
+/// Opens an empty capture through libpcap.
 fn empty_capture(link: LinkType) -> Result<Capture<Offline>, CompileError> {
     if link.0 > u32::from(u16::MAX) {
         let message = "link types of capture files have 16 bits".to_owned();
         return Err(CompileError::LinkType { link, message });
     }
     let file = capture_file(link).map_err(|error| CompileError::Handle(error.to_string()))?;
-    // Opened by its name, the file is read from its beginning, by a descriptor
+    // Opened by this name, the file is read from its beginning, by a descriptor
     // that libpcap owns.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     Capture::from_file(path).map_err(|error| CompileError::Handle(message(error)))
@@ -309,7 +305,8 @@ fn capture_file(link: LinkType) -> io::Result<File> {
     Ok(file)
 }
 
-/// The instructions of libpcap's program, which its bindings show as text.
+/// The instructions of libpcap's program, which its bindings only format as
+/// text.
 fn instructions(program: &pcap::BpfProgram) -> Result<Vec<Instruction>, TextError> {
     let instructions = program.get_instructions();
     let mut text = format!("{}\n", instructions.len());
@@ -319,7 +316,7 @@ fn instructions(program: &pcap::BpfProgram) -> Result<Vec<Instruction>, TextErro
     parse(&text)
 }
 
-/// libpcap's message without what its bindings put before it.
+/// libpcap's message without the prefix of its bindings.
 fn message(error: pcap::Error) -> String {
     match error {
         pcap::Error::PcapError(message) => message,

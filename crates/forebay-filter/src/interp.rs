@@ -1,34 +1,34 @@
-//! The reference interpreter: what a program returns for a packet.
+//! The reference interpreter: the verdict of a program on a packet.
 //!
-//! This is the specification of every compiled form of a filter, and follows
+//! It is the specification of every compiled form of a filter, and follows
 //! libpcap's `bpf_filter` in every bit of the result:
 //!
-//! * A, X and M\[\] start at 0. (libpcap before 1.10.4 leaves M\[\] as the
-//!   stack was; its compiler writes no program that can tell.)
-//! * A load that leaves the captured bytes ends the program with 0, wherever it
-//!   stands in the filter's logic, and only if it is executed. Offsets do not
-//!   wrap: X + k is compared as a number of 33 bits.
-//! * Absolute loads from `0xfffff000` on are ancillary data to the kernel; a
+//! * A, X and M\[\] start at 0. (libpcap before 1.10.4 leaves M\[\]
+//!   uninitialised; its compiler writes no program for which that matters.)
+//! * A load beyond the captured bytes ends the program with 0, wherever it is
+//!   in the filter's logic, and only if it is executed. Offsets do not wrap: X
+//!   + k is compared as a 33-bit number.
+//! * For the kernel, absolute loads from `0xfffff000` on are ancillary data; a
 //!   saved packet has none, so they end the program with 0 as well.
 //! * `LEN` is the length on the wire, bounds are the captured length.
 //! * A shift by 32 or more gives 0. For a constant count C leaves libpcap's
 //!   result undefined; its compiler refuses such expressions.
 //! * Division and remainder by X = 0 end the program with 0.
-//! * Comparisons are unsigned; `ldxb 4*([k]&0xf)` leaves A as it is.
+//! * Comparisons are unsigned; `ldxb 4*([k]&0xf)` does not change A.
 //! * The result is the number of bytes to keep, not a Boolean.
 //!
 //! A program may loop by a backward `ja` (see [`crate::verify`]). The loops
-//! that libpcap writes walk over extension headers and move at least eight
-//! bytes on at each turn, so that they end with the packet. A loop written by
-//! hand need not end. A run is therefore ended, with 0, at backward jump
-//! number captured length + 4097: no loop that moves forward in the packet
-//! comes there, and no packet holds up the rest.
+//! that libpcap generates walk extension headers and advance at least eight
+//! bytes in each iteration, so they end with the packet. A hand-written loop
+//! need not end. A run is therefore ended, with 0, at backward jump number
+//! captured length + 4097: no loop that advances in the packet reaches it, and
+//! a packet takes bounded time.
 //!
-//! Programs are decoded once into [`Op`]s. Pairs that most filters consist of
-//! become one operation: a load and the test of what was loaded, a mask and
-//! the comparison of what is left, two comparisons in a row. The second of a
-//! pair stays in its own place too, for jumps that lead to it, so that
-//! operation numbers are instruction numbers.
+//! Programs are decoded once into [`Op`]s. Pairs that are frequent in filters
+//! become one operation: a load and the test of its result, a mask and a
+//! comparison of its result, two comparisons in a row. The second of a pair
+//! also stays in its own place, for jumps to it, so that operation numbers are
+//! instruction numbers.
 
 use forebay_packet::Batch;
 
@@ -36,22 +36,22 @@ use crate::program::Program;
 use crate::program::instruction::{ANCILLARY, Alu, Instruction, Operand, Operation, Size, Test};
 use crate::verify::MEMORY_CELLS;
 
-/// Backward jumps that a run may take beyond one for each captured byte.
+/// Backward jumps allowed for a packet besides one for each captured byte.
 const SPARE_BACKWARD_JUMPS: usize = 4096;
 
 /// A program decoded for interpretation.
 #[derive(Debug)]
 pub(crate) struct Code(Box<[Op]>);
 
-/// Where a conditional jump leads: instructions to skip if true, if false.
+/// The targets of a conditional jump: instructions to skip if true, if false.
 #[derive(Clone, Copy, Debug)]
 struct Skip {
     jt: u8,
     jf: u8,
 }
 
-/// An operation of the interpreter's own, so that each is told apart by one
-/// jump. `at` is an offset in the packet.
+/// An operation of the interpreter, dispatched by one jump. `at` is an offset
+/// in the packet.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     LoadByte(u32),
@@ -110,7 +110,8 @@ enum Op {
         mask: u32,
         k: u32,
     },
-    /// Skips `jt` if A is `first`; else goes by `skip`, one operation further.
+    /// Skips `jt` if A is `first`; else skips by `skip`, from the next
+    /// operation.
     EqualElseEqual {
         jt: u8,
         skip: Skip,
@@ -129,7 +130,7 @@ impl Code {
         let decode = |index: usize| {
             let next = instructions.get(index + 1).and_then(|next| next.decode());
             let operation = instructions[index].decode();
-            // Verified code has no unknown instruction and ends with a return.
+            // Verified code has only known instructions and ends with a return.
             operation.map_or(Op::Return(0), |operation| Op::new(operation, next, index))
         };
         Self((0..instructions.len()).map(decode).collect())
@@ -219,9 +220,9 @@ impl Op {
 }
 
 impl Skip {
-    /// The operations to go on with, of those that follow the jump. Bounds
-    /// are checked on either side so that the compiler keeps a branch, which
-    /// the processor predicts; a conditional move would wait for the packet.
+    /// The operations to continue with, of those after the jump. Checking
+    /// bounds in both branches makes the compiler keep a branch, which the
+    /// processor predicts; a conditional move would wait for the packet.
     #[inline(always)]
     fn follow(self, rest: &[Op], taken: bool) -> Option<&[Op]> {
         if taken { rest.get(usize::from(self.jt)..) } else { rest.get(usize::from(self.jf)..) }
@@ -247,7 +248,7 @@ fn word(packet: &[u8], x: u32, at: u32) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes))
 }
 
-/// `a` op `b`; nothing for a division by 0.
+/// `a` op `b`; `None` for a division by 0.
 #[inline(always)]
 fn arithmetic(alu: Alu, a: u32, b: u32) -> Option<u32> {
     match alu {
@@ -274,23 +275,23 @@ fn holds(test: Test, a: u32, b: u32) -> bool {
     }
 }
 
-/// The memory cell a verified instruction names, below [`MEMORY_CELLS`].
+/// The memory cell of a verified instruction, below [`MEMORY_CELLS`].
 #[inline(always)]
 fn cell(number: u8) -> usize {
     usize::from(number) % MEMORY_CELLS
 }
 
 impl Program {
-    /// What the program returns for a packet of which `packet` was captured
-    /// and which was `wire_len` bytes long on the wire: the number of bytes to
-    /// keep, 0 to drop it.
+    /// The program's verdict on a packet with captured bytes `packet` and
+    /// length `wire_len` on the wire: the number of bytes to keep, 0 to drop
+    /// it.
     #[must_use]
     pub fn run(&self, packet: &[u8], wire_len: u32) -> u32 {
         self.code.run(packet, wire_len).unwrap_or(0)
     }
 
-    /// Runs the program over the live packets of `batch` and notes what it
-    /// returns in `batch.verdict`, with 0 for packets no longer alive. Drops
+    /// Runs the program over the live packets of `batch` and writes the
+    /// verdicts to `batch.verdict`, 0 for packets that were dropped. Drops
     /// none.
     pub fn run_batch(&self, batch: &mut Batch) {
         let mut verdict = std::mem::take(&mut batch.verdict);
@@ -304,7 +305,7 @@ impl Program {
 }
 
 impl Code {
-    /// The verdict; nothing when the program ended early with 0.
+    /// The verdict; `None` if the program ended early with 0.
     fn run(&self, packet: &[u8], wire_len: u32) -> Option<u32> {
         let (mut a, mut x) = (0_u32, 0_u32);
         let mut memory = [0; MEMORY_CELLS];

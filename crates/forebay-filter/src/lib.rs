@@ -2,17 +2,17 @@
 //! interpreted.
 //!
 //! [`compile()`] turns an expression into a [`Program`] through libpcap's own
-//! compiler; [`Program::from_text`] reads one from `tcpdump -ddd` text. Either
-//! way the program has passed the [`verify`] rules, and [`Program::run`] gives
-//! the verdict that libpcap would give.
+//! compiler; [`Program::from_text`] parses one from `tcpdump -ddd` text. Either
+//! way the program satisfies the [`verify`] rules, and [`Program::run`] gives
+//! libpcap's verdict.
 //!
-//! [`compile_function`] is the front end of the compiler of filters: it gives
-//! the filter as a simplified [`ir::Function`], which the back ends of another
-//! crate make code of. It means what the program means; for lists of hundreds
+//! [`compile_function`] is the front end of the filter compiler: it gives the
+//! filter as a simplified [`ir::Function`], from which the back ends in another
+//! crate generate code. It is equivalent to the program; for lists of hundreds
 //! of hosts, networks or ports see [`lists`].
 //!
-//! The crate knows nothing of files, threads or stages. What the interpreter
-//! returns is the specification of every faster form of a filter.
+//! The crate does not depend on files, threads or stages. The interpreter is
+//! the specification of every faster form of a filter.
 #![forbid(unsafe_code)]
 
 mod caret;

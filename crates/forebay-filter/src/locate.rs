@@ -1,39 +1,41 @@
-//! Where in an expression libpcap found fault.
+//! Locates the error that libpcap reports for an expression.
 //!
-//! libpcap says what is wrong and never where. Three facts about its compiler
-//! let the place be found out from outside; where none of them settles it, no
-//! place is claimed.
+//! libpcap's messages have no position. Three properties of its compiler allow
+//! it to be determined from outside; where none of them applies, no position is
+//! given.
 //!
-//! 1. Many messages quote the culprit (`unknown port 'foo'`). If it stands in
-//!    the expression exactly once as a whole word, it is the place.
-//! 2. The parser is LR(1) and never reads past the token it fails on. A
-//!    *probe* put after the first n tokens, a number too large for 32 bits, is
-//!    refused by the scanner with a message of its own, and an error once set
-//!    is not overwritten. So the message of "n tokens and probe" is the probe's
-//!    exactly if some expression starts with those n tokens, and the first n
-//!    for which it is not ends with the offending token. If there is no such n,
-//!    the expression ends too early.
-//! 3. Complaints about meaning are raised while parsing, from left to right:
-//!    the shortest run of first tokens that raises the same message before `or`
-//!    and the probe ends where the complaint arose.
+//! 1. Many messages quote the offending word (`unknown port 'foo'`). If it
+//!    occurs in the expression exactly once as a whole word, that is the
+//!    position.
+//! 2. The parser is LR(1) and never reads past the token at which it fails. A
+//!    *probe* after the first n tokens, a number too large for 32 bits, is
+//!    refused by the scanner with its own message, and libpcap does not
+//!    overwrite an error once set. So the message for "n tokens and probe" is
+//!    the probe's exactly if some expression starts with those n tokens; the
+//!    least n for which it is not ends with the offending token. If there is no
+//!    such n, the expression ends too early.
+//! 3. Semantic errors are raised while parsing, from left to right: the
+//!    shortest prefix that raises the same message before `or` and the probe
+//!    ends at the error.
 //!
-//! The last two are monotonic in n, so that a binary search does: some
-//! 2 log₂ n trials, none of which gets as far as to a program.
+//! The last two are monotonic in n, so a binary search suffices: some 2 log₂ n
+//! trials, none of which generates a program.
 //!
 //! Tokens here are coarser than libpcap's (`2:2` is one), never finer except
 //! inside words that are no token of libpcap's either.
 
 use std::ops::Range;
 
-/// A decimal number that no version of libpcap takes.
+/// A decimal number that every version of libpcap refuses.
 pub(crate) const PROBE: &str = "99999999999";
 
-/// How libpcap's message of a parse that fails ends.
+/// The end of libpcap's message for a syntax error.
 const SYNTAX_ERROR: &str = "syntax error";
 
-/// The bytes of `expression` that `message` is about, where that can be known;
-/// an empty range at the end where the expression ends too early. `trial`
-/// compiles an expression without optimising it and gives libpcap's message.
+/// The bytes of `expression` that `message` is about, if they can be
+/// determined; an empty range at the end if the expression ends too early.
+/// `trial` compiles an expression without optimising it and returns libpcap's
+/// message.
 pub(crate) fn locate(
     expression: &str,
     message: &str,
@@ -71,7 +73,7 @@ fn locate_syntax_error(
 ) -> Option<Range<usize>> {
     let refused = trial(PROBE).err()?;
     let probed = |end: usize| trial(&format!("{} {PROBE}", &expression[..end])).err();
-    // A libpcap whose scanner takes the probe cannot be asked this way.
+    // Not applicable if libpcap's scanner accepts the probe.
     if !refused.contains(PROBE) {
         return None;
     }
@@ -95,7 +97,7 @@ fn quoted(message: &str) -> Option<&str> {
     Some(&rest[..end]).filter(|culprit| !culprit.is_empty())
 }
 
-/// Where `word` stands in `expression` with no word character beside it.
+/// The positions of `word` in `expression` with no word character beside it.
 fn whole_words(expression: &str, word: &str) -> Vec<Range<usize>> {
     let in_word = |c: Option<char>| c.is_some_and(is_word);
     let places = expression.match_indices(word).map(|(at, _)| at..at + word.len());
@@ -110,12 +112,12 @@ fn whole_words(expression: &str, word: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// A character that libpcap's names, numbers and addresses consist of.
+/// Whether libpcap's names, numbers and addresses contain the character.
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-' | '$')
 }
 
-/// The tokens of `expression`, in order, white space between them left out.
+/// The tokens of `expression`, in order, without white space.
 fn tokens(expression: &str) -> Vec<Range<usize>> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -129,11 +131,12 @@ fn tokens(expression: &str) -> Vec<Range<usize>> {
     tokens
 }
 
-/// Length of the token, or the white space, that `text` starts with `first` of.
+/// Length of the token, or white space, at the start of `text`, whose first
+/// character is `first`.
 fn token_length(text: &str, first: char) -> usize {
     let run = |part: fn(char) -> bool| text.find(|c| !part(c)).unwrap_or(text.len());
     match first {
-        // A name in spite of being a keyword: `\tcp`.
+        // A keyword escaped as a name: `\tcp`.
         '\\' => 1 + text[1..].find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(text.len() - 1),
         '-' => 1,
         c if is_word(c) => run(is_word),

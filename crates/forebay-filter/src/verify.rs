@@ -1,23 +1,23 @@
-//! The verifier: which instruction sequences are programs.
+//! The verifier: which instruction sequences are valid programs.
 //!
-//! Two bodies of rules are in use. [`Profile::Libpcap`] is what libpcap itself
-//! asks of a program it interprets (`bpf_validate`); [`Profile::Kernel`] is
-//! what Linux asks before it attaches a classic filter to a socket
-//! (`net/core/filter.c`, `bpf_check_classic`). One pass, in time proportional
-//! to the length of the program.
+//! There are two sets of rules. [`Profile::Libpcap`] has those of libpcap for
+//! programs that it interprets (`bpf_validate`); [`Profile::Kernel`] has those
+//! of Linux for classic filters that are attached to a socket
+//! (`net/core/filter.c`, `bpf_check_classic`). Verification is one pass, in
+//! time proportional to the length of the program.
 //!
 //! Both profiles:
 //!
-//! 1. There is at least one instruction, and not more than the profile's most.
-//! 2. Every code is one of those the interpreters implement. `bpf_validate`
-//!    lets some others by, which `bpf_filter` then aborts the process on.
+//! 1. There is at least one instruction, and not more than the profile's limit.
+//! 2. Every code is implemented by the interpreters. `bpf_validate` accepts
+//!    some others, for which `bpf_filter` then aborts the process.
 //! 3. A memory cell that is loaded or stored is one of the 16.
 //! 4. Division and remainder are not by the constant 0.
 //! 5. Both targets of a conditional jump, and the target of an unconditional
 //!    one, are instructions of the program.
 //! 6. The last instruction is a return.
 //!
-//! libpcap reads the distance of an unconditional jump as signed, and writes
+//! libpcap takes the distance of an unconditional jump as signed, and generates
 //! backward jumps for `ip protochain` and `ip6 protochain`, so under its
 //! profile a program may loop; the interpreter bounds that (see
 //! [`crate::Program::run`]). The kernel's profile adds:
@@ -26,12 +26,13 @@
 //! 8. Jumps go forward only.
 //! 9. A shift by a constant is by less than 32. Under libpcap's profile such a
 //!    shift is allowed, and gives 0.
-//! 10. A memory cell that is loaded was stored before on every way there. The
-//!     kernel keeps one mask of stored cells while it walks the program from
-//!     top to bottom. After a return it does not forget the mask of the code
-//!     above, although no way leads on from there; so does this verifier.
-//! 11. An absolute load at or above `0xfffff000` names an ancillary datum the
-//!     kernel has.
+//! 10. A memory cell that is loaded was stored before on every path. The kernel
+//!     keeps one mask
+//!     of stored cells while it walks the program from top to bottom. After a return it keeps
+//!     the mask of the code above, although that code cannot fall through; so does this
+//!     verifier.
+//! 11. An absolute load at or above `0xfffff000` names an ancillary datum of
+//!     the kernel.
 
 use std::fmt;
 
@@ -43,7 +44,7 @@ use crate::program::text::MAX_INSTRUCTIONS;
 /// Cells of scratch memory, M\[0\] to M\[15\].
 pub const MEMORY_CELLS: usize = 16;
 
-/// Whose rules a program is held to.
+/// The set of rules that a program must satisfy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
     /// libpcap's own interpreter.
@@ -63,7 +64,7 @@ impl Profile {
     }
 }
 
-/// A rule that an instruction broke.
+/// A rule that an instruction violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The code is one that the interpreters implement.
@@ -80,7 +81,7 @@ pub enum Rule {
     ForwardJump,
     /// The constant shift count is below 32.
     ShiftCount,
-    /// The memory cell was stored on every way to its load.
+    /// The memory cell was stored on every path to its load.
     StoredBefore,
     /// The ancillary datum exists.
     Ancillary,
@@ -104,7 +105,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Why a sequence of instructions is no program.
+/// Why a sequence of instructions is not a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// There is no instruction.
@@ -118,22 +119,22 @@ pub enum VerifyError {
         /// Instructions allowed.
         limit: usize,
     },
-    /// An instruction breaks a rule.
+    /// An instruction violates a rule.
     #[error("instruction {index}, `{}`: {rule}", instruction.assembly(*index))]
     Instruction {
-        /// Which instruction, from 0.
+        /// Its index, from 0.
         index: usize,
         /// The instruction itself.
         instruction: Instruction,
-        /// The rule it breaks.
+        /// The rule.
         rule: Rule,
     },
 }
 
-/// Whether `instructions` are a program under `profile`.
+/// Checks that `instructions` are a program under `profile`.
 ///
 /// # Errors
-/// The rule broken by the first instruction that breaks one.
+/// The rule violated by the first offending instruction.
 pub fn verify(instructions: &[Instruction], profile: Profile) -> Result<(), VerifyError> {
     let limit = profile.max_instructions();
     let length = instructions.len();
@@ -171,7 +172,7 @@ pub fn verify(instructions: &[Instruction], profile: Profile) -> Result<(), Veri
     }
 }
 
-/// Rules 3 to 5, of one instruction.
+/// Rules 3 to 5 for one instruction.
 fn broken_rule(operation: Operation, index: usize, length: usize) -> Option<Rule> {
     match operation {
         Operation::LoadMemory(cell)
@@ -180,7 +181,7 @@ fn broken_rule(operation: Operation, index: usize, length: usize) -> Option<Rule
         | Operation::StoreX(cell) => (cell as usize >= MEMORY_CELLS).then_some(Rule::MemoryCell),
         Operation::Arithmetic(Alu::Div | Alu::Mod, Operand::K(0)) => Some(Rule::DivisionByZero),
         Operation::Jump(distance) => {
-            // `length` is far below 2³¹, so one wrap leads back inside at most.
+            // `length` is far below 2³¹, so the sum wraps at most once.
             let target = (index as u32 + 1).wrapping_add(distance);
             (target as usize >= length).then_some(Rule::JumpInside)
         }
@@ -192,7 +193,7 @@ fn broken_rule(operation: Operation, index: usize, length: usize) -> Option<Rule
     }
 }
 
-/// Rules 8, 9 and 11, of one instruction.
+/// Rules 8, 9 and 11 for one instruction.
 fn broken_kernel_rule(operation: Operation, index: usize, length: usize) -> Option<Rule> {
     match operation {
         Operation::Jump(distance) if distance as usize >= length - index - 1 => {
@@ -208,12 +209,12 @@ fn broken_kernel_rule(operation: Operation, index: usize, length: usize) -> Opti
     }
 }
 
-/// Rule 10: the cells that are stored on all ways to an instruction. As all
-/// jumps go forward, one walk from the top meets every way before its target.
+/// Rule 10: the cells that are stored on all paths to an instruction. As all
+/// jumps go forward, one walk from the top sees every path before its target.
 struct StoredCells {
-    /// Cells stored on the ways that jump to each instruction.
+    /// By instruction: the cells stored on the paths that jump to it.
     by_jump: Vec<u16>,
-    /// Cells stored on the way that falls through to the next instruction.
+    /// Cells stored on the path that falls through to the next instruction.
     now: u16,
 }
 
@@ -222,8 +223,8 @@ impl StoredCells {
         Self { by_jump: vec![u16::MAX; length], now: 0 }
     }
 
-    /// Moves past instruction `index`, whose cells and targets are known to
-    /// exist; says whether it loads only what was stored.
+    /// Advances past instruction `index`, whose cells and targets exist;
+    /// returns whether it loads only cells that were stored.
     fn pass(&mut self, operation: Operation, index: usize) -> bool {
         self.now &= self.by_jump[index];
         match operation {

@@ -1,21 +1,22 @@
-//! Calling compiled code.
+//! Calls compiled code.
 //!
 //! The convention is that of [`forebay_codegen::convention`]: one argument, the
 //! address of a table of addresses and a count of 1 to 256 packets. A
-//! [`Kernel`] holds up its caller's half of it, whatever packets it is given:
+//! [`Kernel`] guarantees the caller's side of it for any packets:
 //!
 //! * Code for single packets (`list`) reads captured bytes only, so packets
 //!   inside their memory suffice: [`Packets`].
-//! * Code for batches reads up to `reach` bytes of each packet, captured or not.
-//!   A packet too near the end of readable memory for that is an *edge* packet: the batch code sees the start of
-//!   the memory in its place, and `list` code gives its verdict.
-//! * Code for batches may leave packets undecided, *slow* ones: it says which,
-//!   and `list` code gives their verdicts.
-//! * Batch code takes no fewer packets than a group of it has: a smaller rest
-//!   goes to `list` code.
+//! * Batch code reads up to `reach` bytes of each packet, captured or not. A
+//!   packet too near the end of readable memory is an *edge* packet: the batch
+//!   code reads the start of the memory instead, and `list` code computes its
+//!   verdict.
+//! * Batch code may leave packets undecided and mark them: *slow* packets.
+//!   `list` code computes their verdicts.
+//! * Batch code needs at least one group of packets: a smaller remainder goes
+//!   to `list` code.
 //!
-//! A call allocates nothing and takes no lock; its working memory is on the
-//! stack of the caller's thread, and not even named where code needs none.
+//! A call does not allocate or lock. Its scratch memory is on the stack of the
+//! caller's thread, and is not reserved for code that needs none.
 #![allow(unsafe_code, reason = "calls machine code made at run time")]
 
 use std::mem::{self, MaybeUninit};
@@ -33,17 +34,17 @@ use crate::memory::Executable;
 use crate::packets::Packets;
 use crate::verified::Verified;
 
-/// The most bytes of scratch memory that code may ask for.
+/// The most bytes of scratch memory that code may need.
 const SCRATCH: usize = 12 << 10;
 
-/// Bytes that groups write their marks of slow packets to: a group's start at
-/// its first packet's number, and are fewer than its packets.
+/// Bytes of the marks of slow packets: the marks of a group start at its first
+/// packet's number, and are fewer than its packets.
 const SLOW: usize = BATCH;
 
 // SAFETY: a type; who makes a value of it answers for what it points to.
 type Function = unsafe extern "sysv64" fn(*const Arguments);
 
-/// The table that code is handed. Field order and sizes are the convention.
+/// The argument table. Field order and sizes are part of the convention.
 #[repr(C)]
 struct Arguments {
     base: *const u8,
@@ -56,22 +57,21 @@ struct Arguments {
     scratch: *mut u8,
 }
 
-/// Where batch code works; 64 bytes is a cache line and the longest vector.
+/// Scratch memory; 64 bytes is a cache line and the longest vector.
 #[repr(C, align(64))]
 struct Scratch([MaybeUninit<u8>; SCRATCH]);
 
-/// How many packets took which path through compiled code.
+/// The number of packets by path through compiled code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Decided by code for batches.
+    /// Decided by batch code.
     pub batch: u64,
-    /// Decided by `list` code from the start: the filter has no code for
-    /// batches, or there were too few packets for it.
+    /// Decided by `list` code from the start: the filter has no batch code, or
+    /// there were too few packets for it.
     pub list: u64,
-    /// Left by code for batches and decided by `list` code.
+    /// Left by batch code and decided by `list` code.
     pub slow: u64,
-    /// Too near the end of memory for code for batches, and decided by `list`
-    /// code.
+    /// Too near the end of memory for batch code, and decided by `list` code.
     pub edge: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct Kernel {
     batch: Option<BatchCode>,
 }
 
-/// Code for batches.
+/// Batch code.
 #[derive(Debug)]
 struct BatchCode {
     function: Function,
@@ -100,11 +100,11 @@ struct BatchCode {
 }
 
 impl Kernel {
-    /// Compiles `filter`. What is known of the code comes along.
+    /// Compiles `filter`. Also returns the code and its metadata.
     ///
     /// # Errors
-    /// A level that this machine lacks, code that cannot be made, or no memory
-    /// for it.
+    /// If this machine lacks the level, no code can be generated, or memory is
+    /// short.
     pub fn compile(filter: &Verified, options: &Options) -> Result<(Self, Code), JitError> {
         cpu::require(options.isa)?;
         let code = compile::compile(filter.function(), options)?;
@@ -118,12 +118,12 @@ impl Kernel {
     /// Makes `code` executable.
     ///
     /// # Errors
-    /// No memory for it, or entries and demands that no caller can meet.
+    /// If memory is short, or entries and requirements are invalid.
     ///
     /// # Safety
-    /// The code must keep its side of the convention, with instructions that
-    /// this machine has: from the arguments described in this module's head it
-    /// returns, reads no other packet bytes than it may, and writes nothing but
+    /// The code must follow the convention, with instructions that this machine
+    /// has: given the arguments described in the module documentation it
+    /// returns, reads only the packet bytes that it may, and writes only
     /// verdicts, marks, scratch memory and its own stack frame.
     pub unsafe fn new(code: &Code) -> Result<Self, JitError> {
         let memory = Executable::new(&code.bytes)?;
@@ -155,8 +155,8 @@ impl Kernel {
         &self.memory
     }
 
-    /// The verdict on one packet. Bytes past the 4 GiB that a captured length
-    /// can count are not seen.
+    /// The verdict on one packet. Bytes beyond 4 GiB, the maximum of a captured
+    /// length, are ignored.
     #[must_use]
     #[inline]
     pub fn one(&self, packet: &[u8], wire_len: u32) -> u32 {
@@ -180,11 +180,12 @@ impl Kernel {
 
     /// The verdicts on all packets.
     ///
+    /// Packets are passed by reference from here on: reading a copy of a
+    /// structure that was just written, in pieces other than those written,
+    /// waits for the stores. The copies took 30 ns of a batch.
+    ///
     /// # Panics
-    /// When there are not as many verdicts as packets.
-    // Packets go by reference from here on: a copy of a structure that was just
-    // written reads it in other pieces than it was written in, and so waits for
-    // the stores. The copies took 30 ns of a batch.
+    /// If the numbers of verdicts and packets differ.
     #[inline]
     pub fn run(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
@@ -204,7 +205,7 @@ impl Kernel {
         }
     }
 
-    /// All packets by `list` code.
+    /// Runs `list` code on all packets.
     fn list(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
             self.each(&packets.slice(start..start + verdict.len()), verdict);
@@ -212,8 +213,8 @@ impl Kernel {
         Tally { list: packets.len() as u64, ..Tally::default() }
     }
 
-    /// A function of its own, so that only those who need the scratch memory
-    /// have its stack frame.
+    /// Not inlined, so that only filters that need scratch memory have its
+    /// stack frame.
     #[inline(never)]
     fn batches_with_scratch(
         &self,
@@ -226,7 +227,7 @@ impl Kernel {
         self.batches(code, packets, verdict, start)
     }
 
-    /// All packets by batch code, as far as it goes.
+    /// Runs batch code on all packets, as far as possible.
     fn batches(
         &self,
         code: &BatchCode,
@@ -252,7 +253,7 @@ impl Kernel {
         tally
     }
 
-    /// Up to 256 packets by batch code; none above `limit` is looked at there.
+    /// Runs batch code on up to 256 packets, except those above `limit`.
     #[inline]
     fn one_batch(
         &self,
@@ -274,14 +275,14 @@ impl Kernel {
         Tally { batch: packets.len() as u64 - left, slow: left, ..Tally::default() }
     }
 
-    /// No packet of memory so small can go to batch code.
+    /// The memory is too small for batch code.
     #[cold]
     fn edges_only(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         let Tally { list, .. } = self.list(packets, verdict);
         Tally { edge: list, ..Tally::default() }
     }
 
-    /// A batch in which some packet lies beyond `limit`.
+    /// A batch with a packet beyond `limit`.
     #[cold]
     #[inline(never)]
     fn edge(
@@ -318,14 +319,14 @@ impl Kernel {
         tally
     }
 
-    /// The packets marked again, by `list` code.
+    /// Runs `list` code on the marked packets.
     fn redo(&self, packets: &Packets<'_>, verdict: &mut [u32], marks: &Marks) {
         for run in marks.runs() {
             self.each(&packets.slice(run.clone()), &mut verdict[run]);
         }
     }
 
-    /// Up to 256 packets by `list` code.
+    /// Runs `list` code on up to 256 packets.
     #[inline]
     fn each(&self, packets: &Packets<'_>, verdict: &mut [u32]) {
         assert!(packets.len() == verdict.len() && packets.len() <= BATCH, "one batch");
@@ -350,17 +351,17 @@ impl Kernel {
     }
 }
 
-/// A batch on its way into batch code.
+/// Arguments of a call of batch code.
 struct BatchCall<'a> {
     code: &'a BatchCode,
     packets: &'a Packets<'a>,
-    /// Where the code shall look for each packet: its offset, or 0.
+    /// By packet: its offset as passed to the code, or 0.
     offset: &'a [u32],
     scratch: NonNull<Scratch>,
 }
 
 impl BatchCall<'_> {
-    /// Runs the code; says which packets it left.
+    /// Runs the code; returns the packets that it left.
     #[inline]
     fn run(&self, verdict: &mut [u32]) -> Marks {
         if !self.code.entry.leaves {
@@ -372,7 +373,7 @@ impl BatchCall<'_> {
         Marks::of_groups(&slow, self.packets.len(), self.code.entry.lanes)
     }
 
-    /// `slow` may dangle where the code leaves no packets.
+    /// `slow` may dangle if the code leaves no packets.
     #[inline]
     fn enter(&self, verdict: &mut [u32], slow: NonNull<[u8; SLOW]>) {
         let Self { code: BatchCode { function, entry }, packets, offset, scratch } = self;
@@ -401,14 +402,14 @@ impl BatchCall<'_> {
     }
 }
 
-/// Whether no offset is above `limit`. No early exit, so that the compiler
-/// takes vectors.
+/// Whether no offset is above `limit`. Without early exit, so that the compiler
+/// vectorises it.
 fn all_within(offset: &[u32], limit: usize) -> bool {
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     !offset.iter().fold(false, |above, &at| above | (at > limit))
 }
 
-/// Checks what batch code demands against what it can be given.
+/// Checks the requirements of batch code against the limits.
 fn check(entry: &BatchEntry) -> Result<(), JitError> {
     let &BatchEntry { lanes, least, scratch, .. } = entry;
     if !(1..=64).contains(&lanes) || least < lanes || (lanes > 8 && lanes % 8 != 0) {

@@ -1,7 +1,7 @@
-//! What this machine's processor can do.
+//! Detects the instruction-set level of this machine.
 //!
 //! A feature counts only if the processor has it (CPUID) and the operating
-//! system saves its registers (XCR0); the standard library's detection asks for
+//! system saves its registers (XCR0); the standard library's detection checks
 //! both. The levels are `forebay-codegen`'s, and each is a set of features that
 //! its code may use:
 //!
@@ -12,8 +12,8 @@
 //! | `avx512bw` | AVX-512 F, BW, DQ and VL |
 //! | `avx512vbmi` | AVX-512 VBMI |
 //!
-//! All processors with AVX2 have the others of its row, whole machines that is:
-//! a virtual one may be given any subset, and then gets the level below.
+//! Every processor with AVX2 has the other features of its row. A virtual
+//! machine may expose any subset, and then gets the level below.
 
 use std::env;
 use std::ffi::OsString;
@@ -34,12 +34,12 @@ pub enum CpuError {
         detect()
     )]
     Missing {
-        /// The level asked for.
+        /// The requested level.
         isa: Isa,
-        /// The features that are not there.
+        /// The missing features.
         missing: Vec<&'static str>,
     },
-    /// The environment asks for a level there is not.
+    /// The environment variable names an unknown level.
     #[error("{ISA_VARIABLE}: {0}")]
     Variable(UnknownName),
 }
@@ -51,7 +51,7 @@ macro_rules! feature {
     };
 }
 
-/// The features that `isa` has and the level below has not.
+/// The features of `isa` beyond the level below.
 fn features(isa: Isa) -> Vec<(&'static str, bool)> {
     match isa {
         Isa::Scalar => Vec::new(),
@@ -73,7 +73,7 @@ fn features(isa: Isa) -> Vec<(&'static str, bool)> {
     }
 }
 
-/// The features of level `isa` and those below that cannot be used here.
+/// The features of level `isa`, and of the levels below, that are not usable here.
 #[must_use]
 pub fn missing(isa: Isa) -> Vec<&'static str> {
     Isa::ALL
@@ -84,7 +84,7 @@ pub fn missing(isa: Isa) -> Vec<&'static str> {
         .collect()
 }
 
-/// The highest level that this machine has.
+/// The highest level of this machine.
 #[must_use]
 pub fn detect() -> Isa {
     let mut highest = Isa::Scalar;
@@ -97,10 +97,10 @@ pub fn detect() -> Isa {
     highest
 }
 
-/// Makes sure that this machine has level `isa`.
+/// Checks that this machine has level `isa`.
 ///
 /// # Errors
-/// What it lacks.
+/// The missing features.
 pub fn require(isa: Isa) -> Result<(), CpuError> {
     match missing(isa) {
         missing if missing.is_empty() => Ok(()),
@@ -108,17 +108,17 @@ pub fn require(isa: Isa) -> Result<(), CpuError> {
     }
 }
 
-/// The level to compile for: `forced` if given, else the one that the
-/// environment variable [`ISA_VARIABLE`] names if it is set and not empty, else
-/// the highest there is.
+/// The level to compile for: `forced` if given, else the one named by the
+/// environment variable [`ISA_VARIABLE`] if it is set and not empty, else the
+/// highest of the machine.
 ///
 /// # Errors
-/// A level that this machine lacks, or a variable that names none.
+/// If this machine lacks the level, or the variable names none.
 pub fn choose(forced: Option<Isa>) -> Result<Isa, CpuError> {
     Ok(wanted(forced)?.unwrap_or_else(detect))
 }
 
-/// As [`choose`], and none where neither asks for one.
+/// As [`choose`], but `None` if neither sets a level.
 ///
 /// # Errors
 /// As [`choose`].
@@ -155,7 +155,7 @@ mod tests {
         let flags = text.lines().find_map(|line| line.strip_prefix("flags")).unwrap();
         let has = |name: &str| flags.split_whitespace().any(|flag| flag == name);
         for (name, usable) in Isa::ALL.into_iter().flat_map(features) {
-            // Linux calls LZCNT by the name of AMD's group of instructions.
+            // Linux reports LZCNT under AMD's name for its instruction group.
             let name = if name == "lzcnt" { "abm" } else { name };
             assert_eq!(usable, has(name), "{name}");
         }

@@ -10,44 +10,45 @@ use rustix::io::Errno;
 use crate::cpu::CpuError;
 use crate::memory::MemoryError;
 
-/// A filter that cannot be compiled or its code not be used.
+/// Why a filter cannot be compiled, or its code cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JitError {
-    /// The instruction-set level cannot be used.
+    /// The instruction-set level is not usable.
     #[error(transparent)]
     Cpu(#[from] CpuError),
-    /// The filter's function breaks a rule that the safety of its code rests on.
+    /// The filter's function violates a rule on which the safety of its code
+    /// rests.
     #[error("the filter's function cannot be shown to be safe: {0}")]
     Function(#[from] IrError),
     /// The code generator failed.
     #[error(transparent)]
     Code(#[from] CompileError),
-    /// Predicates of bit planes have no code.
+    /// Predicates of bit planes could not be compiled.
     #[error(transparent)]
     Sliced(#[from] SlicedError),
     /// No executable memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Code whose entry is no instruction of it.
+    /// The entry is outside the instructions.
     #[error("the code's entry at byte {entry} is outside its {instructions} bytes of instructions")]
     Entry {
-        /// Where the entry shall be.
+        /// The entry.
         entry: usize,
         /// Bytes of instructions.
         instructions: usize,
     },
-    /// Code for groups of a size that is not supported.
+    /// An unsupported group size.
     #[error("groups of {lanes} packets; 1 to 8 or a multiple of 8 up to 64 are supported")]
     Lanes {
         /// Packets a group.
         lanes: usize,
     },
-    /// Code that asks for too much working memory.
+    /// The code needs too much scratch memory.
     #[error("the code wants {wanted} bytes of scratch memory, and at most {most} are supported")]
     Scratch {
-        /// Bytes asked for.
+        /// Bytes needed.
         wanted: usize,
-        /// Bytes there are.
+        /// Bytes available.
         most: usize,
     },
     /// The map for profilers cannot be written.

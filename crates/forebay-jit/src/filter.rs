@@ -1,4 +1,4 @@
-//! A filter that is ready to run.
+//! A filter, compiled or interpreted.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ impl Filter {
     /// Compiles a program.
     ///
     /// # Errors
-    /// A level that this machine lacks, no executable memory, or a map for
-    /// `perf` that cannot be written; or as [`Verified::of_program`].
+    /// If this machine lacks the level, there is no executable memory, or the
+    /// `perf` map cannot be written; or as [`Verified::of_program`].
     pub fn compile(program: &Program, options: &Options) -> Result<Self, JitError> {
         if options.codegen.backend == Backend::Interp {
             return Ok(Self(Arc::new(Form::Program(program.clone()))));
@@ -44,14 +44,15 @@ impl Filter {
     /// Compiles an expression for packets of link type `link`.
     ///
     /// # Errors
-    /// As [`Filter::compile`], or an expression that is refused.
+    /// As [`Filter::compile`], or if the expression is refused.
     pub fn of_expression(
         expression: &str,
         link: LinkType,
         options: &Options,
     ) -> Result<Self, SetError> {
         Ok(match options.codegen.backend {
-            // What a long expression is put together to is shorter than its program.
+            // The function assembled for a long expression is shorter than its
+            // program.
             Backend::Interp => Self(Arc::new(match compile_form(expression, link)? {
                 lists::Form::Function(function) => Form::Function(function),
                 lists::Form::Program(program) => Form::Program(program),
@@ -60,7 +61,7 @@ impl Filter {
         })
     }
 
-    /// Compiles a filter in intermediate form.
+    /// Compiles a function of the intermediate representation.
     ///
     /// # Errors
     /// As [`Filter::compile`].
@@ -77,14 +78,14 @@ impl Filter {
         Ok(Self::of_kernel(kernel, code.backend, options.codegen.isa))
     }
 
-    /// The filter that runs `kernel`.
+    /// A filter that runs `kernel`.
     #[must_use]
     pub fn of_kernel(kernel: Kernel, backend: Backend, isa: Isa) -> Self {
         Self(Arc::new(Form::Compiled { kernel, backend, isa }))
     }
 
-    /// The back end that made the code: what was asked for, or what `auto`
-    /// chose or a fall-back ended with.
+    /// The back end in use: the requested one, or the one that `auto` or a
+    /// fall-back chose.
     #[must_use]
     pub fn backend(&self) -> Backend {
         match &*self.0 {
@@ -93,7 +94,7 @@ impl Filter {
         }
     }
 
-    /// The level of the code; nothing if the filter is interpreted.
+    /// The level of the code; `None` if the filter is interpreted.
     #[must_use]
     pub fn isa(&self) -> Option<Isa> {
         match &*self.0 {
@@ -102,7 +103,7 @@ impl Filter {
         }
     }
 
-    /// The code with its constants; nothing if the filter is interpreted.
+    /// The code with its constants; `None` if the filter is interpreted.
     #[must_use]
     pub fn code(&self) -> &[u8] {
         match &*self.0 {
@@ -111,9 +112,8 @@ impl Filter {
         }
     }
 
-    /// The verdict on a packet of which `packet` was captured and which was
-    /// `wire_len` bytes long on the wire: the number of bytes to keep, 0 to
-    /// drop it.
+    /// The verdict on a packet with captured bytes `packet` and length
+    /// `wire_len` on the wire: the number of bytes to keep, 0 to drop it.
     #[must_use]
     #[inline]
     pub fn run(&self, packet: &[u8], wire_len: u32) -> u32 {
@@ -124,10 +124,10 @@ impl Filter {
         }
     }
 
-    /// The verdicts on all of `packets`, any number of them.
+    /// Writes the verdicts on all of `packets`, any number of them.
     ///
     /// # Panics
-    /// When there are not as many verdicts as packets.
+    /// If the numbers of verdicts and packets differ.
     pub fn run_batch(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
         match &*self.0 {
@@ -141,8 +141,8 @@ impl Filter {
         }
     }
 
-    /// Notes the verdict on each packet of `batch` in `batch.verdict`, of those
-    /// no longer alive too. Drops none.
+    /// Writes the verdict on each packet of `batch` to `batch.verdict`, also
+    /// for packets that were dropped. Drops none.
     pub fn run_packets(&self, batch: &mut Batch) -> Tally {
         let mut verdict = std::mem::take(&mut batch.verdict);
         verdict.resize(batch.len(), 0);
@@ -152,7 +152,7 @@ impl Filter {
     }
 }
 
-/// The stretches of code: each from its entry to the next one, or to the
+/// The symbols of the code: each from its entry to the next one, or to the
 /// constants.
 fn symbols(kernel: &Kernel, code: &Code, name: &str) -> Vec<Symbol> {
     let start = kernel.memory().bytes().as_ptr() as usize;

@@ -1,13 +1,13 @@
 //! Compiled filters, ready to run.
 //!
 //! `forebay-codegen` turns a filter into bytes; this crate makes them
-//! executable, and runs them such that nothing a caller can do in safe code
-//! makes them read or write what they must not. [`Filter`] is one filter,
-//! [`FilterSet`] that of a capture with several link types; both run the
-//! interpreter instead where that is asked for. [`Packets`] is how packets are
-//! handed over: memory and tables that were checked to agree.
+//! executable, and calls them such that safe code cannot make them read or
+//! write out of bounds. [`Filter`] is one filter, [`FilterSet`] that of a
+//! capture with several link types; both run the interpreter instead if
+//! requested. [`Packets`] is the form in which packets are passed: memory and
+//! tables that were checked against each other.
 //!
-//! The crate runs on Linux on x86-64.
+//! The crate supports Linux on x86-64.
 #![deny(unsafe_code)]
 
 pub mod call;

@@ -1,4 +1,4 @@
-//! One bit a packet of a batch: which packets need another look.
+//! A bitmap of the packets of a batch.
 
 use std::ops::Range;
 
@@ -9,11 +9,12 @@ use forebay_packet::BATCH;
 pub(crate) struct Marks([u64; BATCH / 64]);
 
 impl Marks {
-    /// The packets that the groups of `lanes` packets marked. Groups follow
-    /// each other, but the last ends with the batch and so may overlap the one
-    /// before it. The group that starts at packet `s` has written its bits to
-    /// `bytes` from `s` on, after all groups before it: where the last group
-    /// wrote over marks of the one before, it has those packets itself.
+    /// The packets that groups of `lanes` packets marked. Groups are
+    /// consecutive, except that the last ends with the batch and so may overlap
+    /// the one before it. The group that starts at packet `s` has written its
+    /// bits to `bytes` from `s` on, after all groups before it. If the last
+    /// group overwrote marks of the one before, it contains those packets
+    /// itself.
     pub(crate) fn of_groups(bytes: &[u8], count: usize, lanes: usize) -> Self {
         let mut marks = Self::default();
         let last = count - lanes;
@@ -22,7 +23,7 @@ impl Marks {
         }
         let mut start = 0;
         loop {
-            // Bits of the packets that the next group has not.
+            // Bits of the packets that are not in the next group.
             let own = if start < last { lanes.min(last - start) } else { lanes };
             for first in (0..own).step_by(8) {
                 let byte = bytes[start + first / 8];
@@ -51,22 +52,22 @@ impl Marks {
         self.0[i / 64] |= 1 << (i % 64);
     }
 
-    /// Marks what `other` marks too.
+    /// Adds the marks of `other`.
     pub(crate) fn insert_all(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// Takes the marks of `other` away.
+    /// Removes the marks of `other`.
     pub(crate) fn remove_all(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= !other);
     }
 
-    /// Number of packets marked.
+    /// Number of marked packets.
     pub(crate) fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// The packets marked, as ranges, ascending.
+    /// Ranges of marked packets, ascending.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let marks = *self;
         let mut from = 0;
@@ -93,9 +94,9 @@ impl Marks {
     }
 }
 
-/// Whether one of the groups marked a packet. Reads what each wrote as it was
-/// written: a load that spans several stores waits until they have left the
-/// store buffer.
+/// Whether one of the groups marked a packet. Reads each group's marks with the
+/// width of its store: a load that spans several stores waits until they have
+/// left the store buffer.
 fn any_marked(bytes: &[u8], last: usize, lanes: usize) -> bool {
     let starts = (0..last).step_by(lanes).chain([last]);
     let any = match lanes {

@@ -1,15 +1,15 @@
-//! Memory that code runs from.
+//! Executable memory.
 //!
 //! An [`Executable`] is one mapping: an inaccessible page, the code with its
-//! constants, an inaccessible page. It is made in four steps, three of them
-//! system calls: mapped without any access, opened for writing between the
-//! guards, filled, and closed to writing as it is opened for execution. No byte
-//! is ever writable and executable at once, and once the code may run nothing
-//! may write to it, so that what was checked is what runs. The guards stop code
-//! that runs off either end, and constants indexed out of bounds by little.
+//! constants, an inaccessible page. It is created in four steps, three of them
+//! system calls: mapped without any access, made writable between the guards,
+//! filled, and made executable and read-only at once. No byte is ever writable
+//! and executable at the same time, and executable code is never written, so
+//! the code that was checked is the code that runs. The guards stop code that
+//! runs off either end, and accesses to constants slightly out of bounds.
 //!
-//! Invariants: `bytes` bytes from `start` are readable and executable, hold
-//! what was given, and stay so until the drop; `start` is a multiple of the page
+//! Invariants: `bytes` bytes from `start` are readable and executable, hold the
+//! given code, and stay so until the drop; `start` is a multiple of the page
 //! size, and so of 64.
 #![allow(unsafe_code, reason = "maps memory and changes its protection")]
 
@@ -22,13 +22,13 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 /// The size of a page, and of each guard, in bytes: x86-64's smallest.
 const PAGE: usize = 4096;
 
-/// Memory for code that cannot be had.
+/// Why memory for code cannot be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// There is no code.
     #[error("there is no code to make executable")]
     Empty,
-    /// No mapping of that size.
+    /// The mapping failed.
     #[error("no memory for {bytes} bytes of code: {error}")]
     Map {
         /// Bytes of code and constants.
@@ -36,13 +36,13 @@ pub enum MemoryError {
         /// The system's reason.
         error: Errno,
     },
-    /// The mapping cannot be written.
+    /// The mapping cannot be made writable.
     #[error("memory for code cannot be made writable: {error}")]
     Write {
         /// The system's reason.
         error: Errno,
     },
-    /// The mapping cannot be executed.
+    /// The mapping cannot be made executable.
     #[error(
         "memory for code cannot be made executable: {error}; a security policy of the system \
          (execmem in SELinux, MemoryDenyWriteExecute in systemd) may forbid it, and then the \
@@ -72,7 +72,7 @@ impl Executable {
     /// Copies `code` into executable memory.
     ///
     /// # Errors
-    /// What the system refuses, and why.
+    /// If a system call fails.
     pub fn new(code: &[u8]) -> Result<Self, MemoryError> {
         let bytes = code.len();
         if bytes == 0 {
@@ -111,7 +111,7 @@ impl Executable {
         Ok(executable)
     }
 
-    /// Where byte `offset` of the code lies, if there is one.
+    /// The address of byte `offset` of the code, if there is one.
     #[must_use]
     pub fn address(&self, offset: usize) -> Option<NonNull<u8>> {
         // SAFETY: the sum stays inside the mapping.
@@ -148,7 +148,8 @@ impl fmt::Debug for Executable {
 mod tests {
     use super::*;
 
-    /// The protection of the mapping that holds `address`, as the kernel has it.
+    /// The protection of the mapping that contains `address`, as the kernel
+    /// reports it.
     fn protection(address: usize) -> Option<String> {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         maps.lines().find_map(|line| {
@@ -187,7 +188,8 @@ mod tests {
 
     #[test]
     fn the_drop_unmaps() {
-        // Other tests may map the same place again, so a place that few want.
+        // Other tests may map the same address again, so use a size that is
+        // rarely mapped.
         let executable = Executable::new(&vec![0xc3; 64 << 20]).unwrap();
         let middle = executable.address(32 << 20).unwrap().as_ptr() as usize;
         assert_eq!(protection(middle).unwrap(), "r-xp");

@@ -1,4 +1,4 @@
-//! How filters are to be compiled and shown.
+//! Options for compiling filters.
 
 use std::env;
 
@@ -7,20 +7,20 @@ use forebay_codegen::code::{Backend, Isa, Options as Codegen};
 use crate::cpu::{CpuError, choose};
 use crate::perf_map::PERF_MAP_VARIABLE;
 
-/// What the compilation may choose from, and what else comes with it.
+/// Options of a compilation, and of its side outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// For the code generator. A level that the machine lacks is an error when
-    /// a filter is compiled.
+    /// Options of the code generator. A level that the machine lacks is an
+    /// error when a filter is compiled.
     pub codegen: Codegen,
     /// Whether to write a map of the code for `perf`.
     pub perf_map: bool,
-    /// What to call the filter in that map.
+    /// The name of the filter in that map.
     pub name: String,
 }
 
 impl Options {
-    /// The usual choices for `backend` on this machine: the level `isa`, or
+    /// The default options for `backend` on this machine: the level `isa`, or
     /// without one the level of [`choose`]; a map for `perf` if the environment
     /// variable [`PERF_MAP_VARIABLE`] is `1`.
     ///

@@ -1,15 +1,15 @@
-//! Packets in memory, checked once, for code that checks nothing of the kind.
+//! Packets in memory, checked once, for code without bounds checks.
 //!
-//! Invariants of a [`Packets`]: the three tables are equally long; each packet's
-//! offset + captured length is within `memory`; `tail` bytes past the end of
-//! `memory` may be read as well, though they mean nothing; no offset is above
-//! `last`.
+//! Invariants of a [`Packets`]: the three tables are equally long; each
+//! packet's offset + captured length is within `memory`; `tail` bytes past the
+//! end of `memory` may be read as well, though their content is meaningless; no
+//! offset is above `last`.
 
 use std::ops::Range;
 
 use forebay_packet::{Batch, Region, TAIL_GUARD};
 
-/// What packets lie in.
+/// The memory that contains the packets.
 #[derive(Clone, Copy, Debug)]
 enum Memory<'a> {
     Bytes(&'a [u8]),
@@ -40,7 +40,7 @@ impl<'a> Memory<'a> {
 pub struct Packets<'a> {
     memory: Memory<'a>,
     tail: usize,
-    /// The number of the first in the batch, if they are of one.
+    /// The number of the first packet in its batch, if it is from one.
     first: usize,
     offset: &'a [u32],
     cap_len: &'a [u32],
@@ -48,10 +48,10 @@ pub struct Packets<'a> {
     last: usize,
 }
 
-/// Tables that describe no packets of the memory given.
+/// Tables that do not describe packets of the memory given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketsError {
-    /// A table has another length than the table of offsets.
+    /// The tables differ in length.
     #[error("{offsets} offsets, {cap_lens} captured lengths and {wire_lens} wire lengths")]
     Lengths {
         /// Offsets given.
@@ -61,7 +61,7 @@ pub enum PacketsError {
         /// Lengths on the wire given.
         wire_lens: usize,
     },
-    /// A packet that leaves the memory.
+    /// A packet ends beyond the memory.
     #[error("packet {packet} ends at byte {end}, past the {memory} bytes there are")]
     Outside {
         /// The packet, from 0.
@@ -78,7 +78,7 @@ impl<'a> Packets<'a> {
     /// was `wire_len[i]` bytes long on the wire.
     ///
     /// # Errors
-    /// Tables of different lengths, or a packet outside `memory`.
+    /// If the tables differ in length, or a packet is outside `memory`.
     pub fn new(
         memory: &'a [u8],
         offset: &'a [u32],
@@ -101,7 +101,7 @@ impl<'a> Packets<'a> {
                 wire_lens: wire_len.len(),
             });
         }
-        // Maxima first, which the compiler does with vectors.
+        // Maxima first, which the compiler vectorises.
         let ends = || offset.iter().zip(cap_len).map(|(&at, &len)| u64::from(at) + u64::from(len));
         let limit = memory.len() as u64;
         if ends().fold(0, u64::max) > limit {
@@ -114,13 +114,13 @@ impl<'a> Packets<'a> {
         Ok(Self { memory, tail: 0, first: 0, offset, cap_len, wire_len, last })
     }
 
-    /// The same of a region of our own, whose tail guard may be read too.
+    /// The same for a region of our own, whose tail guard may be read too.
     ///
     /// # Errors
     /// As [`Packets::new`].
     ///
     /// # Panics
-    /// When a device may write to the region: only batches have packets there.
+    /// If a device may write to the region: only batches have packets there.
     pub fn in_region(
         region: &'a Region,
         offset: &'a [u32],
@@ -132,10 +132,10 @@ impl<'a> Packets<'a> {
         Ok(Self { tail: TAIL_GUARD, ..packets })
     }
 
-    /// All packets of a batch, dropped ones too.
+    /// All packets of a batch, including dropped ones.
     #[must_use]
     pub fn of_batch(batch: &'a Batch) -> Self {
-        // What `new` checks is what a batch promises of its packets.
+        // A batch guarantees what `new` checks.
         let memory = Memory::Batch(batch);
         Self {
             memory,
@@ -163,7 +163,7 @@ impl<'a> Packets<'a> {
     /// The packets of `range`.
     ///
     /// # Panics
-    /// When `range` is not within 0 to [`Packets::len`].
+    /// If `range` is not within 0 to [`Packets::len`].
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl<'a> Packets<'a> {
     /// The captured bytes of packet `i`.
     ///
     /// # Panics
-    /// When `i` is not below [`Packets::len`].
+    /// If `i` is not below [`Packets::len`].
     #[must_use]
     pub fn packet(&self, i: usize) -> &'a [u8] {
         let (start, len) = (self.offset[i] as usize, self.cap_len[i] as usize);
@@ -192,13 +192,13 @@ impl<'a> Packets<'a> {
     /// Length of packet `i` on the wire in bytes.
     ///
     /// # Panics
-    /// When `i` is not below [`Packets::len`].
+    /// If `i` is not below [`Packets::len`].
     #[must_use]
     pub fn wire_len(&self, i: usize) -> u32 {
         self.wire_len[i]
     }
 
-    /// Where the memory that the packets lie in starts.
+    /// The start of the packets' memory.
     #[must_use]
     pub fn base(&self) -> *const u8 {
         self.memory.base()
@@ -210,15 +210,15 @@ impl<'a> Packets<'a> {
         [self.offset, self.cap_len, self.wire_len]
     }
 
-    /// The highest offset from which `reach` bytes may be read; nothing if
-    /// there is none.
+    /// The highest offset from which `reach` bytes may be read; `None` if there
+    /// is none.
     #[must_use]
     pub fn limit(&self, reach: usize) -> Option<usize> {
         self.memory.len().saturating_add(self.tail).checked_sub(reach)
     }
 
-    /// Whether all offsets are known to be at most `limit`. A `false` says
-    /// nothing.
+    /// Whether all offsets are known to be at most `limit`; `false` means
+    /// unknown.
     pub(crate) fn surely_within(&self, limit: usize) -> bool {
         self.last <= limit
     }

@@ -1,11 +1,11 @@
 //! Names of compiled code for profilers.
 //!
-//! `perf` looks up addresses outside any file in `/tmp/perf-PID.map`, a line a
-//! stretch of code: start and size in hexadecimal, then the name up to the end
+//! `perf` looks up addresses outside any file in `/tmp/perf-PID.map`, a line
+//! for each symbol: start and size in hexadecimal, then the name up to the end
 //! of the line (`tools/perf/Documentation/jit-interface.txt` in Linux). Lines
-//! are appended, all those of one filter by one write, so that filters compiled
-//! at the same time do not mix theirs. Nothing is ever removed: `perf` reads the
-//! file when the process is gone.
+//! are appended, all those of one filter by one write, so that the lines of
+//! filters compiled concurrently do not mix. Lines are never removed: `perf`
+//! reads the file after the process has ended.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ use rustix::io::{Errno, write};
 /// The environment variable that turns the map on, by the value `1`.
 pub const PERF_MAP_VARIABLE: &str = "FOREBAY_PERF_MAP";
 
-/// A stretch of code: its addresses and what to call it.
+/// A symbol: its addresses and name.
 pub(crate) struct Symbol {
     pub(crate) addresses: Range<usize>,
     pub(crate) name: String,
 }
 
-/// Where `perf` looks for this process's map.
+/// The path of this process's map.
 #[must_use]
 pub fn path() -> PathBuf {
     PathBuf::from(format!("/tmp/perf-{}.map", process::id()))
@@ -32,11 +32,11 @@ pub fn path() -> PathBuf {
 /// Appends `symbols` to the map at `path`.
 pub(crate) fn append(path: &Path, symbols: &[Symbol]) -> Result<(), Errno> {
     let lines: String = symbols.iter().map(line).collect();
-    // The folder is open to all: a link that another user laid there must not
-    // make this process write to where it leads.
+    // The folder is writable by all: do not follow a link that another user may
+    // have placed there.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let file = open(path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::from(0o644))?;
-    // A short write means a full disk, and the next one says so.
+    // A short write means a full disk; the next write reports it.
     let mut rest = lines.as_bytes();
     while !rest.is_empty() {
         rest = &rest[write(&file, rest)?..];

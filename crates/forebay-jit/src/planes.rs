@@ -1,8 +1,8 @@
-//! Calling compiled predicates of bit planes.
+//! Calls compiled predicates of bit planes.
 //!
-//! [`PlaneKernel`] holds up the caller's half of the convention of
-//! [`forebay_codegen::sliced::Sliced`]: tables of the sizes that the code was
-//! made for, each at a multiple of a cache line. It allocates nothing.
+//! [`PlaneKernel`] guarantees the caller's side of the convention of
+//! [`forebay_codegen::sliced::Sliced`]: tables of the sizes that the code
+//! requires, each at a multiple of a cache line. It does not allocate.
 #![allow(unsafe_code, reason = "calls machine code made at run time")]
 
 use std::mem;
@@ -15,7 +15,7 @@ use crate::cpu;
 use crate::error::JitError;
 use crate::memory::Executable;
 
-/// A cache line, which is also the longest vector: what tables are made of.
+/// A cache line, which is also the longest vector: the unit of tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Line(pub [u64; 8]);
@@ -26,7 +26,7 @@ pub const LINE: usize = size_of::<Line>();
 // SAFETY: a type; who makes a value of it answers for what it points to.
 type Function = unsafe extern "sysv64" fn(*const Arguments);
 
-/// The table that code is handed. Field order and sizes are the convention.
+/// The argument table. Field order and sizes are part of the convention.
 #[repr(C)]
 struct Arguments {
     inputs: *const Line,
@@ -49,8 +49,8 @@ impl PlaneKernel {
     /// Compiles `network` for `outputs`.
     ///
     /// # Errors
-    /// A level that this machine lacks, code that cannot be made, or no memory
-    /// for it.
+    /// If this machine lacks the level, no code can be generated, or memory is
+    /// short.
     pub fn compile(network: &Network, outputs: &[Signal], width: Width) -> Result<Self, JitError> {
         cpu::require(width.isa())?;
         let mut code = sliced::compile(network, outputs, width)?;
@@ -66,7 +66,7 @@ impl PlaneKernel {
         Ok(Self { memory, function, code })
     }
 
-    /// What the code asks of its caller, without its bytes.
+    /// The requirements of the code, without its bytes.
     #[must_use]
     pub fn code(&self) -> &Sliced {
         &self.code
@@ -88,8 +88,8 @@ impl PlaneKernel {
     /// Runs the code on `groups` groups.
     ///
     /// # Panics
-    /// When a table is shorter than [`PlaneKernel::lines`] says, or there is no
-    /// group.
+    /// If a table is shorter than [`PlaneKernel::lines`] returns, or `groups`
+    /// is 0.
     #[inline]
     pub fn run(&self, groups: usize, inputs: &[Line], results: &mut [Line], scratch: &mut [Line]) {
         let given = [inputs.len(), results.len(), scratch.len()];

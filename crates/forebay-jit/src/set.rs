@@ -1,13 +1,13 @@
-//! One filter over packets of several interfaces.
+//! One filter for packets of several interfaces.
 //!
-//! The same expression means different programs on different link types, so a
+//! An expression gives different programs for different link types, so a
 //! capture with several interfaces needs one filter for each type. A
-//! [`FilterSet`] compiles them as the types come up. Its clones share the code
-//! compiled so far.
+//! [`FilterSet`] compiles them when a type first occurs. Its clones share the
+//! code compiled so far.
 //!
-//! Packets of a batch that follow each other with the same link type go through
-//! their filter together: all of a batch where the capture has one link type,
-//! which is decided from the list of interfaces alone.
+//! Consecutive packets of a batch with the same link type go through their
+//! filter together. If the capture has one link type, which the list of
+//! interfaces shows, that is the whole batch.
 
 use forebay_filter::{CompileError, Program};
 use forebay_packet::{Batch, Interface, LinkType};
@@ -23,7 +23,7 @@ use crate::packets::Packets;
 pub struct FilterSet {
     source: Source,
     options: Options,
-    /// One entry a link type; captures have few.
+    /// One entry for each link type; captures have few.
     filters: Vec<(LinkType, Filter)>,
     tally: Tally,
 }
@@ -45,7 +45,7 @@ pub enum SetError {
     Code(#[from] JitError),
 }
 
-/// A filter that cannot be had for an interface.
+/// Why an interface has no filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("filter for {}: {error}", self.place())]
 pub struct FilterError {
@@ -55,7 +55,7 @@ pub struct FilterError {
     pub name: Option<String>,
     /// Its link type.
     pub link: LinkType,
-    /// What is wrong.
+    /// The reason.
     pub error: SetError,
 }
 
@@ -70,14 +70,14 @@ impl FilterError {
 }
 
 impl FilterSet {
-    /// The filter of a pcap expression. Nothing is compiled yet.
+    /// A filter for a pcap expression. Nothing is compiled yet.
     #[must_use]
     pub fn new(expression: impl Into<String>, options: Options) -> Self {
         Self::of(Source::Expression(expression.into()), options)
     }
 
-    /// The filter that runs `program` on packets of every link type. Nothing
-    /// is compiled yet.
+    /// A filter that runs `program` on packets of every link type. Nothing is
+    /// compiled yet.
     #[must_use]
     pub fn of_program(program: Program, options: Options) -> Self {
         Self::of(Source::Program(program), options)
@@ -90,13 +90,14 @@ impl FilterSet {
     /// The filter for packets of link type `link`.
     ///
     /// # Errors
-    /// What keeps it from being compiled for this link type.
+    /// If it cannot be compiled for this link type.
     pub fn filter_for(&mut self, link: LinkType) -> Result<&Filter, SetError> {
         let index = match self.filters.iter().position(|(known, _)| *known == link) {
             Some(index) => index,
             None => {
                 let filter = match self.compile(link) {
-                    // What accepts no packet is a filter, though libpcap calls it an error.
+                    // An expression that accepts no packet is a valid filter,
+                    // though libpcap reports an error.
                     Err(SetError::Expression(error)) if error.rejects_all() => {
                         Filter::compile(&Program::of_nothing(), &self.options)?
                     }
@@ -122,11 +123,12 @@ impl FilterSet {
         Filter::of_expression(expression, link, &options)
     }
 
-    /// Compiles for interface number `index`, of which packets are to be selected: to be
-    /// called before the first packet.
+    /// Compiles the filter for interface number `index`, from which packets are
+    /// to be selected. To be called before the first packet.
     ///
     /// # Errors
-    /// As [`FilterSet::filter_of`], and an expression that accepts no packet of it.
+    /// As [`FilterSet::filter_of`], and if the expression accepts no packet of
+    /// the interface.
     pub fn require(&mut self, index: usize, interface: &Interface) -> Result<(), FilterError> {
         let link = interface.link;
         if !self.filters.iter().any(|(known, _)| *known == link) {
@@ -136,13 +138,13 @@ impl FilterSet {
         Ok(())
     }
 
-    /// Compiles for all of `interfaces`. Those that the expression is wrong for
-    /// are returned, each with what is wrong: it is an error if packets of one
-    /// of them come.
+    /// Compiles the filter for all of `interfaces`. Returns an error for each
+    /// interface for which the expression is invalid; it matters only if
+    /// packets of that interface occur.
     ///
     /// # Errors
-    /// An expression that is wrong for all of them, if there are any, and for
-    /// Ethernet: with that of the first. Whatever is wrong otherwise.
+    /// If the expression is invalid for all of them, and for Ethernet: the
+    /// error of the first. Any other failure.
     pub fn prepare(&mut self, interfaces: &[Interface]) -> Result<Vec<FilterError>, FilterError> {
         let mut wrong = Vec::new();
         for (index, interface) in interfaces.iter().enumerate() {
@@ -161,7 +163,7 @@ impl FilterSet {
     /// The filter for packets of interface number `index`.
     ///
     /// # Errors
-    /// As [`FilterSet::filter_for`], naming the interface.
+    /// As [`FilterSet::filter_for`], with the interface.
     pub fn filter_of(
         &mut self,
         index: usize,
@@ -170,13 +172,13 @@ impl FilterSet {
         self.filter_for(interface.link).map_err(|error| wrong(index, interface, error))
     }
 
-    /// Runs each live packet of `batch` through the filter of its interface
-    /// and notes what it returns in `batch.verdict`, with 0 for packets no
-    /// longer alive. Drops none.
+    /// Runs each live packet of `batch` through the filter of its interface and
+    /// writes the result to `batch.verdict`, 0 for packets that were dropped.
+    /// Drops none.
     ///
     /// # Errors
-    /// An interface of a live packet whose link type has no filter; the
-    /// verdicts are then of no meaning.
+    /// If the link type of a live packet's interface has no filter; the
+    /// verdicts are then invalid.
     pub fn run_batch(&mut self, batch: &mut Batch) -> Result<(), FilterError> {
         let mut verdict = std::mem::take(&mut batch.verdict);
         verdict.clear();
@@ -198,8 +200,8 @@ impl FilterSet {
         while let Some(start) = first {
             let id = batch.interface_id(start);
             let link = batch.interface(start).link;
-            // Dropped packets in between come along: they have no say in where
-            // a run of packets ends.
+            // Dropped packets in between are included: they do not end a run of
+            // packets.
             first = if one_link { None } else { rest.find(|&i| batch.interface(i).link != link) };
             let run = start..first.unwrap_or(packets.len());
             let filter = self.filter_of(usize::from(id), batch.interface(start))?;
@@ -216,8 +218,8 @@ impl FilterSet {
         Ok(())
     }
 
-    /// How many packets took which path, over all batches. Packets that were
-    /// dropped before may be among them.
+    /// The number of packets by path, over all batches, possibly including
+    /// packets that were dropped before.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally

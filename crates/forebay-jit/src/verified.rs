@@ -1,10 +1,10 @@
-//! Functions that may become machine code.
+//! Functions that may be compiled to machine code.
 //!
-//! Compiled code loads what its filter loads, and checks what the filter
-//! checks. A filter that loads without asking for the captured length would
-//! read outside its packet. [`Verified`] therefore has functions that [`verify`]
-//! accepted and no others, wherever they come from: the safety of compiled code
-//! does not rest on the front end.
+//! Compiled code performs the loads and the checks of its filter. A filter that
+//! loads without testing the captured length would read outside its packet. A
+//! [`Verified`] therefore only contains a function that passed [`verify`],
+//! whatever its origin: the safety of compiled code does not depend on the
+//! front end.
 
 use forebay_filter::ir::Function;
 use forebay_filter::ir::verify::{IrError, verify};
@@ -14,7 +14,7 @@ use forebay_packet::LinkType;
 use crate::error::JitError;
 use crate::set::SetError;
 
-/// A filter in intermediate form that [`verify`] accepted.
+/// A function of the intermediate representation that passed [`verify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified(Function);
 
@@ -22,23 +22,22 @@ impl Verified {
     /// Verifies a function.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// The rule that it violates.
     pub fn new(function: Function) -> Result<Self, IrError> {
         verify(&function)?;
         Ok(Self(function))
     }
 
-    /// What a program comes to.
+    /// The verified function of a program.
     ///
     /// # Errors
-    /// The rule that the function breaks which the front end made: a fault of
-    /// the front end, or a program of thousands of indices that the verifier
-    /// does not follow.
+    /// The rule that the front end's function violates: a bug in the front end,
+    /// or a program with thousands of indices that the verifier rejects.
     pub fn of_program(program: &Program) -> Result<Self, IrError> {
         Self::new(lists::of_program(program))
     }
 
-    /// What an expression comes to for packets of link type `link`.
+    /// The verified function of an expression for packets of link type `link`.
     ///
     /// # Errors
     /// As [`lists::compile_function`], and as [`Verified::of_program`].

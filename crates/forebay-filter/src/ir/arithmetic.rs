@@ -1,9 +1,9 @@
-//! What arithmetic on two numbers gives, as classic BPF has it.
+//! Arithmetic and comparisons as defined by classic BPF.
 
 use super::{Arithmetic, Relation};
 
 impl Arithmetic {
-    /// `left` op `right`; nothing for a division by 0.
+    /// `left` op `right`; `None` for a division by 0.
     #[must_use]
     pub fn apply(self, left: u32, right: u32) -> Option<u32> {
         match self {
@@ -22,7 +22,7 @@ impl Arithmetic {
 }
 
 impl Relation {
-    /// Whether `left` stands in this relation to `right`.
+    /// Whether `left` and `right` satisfy this relation.
     #[must_use]
     pub fn holds(self, left: u32, right: u32) -> bool {
         match self {

@@ -1,14 +1,14 @@
-//! What the shape of a value says of the numbers it can take.
+//! Bounds of a value derived from its expression.
 //!
 //! A byte load gives at most 255, `v & 0xf0` has no bit outside the mask, and
 //! four times a nibble is at most 60. Each value has an interval and a mask of
-//! the bits that may be set, found from those of its operands in one step.
-//! They hold for every packet and in every block in which the value may be
-//! used at all: a divisor is not 0 there.
+//! the bits that may be set, derived from those of its operands in one step.
+//! They hold for every packet and in every block in which the value may be used
+//! at all: a divisor is not 0 there.
 
 use super::{Arithmetic, Function, Value, ValueId};
 
-/// The numbers that a value can take: `low` to `high`, no bit outside `bits`.
+/// The possible values: `low` to `high`, no bit outside `bits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub low: u32,
@@ -17,14 +17,14 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Any number at all.
+    /// Any 32-bit number.
     pub const FULL: Self = Self { low: 0, high: u32::MAX, bits: u32::MAX };
 
     fn constant(number: u32) -> Self {
         Self { low: number, high: number, bits: number }
     }
 
-    /// An interval; its highest number says which bits may be set.
+    /// An interval; its highest number determines which bits may be set.
     fn interval(low: u32, high: u32) -> Self {
         Self { low, high, bits: all_bits_of(high) }
     }
@@ -34,7 +34,7 @@ impl Bounds {
         Self { low, high, bits: bits & all_bits_of(high) }
     }
 
-    /// The only number possible, if there is just one.
+    /// The only possible value, if there is just one.
     pub fn single(self) -> Option<u32> {
         (self.low == self.high).then_some(self.low)
     }
@@ -44,7 +44,7 @@ impl Bounds {
         (self.low..=self.high).contains(&number) && number & !self.bits == 0
     }
 
-    /// The bounds of `value`, whose operands have those that `of` gives.
+    /// The bounds of `value`, given those of its operands by `of`.
     pub fn of(value: Value, of: impl Fn(ValueId) -> Self) -> Self {
         match value {
             Value::Constant(number) => Self::constant(number),

@@ -1,21 +1,21 @@
-//! What is known on the way to a block.
+//! Facts that hold on a path to a block.
 //!
-//! Each edge out of a test teaches something: that bytes were captured, that a
-//! value is a constant, or at most something, or that a predicate already
-//! tested holds. [`Facts`] collects that along a way; where ways meet, what all
-//! of them know is kept. Predicates tested later may be decided by it.
+//! Each edge out of a test adds a fact: that bytes were captured, that a value
+//! is a constant, or at most some number, or that a predicate tested before
+//! holds. [`Facts`] collects these along a path; where paths merge, the facts
+//! common to all are kept. They can decide later predicates.
 //!
-//! Known are: an interval for the captured length; for values an interval; for
-//! an index, an interval for the captured length less the index; and for
-//! predicates whether they hold. Intervals join to the smallest that contains
-//! both.
+//! The facts are: an interval for the captured length; an interval for each
+//! value; for an index, an interval for the captured length minus the index;
+//! and the outcome of predicates. Merged intervals become the smallest that
+//! contains both.
 //!
-//! What loads and divisions hang on must stay plain to see while values are
-//! simplified: tests are rewritten to ask the same of a simpler value, and
-//! parameters give way to what is passed. So whether bytes behind an index were
-//! captured follows from a test of this very index, or from the shape of the
-//! index alone, not from other tests of it; and a divisor that is a parameter
-//! is known by tests of it, not by what is passed.
+//! The tests that guard loads and divisions must stay recognisable while values
+//! are simplified, since predicates are rewritten to test simpler values, and
+//! parameters are replaced by their arguments. So whether bytes behind an index
+//! were captured follows from a test of this very index, or from the bounds of
+//! the index alone, not from other tests of it; and facts about a divisor that
+//! is a parameter come from tests of it, not from its arguments.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -23,7 +23,7 @@ use super::bounds::Bounds;
 use super::map::{Map, same};
 use super::{Arithmetic, Function, Predicate, Relation, Value, ValueId};
 
-/// An interval of whole numbers; never empty.
+/// An interval of integers; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interval {
     low: i64,
@@ -46,7 +46,7 @@ impl Interval {
         (met.low <= met.high).then_some(met)
     }
 
-    /// Nothing when that says nothing.
+    /// `None` if the hull is unbounded.
     fn hull(self, other: Self) -> Option<Self> {
         let hull = Self { low: self.low.min(other.low), high: self.high.max(other.high) };
         (hull != Self::ANY).then_some(hull)
@@ -57,7 +57,7 @@ impl Interval {
     }
 }
 
-/// What facts are about: a function, and the numbers of its predicates.
+/// The function that facts are about, and the numbers of its predicates.
 pub(super) struct Subject<'a> {
     function: &'a Function,
     bounds: Vec<Bounds>,
@@ -76,7 +76,7 @@ impl<'a> Subject<'a> {
         Self { function, bounds, divisors, predicates: FxHashMap::default() }
     }
 
-    /// The bounds of a value by its shape.
+    /// The bounds of a value by its expression.
     fn bounds(&self, id: ValueId) -> Interval {
         let Bounds { low, high, .. } = self.bounds[id.0 as usize];
         Interval { low: i64::from(low), high: i64::from(high) }
@@ -89,19 +89,19 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What is known.
+/// A set of facts.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     captured: Interval,
     values: Map<Interval>,
-    /// The captured length less a value.
+    /// The captured length minus a value.
     beyond: Map<Interval>,
-    /// Whether predicates hold, by their numbers.
+    /// The outcome of predicates, by their numbers.
     predicates: Map<bool>,
 }
 
 impl Facts {
-    /// What is known at the entry: that lengths are not negative.
+    /// The facts at the entry: lengths are not negative.
     pub fn none() -> Self {
         Self {
             captured: Interval::at_least(0),
@@ -111,8 +111,8 @@ impl Facts {
         }
     }
 
-    /// What both know. Takes some of `steps`, about one for each fact that only
-    /// one of them knows; when there are none left, some facts are forgotten.
+    /// The facts common to both. Uses some of `steps`, about one for each fact
+    /// that only one of them has; when none are left, some facts are dropped.
     pub fn join(&self, other: &Self, steps: &mut usize) -> Self {
         Self {
             captured: self.captured.hull(other.captured).unwrap_or(Interval::ANY),
@@ -122,7 +122,7 @@ impl Facts {
         }
     }
 
-    /// Whether at least this many bytes were captured for certain; behind
+    /// Whether at least `bytes` bytes were captured for certain; behind
     /// `index`, if there is one.
     fn has_captured(&self, subject: &Subject, index: Option<ValueId>, bytes: u64) -> bool {
         let bytes = bytes as i64;
@@ -140,7 +140,7 @@ impl Facts {
         known.meet(bounds).unwrap_or(bounds)
     }
 
-    /// Whether `predicate` holds, if that is known.
+    /// The outcome of `predicate`, if it is decided.
     pub fn decide(&self, subject: &Subject, predicate: Predicate) -> Option<bool> {
         let number = subject.predicates.get(&predicate);
         if let Some(known) = number.and_then(|&number| self.predicates.get(number)) {
@@ -210,8 +210,8 @@ impl Facts {
         }
     }
 
-    /// What is known when moreover `predicate` holds, or does not; nothing if
-    /// that cannot be.
+    /// The facts if `predicate` holds in addition, or does not; `None` if that
+    /// is impossible.
     pub fn assume(&self, subject: &mut Subject, predicate: Predicate, holds: bool) -> Option<Self> {
         if let Some(known) = self.decide(subject, predicate) {
             return (known == holds).then(|| self.clone());
@@ -302,8 +302,8 @@ impl Facts {
         Some(())
     }
 
-    /// Notes what edge arguments say of the parameters that they become, except
-    /// for divisors.
+    /// Derives facts about parameters from the edge arguments passed to them,
+    /// except for divisors.
     pub fn pass(&mut self, subject: &Subject, parameters: &[ValueId], arguments: &[ValueId]) {
         let known: Vec<_> = arguments.iter().map(|&value| self.value(subject, value)).collect();
         for (parameter, known) in parameters.iter().zip(known) {
@@ -314,7 +314,7 @@ impl Facts {
     }
 }
 
-/// The least number from `low` on that is not in `set`, which ascends.
+/// The least number from `low` on that is not in `set`, which is ascending.
 fn first_outside(set: &[u32], low: i64) -> i64 {
     let from = set.partition_point(|&number| i64::from(number) < low);
     let run = set[from..].iter().zip(low..).take_while(|(number, low)| i64::from(**number) == *low);

@@ -1,22 +1,22 @@
-//! The reference interpreter: what a [`Function`] means.
+//! The reference interpreter of a [`Function`], which defines its meaning.
 //!
-//! Blocks are followed from the entry. What a block tests, passes on or returns
-//! is computed when it is needed and not before, so that a value is never asked
-//! for behind a test that forbids it. Should it be, in a function that breaks
-//! the rules, a load outside the packet and a division by 0 give 0.
+//! The run follows blocks from the entry. Operands of tests, edges and returns
+//! are computed only when needed, so no value is computed unless its guarding
+//! test has passed. In a function that violates the rules, a load outside the
+//! packet and a division by 0 give 0.
 //!
-//! A value is computed once until parameters change, which values may depend
-//! on: the time is at most that of all values for each edge with arguments.
+//! A value is computed once until parameters change, on which values may
+//! depend: the time is at most that of all values for each edge with arguments.
 
 use super::{Block, Edge, Function, Predicate, Terminator, Value, ValueId, Width};
 
-/// Backward edges that a run may take beyond one for each captured byte.
+/// Backward edges allowed for a packet besides one for each captured byte.
 const SPARE_BACKWARD_EDGES: usize = 4096;
 
 impl Function {
-    /// What the function returns for a packet of which `packet` was captured
-    /// and which was `wire_len` bytes long on the wire: the number of bytes to
-    /// keep, 0 to drop it.
+    /// The function's verdict on a packet with captured bytes `packet` and
+    /// length `wire_len` on the wire: the number of bytes to keep, 0 to drop
+    /// it.
     #[must_use]
     pub fn run(&self, packet: &[u8], wire_len: u32) -> u32 {
         let mut run = Run {
@@ -36,18 +36,18 @@ struct Run<'a> {
     function: &'a Function,
     packet: &'a [u8],
     wire_len: u32,
-    /// Each value as last computed, and when that was.
+    /// Each value as last computed, and the time stamp of that.
     known: Vec<(u32, u32)>,
-    /// Counts the edges that changed parameters.
+    /// Time stamp: counts the edges that changed parameters.
     now: u32,
-    /// The numbers that parameters stand for; an entry a value.
+    /// By value: the current number of a parameter.
     parameters: Vec<u32>,
-    /// Values that wait for their operands; kept for its memory.
+    /// Values whose operands are computed first; kept to reuse its memory.
     stack: Vec<ValueId>,
 }
 
 impl Run<'_> {
-    /// The result; nothing when a loop was ended.
+    /// The result; `None` if a loop was ended.
     fn verdict(&mut self) -> Option<u32> {
         let mut backward_edges_left = self.packet.len() + SPARE_BACKWARD_EDGES;
         let mut here = 0;
@@ -73,7 +73,7 @@ impl Run<'_> {
         }
     }
 
-    /// Gives the parameters of the edge's target their new numbers.
+    /// Assigns the arguments to the parameters of the edge's target.
     fn pass(&mut self, edge: &Edge) {
         if edge.arguments.is_empty() {
             return;
@@ -102,7 +102,7 @@ impl Run<'_> {
         }
     }
 
-    /// The number that `id` stands for now.
+    /// The current number of `id`.
     fn number(&mut self, id: ValueId) -> u32 {
         self.stack.push(id);
         // An expression may be as deep as the program is long: no recursion.
@@ -122,7 +122,7 @@ impl Run<'_> {
         (when == self.now).then_some(number)
     }
 
-    /// As [`Run::known`]; a value that is not known is put on the stack.
+    /// As [`Run::known`]; pushes a value that is not known on the stack.
     fn operand(&mut self, id: ValueId) -> Option<u32> {
         let known = self.known(id);
         if known.is_none() {
@@ -131,7 +131,7 @@ impl Run<'_> {
         known
     }
 
-    /// The number that `id` stands for, if its operands are known.
+    /// The number of `id`, if its operands are known.
     fn computed(&mut self, id: ValueId) -> Option<u32> {
         Some(match self.function.get(id) {
             Value::Constant(number) => number,

@@ -1,16 +1,15 @@
-//! Functions joined to one: each ends where another goes on.
+//! Joins functions into one, each continuing where another returns.
 //!
-//! Parts are appended one behind another. Where a part returns, control goes to
-//! the [`Label`] for that result, which is placed behind it later. What the
-//! parts have in common, the tests they all begin with above all, `simplify`
-//! finds.
+//! Parts are appended one after another. A return in a part becomes an edge to
+//! the [`Label`] for its result, which is placed later. `simplify` merges what
+//! parts have in common, above all the tests that they all begin with.
 
 use super::{Block, BlockId, Edge, Function, Predicate, SetId, Terminator, Value, ValueId};
 
-/// Numbers of blocks from here on stand for labels that are yet to be placed.
+/// Block numbers from here on are placeholders for labels.
 const LABELS: u32 = 1 << 31;
 
-/// A place in a function under construction that edges lead to.
+/// A target of edges in a function under construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(u32);
 
@@ -18,18 +17,18 @@ pub(crate) struct Label(u32);
 #[derive(Default)]
 pub(crate) struct Joiner {
     function: Function,
-    /// Where each label was placed.
+    /// The block of each label.
     labels: Vec<Option<BlockId>>,
 }
 
 impl Joiner {
-    /// A label, to be placed later.
+    /// Creates a label, to be placed later.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() as u32 - 1)
     }
 
-    /// Places `label` before what is appended next.
+    /// Places `label` before the part appended next.
     pub fn place(&mut self, label: Label) {
         self.labels[label.0 as usize] = Some(self.next());
     }
@@ -48,17 +47,17 @@ impl Joiner {
         self.push(Vec::new(), Terminator::Return(value));
     }
 
-    /// Appends a block that goes to `enough` where so many bytes were captured, and else on
-    /// to what is appended next.
+    /// Appends a block that goes to `enough` if at least `bytes` bytes were
+    /// captured, else to the part appended next.
     pub fn captured(&mut self, bytes: u32, enough: Label) {
         let predicate = Predicate::Captured { index: None, bytes };
         let otherwise = Edge::to(BlockId(self.next().0 + 1));
         self.push(Vec::new(), Terminator::Test { predicate, then: to(enough), otherwise });
     }
 
-    /// Appends `part`. Where it returns it goes on at what `after` says of the
-    /// result. Nothing if it says nothing or the result is no constant: then
-    /// the function under construction is of no use.
+    /// Appends `part`. A return continues at the label that `after` gives for
+    /// its result. `None` if `after` gives none or the result is not constant;
+    /// the function under construction is unusable then.
     pub fn append(&mut self, part: &Function, after: impl Fn(u32) -> Option<Label>) -> Option<()> {
         let place = Place::of(self, part);
         for block in &part.blocks {
@@ -79,7 +78,7 @@ impl Joiner {
         Some(())
     }
 
-    /// The function, unless a label was never placed.
+    /// The joined function, unless a label was never placed.
     pub fn finish(mut self) -> Option<Function> {
         for edge in self.function.blocks.iter_mut().flat_map(|block| block.end.edges_mut()) {
             if let Some(label) = edge.target.0.checked_sub(LABELS) {
@@ -94,7 +93,7 @@ fn to(label: Label) -> Edge {
     Edge::to(BlockId(LABELS + label.0))
 }
 
-/// Where the blocks, values and sets of a part come to stand.
+/// Maps blocks, values and sets of a part to their new numbers.
 struct Place {
     first_block: u32,
     values: Vec<ValueId>,
@@ -102,8 +101,8 @@ struct Place {
 }
 
 impl Place {
-    /// The place behind all blocks so far. The joined function is given the
-    /// values and sets of `part`.
+    /// A mapping to the end of the blocks so far. Adds the values and sets of
+    /// `part` to the joined function.
     fn of(joiner: &mut Joiner, part: &Function) -> Self {
         let first_block = joiner.next().0;
         let joined = &mut joiner.function;

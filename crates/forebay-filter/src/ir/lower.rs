@@ -1,11 +1,11 @@
 //! [`Function`] → classic BPF.
 //!
 //! For functions that were not built from one program. Each block becomes the
-//! loads and the arithmetic of its predicate and a jump; what A and X hold from
-//! the blocks before is used where all ways agree. A length test is the load of
-//! the last byte it asks for, which ends the program if it fails; it is left
-//! out where the next block loads those bytes. A set is searched by halves. A
-//! jump too far for its eight bits goes by way of an unconditional one.
+//! loads and the arithmetic of its predicate and a jump; values left in A and X
+//! are reused where all paths agree. A length test becomes a load of its last
+//! byte, which ends the program if it fails; it is omitted if the next block
+//! loads those bytes. A set becomes a binary search. A jump too far for its
+//! eight bits goes through an unconditional jump.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::program::Program;
 use crate::program::instruction::Instruction;
 use crate::verify::{MEMORY_CELLS, Profile};
 
-/// Members of a set that are compared one after another.
+/// The most members of a set that are compared one after another.
 const IN_TURN: usize = 4;
 
-/// The program that returns what `function` returns; nothing if that has loops
-/// or parameters, computes with more intermediate results than there are memory
-/// cells, has a length test that does not reject the packet where it fails, or
-/// makes a program that is too long.
+/// The program with the same result as `function`; `None` if the function has
+/// loops or parameters, has more intermediate results than there are memory
+/// cells, has a length test that does not reject the packet if it fails, or
+/// makes too long a program.
 #[must_use]
 pub fn lower(function: &Function) -> Option<Program> {
     let has_parameters = function.blocks.iter().any(|block| !block.parameters.is_empty());
@@ -47,7 +47,7 @@ pub fn lower(function: &Function) -> Option<Program> {
     Program::verify(&instructions, Profile::Libpcap).ok()
 }
 
-/// What is in the registers.
+/// The content of the registers.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Registers {
     a: Option<ValueId>,
@@ -60,11 +60,11 @@ enum Entry {
     Seen(Registers),
 }
 
-/// Where a jump leads.
+/// The target of a jump.
 #[derive(Clone, Copy)]
 enum Target {
     Block(BlockId),
-    /// A place inside the code of a block.
+    /// A position inside the code of a block.
     Label(usize),
 }
 
@@ -82,9 +82,9 @@ struct Lowering<'a> {
     entries: Vec<Entry>,
     now: Registers,
     code: Vec<Code>,
-    /// Where each block starts in the code.
+    /// The start of each block in the code.
     starts: Vec<usize>,
-    /// Where each label stands in the code.
+    /// The position of each label in the code.
     labels: Vec<usize>,
 }
 
@@ -117,7 +117,7 @@ impl Lowering<'_> {
         Some(())
     }
 
-    /// Notes the registers on an edge.
+    /// Records the registers on an edge.
     fn leave(&mut self, edge: &Edge) {
         let entry = &mut self.entries[edge.target.0 as usize];
         *entry = Entry::Seen(match *entry {
@@ -176,8 +176,8 @@ impl Lowering<'_> {
         Some(())
     }
 
-    /// Whether a block loads, for its test, what `captured` with these operands
-    /// vouches for.
+    /// Whether a block loads, for its test, the bytes that a `captured` test
+    /// with these operands guards.
     fn loads(&self, block: BlockId, index: Option<ValueId>, bytes: u32) -> bool {
         let Terminator::Test { predicate, .. } = &self.function.block(block).end else {
             return false;
@@ -201,7 +201,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Goes on at `found` if A is in `set`, at `missing` if not.
+    /// Continues at `found` if A is in `set`, else at `missing`.
     fn search(&mut self, set: &[u32], found: Target, missing: Target) {
         if let Some((&k, rest)) = set.split_first().filter(|_| set.len() <= IN_TURN) {
             let next = self.labels.len();
@@ -229,7 +229,7 @@ impl Lowering<'_> {
         self.search(high, found, missing);
     }
 
-    /// Puts `left` into A and `right`, which is no constant, into X.
+    /// Loads `left` into A and `right`, which is no constant, into X.
     fn both(&mut self, left: ValueId, right: ValueId, cell: u32) -> Option<()> {
         if self.now.x == Some(right) && self.now.a == Some(left) {
             return Some(());
@@ -242,7 +242,7 @@ impl Lowering<'_> {
         Some(())
     }
 
-    /// Puts a value into A. Memory cells from `cell` on are free.
+    /// Loads a value into A. Memory cells from `cell` on are free.
     fn load_a(&mut self, id: ValueId, cell: u32) -> Option<()> {
         if self.now.a == Some(id) {
             return Some(());
@@ -260,9 +260,9 @@ impl Lowering<'_> {
             Value::Binary { op, left, right } => {
                 let code = arithmetic(op);
                 match self.function.as_constant(right) {
-                    // A shift by 32 and more is folded.
+                    // Shifts by 32 and more were folded.
                     Some(k) => {
-                        // Expressions are as deep as there are cells, at most.
+                        // The recursion is bounded by the number of cells.
                         self.load_a(left, cell + 1)?;
                         self.plain(code, k);
                     }
@@ -297,12 +297,12 @@ impl Lowering<'_> {
             }
             self.now.x = Some(index);
         }
-        // Indirect loads: the mode is 0x40 in place of 0x20.
+        // Indirect loads have mode 0x40 in place of 0x20.
         self.plain(code + 0x20, at);
         Some(())
     }
 
-    /// The place of the byte whose low nibble, times 4, `id` is.
+    /// The offset of the byte, if `id` is 4 times its low nibble.
     fn header_length(&self, id: ValueId) -> Option<u32> {
         let parts = |id, expected| match self.function.get(id) {
             Value::Binary { op, left, right } if op == expected => {
@@ -324,7 +324,7 @@ impl Lowering<'_> {
             Target::Block(block) => self.starts[block.0 as usize],
             Target::Label(label) => self.labels[label],
         };
-        // The branches that need an unconditional jump, for which edge.
+        // The branches that need an unconditional jump, and for which edges.
         let mut far: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
         loop {
             let mut starts = Vec::with_capacity(self.code.len() + 1);

@@ -1,13 +1,13 @@
 //! A persistent map from 32-bit numbers.
 //!
-//! Facts are handed from block to block: most blocks add one to what their
-//! predecessor knew, and where ways meet what all of them knew is kept. The
-//! map shares what two versions have in common, adds an entry in time
-//! logarithmic in its size, and intersects two versions in time proportional
-//! to what they do not share. A version that is intersected with many others
-//! may differ from each of them in much, so that the time has a bound besides:
-//! what lies beyond is dropped. It is a big-endian Patricia tree (Okasaki and
-//! Gill, "Fast Mergeable Integer Maps", 1998).
+//! Facts are passed from block to block: most blocks add one to those of their
+//! predecessor, and where paths merge the common facts are kept. The map shares
+//! common parts of two versions, adds an entry in time logarithmic in its size,
+//! and intersects two versions in time proportional to the parts that they do
+//! not share. A version that is intersected with many others may differ much
+//! from each, so the time is also bounded: entries beyond the bound are
+//! dropped. It is a big-endian Patricia tree (Okasaki and Gill, "Fast Mergeable
+//! Integer Maps", 1998).
 
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ enum Node<V> {
         key: u32,
         value: V,
     },
-    /// Keys that agree above `bit`; those without it in `zero`.
+    /// Keys that agree above `bit`; those without `bit` are in `zero`.
     Branch {
         prefix: u32,
         bit: u32,
@@ -41,7 +41,7 @@ fn above(key: u32, bit: u32) -> u32 {
     key & !(bit | (bit - 1))
 }
 
-/// The node over two nodes whose keys part at the highest bit in which
+/// The parent of two nodes whose keys differ first in the highest bit in which
 /// `first_key` and `second_key` differ.
 fn branch<V>(
     first_key: u32,
@@ -68,7 +68,7 @@ impl<V: Copy + PartialEq> Map<V> {
         }
     }
 
-    /// Gives `key` a value.
+    /// Sets the value of `key`.
     pub fn insert(&mut self, key: u32, value: V) {
         self.0 = Some(match self.0.take() {
             None => Rc::new(Node::Leaf { key, value }),
@@ -76,12 +76,12 @@ impl<V: Copy + PartialEq> Map<V> {
         });
     }
 
-    /// The keys of both maps, with what `merge` makes of their values; entries
-    /// of which it makes nothing are dropped. `merge` must make of two equal
-    /// values that value.
+    /// The keys of both maps, with values merged by `merge`; entries for which
+    /// it returns `None` are dropped. `merge` of two equal values must return
+    /// that value.
     ///
-    /// Each pair of nodes compared is one of `steps`; when there are none left,
-    /// entries that both maps do not share are dropped.
+    /// Each compared pair of nodes takes one of `steps`; when none are left,
+    /// entries that the maps do not share are dropped.
     pub fn intersection(
         &self,
         other: &Self,
@@ -104,7 +104,7 @@ impl<V: PartialEq> PartialEq for Map<V> {
     }
 }
 
-/// Whether two nodes hold the same; what they share is not looked at.
+/// Whether two nodes have the same content; shared nodes are not visited.
 fn are_equal<V: PartialEq>(left: &Rc<Node<V>>, right: &Rc<Node<V>>) -> bool {
     Rc::ptr_eq(left, right)
         || match (&**left, &**right) {
@@ -192,7 +192,7 @@ fn common<V: Copy + PartialEq>(
             let both =
                 (common(zero, other_zero, merge, steps), common(one, other_one, merge, steps));
             match both {
-                // What did not change stays shared with later versions.
+                // Unchanged nodes stay shared with later versions.
                 (Some(low), Some(high)) if Rc::ptr_eq(&low, zero) && Rc::ptr_eq(&high, one) => {
                     Some(Rc::clone(left))
                 }
@@ -205,7 +205,7 @@ fn common<V: Copy + PartialEq>(
     }
 }
 
-/// What two versions agree on.
+/// The common value of two versions.
 pub(super) fn same<V: PartialEq>(first: V, second: V) -> Option<V> {
     (first == second).then_some(first)
 }

@@ -1,34 +1,33 @@
-//! The compiler's intermediate representation of a filter.
+//! The compiler's intermediate representation (IR) of a filter.
 //!
-//! A [`Function`] is a control-flow graph in static single assignment form
-//! with block parameters in place of φ functions (Appel, "Modern Compiler
-//! Implementation", section 19.1). Every block only decides: it tests one
-//! *atomic predicate* and goes on, or returns. What is tested are *values*:
-//! pure expressions over the packet, shared by structure, that belong to no
-//! block and so may be computed anywhere. A filter of forward jumps is thus a
-//! Boolean decision function over predicates, and a back end may evaluate the
-//! predicates in any order, or all at once.
+//! A [`Function`] is a control-flow graph in static single assignment form with
+//! block parameters in place of φ functions (Appel, "Modern Compiler
+//! Implementation", section 19.1). A block only branches: it tests one *atomic
+//! predicate* and continues, or returns. The operands of predicates are
+//! *values*: pure expressions over the packet, shared by structure, that belong
+//! to no block and so may be computed anywhere. A filter with only forward
+//! jumps is thus a Boolean decision function over predicates, and a back end
+//! may evaluate the predicates in any order, or all at once.
 //!
-//! What makes that sound is that nothing is implicit. Classic BPF ends a
-//! program inside a load that leaves the captured bytes, and inside a division
-//! by zero. Here both are tests of their own, [`Predicate::Captured`] and a
-//! comparison with zero, and [`mod@verify`] insists that each load and each
-//! division is reached only behind its test. The value itself may
-//! then be computed early: a load that its test would have forbidden gives
-//! bytes that mean nothing, and nothing depends on them.
+//! This is sound because nothing is implicit. Classic BPF ends a program inside
+//! a load beyond the captured bytes, and inside a division by zero. Here both
+//! are explicit tests, [`Predicate::Captured`] and a comparison with zero, and
+//! [`mod@verify`] checks that each load and each division is used only after
+//! its test. The value itself may be computed earlier: a load whose test fails
+//! then gives meaningless bytes, and nothing depends on them.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`build`](mod@build) | classic BPF → `Function` |
-//! | [`simplify`] | the simplifications before code |
+//! | [`simplify`] | simplifications before code generation |
 //! | [`verify`](mod@verify) | the rules of a well-formed `Function` |
-//! | `interp` | [`Function::run`], what a `Function` returns for a packet: its meaning |
+//! | `interp` | [`Function::run`], the verdict on a packet: the meaning of a `Function` |
 //! | [`text`] | printed and parsed form |
-//! | `join` | functions joined to one, for long expressions |
+//! | `join` | joins functions into one, for long expressions |
 //! | [`lower`](mod@lower) | `Function` → classic BPF |
-//! | `facts` | what is known on the way to a block, for `simplify` |
+//! | `facts` | facts on the path to a block, for `simplify` |
 //! | `map` | persistent maps, for `facts` and `verify` |
-//! | `bounds` | what the shape of a value says of the numbers it can take |
+//! | `bounds` | bounds of values by their expressions |
 
 mod arithmetic;
 mod bounds;
@@ -44,19 +43,19 @@ pub mod verify;
 
 use rustc_hash::FxHashMap;
 
-/// Names a value of its function.
+/// The number of a value in its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 
-/// Names a block of its function; block 0 is the entry.
+/// The number of a block in its function; block 0 is the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockId(pub u32);
 
-/// Names a set of constants of its function.
+/// The number of a set of constants in its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SetId(pub u32);
 
-/// Bytes that a load takes.
+/// The width of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// One byte.
@@ -78,7 +77,7 @@ impl Width {
         }
     }
 
-    /// The greatest number that a load of this width gives.
+    /// The greatest value of a load of this width.
     #[must_use]
     pub fn max(self) -> u32 {
         u32::MAX >> (32 - 8 * self.bytes())
@@ -118,12 +117,12 @@ pub enum Value {
     Constant(u32),
     /// The length on the wire.
     WireLength,
-    /// The packet's bytes at `index` + `displacement`, a sum of 33 bits;
-    /// big-endian, zeros above. Without `index`, at `displacement`.
+    /// The packet's bytes at `index` + `displacement`, a 33-bit sum;
+    /// big-endian, zero-extended. Without `index`, at `displacement`.
     Load {
-        /// Bytes taken.
+        /// The number of bytes.
         width: Width,
-        /// What is added to the displacement.
+        /// A variable part of the offset.
         index: Option<ValueId>,
         /// Bytes from the packet's start, or from the index.
         displacement: u32,
@@ -137,12 +136,12 @@ pub enum Value {
         /// Right operand.
         right: ValueId,
     },
-    /// Parameter number `position` of `block`: what the edge taken into the
-    /// block passed.
+    /// Parameter number `position` of `block`: the argument of the edge taken
+    /// into the block.
     Parameter {
         /// The block.
         block: BlockId,
-        /// From 0.
+        /// The position, from 0.
         position: u32,
     },
 }
@@ -158,7 +157,7 @@ impl Value {
         first.into_iter().chain(second)
     }
 
-    /// The same expression of what `new` gives for its operands.
+    /// The same expression with operands mapped by `new`.
     #[must_use]
     pub fn with_operands(self, mut new: impl FnMut(ValueId) -> ValueId) -> Self {
         match self {
@@ -173,7 +172,7 @@ impl Value {
     }
 }
 
-/// How two values compare, unsigned.
+/// An unsigned comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
     /// Equal.
@@ -186,18 +185,18 @@ pub enum Relation {
     AnyBit,
 }
 
-/// What a block tests.
+/// The test of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Predicate {
     /// At least `index` + `bytes` bytes of the packet were captured; the sum
     /// has 33 bits.
     Captured {
-        /// Added to the constant, if there.
+        /// A variable part, if there is one.
         index: Option<ValueId>,
-        /// The constant.
+        /// The constant part.
         bytes: u32,
     },
-    /// `left` stands in `relation` to `right`.
+    /// `left` and `right` satisfy `relation`.
     Compare {
         /// The relation.
         relation: Relation,
@@ -216,7 +215,7 @@ pub enum Predicate {
 }
 
 impl Predicate {
-    /// The values it looks at: none, one or two.
+    /// Its operands: none, one or two.
     pub fn operands(self) -> impl Iterator<Item = ValueId> {
         let (first, second) = match self {
             Self::Captured { index, .. } => (index, None),
@@ -226,7 +225,7 @@ impl Predicate {
         first.into_iter().chain(second)
     }
 
-    /// The same test of what `new` gives for its operands.
+    /// The same test with operands mapped by `new`.
     #[must_use]
     pub fn with_operands(self, mut new: impl FnMut(ValueId) -> ValueId) -> Self {
         match self {
@@ -239,12 +238,12 @@ impl Predicate {
     }
 }
 
-/// Where control goes, with what the target's parameters become.
+/// A successor of a block, with the arguments for its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Edge {
-    /// The block entered.
+    /// The successor.
     pub target: BlockId,
-    /// A value for each of its parameters.
+    /// The argument for each of its parameters.
     pub arguments: Vec<ValueId>,
 }
 
@@ -256,21 +255,21 @@ impl Edge {
     }
 }
 
-/// How a block ends.
+/// The end of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Terminator {
-    /// Goes one way or the other.
+    /// Branches.
     Test {
-        /// What is tested.
+        /// The test.
         predicate: Predicate,
         /// Taken when it holds.
         then: Edge,
         /// Taken when it does not.
         otherwise: Edge,
     },
-    /// Goes on.
+    /// Continues.
     Jump(Edge),
-    /// Ends the filter with a value: the bytes to keep.
+    /// Ends the filter with the verdict: the bytes to keep.
     Return(ValueId),
 }
 
@@ -285,7 +284,7 @@ impl Terminator {
         first.into_iter().chain(second)
     }
 
-    /// The edges, in the same order.
+    /// The same edges, mutable.
     pub fn edges_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
         let (first, second) = match self {
             Self::Test { then, otherwise, .. } => (Some(then), Some(otherwise)),
@@ -296,8 +295,8 @@ impl Terminator {
     }
 }
 
-/// A block: parameters and an end. There is nothing between, as values belong
-/// to no block.
+/// A block: parameters and a terminator. It has no body, as values belong to no
+/// block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The block's parameters: each is a [`Value::Parameter`] of this block,
@@ -307,10 +306,10 @@ pub struct Block {
     pub end: Terminator,
 }
 
-/// A filter. Blocks stand in the order of the program they came from; an edge
-/// to the same or an earlier block is a *backward edge*. A run that takes its
-/// captured length + 4,097th backward edge ends with 0 (the interpreter of
-/// programs explains why).
+/// A filter. Blocks are in the order of the program that they came from; an
+/// edge to the same or an earlier block is a *backward edge*. A run that takes
+/// its captured length + 4,097th backward edge ends with 0 (see
+/// [`crate::Program::run`] for the reason).
 #[derive(Clone, Debug, Default)]
 pub struct Function {
     values: Vec<Value>,
@@ -337,7 +336,7 @@ impl Function {
         Self::default()
     }
 
-    /// A function without blocks yet, with room for so many values.
+    /// A function without blocks, with capacity for `values` values.
     fn with_capacity(values: usize) -> Self {
         Self {
             values: Vec::with_capacity(values),
@@ -346,8 +345,8 @@ impl Function {
         }
     }
 
-    /// The number of `value`, which is added unless an equal one is there.
-    /// Nothing is folded: see [`simplify`].
+    /// The number of `value`, which is added unless it exists. Nothing is
+    /// folded: see [`simplify`].
     pub fn value(&mut self, value: Value) -> ValueId {
         *self.numbers.entry(value).or_insert_with(|| {
             self.values.push(value);
@@ -363,13 +362,13 @@ impl Function {
     /// The value with this number.
     ///
     /// # Panics
-    /// When it is not one of this function's.
+    /// If it is not a value of this function.
     #[must_use]
     pub fn get(&self, id: ValueId) -> Value {
         self.values[id.0 as usize]
     }
 
-    /// The number that `id` stands for, if it is a constant.
+    /// The constant with number `id`, if it is one.
     #[must_use]
     pub fn as_constant(&self, id: ValueId) -> Option<u32> {
         match self.get(id) {
@@ -387,13 +386,13 @@ impl Function {
     /// The block with this number.
     ///
     /// # Panics
-    /// When it is not one of this function's.
+    /// If it is not a block of this function.
     #[must_use]
     pub fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id.0 as usize]
     }
 
-    /// Whether some edge leads to the same or an earlier block.
+    /// Whether there is a backward edge.
     #[must_use]
     pub fn has_backward_edges(&self) -> bool {
         self.blocks

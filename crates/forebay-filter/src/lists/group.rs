@@ -1,19 +1,19 @@
-//! Functions of primitives, and of many that differ in one constant only.
+//! Functions of primitives, and of many that differ only in one constant.
 //!
-//! libpcap's programs for `host 10.0.0.1` and `host 10.0.0.2` are the same but
-//! for the constant of a few comparisons. Where the programs of a list are the
-//! same but for the constant of comparisons for equality, and each has one
-//! constant in all the places, the disjunction of them all is the program with
-//! each of these comparisons replaced by a look-up in the set of constants,
-//! provided that a comparison that holds accepts the packet there and then.
+//! libpcap's programs for `host 10.0.0.1` and `host 10.0.0.2` are equal except
+//! for the constant of a few comparisons. If the programs of a list are equal
+//! except for the constant of equality comparisons, and each program has one
+//! constant in all these places, then the disjunction of them all is the
+//! program with each of these comparisons replaced by a lookup in the set of
+//! constants, provided that a comparison that holds accepts the packet at once.
 //!
-//! Why: take a packet. Up to the first look-up that succeeds, the function and
-//! every one of the programs go the same way, for where a look-up fails so does
-//! the comparison in each of them. If none succeeds they all end alike. If one
-//! does, the function accepts; and the program whose constant was found accepts
-//! in that place as well. And if some program accepts by a comparison, the
-//! look-up in its place, if not one before it, succeeds. All accept with the
-//! same number.
+//! Proof: take a packet. Up to the first lookup that succeeds, the function and
+//! every program take the same path, because where a lookup fails, so does the
+//! comparison in each program. If no lookup succeeds, they all have the same
+//! result. If one does, the function accepts, and so does the program whose
+//! constant was found, in that place. Conversely, if some program accepts by a
+//! comparison, the lookup in its place succeeds, if not one before it. All
+//! accept with the same number.
 
 use crate::compile::SNAP_LEN;
 use crate::ir::build::build;
@@ -22,17 +22,17 @@ use crate::program::Program;
 use crate::program::instruction::{Instruction, Operand, Operation, Test};
 use crate::verify::Profile;
 
-/// Programs from which on they are brought together.
+/// The number of programs from which on they are combined.
 pub(super) const GROUP: usize = 4;
 
-/// What a function of [`three_valued`] returns for a packet that its primitive
-/// does not hold for.
+/// The result of a function of [`three_valued`] for a packet that does not
+/// match its primitive.
 pub(super) const FALSE: u32 = 1;
 
-/// The function of a primitive: it returns [`SNAP_LEN`] where the primitive
-/// holds, [`FALSE`] where it does not, and 0 where the program ended early, at
-/// a load of bytes that were not captured. That ends the program of any
-/// expression that the primitive is part of. Nothing if the program returns
+/// The function of a primitive: it returns [`SNAP_LEN`] if the primitive
+/// matches, [`FALSE`] if it does not, and 0 if the program ended early, at a
+/// load of bytes that were not captured. An early end also ends the program of
+/// any expression that contains the primitive. `None` if the program returns
 /// anything else.
 pub(super) fn three_valued(program: &Program) -> Option<Function> {
     let result = |&instruction: &Instruction| match instruction.decode() {
@@ -45,7 +45,7 @@ pub(super) fn three_valued(program: &Program) -> Option<Function> {
     Some(build(&Program::verify(&instructions?, Profile::Libpcap).ok()?))
 }
 
-/// The instructions, with no constants in comparisons for equality.
+/// The instructions, with constants removed from equality comparisons.
 pub(super) fn shape(program: &Program) -> Vec<Instruction> {
     let without_constant = |&instruction: &Instruction| match instruction.decode() {
         Some(Operation::Branch(Test::Eq, Operand::K(_), ..)) => Instruction { k: 0, ..instruction },
@@ -57,7 +57,6 @@ pub(super) fn shape(program: &Program) -> Vec<Instruction> {
 /// The function for programs of one shape that differ in one constant.
 pub(super) fn with_set(programs: &[&Program]) -> Option<Function> {
     let first = programs.first()?.instructions();
-    // In the template, marks of other places would stand for constants too.
     if programs.len() < GROUP {
         return None;
     }
@@ -79,12 +78,12 @@ pub(super) fn with_set(programs: &[&Program]) -> Option<Function> {
     let (template, mark) = template(first, &places)?;
     let mut function = three_valued(&template)?;
     let replaced = look_up(&mut function, mark, constants)?;
-    // Each comparison became one test, or the mark stands elsewhere too.
+    // Each comparison became one test; otherwise the mark also occurs
+    // elsewhere.
     (replaced == places.len()).then_some(function)
 }
 
-/// The program with a constant that it has nowhere else in all `places`, and
-/// that constant.
+/// The program with a new, unique constant in all `places`, and that constant.
 fn template(instructions: &[Instruction], places: &[usize]) -> Option<(Program, u32)> {
     let mark = (0..u32::MAX).rev().find(|mark| instructions.iter().all(|i| i.k != *mark))?;
     let mut instructions = instructions.to_vec();
@@ -94,8 +93,8 @@ fn template(instructions: &[Instruction], places: &[usize]) -> Option<(Program, 
     Some((Program::verify(&instructions, Profile::Libpcap).ok()?, mark))
 }
 
-/// Replaces comparisons with `mark` by look-ups among `constants`; says how
-/// many there were. Nothing if one of them does not accept there and then.
+/// Replaces comparisons with `mark` by lookups in `constants`; returns their
+/// number. `None` if one of them does not accept at once.
 fn look_up(function: &mut Function, mark: u32, constants: Vec<u32>) -> Option<usize> {
     let set = SetId(function.sets.len() as u32);
     let mark = function.constant(mark);
@@ -126,7 +125,7 @@ fn compared_with(predicate: Predicate, mark: ValueId) -> Option<ValueId> {
     }
 }
 
-/// What is returned at the end of an edge, if nothing is tested there.
+/// The constant returned at the end of an edge, if the target only returns.
 fn returned(function: &Function, edge: &Edge) -> Option<u32> {
     match &function.block(edge.target).end {
         Terminator::Return(value) => function.as_constant(*value),

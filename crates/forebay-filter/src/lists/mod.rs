@@ -1,32 +1,32 @@
-//! Functions of filter expressions, and a way around libpcap for long ones.
+//! Functions of filter expressions, and a way to compile long ones fast.
 //!
-//! [`compile_function`] is the front end of the compiler: an expression, by way
-//! of libpcap's program, becomes a simplified [`Function`].
+//! [`compile_function`] is the front end of the compiler: an expression,
+//! through libpcap's program, becomes a simplified [`Function`].
 //!
-//! libpcap's optimiser needs time that grows with the cube of the number of
-//! tests, minutes for a list of a thousand hosts, and what writes its program
-//! out without it still the square. So an expression of more than
+//! The time of libpcap's optimiser grows with the cube of the number of tests,
+//! to minutes for a list of a thousand hosts, and code generation without the
+//! optimiser is still quadratic. So an expression of more than
 //! [`MAX_LIBPCAP_TERMS`] primitives is taken apart: libpcap compiles each
-//! primitive alone, and the function is put together from their programs along
-//! `and`, `or` and `not`. Primitives that differ in one constant only become one
-//! that looks the constant up in a set.
+//! primitive alone, and the function is assembled from their programs along
+//! `and`, `or` and `not`. Primitives that differ only in one constant become
+//! one set lookup.
 //!
-//! It means what libpcap's program of the whole means that its optimiser did not
-//! see. For packets that were cut short too: a load beyond the captured bytes
-//! rejects the packet there and then, under `not` as well, so that the order of
-//! tests matters; see `order`. The optimiser moves tests up and drops loads, by
-//! rules that depend on what surrounds them, so that a packet cut within the
-//! headers may be judged by tests that are written behind those that reject it.
+//! The result is equivalent to libpcap's unoptimised program of the whole
+//! expression, also for truncated packets: a load beyond the captured bytes
+//! rejects the packet at once, under `not` as well, so the order of tests
+//! matters; see `order`. The optimiser moves tests up and removes loads, by
+//! rules that depend on their context, so a packet truncated within the headers
+//! may be decided by tests that come after the one that rejects it.
 //!
-//! An expression that cannot be taken apart, libpcap compiles as a whole, up to
-//! [`MAX_WHOLE_TERMS`] primitives, and its optimiser does not see that either.
+//! An expression that cannot be taken apart is compiled by libpcap as a whole,
+//! up to [`MAX_WHOLE_TERMS`] primitives, also without its optimiser.
 //!
 //! | module | does |
 //! |---|---|
-//! | `token` | words and signs |
+//! | `token` | words and operators |
 //! | `parse` | the primitives, and how they are joined |
 //! | `group` | functions of primitives; of many that differ in one constant |
-//! | `order` | in which order the primitives of a list are tested |
+//! | `order` | the order in which the primitives of a list are tested |
 
 mod group;
 mod order;
@@ -60,28 +60,28 @@ pub const MAX_LIBPCAP_TERMS: usize = 64;
 pub const MAX_LIST: usize = 1 << 20;
 
 /// The most primitives of an expression that libpcap compiles as a whole. They
-/// take it a second or two, in which it cannot be cancelled.
+/// take a second or two, during which the compilation cannot be cancelled.
 pub const MAX_WHOLE_TERMS: usize = 1000;
 
-/// Primitives at most that move what all behind them look at, in an expression
-/// that is taken apart. For each, libpcap compiles a text with all before it, so
-/// that more would take time that grows with the square of their number.
+/// The most primitives that shift the header offsets of those after them, in an
+/// expression that is taken apart. For each, libpcap compiles a text with all
+/// before it, so the time is quadratic in their number.
 const MAX_MOVING: usize = 16;
 
-/// The longest primitive of an expression that is taken apart, in bytes. Arithmetic takes
-/// libpcap time that grows with the square of its length.
+/// The longest primitive of an expression that is taken apart, in bytes.
+/// Arithmetic takes libpcap time quadratic in its length.
 const MAX_PRIMITIVE: usize = 4096;
 
-/// ATM as SunATM has it, where `lane` and `llc` move what those behind them look
-/// at. No expression for it is taken apart.
+/// SunATM, where `lane` and `llc` shift the header offsets of later primitives.
+/// No expression for it is taken apart.
 const SUNATM: LinkType = LinkType(123);
 
-/// What an expression was compiled to.
+/// A compiled expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
     /// libpcap's program of the whole.
     Program(Program),
-    /// The function put together from its primitives.
+    /// The function assembled from its primitives.
     Function(Function),
 }
 
@@ -105,20 +105,21 @@ fn form(expression: &str, link: LinkType, lengths: Lengths) -> Result<Form, Comp
     }
 }
 
-/// Whether a function may go another way by the number of bytes that were captured.
+/// Whether the path through a function may depend on the number of captured
+/// bytes.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lengths {
     /// It may.
     Tested,
-    /// It becomes a program, which can only end where bytes are missing.
+    /// No: it becomes a program, which can only end if bytes are missing.
     Reject,
 }
 
 /// Compiles `expression` for saved packets of link type `link` to a function.
 ///
-/// It returns for every packet what the program of
-/// [`compile()`](crate::compile::compile) returns.
+/// It returns for every packet the verdict of the program of
+/// [`compile()`](crate::compile::compile).
 ///
 /// # Errors
 /// As [`compile()`](crate::compile::compile).
@@ -148,9 +149,9 @@ pub fn of_program(program: &Program) -> Function {
     function
 }
 
-/// The function of an expression of more than `most` primitives, put together
-/// from theirs; nothing if there are not as many, or the expression is one that
-/// only libpcap understands.
+/// The function of an expression of more than `most` primitives, assembled from
+/// theirs; `None` if there are fewer, or the expression can only be parsed by
+/// libpcap.
 ///
 /// # Errors
 /// As [`compile()`](crate::compile::compile).
@@ -167,13 +168,13 @@ pub fn compile_long(
     })
 }
 
-/// What came of taking an expression apart.
+/// The result of taking an expression apart.
 enum Apart {
     /// Its function.
     Joined(Function),
     /// It has no more primitives than libpcap optimises.
     Short,
-    /// It has more, so many at most, and only libpcap understands it.
+    /// It has more, at most this many, and only libpcap can parse it.
     Whole(usize),
 }
 
@@ -217,8 +218,7 @@ fn take_apart(
     Ok(Apart::Joined(function))
 }
 
-/// The program that libpcap makes of a whole expression of `terms` primitives, which
-/// its optimiser does not see.
+/// libpcap's unoptimised program of a whole expression of `terms` primitives.
 fn compile_as_one(expression: &str, link: LinkType, terms: usize) -> Result<Program, CompileError> {
     if terms <= MAX_WHOLE_TERMS {
         return compile_as_written(expression, link);
@@ -227,8 +227,8 @@ fn compile_as_one(expression: &str, link: LinkType, terms: usize) -> Result<Prog
     Err(CompileError::TooMany { terms })
 }
 
-/// The refusal of an expression, of which libpcap refuses a primitive; nothing
-/// if it does not refuse the whole.
+/// The error for an expression of which libpcap refuses a primitive; `None` if
+/// it does not refuse the whole.
 fn refusal(
     expression: &str,
     of_primitive: ExpressionError,
@@ -249,7 +249,7 @@ fn refusal(
     Ok(Some(ExpressionError { expression: expression.to_owned(), link, message, span }))
 }
 
-/// How many primitives there are at most: each but the first stands behind `and`
+/// An upper bound of the number of primitives: each but the first follows `and`
 /// or `or`.
 fn terms_at_most(expression: &str) -> usize {
     let joining = |word: &&str| ["and", "or"].contains(word);
@@ -258,7 +258,7 @@ fn terms_at_most(expression: &str) -> usize {
     1 + words + expression.matches("||").count() + expression.matches("&&").count()
 }
 
-/// What is known of a primitive.
+/// A compiled primitive.
 #[derive(Clone)]
 struct Primitive {
     /// Equal for equal primitives.
@@ -271,17 +271,17 @@ struct Primitive {
 /// The primitives of an expression.
 struct Compiled {
     primitives: Vec<Primitive>,
-    /// What libpcap has the program of the whole begin with. They return
-    /// [`SNAP_LEN`] where it goes on.
+    /// The common beginning of libpcap's programs for the whole. They return
+    /// [`SNAP_LEN`] where the program continues.
     preludes: Vec<Function>,
 }
 
-/// What says whether two primitives have the same shape.
+/// Equal keys mean the same shape.
 type ShapeKey<'a> = (&'a str, usize, Vec<Instruction>);
 
 impl Compiled {
-    /// Has libpcap compile each primitive of an expression of `length` bytes;
-    /// nothing if one of them cannot be compiled alone.
+    /// Compiles each primitive of an expression of `length` bytes with libpcap;
+    /// `None` if one of them cannot be compiled alone.
     ///
     /// # Errors
     /// The refusal of a primitive, and its number.
@@ -295,7 +295,8 @@ impl Compiled {
         compiled.map_err(|error| (error, at))
     }
 
-    /// As [`Compiled::of`]; `at` is the number of the primitive that is compiled.
+    /// As [`Compiled::of`]; sets `at` to the number of the primitive being
+    /// compiled.
     fn with(
         parsed: &Expression,
         libpcap: &Libpcap,
@@ -336,13 +337,13 @@ impl Compiled {
     }
 }
 
-/// A primitive that holds for all packets and looks at none of their bytes.
+/// A primitive that matches all packets and reads none of their bytes.
 const TRUE: &str = "greater 0";
 
-/// What libpcap has the program of a primitive begin with, and the program of
-/// all that the primitive is part of: it computes the lengths of headers of link
-/// types where they vary, or rejects packets that no primitive is about. Nothing
-/// if the program is not as libpcap's are.
+/// The common beginning of libpcap's programs for a primitive and for any
+/// expression that contains it: it computes the lengths of variable link-layer
+/// headers, or rejects packets that no primitive can match. `None` if the
+/// program does not have libpcap's form.
 fn prelude(leaf: &Leaf, libpcap: &Libpcap) -> Result<Option<Function>, CompileError> {
     let program = libpcap.compile_as_written(&format!("{TRUE} or {}", leaf.text()))?;
     let mut function = build(&program);
@@ -355,7 +356,7 @@ fn prelude(leaf: &Leaf, libpcap: &Libpcap) -> Result<Option<Function>, CompileEr
     Ok(are_verdicts.then_some(function))
 }
 
-/// Whether something is stored in memory cells.
+/// Whether a memory cell is written.
 fn stores(instructions: &[Instruction]) -> bool {
     let is_store = |one: &Instruction| {
         matches!(one.decode(), Some(Operation::Store(_) | Operation::StoreX(_)))
@@ -363,16 +364,16 @@ fn stores(instructions: &[Instruction]) -> bool {
     instructions.iter().any(is_store)
 }
 
-/// An expression that holds for all packets and has libpcap look where it does
-/// behind some of [`Expression::moving`].
+/// An expression that matches all packets and shifts the header offsets like
+/// some of [`Expression::moving`].
 struct Context {
     text: String,
-    /// The instructions that libpcap puts before those of what follows.
+    /// The instructions that libpcap emits before those of what follows.
     instructions: Vec<Instruction>,
 }
 
-/// The contexts behind one of the moving primitives, two, and so on; `at` is the
-/// number of the last of them.
+/// The contexts after one of the moving primitives, two, and so on; sets `at`
+/// to the number of the last of them.
 fn contexts(
     parsed: &Expression,
     libpcap: &Libpcap,
@@ -393,8 +394,8 @@ fn contexts(
     Ok(contexts)
 }
 
-/// The program of a primitive, without what a context adds; nothing if that is
-/// not just put before it.
+/// The program of a primitive, without the prefix of a context; `None` if the
+/// context does not just add a prefix.
 fn program(
     leaf: &Leaf,
     context: Option<&Context>,
@@ -412,7 +413,7 @@ fn program(
     Ok(if is_context { Some(Program::verify(own, Profile::Libpcap)?) } else { None })
 }
 
-/// An expression being put together.
+/// An expression being assembled.
 struct Join<'a> {
     parsed: &'a Expression<'a>,
     compiled: &'a Compiled,
@@ -421,7 +422,7 @@ struct Join<'a> {
     rejected: Label,
 }
 
-/// What is left to do, last first.
+/// A stack of remaining work.
 enum Work {
     /// Test a part.
     Node {
@@ -429,7 +430,7 @@ enum Work {
         holds: Label,
         fails: Label,
     },
-    /// Test something of a run.
+    /// Test one step of a run.
     Step {
         step: Step,
         holds: Label,
@@ -445,7 +446,7 @@ impl<'a> Join<'a> {
         Self { parsed, compiled, lengths, joiner, rejected }
     }
 
-    /// The function; nothing if some program is not as libpcap's are.
+    /// The function; `None` if some program does not have libpcap's form.
     fn function(mut self) -> Option<Function> {
         let accepted = self.joiner.label();
         for prelude in &self.compiled.preludes {
@@ -510,7 +511,7 @@ impl<'a> Join<'a> {
                 (Some(next), false) => (next, fails),
                 (None, _) => (holds, fails),
             };
-            // Of what is not to hold, the primitive that decides does.
+            // In a negated run, the primitive that decides matches.
             let (holds, fails) = match step {
                 Step::Part(_) => (holds, fails),
                 _ if any => (holds, fails),
@@ -523,7 +524,7 @@ impl<'a> Join<'a> {
         Some(())
     }
 
-    /// A member of a run of `any` or of all.
+    /// A member of a run: a disjunction if `any`, else a conjunction.
     fn item(&self, node: usize, any: bool) -> Item<'a> {
         let Node::Leaf { leaf, negated } = self.parsed.nodes[node] else {
             return Item::Part(node);

@@ -1,19 +1,20 @@
 //! The order in which the primitives of a run are tested.
 //!
-//! A *run* is what stands between `or` and `or`, or `not`s between `and` and
-//! `and`: the first primitive that holds decides. libpcap's program tests them
-//! in the order in which they are written. For packets of which all was captured
-//! any other order means the same. For others it does not, as the first look at a
+//! A *run* is a sequence of operands of `or`, or of negated operands of `and`:
+//! the first primitive that matches decides. libpcap's program tests them in
+//! the order in which they are written. For packets that were captured in full
+//! any other order is equivalent. For others it is not, as the first read of a
 //! byte that was not captured ends the program.
 //!
-//! But once a primitive of a shape was found not to hold, with no early end, one
-//! of the same shape cannot end early either: it looks at no other bytes. So from
-//! the second on, the primitives of a shape may be tested together, and shapes in
-//! any order, up to a part that may end early: a primitive of a new shape, or
-//! anything that is no primitive.
+//! But if a primitive of a shape did not match, without an early end, one of
+//! the same shape cannot end early either, since it reads the same bytes. So
+//! from the second on, the primitives of a shape may be tested together, and
+//! shapes in any order, up to a part that may end early: a primitive of a new
+//! shape, or anything that is no primitive.
 //!
-//! Where all bytes were captured that a shape looks at, none of its primitives ends
-//! early. Then its first need not be tested before the others, if those follow.
+//! If all bytes that a shape reads were captured, none of its primitives ends
+//! early. Then its first primitive need not be tested before the others, if
+//! those follow.
 
 use forebay_packet::cancel;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -37,14 +38,14 @@ pub(super) enum Item<'a> {
     Part(usize),
 }
 
-/// What is tested.
+/// One step of the test order.
 pub(super) enum Step {
     /// Primitives of one shape.
     Shape(Function),
     /// A primitive.
     Primitive(usize),
-    /// A primitive that the next step tests too, and before which nothing needs be
-    /// tested where so many bytes were captured.
+    /// A primitive that the next step tests too. If at least `captured` bytes
+    /// were captured, it need not be tested first.
     First { leaf: usize, captured: u32 },
     /// A part of the run, by its number.
     Part(usize),
@@ -64,9 +65,9 @@ pub(super) fn order(items: &[Item]) -> Vec<Step> {
         }
         distinct.push(item);
     }
-    // Shapes that have a function for many primitives.
+    // Shapes whose primitives combine into one function.
     members.retain(|_, programs| with_set(programs).is_some());
-    // The first of each of these shapes, once it is tested.
+    // The first primitive of each of these shapes, once it is tested.
     let mut tested: FxHashMap<usize, (usize, &Program)> = FxHashMap::default();
     let mut waiting = Groups::default();
     let mut steps = Vec::new();
@@ -93,8 +94,7 @@ pub(super) fn order(items: &[Item]) -> Vec<Step> {
     steps
 }
 
-/// Primitives that are yet to be tested, by shape, in the order of the first of
-/// each.
+/// Primitives still to be tested, by shape, in the order of the first of each.
 #[derive(Default)]
 struct Groups<'a> {
     places: FxHashMap<usize, usize>,
@@ -102,16 +102,17 @@ struct Groups<'a> {
 }
 
 struct Group<'a> {
-    /// A primitive that was found not to hold.
+    /// A primitive that did not match.
     first: usize,
     leaves: Vec<usize>,
-    /// Those of the first, and of the leaves. The first changes nothing where it was tested;
-    /// it is often part of another set as well, which is then the same.
+    /// The programs of the first and of the leaves. The first changes nothing
+    /// where it was tested; it is often part of another set as well, which is
+    /// then the same.
     programs: Vec<&'a Program>,
 }
 
 impl<'a> Groups<'a> {
-    /// Adds a primitive of a shape of which the `first` was tested.
+    /// Adds a primitive of a shape whose `first` was tested.
     fn add(
         &mut self,
         shape: usize,
@@ -146,8 +147,9 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// How many bytes have to be captured so that `function` never ends early, if that is the
-/// same number for all packets. What can end it are tests of captured bytes, and division by 0.
+/// The number of captured bytes with which `function` never ends early, if it
+/// is the same for all packets. A function can end early at tests of captured
+/// bytes and at division by 0.
 fn looked_at(function: &Function) -> Option<u32> {
     let divides = |value: &Value| {
         matches!(value, Value::Binary { op: Arithmetic::Div | Arithmetic::Mod, .. })

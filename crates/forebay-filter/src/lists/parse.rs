@@ -1,32 +1,32 @@
 //! The Boolean structure of an expression.
 //!
-//! Of libpcap's grammar (`grammar.y`) this has what is above its primitives:
-//! `and` and `or`, which bind alike and to the left; `not`; brackets; and
-//! qualifiers that a value without any inherits from the term before it. What
-//! a primitive means, and whether it means anything, is left to libpcap. An
-//! expression that might mean something else to libpcap is not understood here,
-//! and libpcap compiles it whole.
+//! This implements the part of libpcap's grammar (`grammar.y`) above its
+//! primitives: `and` and `or`, which have equal precedence and associate to the
+//! left; `not`; brackets; and qualifiers that a value without any inherits from
+//! the term before it. libpcap interprets and checks the primitives. An
+//! expression that libpcap might parse differently is not parsed here; libpcap
+//! compiles it whole.
 //!
 //! Primitives depend on those before them in one respect: `vlan`, `mpls` and
-//! `pppoes` move what all behind them look at, wherever they stand. So each
-//! leaf has its [`Leaf::context`]. `geneve` and `vxlan` move it by what is in
-//! the packet, and `protochain` turns libpcap's optimiser off: expressions with
-//! these are not understood.
+//! `pppoes` shift the header offsets of all later ones, wherever they are. So
+//! each leaf has its [`Leaf::context`]. `geneve` and `vxlan` shift them by
+//! packet contents, and `protochain` turns libpcap's optimiser off: expressions
+//! with these are not parsed here.
 
 use super::token::{Kind, Token, tokens};
 
-/// Brackets in brackets at most, as the parser recurses over them.
+/// The deepest nesting of brackets, as the parser is recursive.
 const DEPTH: usize = 200;
 
 /// A primitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaf<'a> {
-    /// `src host`, say, written at this term or inherited; empty where the
-    /// primitive is of another form.
+    /// For example `src host`, written at this term or inherited; empty for
+    /// primitives of another form.
     pub qualifiers: &'a str,
     /// An address, a network, a port; or the whole of another form.
     pub value: &'a str,
-    /// How many of [`Expression::moving`] stand before it.
+    /// The number of [`Expression::moving`] leaves before it.
     pub context: usize,
 }
 
@@ -37,7 +37,7 @@ impl Leaf<'_> {
     }
 }
 
-/// A part of an expression. `not` is in the leaves.
+/// A part of an expression. Negation is applied to the leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Leaf {
@@ -45,24 +45,24 @@ pub(super) enum Node {
         leaf: usize,
         negated: bool,
     },
-    /// Any of these holds: they are tested in this order, up to the first that does.
+    /// A disjunction, tested in this order, up to the first that holds.
     Any(Vec<usize>),
-    /// All of these hold: they are tested in this order, up to the first that does not.
+    /// A conjunction, tested in this order, up to the first that does not hold.
     All(Vec<usize>),
 }
 
-/// An expression taken apart.
+/// A parsed expression.
 #[derive(Debug, Default)]
 pub(super) struct Expression<'a> {
     pub leaves: Vec<Leaf<'a>>,
-    /// The leaves that move what those behind them look at, in order.
+    /// The leaves that shift the header offsets of those after them, in order.
     pub moving: Vec<usize>,
-    /// The parts, each behind those that it is made of; the whole is `root`.
+    /// The parts, each after its members; the whole is `root`.
     pub nodes: Vec<Node>,
     pub root: usize,
 }
 
-/// Takes `text` apart; nothing if it is not understood.
+/// Parses `text`; `None` if only libpcap can.
 pub(super) fn parse(text: &str) -> Option<Expression<'_>> {
     let tokens = tokens(text)?;
     let mut parser = Parser { text, tokens, at: 0, expression: Expression::default(), depth: 0 };
@@ -71,16 +71,16 @@ pub(super) fn parse(text: &str) -> Option<Expression<'_>> {
     (parser.at == parser.tokens.len()).then_some(parser.expression)
 }
 
-/// What has been parsed.
+/// A parsed part.
 #[derive(Clone, Copy)]
 struct Part {
     node: usize,
-    /// A value that inherits its qualifiers, or several joined: after one of
-    /// them a bracket may hold nothing else.
+    /// Whether it is a value with inherited qualifiers, or several joined:
+    /// after one of them a bracket may hold nothing else.
     inherits: bool,
 }
 
-/// Qualifiers that a value may inherit; nothing where it may not.
+/// Qualifiers that a value may inherit; `None` where it may not.
 type Qualifiers<'a> = Option<&'a str>;
 
 struct Parser<'a> {
@@ -91,8 +91,8 @@ struct Parser<'a> {
     depth: usize,
 }
 
-/// Words that begin a primitive and may not be values; those of `HEADS` may
-/// stand before others.
+/// Words that begin a primitive and cannot be values; those of `HEADS` may
+/// precede others.
 const PROTOCOLS: [&str; 16] = [
     "link", "ether", "ppp", "slip", "fddi", "tr", "wlan", "ip", "ip6", "arp", "rarp", "tcp", "udp",
     "sctp", "icmp", "icmp6",
@@ -100,7 +100,7 @@ const PROTOCOLS: [&str; 16] = [
 const DIRECTIONS: [&str; 2] = ["src", "dst"];
 const KINDS: [&str; 5] = ["host", "net", "port", "portrange", "proto"];
 
-/// Words of which whatever they stand in is not understood.
+/// Words whose expressions are left to libpcap.
 const NOT_UNDERSTOOD: [&str; 3] = ["protochain", "geneve", "vxlan"];
 
 /// Other words that begin a primitive.
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
             };
             self.at += 1;
             let (next, left) = self.element(qualifiers)?;
-            // libpcap's grammar has brackets with values only that begin with a value.
+            // In libpcap's grammar a bracket of values begins with a value.
             if part.inherits && (starts_with_bracket || !next.inherits) {
                 return None;
             }
@@ -157,14 +157,16 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `first` or `second`; or, not for `any`, both.
+    /// The disjunction of `first` and `second` if `any`, else their
+    /// conjunction.
     fn join(&mut self, any: bool, first: usize, second: usize) -> usize {
         let mut members = self.members(any, first);
         members.extend(self.members(any, second));
         self.push(if any { Node::Any(members) } else { Node::All(members) })
     }
 
-    /// The parts of a part of the same kind, which it gives up; or the part.
+    /// The members of a node of the same kind, taken from it; or the node
+    /// itself.
     fn members(&mut self, any: bool, node: usize) -> Vec<usize> {
         match &mut self.expression.nodes[node] {
             Node::Any(members) if any => std::mem::take(members),
@@ -173,7 +175,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A term or a value, perhaps negated, and what may be inherited from it.
+    /// A term or a value, perhaps negated, and the qualifiers to be inherited
+    /// from it.
     fn element(&mut self, inherited: Qualifiers<'a>) -> Option<(Part, Qualifiers<'a>)> {
         let mut negated = false;
         while self.peek() == Some(Kind::Not) {
@@ -187,7 +190,7 @@ impl<'a> Parser<'a> {
         Some((part, left))
     }
 
-    /// Negates a part. By De Morgan's laws, which keep the order of tests.
+    /// Negates a part by De Morgan's laws, which keep the order of tests.
     fn negate(&mut self, node: usize) {
         let mut stack = vec![node];
         while let Some(node) = stack.pop() {
@@ -240,8 +243,8 @@ impl<'a> Parser<'a> {
         Some(part)
     }
 
-    /// Takes a protocol, a direction and a kind, each if it is there; the text
-    /// of them. Nothing without a direction or a kind.
+    /// Consumes a protocol, a direction and a kind, each if present, and
+    /// returns their text. `None` without a direction or a kind.
     fn qualifiers(&mut self) -> Option<&'a str> {
         let start = self.at;
         self.take_one_of(&PROTOCOLS);
@@ -256,7 +259,7 @@ impl<'a> Parser<'a> {
         (direction || kind).then(|| self.text_from(start))
     }
 
-    /// What stands behind qualifiers: a value, or values in brackets.
+    /// What follows qualifiers: a value, or values in brackets.
     fn values(&mut self, qualifiers: &'a str, inherits: bool) -> Option<(Part, Qualifiers<'a>)> {
         let inherited = Some(qualifiers);
         let part = match self.peek()? {
@@ -272,7 +275,7 @@ impl<'a> Parser<'a> {
         part.inherits.then_some((Part { inherits, ..part }, inherited))
     }
 
-    /// Takes a value that begins with `word`.
+    /// Consumes a value that begins with `word`.
     fn value(&mut self, word: &str) -> Option<()> {
         self.at += 1;
         let is_address = word.contains(['.', ':']);
@@ -293,7 +296,7 @@ impl<'a> Parser<'a> {
         self.push(Node::Leaf { leaf, negated: false })
     }
 
-    /// A primitive of another form: all up to where the next part begins.
+    /// A primitive of another form: all up to the start of the next part.
     fn other(&mut self) -> Option<Part> {
         let start = self.at;
         let mut open = 0_usize;
@@ -319,7 +322,7 @@ impl<'a> Parser<'a> {
         Some(Part { node, inherits: false })
     }
 
-    /// Whether the word ahead is an operand of arithmetic.
+    /// Whether the next word is an operand of arithmetic.
     fn is_operand(&self) -> bool {
         let Some(Kind::Word(word)) = self.peek() else { return false };
         let next = self.tokens.get(self.at + 1).map(|token| token.kind);
@@ -327,8 +330,8 @@ impl<'a> Parser<'a> {
         !is_prefix && matches!(next, Some(Kind::Operator(_)))
     }
 
-    /// Whether the bracket ahead is one of arithmetic: something is computed
-    /// from it or compared with it.
+    /// Whether the next bracket is part of arithmetic: its value is used in a
+    /// computation or comparison.
     fn is_arithmetic(&self) -> bool {
         let mut open = 0;
         for (index, token) in self.tokens.iter().enumerate().skip(self.at) {

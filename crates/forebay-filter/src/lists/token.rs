@@ -1,9 +1,9 @@
-//! The words of an expression, as far as its Boolean structure needs them.
+//! The tokens of an expression, as far as its Boolean structure needs them.
 //!
-//! Of libpcap's lexer (`scanner.l`) this has what separates one word from the
-//! next. Text that the two might divide differently has no tokens here.
+//! This implements the word boundaries of libpcap's lexer (`scanner.l`). Text
+//! that libpcap might divide differently is rejected.
 
-/// A token, with the place of its first byte.
+/// A token, with the position of its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     pub kind: Kind<'a>,
@@ -24,7 +24,7 @@ pub(super) enum Kind<'a> {
     Operator(&'a str),
 }
 
-/// The tokens of `text`; nothing if libpcap might see others.
+/// The tokens of `text`; `None` if libpcap might see others.
 pub(super) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -70,8 +70,8 @@ fn word(text: &str) -> Option<(Kind<'_>, usize)> {
     Some((kind, length))
 }
 
-/// Whether libpcap takes all of `word` as one: an address of IPv6 or Ethernet,
-/// or a name, number, range or address of other characters.
+/// Whether libpcap takes all of `word` as one token: an IPv6 or Ethernet
+/// address, or a name, number, range or address of other characters.
 fn is_whole(word: &str) -> bool {
     let is_of_address = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
     if word.contains(':') {

@@ -3,26 +3,26 @@
 //! The stored form is the kernel's `struct sock_filter` and libpcap's `struct
 //! bpf_insn`: a 16-bit code, two 8-bit jump offsets and a 32-bit constant
 //! (McCanne and Jacobson, "The BSD Packet Filter", 1993, section 3). Most of
-//! the 65,536 codes mean nothing. [`Instruction::decode`] is the one place
-//! that knows which do; the verifier, the printer and the interpreter all work
-//! on the [`Operation`] it gives.
+//! the 65,536 codes are invalid. [`Instruction::decode`] is the only decoder;
+//! the verifier, the printer and the interpreter all work on the [`Operation`]
+//! it returns.
 
 use std::fmt;
 
-/// An instruction as programs store it; nothing is promised of its fields.
+/// An instruction as stored; its fields are not validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Instruction {
-    /// Class, size, mode and operation, as `<linux/bpf_common.h>` lays them out.
+    /// Class, size, mode and operation, as laid out in `<linux/bpf_common.h>`.
     pub code: u16,
-    /// Instructions to skip when a test holds.
+    /// Instructions to skip if the test holds.
     pub jt: u8,
-    /// Instructions to skip when a test does not hold.
+    /// Instructions to skip if the test does not hold.
     pub jf: u8,
     /// The constant: an offset, an operand, a cell number or a jump distance.
     pub k: u32,
 }
 
-/// How many bytes of the packet a load takes.
+/// The width of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
     /// One byte.
@@ -33,7 +33,7 @@ pub enum Size {
     Word,
 }
 
-/// The right-hand side of arithmetic and of tests; the left one is A.
+/// The right-hand operand of arithmetic and of tests; the left one is A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// The instruction's constant.
@@ -67,7 +67,7 @@ pub enum Alu {
     Rsh,
 }
 
-/// A test of A against an operand, unsigned.
+/// An unsigned test of A against an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
     /// Equal.
@@ -80,7 +80,7 @@ pub enum Test {
     Set,
 }
 
-/// What an instruction with a known code does.
+/// The operation of a valid instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// A = the packet's bytes at `offset`.
@@ -123,11 +123,12 @@ pub enum Operation {
     MoveXToA,
 }
 
-/// From this offset on an absolute load asks the Linux kernel for data about
-/// the packet instead of the packet's bytes (`SKF_AD_OFF`).
+/// From this offset on an absolute load reads the Linux kernel's data about the
+/// packet instead of the packet's bytes (`SKF_AD_OFF`).
 pub const ANCILLARY: u32 = 0xffff_f000;
 
-/// The kernel's names of ancillary data, a word apart from [`ANCILLARY`] on.
+/// The kernel's names of ancillary data, in steps of a word from [`ANCILLARY`]
+/// on.
 const ANCILLARY_NAMES: [&str; 16] = [
     "proto",
     "type",
@@ -147,7 +148,7 @@ const ANCILLARY_NAMES: [&str; 16] = [
     "vlan_tpid",
 ];
 
-/// The name of the ancillary datum at `offset`, where the kernel has one.
+/// The name of the ancillary datum at `offset`, if the kernel has one.
 #[must_use]
 pub fn ancillary_name(offset: u32) -> Option<&'static str> {
     let distance = offset.checked_sub(ANCILLARY)?;
@@ -158,7 +159,7 @@ pub fn ancillary_name(offset: u32) -> Option<&'static str> {
 }
 
 impl Instruction {
-    /// What the instruction does; nothing when no interpreter knows its code.
+    /// The instruction's operation; `None` if its code is invalid.
     #[must_use]
     pub fn decode(self) -> Option<Operation> {
         let k = self.k;
@@ -212,9 +213,9 @@ impl Instruction {
         })
     }
 
-    /// The instruction as `tcpdump -d` lists it at `index` of its program;
-    /// jump targets are absolute. libpcap 1.10 pads the mnemonic to eight
-    /// columns even where nothing follows, and prints offsets as signed.
+    /// The instruction as `tcpdump -d` lists it at `index` of its program; jump
+    /// targets are absolute. libpcap 1.10 pads the mnemonic to eight columns
+    /// even if nothing follows, and prints offsets as signed.
     #[must_use]
     pub fn listing(self, index: usize) -> String {
         let (mnemonic, operand) = self.mnemonic_and_operand(index);
@@ -237,8 +238,8 @@ impl Instruction {
         text.trim_end().to_owned()
     }
 
-    /// Where a conditional jump at `index` leads. Whether it is one is told
-    /// by its class alone (5, and not the unconditional jump).
+    /// The targets of a conditional jump at `index`. Only the class decides
+    /// whether it is one (5, and not the unconditional jump).
     fn targets(self, index: usize) -> Option<(usize, usize)> {
         let conditional = self.code & 0x07 == 0x05 && self.code & 0xf0 != 0;
         let next = index + 1;

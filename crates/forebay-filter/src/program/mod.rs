@@ -1,9 +1,9 @@
 //! Verified classic BPF programs.
 //!
-//! A [`Program`] can only be had through the verifier, so whoever holds one
-//! knows: every code is known, every jump lands inside, every memory cell
-//! exists, no constant divides by zero, and the last instruction returns. It
-//! is immutable and cheap to clone; workers share one.
+//! A [`Program`] is only created by the verifier, so in every program all codes
+//! are valid, jumps land inside, memory cells exist, no constant divides by
+//! zero, and the last instruction returns. It is immutable and cheap to clone;
+//! workers share one.
 
 pub mod instruction;
 pub mod text;
@@ -24,22 +24,22 @@ pub struct Program {
     profile: Profile,
 }
 
-/// Text that is no verified program.
+/// Text that is not a verified program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// The text does not read.
+    /// The text cannot be parsed.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The text reads, but the program breaks a rule.
+    /// The text can be parsed, but the program violates a rule.
     #[error(transparent)]
     Verify(#[from] VerifyError),
 }
 
 impl Program {
-    /// The program of these instructions, if `profile` allows it.
+    /// Verifies instructions under `profile` and makes a program of them.
     ///
     /// # Errors
-    /// The first rule that is broken, and by which instruction.
+    /// The first rule that is violated, and by which instruction.
     pub fn verify(instructions: &[Instruction], profile: Profile) -> Result<Self, VerifyError> {
         verify(instructions, profile)?;
         let code = Arc::new(Code::new(instructions));
@@ -54,10 +54,11 @@ impl Program {
         Self { instructions: instructions.into(), code, profile: Profile::Kernel }
     }
 
-    /// The program of a `tcpdump -ddd` text, if `profile` allows it.
+    /// Parses a program from `tcpdump -ddd` text and verifies it under
+    /// `profile`.
     ///
     /// # Errors
-    /// The line that does not read, or the instruction that breaks a rule.
+    /// The line that cannot be parsed, or the instruction that violates a rule.
     pub fn from_text(text: &str, profile: Profile) -> Result<Self, ProgramError> {
         Ok(Self::verify(&text::parse(text)?, profile)?)
     }
@@ -68,7 +69,7 @@ impl Program {
         &self.instructions
     }
 
-    /// The rules the program was verified by.
+    /// The rules by which the program was verified.
     #[must_use]
     pub fn profile(&self) -> Profile {
         self.profile

@@ -2,26 +2,26 @@
 //!
 //! The first line is the number of instructions, each further line one
 //! instruction as four decimal numbers, `code jt jf k`. Blank lines may follow
-//! the last instruction, nothing else may. Reading says nothing about whether
-//! the program is a good one: that is the verifier's part.
+//! the last instruction, nothing else may. The parser does not verify the
+//! program.
 
 use std::fmt::Write as _;
 
 use super::instruction::Instruction;
 
-/// The most instructions that are read: what libpcap writes for the longest
-/// expressions fits several times over.
+/// The most instructions that are parsed, several times what libpcap generates
+/// for the longest expressions.
 pub const MAX_INSTRUCTIONS: usize = 1 << 18;
 
-/// Program text that does not read, and where.
+/// A syntax error in program text, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected}, found {found}")]
 pub struct TextError {
     /// Line of the text, from 1.
     pub line: usize,
-    /// What belongs there.
+    /// What was expected.
     pub expected: String,
-    /// The beginning of what is there, in quotes, or that the text ends.
+    /// The beginning of what was found, in quotes, or the end of the text.
     pub found: String,
 }
 
@@ -38,7 +38,7 @@ impl TextError {
     }
 }
 
-/// Reads a program from its `tcpdump -ddd` text.
+/// Parses a program from its `tcpdump -ddd` text.
 ///
 /// # Errors
 /// [`TextError`] with the first line that is not as expected.

@@ -1,22 +1,22 @@
 //! Classic BPF → [`Function`].
 //!
 //! The registers A and X and the memory cells become values. The program is
-//! walked once, from top to bottom, with the value that each register has. A
+//! walked once, from top to bottom, tracking the value of each register. A
 //! region that is entered with different values in a live register gets a
-//! parameter for it; as jumps go forward, all of a region's predecessors are
-//! known when it is met. Only a region that a backward jump leads to is not so
-//! lucky: it gets a parameter for every live register, and those that turn out
-//! to be pointless are dropped in the end. Time and memory are proportional to
-//! the length of the program, times the 18 registers at worst.
+//! parameter for it; as jumps go forward, all predecessors of a region are
+//! known before it. Only a region that is the target of a backward jump gets a
+//! parameter for every live register; parameters that always have one value are
+//! removed at the end. Time and memory are proportional to the length of the
+//! program, times the 18 registers at worst.
 //!
 //! A region is split into blocks where it may end early: before each load a
 //! block tests that its bytes were captured, before each division by X one
-//! tests for 0. All of them go on to one block, the last, which returns 0. The
-//! blocks of a region stand together in its place, so that an edge is backward
-//! exactly where the interpreter counts a jump as backward.
+//! tests for 0. All of them continue to one block, the last, which returns 0.
+//! The blocks of a region are consecutive and in its place, so an edge is
+//! backward exactly where the interpreter counts a backward jump.
 //!
-//! Values are folded as they are made. That alone can settle an early end: a
-//! load beyond 2³² bytes never is inside the packet.
+//! Values are folded as they are created. That alone can decide an early end: a
+//! load beyond 2³² bytes is never inside the packet.
 
 mod regions;
 
@@ -31,7 +31,7 @@ use crate::program::Program;
 use crate::program::instruction::{ANCILLARY, Alu, Operand, Operation, Size, Test};
 use regions::{A, REGISTERS, Region, X, cell, operation, regions};
 
-/// The function that returns what `program` returns, for every packet.
+/// Builds the function with the same result as `program` for every packet.
 #[must_use]
 pub fn build(program: &Program) -> Function {
     let regions = regions(program.instructions());
@@ -52,26 +52,26 @@ pub fn build(program: &Program) -> Function {
 /// The value of each register.
 type State = [ValueId; REGISTERS];
 
-/// Stands for the block that returns 0, whose number is known last.
+/// Placeholder for the block that returns 0, which is numbered last.
 const REJECT: BlockId = BlockId(u32::MAX);
 
-/// What is known of the ways into a region.
+/// The incoming edges of a region.
 #[derive(Clone)]
 struct Entry {
-    /// The values on the first way.
+    /// The values on the first edge.
     state: Option<State>,
-    /// Registers that have another value on another way.
+    /// Registers with different values on another edge.
     differing: u32,
     /// Its first block.
     block: BlockId,
-    /// The registers that its parameters stand for.
+    /// The registers of its parameters.
     parameters: Vec<usize>,
 }
 
-/// An edge out of a region, to be completed when the target is known.
+/// An edge out of a region, to be completed when its target is known.
 struct Exit {
     block: usize,
-    /// Which of the block's edges.
+    /// The index of the edge in its block.
     position: usize,
     region: usize,
     state: State,
@@ -87,7 +87,7 @@ struct Builder<'a> {
     parameters: Vec<ValueId>,
 }
 
-/// Marks that a region has ended before its last instruction.
+/// A region ended before its last instruction.
 struct Ended;
 
 impl<'a> Builder<'a> {
@@ -109,7 +109,8 @@ impl<'a> Builder<'a> {
             parameters: Vec::new(),
         };
         if regions[0].looped {
-            // The entry has no parameters: one more block before the loop.
+            // The entry has no parameters, so a block is inserted before the
+            // loop.
             this.leave(Terminator::Jump(Edge::to(REJECT)), &[0]);
         } else {
             this.entries[0].state = Some(this.state);
@@ -134,8 +135,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Sets the registers as they are at the start of a region, with a
-    /// parameter for each that is live and not the same on all ways.
+    /// Sets the registers to their values at the start of a region, with a
+    /// parameter for each live register that differs between edges.
     fn enter(&mut self, number: usize) {
         let block = BlockId(self.folder.function.blocks.len() as u32);
         let zero = self.folder.constant(0);
@@ -157,7 +158,7 @@ impl<'a> Builder<'a> {
         self.folder.function.blocks.push(Block { parameters, end });
     }
 
-    /// Ends the region: the edges of `end` lead to the regions `next`.
+    /// Ends the region with edges to the regions `next`.
     fn leave(&mut self, end: Terminator, next: &[usize]) {
         let block = self.folder.function.blocks.len();
         self.push(end);
@@ -279,7 +280,7 @@ impl<'a> Builder<'a> {
         Ok(self.folder.value(Value::Load { width, index, displacement }))
     }
 
-    /// A block that ends the run if `divisor` is 0, unless it cannot be.
+    /// Adds a block that ends the run if `divisor` is 0, unless it cannot be 0.
     fn not_zero(&mut self, divisor: ValueId) -> Result<(), Ended> {
         let bounds = self.folder.bounds(divisor);
         if bounds.high == 0 {
@@ -293,8 +294,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A block that goes on if `predicate` is as it should be, and ends the run
-    /// if not.
+    /// Adds a block that ends the run unless `predicate` has the outcome
+    /// `holds`.
     fn require(&mut self, predicate: Predicate, holds: bool) {
         let next = Edge::to(BlockId(self.folder.function.blocks.len() as u32 + 1));
         let (then, otherwise) =
@@ -307,7 +308,7 @@ impl<'a> Builder<'a> {
         Ended
     }
 
-    /// The function, its edges completed and the rejecting block added.
+    /// Completes the edges and adds the rejecting block.
     fn finish(mut self) -> Function {
         let zero = self.folder.constant(0);
         let mut function = self.folder.function;

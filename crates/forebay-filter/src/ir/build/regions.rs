@@ -1,10 +1,11 @@
-//! The program cut where control meets or parts, and which registers matter.
+//! Splits a program into regions and computes live registers.
 //!
-//! A *region* is a run of instructions that is entered at its first only and
-//! left at its last only. Registers that no way from a region's start reads
-//! before writing need not be known there; the others are *live*. Both are
-//! found in time proportional to the program's length: a region is looked at
-//! again only when one of its 18 live registers was found later.
+//! A *region* is a sequence of instructions that is entered only at its first
+//! and left only at its last. A register is *live* at the start of a region if
+//! some path from there reads it before writing it; the others need not be
+//! known there. Both are found in time proportional to the program's length: a
+//! region is processed again only when one of its 18 registers turns out to be
+//! live.
 
 use crate::program::instruction::{ANCILLARY, Instruction, Operand, Operation};
 use crate::verify::MEMORY_CELLS;
@@ -12,14 +13,14 @@ use crate::verify::MEMORY_CELLS;
 /// A set of registers, one bit each: A, X, then the memory cells.
 pub(super) type Registers = u32;
 
-/// Number of A among the registers.
+/// Number of register A.
 pub(super) const A: usize = 0;
-/// Number of X.
+/// Number of register X.
 pub(super) const X: usize = 1;
-/// How many registers there are.
+/// Number of registers.
 pub(super) const REGISTERS: usize = 2 + MEMORY_CELLS;
 
-/// Number of a memory cell.
+/// Number of a memory cell as a register.
 pub(super) fn cell(number: u32) -> usize {
     2 + number as usize % MEMORY_CELLS
 }
@@ -27,25 +28,25 @@ pub(super) fn cell(number: u32) -> usize {
 /// A run of instructions.
 pub(super) struct Region {
     pub start: usize,
-    /// One beyond the last.
+    /// One beyond its last instruction.
     pub end: usize,
-    /// Numbers of the regions that may come next: for a conditional jump, first
-    /// where it goes if the test holds.
+    /// Successors; for a conditional jump, the one taken if the test holds
+    /// comes first.
     pub next: Vec<usize>,
-    /// Registers that are read before they are written from here on.
+    /// Registers that are live at its start.
     pub live: Registers,
-    /// Whether a backward jump leads here.
+    /// Whether it is the target of a backward jump.
     pub looped: bool,
-    /// Whether some way leads here.
+    /// Whether it is reachable.
     pub reached: bool,
 }
 
-/// The operation of a verified instruction; a return where there is none.
+/// The operation of a verified instruction; a return if there is none.
 pub(super) fn operation(instruction: Instruction) -> Operation {
     instruction.decode().unwrap_or(Operation::ReturnConstant(0))
 }
 
-/// Whether the program ends at `operation` always.
+/// Whether `operation` always ends the program.
 fn ends(operation: Operation) -> bool {
     matches!(
         operation,
@@ -53,8 +54,8 @@ fn ends(operation: Operation) -> bool {
     )
 }
 
-/// Where `operation`, instruction number `index`, goes besides the next
-/// instruction.
+/// The jump targets of `operation`, instruction number `index`, besides the
+/// next instruction.
 fn targets(operation: Operation, index: usize) -> Vec<usize> {
     match operation {
         Operation::Jump(distance) => vec![(index as u32 + 1).wrapping_add(distance) as usize],
@@ -92,8 +93,8 @@ pub(super) fn regions(program: &[Instruction]) -> Vec<Region> {
     regions
 }
 
-/// Which instructions regions start at, and which of them backward jumps lead
-/// to.
+/// By instruction: whether a region starts there, and whether it is the target
+/// of a backward jump.
 fn starts(program: &[Instruction]) -> (Vec<bool>, Vec<bool>) {
     let mut starts = vec![false; program.len()];
     let mut looped = vec![false; program.len()];
@@ -131,7 +132,7 @@ fn find_live(regions: &mut [Region], program: &[Instruction]) {
         }
         effects.push(Effect::of(&program[region.start..region.end]));
     }
-    // The last region is on top: without loops each is met once.
+    // The last region is on top: without loops each is processed once.
     let mut queue: Vec<usize> = (0..regions.len()).collect();
     let mut queued = vec![true; regions.len()];
     while let Some(number) = queue.pop() {
@@ -149,7 +150,7 @@ fn find_live(regions: &mut [Region], program: &[Instruction]) {
     }
 }
 
-/// What a region does to the registers.
+/// The registers that a region reads and writes.
 struct Effect {
     read_first: Registers,
     written: Registers,

@@ -1,18 +1,17 @@
-//! Long `or` chains become look-ups in sets.
+//! Replaces long `or` chains by lookups in sets.
 //!
-//! `host a or host b or …` is a chain of tests for equality, each of which goes
-//! to the same place if it holds and to the next test if not; so is `not` of
-//! that, which goes to another place. The tests are pure and all lead to one
-//! place, so that their order does not matter: those of one value are brought
-//! together, and where there are enough of them, one look-up in a set replaces
-//! them all. Masked values are values of their own, so that networks of one
-//! prefix length make one set.
+//! `host a or host b or …` is a chain of equality tests with a common successor
+//! if they hold, each followed by the next test if not; `not` of that has
+//! another successor. The tests are pure and have the same successor, so their
+//! order does not matter: tests of one value are brought together, and if there
+//! are enough of them, one set lookup replaces them all. Masked values are
+//! separate values, so networks of one prefix length make one set.
 //!
-//! A test may take part if its block is entered only from the chain, and if
-//! nothing else is tested in between: behind a length test the bytes it
-//! vouches for may not be looked at earlier. A test for a divisor of 0 looks
-//! like a link of a chain and is such a guard too, so that values with
-//! division by a value take no part.
+//! A test can take part if its block is entered only from the chain, and if
+//! there is no other test in between: the bytes guarded by a length test must
+//! not be read before it. A test for a divisor of 0 looks like a link of a
+//! chain and is such a guard too, so values that divide by a value take no
+//! part.
 
 use forebay_packet::cancel;
 use rustc_hash::FxHashMap;
@@ -21,13 +20,13 @@ use crate::ir::{
     Arithmetic, BlockId, Edge, Function, Predicate, Relation, SetId, Terminator, Value, ValueId,
 };
 
-/// Constants of one value from which on a set is looked up in place of so many
-/// comparisons. A look-up costs a back end a hash and a load, about as much as
+/// The number of constants of one value from which on a set lookup replaces
+/// comparisons. A lookup costs a back end a hash and a load, about as much as
 /// three or four comparisons.
 const MEMBERS: usize = 4;
 
-/// Turns chains of `function`, which has no backward edges, into look-ups.
-/// Blocks may be left without an edge to them. Says whether there were any.
+/// Turns chains of `function`, which has no backward edges, into lookups. May
+/// leave unreachable blocks. Returns whether there were any chains.
 pub(super) fn gather(function: &mut Function) -> bool {
     let mut any = false;
     let mut entered = vec![0_u32; function.blocks.len()];
@@ -55,7 +54,7 @@ pub(super) fn gather(function: &mut Function) -> bool {
     any
 }
 
-/// For each value, whether it is computed with a division by a value.
+/// By value: whether computing it divides by a value.
 fn values_with_division(function: &Function) -> Vec<bool> {
     let mut divides: Vec<bool> = Vec::with_capacity(function.values().len());
     for &value in function.values() {
@@ -70,11 +69,11 @@ fn values_with_division(function: &Function) -> Vec<bool> {
     divides
 }
 
-/// A test for equality: one link.
+/// An equality test: one link.
 struct Link {
     value: ValueId,
     constants: Vec<u32>,
-    /// Taken when the value is one of the constants.
+    /// The edge taken if the value is one of the constants.
     hit: Edge,
     miss: Edge,
 }
@@ -110,10 +109,11 @@ impl Link {
 
 struct Chain {
     blocks: Vec<BlockId>,
-    /// Values in order of appearance, with the constants each is compared to.
+    /// Values in order of appearance, with the constants they are compared
+    /// with.
     groups: Vec<(ValueId, Vec<u32>)>,
     hit: Edge,
-    /// Where the last link goes on.
+    /// The edge taken if the last link fails.
     miss: Edge,
 }
 
@@ -158,12 +158,12 @@ impl Chain {
         Some(chain)
     }
 
-    /// How many tests are left of it.
+    /// The number of tests after the replacement.
     fn tests(&self) -> usize {
         self.groups.iter().map(|(_, constants)| tests(constants)).sum()
     }
 
-    /// Writes the tests of the groups into the first blocks of the chain.
+    /// Writes the tests of the groups to the first blocks of the chain.
     fn replace(self, function: &mut Function) {
         let mut predicates = Vec::new();
         for (value, constants) in self.groups {
@@ -189,7 +189,7 @@ impl Chain {
     }
 }
 
-/// How many tests a value and its constants take.
+/// The number of tests for a value and its constants.
 fn tests(constants: &[u32]) -> usize {
     if constants.len() < MEMBERS { constants.len() } else { 1 }
 }

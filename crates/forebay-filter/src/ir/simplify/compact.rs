@@ -1,17 +1,16 @@
-//! Nothing kept that nothing needs.
+//! Removes unreachable and unused parts.
 //!
-//! Blocks that no way leads to, parameters, values and sets that no test and no
-//! result needs are dropped, and what is left is numbered anew. Blocks keep
-//! their order, so that forward edges stay forward and backward edges backward.
-//! Constants come first among the values, ascending, then the others in the
-//! order they had; sets stand in the order in which blocks name them, equal
-//! ones once.
+//! Unreachable blocks, and parameters, values and sets that no test and no
+//! result needs, are removed, and the rest is renumbered. Blocks keep their
+//! order, so forward edges stay forward and backward edges backward. Constants
+//! come first among the values, ascending, then the others in their order; sets
+//! are in the order of their first use, equal ones merged.
 
 use rustc_hash::FxHashMap;
 
 use crate::ir::{Block, BlockId, Edge, Function, Predicate, SetId, Terminator, Value, ValueId};
 
-/// `function` without what it does not need.
+/// `function` without its unused parts.
 pub(in crate::ir) fn compact(function: &Function) -> Function {
     let reached = reached(function);
     let needed = Needed::of(function, &reached);
@@ -34,7 +33,7 @@ pub(in crate::ir) fn compact(function: &Function) -> Function {
     copy.new
 }
 
-/// Which blocks some way leads to.
+/// By block: whether it is reachable.
 pub(in crate::ir) fn reached(function: &Function) -> Vec<bool> {
     let mut reached = vec![false; function.blocks.len()];
     let mut stack = vec![BlockId(0)];
@@ -56,7 +55,7 @@ fn new_block_numbers(reached: &[bool]) -> Vec<BlockId> {
     reached.iter().map(number).collect()
 }
 
-/// The values that some test or result of a reached block needs.
+/// The values that some test or result of a reachable block needs.
 struct Needed {
     values: Vec<bool>,
     stack: Vec<ValueId>,
@@ -65,7 +64,7 @@ struct Needed {
 impl Needed {
     fn of(function: &Function, reached: &[bool]) -> Self {
         let mut needed = Self { values: vec![false; function.values().len()], stack: Vec::new() };
-        // The arguments that edges pass, by block and position.
+        // The arguments of edges, by block and position.
         let mut arguments: Vec<Vec<&[ValueId]>> = vec![Vec::new(); function.blocks.len()];
         for (block, _) in function.blocks.iter().zip(reached).filter(|(_, reached)| **reached) {
             for edge in block.end.edges().filter(|edge| !edge.arguments.is_empty()) {
@@ -127,7 +126,7 @@ impl Copy<'_> {
         }
     }
 
-    /// `value` with new operands, which come before it.
+    /// `value` with renumbered operands, which come before it.
     fn value(&self, value: Value) -> Value {
         match value {
             Value::Parameter { block, position } => {

@@ -1,32 +1,32 @@
-//! Values folded as they are made: constants computed, operations that change
-//! nothing dropped, constants brought together.
+//! Folds values as they are created: computes constants, removes identities and
+//! combines constants.
 //!
 //! A [`Folder`] holds the function under construction and the bounds of each
-//! value, so that a rule looks at the operands only: every operand has been
-//! folded before. A rule hands on to at most one other, on values that are
-//! smaller, so that a value takes constant time.
+//! value. A rule examines only the operands, which have all been folded before.
+//! A rule delegates to at most one other, on smaller values, so a value takes
+//! constant time.
 //!
-//! One form is chosen where several mean the same, so that equal values become
-//! one: constants stand on the right; multiplication, division and remainder by
-//! a power of two are shifts and masks; masks have no bit that could not be set
-//! anyway; constants added to an index go to the load's displacement.
+//! Equivalent values get one canonical form, so that they are shared: constants
+//! are on the right; multiplication, division and remainder by a power of two
+//! are shifts and masks; masks have no bit that cannot be set anyway; constants
+//! added to an index move to the load's displacement.
 
 use rustc_hash::FxHashSet;
 
 use crate::ir::bounds::Bounds;
 use crate::ir::{Arithmetic, Function, Value, ValueId};
 
-/// A function under construction whose values are folded.
+/// A function under construction with folded values.
 #[derive(Default)]
 pub(in crate::ir) struct Folder {
     pub function: Function,
     bounds: Vec<Bounds>,
-    /// Values that predicates are left to look at as they are.
+    /// Values that predicates must test unchanged.
     pub(super) divisors: FxHashSet<ValueId>,
 }
 
 impl Folder {
-    /// A folder with room for so many values.
+    /// A folder with capacity for `values` values.
     pub fn with_capacity(values: usize) -> Self {
         Self { function: Function::with_capacity(values), ..Self::default() }
     }
@@ -49,7 +49,7 @@ impl Folder {
                     Some((index, displacement)) => {
                         self.add(Value::Load { width, index, displacement })
                     }
-                    // Beyond any packet: never used.
+                    // Beyond any packet, so never used.
                     None => self.constant(0),
                 }
             }
@@ -61,11 +61,11 @@ impl Folder {
         }
     }
 
-    /// `index` + `displacement` with all constants in the displacement;
-    /// nothing when that is beyond the 32 bits that packets have at most.
+    /// `index` + `displacement` with all constants in the displacement; `None`
+    /// if it exceeds the 32 bits of packet offsets.
     ///
-    /// A constant added to the index moves only where that sum cannot wrap:
-    /// wrapped around, it would be another place.
+    /// A constant added to the index moves only if that sum cannot wrap: a
+    /// wrapped sum is another offset.
     pub fn index(&mut self, index: ValueId, displacement: u32) -> Option<(Option<ValueId>, u32)> {
         if let Some(constant) = self.function.as_constant(index) {
             return Some((None, constant.checked_add(displacement)?));
@@ -114,8 +114,8 @@ impl Folder {
         }
     }
 
-    /// `left` op `right`, neither a constant; the operands of what commutes in
-    /// order of their numbers.
+    /// `left` op `right`, neither a constant; operands of commutative
+    /// operations are ordered by number.
     fn of_two(&mut self, op: Arithmetic, left: ValueId, right: ValueId) -> ValueId {
         let swap = is_commutative(op) && left > right;
         let (left, right) = if swap { (right, left) } else { (left, right) };
@@ -126,7 +126,7 @@ impl Folder {
         }
     }
 
-    /// `left` op `constant`, where `left` is none.
+    /// `left` op `constant`, where `left` is not constant.
     fn by_constant(&mut self, op: Arithmetic, left: ValueId, constant: u32) -> ValueId {
         let (op, constant) = match (op, constant) {
             (Arithmetic::Mul, _) if constant.is_power_of_two() => {
@@ -156,8 +156,8 @@ impl Folder {
         }
     }
 
-    /// `left` op `constant`, where `left` may itself end in a constant that
-    /// the two can be brought together with.
+    /// `left` op `constant`, where `left` may itself end in a constant that can
+    /// be combined with this one.
     fn with_inner(&mut self, op: Arithmetic, left: ValueId, constant: u32) -> ValueId {
         if let Value::Binary { op: inner, left: value, right } = self.function.get(left)
             && let Some(first) = self.function.as_constant(right)
@@ -179,8 +179,8 @@ fn is_commutative(op: Arithmetic) -> bool {
     matches!(op, Add | And | Mul | Or | Xor)
 }
 
-/// One operation by a constant that does what `inner` by `first`, then `outer`
-/// by `second` do.
+/// One operation by a constant equivalent to `inner` by `first`, then `outer`
+/// by `second`.
 fn merged(
     inner: Arithmetic,
     first: u32,

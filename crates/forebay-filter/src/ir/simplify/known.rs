@@ -1,17 +1,18 @@
-//! Tests that the way to them has already decided.
+//! Removes tests that are decided by the path to them.
 //!
-//! Blocks are visited in order with what is known on all ways to them
-//! ([`Facts`]). A test decided by that goes the one way. An edge may know more
-//! than all edges together: it is led past every test that it decides, straight
-//! to where the test would send it. That drops length checks behind larger
+//! Blocks are visited in order with the facts that hold on all paths to them
+//! ([`Facts`]). A test decided by them becomes a jump. More facts may hold on
+//! one edge than on all: an edge is redirected past every test that its facts
+//! decide, to the test's successor. That removes length tests implied by larger
 //! ones, predicates implied or contradicted by earlier ones, and the repeated
 //! beginnings of the parts of a disjunction.
 //!
-//! For functions without backward edges only. Steps past tests are bounded by
-//! a multiple of the number of blocks; what lies beyond stays as it is. So are
-//! the facts compared where ways meet: many ways to one block may each know
-//! something else of everything; what lies beyond is forgotten. A block that
-//! returns needs to know nothing, and most of the ways there are lead to such.
+//! For functions without backward edges only. The number of redirections is
+//! bounded by a multiple of the number of blocks; tests beyond stay. The number
+//! of facts compared at merges is bounded too, since many paths to one block
+//! may each have different facts about everything; facts beyond are dropped.
+//! Facts at blocks that return are not needed, and most paths to a merge lead
+//! to those.
 
 use forebay_packet::cancel;
 
@@ -19,18 +20,18 @@ use super::private::{self, private_parameters};
 use crate::ir::facts::{Facts, Subject};
 use crate::ir::{BlockId, Edge, Function, Terminator};
 
-/// Tests that edges are led past, for each block of the function.
+/// Redirections past tests, for each block of the function.
 const STEPS_PER_BLOCK: usize = 8;
 
-/// Facts compared where ways meet, for each block of the function. Lists of
-/// thousands of terms take three or fewer.
+/// Facts compared at merges, for each block of the function. Lists of thousands
+/// of terms take three or fewer.
 const JOINED_PER_BLOCK: usize = 64;
 
-/// Blocks up to which a function is allowed as much as one of that many.
+/// Smaller functions get the bounds of a function of this many blocks.
 const SMALL: usize = 1000;
 
-/// Decides what is known in `function`, which has no backward edges. Blocks
-/// may be left without an edge to them. Says whether anything changed.
+/// Decides tests in `function`, which has no backward edges. May leave
+/// unreachable blocks. Returns whether anything changed.
 pub(super) fn decide(function: &mut Function) -> bool {
     let old = function.clone();
     let mut pass = Pass {
@@ -44,7 +45,7 @@ pub(super) fn decide(function: &mut Function) -> bool {
     pass.known[0] = Some(Facts::none());
     for index in 0..old.blocks.len() {
         cancel::check();
-        // No way leads to a block of which nothing is known.
+        // A block without facts is unreachable.
         if let Some(facts) = pass.known[index].take() {
             function.blocks[index].end = pass.end(BlockId(index as u32), &facts);
         }
@@ -56,7 +57,7 @@ struct Pass<'a> {
     function: &'a Function,
     private: Vec<bool>,
     subject: Subject<'a>,
-    /// What is known on all ways to each block so far.
+    /// By block: the facts on all paths found so far.
     known: Vec<Option<Facts>>,
     steps_left: usize,
     joined_left: usize,
@@ -78,14 +79,14 @@ impl Pass<'_> {
                     },
                     (Some(facts), None) => Terminator::Jump(self.edge(then, &facts)),
                     (None, Some(facts)) => Terminator::Jump(self.edge(otherwise, &facts)),
-                    // No packet comes here.
+                    // No packet gets here.
                     (None, None) => Terminator::Jump(self.edge(otherwise, facts)),
                 }
             }
         }
     }
 
-    /// `edge`, on which `facts` are known, led past all that they decide.
+    /// `edge` with `facts`, redirected past all tests that they decide.
     fn edge(&mut self, edge: &Edge, facts: &Facts) -> Edge {
         let mut edge = edge.clone();
         let mut facts = facts.clone();
@@ -110,7 +111,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Notes one more way to a block.
+    /// Merges the facts of one more path to a block.
     fn arrive(&mut self, target: usize, facts: Facts) {
         let returns = matches!(self.function.blocks[target].end, Terminator::Return(_));
         let known = &mut self.known[target];

@@ -1,12 +1,12 @@
-//! Blocks that do the same become one.
+//! Merges equivalent blocks.
 //!
 //! From the last block to the first, each is replaced by the latest block with
-//! the same end, the edges of the end being replaced before. Keeping the latest
-//! keeps edges forward. What is known on every way to either block is known on
-//! every way to the one that stays, so that loads stay behind their tests.
+//! the same terminator, whose edges have been replaced before. Keeping the
+//! latest keeps edges forward. Facts that hold on every path to both blocks
+//! hold on every path to the merged one, so loads stay guarded by their tests.
 //!
-//! In the same walk two length tests in a row that fail to the same place
-//! become the one for more bytes.
+//! In the same walk two consecutive length tests with the same successor on
+//! failure become the one for more bytes.
 //!
 //! For functions without backward edges, and blocks without parameters.
 
@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 
 use crate::ir::{BlockId, Edge, Function, Predicate, Terminator};
 
-/// Merges blocks of `function`, which has no backward edges. The merged ones
-/// stay, with no edge to them. Says whether anything changed.
+/// Merges blocks of `function`, which has no backward edges. Merged blocks
+/// stay, unreachable. Returns whether anything changed.
 pub(super) fn merge(function: &mut Function) -> bool {
     let mut any = false;
     let count = function.blocks.len();
@@ -42,7 +42,7 @@ pub(super) fn merge(function: &mut Function) -> bool {
     any
 }
 
-/// A jump for a test that goes to one place either way.
+/// Turns a test with equal successors into a jump.
 fn one_way(end: Terminator) -> Terminator {
     match end {
         Terminator::Test { then, otherwise, .. } if then == otherwise => Terminator::Jump(then),
@@ -50,8 +50,8 @@ fn one_way(end: Terminator) -> Terminator {
     }
 }
 
-/// For a length test that goes on to a longer one, and to the same place if
-/// either fails: the longer one.
+/// For a length test followed by a longer one, with the same successor on
+/// failure: the longer one.
 fn longer_test(function: &Function, end: Terminator) -> Terminator {
     if let Terminator::Test {
         predicate: Predicate::Captured { index: None, bytes },

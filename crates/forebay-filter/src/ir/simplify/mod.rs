@@ -1,24 +1,25 @@
-//! Simplifications before code.
+//! Simplifications before code generation.
 //!
-//! Each pass is linear in the size of the function, or nearly so, if need be by
-//! a bound on what it does; all of them run in turn until nothing changes, a
-//! fixed number of times at most.
+//! Each pass takes time linear in the size of the function, or nearly so, if
+//! necessary by a bound on its work; all of them run in turn until nothing
+//! changes, for a bounded number of rounds.
 //!
 //! | pass | does |
 //! |---|---|
 //! | `rebuild` | copies a function with some values replaced, all of them folded |
-//! | `fold` | values: constants computed and brought together, one form of each |
-//! | `predicate` | predicates: decided by the shape of operands, one form of each |
-//! | `thread` | ways through blocks that only go on |
-//! | `parameters` | parameters that always carry one value |
-//! | `known` | tests decided by what is known on the way to them |
-//! | `chains` | long `or` chains into look-ups in sets |
-//! | `merge` | blocks that do the same |
-//! | `specialise` | blocks that differ by a parameter, one for each value |
-//! | `compact` | unreached blocks, unneeded values |
+//! | `fold` | values: computes and combines constants, canonical forms |
+//! | `predicate` | predicates: decided by bounds of operands, canonical forms |
+//! | `thread` | redirects edges past blocks that only jump |
+//! | `parameters` | removes parameters that always have one value |
+//! | `known` | decides tests by facts on the path to them |
+//! | `chains` | long `or` chains into set lookups |
+//! | `merge` | merges equivalent blocks |
+//! | `specialise` | copies blocks for each value of a parameter |
+//! | `compact` | removes unreachable blocks and unused values |
 //!
-//! `known`, `chains`, `merge` and `specialise` are for functions without backward edges: a
-//! loop over the headers of one packet is rare, and not worth their care.
+//! `known`, `chains`, `merge` and `specialise` are for functions without
+//! backward edges: loops over the headers of one packet are rare, and the gain
+//! is not worth the code.
 
 mod chains;
 pub(super) mod compact;
@@ -37,20 +38,20 @@ use forebay_packet::cancel;
 use super::Function;
 use compact::compact;
 
-/// Rounds of all passes at most. What one round leaves to the next shrinks
-/// quickly; the bound keeps the time in proportion to the function's size.
+/// The most rounds of all passes. The gain of a round shrinks quickly; the
+/// bound keeps the time proportional to the function's size.
 const ROUNDS: usize = 6;
 
-/// Blocks of a function that is large: it gets [`LARGE_ROUNDS`] while it is.
-/// The disjunction of 3,000 terms that are all different has several times as
-/// many, and a round of it takes some 200 ms.
+/// Number of blocks from which a function is large and gets [`LARGE_ROUNDS`]. A
+/// disjunction of 3,000 distinct terms has several times as many, and a round
+/// of it takes some 200 ms.
 const LARGE: usize = 10_000;
 
 /// Rounds of a large function.
 const LARGE_ROUNDS: usize = 2;
 
-/// Simplifies `function`, which `verify` accepts: what it returns stays the
-/// same for every packet, captured to whatever length.
+/// Simplifies `function`, which must pass `verify`: its verdict stays the same
+/// for every packet, with any captured length.
 pub fn simplify(function: &mut Function) {
     for done in 0..ROUNDS {
         if done >= LARGE_ROUNDS && function.blocks.len() > LARGE {

@@ -1,18 +1,18 @@
-//! Parameters that always carry the same value, replaced by it.
+//! Replaces parameters that always have the same value.
 //!
 //! The front end gives every loop header a parameter for each live register,
-//! and dropping edges makes others pointless. A parameter whose arguments are,
-//! apart from itself, one value, is that value. Replacing it may do the same
-//! to parameters it is passed on to, which are looked at again (Braun et al.,
-//! "Simple and Efficient Construction of Static Single Assignment Form", 2013,
-//! section 3.1).
+//! and removing edges makes others redundant. If all arguments of a parameter,
+//! apart from itself, are one value, it is replaced by that value. This may
+//! make parameters that it is passed to redundant, which are examined again
+//! (Braun et al., "Simple and Efficient Construction of Static Single
+//! Assignment Form", 2013, section 3.1).
 
 use super::compact::reached;
 use super::rebuild::rebuild;
 use crate::ir::{Function, Value, ValueId};
 
-/// `function` without parameters that always carry the same value; nothing if
-/// there is none.
+/// `function` without parameters that always have the same value; `None` if
+/// there are none.
 pub(in crate::ir) fn prune(function: &Function) -> Option<Function> {
     let mut parameters = Parameters::of(function)?;
     let mut changed = false;
@@ -30,16 +30,17 @@ pub(in crate::ir) fn prune(function: &Function) -> Option<Function> {
     changed.then(|| rebuild(function, &parameters.replacement))
 }
 
-/// How parameters get their values. Each list has an entry a value.
+/// The arguments of parameters. Each list is indexed by value.
 struct Parameters {
     replacement: Vec<ValueId>,
     arguments: Vec<Vec<ValueId>>,
-    /// The parameters that a parameter, or one it replaced, is an argument of.
+    /// The parameters that have this parameter, or one it replaced, as an
+    /// argument.
     passed_to: Vec<Vec<ValueId>>,
 }
 
 impl Parameters {
-    /// Nothing when there are no parameters.
+    /// `None` if there are no parameters.
     fn of(function: &Function) -> Option<Self> {
         function.blocks.iter().find(|block| !block.parameters.is_empty())?;
         let count = function.values().len();
@@ -63,8 +64,8 @@ impl Parameters {
         Some(this)
     }
 
-    /// The one value other than itself that `parameter` gets, if there is just
-    /// one and it was not replaced yet.
+    /// The only argument of `parameter` other than itself, if there is just one
+    /// and the parameter was not replaced yet.
     fn only_argument(&mut self, parameter: ValueId) -> Option<ValueId> {
         if self.replacement[parameter.0 as usize] != parameter {
             return None;
@@ -82,7 +83,7 @@ impl Parameters {
         only
     }
 
-    /// What `value` is replaced by; the way there is shortened.
+    /// The replacement of `value`; compresses the path to it.
     fn replaced(&mut self, mut value: ValueId) -> ValueId {
         loop {
             let next = self.replacement[value.0 as usize];

@@ -1,26 +1,27 @@
-//! Predicates decided by the shape of their operands, or brought to one form.
+//! Decides predicates by the bounds of their operands, or brings them to
+//! canonical form.
 //!
-//! The form: a constant stands on the right; `Greater` than a constant is
-//! `GreaterOrEqual` to the next; `GreaterOrEqual` to 1 is not being 0; equality
-//! of a masked value with 0 is having no bit of the mask. Reversible arithmetic
-//! by constants moves from the value tested to the constant: `v >> 2 == 5`
-//! becomes a test of `v` under a mask, which is a load, a mask and a comparison
-//! in any back end. The values that something is divided by are not taken
-//! apart: that they are not 0 must stay plain to see.
+//! The form: a constant is on the right; `Greater` than a constant is
+//! `GreaterOrEqual` to the next; `GreaterOrEqual` to 1 is "not 0"; equality of
+//! a masked value with 0 is "no bit of the mask". Reversible arithmetic by
+//! constants moves from the tested value to the constant: `v >> 2 == 5` becomes
+//! a test of `v` under a mask, which is a load, a mask and a comparison in any
+//! back end. Divisors are left unchanged, so that the tests that they are not 0
+//! stay recognisable.
 
 use super::fold::Folder;
 use crate::ir::{Arithmetic, Predicate, Relation, Value, ValueId};
 
-/// Operations moved from one value to its constant at most, so that a
-/// predicate takes constant time.
+/// The most operations moved from a value to its constant, so that a predicate
+/// takes constant time.
 const MOVES: usize = 8;
 
-/// What is left of a predicate.
+/// A simplified predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) enum Folded {
     /// It holds for every packet, or for none.
     Always(bool),
-    /// It holds when this one does; if `negated`, when this one does not.
+    /// It holds if `predicate` does; if `negated`, if `predicate` does not.
     Test { predicate: Predicate, negated: bool },
 }
 
@@ -38,7 +39,7 @@ impl Folded {
     }
 }
 
-/// Where a step of moving arithmetic to the constant leads.
+/// The result of moving one operation to the constant.
 enum Step {
     Decided(bool),
     To(ValueId, u32),
@@ -46,7 +47,7 @@ enum Step {
 }
 
 impl Folder {
-    /// `predicate`, whose values are this function's, in its one form.
+    /// The canonical form of `predicate`, whose values are this function's.
     pub fn predicate(&mut self, predicate: Predicate) -> Folded {
         match predicate {
             Predicate::Captured { index, bytes } => self.captured(index, bytes),
@@ -113,7 +114,7 @@ impl Folder {
             Relation::Greater if a.high <= b.low => Folded::Always(false),
             Relation::GreaterOrEqual if a.low >= b.high => Folded::Always(true),
             Relation::GreaterOrEqual if a.high < b.low => Folded::Always(false),
-            // One relation of the two: a ≥ b is not b > a.
+            // Of the two relations only one is used: a ≥ b is not b > a.
             Relation::GreaterOrEqual => Folded::test(Relation::Greater, right, left).not(),
             Relation::Greater => Folded::test(relation, left, right),
         }
@@ -178,7 +179,7 @@ impl Folder {
         }
     }
 
-    /// What `left` op `operand` == `constant` says of `left`.
+    /// Solves `left` op `operand` == `constant` for `left`.
     fn unapply(&mut self, op: Arithmetic, left: ValueId, operand: u32, constant: u32) -> Step {
         match op {
             Arithmetic::Add => Step::To(left, constant.wrapping_sub(operand)),
@@ -198,7 +199,7 @@ impl Folder {
         }
     }
 
-    /// The operation that `value` ends in, if it may be taken apart.
+    /// The outermost operation of `value`, if it may be moved.
     fn parts(&self, value: ValueId) -> Option<(Arithmetic, ValueId, ValueId)> {
         match self.function.get(value) {
             Value::Binary { op, left, right } if !self.divisors.contains(&value) => {
@@ -243,7 +244,7 @@ impl Folder {
         }
     }
 
-    /// Whether `value` has a bit of `mask`.
+    /// A test of `value` for any bit of `mask`.
     fn any_bit(&mut self, value: ValueId, mask: u32) -> Folded {
         let (mut value, mut mask) = (value, mask);
         for _ in 0..MOVES {
@@ -267,7 +268,7 @@ impl Folder {
             return Folded::Always(false);
         }
         if mask == bits {
-            // Not by `equal`: a value without a mask around it stays as it is.
+            // Not by `equal`: a value without a mask stays unchanged.
             let zero = self.constant(0);
             return match self.bounds(value).low {
                 0 => Folded::test(Relation::Equal, value, zero).not(),

@@ -1,13 +1,13 @@
-//! Blocks that an edge may be led past although they have parameters.
+//! Blocks with parameters past which an edge can be redirected.
 //!
-//! A parameter that only its own block's end uses is not missed by the blocks
-//! behind: what would have been passed to it takes its place in what the block
-//! passes on.
+//! A parameter that is used only by the terminator of its own block is not
+//! needed by later blocks: its argument replaces it in the arguments that the
+//! block passes on.
 
 use crate::ir::{Block, Edge, Function, Terminator, ValueId};
 
-/// For each block, whether nothing but its own end uses its parameters, and
-/// that as they are, not in expressions.
+/// By block: whether its parameters are used only by its own terminator, and
+/// directly, not in expressions.
 pub(super) fn private_parameters(function: &Function) -> Vec<bool> {
     let mut owner = vec![None; function.values().len()];
     for (index, block) in function.blocks.iter().enumerate() {
@@ -42,7 +42,7 @@ pub(super) fn private_parameters(function: &Function) -> Vec<bool> {
     private
 }
 
-/// The edge that leads where `edge` into `block`, then `next` out of it lead.
+/// The edge equivalent to `edge` into `block` followed by `next` out of it.
 pub(super) fn past(block: &Block, edge: &Edge, next: &Edge) -> Edge {
     let passed = |&value: &ValueId| {
         let position = block.parameters.iter().position(|&parameter| parameter == value);

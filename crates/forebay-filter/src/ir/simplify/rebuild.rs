@@ -1,9 +1,8 @@
-//! A function copied with some values replaced and everything folded.
+//! Copies a function with some values replaced and everything folded.
 //!
-//! Every pass that replaces values or decides predicates ends here: what a
-//! replacement makes foldable is folded as the values are made anew, operands
-//! first. Blocks keep their numbers; those that no edge leads to any more are
-//! left to [`super::compact`].
+//! Every pass that replaces values or decides predicates ends here: values are
+//! created anew, operands first, and folded after replacement. Blocks keep
+//! their numbers; unreachable ones are removed by [`super::compact`].
 
 use forebay_packet::cancel;
 
@@ -13,9 +12,9 @@ use crate::ir::{Arithmetic, Block, Edge, Function, Predicate, Terminator, Value,
 
 /// `function` with each value `v` replaced by `replacement[v]`, folded.
 ///
-/// Replacements are followed until a value stands for itself. They must not
-/// lead in a circle, through operands either. A replaced parameter is no longer
-/// one of its block, nor passed to it.
+/// Replacements are followed until a value replaces itself. They must have no
+/// other cycle, also through operands. A replaced parameter is removed from its
+/// block and from the edges to it.
 pub(in crate::ir) fn rebuild(function: &Function, replacement: &[ValueId]) -> Function {
     let mut copy = Copy {
         old: function,
@@ -58,14 +57,14 @@ struct Copy<'a> {
     folder: Folder,
     /// The new numbers of old values, as far as they are known.
     numbers: Vec<Option<ValueId>>,
-    /// Whether something is divided by each old value.
+    /// By old value: whether it is a divisor.
     divisors: Vec<bool>,
-    /// Old values that wait for their operands; kept for its memory.
+    /// Old values whose operands come first; kept to reuse its memory.
     stack: Vec<ValueId>,
 }
 
 impl Copy<'_> {
-    /// What old value `id` is replaced by in the end.
+    /// The final replacement of old value `id`.
     fn replaced(&self, mut id: ValueId) -> ValueId {
         while self.replacement[id.0 as usize] != id {
             id = self.replacement[id.0 as usize];
@@ -93,8 +92,8 @@ impl Copy<'_> {
         self.numbers[id.0 as usize].unwrap_or(id)
     }
 
-    /// The new number of old value `id`; nothing, with its operands put on the
-    /// stack, if those have none yet.
+    /// The new number of old value `id`; `None` if its operands have none yet,
+    /// after pushing them on the stack.
     fn with_operands(&mut self, id: ValueId) -> Option<ValueId> {
         let value = match self.old.get(id) {
             Value::Binary { op, left, right } => {

@@ -1,33 +1,33 @@
-//! Small pieces of code that differ only by a parameter, one for each value.
+//! Copies small pieces of code for each value of a parameter.
 //!
-//! libpcap joins ways that go on alike: after loads from different places, one
-//! chain of comparisons serves IPv4 and ARP addresses. Its block has a
-//! parameter, and a back end that computes predicates before it knows the way
-//! would have to select between values. So the block, and those behind it that
-//! use the parameter, are copied for each value passed, as long as they are
-//! few: a decision function over plain predicates is left, and the copies often
-//! join what comes before them.
+//! libpcap merges paths with common continuations: after loads at different
+//! offsets, one chain of comparisons serves IPv4 and ARP addresses. Its block
+//! has a parameter, and a back end that computes predicates before the path is
+//! known would have to select between values. So the block, and those after it
+//! that use the parameter, are copied for each argument, if these are few. The
+//! result is a decision function over plain predicates, and the copies often
+//! merge with the code before them.
 //!
-//! For functions without backward edges. The copies of all blocks together are
-//! bounded by the size of the function. Pieces that touch each other wait for
-//! the next round.
+//! For functions without backward edges. The number of copies is bounded by the
+//! size of the function. Pieces that touch each other are left to the next
+//! round.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{Block, BlockId, Edge, Function, Terminator, Value, ValueId};
 
-/// Blocks of one piece at most.
+/// The most blocks of a piece.
 const PIECE: usize = 24;
 
-/// Values of a parameter list, and so copies of a piece, at most.
+/// The most distinct arguments, and so copies of a piece.
 const COPIES: usize = 6;
 
-/// Values looked at for the parameters of one block. Where expressions are
-/// larger the function is left as it is.
+/// The most values examined for the parameters of one block. Functions with
+/// larger expressions are left unchanged.
 const EXPRESSION: usize = 256;
 
-/// Copies pieces of `function`, which has no backward edges. Blocks may be left
-/// without an edge to them.
+/// Copies pieces of `function`, which has no backward edges. May leave
+/// unreachable blocks.
 pub(super) fn specialise(function: &mut Function) {
     let has_parameters = |block: &Block| !block.parameters.is_empty();
     if !function.blocks.iter().any(has_parameters) {
@@ -50,7 +50,7 @@ pub(super) fn specialise(function: &mut Function) {
     pass.finish();
 }
 
-/// The blocks that each block is entered from, one for each edge.
+/// By block: its predecessors, one for each edge.
 fn before(function: &Function) -> Vec<Vec<usize>> {
     let mut before = vec![Vec::new(); function.blocks.len()];
     for (index, block) in function.blocks.iter().enumerate() {
@@ -61,8 +61,8 @@ fn before(function: &Function) -> Vec<Vec<usize>> {
     before
 }
 
-/// For each block, the blocks that use its parameters; nothing if expressions
-/// are too large to find out.
+/// By block: the blocks that use its parameters; `None` if expressions are too
+/// large to determine them.
 fn users(function: &Function) -> Option<Vec<Vec<usize>>> {
     let mut users = vec![Vec::new(); function.blocks.len()];
     for (index, block) in function.blocks.iter().enumerate() {
@@ -95,10 +95,10 @@ struct Pass<'a> {
     function: &'a mut Function,
     before: Vec<Vec<usize>>,
     users: Vec<Vec<usize>>,
-    /// Whether a block was copied or its edges changed; of the blocks that were
-    /// there at the start.
+    /// By block of the original function: whether it was copied or its edges
+    /// changed.
     touched: Vec<bool>,
-    /// For each block, copies included, where in the order it belongs.
+    /// By block, copies included: its place in the order.
     places: Vec<u32>,
     copies_left: usize,
 }
@@ -144,15 +144,15 @@ impl Pass<'_> {
         }
     }
 
-    /// `first` and the blocks on the ways from it to those that use its
-    /// parameters, ascending. Nothing if they are many, can be entered
-    /// elsewhere, have parameters of their own or were touched before.
+    /// `first` and the blocks on the paths from it to those that use its
+    /// parameters, ascending. `None` if they are too many, have other
+    /// predecessors, have parameters of their own or were touched before.
     fn piece(&self, first: usize) -> Option<Vec<usize>> {
         let last = *self.users[first].iter().max()?;
         if self.touched[first] || self.before[first].iter().any(|&block| self.touched[block]) {
             return None;
         }
-        // Blocks in order that are entered only from the piece.
+        // Blocks, in order, that are entered only from the piece.
         let mut inside = vec![first];
         let mut next: std::collections::BTreeSet<usize> = self.after(first).collect();
         while let Some(block) = next.pop_first().filter(|&block| block <= last) {
@@ -167,7 +167,7 @@ impl Pass<'_> {
         if !self.users[first].iter().all(|user| inside.contains(user)) {
             return None;
         }
-        // Of these, the ones that lead to a user.
+        // Of these, the ones on a path to a user.
         let mut needed: Vec<usize> = Vec::new();
         for &block in inside.iter().rev() {
             let leads = self.after(block).any(|after| needed.contains(&after));
@@ -224,8 +224,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The value that becomes of `id` when `values` are replaced. The depth of
-    /// expressions is bounded by [`EXPRESSION`].
+    /// The value `id` with `values` replaced. The recursion is bounded by
+    /// [`EXPRESSION`].
     fn replaced(&mut self, id: ValueId, values: &mut FxHashMap<ValueId, ValueId>) -> ValueId {
         if let Some(&known) = values.get(&id) {
             return known;
@@ -237,7 +237,7 @@ impl Pass<'_> {
         new
     }
 
-    /// Puts the copies where their originals stand.
+    /// Moves the copies to the places of their originals.
     fn finish(self) {
         let mut order: Vec<u32> = (0..self.places.len() as u32).collect();
         order.sort_by_key(|&block| self.places[block as usize]);
@@ -252,8 +252,8 @@ impl Pass<'_> {
     }
 }
 
-/// `function` with its blocks in `order`; `numbers` are the new numbers of old
-/// blocks.
+/// `function` with its blocks in `order`; `numbers` maps old blocks to new
+/// numbers.
 fn reordered(function: &Function, order: &[u32], numbers: &[BlockId]) -> Function {
     let mut new = Function::new();
     new.sets.clone_from(&function.sets);

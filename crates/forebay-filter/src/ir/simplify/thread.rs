@@ -1,18 +1,19 @@
-//! Edges led through blocks that only go on.
+//! Redirects edges past blocks that only jump.
 //!
-//! A block that ends in a jump decides nothing: an edge into it may as well go
-//! where the jump goes, with the jump's arguments. Not if that changed how many
-//! backward edges a run takes, which are counted; nor if the block's parameters
-//! are used elsewhere.
+//! An edge into a block that ends in a jump can lead to the jump's target, with
+//! the jump's arguments. Exceptions: if that changed the number of backward
+//! edges in a run, which are counted, or if the block's parameters are used
+//! elsewhere.
 
 use super::private::{self, private_parameters};
 use crate::ir::{BlockId, Edge, Function, Terminator};
 
-/// Leads edges of `function` past blocks that only jump. Those blocks stay,
-/// with no edge to them. Says whether there were any.
+/// Redirects edges of `function` past blocks that only jump. Those blocks stay,
+/// unreachable. Returns whether there were any.
 ///
-/// Backward edges come last, when the jumps where they lead are short: each
-/// edge is then led past one block or two, however long the chain of jumps was.
+/// Backward edges come last, when the jumps at their targets are short: each
+/// edge is then redirected past one block or two, however long the chain of
+/// jumps was.
 pub(super) fn thread(function: &mut Function) -> bool {
     let private = private_parameters(function);
     let forward = lead(function, &private, |from, edge| edge.target > from);
@@ -20,14 +21,14 @@ pub(super) fn thread(function: &mut Function) -> bool {
     forward | all
 }
 
-/// Leads the edges that `may_go_on` says may go on, after each step again.
+/// Redirects each edge that `may_go_on` admits, repeatedly.
 fn lead(
     function: &mut Function,
     private: &[bool],
     may_go_on: impl Fn(BlockId, &Edge) -> bool,
 ) -> bool {
     let mut any = false;
-    // From the last block on, so that forward jumps are final when met.
+    // From the last block on, so that forward jumps are final when visited.
     for index in (0..function.blocks.len()).rev() {
         let mut end = function.blocks[index].end.clone();
         let here = BlockId(index as u32);
@@ -48,10 +49,10 @@ fn lead(
     any
 }
 
-/// Where `edge` out of `from` goes on after a block that only jumps.
+/// The redirection of `edge` out of `from` past a block that only jumps.
 ///
-/// Following it again and again ends: once around a circle of jumps, one more
-/// backward edge would be taken than is counted.
+/// Repeating it terminates: a cycle of jumps adds a backward edge, which would
+/// change the count.
 fn past(function: &Function, private: &[bool], from: BlockId, edge: &Edge) -> Option<Edge> {
     let through = edge.target;
     let block = function.block(through);
@@ -66,8 +67,9 @@ fn past(function: &Function, private: &[bool], from: BlockId, edge: &Edge) -> Op
     Some(private::past(block, edge, next))
 }
 
-/// Makes an entry that only jumps forward, to a block entered from nowhere
-/// else, that block, which is then unreached. Says whether it did.
+/// If the entry only jumps forward, to a block with no other predecessor, makes
+/// that block the entry and leaves it unreachable itself. Returns whether it
+/// did.
 pub(super) fn enter(function: &mut Function) -> bool {
     let Terminator::Jump(edge) = &function.blocks[0].end else { return false };
     let target = edge.target;

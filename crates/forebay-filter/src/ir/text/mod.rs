@@ -1,4 +1,4 @@
-//! Functions as text, and predicates in a line.
+//! Functions as text, and predicates on a line.
 //!
 //! Values come first, one a line, then sets, then blocks:
 //!
@@ -17,14 +17,14 @@
 //! b5: return 0
 //! ```
 //!
-//! Constants stand where they are used and have no name: the number in `v3`
-//! counts the values that are none. A block with parameters lists them,
-//! `b7(v9):`, and edges into it pass as many, `jump b7(0x10)`. The bits in
-//! common of two values are tested by `v0 & 0x40 != 0`.
+//! Constants are written where they are used and have no name: the number in
+//! `v3` counts only non-constant values. A block with parameters lists them,
+//! `b7(v9):`, and edges into it pass as many, `jump b7(0x10)`. A test for
+//! common bits of two values is `v0 & 0x40 != 0`.
 //!
-//! Text that is parsed may also have comments, from `#` to the end of the line.
-//! What was printed reads back as an equal function if constants come first
-//! among its values, ascending, and none is unused, as [`mod@super::build`] and
+//! Parsed text may also have comments, from `#` to the end of the line. Printed
+//! text parses as an equal function if constants come first among its values,
+//! ascending, and none is unused, as [`mod@super::build`] and
 //! [`super::simplify`] leave them.
 
 mod parse;
@@ -41,8 +41,8 @@ pub use token::IrTextError;
 /// Columns that a set is wrapped at.
 const WIDTH: usize = 80;
 
-/// Operations, one inside another, that the description of a predicate writes
-/// out. Deeper values are called by their names.
+/// Nesting depth of operations that the text of a predicate expands. Deeper
+/// values are written by name.
 const DEPTH: usize = 4;
 
 impl Width {
@@ -71,7 +71,7 @@ impl Arithmetic {
         }
     }
 
-    /// Whether an operand is rather a number than a pattern of bits.
+    /// Whether an operand is a number rather than a bit pattern.
     fn is_decimal(self) -> bool {
         !matches!(self, Self::And | Self::Or | Self::Xor)
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Function {
     }
 }
 
-/// `s0 = { … }`, as many lines as it takes.
+/// `s0 = { … }`, on as many lines as needed.
 fn wrapped_set(index: usize, set: &[u32]) -> String {
     let mut text = format!("s{index} = {{");
     let indent = text.len();
@@ -122,7 +122,7 @@ fn number(constant: u32, decimal: bool) -> String {
 
 struct Printer<'a> {
     function: &'a Function,
-    /// For each value, how many before it are no constants.
+    /// By value: the number of non-constant values before it.
     ranks: Vec<u32>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// `(a, b)`; nothing for no values.
+    /// `(a, b)`; empty for no values.
     fn list(&self, values: &[ValueId]) -> String {
         if values.is_empty() {
             return String::new();
@@ -187,7 +187,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// `id` with its operands written out, to a depth; in brackets if it is an
+    /// `id` with its operands expanded, to a depth; in brackets if it is an
     /// operation.
     fn expression(&self, id: ValueId, decimal: bool, depth: usize) -> String {
         match self.function.get(id) {
@@ -214,7 +214,7 @@ fn load(width: Width, index: Option<String>, displacement: u32) -> String {
     }
 }
 
-/// A predicate whose values `name` gives, in decimal or not.
+/// A predicate whose values are formatted by `name`, in decimal or not.
 fn predicate(predicate: Predicate, name: impl Fn(ValueId, bool) -> String) -> String {
     match predicate {
         Predicate::Captured { index: None, bytes } => format!("captured >= {bytes}"),
@@ -235,9 +235,9 @@ fn predicate(predicate: Predicate, name: impl Fn(ValueId, bool) -> String) -> St
 }
 
 impl Function {
-    /// A predicate of this function in a line for people to read, its values
-    /// written out: `half[12] == 0x800`, `captured >= 34`. Values deep inside
-    /// are called by the names they have in the function's text.
+    /// The text of a predicate of this function on one line, with its values
+    /// expanded: `half[12] == 0x800`, `captured >= 34`. Deeply nested values
+    /// are written by their names in the function's text.
     #[must_use]
     pub fn describe(&self, predicate: &Predicate) -> String {
         let printer = Printer::new(self);
@@ -249,8 +249,8 @@ impl Function {
         Printer::new(self).definition(self.get(value))
     }
 
-    /// The name that `value` has in the function's text, or the number that it
-    /// is.
+    /// The name of `value` in the function's text, or its number if it is a
+    /// constant.
     #[must_use]
     pub fn name(&self, value: ValueId) -> String {
         Printer::new(self).name(value, false)

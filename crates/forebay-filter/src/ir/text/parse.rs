@@ -1,9 +1,9 @@
-//! Function text read back.
+//! Parses function text.
 //!
-//! The text is read once into statements. Then names are checked, constants
-//! numbered first, and values made in the order of their names: a value may
-//! only use those of smaller numbers. Whether the function is well-formed is
-//! the verifier's part, but every name in it means something.
+//! The text is first parsed into statements. Then names are checked, constants
+//! numbered first, and values created in the order of their names: a value may
+//! only use those of smaller numbers. The parser resolves all names; the
+//! verifier checks that the function is well-formed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::ir::{
     ValueId, Width,
 };
 
-/// Reads a function from its text.
+/// Parses a function.
 ///
 /// # Errors
-/// The first place where the text is not as expected.
+/// The first position of a syntax error.
 pub fn parse(text: &str) -> Result<Function, IrTextError> {
     let mut parser = Parser { tokens: tokens(text), next: 0, text: Text::default() };
     while !parser.peek().text.is_empty() {
@@ -31,10 +31,11 @@ pub fn parse(text: &str) -> Result<Function, IrTextError> {
 /// A value as written: a name, or a number.
 type Operand<'a> = Token<'a>;
 
-/// What is written, not yet numbered.
+/// Parsed statements, not yet numbered.
 #[derive(Default)]
 struct Text<'a> {
-    /// Values by the numbers of their names, with where they are defined.
+    /// Values by the numbers of their names, with the position of their
+    /// definition.
     values: BTreeMap<u32, (Token<'a>, Written<'a>)>,
     sets: Vec<Vec<u32>>,
     blocks: Vec<WrittenBlock<'a>>,
@@ -77,7 +78,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn peek(&self) -> Token<'a> {
-        // The last token ends the text and is never taken.
+        // The last token marks the end of the text and is never consumed.
         self.tokens[self.next]
     }
 
@@ -89,7 +90,7 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// Takes the next token if it is `text`.
+    /// Consumes the next token if it is `text`.
     fn takes(&mut self, text: &str) -> bool {
         let is = self.peek().text == text;
         if is {
@@ -238,7 +239,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `(v0, 0x10)`, or nothing.
+    /// `(v0, 0x10)`, or empty.
     fn list(&mut self) -> Result<Vec<Operand<'a>>, IrTextError> {
         let mut values = Vec::new();
         if self.takes("(") {
@@ -338,10 +339,10 @@ impl Text<'_> {
     }
 }
 
-/// Makes the function that a text means.
+/// Creates the function from the statements.
 struct Maker<'a> {
     function: Function,
-    /// How many values are constants; they come first.
+    /// The number of constants; they come first.
     constants: u32,
     text: &'a Text<'a>,
 }
@@ -380,7 +381,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// The value that an operand means, which must have been made.
+    /// The value of an operand, which must have been created.
     fn operand(&mut self, token: Operand) -> Result<ValueId, IrTextError> {
         if let Some(constant) = token.number() {
             return Ok(self.function.constant(constant));

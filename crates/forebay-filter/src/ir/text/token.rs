@@ -1,6 +1,6 @@
-//! The words of function text, and where each stands.
+//! The tokens of function text, and their positions.
 
-/// Text that is no function, and where.
+/// A syntax error in function text, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: expected {expected}, found {found}")]
 pub struct IrTextError {
@@ -8,13 +8,13 @@ pub struct IrTextError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What belongs there.
+    /// The expected token.
     pub expected: String,
-    /// What is there, in quotes, or that the text ends.
+    /// The token found, in quotes, or the end of the text.
     pub found: String,
 }
 
-/// A word, a number or a sign.
+/// A word, a number or an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     /// Empty at the end of the text.
@@ -24,7 +24,7 @@ pub(super) struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// The error that something else belongs here.
+    /// The error that another token is expected here.
     pub fn expected(self, expected: impl Into<String>) -> IrTextError {
         let Self { text, line, column } = self;
         let found = match text {
@@ -34,7 +34,7 @@ impl Token<'_> {
         IrTextError { line, column, expected: expected.into(), found }
     }
 
-    /// The number that the token is: decimal, or hexadecimal after `0x`.
+    /// The value of a numeric token: decimal, or hexadecimal after `0x`.
     pub fn number(self) -> Option<u32> {
         let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_hexdigit());
         match self.text.strip_prefix("0x") {
@@ -43,19 +43,19 @@ impl Token<'_> {
         }
     }
 
-    /// The number of a name such as `v12`, whose kind is a letter.
+    /// The number of a name such as `v12` with the letter `kind`.
     pub fn name(self, kind: char) -> Option<u32> {
         let digits = self.text.strip_prefix(kind)?;
         let number = digits.parse().ok()?;
-        // One way to write each name.
+        // Reject leading zeros: each name has one spelling.
         (digits == format!("{number}")).then_some(number)
     }
 }
 
-/// Signs of two characters.
+/// Operators of two characters.
 const SIGNS: [&str; 5] = ["==", "!=", ">=", "<<", ">>"];
 
-/// The tokens of `text`; the last is empty and stands at the end.
+/// The tokens of `text`; the last is empty and marks the end.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut last = (1, 1);

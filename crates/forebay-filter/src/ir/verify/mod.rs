@@ -6,37 +6,39 @@
 //! 4. Parameter number `n` of a block is [`Value::Parameter`] of this block and
 //!    position `n`, and every such value is the parameter of its block.
 //! 5. An edge passes as many arguments as its target has parameters.
-//! 6. Some way leads from the entry to every block.
-//! 7. A parameter is used only in blocks that are entered after its own block
-//!    on every way from the entry: in its block and those that it dominates.
-//! 8. A load is used only where it is known, on every way there, that its bytes
-//!    were captured; a quotient or remainder only where it is known that the
-//!    divisor is not 0. What a test compares, what an edge passes and what a
-//!    function returns uses a value, and all values that it is computed from.
-//!    What a block tests is known on the edges out of it, not in the block.
+//! 6. Every block is reachable from the entry.
+//! 7. A parameter is used only in blocks that its own block dominates.
+//! 8. A load is used only where a test on every path to the use guarantees that
+//!    its bytes were captured; a quotient or remainder only where one
+//!    guarantees that the divisor is not 0. Operands of a test, arguments of an
+//!    edge and results of a function use a value, and all values that it is
+//!    computed from. A test guarantees its outcome on the edges out of its
+//!    block, not in the block.
 //! 9. A set is ascending, without repetition, not empty, and used.
 //!
-//! What is known is what follows from the tests on the way: bytes captured, up
-//! to a constant or behind an index, and divisors that are not 0. A test with a
-//! larger constant vouches for a smaller one, and a test for all bytes that an
-//! index of at most 60 can reach vouches for each of them. The verifier does
-//! not look for ways that no packet can take.
+//! Guarantees follow from the tests on the path: bytes captured, up to a
+//! constant or behind an index, and divisors that are not 0. A test with a
+//! larger constant implies one with a smaller, and a test for all bytes that an
+//! index of at most 60 can reach implies each of them. The verifier does not
+//! exclude paths that no packet can take.
 //!
-//! Compiled code is safe to run because its function was verified: no other
-//! part of the compiler, `simplify` least of all, is trusted with that.
+//! Compiled code is safe to run because its function was verified. That does
+//! not depend on any other part of the compiler, in particular not on
+//! `simplify`.
 //!
 //! Rules 1 to 6 and 9 take time proportional to the size of the function. For
-//! 7 and 8 each block is looked at once, and again only in loops, each use of a
-//! value at once if it asks for bytes at constant offsets only, and otherwise in
-//! proportion to the size of its expression. A function with thousands of
-//! indices or divisors that are known in another way on each of thousands of
-//! ways to a block may be refused although it keeps the rules.
+//! rules 7 and 8 each block is visited once, and again only in loops. A use of
+//! a value takes constant time if it needs bytes at constant offsets only, and
+//! otherwise time proportional to the size of its expression. A function with
+//! thousands of indices or divisors that are guaranteed differently on each of
+//! thousands of paths to a block may be rejected although it satisfies the
+//! rules.
 
 mod ways;
 
 use super::{BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
 
-/// A rule that a function breaks, and where.
+/// A violation of a rule, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IrError {
     /// There is no block.
@@ -45,15 +47,15 @@ pub enum IrError {
     /// The entry has parameters.
     #[error("b0: the entry must have no parameters")]
     EntryParameters,
-    /// An edge leads to no block.
+    /// An edge leads to a block that does not exist.
     #[error("b{block}: no block b{target} to go to")]
     NoSuchBlock {
-        /// Where the edge starts.
+        /// The source of the edge.
         block: u32,
-        /// Where it leads.
+        /// Its target.
         target: u32,
     },
-    /// A block names a value that is not there.
+    /// A block names a value that does not exist.
     #[error("b{block}: no value number {value}")]
     NoSuchValue {
         /// The block.
@@ -61,7 +63,7 @@ pub enum IrError {
         /// The value's number.
         value: u32,
     },
-    /// A block names a set that is not there.
+    /// A block names a set that does not exist.
     #[error("b{block}: no set s{set}")]
     NoSuchSet {
         /// The block.
@@ -69,7 +71,7 @@ pub enum IrError {
         /// The set.
         set: u32,
     },
-    /// An operand does not come before the value computed from it.
+    /// An operand does not precede the value computed from it.
     #[error("value number {value}: its operand, number {operand}, must come before it")]
     OperandOrder {
         /// The value's number.
@@ -82,7 +84,7 @@ pub enum IrError {
     Parameter {
         /// The block.
         block: u32,
-        /// Which parameter, from 0.
+        /// The parameter's position, from 0.
         position: usize,
     },
     /// A parameter is not among those of its block.
@@ -98,25 +100,25 @@ pub enum IrError {
     /// An edge passes too few or too many arguments.
     #[error("b{block}: the edge to b{target} must pass {expected} values, not {found}")]
     Arguments {
-        /// Where the edge starts.
+        /// The source of the edge.
         block: u32,
-        /// Where it leads.
+        /// Its target.
         target: u32,
         /// Parameters of the target.
         expected: usize,
         /// Arguments of the edge.
         found: usize,
     },
-    /// No way leads to a block.
+    /// A block is unreachable.
     #[error("b{block}: no way leads here")]
     Unreached {
         /// The block.
         block: u32,
     },
-    /// A parameter is used where it need not have a value.
+    /// A parameter is used where it may have no value.
     #[error("b{block}: {value} has no value on some way here, which avoids b{owner}")]
     NotDominated {
-        /// Where it is used.
+        /// The block of the use.
         block: u32,
         /// The parameter's name.
         value: String,
@@ -126,17 +128,17 @@ pub enum IrError {
     /// A load is used where its bytes may be missing.
     #[error("b{block}: {value}, {load}, is used without a test that its bytes were captured")]
     Unguarded {
-        /// Where it is used.
+        /// The block of the use.
         block: u32,
         /// The load's name.
         value: String,
-        /// The load itself.
+        /// The text of the load.
         load: String,
     },
     /// A quotient or remainder is used where the divisor may be 0.
     #[error("b{block}: {value} is used without a test that {divisor} is not 0")]
     Divisor {
-        /// Where it is used.
+        /// The block of the use.
         block: u32,
         /// The name of the quotient or remainder.
         value: String,
@@ -149,7 +151,7 @@ pub enum IrError {
         /// The set.
         set: usize,
     },
-    /// No test looks a set up.
+    /// A set is unused.
     #[error("s{set}: no test uses it")]
     UnusedSet {
         /// The set.
@@ -157,10 +159,10 @@ pub enum IrError {
     },
 }
 
-/// Whether `function` keeps all the rules.
+/// Checks that `function` satisfies all rules.
 ///
 /// # Errors
-/// The first rule found broken, and where.
+/// The first violation.
 pub fn verify(function: &Function) -> Result<(), IrError> {
     let entry = function.blocks.first().ok_or(IrError::NoBlock)?;
     if !entry.parameters.is_empty() {
@@ -184,7 +186,7 @@ pub fn verify(function: &Function) -> Result<(), IrError> {
     ways::verify(function)
 }
 
-/// Rule 2, of one block, and the block's half of rule 4.
+/// Rule 2 for one block, and the block's half of rule 4.
 fn names(function: &Function, id: BlockId, used_sets: &mut [bool]) -> Result<(), IrError> {
     let block = id.0;
     let named = |value: ValueId| match function.values().get(value.0 as usize) {
@@ -233,7 +235,7 @@ fn value_rules(function: &Function, id: ValueId, value: Value) -> Result<(), IrE
     Ok(())
 }
 
-/// Rule 5, of the edges out of one block.
+/// Rule 5 for the edges out of one block.
 fn edges(function: &Function, id: BlockId) -> Result<(), IrError> {
     for Edge { target, arguments } in function.block(id).end.edges() {
         let expected = function.block(*target).parameters.len();

@@ -1,16 +1,15 @@
-//! Rules 7 and 8: what holds on every way to where a value is used.
+//! Rules 7 and 8: what holds on every path to a use of a value.
 //!
-//! The rules are about three things only: how many bytes were captured, from
-//! the packet's start and behind the indices of loads; which divisors are not
-//! 0; and which parameters have values. A [`State`] has those. It is changed by
-//! the tests on the way, and where ways meet, what holds on all of them stays.
-//! That is less than what `simplify` knows. It shares with `simplify` only the
-//! bounds that the shape of a value sets, the maps, and the search for blocks
-//! that are reached.
+//! The rules concern three things only: how many bytes were captured, from the
+//! packet's start and behind the indices of loads; which divisors are not 0;
+//! and which parameters have values. A [`State`] has those. Tests on the path
+//! change it, and where paths merge, the state keeps what holds on all of them.
+//! That is less than the facts of `simplify`. The shared code is limited to the
+//! bounds of values, the maps, and the search for reachable blocks.
 //!
-//! Blocks are visited in order; a backward edge that takes something away from
-//! a block has it visited again. A number that changes at a block visited often
-//! is given up, so that loops come to an end.
+//! Blocks are visited in order; a backward edge that removes something from a
+//! block's state has it visited again. A number that still changes at a block
+//! visited often is dropped, so that loops converge.
 
 use super::IrError;
 use crate::ir::bounds::Bounds;
@@ -20,25 +19,25 @@ use forebay_packet::cancel;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
-/// Visits of one block after which a number that still changes is given up.
+/// Visits of one block after which a changing number is dropped.
 const VISITS: u32 = 4;
 
-/// Entries of maps looked at, for each block of the function: those noted when
-/// `captured` grows, and those that two ways do not share where they meet.
-/// Filters have few indices and divisors and take fewer than one; what lies
-/// beyond is forgotten, so that a function made to have many may be refused,
-/// but not take time that grows with the square of its size.
+/// Map entries examined, for each block of the function: those added when
+/// `captured` grows, and those that differ where two paths merge. Filters have
+/// few indices and divisors and need fewer than one; entries beyond are
+/// dropped. A function constructed to have many may thus be rejected, but does
+/// not take quadratic time.
 const STEPS_PER_BLOCK: usize = 64;
 
-/// Blocks up to which a function is allowed as much as one of that many.
+/// Smaller functions get the bound of a function of this many blocks.
 const SMALL: usize = 1000;
 
 /// What holds at the start of a block or along an edge.
 #[derive(Clone, Default, PartialEq)]
 struct State {
-    /// Bytes captured, at least.
+    /// The least number of captured bytes.
     captured: u64,
-    /// Bytes captured behind indices of loads, at least.
+    /// The least number of captured bytes behind indices of loads.
     behind: Map<u64>,
     /// The divisors that are not 0.
     divisors: Map<()>,
@@ -47,10 +46,10 @@ struct State {
 }
 
 impl State {
-    /// What holds in both; numbers that differ are given up if `settle`.
+    /// What holds in both; drops numbers that differ if `settle`.
     fn meet(&self, other: &Self, settle: bool, steps: &mut usize) -> Self {
         let least = |a: u64, b: u64| if settle { same(a, b) } else { Some(a.min(b)) };
-        // Dominance has to be exact: parameters are few.
+        // Dominance must be exact; parameters are few.
         let mut all = usize::MAX;
         Self {
             captured: least(self.captured, other.captured).unwrap_or(0),
@@ -61,17 +60,17 @@ impl State {
     }
 }
 
-/// What using a value asks for, and all that it is computed from.
+/// Requirements of a value, and of all that it is computed from.
 #[derive(Clone, Copy, Default)]
 struct Asks {
     /// Bytes from the packet's start.
     bytes: u64,
-    /// Something else as well: bytes behind an index, a divisor that its shape
-    /// allows to be 0, a parameter.
+    /// Whether there are others: bytes behind an index, a divisor that may be 0
+    /// by its bounds, a parameter.
     more: bool,
 }
 
-/// Verifies rules 7 and 8 of `function`, which keeps all others.
+/// Verifies rules 7 and 8 of `function`, which must satisfy all others.
 pub(super) fn verify(function: &Function) -> Result<(), IrError> {
     let mut ways = Ways::new(function);
     ways.find();
@@ -82,17 +81,16 @@ struct Ways<'a> {
     function: &'a Function,
     bounds: Vec<Bounds>,
     asks: Vec<Asks>,
-    /// The indices of loads with the greatest number that each can be, least
-    /// first.
+    /// The indices of loads with their upper bounds, lowest bound first.
     indices: Vec<(u32, ValueId)>,
-    /// The bytes that loads ask for behind each index, at most.
+    /// The most bytes that loads need behind each index.
     most: FxHashMap<ValueId, u64>,
-    /// The divisors that may be 0 by their shape.
+    /// The divisors that may be 0 by their bounds.
     is_divisor: FxHashSet<ValueId>,
-    /// What holds in each block on the ways found so far.
+    /// By block: what holds on the paths found so far.
     states: Vec<Option<State>>,
     steps: usize,
-    /// The last use that each value was looked at for.
+    /// By value: the last use for which it was checked.
     seen: Vec<u32>,
     uses: u32,
     stack: Vec<ValueId>,
@@ -150,7 +148,7 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Finds what holds in every block.
+    /// Computes the state of every block.
     fn find(&mut self) {
         let mut visits = vec![0; self.states.len()];
         let mut queue = BTreeSet::from([0]);
@@ -176,7 +174,7 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// What holds in a block, whose parameters have their values.
+    /// What holds inside a block, whose parameters have their values.
     fn inside(&self, index: usize) -> Option<State> {
         let mut state = self.states[index].clone()?;
         for parameter in &self.function.blocks[index].parameters {
@@ -185,8 +183,8 @@ impl<'a> Ways<'a> {
         Some(state)
     }
 
-    /// The edges out of a block and what holds there, before the parameters of
-    /// the target have their new values.
+    /// The edges out of a block and what holds on them, before the parameters
+    /// of the target are assigned.
     fn edges(&mut self, index: usize) -> impl Iterator<Item = (&'a Edge, State)> + use<'a> {
         let function = self.function;
         let end = &function.blocks[index].end;
@@ -202,9 +200,9 @@ impl<'a> Ways<'a> {
         end.edges().zip(states).filter_map(|(edge, state)| Some((edge, state?)))
     }
 
-    /// Notes what follows from a predicate that holds, or does not.
+    /// Adds what follows from the outcome of a predicate.
     fn learn(&mut self, state: &mut State, predicate: Predicate, holds: bool) {
-        // What it says of a divisor that is 0.
+        // The outcome for a divisor of 0.
         let (value, of_zero) = match predicate {
             Predicate::Captured { index, bytes } => {
                 if holds {
@@ -235,7 +233,7 @@ impl<'a> Ways<'a> {
             return;
         }
         state.captured = captured;
-        // Enough bytes for the greatest number that an index can be.
+        // Enough bytes for the upper bound of an index.
         for at in 0..self.indices.len() {
             let (high, index) = self.indices[at];
             let Some(bytes @ 1..) = captured.checked_sub(u64::from(high)) else { break };
@@ -279,8 +277,8 @@ impl<'a> Ways<'a> {
         Ok(())
     }
 
-    /// Checks the use of a value, and of all that it is computed from, in a
-    /// block or on an edge out of it.
+    /// Checks a use of a value, and of all that it is computed from, in a block
+    /// or on an edge out of it.
     fn used(&mut self, block: usize, value: ValueId, state: &State) -> Result<(), IrError> {
         self.uses += 1;
         self.stack.push(value);
@@ -297,7 +295,7 @@ impl<'a> Ways<'a> {
         Ok(())
     }
 
-    /// Checks what a value itself asks for.
+    /// Checks the requirements of the value itself.
     fn used_alone(&self, block: u32, id: ValueId, state: &State) -> Result<(), IrError> {
         let name = |id| self.function.name(id);
         match self.function.get(id) {
