@@ -1,59 +1,59 @@
-//! Buckets to sensors: weighted rendezvous hashing with exact shares.
+//! Assigns buckets to sensors: weighted rendezvous hashing with exact shares.
 //!
-//! Every bucket ranks the sensors by a weighted score that depends on the bucket
-//! and the sensor alone (Thaler and Ravishankar 1998; the logarithmic weighting of
-//! Schindelhauer and Schomaker 2005), and would go to its first choice. First
-//! choices alone leave the shares as uneven as 65,536 draws are: 0.7% of a
-//! quarter. So each sensor has an exact quota, and buckets are matched to sensors
-//! as in Gale and Shapley 1962: a bucket asks its best sensor that has not refused
-//! it, a full sensor keeps those with the highest scores. The outcome does not
-//! depend on the order of asking. When a sensor comes or goes, only its share moves,
-//! and the few buckets on the edge of a quota (under 1% of all, tested).
+//! Every bucket ranks the sensors by a weighted score that depends only on the bucket and
+//! the sensor (Thaler and Ravishankar 1998; the logarithmic weighting of Schindelhauer and
+//! Schomaker 2005). First choices alone leave the shares as uneven as 65,536 random draws:
+//! 0.7% of a quarter. So each sensor has an exact quota, and buckets are matched to sensors
+//! by deferred acceptance (Gale and Shapley 1962): a bucket proposes to its best sensor
+//! that has not refused it, and a full sensor keeps the buckets with the highest scores.
+//! The result does not depend on the order of proposals. When a sensor is added or removed,
+//! only its share moves, and the few buckets at the edge of a quota (under 1% of all,
+//! tested).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use forebay_packet::{HashKey, siphash13};
 
-/// Number of buckets: what 16 bits can tell apart.
+/// Number of buckets: one for each value of 16 hash bits.
 pub const BUCKETS: usize = 1 << 16;
 
-/// The most sensors: fewer than buckets by so much that each gets a fair share.
+/// The most sensors: few enough that each gets a fair share of the buckets.
 pub const MAX_SENSORS: usize = 1024;
 
-/// The key of the scores. It is fixed: which sensor a bucket prefers is no
-/// secret, which bucket a flow falls in is.
+/// The key of the scores. It is constant: which sensor a bucket prefers is not secret,
+/// which bucket a flow falls in is.
 const SCORE_KEY: HashKey = HashKey([0x6275_636b_6574_2d3e, 0x7365_6e73_6f72_2121]);
 
-/// The bucket of a flow with that hash: its upper 16 bits.
+/// The bucket of a flow with this hash: its upper 16 bits.
 #[inline]
 #[must_use]
 pub fn bucket_of(hash: u64) -> u16 {
     (hash >> 48) as u16
 }
 
-/// A sensor, as far as assignment goes.
+/// A sensor as input of the assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensor {
-    /// What tells it from the others, also when others come and go.
+    /// Identifies the sensor across changes of the set of sensors.
     pub id: u64,
-    /// Its share is its weight over the sum of all.
+    /// Its share is its weight divided by the sum of weights.
     pub weight: u32,
 }
 
-/// Why sensors cannot be assigned to.
+/// Why buckets cannot be assigned to sensors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssignmentError {
     /// No sensors.
     #[error("no sensors: at least one is needed")]
     NoSensors,
-    /// More sensors than can get a fair share of the buckets.
+    /// More sensors than can get a fair share.
     #[error("{0} sensors: at most {MAX_SENSORS} are possible")]
     TooMany(usize),
     /// A sensor with weight 0.
     #[error("sensor {0} has weight 0: a weight is a whole number from 1")]
     ZeroWeight(usize),
-    /// A weight so small beside the others that no bucket is left for it.
+    /// A weight so small relative to the others that the sensor gets no bucket.
     #[error(
         "sensor {0} would get none of the {BUCKETS} buckets: its weight is too small beside the others"
     )]
@@ -76,7 +76,7 @@ impl Assignment {
     /// Takes time in O(buckets × sensors).
     ///
     /// # Errors
-    /// [`AssignmentError`], when the sensors are none, too many, or contradictory.
+    /// [`AssignmentError`]
     pub fn new(sensors: &[Sensor]) -> Result<Self, AssignmentError> {
         check(sensors)?;
         let quotas = quotas(sensors);
@@ -87,7 +87,7 @@ impl Assignment {
         Ok(Self { sensors: sensors.to_vec(), table })
     }
 
-    /// `weights.len()` sensors, identified by their place.
+    /// An assignment to `weights.len()` sensors, identified by their position.
     ///
     /// # Errors
     /// As [`Assignment::new`].
@@ -97,7 +97,7 @@ impl Assignment {
         Self::new(&sensors)
     }
 
-    /// The sensors, in the order that indexes into them mean.
+    /// The sensors, in the order of their indices.
     #[must_use]
     pub fn sensors(&self) -> &[Sensor] {
         &self.sensors
@@ -110,14 +110,14 @@ impl Assignment {
         self.table[usize::from(bucket)]
     }
 
-    /// Index of the sensor of a flow with that hash.
+    /// Index of the sensor of a flow with this hash.
     #[inline]
     #[must_use]
     pub fn sensor_of(&self, hash: u64) -> u16 {
         self.sensor_of_bucket(bucket_of(hash))
     }
 
-    /// Gives `bucket` to the sensor with that index.
+    /// Assigns `bucket` to the sensor with this index.
     pub(crate) fn set_sensor_of_bucket(&mut self, bucket: u16, sensor: u16) {
         self.table[usize::from(bucket)] = sensor;
     }
@@ -133,7 +133,7 @@ impl Assignment {
     }
 }
 
-/// Whether sensors can be assigned to at all.
+/// Checks that buckets can be assigned to `sensors`.
 pub(crate) fn check(sensors: &[Sensor]) -> Result<(), AssignmentError> {
     if sensors.is_empty() {
         return Err(AssignmentError::NoSensors);
@@ -152,8 +152,8 @@ pub(crate) fn check(sensors: &[Sensor]) -> Result<(), AssignmentError> {
     }
 }
 
-/// Buckets for each sensor in proportion to its weight, by the method of largest
-/// remainders: they add up to all.
+/// Quotas in proportion to the weights, by the method of largest remainders: they sum to
+/// the number of buckets.
 fn quotas(sensors: &[Sensor]) -> Vec<usize> {
     let total: u64 = sensors.iter().map(|sensor| u64::from(sensor.weight)).sum();
     let exact = |sensor: &Sensor| u64::from(sensor.weight) * BUCKETS as u64;
@@ -167,8 +167,8 @@ fn quotas(sensors: &[Sensor]) -> Vec<usize> {
     quotas
 }
 
-/// How much a bucket wants a sensor, and the sensor the bucket. Ordered by value,
-/// then by the sensor's identifier; never equal for two sensors.
+/// The score of a bucket and a sensor. Ordered by value, then by the sensor's identifier;
+/// never equal for two sensors.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Score {
     value: f64,
@@ -177,13 +177,13 @@ struct Score {
 
 fn score(bucket: usize, sensor: &Sensor) -> Score {
     let hash = siphash13(&SCORE_KEY, &[bucket as u64, sensor.id]);
-    // 52 random bits and a half: strictly between 0 and 1.
+    // 52 random bits plus a half: strictly between 0 and 1.
     let uniform = ((hash >> 12) as f64 + 0.5) / (1_u64 << 52) as f64;
     Score { value: -f64::from(sensor.weight) / uniform.ln(), id: sensor.id }
 }
 
-/// A bucket that a sensor holds; the weakest is the greatest, so that a heap has
-/// it on top.
+/// A bucket held by a sensor. The one with the lowest score compares greatest, so that it
+/// is on top of a heap.
 struct Held {
     score: Score,
     bucket: usize,
@@ -191,7 +191,7 @@ struct Held {
 
 impl Held {
     fn rank(&self) -> (Reverse<u64>, usize) {
-        // Scores are positive: their bit patterns order as they do.
+        // Positive floating-point numbers order like their bit patterns.
         (Reverse(self.score.value.to_bits()), self.bucket)
     }
 }
@@ -216,14 +216,14 @@ impl Ord for Held {
     }
 }
 
-/// Deferred acceptance: buckets ask, sensors keep the best up to their quota.
+/// Deferred acceptance: buckets propose, sensors keep the best up to their quota.
 fn matching(sensors: &[Sensor], quotas: &[usize]) -> Vec<u16> {
     let mut held: Vec<BinaryHeap<Held>> =
         quotas.iter().map(|&quota| BinaryHeap::with_capacity(quota + 1)).collect();
     let mut choices: Vec<Choices> = (0..BUCKETS).map(|_| Choices::default()).collect();
     let mut asking: Vec<usize> = (0..BUCKETS).collect();
     while let Some(bucket) = asking.pop() {
-        // Quotas add up to all buckets: some sensor has not refused yet.
+        // Quotas sum to the number of buckets, so some sensor has not refused yet.
         let Some((i, score)) = choices[bucket].next(bucket, sensors) else { continue };
         held[i].push(Held { score, bucket });
         if held[i].len() > quotas[i]
@@ -241,7 +241,7 @@ fn matching(sensors: &[Sensor], quotas: &[usize]) -> Vec<u16> {
     table
 }
 
-/// A bucket's choices, best first, worked out a few at a time.
+/// A bucket's choices, best first, computed a few at a time.
 #[derive(Default)]
 struct Choices {
     /// The next ones, worst first.
@@ -250,10 +250,10 @@ struct Choices {
 }
 
 impl Choices {
-    /// Choices worked out at once: most buckets need no more.
+    /// Choices computed at once; most buckets need no more.
     const AT_ONCE: usize = 6;
 
-    /// The best sensor that was not given out yet.
+    /// The best sensor not returned yet.
     fn next(&mut self, bucket: usize, sensors: &[Sensor]) -> Option<(usize, Score)> {
         if self.next.is_empty() {
             for (i, sensor) in (0_u16..).zip(sensors) {
@@ -265,7 +265,7 @@ impl Choices {
         Some((usize::from(i), score))
     }
 
-    /// Keeps a sensor if it is among the best below the last one given out.
+    /// Keeps a sensor if it is among the best below the last one returned.
     fn offer(&mut self, i: u16, score: Score) {
         let given_out = self.last.is_some_and(|last| score >= last);
         let is_full = self.next.len() == Self::AT_ONCE;

@@ -1,21 +1,20 @@
 //! Packets, bytes and live flows of every bucket, counted by the workers.
 //!
-//! Each worker has counters of its own and is their only writer, so counting is a
-//! relaxed load and a relaxed store, without locked instructions. What belongs to
-//! a bucket shares 16 bytes: one line of the cache a packet.
+//! Each worker is the only writer of its counters, so counting is a relaxed load and a
+//! relaxed store, without locked instructions. The counters of a bucket share 16 bytes: one
+//! cache line a packet.
 //!
-//! Packets and bytes are digits of one word: packets × 2³⁶ + bytes. Sums and
-//! differences of such words, modulo 2⁶⁴, are the words of the sums and
-//! differences, also across a wrap, as long as less than 2³⁶ bytes (64 GiB) and
-//! 2²⁸ packets of one bucket lie between two readings.
+//! Packets and bytes are packed into one word: packets × 2³⁶ + bytes. Sums and differences
+//! of such words, modulo 2⁶⁴, are the words of the sums and differences, also across a
+//! wrap, as long as one bucket counts less than 2³⁶ bytes (64 GiB) and 2²⁸ packets between
+//! two readings.
 //!
-//! Flows are counted by linear counting (Whang, Vander-Zanden and Taylor, "A
-//! linear-time probabilistic counting algorithm for database applications",
-//! 1990): each flow sets the bit of a 32-bit map that its hash picks, and from the
-//! share of bits still clear follows how many flows there were. There are two maps
-//! for two generations. The balancer clears the older and makes it the current one
-//! each half idle timeout, so that both together remember the flows of the last
-//! half to whole idle timeout.
+//! Flows are counted by linear counting (Whang, Vander-Zanden and Taylor, "A linear-time
+//! probabilistic counting algorithm for database applications", 1990): each flow sets one
+//! bit of a 32-bit map, chosen by its hash, and the number of flows is estimated from the
+//! fraction of bits that are clear. There are two maps for two generations. Every half idle
+//! timeout the balancer clears the older map and makes it the current one, so both together
+//! cover the flows of the last half to whole idle timeout.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -23,25 +22,25 @@ use forebay_packet::fetch_value;
 
 use crate::assign::{BUCKETS, bucket_of};
 
-/// Digits of the word that are bytes.
+/// Bits of the word for bytes.
 const BYTE_BITS: u32 = 36;
 const BYTE_MASK: u64 = (1 << BYTE_BITS) - 1;
 
 /// Bits of a map of flows.
 const MARKS: usize = u32::BITS as usize;
 
-/// Packets and bytes as one word; see the module for what it can hold.
+/// Packets and bytes as one word; see the module for its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tally(u64);
 
 impl Tally {
-    /// The tally of that much traffic.
+    /// The tally of this much traffic.
     #[must_use]
     pub fn new(packets: u64, bytes: u64) -> Self {
         Self((packets << BYTE_BITS).wrapping_add(bytes))
     }
 
-    /// The tally that another forwarding table keeps as this word, of the same digits.
+    /// The tally from a word with the same layout of another forwarding table.
     #[must_use]
     pub fn from_word(word: u64) -> Self {
         Self(word)
@@ -59,13 +58,13 @@ impl Tally {
         self.0 & BYTE_MASK
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.wrapping_add(other.0))
     }
 
-    /// What came since `earlier`, also if the counter wrapped in between.
+    /// The traffic since `earlier`, also if the counter wrapped in between.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self(self.0.wrapping_sub(earlier.0))
@@ -105,7 +104,7 @@ impl Counters {
         Self(cells.try_into().expect("as many cells were made as there are buckets"))
     }
 
-    /// Has what will be counted in fetched.
+    /// Prefetches the counters.
     #[inline]
     pub(crate) fn fetch(&self, hash: u64) {
         fetch_value(&self.0[usize::from(bucket_of(hash))]);
@@ -116,7 +115,7 @@ impl Counters {
 #[derive(Debug)]
 pub struct BucketCounters {
     workers: Box<[Counters]>,
-    /// Which of the two maps of flows is current.
+    /// The index of the current map of flows.
     generation: AtomicUsize,
 }
 
@@ -128,8 +127,8 @@ impl BucketCounters {
         Self { workers, generation: AtomicUsize::new(0) }
     }
 
-    /// Counts a packet for each hash, of that many bytes. Only one thread may
-    /// count as `worker`; nothing is counted as a worker that is none.
+    /// Counts a packet of this many bytes for each hash. Only one thread may count as
+    /// `worker`; nothing is counted for an index without a worker.
     #[inline]
     pub fn count(&self, worker: usize, hashes: &[u64], bytes: &[u32]) {
         let Some(counters) = self.workers.get(worker) else { return };
@@ -168,15 +167,14 @@ impl BucketCounters {
         marks
     }
 
-    /// About how many flows of `bucket` had a packet in the last half to whole
-    /// idle timeout.
+    /// Estimated flows of `bucket` with a packet in the last half to whole idle timeout.
     #[must_use]
     pub fn live_flows(&self, bucket: u16) -> Flows {
         self.flow_marks(bucket).flows()
     }
 
-    /// Forgets the older generation of flows and begins a new one; to be called
-    /// each half idle timeout.
+    /// Discards the older generation of flows and begins a new one; to be called every half
+    /// idle timeout.
     pub fn rotate(&self) {
         let older = (self.generation.load(Ordering::Relaxed) + 1) & 1;
         for worker in &self.workers {
@@ -184,13 +182,13 @@ impl BucketCounters {
                 cell.marks[older].store(0, Ordering::Relaxed);
             }
         }
-        // A worker that has not seen this yet marks the generation before, which
-        // counts as well.
+        // A worker that has not seen this yet marks the previous generation, which counts
+        // as well.
         self.generation.store(older, Ordering::Relaxed);
     }
 }
 
-/// The bit of a map that a flow sets: the bits of its hash next to the bucket's.
+/// The bit of a map for a flow: the bits of its hash next to the bucket's.
 #[inline]
 fn mark(hash: u64) -> u32 {
     1 << (hash >> 43 & (MARKS as u64 - 1))
@@ -199,14 +197,14 @@ fn mark(hash: u64) -> u32 {
 /// The two maps of a bucket's flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FlowMarks {
-    /// Flows that had a packet since the last rotation.
+    /// Flows with a packet since the last rotation.
     pub current: u32,
-    /// Flows that had one between the last two.
+    /// Flows with a packet between the last two rotations.
     pub older: u32,
 }
 
 impl FlowMarks {
-    /// About how many flows there are in both.
+    /// Estimated flows in both.
     #[must_use]
     pub fn flows(self) -> Flows {
         Flows::of_marks(self.current | self.older)
@@ -218,7 +216,7 @@ impl FlowMarks {
 pub struct Flows {
     /// The estimate, with a standard error of about 15% where it is below 32.
     pub about: f32,
-    /// Whether there may be any number more: every bit of the map was set.
+    /// Whether the number is unbounded: every bit of the map was set.
     pub or_more: bool,
 }
 
@@ -228,7 +226,7 @@ impl Flows {
     pub fn of_marks(marks: u32) -> Self {
         let m = MARKS as f32;
         let clear = marks.count_zeros();
-        // With no bit clear the estimate has no bound; that of one is a lower one.
+        // With no bit clear the estimate is unbounded; one clear bit gives a lower bound.
         let about = -m * (clear.max(1) as f32 / m).ln();
         Self { about: about.max(0.0), or_more: clear == 0 }
     }

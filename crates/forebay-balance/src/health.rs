@@ -1,40 +1,40 @@
 //! Whether a sensor is up.
 //!
-//! Three things speak for or against it. An operator's word ([`Manual`]) comes first.
-//! Then the link, where a sensor has one of its own: through a switch the broker's link
-//! says nothing about the sensor's. Last the hello frames that a sensor sends of itself:
-//! when [`HelloRule::misses`] intervals have passed without one, it is down; it comes back
-//! with [`HelloRule::returns`] of them, none too late, so that one which sends a frame now
-//! and then does not come and go. A sensor that has not sent any yet gets the time that it
-//! would take to be declared down.
+//! Three inputs decide, in this order. First an operator's command ([`Manual`]). Then the
+//! link, if the sensor has one of its own: through a switch the broker's link does not show
+//! the state of the sensor's. Last the hello frames that a sensor sends: after
+//! [`HelloRule::misses`] intervals without one it is down. It is up again after
+//! [`HelloRule::returns`] hellos in a row, none of them late, so that a sensor that sends
+//! only occasionally does not flap. A sensor that has not sent any yet gets the time after
+//! which it would be declared down.
 //!
-//! A hello says at what interval the next will come. The rule's bounds keep a sensor from
-//! promising so rarely that its death would not be seen in time.
+//! A hello carries the interval until the next one. The rule bounds that interval, so that
+//! a sensor cannot announce one so long that its failure would be detected too late.
 
 use crate::balancer::targets::Standing;
 
-/// What an operator says of a sensor.
+/// An operator's command for a sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Manual {
-    /// Nothing: link and hello frames decide.
+    /// None: link and hello frames decide.
     #[default]
     Automatic,
-    /// It is up, whatever they say.
+    /// It is up, regardless of link and hello frames.
     Up,
     /// It is down.
     Down,
-    /// It takes no new flows, as long as it is up.
+    /// It gets no new flows while it is up.
     Drain,
 }
 
-/// What hello frames are expected. Times are in nanoseconds.
+/// The hello frames expected of a sensor. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelloRule {
-    /// The interval of a sensor that has not said it yet.
+    /// The interval of a sensor that has not announced one yet.
     pub interval: u64,
-    /// The shortest interval that is believed.
+    /// The shortest interval accepted.
     pub shortest: u64,
-    /// The longest interval that is believed.
+    /// The longest interval accepted.
     pub longest: u64,
     /// Intervals without a hello after which a sensor is down.
     pub misses: u32,
@@ -49,34 +49,34 @@ impl Default for HelloRule {
     }
 }
 
-/// What a hello frame says.
+/// The content of a hello frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Hello {
-    /// Nanoseconds until the next.
+    /// Nanoseconds until the next hello.
     pub interval: u64,
-    /// Packets that the sensor received, since it started.
+    /// Packets that the sensor received since it started.
     pub received: u64,
-    /// Packets that it received and lost, since it started.
+    /// Packets that it received and lost since it started.
     pub dropped: u64,
 }
 
 /// Why a sensor's standing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// An operator said so, or takes it back.
+    /// An operator's command, or its withdrawal.
     Manual,
-    /// Its link is gone.
+    /// Its link went down.
     LinkDown,
-    /// Its link is there again.
+    /// Its link is up again.
     LinkUp,
-    /// No hello came for that many nanoseconds.
+    /// No hello arrived for too long.
     HelloMissed {
-        /// Nanoseconds without one.
+        /// Nanoseconds without a hello.
         silent_for: u64,
     },
-    /// Its hellos come again.
+    /// Its hellos arrive again.
     HelloBack,
-    /// Hellos are expected otherwise than before, or none are.
+    /// The rule for its hellos changed.
     Expectation,
 }
 
@@ -98,15 +98,15 @@ impl std::fmt::Display for Reason {
 /// A change of standing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// What it was.
+    /// The previous standing.
     pub from: Standing,
-    /// What it is.
+    /// The new standing.
     pub to: Standing,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// How much a sensor loses of what it receives, from its last two hellos.
+/// Packets received and lost by a sensor, from its last two hellos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SensorLoss {
     /// Packets received between them.
@@ -115,8 +115,7 @@ pub struct SensorLoss {
     pub dropped: u64,
 }
 
-/// What is known of one sensor's health. Times are of the monotonic clock, in
-/// nanoseconds.
+/// The health of one sensor. Times are of the monotonic clock, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Health {
     rule: Option<HelloRule>,
@@ -125,17 +124,17 @@ pub struct Health {
     last: Option<Hello>,
     loss: SensorLoss,
     hellos: u64,
-    /// When it was heard last, or began to be listened for.
+    /// The time of the last hello, or from which hellos are expected.
     heard_at: u64,
-    /// The interval that it promised, within the rule's bounds.
+    /// The announced interval, within the rule's bounds.
     interval: u64,
-    /// Hellos in a row since it fell silent; nothing while it is not silent.
+    /// Hellos in a row since it fell silent; `None` while it is not silent.
     returning: Option<u32>,
     standing: Standing,
 }
 
 impl Health {
-    /// A sensor that is up at the time `now`, and is to send hellos if there is a rule.
+    /// A sensor that is up at the time `now`; it must send hellos if there is a rule.
     #[must_use]
     pub fn new(rule: Option<HelloRule>, now: u64) -> Self {
         Self {
@@ -158,37 +157,37 @@ impl Health {
         self.standing
     }
 
-    /// What an operator said last.
+    /// The operator's last command.
     #[must_use]
     pub fn manual(&self) -> Manual {
         self.manual
     }
 
-    /// How many hellos came.
+    /// The number of hellos.
     #[must_use]
     pub fn hellos(&self) -> u64 {
         self.hellos
     }
 
-    /// What its last hello said.
+    /// Its last hello.
     #[must_use]
     pub fn last_hello(&self) -> Option<Hello> {
         self.last
     }
 
-    /// How much it lost between its last two hellos.
+    /// Its losses between its last two hellos.
     #[must_use]
     pub fn loss(&self) -> SensorLoss {
         self.loss
     }
 
-    /// When it was heard last, or began to be listened for.
+    /// The time of the last hello, or from which hellos are expected.
     #[must_use]
     pub fn heard_at(&self) -> u64 {
         self.heard_at
     }
 
-    /// Expects hellos by another rule, or none; its silence so far is forgotten.
+    /// Changes the rule for hellos; the silence so far is discarded.
     pub fn expect(&mut self, rule: Option<HelloRule>, now: u64) -> Option<Transition> {
         if self.rule == rule {
             return None;
@@ -200,24 +199,24 @@ impl Health {
         self.settle(Reason::Expectation)
     }
 
-    /// An operator speaks.
+    /// Applies an operator's command.
     pub fn command(&mut self, manual: Manual) -> Option<Transition> {
         self.manual = manual;
         self.settle(Reason::Manual)
     }
 
-    /// The link comes or goes.
+    /// Applies a link change.
     pub fn link(&mut self, is_up: bool) -> Option<Transition> {
         self.link = Some(is_up);
         self.settle(if is_up { Reason::LinkUp } else { Reason::LinkDown })
     }
 
-    /// A hello came.
+    /// Applies a hello.
     pub fn hello(&mut self, now: u64, hello: Hello) -> Option<Transition> {
         let rule = self.rule?;
         let is_late = now.saturating_sub(self.heard_at) > self.patience(rule);
         let earlier = self.last.replace(hello).unwrap_or_default();
-        // A sensor that was started again counts from zero.
+        // The counters of a restarted sensor begin at zero.
         let came = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
         self.loss = SensorLoss {
             received: came(hello.received, earlier.received),
@@ -235,7 +234,7 @@ impl Health {
         self.settle(Reason::HelloBack)
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub fn tick(&mut self, now: u64) -> Option<Transition> {
         let rule = self.rule?;
         let silent_for = now.saturating_sub(self.heard_at);

@@ -1,15 +1,14 @@
-//! How uneven a split is, and how uneven it must be expected to be.
+//! How uneven a split is, compared with a random split.
 //!
-//! A few large flows make any split by flows uneven. What the hash is to blame for
-//! is only what goes beyond a random assignment of the same flows, so that is what
-//! a measured imbalance is shown beside.
+//! A few large flows make any split by flows uneven. Only what exceeds the imbalance of a
+//! random assignment of the same flows is due to the hash, so reports show both.
 
 use forebay_packet::{HashKey, siphash13};
 
 use crate::assign::Assignment;
 
-/// The heaviest load over its fair share: 1 is perfect. Loads are measured in
-/// units of each sensor's weight. Nothing where there is no load at all.
+/// The heaviest load divided by its fair share: 1 is perfect. Loads are divided by weights.
+/// `None` if there is no load.
 #[must_use]
 pub fn max_over_mean(loads: &[u64], weights: &[u32]) -> Option<f64> {
     let total: u64 = loads.iter().sum();
@@ -23,8 +22,8 @@ pub fn max_over_mean(loads: &[u64], weights: &[u32]) -> Option<f64> {
     over.reduce(f64::max)
 }
 
-/// [`max_over_mean`] of `trials` random assignments of flows, in ascending order, by each
-/// measure of their loads: each flow falls in a random bucket of `assignment`.
+/// [`max_over_mean`] of `trials` random assignments of flows, in ascending order, for each
+/// measure of their loads: each flow is assigned to a random bucket of `assignment`.
 #[must_use]
 pub fn random_imbalance<const N: usize>(
     flows: &[[u64; N]],

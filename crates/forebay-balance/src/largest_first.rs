@@ -1,23 +1,23 @@
 //! Assignment by load, for input that is read twice: first to count, then to assign.
 //!
-//! A unit is all that shares a hash: a flow, an address pair, or an address, with the
-//! fragments, quoted errors and followed data flows that have its hash. Units are assigned
-//! largest first (LPT: Graham 1969; by weight as Gonzalez, Ibarra and Sahni 1977), each to
-//! the sensor whose load over its weight is then the least. The outcome depends only on the
-//! hashes, their loads and the weights.
+//! A unit is all traffic with one hash: a flow, an address pair, or an address, including
+//! fragments, quoted errors and followed data flows. Units are assigned largest first (LPT:
+//! Graham 1969; by weight as Gonzalez, Ibarra and Sahni 1977), each to the sensor whose
+//! load divided by its weight is then the least. The result depends only on the hashes,
+//! their loads and the weights.
 //!
-//! At most [`MOST_UNITS`] units are counted by themselves. Where there are more, those up to
-//! the median load are added to their hash buckets, and each such bucket is assigned as one
-//! unit. A unit that was added to its bucket and comes again is counted anew: its load may be
-//! in two places, but it has one sensor, since [`UnitAssignment::sensor_of`] depends on the
-//! hash alone.
+//! At most [`MOST_UNITS`] units are counted separately. If there are more, those up to the
+//! median load are added to their hash buckets, and each such bucket is assigned as one
+//! unit. A unit that occurs again after it was added to its bucket is counted anew. Its
+//! load may then be in two places, but it has one sensor, since
+//! [`UnitAssignment::sensor_of`] depends only on the hash.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use crate::assign::{Assignment, BUCKETS, bucket_of};
 
-/// Units that are counted by themselves: some 10 MB.
+/// Units that are counted separately; they take some 10 MB.
 pub const MOST_UNITS: usize = 400_000;
 
 /// The load of each unit.
@@ -25,16 +25,16 @@ pub const MOST_UNITS: usize = 400_000;
 pub struct UnitLoads {
     units: HashMap<u64, u64>,
     most: usize,
-    /// Load of the units that were added to their buckets; empty while there are none.
+    /// Load of the units that were added to their buckets; empty if there are none.
     buckets: Vec<u64>,
 }
 
-/// How loads were assigned.
+/// Statistics of an assignment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitSummary {
-    /// Units that were assigned by themselves.
+    /// Units that were assigned separately.
     pub units: u64,
-    /// Load of the largest of them: no sensor that has it gets less.
+    /// Load of the largest of them: a lower bound for its sensor's load.
     pub largest: u64,
     /// Load that was assigned by hash bucket.
     pub in_buckets: u64,
@@ -43,7 +43,7 @@ pub struct UnitSummary {
 /// The sensor of each unit.
 #[derive(Clone, Debug)]
 pub struct UnitAssignment {
-    /// The sensor by hash; empty where all go by bucket.
+    /// The sensor by hash; empty if all units are assigned by bucket.
     units: HashMap<u64, u64>,
     buckets: Assignment,
 }
@@ -55,7 +55,7 @@ impl Default for UnitLoads {
 }
 
 impl UnitLoads {
-    /// Counts at most so many units by themselves, and at least one.
+    /// Counts at most `most` units separately, and at least one.
     #[must_use]
     pub fn with_limit(units: usize) -> Self {
         Self { units: HashMap::new(), most: units.max(1), buckets: Vec::new() }
@@ -88,8 +88,8 @@ impl UnitLoads {
         });
     }
 
-    /// Assigns all units to the sensors of `assignment`, which has the sensor of what was
-    /// not counted.
+    /// Assigns all units to the sensors of `assignment`, which also assigns hashes that
+    /// were not counted.
     #[must_use]
     pub fn assign(self, assignment: &Assignment) -> (UnitAssignment, UnitSummary) {
         let Self { mut units, buckets, .. } = self;
@@ -118,7 +118,7 @@ impl UnitLoads {
 }
 
 impl UnitAssignment {
-    /// Index of the sensor of what has that hash.
+    /// Index of the sensor of a hash.
     #[inline]
     #[must_use]
     pub fn sensor_of(&self, hash: u64) -> u16 {
@@ -135,7 +135,7 @@ impl From<Assignment> for UnitAssignment {
     }
 }
 
-/// Sensors by weight, of each weight the one with the least load on top.
+/// By weight: a heap of the sensors with that weight, the one with the least load on top.
 struct LeastLoaded(BTreeMap<u32, BinaryHeap<Reverse<(u64, u16)>>>);
 
 impl LeastLoaded {
@@ -147,8 +147,8 @@ impl LeastLoaded {
         Self(by_weight)
     }
 
-    /// Adds `load` to the sensor that then has the least over its weight: of several the
-    /// first.
+    /// Adds `load` to the sensor whose load divided by its weight is then the least, the
+    /// first of several.
     fn take(&mut self, load: u64) -> u16 {
         let ranked = self.0.iter_mut().filter_map(|(&weight, heap)| {
             let Reverse((before, i)) = *heap.peek()?;

@@ -1,18 +1,18 @@
-//! Which sensor a packet goes to.
+//! Assigns packets to sensors.
 //!
-//! The keyed hash of a flow picks one of [`BUCKETS`] buckets, and a table says
-//! which sensor each bucket belongs to. Balancing moves buckets, never single packets,
-//! so a flow has one sensor at any time.
+//! The keyed hash of a flow selects one of [`BUCKETS`] buckets, and a table assigns each
+//! bucket to a sensor. Balancing moves buckets, never single packets, so a flow has one
+//! sensor at any time.
 //!
-//! * For a capture, an [`Assignment`] is all there is, or a [`UnitAssignment`] where its
-//!   loads were counted before ([`UnitLoads`]).
+//! * For a capture, an [`Assignment`] suffices, or a [`UnitAssignment`] if loads were
+//!   counted first ([`UnitLoads`]).
 //! * For live traffic, a [`Group`] of sensors has workers that share a table and count
-//!   ([`moves::Worker`]), and a manager ([`Group`]) that is called now and then: it
-//!   knows the sensors' health ([`health`]), decides which buckets move
-//!   ([`balancer`]), and moves them without tearing a flow ([`moves`]).
+//!   ([`moves::Worker`]), and a manager ([`Group`]) that is called periodically: it tracks
+//!   the sensors' health ([`health`]), decides which buckets move ([`balancer`]), and moves
+//!   them without tearing a flow ([`moves`]).
 //!
-//! The crate knows hashes and sensors. It does not know packets, files, threads or
-//! clocks: what time it is, it is told.
+//! The crate depends on hashes and sensors only, not on packets, files, threads or clocks:
+//! callers pass the time.
 #![forbid(unsafe_code)]
 
 mod assign;

@@ -1,26 +1,25 @@
-//! The bucket table that workers and balancer share.
+//! The bucket table shared by workers and balancer.
 //!
-//! One 32-bit entry a bucket says all that a worker must know of it, so that one
-//! relaxed load a packet decides, and no packet sees half of a change. Nearly
-//! every entry is settled: it is then the index of a sensor and nothing else. An
-//! entry of a bucket on the move has a high bit set and sends the worker to the
-//! records of keys ([`crate::moves`]).
+//! A worker needs only one 32-bit entry for each bucket, so one relaxed load a packet
+//! decides, and no packet sees half of a change. Nearly every entry is settled: it is then
+//! the index of a sensor. The entry of a moving bucket has a high bit set, for which the
+//! worker looks up the records of keys ([`crate::moves`]).
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0–10 | where keys go that are not on record, [`NO_SENSOR`] for nowhere |
+//! | 0–10 | the sensor of keys that are not on record, [`NO_SENSOR`] for none |
 //! | 11–21 | the other sensor of the move |
 //! | 22 | record keys that are not on record |
-//! | 23 | new keys go to the target already |
+//! | 23 | new keys already go to the target |
 //! | 24 | cancelled by a worker that could not record a key |
 //! | 30 | the packets of the bucket are watched |
-//! | 31 | look the key up |
+//! | 31 | look up the key |
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::assign::{Assignment, BUCKETS};
 
-/// In the place of a sensor: there is none.
+/// Instead of a sensor: none.
 pub const NO_SENSOR: u16 = SENSOR_MASK as u16;
 
 const SENSOR_BITS: u32 = 11;
@@ -31,24 +30,24 @@ const CANCELLED: u32 = 1 << 24;
 const WATCHED: u32 = 1 << 30;
 const LOOK_UP: u32 = 1 << 31;
 
-/// What a bucket is doing.
+/// The phase of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Every key goes to one sensor.
     Settled,
     /// Every key goes to the old sensor and is recorded.
     Learning,
-    /// Keys on record go where they are recorded, others to the new sensor; these
-    /// are recorded too, until every worker knows that learning is over.
+    /// Keys on record go to their recorded sensor, others to the new sensor; these are
+    /// recorded too, until every worker has seen that learning is over.
     Turning,
-    /// Keys on record go where they are recorded, others to the new sensor.
+    /// Keys on record go to their recorded sensor, others to the new sensor.
     Moving,
-    /// A key could not be recorded: keys on record go where they are recorded,
-    /// others to the old sensor.
+    /// A key could not be recorded: keys on record go to their recorded sensor, others to
+    /// the old sensor.
     Cancelled,
 }
 
-/// What the table says of one bucket.
+/// The table entry of one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry(u32);
 
@@ -59,8 +58,8 @@ impl Entry {
         Self(u32::from(sensor) & SENSOR_MASK)
     }
 
-    /// A move `from` one sensor `to` another that is in `phase`; `to` alone counts
-    /// where the phase is [`Phase::Settled`].
+    /// A move `from` one sensor `to` another that is in `phase`; only `to` is used if the
+    /// phase is [`Phase::Settled`].
     #[must_use]
     pub fn of_move(phase: Phase, from: u16, to: u16) -> Self {
         let (default, other, flags) = match phase {
@@ -91,20 +90,20 @@ impl Entry {
         }
     }
 
-    /// Where keys go that are not on record.
+    /// The sensor of keys that are not on record.
     #[inline]
     #[must_use]
     pub fn default_sensor(self) -> u16 {
         (self.0 & SENSOR_MASK) as u16
     }
 
-    /// Where the bucket is moving from; its only sensor where it is not moving.
+    /// The sensor that the bucket moves from; its only sensor if it does not move.
     #[must_use]
     pub fn from(self) -> u16 {
         if self.0 & TURNED != 0 { self.other() } else { self.default_sensor() }
     }
 
-    /// Where the bucket will be when its move has ended.
+    /// The sensor of the bucket after its move.
     #[must_use]
     pub fn destination(self) -> u16 {
         if self.phase() == Phase::Learning { self.other() } else { self.default_sensor() }
@@ -117,13 +116,13 @@ impl Entry {
         self.0 & WATCHED != 0
     }
 
-    /// This entry, with its packets watched or not.
+    /// This entry with its watched bit set or cleared.
     #[must_use]
     pub fn with_watch(self, watched: bool) -> Self {
         Self(if watched { self.0 | WATCHED } else { self.0 & !WATCHED })
     }
 
-    /// Whether the sensor of a packet takes looking up its key.
+    /// Whether the sensor of a packet depends on its key.
     #[inline]
     #[must_use]
     pub fn looks_up(self) -> bool {
@@ -136,7 +135,7 @@ impl Entry {
         self.0 & RECORD != 0
     }
 
-    /// Whether the low bits alone do not say it all.
+    /// Whether the entry has bits other than the sensor.
     #[inline]
     pub(crate) fn is_special(self) -> bool {
         self.0 & (LOOK_UP | WATCHED) != 0
@@ -148,7 +147,7 @@ impl Entry {
         Self(Self::of_move(Phase::Cancelled, self.from(), self.target()).0 | flags)
     }
 
-    /// The sensor that a move aims or aimed at.
+    /// The target of the current or cancelled move.
     pub(crate) fn target(self) -> u16 {
         if self.0 & TURNED != 0 { self.default_sensor() } else { self.other() }
     }
@@ -157,13 +156,13 @@ impl Entry {
         (self.0 >> SENSOR_BITS & SENSOR_MASK) as u16
     }
 
-    /// The entry as other forwarding tables than ours store it: see the table of the module.
+    /// The entry as stored by other forwarding tables: see the table of the module.
     #[must_use]
     pub fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The entry with those bits.
+    /// The entry with these bits.
     #[must_use]
     pub fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -172,20 +171,19 @@ impl Entry {
 
 /// The entries of all buckets.
 ///
-/// Relaxed loads and stores are enough: an entry is one word, and whoever must
-/// know that every worker has seen a change waits for it
-/// ([`crate::moves::Quiescence`]).
+/// Relaxed loads and stores are enough: an entry is one word, and callers that must know
+/// that every worker has seen a change wait for it ([`crate::moves::Quiescence`]).
 #[derive(Debug)]
 pub struct BucketTable(Box<[AtomicU32; BUCKETS]>);
 
 impl BucketTable {
-    /// Every bucket settled at the sensor that `assignment` gives it.
+    /// Every bucket settled at its sensor in `assignment`.
     #[must_use]
     pub fn new(assignment: &Assignment) -> Self {
         Self::of(|bucket| Entry::settled(assignment.sensor_of_bucket(bucket)))
     }
 
-    /// Every bucket settled at no sensor.
+    /// Every bucket settled without a sensor.
     #[must_use]
     pub fn without_sensors() -> Self {
         Self::of(|_| Entry::settled(NO_SENSOR))
@@ -197,17 +195,17 @@ impl BucketTable {
         Self(entries.try_into().expect("as many entries were made as there are buckets"))
     }
 
-    /// What the table says of `bucket`.
+    /// The entry of `bucket`.
     #[inline]
     #[must_use]
     pub fn entry(&self, bucket: u16) -> Entry {
         Entry(self.0[usize::from(bucket)].load(Ordering::Relaxed))
     }
 
-    /// Says `new` of `bucket` if it still says `current`.
+    /// Sets the entry of `bucket` to `new` if it is still `current`.
     ///
     /// # Errors
-    /// What it says instead.
+    /// The present entry.
     pub(crate) fn replace(&self, bucket: u16, current: Entry, new: Entry) -> Result<(), Entry> {
         self.0[usize::from(bucket)]
             .compare_exchange(current.0, new.0, Ordering::Relaxed, Ordering::Relaxed)

@@ -1,21 +1,21 @@
-//! Naming the flow that fills a bucket.
+//! Finds the flow that fills a bucket.
 //!
-//! A flow too big for any sensor cannot be helped by moving its bucket, but it can
-//! be named, so that a rule can shunt it. The balancer has such buckets watched,
-//! and each worker keeps one candidate a watched bucket by the majority vote of
-//! Boyer and Moore ("MJRTY: a fast majority vote algorithm", 1991), bytes as votes:
-//! if one key carries more than half of the bytes, it is the candidate. No more than
-//! [`MAX_WATCHED`] buckets are kept, and what was seen is handed over each
-//! [`PUBLISHED_EACH`] nanoseconds, if the other side is not just reading.
+//! Moving its bucket does not help with a flow too large for any sensor, but a rule can
+//! shunt the flow if it is known. The balancer watches such buckets, and each worker keeps
+//! one candidate for each watched bucket by the majority vote of Boyer and Moore ("MJRTY: a
+//! fast majority vote algorithm", 1991), with bytes as votes: if one key carries more than
+//! half of the bytes, it is the candidate. At most [`MAX_WATCHED`] buckets are watched, and
+//! the results are published every [`PUBLISHED_EACH`] nanoseconds, unless the other side is
+//! just reading.
 
 use std::sync::{Mutex, PoisonError};
 
 use forebay_packet::FlowKey;
 
-/// Most buckets that are watched at a time.
+/// The most buckets that are watched at a time.
 pub const MAX_WATCHED: usize = 16;
 
-/// Nanoseconds between two hand-overs.
+/// Nanoseconds between two publications.
 const PUBLISHED_EACH: u64 = 100_000_000;
 
 /// A key that may carry most of its bucket's bytes.
@@ -25,14 +25,13 @@ pub struct Candidate {
     pub bucket: u16,
     /// The key.
     pub key: FlowKey,
-    /// What is left of its votes. If any key has more than half of the bytes, it is
-    /// this one.
+    /// The votes left. If any key has more than half of the bytes, it is this one.
     pub lead: u64,
-    /// Bytes of the bucket while it was watched by this worker.
+    /// Bytes of the bucket seen by this worker while it was watched.
     pub bytes: u64,
 }
 
-/// What the workers of a group found in watched buckets.
+/// The candidates published by the workers of a group.
 #[derive(Debug)]
 pub struct Watchers(Box<[Mutex<Vec<Candidate>>]>);
 
@@ -42,7 +41,7 @@ impl Watchers {
         Self((0..workers).map(|_| none()).collect())
     }
 
-    /// The key that leads in `bucket`, over all workers.
+    /// The leading key in `bucket`, over all workers.
     #[must_use]
     pub fn leader(&self, bucket: u16) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
@@ -67,7 +66,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A packet of a watched bucket.
+    /// Counts a packet of a watched bucket.
     pub(crate) fn observe(&mut self, bucket: u16, key: &FlowKey, bytes: u32) {
         let bytes = u64::from(bytes);
         let known = self.candidates.iter().position(|candidate| candidate.bucket == bucket);
@@ -84,8 +83,8 @@ impl Watch {
         }
     }
 
-    /// Begins to watch a bucket, instead of the one with the fewest bytes if there
-    /// are too many, and gives its place.
+    /// Starts watching a bucket and returns its slot; replaces the one with the fewest
+    /// bytes if there are too many.
     fn begin(&mut self, bucket: u16, key: &FlowKey) -> usize {
         let candidate = Candidate { bucket, key: *key, lead: 0, bytes: 0 };
         if self.candidates.len() < MAX_WATCHED {
@@ -97,7 +96,7 @@ impl Watch {
         least
     }
 
-    /// Hands over what was seen, now and then, and begins anew.
+    /// Publishes the candidates from time to time, and starts anew.
     pub(crate) fn publish(&mut self, now: u64, watchers: &Watchers, worker: usize) {
         if self.candidates.is_empty() || now.saturating_sub(self.published_at) < PUBLISHED_EACH {
             return;

@@ -1,21 +1,21 @@
-//! What a bucket's load will be when a move takes effect.
+//! Forecasts a bucket's load for the time when a move takes effect.
 //!
-//! A move of a bucket moves the flows that begin after it. Where flows last, the load
-//! that a bucket will have is the one it has; where they are short, the bucket that is
-//! loaded now is no likelier to be loaded then than any other, and to move it moves an
-//! average bucket. Whoever takes one for the other chases noise, or moves empty
-//! buckets and wonders. So what becomes of loads is measured: buckets are put into
-//! classes by their load, a class a power of two, and by the number of their live flows,
-//! and after [`HORIZON`] readings the loads of each class are compared with what they
-//! were: the regression of later on earlier load, without the assumption that it is a
-//! line. A class of few buckets leans on the line through all of them. The flows must be
-//! part of it because moves are chosen by them too: among buckets of one load, those
-//! whose flows have just ended are the cheapest and will have the least. What became of a
-//! load is what the last reading alone says: a mean with earlier ones has some of the
-//! earlier load in it, and would make every load seem to last.
+//! A move of a bucket moves the flows that begin after it. If flows are long, the bucket's
+//! future load is its present load. If they are short, a loaded bucket is no likelier to be
+//! loaded later than any other, and moving it moves an average bucket. A balancer that
+//! confuses the two chases noise, or moves buckets that turn out empty. So the development
+//! of loads is measured. Buckets are put into classes by their load, a class for each power
+//! of two, and by the number of their live flows. After [`HORIZON`] readings the loads of
+//! each class are compared with the earlier ones: the regression of later on earlier load,
+//! without the assumption that it is linear. A class of few buckets is blended with the
+//! line through all of them. Live flows are part of the class because moves are chosen by
+//! them too: among buckets of one load, those whose flows have just ended are the cheapest
+//! and will have the least load. The later load is that of the last reading alone: a mean
+//! with earlier readings contains some of the earlier load, and would make every load seem
+//! to persist.
 //!
-//! Before the first comparison every bucket is forecast the mean: right where flows
-//! are short, and where they last it costs the time until then.
+//! Before the first comparison the forecast for every bucket is the mean. That is right for
+//! short flows; for long ones it delays balancing until then.
 
 use super::load::{Dimension, Load};
 
@@ -25,23 +25,23 @@ pub const HORIZON: u32 = 4;
 /// Classes: one for no load, then powers of two around the mean load.
 const CLASSES: usize = 48;
 
-/// The class of the mean load.
+/// The class that contains the mean load.
 const MEAN_CLASS: i32 = 16;
 
 /// Classes by live flows: none, one, and powers of two.
 const FLOW_CLASSES: usize = 6;
 
-/// Buckets of its own that a class needs to count for as much as the line does.
+/// The number of buckets at which a class has the same weight as the line.
 const LEANING: f64 = 8.0;
 
-/// The least forecast, as a share of the mean.
+/// The least forecast, relative to the mean.
 const LEAST: f64 = 1e-6;
 
-/// What stays of earlier comparisons at each new one.
+/// The weight that earlier comparisons keep at each new one.
 const MEMORY: f64 = 0.5;
 
-/// Sums over the buckets of a class: their number, their load as a share of the mean, and
-/// what that became.
+/// Sums over the buckets of a class: their number, their load relative to the mean, and
+/// their later load.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     buckets: f64,
@@ -74,7 +74,7 @@ impl Regression {
         self.products *= MEMORY;
     }
 
-    /// A load that was `before` has become `after`, both in shares of the mean.
+    /// Records that a load of `before` became `after`, both relative to the mean.
     fn learn(&mut self, before: f64, flows: f64, after: f64) {
         let class = &mut self.classes[class_of(before)][flow_class_of(flows)];
         class.buckets += 1.0;
@@ -84,7 +84,7 @@ impl Regression {
         self.products += (before - 1.0) * (after - 1.0);
     }
 
-    /// What a load will become, in shares of the mean.
+    /// The forecast of a load, relative to the mean.
     fn forecast(&self, now: f64, flows: f64) -> f64 {
         let slope = if self.squares > 0.0 { self.products / self.squares } else { 0.0 };
         let line = 1.0 + slope.clamp(0.0, 1.0) * (now - 1.0);
@@ -113,11 +113,11 @@ fn flow_class_of(flows: f64) -> usize {
     if flows < 0.5 { 0 } else { (flows.log2().round() as usize + 1).min(FLOW_CLASSES - 1) }
 }
 
-/// Learns what becomes of loads, and forecasts them.
+/// Measures how loads develop, and forecasts them.
 #[derive(Clone, Debug)]
 pub struct Forecast {
     regressions: [Regression; 2],
-    /// Earlier loads to compare with, in shares of the mean, and live flows.
+    /// Earlier loads to compare with, relative to the mean, and live flows.
     reference: Vec<(Load, f64)>,
     age: u32,
 }
@@ -129,8 +129,8 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// Learns from the loads and live flows of a reading, and from what that reading alone
-    /// says of the loads; to be called at each.
+    /// Updates the regression with the loads and live flows of a reading, and the loads of
+    /// that reading alone; to be called at each reading.
     pub fn learn(&mut self, loads: &[Load], flows: &[f64], latest: &[Load]) {
         self.age += 1;
         if self.reference.len() == loads.len() && self.age < HORIZON {
@@ -140,7 +140,7 @@ impl Forecast {
             let sum = total(latest);
             let latest = shares(latest);
             for (dimension, regression) in Dimension::ALL.into_iter().zip(&mut self.regressions) {
-                // Without traffic there is nothing to learn of how it is shared out.
+                // Without traffic there are no shares to compare.
                 if sum[dimension] <= 0.0 {
                     continue;
                 }
@@ -154,8 +154,8 @@ impl Forecast {
         self.age = 0;
     }
 
-    /// What the loads will become. They add up to what they are now, and none is
-    /// less than nearly nothing, so that buckets count where there is no traffic.
+    /// The forecast loads. They have the same sum as the present loads. Each is slightly
+    /// above zero, so that buckets count even without traffic.
     #[must_use]
     pub fn forecast(&self, loads: &[Load], flows: &[f64]) -> Vec<Load> {
         let one = |(share, flows): (Load, &f64)| {
@@ -252,7 +252,8 @@ mod tests {
 
     #[test]
     fn a_mixture_of_both_is_told_apart_by_load() {
-        // A hundred buckets with lasting loads far above the others, which pass.
+        // A hundred buckets with persistent loads far above the others, which are
+        // transient.
         let loads = |round| {
             let mut loads = sparse(round);
             for bucket in &mut loads[..100] {

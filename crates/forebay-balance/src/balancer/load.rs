@@ -6,7 +6,7 @@ use crate::assign::BUCKETS;
 use crate::counters::Tally;
 use crate::moves::Quiet;
 
-/// What a load is measured in.
+/// A unit of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Packets a second.
@@ -33,7 +33,7 @@ impl Load {
     /// No load.
     pub const NONE: Self = Self { packets: 0.0, bits: 0.0 };
 
-    /// The load that brings `tally` in that many seconds.
+    /// The load of `tally` over `seconds`.
     #[must_use]
     pub fn of(tally: Tally, seconds: f64) -> Self {
         Self {
@@ -42,20 +42,20 @@ impl Load {
         }
     }
 
-    /// The same in each dimension.
+    /// Applies a function to each dimension.
     #[must_use]
     pub fn from_fn(each: impl Fn(Dimension) -> f64) -> Self {
         Self { packets: each(Dimension::Packets), bits: each(Dimension::Bits) }
     }
 
-    /// The greatest share of `whole` in any dimension. A share of nothing is
-    /// infinite, none of it is none.
+    /// The greatest fraction of `whole` in any dimension: infinite for a load relative to
+    /// zero, 0 for zero relative to zero.
     #[must_use]
     pub fn share_of(self, whole: Self) -> f64 {
         Dimension::ALL.map(|d| ratio(self[d], whole[d])).into_iter().fold(0.0, f64::max)
     }
 
-    /// The dimension in which this is the greatest share of `whole`.
+    /// The dimension in which this is the greatest fraction of `whole`.
     #[must_use]
     pub fn critical(self, whole: Self) -> Dimension {
         let [packets, bits] = Dimension::ALL.map(|d| ratio(self[d], whole[d]));
@@ -129,17 +129,17 @@ impl SubAssign for Load {
 
 /// The load of every bucket, from readings of its counters.
 ///
-/// A reading counts for `weight` of the new value and what was known before for
-/// the rest. The first two readings give the first loads.
+/// Loads are exponentially smoothed: the last reading has the weight `weight`. The first
+/// two readings give the first loads.
 #[derive(Debug)]
 pub struct BucketLoads {
     weight: f64,
     last: Vec<Tally>,
     read_at: Option<u64>,
     loads: Option<Vec<Load>>,
-    /// What the last reading alone says.
+    /// The loads of the last interval alone.
     latest: Vec<Load>,
-    /// When each counter was first read as it is now, in nanoseconds.
+    /// When each counter was first read with its present value, in nanoseconds.
     quiet_since: Vec<u64>,
 }
 
@@ -157,8 +157,8 @@ impl BucketLoads {
         }
     }
 
-    /// Takes a reading at the time `now`, in nanoseconds; one that is not later
-    /// than the last is left out.
+    /// Takes a reading at the time `now`, in nanoseconds; ignored unless it is later than
+    /// the last.
     pub fn read(&mut self, now: u64, tally: impl Fn(u16) -> Tally) {
         let seconds = match self.read_at {
             Some(at) if now <= at => return,
@@ -185,19 +185,19 @@ impl BucketLoads {
         self.loads = seconds.map(|_| loads);
     }
 
-    /// The loads by bucket, once there were two readings.
+    /// The loads by bucket, available from the second reading on.
     #[must_use]
     pub fn loads(&self) -> Option<&[Load]> {
         self.loads.as_deref()
     }
 
-    /// The loads of the last reading alone, by bucket.
+    /// The loads of the last interval alone, by bucket.
     #[must_use]
     pub fn latest(&self) -> &[Load] {
         &self.latest
     }
 
-    /// Since when the bucket's counters did not move, as far as is known.
+    /// Since when the bucket's counters are known not to have changed.
     #[must_use]
     pub fn quiet(&self, bucket: u16) -> Option<Quiet> {
         let i = usize::from(bucket);

@@ -1,22 +1,22 @@
-//! Which buckets move where.
+//! Decides which buckets move to which sensors.
 //!
-//! Each interval the balancer compares what every sensor will carry with what it
-//! should ([`mod@targets`]). What it will carry is the forecast of all buckets that are, or
-//! on their way to be, its own ([`forecast`]), and what flows that have outlasted their
-//! bucket's move keep there. Sensors too far over give away buckets until they are at
-//! their target, the cheapest first: those with the fewest live flows for the load.
+//! Each interval the balancer compares the expected load of every sensor with its target
+//! ([`mod@targets`]). The expected load is the forecast of all buckets that are, or will
+//! be, assigned to the sensor ([`forecast`]), and of flows that stay there after their
+//! bucket has moved. Sensors too far over their target give away buckets until they reach
+//! it, the cheapest first: those with the fewest live flows for the load.
 //!
-//! What keeps it calm:
-//! * nothing moves until a sensor is over or below its target by the hysteresis; then nobody
-//!   gives more than takes it to its target, or gets more than half the hysteresis above
-//!   its own;
-//! * a move counts at its target from the moment it is decided, so that nothing is decided
-//!   twice while loads catch up;
+//! Stability:
+//! * nothing moves until a sensor is over or below its target by the hysteresis; then no
+//!   sensor goes below its own target by giving, or above it by more than half the
+//!   hysteresis by receiving;
+//! * a move counts at its new sensor from the moment it is decided, so that it is not
+//!   decided twice while loads follow;
 //! * a bucket that was moved cools down before it may move again;
-//! * a bucket that would be too much for any sensor is named and left where it is.
+//! * a bucket too large for any sensor is reported and stays where it is.
 //!
-//! The balancer decides; [`crate::moves::Mover`] carries out. It knows no clock: an
-//! interval is a call of [`Balancer::decide`].
+//! The balancer decides; [`crate::moves::Mover`] executes. It uses no clock: an interval is
+//! a call of [`Balancer::decide`].
 
 pub mod forecast;
 pub mod load;
@@ -33,23 +33,24 @@ use targets::{SensorShare, Standing, targets};
 use crate::assign::BUCKETS;
 use crate::table::Entry;
 
-/// Intervals that displaced load must have been there to count as lasting.
+/// Intervals for which displaced load must persist to count as lasting.
 const LASTING: usize = 5;
 
-/// Intervals that a bucket must be too big for every sensor before it is named.
+/// Intervals for which a bucket must be too large for every sensor before it is reported.
 const OVERSIZE_AFTER: u32 = 3;
 
-/// How the balancer goes about it.
+/// Parameters of the balancer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BalanceSettings {
-    /// Part of its target by which a sensor may be over or below before buckets move.
+    /// How far a sensor may be over or below its target before buckets move, as a fraction
+    /// of the target.
     pub hysteresis: f64,
     /// Intervals before a bucket that was moved may be moved again.
     pub cool_down: u32,
-    /// Part of its target by which the load of a sensor that came back may grow in an
-    /// interval.
+    /// How fast the load of a sensor that came back may grow, as a fraction of its target
+    /// an interval.
     pub ramp: f64,
-    /// The most moves begun in an interval.
+    /// The most moves started in an interval.
     pub moves_per_interval: usize,
     /// Whether a sensor that is over its limit, and not relieved by moves, is relieved by
     /// tearing flows.
@@ -71,7 +72,7 @@ impl Default for BalanceSettings {
     }
 }
 
-/// What the balancer is told at each interval.
+/// Input of the balancer for an interval.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The sensors, by index.
@@ -80,67 +81,67 @@ pub struct View<'a> {
     pub loads: &'a [Load],
     /// Loads by bucket, of the last interval alone.
     pub latest: &'a [Load],
-    /// What the table says, by bucket.
+    /// Table entries by bucket.
     pub entries: &'a [Entry],
-    /// By sensor: load that it has though its bucket is elsewhere, less the load of its
+    /// By sensor: load that it has although its bucket is elsewhere, minus the load of its
     /// buckets that is elsewhere.
     pub displaced: &'a [Load],
-    /// About how many live flows there are, by bucket.
+    /// Estimated live flows, by bucket.
     pub flows: &'a [f64],
-    /// Whether a move of a bucket may begin.
+    /// Whether a move of a bucket may start.
     pub is_movable: &'a dyn Fn(u16) -> bool,
-    /// Moves that may begin.
+    /// The most moves that may start.
     pub moves: usize,
-    /// Flows that may be recorded.
+    /// The most flows that may be recorded.
     pub keys: f64,
 }
 
-/// A move to begin.
+/// A move to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedMove {
     /// The bucket.
     pub bucket: u16,
-    /// Index of its new sensor.
+    /// Index of the new sensor.
     pub to: u16,
-    /// At once, and tearing its flows.
+    /// Immediate, tearing its flows.
     pub emergency: bool,
 }
 
-/// What is in store for a sensor.
+/// The loads of a sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Outlook {
-    /// What it should carry.
+    /// The target.
     pub target: Load,
-    /// What it carries.
+    /// The measured load.
     pub measured: Load,
-    /// What it will carry once all moves have taken effect.
+    /// The load once all moves have taken effect.
     pub expected: Load,
-    /// The part of it that flows keep there which do not end, and that no move can take
-    /// away. Negative where its buckets' flows stay elsewhere.
+    /// The part of the expected load from flows that stay there, do not end, and cannot be
+    /// moved. Negative if flows of its buckets stay elsewhere.
     pub lasting: Load,
 }
 
-/// A bucket too big for any sensor.
+/// A bucket too large for any sensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Oversize {
     /// The bucket.
     pub bucket: u16,
     /// Its load.
     pub load: Load,
-    /// In which dimension it is too big.
+    /// The dimension in which it is too large.
     pub dimension: Dimension,
-    /// The most that any sensor should carry in that dimension.
+    /// The greatest target of a sensor in that dimension.
     pub most: f64,
 }
 
-/// What the balancer decided.
+/// The decisions of an interval.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Plan {
-    /// Moves to begin, most urgent first.
+    /// Moves to start, most urgent first.
     pub moves: Vec<PlannedMove>,
-    /// The sensors' outlook, by index.
+    /// The loads of the sensors, by index.
     pub outlook: Vec<Outlook>,
-    /// Buckets that are too big for any sensor.
+    /// Buckets too large for any sensor.
     pub oversize: Vec<Oversize>,
 }
 
@@ -152,21 +153,21 @@ pub struct Balancer {
     forecast: Forecast,
     /// The last forecast, by bucket.
     later: Vec<Load>,
-    /// The interval from which on a bucket may move again.
+    /// By bucket: the interval from which on it may move again.
     cool_from: Vec<u32>,
     /// The last displaced loads by sensor, newest last.
     displaced: Vec<VecDeque<Load>>,
-    /// Sensors that are to take load slowly.
+    /// Sensors whose load is ramped up.
     warming: Vec<bool>,
     standing: Vec<Standing>,
-    /// Intervals that a sensor was over its limit.
+    /// By sensor: intervals over its limit.
     over_limit: Vec<u32>,
-    /// Intervals that a bucket was too big.
+    /// By bucket: intervals in which it was too large.
     oversize: HashMap<u16, u32>,
 }
 
 impl Balancer {
-    /// A balancer that knows nothing of the loads yet.
+    /// A balancer without load history.
     #[must_use]
     pub fn new(settings: BalanceSettings) -> Self {
         let forecast = Forecast::default();
@@ -184,12 +185,12 @@ impl Balancer {
         }
     }
 
-    /// Changes how the balancer goes about it; what it knows it keeps.
+    /// Changes the parameters; keeps the load history.
     pub fn configure(&mut self, settings: BalanceSettings) {
         self.settings = settings;
     }
 
-    /// An interval has passed.
+    /// Decides the moves of an interval.
     pub fn decide(&mut self, view: &View<'_>) -> Plan {
         self.interval = self.interval.saturating_add(1);
         self.forecast.learn(view.loads, view.flows, view.latest);
@@ -224,8 +225,8 @@ impl Balancer {
         Plan { moves, outlook, oversize }
     }
 
-    /// New sensors for `buckets`, which have lost theirs, in proportion to the room that
-    /// the others have; nothing, where no sensor is up.
+    /// New sensors for `buckets` that have none, in proportion to the room of the other
+    /// sensors; empty if no sensor is up.
     #[must_use]
     pub fn spread(&self, sensors: &[SensorShare], entries: &[Entry], buckets: &[u16]) -> Vec<u16> {
         let mut expected = vec![Load::NONE; sensors.len()];
@@ -254,7 +255,7 @@ impl Balancer {
         places.into_iter().map(|place| place.1).collect()
     }
 
-    /// What each sensor will carry, and what it carries.
+    /// The expected and the measured load of each sensor.
     fn sensor_loads(&mut self, view: &View<'_>) -> (Vec<Load>, Vec<Load>) {
         let sensors = view.sensors.len();
         self.displaced.resize(sensors, VecDeque::with_capacity(LASTING));
@@ -280,8 +281,8 @@ impl Balancer {
         (expected, measured)
     }
 
-    /// The part of a sensor's displaced load that has been there for long, and so is taken to
-    /// stay: flows that were merely there when their bucket moved end meanwhile.
+    /// The part of a sensor's displaced load that has persisted, and is expected to stay:
+    /// flows that merely overlapped the move of their bucket have ended by then.
     fn lasting(&self, sensor: usize) -> Load {
         let Some(past) = self.displaced.get(sensor).filter(|past| past.len() == LASTING) else {
             return Load::NONE;
@@ -293,7 +294,7 @@ impl Balancer {
         })
     }
 
-    /// Notes which sensors came back, and which of these have their load.
+    /// Updates which sensors came back, and which of these have reached their load.
     fn note_standing(&mut self, sensors: &[SensorShare], expected: &[Load], targets: &[Load]) {
         self.warming.resize(sensors.len(), false);
         self.over_limit.resize(sensors.len(), 0);
@@ -307,7 +308,7 @@ impl Balancer {
         self.standing = sensors.iter().map(|sensor| sensor.standing).collect();
     }
 
-    /// Buckets that have been more than any sensor should carry for a while.
+    /// Buckets that have exceeded every sensor's target for a while.
     fn find_oversize(&mut self, view: &View<'_>, targets: &[Load]) -> Vec<Oversize> {
         let most = Load::from_fn(|d| targets.iter().map(|target| target[d]).fold(0.0, f64::max));
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! One interval's choice of moves.
+//! Chooses the moves of one interval.
 
 use super::Balancer;
 use super::load::Load;
@@ -6,16 +6,16 @@ use super::targets::Standing;
 use super::{PlannedMove, View};
 use crate::table::Phase;
 
-/// Buckets that fit nowhere in a row before it is taken that none does.
+/// Consecutive buckets that fit nowhere before the search stops.
 const TRIES: usize = 64;
 
-/// The loads as they would be after the moves chosen so far.
+/// The loads after the moves chosen so far.
 pub(super) struct Planner<'a> {
     balancer: &'a Balancer,
     view: &'a View<'a>,
     targets: &'a [Load],
     expected: Vec<Load>,
-    /// What each sensor may still gain in this interval.
+    /// The load that each sensor may still gain in this interval.
     allowance: Vec<Load>,
     keys: f64,
     most: usize,
@@ -45,14 +45,14 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The moves chosen, and what each sensor would carry after them.
+    /// The moves chosen, and the load of each sensor after them.
     pub fn finish(self) -> (Vec<PlannedMove>, Vec<Load>) {
         (self.moves, self.expected)
     }
 
-    /// Chooses moves: off sensors that drain, then off those that are too far over their
-    /// target, the farthest first. Where one is too far below its target, all that are
-    /// over theirs give.
+    /// Chooses moves: off draining sensors, then off those too far over their target, the
+    /// farthest first. If a sensor is too far below its target, all sensors over theirs
+    /// give.
     pub fn plan(&mut self) {
         let hysteresis = self.balancer.settings.hysteresis;
         let sensors = self.view.sensors;
@@ -89,7 +89,7 @@ impl<'a> Planner<'a> {
         self.balancer.later[usize::from(bucket)]
     }
 
-    /// The buckets of a list that may move, with their live flows, cheapest first.
+    /// The movable buckets of a list, with their live flows, cheapest first.
     fn cheapest_first(&self, buckets: &[u16], whole: Load, urgent: bool) -> Vec<(u16, f64)> {
         let may_move = |&bucket: &u16| {
             let is_cool = self.balancer.cool_from[usize::from(bucket)] <= self.balancer.interval;
@@ -108,8 +108,8 @@ impl<'a> Planner<'a> {
                 (flows / size, -size, bucket, flows)
             })
             .collect();
-        // Buckets that are equal otherwise in an order that has nothing to do with
-        // their numbers: neighbours may have been given out together.
+        // Ties are broken in an order unrelated to bucket numbers, since adjacent buckets
+        // may have been assigned together.
         let shuffled = |bucket: u16| bucket.wrapping_mul(0x9e37).rotate_left(7);
         order.sort_unstable_by(|a, b| {
             let by_cost = a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
@@ -159,8 +159,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes the one bucket whose move makes the fuller of both sensors least full, if that is
-    /// a gain: all buckets were too big to move without overshooting.
+    /// If all buckets are too large to move without overshooting: takes the one bucket
+    /// whose move minimises the greater load of both sensors, if that is an improvement.
     fn shed_one(&mut self, sensor: usize, candidates: &[(u16, f64)]) {
         let mut best = self.fullness(sensor) - self.balancer.settings.hysteresis;
         let mut choice = None;
@@ -182,7 +182,8 @@ impl<'a> Planner<'a> {
         self.moves.len() < self.most && flows <= self.keys
     }
 
-    /// The sensor that would be the least full with `load` more, and how full.
+    /// The sensor with the lowest relative load after adding `load`, and that relative
+    /// load.
     fn emptiest(&self, except: usize, load: Load) -> Option<(usize, f64)> {
         let may_take = |&i: &usize| {
             i != except
@@ -206,8 +207,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Chooses moves that tear flows until `sensor` carries its target: those that tear
-/// the fewest flows for the load.
+/// Chooses moves that tear flows until `sensor` is at its target: those that tear the
+/// fewest flows for the load.
 pub(super) fn tear(
     view: &View<'_>,
     targets: &[Load],

@@ -1,38 +1,38 @@
-//! What each sensor should carry.
+//! Target loads of the sensors.
 //!
-//! Shares are by weight, unless a sensor's limit is below its share: then it gets its limit,
-//! less a little headroom, and the others share the rest by weight, again within their
-//! limits (water filling). Where the limits are below the load together, everyone is over
-//! by the same factor. A share is the same part of the packets and of the bits, since moving a
-//! bucket moves both: the limit that is reached first counts.
+//! Targets are in proportion to weights. A sensor whose limit is below its target gets its
+//! limit, minus some headroom, and the others share the rest by weight, again within their
+//! limits (water filling). If the limits together are below the load, every sensor exceeds
+//! its limit by the same factor. A target is the same fraction of packets and of bits,
+//! since moving a bucket moves both: the limit that is reached first counts.
 
 use super::load::{Dimension, Load};
 
-/// The part of a limit that is planned with: a load is not as steady as its mean.
+/// The fraction of a limit that is planned with, since loads vary around their mean.
 pub const HEADROOM: f64 = 0.97;
 
-/// Whether a sensor takes part.
+/// Whether a sensor receives traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Standing {
     /// It takes new flows.
     #[default]
     Up,
-    /// It keeps the flows it has and takes no new ones.
+    /// It keeps the flows it has and gets no new ones.
     Draining,
-    /// It takes nothing.
+    /// It gets no traffic.
     Down,
 }
 
-/// A sensor, as far as balancing goes.
+/// A sensor as input of balancing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SensorShare {
-    /// Its share is its weight over the sum of all that are up.
+    /// Its share is its weight divided by the sum of weights of all sensors that are up.
     pub weight: u32,
-    /// The most packets a second that it can take.
+    /// The most packets a second.
     pub max_packets: Option<f64>,
-    /// The most bits a second that it can take.
+    /// The most bits a second.
     pub max_bits: Option<f64>,
-    /// Whether it takes part.
+    /// Whether it receives traffic.
     pub standing: Standing,
 }
 
@@ -43,7 +43,7 @@ impl SensorShare {
         Self { weight, max_packets: None, max_bits: None, standing: Standing::Up }
     }
 
-    /// Its limit; infinite where it has none.
+    /// Its limit; infinite if it has none.
     #[must_use]
     pub fn limit(&self) -> Load {
         Load {
@@ -53,7 +53,7 @@ impl SensorShare {
     }
 }
 
-/// What each sensor should carry of `total`: nothing, unless it is up.
+/// The target of each sensor for a load of `total`: 0 unless it is up.
 #[must_use]
 pub fn targets(sensors: &[SensorShare], total: Load) -> Vec<Load> {
     shares(sensors, total).into_iter().map(|share| total * share).collect()
@@ -62,7 +62,7 @@ pub fn targets(sensors: &[SensorShare], total: Load) -> Vec<Load> {
 fn shares(sensors: &[SensorShare], total: Load) -> Vec<f64> {
     let cap = |sensor: &SensorShare| {
         let parts = Dimension::ALL.map(|d| sensor.limit()[d] * HEADROOM / total[d]);
-        // No part is a number where nothing is to be shared out.
+        // A fraction of a zero load is NaN.
         parts.into_iter().filter(|part| !part.is_nan()).fold(f64::INFINITY, f64::min)
     };
     let mut shares = vec![0.0; sensors.len()];
@@ -86,7 +86,7 @@ fn shares(sensors: &[SensorShare], total: Load) -> Vec<f64> {
         left -= full.iter().map(|&i| shares[i]).sum::<f64>();
         open = rest;
     }
-    // Every sensor is at its limit, and `left` is too much: all bear it alike.
+    // Every sensor is at its limit: distribute the excess in the same proportion.
     let limits: f64 = shares.iter().sum();
     if limits > 0.0 {
         for share in &mut shares {
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(packets(&[open(1), limited(1, 50.0)], 0.0), [0.0, 0.0]);
         let close = |a: Vec<f64>, b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-9);
         assert!(close(packets(&[limited(1, 10.0), open(1), open(2)], 100.0), &[10.0, 30.0, 60.0]));
-        // The second is full only after the first has given its share away.
+        // The second reaches its limit only after the first has given its share away.
         assert!(close(
             packets(&[limited(1, 10.0), limited(1, 28.0), open(2)], 100.0),
             &[10.0, 28.0, 62.0]

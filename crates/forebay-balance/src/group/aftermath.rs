@@ -1,31 +1,31 @@
-//! How many flows a sensor's death has broken, counted afterwards.
+//! Counts the flows broken by the death of a sensor.
 //!
-//! At the death it is only known how many flows had a packet within the idle timeout. Most
-//! of them may have ended, so that is the most that can be broken. Broken are those that go
-//! on, at another sensor. The maps of flows ([`crate::counters`]) tell them: a new generation
-//! begins with the death, so that what is marked in it came later, and for an idle timeout
-//! the marks of each bucket that the sensor had are gathered. With n(A) flows before, n(B)
-//! after, and n(A ∪ B) in both maps together, n(A) + n(B) − n(A ∪ B) went on.
+//! At the death only the flows with a packet within the idle timeout are known. That is an
+//! upper bound, as most of them may have ended. Broken flows are those that continue, at
+//! another sensor. They are counted with the maps of flows ([`crate::counters`]): a new
+//! generation begins with the death, so marks in it are of later packets, and for an idle
+//! timeout the marks of each bucket of the sensor are gathered. With n(A) flows before,
+//! n(B) after, and n(A ∪ B) in both maps together, n(A) + n(B) − n(A ∪ B) continued.
 //!
-//! The generations that are forgotten for this are kept here, so that the flows of the last
-//! half to whole idle timeout stay known.
+//! Generations discarded for this are kept here, so that the flows of the last half to
+//! whole idle timeout stay known.
 
 use crate::assign::BUCKETS;
 use crate::counters::Flows;
 use crate::moves::ForwardingTable;
 
-/// Deaths whose flows are counted at a time; the count of the oldest ends early for a new one.
+/// Deaths counted at a time; a new one ends the count of the oldest early.
 const DEATHS: usize = 8;
 
-/// A bucket that a dead sensor had flows of.
+/// A bucket in which a dead sensor had flows.
 #[derive(Debug)]
 struct Left {
     bucket: u16,
-    /// Marks of the flows that had a packet within the idle timeout before the death.
+    /// Marks of the flows with a packet within the idle timeout before the death.
     before: u32,
-    /// Marks of those that had one since.
+    /// Marks of the flows with a packet since.
     after: u32,
-    /// The part of the flows that was at the sensor.
+    /// The fraction of the flows that was at the sensor.
     share: f32,
 }
 
@@ -37,7 +37,7 @@ struct Death {
     buckets: Vec<Left>,
 }
 
-/// The flows that went on after a death.
+/// The flows that continued after a death.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Count {
     pub sensor: u16,
@@ -45,11 +45,12 @@ pub(super) struct Count {
     pub or_more: bool,
 }
 
-/// Deaths whose flows are being counted, and marks that the forwarding tables have forgotten.
+/// Deaths whose flows are being counted, and marks that the forwarding tables have
+/// discarded.
 #[derive(Debug, Default)]
 pub(super) struct Aftermath {
     deaths: Vec<Death>,
-    /// By bucket, of this half idle timeout and the one before; empty where there are none.
+    /// By bucket, of this half idle timeout and the one before; empty if there are none.
     kept: [Vec<u32>; 2],
     /// Whether both generations of the forwarding table are of this half idle timeout.
     is_all_recent: bool,
@@ -63,13 +64,13 @@ impl Aftermath {
         kept.fold(known.current | known.older, |marks, kept| marks | kept)
     }
 
-    /// About how many flows of a bucket had a packet in the last half to whole idle timeout.
+    /// Estimated flows of a bucket with a packet in the last half to whole idle timeout.
     pub fn live_flows(&self, forwarding: &impl ForwardingTable, bucket: u16) -> Flows {
         Flows::of_marks(self.marks(forwarding, bucket))
     }
 
-    /// The same of those that may have been at the sensor that has the bucket now: where
-    /// another has died and left the bucket, only flows since then.
+    /// As [`Self::marks`], restricted to flows that may have been at the present sensor of
+    /// the bucket: after a death that gave it the bucket, only flows since then.
     fn marks_here(&self, forwarding: &impl ForwardingTable, bucket: u16) -> u32 {
         let left = self.deaths.iter().rev().find_map(|death| death.left(bucket));
         match left {
@@ -78,12 +79,12 @@ impl Aftermath {
         }
     }
 
-    /// About how many flows those are.
+    /// The estimated number of those flows.
     pub fn flows_here(&self, forwarding: &impl ForwardingTable, bucket: u16) -> Flows {
         Flows::of_marks(self.marks_here(forwarding, bucket))
     }
 
-    /// Half an idle timeout has passed.
+    /// Rotates after half an idle timeout.
     pub fn rotate(&mut self, forwarding: &impl ForwardingTable) {
         self.gather(forwarding);
         let [current, older] = &mut self.kept;
@@ -92,9 +93,9 @@ impl Aftermath {
         forwarding.rotate_flows();
     }
 
-    /// A sensor has died, of whose flows `its` says the buckets and the part in each. Counts
-    /// those that go on until `until`; gives the outcome of an earlier death for which there
-    /// is no more room.
+    /// Starts counting after the death of a sensor; `its` has its buckets and its fraction
+    /// of the flows of each. Counts the flows that continue until `until`; returns the
+    /// result of an earlier death if its place is needed.
     pub fn begin(
         &mut self,
         forwarding: &impl ForwardingTable,
@@ -119,14 +120,15 @@ impl Aftermath {
         early
     }
 
-    /// The outcome of a death whose time is over at `now`, if there is one.
+    /// The result of a death whose time is over at `now`, if there is one.
     pub fn end(&mut self, forwarding: &impl ForwardingTable, now: u64) -> Option<Count> {
         let over = self.deaths.iter().position(|death| death.until <= now)?;
         self.gather(forwarding);
         Some(self.deaths.remove(over).count())
     }
 
-    /// Keeps what the forwarding table knows, before it forgets its older generation out of turn.
+    /// Keeps the marks of the forwarding table before its older generation is discarded
+    /// early.
     fn keep(&mut self, forwarding: &impl ForwardingTable) {
         self.kept.iter_mut().for_each(|kept| kept.resize(BUCKETS, 0));
         let [recent, older] = &mut self.kept;
@@ -138,7 +140,7 @@ impl Aftermath {
         self.is_all_recent = true;
     }
 
-    /// Takes in what has been marked since the last generation began.
+    /// Gathers the marks of the current generation.
     fn gather(&mut self, forwarding: &impl ForwardingTable) {
         for left in self.deaths.iter_mut().flat_map(|death| &mut death.buckets) {
             left.after |= forwarding.flow_marks(left.bucket).current;
@@ -147,7 +149,7 @@ impl Aftermath {
 }
 
 impl Death {
-    /// What is known of a bucket that it left.
+    /// The counts of a bucket that the sensor had.
     fn left(&self, bucket: u16) -> Option<&Left> {
         let at = self.buckets.binary_search_by_key(&bucket, |left| left.bucket).ok()?;
         Some(&self.buckets[at])

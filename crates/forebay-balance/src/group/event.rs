@@ -1,6 +1,6 @@
-//! What happens in a group, for logs and counters.
+//! Events of a group, for logs and counters.
 //!
-//! Conditions that last are told when they begin and when they end.
+//! A persistent condition is reported when it begins and when it ends.
 
 use std::collections::HashMap;
 
@@ -14,58 +14,59 @@ use crate::health::Transition;
 use crate::moves::{ForwardingTable, Mover};
 use crate::watch::MAX_WATCHED;
 
-/// Intervals that a sensor must be over what moves can do before it is told.
+/// Intervals for which moves must be unable to relieve a sensor before that is reported.
 const BOUND_AFTER: u32 = 6;
 
-/// How far over its target a sensor is that needs telling.
+/// How far over its target a sensor must be for that, as a factor.
 const BOUND_OVER: f64 = 1.1;
 
-/// Intervals after which a bucket that is too big is told even if its flow is not known.
+/// Intervals after which an oversized bucket is reported even if its flow is not known.
 const NAMED_WITHIN: u32 = 5;
 
-/// Intervals in a row that a bucket must not be too big before that is over: a load about
-/// the limit is one condition, not many.
+/// Consecutive intervals in which a bucket must not be oversized before the condition ends:
+/// a load that varies about the limit is one condition, not many.
 const OVERSIZE_OVER_AFTER: u32 = 10;
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// What is known of a sensor's health says otherwise now. Moves and buckets follow with
-    /// [`Event::Died`], or when nothing is left of an earlier death.
+    /// The health of a sensor changed. Moves and buckets follow with [`Event::Died`], or
+    /// when nothing is left of an earlier death.
     Standing {
         /// Index of the sensor.
         sensor: u16,
         /// From what to what, and why.
         transition: Transition,
     },
-    /// All that a sensor had is with others now.
+    /// All buckets and keys of a sensor are at others now.
     Died {
         /// Index of the sensor.
         sensor: u16,
-        /// How many buckets it had.
+        /// The number of buckets it had.
         buckets: usize,
-        /// About how many flows it had that had a packet within the idle timeout: no more
-        /// can be broken. [`Event::Broken`] follows.
+        /// Estimated flows it had with a packet within the idle timeout: an upper bound of
+        /// those broken. [`Event::Broken`] follows.
         live: u64,
-        /// Whether there may be many more: some bucket had more than can be counted.
+        /// Whether there may be many more: some bucket had more flows than can be counted.
         or_more: bool,
     },
-    /// The flows of a dead sensor that went on at others, an idle timeout after its death.
+    /// The flows of a dead sensor that continued at others, an idle timeout after its
+    /// death.
     Broken {
         /// Index of the sensor.
         sensor: u16,
-        /// About how many.
+        /// The estimated number.
         flows: u64,
-        /// Whether there may be more: some bucket had more than can be counted, or the count
-        /// ended early.
+        /// Whether there may be more: some bucket had more than can be counted, or the
+        /// count ended early.
         or_more: bool,
     },
-    /// A draining sensor has nothing left.
+    /// A draining sensor has no flows left.
     Drained {
         /// Index of the sensor.
         sensor: u16,
     },
-    /// A move was cancelled, because there was no room to record a key of the bucket.
+    /// A move was cancelled, because a key of the bucket could not be recorded.
     Cancelled {
         /// The bucket.
         bucket: u16,
@@ -79,26 +80,26 @@ pub enum Event {
         /// How many flows.
         flows: Flows,
     },
-    /// A bucket is too big for any sensor.
+    /// A bucket is too large for any sensor.
     Oversize {
-        /// Which, and how big.
+        /// The bucket, its load and the limit.
         oversize: Oversize,
-        /// The flow with most of its bytes, if one has been seen.
+        /// The flow with most of its bytes, if known.
         key: Option<FlowKey>,
     },
-    /// A bucket is not too big any more.
+    /// A bucket is no longer too large.
     OversizeOver {
         /// The bucket.
         bucket: u16,
     },
-    /// A sensor carries more than it should, and moves cannot help: its flows last.
+    /// A sensor is over its target, and moves cannot relieve it, since its flows last.
     Bound {
         /// Index of the sensor.
         sensor: u16,
-        /// What it carries, and what it should.
+        /// Its loads and target.
         outlook: Outlook,
     },
-    /// A sensor is not bound any more.
+    /// The sensor is no longer in that condition.
     BoundOver {
         /// Index of the sensor.
         sensor: u16,
@@ -107,35 +108,35 @@ pub enum Event {
     Overload {
         /// The load.
         load: Load,
-        /// The limits together; infinite where a sensor has none.
+        /// The sum of limits; infinite if a sensor has none.
         limit: Load,
     },
-    /// The limits are enough again.
+    /// The limits suffice again.
     OverloadOver,
 }
 
-/// The conditions that last.
+/// Persistent conditions.
 #[derive(Debug, Default)]
 pub(super) struct Onsets {
-    /// Buckets that are too big, or were a while ago.
+    /// Buckets that are or recently were too large.
     oversize: HashMap<u16, TooBig>,
-    /// Intervals that sensors were over.
+    /// By sensor: intervals in which it was over its target.
     bound: HashMap<u16, u32>,
     is_overloaded: bool,
 }
 
-/// A bucket that is watched because it is too big.
+/// A bucket that is watched because it is too large.
 #[derive(Debug, Default)]
 struct TooBig {
-    /// Intervals since its watch began in which it was too big.
+    /// Intervals, since the watch began, in which it was too large.
     watched: u32,
-    /// Intervals in a row in which it was not.
+    /// Consecutive intervals in which it was not.
     below: u32,
     is_told: bool,
 }
 
 impl Onsets {
-    /// Tells what has begun and ended with the last interval.
+    /// Reports the conditions that began or ended with the last interval.
     pub fn note<P: ForwardingTable>(
         &mut self,
         plan: &Plan,
@@ -148,8 +149,8 @@ impl Onsets {
         self.note_overload(&plan.outlook, sensors, events);
     }
 
-    /// A bucket that is too big is watched until its flow can be named, so that one event
-    /// tells of both.
+    /// A bucket that is too large is watched until its flow is known, so that one event
+    /// reports both.
     fn note_oversize<P: ForwardingTable>(
         &mut self,
         now: &[Oversize],

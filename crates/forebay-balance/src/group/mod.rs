@@ -1,12 +1,13 @@
 //! A group of sensors that share traffic: everything but the packets.
 //!
-//! [`Group`] is the side of the thread that balances. It is called every few
-//! milliseconds ([`Group::tick`]), and told what is heard of the sensors; what it decides
-//! is in the shared table when the call returns. The workers' side are the
-//! [`Worker`]s that [`Group::new`] gives out.
+//! [`Group`] is used by the thread that balances. It is called every few milliseconds
+//! ([`Group::tick`]), and receives hellos and link changes of the sensors; its decisions
+//! are in the shared table when the call returns. The forwarding threads use the
+//! [`Worker`]s returned by [`Group::new`].
 //!
-//! A sensor is known by its index, which outputs go by. An index stays with a sensor as
-//! long as it is configured, and is given out again only when nothing is left of it.
+//! A sensor is identified by its index, which also selects its output. A sensor keeps its
+//! index as long as it is configured; the index is reused only when no bucket, key or
+//! record is left of it.
 
 mod aftermath;
 mod event;
@@ -30,26 +31,26 @@ use aftermath::{Aftermath, Count};
 use event::Onsets;
 use sensors::Member;
 
-/// How much of a new reading goes into a bucket's load.
+/// The weight of a new reading in a bucket's load.
 const READING_WEIGHT: f64 = 0.4;
 
-/// The part of the idle timeout that keys are held for longer: packets that are on time at
-/// the sensor may have been late here.
+/// The fraction of the idle timeout by which keys are held longer: packets that are on time
+/// at the sensor may have been late here.
 const HOLD_MARGIN: u64 = 16;
 
 /// The shortest margin, in nanoseconds.
 const SHORTEST_MARGIN: u64 = 50_000_000;
 
-/// How a group is run. Times are in nanoseconds.
+/// Settings of a group. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupSettings {
-    /// Packets of a key that are farther apart may go to two sensors.
+    /// Packets of a key that are farther apart may go to different sensors.
     pub idle_timeout: u64,
-    /// How often loads are compared and moves decided.
+    /// The interval of balancing decisions.
     pub interval: u64,
     /// The most buckets that move at once.
     pub moves: usize,
-    /// How much state moves may take.
+    /// Limits of the state of moves.
     pub records: RecordLimits,
     /// How buckets are chosen.
     pub balance: BalanceSettings,
@@ -75,7 +76,7 @@ impl GroupSettings {
     }
 }
 
-/// What runs a group of sensors.
+/// The manager of a group of sensors.
 #[derive(Debug)]
 pub struct Group<P> {
     settings: GroupSettings,
@@ -94,11 +95,11 @@ pub struct Group<P> {
 }
 
 impl Group<Arc<WorkerTable>> {
-    /// A group at the time `now`, and that many workers for it. All sensors are up to
-    /// begin with, their indices those in `sensors`.
+    /// A group at the time `now`, and this many workers for it. All sensors start up, with
+    /// their indices those in `sensors`.
     ///
     /// # Errors
-    /// [`AssignmentError`], when the sensors are none, too many, or contradictory.
+    /// [`AssignmentError`]
     pub fn new(
         settings: GroupSettings,
         sensors: &[SensorSettings],
@@ -115,8 +116,9 @@ impl Group<Arc<WorkerTable>> {
 }
 
 impl<P: ForwardingTable> Group<P> {
-    /// A group on a forwarding table whose buckets are all settled at these sensors, at the time
-    /// `now`. The forwarding table must keep keys on record for [`Group::hold`] nanoseconds.
+    /// A group on a forwarding table whose buckets are all settled at these sensors, at the
+    /// time `now`. The forwarding table must keep keys on record for [`Group::hold`]
+    /// nanoseconds.
     pub fn on(
         forwarding: P,
         settings: GroupSettings,
@@ -140,16 +142,16 @@ impl<P: ForwardingTable> Group<P> {
         }
     }
 
-    /// How long a key must stay on record after its last packet, in nanoseconds, with
-    /// these settings.
+    /// How long a key must stay on record after its last packet with these settings, in
+    /// nanoseconds.
     #[must_use]
     pub fn hold(settings: &GroupSettings) -> u64 {
         settings.hold()
     }
 
-    /// Does what is due at the time `now` of the monotonic clock, in nanoseconds, and tells
-    /// what has happened since the last call. To be called every few hundredths of the
-    /// idle timeout, and more often than hellos may come late.
+    /// Does the work due at the time `now` of the monotonic clock, in nanoseconds, and
+    /// returns the events since the last call. To be called every few hundredths of the
+    /// idle timeout, and more often than the tolerance of late hellos.
     pub fn tick(&mut self, now: u64) -> Vec<Event> {
         self.now = self.now.max(now);
         for sensor in 0..self.members.len() {
@@ -176,17 +178,17 @@ impl<P: ForwardingTable> Group<P> {
         std::mem::take(&mut self.events)
     }
 
-    /// A hello of a sensor came.
+    /// Handles a hello of a sensor.
     pub fn hello(&mut self, sensor: u16, now: u64, hello: Hello) {
         self.hear(sensor, |member| member.health.hello(now, hello));
     }
 
-    /// The link of a sensor came or went.
+    /// Handles a link change of a sensor.
     pub fn link(&mut self, sensor: u16, is_up: bool) {
         self.hear(sensor, |member| member.health.link(is_up));
     }
 
-    /// An operator speaks about a sensor.
+    /// Applies an operator's command for a sensor.
     pub fn command(&mut self, sensor: u16, manual: Manual) {
         self.hear(sensor, |member| member.health.command(manual));
     }
@@ -206,7 +208,7 @@ impl<P: ForwardingTable> Group<P> {
         self.follow_health(usize::from(sensor));
     }
 
-    /// Takes other settings; those of records stay as they are.
+    /// Changes the settings, except those of records.
     pub fn configure(&mut self, settings: GroupSettings) {
         let (idle_timeout, records) = (self.settings.idle_timeout, self.settings.records);
         self.settings = GroupSettings { idle_timeout, records, ..settings };
@@ -214,17 +216,17 @@ impl<P: ForwardingTable> Group<P> {
         self.mover.set_most(settings.moves);
     }
 
-    /// Takes other sensors, known by identifier, and gives the index of each. One that is
-    /// not named any more is dead from now on; one that is new takes load slowly.
+    /// Replaces the set of sensors, matched by identifier, and returns the index of each. A
+    /// sensor that is no longer listed is dead from now on; a new one ramps up.
     ///
     /// # Errors
-    /// [`AssignmentError`], and nothing has changed.
+    /// [`AssignmentError`]; nothing has changed then.
     pub fn set_sensors(&mut self, sensors: &[SensorSettings]) -> Result<Vec<u16>, AssignmentError> {
         let gone = |member: &Member| !sensors.iter().any(|sensor| sensor.id == member.settings.id);
         let leaving: Vec<usize> =
             (0..self.members.len()).filter(|&i| gone(&self.members[i])).collect();
         let places = self.admit(sensors)?;
-        // Those that come first, so that they can take from those that go.
+        // New sensors first, so that they can take over from removed ones.
         for &place in &places {
             self.members[usize::from(place)].is_known = true;
             self.follow_health(usize::from(place));
@@ -239,18 +241,18 @@ impl<P: ForwardingTable> Group<P> {
         Ok(places)
     }
 
-    /// Gives an index to each of `sensors` that is new, and leaves it without load until
-    /// [`Group::set_sensors`], however long that takes: until then whoever sends to indices
-    /// can be told of them.
+    /// Reserves an index for each of `sensors` that is new, and leaves it without load
+    /// until [`Group::set_sensors`], however long that takes: until then senders can be
+    /// told of the new indices.
     ///
     /// # Errors
-    /// As [`Group::can_take`], and nothing has changed.
+    /// As [`Group::can_take`]; nothing has changed then.
     pub fn admit(&mut self, sensors: &[SensorSettings]) -> Result<Vec<u16>, AssignmentError> {
         self.can_take(sensors)?;
         Ok(sensors.iter().map(|sensor| self.place(sensor)).collect())
     }
 
-    /// Whether these can be the sensors.
+    /// Checks that these can be the sensors.
     ///
     /// # Errors
     /// [`AssignmentError`]
@@ -266,11 +268,11 @@ impl<P: ForwardingTable> Group<P> {
 
     fn is_vacant(&self, sensor: usize) -> bool {
         let member = &self.members[sensor];
-        // What nobody knew of had nothing.
+        // An index that no sender was told of has no state.
         !member.is_configured && (!member.is_known || self.mover.is_buried(sensor as u16))
     }
 
-    /// The index of a sensor that is to be configured like that.
+    /// The index for a sensor with this configuration.
     fn place(&mut self, sensor: &SensorSettings) -> u16 {
         let known = self
             .members
@@ -297,7 +299,7 @@ impl<P: ForwardingTable> Group<P> {
         }
     }
 
-    /// Brings what the table does into line with a sensor's health.
+    /// Updates the table to a sensor's health.
     fn follow_health(&mut self, sensor: usize) {
         let member = &self.members[sensor];
         let takes_part = member.is_configured && member.is_known;
@@ -317,7 +319,7 @@ impl<P: ForwardingTable> Group<P> {
         }
     }
 
-    /// Gives all that a dead sensor had to the others.
+    /// Reassigns all buckets and keys of a dead sensor.
     fn evict_sensor(&mut self, sensor: usize) {
         self.members[sensor].standing = Standing::Down;
         let entries = self.entries();
@@ -351,8 +353,8 @@ impl<P: ForwardingTable> Group<P> {
         self.events.push(Event::Broken { sensor, flows, or_more });
     }
 
-    /// About how many flows of a dead sensor had a packet within the idle timeout, whether
-    /// there may be many more, and the part of each bucket's flows that they are.
+    /// Estimated flows of a dead sensor with a packet within the idle timeout, whether
+    /// there may be many more, and their fraction of each bucket's flows.
     fn live_at(&self, death: &SensorDeath) -> (u64, bool, Vec<(u16, f32)>) {
         let mut keys = death.keys.clone();
         let (mut live, mut or_more) = (0.0, false);
@@ -374,7 +376,7 @@ impl<P: ForwardingTable> Group<P> {
         (live.round() as u64, or_more, its)
     }
 
-    /// Gives sensors to buckets that have none.
+    /// Assigns sensors to buckets that have none.
     fn adopt(&mut self) {
         let entries = self.entries();
         let orphans: Vec<u16> = (0..=u16::MAX)
@@ -385,13 +387,13 @@ impl<P: ForwardingTable> Group<P> {
         }
         let places = self.balancer.spread(&self.shares(), &entries, &orphans);
         for (bucket, place) in orphans.into_iter().zip(places) {
-            // One that cannot be settled now is still without a sensor at the next
-            // interval, and asked for again.
+            // A bucket that cannot be settled now stays without a sensor and is retried at
+            // the next interval.
             let _ = self.mover.begin(bucket, place, None);
         }
     }
 
-    /// Compares loads and begins moves.
+    /// Compares loads and starts moves.
     fn balance(&mut self) {
         let seconds = self.balanced_at.map(|at| (self.now - at) as f64 / 1e9);
         self.balanced_at = Some(self.now);
@@ -403,7 +405,7 @@ impl<P: ForwardingTable> Group<P> {
         let most = f64::from(self.settings.records.keys_per_move);
         let flows_of = |bucket| {
             let flows = self.aftermath.live_flows(self.mover.forwarding(), bucket);
-            // Of more than can be counted, as many as may be recorded may have to be.
+            // If the count is unbounded, assume as many as may be recorded.
             if flows.or_more { most } else { f64::from(flows.about) }
         };
         let flows: Vec<f64> = (0..=u16::MAX).map(flows_of).collect();
@@ -417,7 +419,7 @@ impl<P: ForwardingTable> Group<P> {
             flows: &flows,
             is_movable: &|bucket| self.mover.is_movable(bucket),
             moves: self.mover.room(),
-            // Half full, the records still find a place for nearly every key.
+            // Half full, the records still have room for nearly every key.
             keys: self.mover.forwarding().record_capacity() as f64 / 2.0 - moving,
         });
         self.carry_out(&plan);
@@ -436,7 +438,7 @@ impl<P: ForwardingTable> Group<P> {
                 }
                 continue;
             }
-            // A bucket that cannot be moved now is looked at again at the next interval.
+            // A bucket that cannot be moved now is reconsidered at the next interval.
             let _ = self.mover.begin(bucket, planned.to, self.loads.quiet(bucket));
         }
     }
@@ -452,7 +454,7 @@ impl<P: ForwardingTable> Group<P> {
         loads
     }
 
-    /// Notes sensors that have drained.
+    /// Reports sensors that have drained.
     fn note_drained(&mut self) {
         let is_waiting =
             |member: &Member| member.standing == Standing::Draining && !member.is_drained;
@@ -476,7 +478,7 @@ impl<P: ForwardingTable> Group<P> {
         self.members.iter().map(Member::balanced_as).collect()
     }
 
-    /// The sensors, by index; nothing where an index is not in use.
+    /// The sensors, by index; `None` for an unused index.
     #[must_use]
     pub fn sensors(&self) -> Vec<Option<SensorStatus>> {
         let held = self.mover.held(self.members.len());
@@ -487,30 +489,30 @@ impl<P: ForwardingTable> Group<P> {
         self.members.iter().enumerate().map(status).collect()
     }
 
-    /// What became of moves so far.
+    /// Counts of moves so far.
     #[must_use]
     pub fn counts(&self) -> MoveCounts {
         self.mover.counts()
     }
 
-    /// The buckets that are on the move.
+    /// The buckets that are moving.
     pub fn moves(&self) -> impl Iterator<Item = (u16, Entry)> {
         self.mover.moves()
     }
 
-    /// What the table says of a bucket.
+    /// The table entry of a bucket.
     #[must_use]
     pub fn bucket(&self, bucket: u16) -> Entry {
         self.mover.forwarding().entry(bucket)
     }
 
-    /// The load of a bucket, once there were two intervals.
+    /// The load of a bucket, available from the second interval on.
     #[must_use]
     pub fn load(&self, bucket: u16) -> Option<Load> {
         self.loads.loads().map(|loads| loads[usize::from(bucket)])
     }
 
-    /// What it is run on.
+    /// The settings.
     #[must_use]
     pub fn forwarding(&self) -> &P {
         self.mover.forwarding()
@@ -523,7 +525,7 @@ impl<P: ForwardingTable> Group<P> {
     }
 }
 
-/// How much of `whole` a part is, at most all of it.
+/// The fraction of `whole` in `part`, at most 1.
 fn part(part: f32, whole: f32) -> f32 {
     if part < whole { part / whole } else { 1.0 }
 }

@@ -1,4 +1,4 @@
-//! The sensors of a group, and what is known of each.
+//! The sensors of a group and their state.
 
 use crate::assign::Sensor;
 use crate::balancer::Outlook;
@@ -6,62 +6,62 @@ use crate::balancer::targets::{SensorShare, Standing};
 use crate::health::{Health, HelloRule, Transition};
 use crate::moves::Held;
 
-/// How a sensor is configured.
+/// The configuration of a sensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SensorSettings {
-    /// What tells it from the others, also when others come and go.
+    /// Identifies the sensor across changes of the set of sensors.
     pub id: u64,
-    /// Its share is its weight over the sum of all that are up.
+    /// Its share is its weight divided by the sum of weights of all sensors that are up.
     pub weight: u32,
-    /// The most packets a second that it can take.
+    /// The most packets a second.
     pub max_packets: Option<f64>,
-    /// The most bits a second that it can take.
+    /// The most bits a second.
     pub max_bits: Option<f64>,
-    /// What hellos are expected of it; none, where it is up until told otherwise.
+    /// The hellos expected of it; `None` if it is up until commanded otherwise.
     pub hello: Option<HelloRule>,
 }
 
 impl SensorSettings {
-    /// A sensor without limits that sends no hellos.
+    /// A sensor without limits and hellos.
     #[must_use]
     pub fn new(id: u64, weight: u32) -> Self {
         Self { id, weight, max_packets: None, max_bits: None, hello: None }
     }
 
-    /// The sensor as far as assignment goes.
+    /// The sensor as input of the assignment.
     #[must_use]
     pub fn share(&self) -> Sensor {
         Sensor { id: self.id, weight: self.weight }
     }
 }
 
-/// A sensor as it is now.
+/// The state of a sensor.
 #[derive(Clone, Debug)]
 pub struct SensorStatus {
-    /// How it is configured.
+    /// Its configuration.
     pub settings: SensorSettings,
-    /// Whether it takes part.
+    /// Whether it receives traffic.
     pub standing: Standing,
-    /// What is known of its health, which it may be about to follow.
+    /// Its health, which `standing` may still have to follow.
     pub health: Health,
-    /// What it has to do with.
+    /// The buckets and keys it has.
     pub held: Held,
-    /// What is in store for it, as of the last interval.
+    /// Its loads, as of the last interval.
     pub outlook: Outlook,
 }
 
-/// The holder of an index.
+/// The user of an index.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub settings: SensorSettings,
-    /// Whether there is such a sensor still.
+    /// Whether it is still configured.
     pub is_configured: bool,
-    /// Whether whoever sends to indices knows this one.
+    /// Whether senders were told of this index.
     pub is_known: bool,
     pub health: Health,
-    /// What the table goes by, which follows its health.
+    /// The standing in the table, which follows its health.
     pub standing: Standing,
-    /// Whether it was told that it has drained.
+    /// Whether its draining was reported as complete.
     pub is_drained: bool,
 }
 

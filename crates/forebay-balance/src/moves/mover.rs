@@ -1,10 +1,10 @@
-//! The side of the moves that begins them and sees them through.
+//! Starts moves and advances them to completion.
 //!
-//! The mover owns the table's changes; workers change an entry in one way only, from
-//! learning or turning to cancelled. It is called now and then ([`Mover::tick`]), does
-//! what is due and never waits: what every worker must have seen is looked after at a
-//! later call. What is asked of it at once, a dead sensor or an emergency, is in
-//! the table when the call returns, whatever the bucket was doing.
+//! The mover owns changes of the table; workers change an entry in one way only, from
+//! learning or turning to cancelled. It is called periodically ([`Mover::tick`]), does what
+//! is due and never waits: changes that every worker must have seen are followed up in a
+//! later call. Immediate requests, for a dead sensor or an emergency, are in the table when
+//! the call returns, whatever the phase of the bucket.
 
 use std::collections::HashMap;
 
@@ -13,89 +13,88 @@ use crate::assign::{BUCKETS, MAX_SENSORS};
 use crate::counters::Tally;
 use crate::table::{Entry, NO_SENSOR, Phase};
 
-/// Why a move does not begin.
+/// Why a move does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotBegun {
-    /// The bucket is there already.
+    /// The bucket is already at that sensor.
     #[error("the bucket is at this sensor already")]
     There,
-    /// The bucket's last move is at a point where it cannot be changed.
+    /// The bucket's last move is in a phase that cannot be changed.
     #[error("a move of this bucket is on its way")]
     Busy,
-    /// The sensor is dead, or there is no such sensor.
+    /// The sensor is dead or does not exist.
     #[error("the sensor is not alive")]
     NotAlive,
-    /// As many moves are on their way as may be.
+    /// The limit of concurrent moves is reached.
     #[error("{0} moves are on their way, as many as may be")]
     TooMany(usize),
 }
 
-/// A time since which a bucket's counters did not move.
+/// A time since which a bucket's counters did not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quiet {
-    /// All packets that `tally` counts came before, in nanoseconds.
+    /// All packets counted in `tally` are older than this, in nanoseconds.
     pub since: u64,
-    /// What the bucket's counters said.
+    /// The value of the bucket's counters.
     pub tally: Tally,
 }
 
-/// What became of moves, since the start.
+/// Counts of moves since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MoveCounts {
-    /// Moves that began.
+    /// Moves that started.
     pub begun: u64,
-    /// Moves that ended at their target.
+    /// Moves that reached their target.
     pub completed: u64,
     /// Moves that were cancelled because a key could not be recorded.
     pub cancelled: u64,
-    /// Moves that a sensor's death decided, one way or the other.
+    /// Moves that a sensor's death ended, at either sensor.
     pub decided_by_death: u64,
-    /// Moves made at once, whatever flows they tore.
+    /// Immediate moves, which tear flows.
     pub emergency: u64,
 }
 
-/// What a sensor still has to do with.
+/// The buckets and keys that a sensor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Held {
     /// Buckets whose new keys go to it.
     pub buckets: u32,
-    /// Keys on record at it though new keys of their bucket go elsewhere, as of
-    /// the last sweep.
+    /// Keys on record at it although new keys of their bucket go elsewhere, as of the last
+    /// sweep.
     pub keys: u32,
-    /// Buckets that learn, to go to it.
+    /// Buckets that learn, to move to it.
     pub arriving: u32,
-    /// Buckets whose new keys go elsewhere, and of which it is not known yet that no key
-    /// is left at it.
+    /// Buckets whose new keys go elsewhere, and which may still have a key at it.
     pub leaving: u32,
 }
 
-/// What a sensor's death broke.
+/// The state lost by a sensor's death.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SensorDeath {
-    /// Buckets whose new keys went there, and where they go now.
+    /// Buckets whose new keys went there, and their new sensors.
     pub moved: Vec<(u16, u16)>,
-    /// Keys on record there, by their bucket.
+    /// Number of keys on record there, by bucket.
     pub keys: HashMap<u16, u32>,
 }
 
-/// How far a bucket's move is. The entry says between which sensors.
+/// The stage of a bucket's move. The entry has its sensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Settled, and nothing is on record.
+    /// Settled, without records.
     Idle,
-    /// Learning, which from `epoch` every worker knows.
+    /// Learning, seen by every worker from `epoch` on.
     Announced { epoch: u64 },
     /// Every worker learns.
     Learning { until: u64 },
-    /// Turning, which from `epoch` every worker knows.
+    /// Turning, seen by every worker from `epoch` on.
     Turning { epoch: u64 },
-    /// Cancelled or decided, which from `epoch` every worker knows; until then they
-    /// may record keys.
+    /// Cancelled or ended, seen by every worker from `epoch` on; until then they may record
+    /// keys.
     Unwinding { epoch: u64 },
-    /// Waits for the keys on record to end. `back`: where it came from.
+    /// Waits for the keys on record to end. `back` means back to the old sensor.
     Moving { back: bool },
-    /// Settled; from `epoch` nobody records keys any more, and those that there are
-    /// mean nothing.
+    /// Settled; from `epoch` on no worker records keys, and the remaining records have no
+    /// effect.
     Clearing { epoch: u64 },
 }
 
@@ -103,13 +102,13 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dead {
     pub sensor: u16,
-    /// From then on, no worker records a key there.
+    /// From this epoch on, no worker records a key there.
     pub epoch: u64,
     /// Whether the records were swept since.
     pub swept: bool,
 }
 
-/// Begins moves and sees them through.
+/// Starts moves and advances them.
 #[derive(Debug)]
 pub struct Mover<P> {
     pub(super) forwarding: P,
@@ -122,18 +121,18 @@ pub struct Mover<P> {
     pub(super) quiet: HashMap<u16, Quiet>,
     pub(super) dead: Vec<Dead>,
     pub(super) counts: MoveCounts,
-    /// By bucket: keys on record that do not go where the bucket's new keys go.
+    /// By bucket: keys on record with another sensor than the bucket's new keys.
     pub(super) pinned: Vec<u32>,
     /// The same by sensor.
     pub(super) pinned_at: Vec<u32>,
     pub(super) swept_at: Option<u64>,
-    /// After a sweep that no turn has followed yet: the epoch since the sweep.
+    /// The epoch since the last sweep, until a bucket turns after it.
     pub(super) swept: Option<u64>,
 }
 
 impl<P: ForwardingTable> Mover<P> {
-    /// A mover of `forwarding`, whose buckets are all settled, with at most `most` moves
-    /// at once, and with keys that stay on record for `hold` nanoseconds.
+    /// A mover of `forwarding`, whose buckets are all settled, with at most `most`
+    /// concurrent moves, and with keys that stay on record for `hold` nanoseconds.
     pub fn new(forwarding: P, hold: u64, most: usize) -> Self {
         Self {
             forwarding,
@@ -151,12 +150,12 @@ impl<P: ForwardingTable> Mover<P> {
         }
     }
 
-    /// The forwarding table that it steers.
+    /// The forwarding table.
     pub fn forwarding(&self) -> &P {
         &self.forwarding
     }
 
-    /// What became of moves so far.
+    /// Counts of moves so far.
     pub fn counts(&self) -> MoveCounts {
         self.counts
     }
@@ -167,23 +166,22 @@ impl<P: ForwardingTable> Mover<P> {
         entries.filter(|(_, entry)| entry.phase() != Phase::Settled)
     }
 
-    /// Moves that may begin before there are as many as may be.
+    /// The number of moves that may start before the limit is reached.
     pub fn room(&self) -> usize {
         self.most.saturating_sub(self.active.len())
     }
 
-    /// Keys on record that do not go where the bucket's new keys go, as of the last
-    /// sweep.
+    /// Keys on record with another sensor than the bucket's new keys, as of the last sweep.
     pub fn pinned_keys(&self, bucket: u16) -> u32 {
         self.pinned[usize::from(bucket)]
     }
 
-    /// Whether a move of the bucket could begin, as far as the bucket is concerned.
+    /// Whether the bucket's phase allows a move to start.
     pub fn is_movable(&self, bucket: u16) -> bool {
         matches!(self.stages[usize::from(bucket)], Stage::Idle | Stage::Moving { .. })
     }
 
-    /// What each of the first `sensors` still has to do with.
+    /// The buckets and keys of each of the first `sensors`.
     pub fn held(&self, sensors: usize) -> Vec<Held> {
         let mut held = vec![Held::default(); sensors];
         for bucket in 0..=u16::MAX {
@@ -207,11 +205,11 @@ impl<P: ForwardingTable> Mover<P> {
         held
     }
 
-    /// Begins to move a bucket; one that has no sensor gets it at once. With `quiet`
-    /// a bucket without flows need not learn for the whole hold time.
+    /// Starts moving a bucket; one without a sensor is assigned at once. With `quiet` a
+    /// bucket without flows need not learn for the whole hold time.
     ///
     /// # Errors
-    /// [`NotBegun`], and nothing has changed.
+    /// [`NotBegun`]; nothing has changed then.
     pub fn begin(&mut self, bucket: u16, to: u16, quiet: Option<Quiet>) -> Result<(), NotBegun> {
         self.check_alive(to)?;
         let entry = self.forwarding.entry(bucket);
@@ -243,11 +241,11 @@ impl<P: ForwardingTable> Mover<P> {
         Ok(())
     }
 
-    /// Moves a bucket at once, whatever flows that tears; how many, only the
-    /// bucket's own count of live flows can tell.
+    /// Moves a bucket at once, tearing its flows. Only the bucket's count of live flows
+    /// shows how many.
     ///
     /// # Errors
-    /// [`NotBegun`], and nothing has changed.
+    /// [`NotBegun`]; nothing has changed then.
     pub fn force(&mut self, bucket: u16, to: u16) -> Result<(), NotBegun> {
         self.check_alive(to)?;
         let is_idle = self.stages[usize::from(bucket)] == Stage::Idle;
@@ -263,8 +261,8 @@ impl<P: ForwardingTable> Mover<P> {
         Ok(())
     }
 
-    /// Takes note of a sensor's death. All that went there goes elsewhere when this
-    /// returns: `instead` names a living sensor for a bucket, or [`NO_SENSOR`].
+    /// Handles a sensor's death. When it returns, all traffic of the sensor goes elsewhere:
+    /// `instead` returns a living sensor for a bucket, or [`NO_SENSOR`].
     pub fn kill(&mut self, sensor: u16, instead: &mut dyn FnMut(u16) -> u16) -> SensorDeath {
         let mut death = SensorDeath::default();
         if usize::from(sensor) >= MAX_SENSORS {
@@ -280,7 +278,7 @@ impl<P: ForwardingTable> Mover<P> {
             self.write(bucket, after);
             if before.phase() != Phase::Settled {
                 self.counts.decided_by_death += 1;
-                // The epoch comes when all is written: one is enough.
+                // One epoch after all writes is enough.
                 self.set_stage(bucket, Stage::Unwinding { epoch: u64::MAX });
             }
         }
@@ -293,7 +291,7 @@ impl<P: ForwardingTable> Mover<P> {
         }
         self.dead.retain(|dead| dead.sensor != sensor);
         self.dead.push(Dead { sensor, epoch, swept: false });
-        // Only counted: a bucket may be turning, and then no record may go.
+        // Count only: while a bucket may be turning, no record may be removed.
         self.forwarding.sweep(0, &mut |key| {
             if key.sensor == sensor {
                 *death.keys.entry(key.bucket).or_default() += 1;
@@ -303,8 +301,8 @@ impl<P: ForwardingTable> Mover<P> {
         death
     }
 
-    /// Lets moves go to a sensor again that was dead. False while there may be
-    /// records left from before: then to be tried again after the next tick.
+    /// Allows moves to a dead sensor again. Returns false while there may be old records;
+    /// then to be retried after the next tick.
     pub fn revive(&mut self, sensor: u16) -> bool {
         match self.dead.iter().position(|dead| dead.sensor == sensor) {
             None => true,
@@ -317,17 +315,17 @@ impl<P: ForwardingTable> Mover<P> {
         }
     }
 
-    /// Whether a sensor is dead, and no record of it is left.
+    /// Whether a sensor is dead and has no records left.
     pub fn is_buried(&self, sensor: u16) -> bool {
         self.dead.iter().any(|dead| dead.sensor == sensor && dead.swept)
     }
 
-    /// Changes how many moves there may be at once; those that are on their way go on.
+    /// Changes the limit of concurrent moves; those in progress continue.
     pub fn set_most(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// Has the packets of a bucket watched, or not any more.
+    /// Sets whether the packets of a bucket are watched.
     pub fn watch(&mut self, bucket: u16, watched: bool) {
         let change = |entry: Entry| entry.with_watch(watched);
         self.change(bucket, &change);
@@ -338,8 +336,7 @@ impl<P: ForwardingTable> Mover<P> {
         if dead || usize::from(sensor) >= MAX_SENSORS { Err(NotBegun::NotAlive) } else { Ok(()) }
     }
 
-    /// Says `entry` of a bucket, whatever was said before, and leaves it watched if
-    /// it was.
+    /// Sets the entry of a bucket unconditionally, keeping its watched bit.
     pub(super) fn write(&self, bucket: u16, entry: Entry) {
         self.change(bucket, &|current| entry.with_watch(current.is_watched()));
     }
@@ -360,21 +357,21 @@ impl<P: ForwardingTable> Mover<P> {
     }
 }
 
-/// What an entry becomes when `dead` dies; nothing, where it may stay as it is.
+/// The entry after the death of `dead`; `None` if it need not change.
 ///
-/// Keys on record at living sensors stay there in any case. `instead` gives a
-/// sensor to a bucket whose new keys went to the dead one, unless it was moving
-/// away from it and the target lives.
+/// Keys on record at living sensors stay there in any case. `instead` returns a sensor for
+/// a bucket whose new keys went to the dead one, unless the bucket was moving away from it
+/// and the target lives.
 fn without(dead: u16, entry: Entry, instead: &mut dyn FnMut() -> u16) -> Option<Entry> {
     let goes_to = |sensor| Some(Entry::of_move(Phase::Moving, dead, sensor));
     let (goes_there, aims_there) = (entry.default_sensor() == dead, entry.destination() == dead);
     match entry.phase() {
         Phase::Settled => goes_there.then(|| Entry::settled(instead())),
         Phase::Learning if goes_there => goes_to(entry.destination()),
-        // Learning has sent nothing to the dead sensor: all is where it was.
+        // Learning has sent nothing to the dead sensor.
         Phase::Learning if aims_there => goes_to(entry.default_sensor()),
         Phase::Turning | Phase::Moving | Phase::Cancelled if goes_there => goes_to(instead()),
-        // Whoever still learns records keys at a sensor that is dead. That is known.
+        // Workers that still learn record keys at a dead sensor, which have no effect.
         Phase::Turning if entry.from() == dead => goes_to(entry.default_sensor()),
         _ => None,
     }

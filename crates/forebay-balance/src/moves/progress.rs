@@ -1,11 +1,11 @@
-//! Seeing moves through: what is due at each tick.
+//! Advances moves: the work due at each tick.
 //!
-//! Moves whose last change every worker knows go on, by the time that no worker is
-//! behind. Then either the records are swept, or buckets turn that have learned for
-//! long enough, by turns and never both at once: while two workers may record one key
-//! in two phases, no place in the records may become free, or they could take
-//! different places. So there is no sweep while a bucket is between phases, and none
-//! turns before every worker has begun anew since the last sweep.
+//! Moves whose last change every worker has seen advance, by the earliest time of any
+//! worker. Then either the records are swept, or buckets turn that have learned long
+//! enough; never both at once. While two workers may record one key in two phases, no slot
+//! of the records may become free, or they could take different slots. So there is no sweep
+//! while a bucket is between phases, and no bucket turns before every worker has started a
+//! new batch since the last sweep.
 
 use super::forwarding::{ForwardingTable, Pinned};
 use super::mover::{Mover, Quiet, Stage};
@@ -17,18 +17,18 @@ const SWEEPS: u64 = 64;
 /// Nanoseconds between two sweeps, at most.
 const LONGEST_BETWEEN_SWEEPS: u64 = 500_000_000;
 
-/// What a tick brought.
+/// The result of a tick.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Buckets that have arrived.
+    /// Buckets whose move completed.
     pub completed: Vec<u16>,
     /// Buckets whose move was cancelled because a key could not be recorded.
     pub cancelled: Vec<u16>,
 }
 
 impl<P: ForwardingTable> Mover<P> {
-    /// Does what is due at the time `now`, in nanoseconds. To be called about as
-    /// often as a 64th of the idle timeout, or moves take longer than they must.
+    /// Does the work due at the time `now`, in nanoseconds. To be called about every 64th
+    /// of the idle timeout; less often, moves take longer.
     pub fn tick(&mut self, now: u64) -> Progress {
         let mut progress = Progress::default();
         let time = self.forwarding.earliest(now);
@@ -57,7 +57,7 @@ impl<P: ForwardingTable> Mover<P> {
         self.stages[usize::from(bucket)]
     }
 
-    /// The stage of a bucket, given what every worker knows by now.
+    /// The stage of a bucket, given what every worker has seen.
     fn known(&mut self, bucket: u16, time: u64, progress: &mut Progress) -> Stage {
         let stage = self.stage(bucket);
         let entry = self.forwarding.entry(bucket);
@@ -91,24 +91,24 @@ impl<P: ForwardingTable> Mover<P> {
         }
     }
 
-    /// When a bucket has learned all keys that may be alive, if every worker knows
-    /// at `time` that it learns.
+    /// The time at which a bucket has learned all keys that may be alive, if every worker
+    /// has seen at `time` that it learns.
     fn learned_at(&mut self, bucket: u16, time: u64) -> u64 {
         let quiet = self.quiet.remove(&bucket);
-        // All that was sent before learning was counted by now. If that is no more
-        // than at the time of the proof, nothing was sent in between.
+        // All packets forwarded before learning are counted by now. If the tally is that of
+        // the proof, there were none in between.
         let proof = quiet.filter(|quiet: &Quiet| self.forwarding.tally(bucket) == quiet.tally);
         proof.map_or(time, |quiet| quiet.since.min(time)).saturating_add(self.hold)
     }
 
-    /// Brings a move into its next phase, unless a worker has cancelled it.
+    /// Advances a move to its next phase, unless a worker has cancelled it.
     fn step(&self, bucket: u16, entry: Entry, phase: Phase) -> bool {
         let next = Entry::of_move(phase, entry.from(), entry.target());
         entry.phase() != Phase::Cancelled
             && self.forwarding.replace(bucket, entry, next.with_watch(entry.is_watched())).is_ok()
     }
 
-    /// Lets buckets turn that have learned for long enough.
+    /// Turns buckets that have learned long enough.
     fn turn(&mut self, time: u64) {
         let mut turned = Vec::new();
         for &bucket in &self.active {
@@ -135,7 +135,7 @@ impl<P: ForwardingTable> Mover<P> {
         rested && (self.active.iter().any(waits) || self.dead.iter().any(|dead| !dead.swept))
     }
 
-    /// Removes records that nobody needs, and ends moves that have none left.
+    /// Removes records that are not needed, and ends moves that have none left.
     fn sweep(&mut self, time: u64, progress: &mut Progress) {
         self.swept_at = Some(time);
         let cleared = |forwarding: &P, stage| match stage {

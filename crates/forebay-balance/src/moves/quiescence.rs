@@ -1,22 +1,22 @@
-//! Knowing that every worker has seen a change of the table.
+//! Detects when every worker has seen a change of the table.
 //!
-//! A worker reads an entry and acts on it a little later, at most until the end of
-//! its batch. Who changes an entry and must know that nobody acts on the old one
-//! waits until every worker has begun another batch or rests: quiescent-state-based
-//! reclamation (Hart, McKenney, Brown and Walpole, "Performance of memory
-//! reclamation for lockless synchronization", 2007). A batch costs the worker a
-//! load and two stores; only one that comes out of rest pays for a fence.
+//! A worker reads an entry and uses it until the end of its batch at most. A thread that
+//! changes an entry, and must not continue while the old one is in use, waits until every
+//! worker has begun another batch or is idle: quiescent-state-based reclamation (Hart,
+//! McKenney, Brown and Walpole, "Performance of memory reclamation for lockless
+//! synchronization", 2007). A batch costs the worker a load and two stores; only leaving
+//! the idle state costs a fence.
 //!
-//! Workers also say what time they go by. A record of keys may be called idle only
-//! by a clock that no worker's is behind: one that was held up in the middle of a
-//! batch still sees its keys as they were when the batch began.
+//! Workers also publish the time they use. A record may be declared idle only by a clock
+//! that is not ahead of any worker's: a worker delayed in the middle of a batch still uses
+//! the time at which the batch began.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The epoch of a worker that rests.
+/// The epoch of an idle worker.
 const RESTING: u64 = u64::MAX;
 
-/// What a worker tells of itself, on cache lines of its own.
+/// The published state of a worker, on its own cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Participant {
@@ -24,7 +24,7 @@ struct Participant {
     now: AtomicU64,
 }
 
-/// What the workers of a group have seen.
+/// The published states of the workers of a group.
 #[derive(Debug)]
 pub struct Quiescence {
     epoch: AtomicU64,
@@ -32,7 +32,7 @@ pub struct Quiescence {
 }
 
 impl Quiescence {
-    /// That many workers, all at rest.
+    /// State for this many workers, all idle.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         let participant = || Participant { epoch: AtomicU64::new(RESTING), now: AtomicU64::new(0) };
@@ -42,43 +42,43 @@ impl Quiescence {
         }
     }
 
-    /// `worker` begins a batch at the time `now`, in nanoseconds: what it read
-    /// before it will not use again.
+    /// `worker` begins a batch at the time `now`, in nanoseconds: it no longer uses entries
+    /// that it read before.
     pub fn begin(&self, worker: usize, now: u64) {
         let Some(participant) = self.participants.get(worker) else { return };
         let was_resting = participant.epoch.load(Ordering::Relaxed) == RESTING;
         participant.now.store(now, Ordering::Relaxed);
-        // Acquire: changes made before this epoch are seen from here on. Release:
-        // what the worker did before, the one who waits sees.
+        // Acquire: changes made before this epoch are visible from here on. Release: the
+        // waiting thread sees what the worker did before.
         participant.epoch.store(self.epoch.load(Ordering::Acquire), Ordering::Release);
         if was_resting {
-            // Pairs with the fence of `advance`: either that side sees this worker
-            // awake, or this worker sees what was changed before.
+            // Pairs with the fence of `advance`: either that thread sees this worker
+            // active, or this worker sees the changes made before.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// `worker` rests: it uses nothing of what it read.
+    /// `worker` is idle: it uses no entries.
     pub fn rest(&self, worker: usize) {
         if let Some(participant) = self.participants.get(worker) {
             participant.epoch.store(RESTING, Ordering::Release);
         }
     }
 
-    /// A new epoch, after all changes made so far.
+    /// Returns a new epoch, after all changes made so far.
     pub fn advance(&self) -> u64 {
         let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
         fence(Ordering::SeqCst);
         epoch
     }
 
-    /// The epoch that [`Quiescence::advance`] gave last.
+    /// The epoch last returned by [`Quiescence::advance`].
     #[must_use]
     pub fn current(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// Whether every worker has seen what was changed before `epoch`.
+    /// Whether every worker has seen the changes made before `epoch`.
     #[must_use]
     pub fn has_reached(&self, epoch: u64) -> bool {
         self.participants
@@ -86,7 +86,7 @@ impl Quiescence {
             .all(|participant| participant.epoch.load(Ordering::Acquire) >= epoch)
     }
 
-    /// The earliest time that any worker goes by, at most `now`.
+    /// The earliest time used by any worker, at most `now`.
     #[must_use]
     pub fn earliest(&self, now: u64) -> u64 {
         let awake =

@@ -1,32 +1,32 @@
-//! Which keys of moving buckets stay where.
+//! The sensors of keys of moving buckets.
 //!
-//! One word a key, in sets of eight that fill a line of the cache, and two sets a
-//! key may be in. The table never grows: when both sets are full the key is not
-//! recorded, and the caller cancels the move.
+//! One word for each key, in sets of eight words (one cache line); a key may be in two
+//! sets. The table never grows: if both sets are full the key is not recorded, and the
+//! caller cancels the move.
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0–2 | state of the connection, 0 where there is no record |
+//! | 0–2 | state of the connection, 0 for no record |
 //! | 3–11 | when the key was last seen, in ticks modulo 512 |
-//! | 12–21 | the sensor that it stays at |
-//! | 22–63 | the upper bits of the hash, with the bucket on top |
+//! | 12–21 | the sensor of the key |
+//! | 22–63 | the upper bits of the hash, beginning with the bucket |
 //!
-//! A key is known by its hash alone, of which the set tells at least nine bits more
-//! than the word. That is enough, because taking two keys for one tears neither: both stay
-//! at one sensor while either is alive. It happens to two given keys of a bucket
-//! once in 2³⁵ or less, and the hash is keyed, so nobody can bring it about.
+//! A key is identified by its hash alone; the set gives at least nine more bits than the
+//! word. That suffices, because confusing two keys tears neither: both stay at one sensor
+//! while either is alive. It happens to two given keys of a bucket with a probability of
+//! 2⁻³⁵ or less, and the hash is keyed, so it cannot be provoked.
 //!
-//! Every change is one compare-and-swap of one word, so any number of workers and
-//! the balancer may work on the table at once, and a key whose packets come to
-//! several workers, as those of a source address do, has one record. Two workers
-//! that record one key at the same time go for the same free word, and the one that
-//! fails finds the other's; this holds as long as no word of the two sets is freed
-//! at that moment, which whoever sweeps must see to.
+//! Every change is one compare-and-swap of one word, so any number of workers and the
+//! balancer may use the table concurrently, and a key whose packets arrive at several
+//! workers, as those of a source address do, has one record. Two workers that record one
+//! key at the same time try the same free word, and the one that fails finds the other's
+//! record; this holds as long as no word of the two sets is freed at that moment, which the
+//! caller of a sweep must ensure.
 //!
-//! Ticks are a 32nd of the hold time. A key is idle when it was last seen more than
-//! 32 ticks before, so after the hold time and at most a 16th more. Ages beyond half of
-//! 512 ticks read as negative and the key as seen just now: it is kept for longer,
-//! which is never wrong.
+//! A tick is a 32nd of the hold time. A key is idle when it was last seen more than 32
+//! ticks before, so after the hold time and at most a 16th more. Ages beyond half of 512
+//! ticks read as negative and the key as just seen: it is kept longer, which is always
+//! safe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,7 +45,7 @@ const TAG_MASK: u64 = u64::MAX << TAG_SHIFT;
 /// Ticks of the hold time.
 const HOLD_TICKS: u64 = 32;
 
-/// Time as records keep it.
+/// The clock of the records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickClock {
     /// Nanoseconds of a tick.
@@ -53,7 +53,7 @@ pub(crate) struct TickClock {
 }
 
 impl TickClock {
-    /// Records that are to be kept for `hold` nanoseconds.
+    /// A clock for records that are kept for `hold` nanoseconds.
     pub(crate) fn new(hold: u64) -> Self {
         Self { tick: hold.div_ceil(HOLD_TICKS).max(1) }
     }
@@ -68,7 +68,7 @@ impl TickClock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Tick(u64);
 
-/// What a connection has come to, as far as its packets tell.
+/// The state of a connection, as far as its packets show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Open,
@@ -80,7 +80,7 @@ pub(crate) enum State {
     Ended,
 }
 
-/// The record of a key as it was read.
+/// The record of a key, as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record(u64);
 
@@ -125,7 +125,7 @@ impl Record {
         Self(self.0 & !(TICK_MASK << TICK_SHIFT) | tick.0 << TICK_SHIFT).with_state(state)
     }
 
-    /// Whether `now` is later than when the key was last seen.
+    /// Whether the key was last seen before `now`.
     pub(crate) fn is_before(self, now: Tick) -> bool {
         (1..=TICK_MASK / 2).contains(&self.age(now))
     }
@@ -136,7 +136,8 @@ impl Record {
 
     /// Whether the key was not seen for the hold time before `now`.
     pub(crate) fn is_idle(self, now: Tick) -> bool {
-        // The tick that it was seen in counts for nothing: it may have been its end.
+        // The tick in which it was seen does not count: it may have been seen at the tick's
+        // end.
         (HOLD_TICKS + 1..=TICK_MASK / 2).contains(&self.age(now))
     }
 }
@@ -145,7 +146,7 @@ impl Record {
 #[repr(align(64))]
 struct Set([AtomicU64; WAYS]);
 
-/// The place of a record, and what was read there.
+/// The slot of a record, and the record read there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found<'a> {
     word: &'a AtomicU64,
@@ -153,10 +154,10 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Puts `new` in the place of the record, or nothing.
+    /// Replaces the record by `new`, or removes it.
     ///
     /// # Errors
-    /// The record changed meanwhile: look again.
+    /// If the record changed meanwhile: find it again.
     pub(crate) fn replace(self, new: Option<Record>) -> Result<(), Changed> {
         let new = new.map_or(0, |record| record.0);
         self.word
@@ -170,13 +171,13 @@ impl Found<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changed;
 
-/// What became of a key that was to be recorded.
+/// The result of recording a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Inserted<'a> {
     Now,
     /// Another worker recorded it first.
     Before(Found<'a>),
-    /// There is no room for it.
+    /// Both sets are full.
     Full,
 }
 
@@ -189,21 +190,21 @@ pub(crate) struct Records {
 
 impl Records {
     /// Room for `capacity` records or somewhat more: rounded up to a power of two from
-    /// 8,192, because the place of a record is part of its key, to 2²⁵.
+    /// 8,192, because the slot of a record is part of its key, to 2²⁵.
     pub(crate) fn new(capacity: usize) -> Self {
         let sets = capacity.div_ceil(WAYS).clamp(1 << 10, 1 << TAG_SHIFT).next_power_of_two();
         Self { sets: (0..sets).map(|_| Set::default()).collect(), mask: sets as u64 - 1 }
     }
 
-    /// Most records there can be.
+    /// The most records.
     pub(crate) fn capacity(&self) -> usize {
         self.sets.len() * WAYS
     }
 
-    /// The two sets that a key may be in.
+    /// The two sets of a key.
     fn sets_of(&self, hash: u64) -> [&Set; 2] {
         let first = hash & self.mask;
-        // Odd, so that the second is another set.
+        // An odd step, so that the second set differs.
         let step = (hash >> TAG_SHIFT).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 | 1;
         let second = first ^ (step & self.mask);
         [first, second].map(|set| &self.sets[set as usize])
@@ -216,9 +217,8 @@ impl Records {
 
     /// The record of a key, or the first free word for it.
     ///
-    /// Each word is read once and judged by that: a word that another worker fills
-    /// with the key meanwhile is either seen as its record, or is the one that
-    /// both go for.
+    /// Each word is read once. A word that another worker fills with the key meanwhile is
+    /// either seen as its record, or is the free word that both try to take.
     fn probe(&self, hash: u64) -> (Option<Found<'_>>, Option<&AtomicU64>) {
         let mut free = None;
         for word in self.sets_of(hash).into_iter().flat_map(|set| &set.0) {
@@ -232,7 +232,7 @@ impl Records {
         (None, free)
     }
 
-    /// Records a key that was not found, unless another worker did meanwhile.
+    /// Records a key that was not found, unless another worker just did.
     pub(crate) fn insert(&self, hash: u64, sensor: u16, tick: Tick) -> Inserted<'_> {
         let record = Record::new(hash, sensor, tick, State::Open);
         loop {
@@ -248,8 +248,8 @@ impl Records {
         }
     }
 
-    /// Shows each record to `keep`, and removes those that it does not want to
-    /// keep, unless they change at that moment: then they are shown again.
+    /// Calls `keep` for each record, and removes those for which it returns false. A record
+    /// that changes at that moment is visited again.
     pub(crate) fn sweep(&self, keep: &mut dyn FnMut(Record) -> bool) {
         for word in self.sets.iter().flat_map(|set| &set.0) {
             loop {

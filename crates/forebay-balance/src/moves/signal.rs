@@ -1,29 +1,28 @@
-//! What a packet says of its connection's beginning and end.
+//! Start and end of a connection, from TCP flags.
 
-/// What a TCP header says of its connection, as far as moves care.
+/// The signal of a TCP header about its connection.
 ///
-/// Only for groups whose key is one connection. Where a key is wider, as a pair
-/// of addresses is, one connection's end says nothing of the key: every packet
-/// is [`TcpSignal::Nothing`].
+/// Only for groups whose key is one connection. If a key is wider, such as a pair of
+/// addresses, the end of one connection does not end the key: every packet is
+/// [`TcpSignal::Nothing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TcpSignal {
-    /// Nothing, or no TCP.
+    /// No signal, or not TCP.
     #[default]
     Nothing,
     /// SYN without ACK, FIN or RST.
     BareSyn,
-    /// The key's low end will send no more.
+    /// The key's low end sends no more.
     LowFin,
-    /// The key's high end will send no more.
+    /// The key's high end sends no more.
     HighFin,
-    /// The connection is no more.
+    /// The connection is reset.
     Reset,
 }
 
 impl TcpSignal {
-    /// What the flags of a TCP header (RFC 9293, section 3.1: the byte with FIN as
-    /// bit 0) say; `from_high` is whether the packet goes from its key's high end
-    /// to its low end.
+    /// The signal of TCP flags (RFC 9293, section 3.1: the byte with FIN as bit 0);
+    /// `from_high` is whether the packet goes from its key's high end to its low end.
     #[must_use]
     pub fn of_flags(flags: u8, from_high: bool) -> Self {
         const FIN: u8 = 1;

@@ -1,10 +1,9 @@
-//! The workers' side of the table: which sensor a packet goes to.
+//! The workers' access to the table: looks up the sensor of a packet.
 //!
-//! For nearly every packet that is one load. A packet of a moving bucket is looked
-//! up in the records, and the phase of the move says what becomes of a key that is
-//! not there. Nothing here waits, allocates per packet or fails: where a key cannot
-//! be recorded, its move is cancelled on the spot by changing the entry, and the
-//! mover cleans up later.
+//! For nearly every packet that is one load. For a packet of a moving bucket, the worker
+//! looks up the key in the records; if it is not there, the phase of the move decides.
+//! Nothing here waits, allocates per packet or fails: if a key cannot be recorded, its move
+//! is cancelled at once by changing the entry, and the mover cleans up later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,14 +19,14 @@ use crate::counters::{BucketCounters, FlowMarks, Tally, TallyCell};
 use crate::table::{BucketTable, Entry};
 use crate::watch::{Candidate, Watch, Watchers};
 
-/// How much state moves may take.
+/// Limits of the state of moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLimits {
-    /// Keys on record at once, 8 bytes each; rounded up to a power of two from
-    /// 8,192 to 2²⁵.
+    /// Keys on record at a time, 8 bytes each; rounded up to a power of two from 8,192 to
+    /// 2²⁵.
     pub keys: usize,
-    /// Keys that one move may record, so that a flood aimed at its bucket ends
-    /// this move and no other. Each worker may exceed it by one.
+    /// Keys that one move may record, so that a flood of its bucket cancels only this move.
+    /// Each worker may exceed it by one.
     pub keys_per_move: u32,
 }
 
@@ -37,7 +36,7 @@ impl Default for RecordLimits {
     }
 }
 
-/// All that the workers of a group share with each other and the mover.
+/// State shared by the workers of a group and the mover.
 #[derive(Debug)]
 pub struct WorkerTable {
     table: BucketTable,
@@ -45,17 +44,17 @@ pub struct WorkerTable {
     clock: TickClock,
     quiescence: Quiescence,
     counters: BucketCounters,
-    /// Keys recorded since the bucket's move began.
+    /// Keys recorded since the bucket's move started.
     recorded: Box<[AtomicU32]>,
     keys_per_move: u32,
-    /// A bit a sensor.
+    /// One bit for each sensor.
     alive: [AtomicU64; MAX_SENSORS / 64],
     displaced: Box<[DisplacedCells]>,
     watchers: Watchers,
 }
 
-/// A worker's counters of packets that went elsewhere than where their bucket's
-/// new keys go; a cell a sensor.
+/// A worker's counters of packets that went to another sensor than new keys of their
+/// bucket; an element for each sensor.
 #[derive(Debug)]
 struct DisplacedCells {
     to: Box<[TallyCell]>,
@@ -64,8 +63,8 @@ struct DisplacedCells {
 }
 
 impl WorkerTable {
-    /// The state of a group with that many workers, whose records are kept for
-    /// `hold` nanoseconds.
+    /// State of a group with this many workers, whose records are kept for `hold`
+    /// nanoseconds.
     #[must_use]
     pub fn new(table: BucketTable, workers: usize, hold: u64, limits: RecordLimits) -> Self {
         let cells = || (0..MAX_SENSORS).map(|_| TallyCell::default()).collect();
@@ -91,7 +90,7 @@ impl WorkerTable {
         &self.counters
     }
 
-    /// Connections that ended and began anew on another sensor, by a bare SYN.
+    /// Connections that ended and restarted at another sensor, with a bare SYN.
     #[must_use]
     pub fn restarts(&self) -> u64 {
         self.displaced.iter().map(|worker| worker.restarts.load(Ordering::Relaxed)).sum()
@@ -179,12 +178,12 @@ impl ForwardingTable for WorkerTable {
     }
 }
 
-/// What a worker is asked about a packet of a moving or watched bucket.
+/// The facts about a packet of a moving or watched bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketFacts {
-    /// The flow, for naming it.
+    /// The flow.
     pub key: FlowKey,
-    /// What the packet says of its connection.
+    /// The packet's TCP signal.
     pub tcp: TcpSignal,
     /// Bytes on the wire.
     pub bytes: u32,
@@ -201,15 +200,15 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The worker of that index, of which there must be one only.
+    /// The worker with this index, of which there must be only one.
     #[must_use]
     pub fn new(forwarding: Arc<WorkerTable>, index: usize) -> Self {
         Self { forwarding, index, now: 0, tick: Tick::default(), watch: Watch::default() }
     }
 
-    /// Begins a batch, at the time `now` of the monotonic clock in nanoseconds, which
-    /// was read just before. A time before that of an earlier batch counts as that.
-    /// Packets of the batch before must have been counted by now.
+    /// Begins a batch, at the time `now` of the monotonic clock in nanoseconds, which was
+    /// read just before. A time earlier than that of a previous batch is raised to it.
+    /// Packets of the previous batch must have been counted by now.
     pub fn begin(&mut self, now: u64) {
         self.now = self.now.max(now);
         self.tick = self.forwarding.clock.at(self.now);
@@ -217,16 +216,15 @@ impl Worker {
         self.watch.publish(self.now, &self.forwarding.watchers, self.index);
     }
 
-    /// Rests until the next [`Worker::begin`]. A worker that is about to wait must
-    /// say so, or no move goes on while it does.
+    /// Marks the worker idle until the next [`Worker::begin`]. A worker must be idle while
+    /// it waits, or no move advances meanwhile.
     pub fn rest(&mut self) {
         self.forwarding.quiescence.rest(self.index);
     }
 
-    /// Puts into `sensors` the sensor of each packet, [`crate::NO_SENSOR`] where
-    /// there is none. Packets are known by their group's hash; what else there is
-    /// to know of packet `i` is asked of `facts(i)` if its bucket moves or is
-    /// watched. Has what they will be counted in fetched, too.
+    /// Writes the sensor of each packet to `sensors`, [`crate::NO_SENSOR`] if there is
+    /// none. Packets are given by their group's hash; `facts(i)` is called for packet `i`
+    /// if its bucket moves or is watched. Also prefetches the packets' counters.
     #[inline]
     pub fn assign(
         &mut self,
@@ -286,7 +284,7 @@ impl Worker {
         sensor
     }
 
-    /// The sensor of a packet whose bucket moves.
+    /// The sensor of a packet in a moving bucket.
     fn route(&self, entry: Entry, hash: u64, tcp: TcpSignal) -> u16 {
         let mut known = self.forwarding.records.find(hash);
         loop {
@@ -304,7 +302,7 @@ impl Worker {
         }
     }
 
-    /// The sensor of a key on record, which is brought up to date.
+    /// The sensor of a key on record; updates the record.
     fn follow(&self, found: Found<'_>, entry: Entry, tcp: TcpSignal) -> Result<u16, Changed> {
         let record = found.record;
         if !self.forwarding.is_alive(record.sensor()) {
@@ -315,8 +313,8 @@ impl Worker {
             return Ok(entry.default_sensor());
         }
         if tcp == TcpSignal::BareSyn && record.state() == State::Ended && !entry.records() {
-            // This frees a place while other buckets may turn, which is no harm: keys
-            // that have a connection come to one worker.
+            // This frees a slot while other buckets may turn, which is harmless: keys of a
+            // single connection arrive at one worker.
             found.replace(None)?;
             if record.sensor() != entry.default_sensor()
                 && let Some(worker) = self.forwarding.displaced.get(self.index)
@@ -334,7 +332,7 @@ impl Worker {
         Ok(record.sensor())
     }
 
-    /// Records a key where new keys of its bucket go, or cancels the move.
+    /// Records a key with the sensor for new keys of its bucket, or cancels the move.
     ///
     /// # Errors
     /// The record of the key, if another worker made one meanwhile.
@@ -354,7 +352,7 @@ impl Worker {
         }
     }
 
-    /// Cancels a move that records, and tells where keys go now.
+    /// Cancels a move that records, and returns the sensor for keys now.
     fn cancel(&self, bucket: u16, entry: Entry) -> u16 {
         let mut current = entry;
         while current.records() {
@@ -368,15 +366,15 @@ impl Worker {
     }
 }
 
-/// A worker that is no more holds up no move.
+/// A dropped worker does not delay moves.
 impl Drop for Worker {
     fn drop(&mut self) {
         self.rest();
     }
 }
 
-/// What a packet makes of a connection. A bare SYN opens it anew; what else comes
-/// after its end belongs to its end.
+/// The state of a connection after a packet. A bare SYN opens it anew; other packets after
+/// its end belong to it.
 fn next_state(state: State, tcp: TcpSignal) -> State {
     match (state, tcp) {
         (State::Ended, TcpSignal::BareSyn) => State::Open,
