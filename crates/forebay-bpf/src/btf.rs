@@ -1,20 +1,20 @@
-//! How the kernel's own structures are laid out: its BPF type format, as far as the places
-//! of members go.
+//! Member offsets of the kernel's structures, from its BPF type format (BTF).
 //!
-//! The kernel's Documentation/bpf/btf.rst says how it is written: a header, a list of types,
-//! each followed by what its kind takes, and strings. Types are numbered from 1.
+//! The format is documented in the kernel's Documentation/bpf/btf.rst: a header, a list of
+//! types, each followed by data that depends on its kind, and strings. Types are numbered
+//! from 1.
 
 use std::fs;
 use std::io;
 
 use crate::error::BpfError;
 
-/// Where the kernel gives its types.
+/// The file with the kernel's types.
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
 const MAGIC: u16 = 0xeb9f;
 
-/// Length of a type without what follows it, and of a member.
+/// Length of a type without the data that follows it, and of a member.
 const TYPE: usize = 12;
 const MEMBER: usize = 12;
 
@@ -28,7 +28,7 @@ pub(crate) struct Types {
 }
 
 impl Types {
-    /// Reads them.
+    /// Reads the types of the running kernel.
     pub fn of_kernel() -> Result<Self, BpfError> {
         let wrong = |source| BpfError::Types { what: "the kernel's types".to_owned(), source };
         let bytes = fs::read(KERNEL).map_err(wrong)?;
@@ -49,7 +49,7 @@ impl Types {
         (types.end <= bytes.len()).then_some(Self { bytes, types, strings })
     }
 
-    /// Where a member is in a structure, in bytes.
+    /// The offset of a member in a structure, in bytes.
     pub fn offset(&self, structure: &str, member: &str) -> Result<i32, BpfError> {
         self.find(structure, member).ok_or_else(|| BpfError::Types {
             what: format!("`{member}` of `struct {structure}`"),
@@ -76,7 +76,7 @@ impl Types {
         None
     }
 
-    /// Whether the name at `at` is that.
+    /// Whether the name at `at` is `name`.
     fn is_named(&self, at: usize, name: &str) -> bool {
         let named = || {
             let start = self.strings.checked_add(u32_at(&self.bytes, at)? as usize)?;
@@ -87,18 +87,18 @@ impl Types {
     }
 }
 
-/// Bytes behind a type of that kind, with so many members, values or parameters.
+/// Bytes after a type of this kind, with `count` members, values or parameters.
 fn following(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
-        // Numbers, variables, tags of declarations.
+        // Integers, variables, declaration tags.
         1 | 14 | 17 => 4,
-        // Pointers and what else names one other type.
+        // Pointers and other references to one type.
         2 | 7..=12 | 16 | 18 => 0,
         // Arrays.
         3 => 12,
-        // Structures, unions, sections, enumerations of 64 bits.
+        // Structures, unions, sections, 64-bit enumerations.
         4 | 5 | 15 | 19 => count * MEMBER,
-        // Enumerations, and functions' parameters.
+        // Enumerations and function prototypes.
         6 | 13 => count * 8,
         _ => return None,
     })

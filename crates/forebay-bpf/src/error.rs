@@ -1,54 +1,54 @@
-//! What can go wrong between a program's idea and its place in the kernel.
+//! Errors of assembling, loading and attaching programs.
 
 use std::{fmt, io};
 
 use crate::asm::AssembleError;
 use crate::translate::TranslateError;
 
-/// The end of the verifier's log that an error carries, in bytes. The log ends with
-/// the instruction it refuses and why.
+/// Bytes of the verifier's log that an error includes, from its end, where the log has the
+/// refused instruction and the reason.
 const LOG_SHOWN: usize = 4096;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
-    /// A map cannot be made or used.
+    /// A map cannot be created or used.
     #[error("cannot {action} the BPF map `{map}`: {}", Hinted(source))]
     Map {
         /// The map's name.
         map: &'static str,
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A program's instructions are not code.
+    /// A program cannot be assembled.
     #[error("the BPF program `{program}` cannot be assembled: {source}")]
     Assemble {
         /// The program's name.
         program: &'static str,
-        /// What is wrong.
+        /// The reason.
         source: AssembleError,
     },
-    /// A classic filter cannot be a BPF program.
+    /// A classic filter cannot be translated to BPF.
     #[error(transparent)]
     Translate(#[from] TranslateError),
-    /// The kernel does not take a program.
+    /// The kernel refuses a program.
     #[error("the kernel refuses the BPF program `{program}`: {}{refusal}", Hinted(source))]
     Refused {
         /// The program's name.
         program: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
-        /// What its verifier says.
+        /// The verifier's message.
         refusal: Box<Refusal>,
     },
-    /// A program cannot be run on a packet of our own.
+    /// A test run of a program fails.
     #[error("cannot run the BPF program `{program}`: {}", Hinted(source))]
     Run {
         /// The program's name.
         program: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A program cannot be attached to an interface, or replaced there.
@@ -61,7 +61,7 @@ pub enum BpfError {
         program: &'static str,
         /// The interface's number.
         interface: u32,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A program cannot be attached to a tracepoint.
@@ -74,48 +74,48 @@ pub enum BpfError {
         program: &'static str,
         /// The tracepoint's name.
         tracepoint: &'static std::ffi::CStr,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel does not tell how its own structures are laid out.
+    /// The layout of a kernel structure is not available.
     #[error("cannot find {what} in /sys/kernel/btf/vmlinux: {source}")]
     Types {
-        /// What was looked for.
+        /// The structure and member.
         what: String,
-        /// Why it is not there.
+        /// The reason.
         source: io::Error,
     },
-    /// A setting is outside what a program can do.
+    /// A setting is out of range.
     #[error("{setting} is {value}, and must be {expected}")]
     Setting {
         /// The setting.
         setting: &'static str,
         /// Its value.
         value: u64,
-        /// What it must be.
+        /// The range.
         expected: &'static str,
     },
-    /// Runs of programs cannot be waited for.
+    /// Waiting for running programs to end fails.
     #[error(
         "cannot wait for BPF programs that run (not possible on a kernel with `nohz_full`): {0}"
     )]
     Quiesce(io::Error),
-    /// The number of processors is not to be found.
+    /// The number of processors cannot be determined.
     #[error("cannot tell how many processors there can be: {0}")]
     Processors(io::Error),
 }
 
-/// The verifier's word on a program.
+/// The verifier's message about a program.
 #[derive(Debug)]
 pub struct Refusal {
-    /// The end of its log; empty where it never looked at the program.
+    /// The end of its log; empty if the program was refused earlier.
     pub log: String,
-    /// The program.
+    /// The program's listing.
     pub listing: String,
 }
 
 impl Refusal {
-    /// The refusal of the program with that listing; `log` ends at its first NUL.
+    /// The refusal of the program with this listing; `log` ends at its first NUL.
     pub(crate) fn new(log: &[u8], listing: String) -> Self {
         let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
         let log = String::from_utf8_lossy(&log[end.saturating_sub(LOG_SHOWN)..end]);
@@ -129,7 +129,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A system error, and what would help.
+/// A system error with a hint for its remedy.
 struct Hinted<'a>(&'a io::Error);
 
 impl fmt::Display for Hinted<'_> {

@@ -1,4 +1,5 @@
-//! Links: programs in their places on interfaces, for as long as this process lives.
+//! Links: programs attached to interfaces and tracepoints, at most for the life of this
+//! process.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,15 +8,15 @@ use crate::error::BpfError;
 use crate::program::{ATTACH_XDP, Program};
 use crate::sys;
 
-/// How an XDP program is run.
+/// The mode of an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum XdpMode {
-    /// By the driver where it can, else generically.
+    /// In the driver if it supports XDP, else generic.
     #[default]
     Any,
-    /// By the driver, on frames not yet wrapped for the network stack.
+    /// In the driver, before frames are wrapped for the network stack.
     Driver,
-    /// By the network stack, for any interface, and slower (`XDP_FLAGS_SKB_MODE`).
+    /// In the network stack: any interface, but slower (`XDP_FLAGS_SKB_MODE`).
     Generic,
 }
 
@@ -30,8 +31,8 @@ impl XdpMode {
     }
 }
 
-/// An XDP program on an interface. It is taken off when this value is dropped, and
-/// by the kernel when the process ends in whatever way.
+/// An XDP program attached to an interface. It is detached when this value is dropped, and
+/// by the kernel when the process ends in any way.
 #[derive(Debug)]
 pub struct XdpLink {
     fd: OwnedFd,
@@ -39,20 +40,20 @@ pub struct XdpLink {
 }
 
 impl XdpLink {
-    /// Attaches `program` to the interface of that number in this process's network
+    /// Attaches `program` to the interface with this number in this process's network
     /// namespace.
     ///
     /// # Errors
-    /// The kernel's: no such interface, a program there already (`EBUSY`), a driver
-    /// that cannot run it.
+    /// The kernel's: no such interface, another program is attached (`EBUSY`), or the
+    /// driver cannot run it.
     pub fn attach(program: &Program, interface: u32, mode: XdpMode) -> Result<Self, BpfError> {
         let fd = sys::link_create(program.as_fd(), interface, ATTACH_XDP, mode.flags())
             .map_err(|source| BpfError::Attach { program: program.name(), interface, source })?;
         Ok(Self { fd, interface })
     }
 
-    /// Puts `program` in the place of the one attached, between two frames. False where the
-    /// interface is gone, and its place for programs with it.
+    /// Replaces the attached program by `program`, atomically between two frames. Returns
+    /// false if the interface, and with it the attachment, is gone.
     ///
     /// # Errors
     /// The kernel's: the driver cannot run the program.
@@ -73,18 +74,19 @@ impl XdpLink {
     }
 }
 
-/// A program on a tracepoint of the kernel, of all its network namespaces. It is taken off
-/// as an [`XdpLink`] is.
+/// A program attached to a kernel tracepoint, which covers all network namespaces. It is
+/// detached as an [`XdpLink`] is.
 #[derive(Debug)]
 pub struct TracepointLink(
     #[expect(dead_code, reason = "its being open is what it is for")] OwnedFd,
 );
 
 impl TracepointLink {
-    /// Attaches `program` to the tracepoint of that name.
+    /// Attaches `program` to the tracepoint with this name.
     ///
     /// # Errors
-    /// The kernel's: no such tracepoint, or one with fewer arguments than the program reads.
+    /// The kernel's: no such tracepoint, or one with fewer arguments than the program
+    /// reads.
     pub fn attach(program: &Program, tracepoint: &'static CStr) -> Result<Self, BpfError> {
         let fd = sys::raw_tracepoint_open(tracepoint, program.as_fd());
         let failed = |source| BpfError::Trace { program: program.name(), tracepoint, source };

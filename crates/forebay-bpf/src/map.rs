@@ -1,14 +1,12 @@
-//! Maps: memory that BPF programs and this process share.
+//! Maps: memory shared by BPF programs and this process.
 //!
-//! Three shapes are used. [`SharedMemory`] is one long value that programs address
-//! directly and this process has mapped: tables that are read for every packet, and
-//! counters, with no system call on either side. [`HashMap`] holds what comes and
-//! goes by key, bounded. [`DeviceMap`] and [`SocketMap`] are where redirected
-//! frames go.
+//! [`SharedMemory`] is one long value that programs address directly and that is mapped
+//! into this process: for tables that are read for every packet, and counters, without
+//! system calls on either side. [`HashMap`] is a bounded map by key. [`DeviceMap`] and
+//! [`SocketMap`] are the targets of redirected frames.
 //!
-//! A counter has one writer, since each processor has counters of its own
-//! ([`processors`]); whoever reads adds them up. A word is always read and written
-//! whole.
+//! A counter has one writer, since each processor has its own counters ([`processors`]);
+//! readers sum them up. Words are always read and written as a whole.
 
 use std::fs;
 use std::io;
@@ -21,7 +19,7 @@ use crate::sys::{MapKind, MapLayout, Mapping, OwnMemory, RawMap};
 
 /// A value of fixed length in a map.
 pub trait Plain: Sized {
-    /// Its bytes, as BPF programs see them.
+    /// Its bytes, as BPF programs access them.
     type Bytes: AsRef<[u8]> + AsMut<[u8]> + Copy;
     /// All bytes zero.
     const ZERO: Self::Bytes;
@@ -48,7 +46,7 @@ macro_rules! plain_number {
 
 plain_number!(u32, u64);
 
-/// A map of that name and the actions on it, for errors.
+/// A map, its name, and the actions on it, for errors.
 #[derive(Debug)]
 struct Named {
     name: &'static str,
@@ -71,12 +69,12 @@ impl Named {
     }
 }
 
-/// What happens to a hash map that is full.
+/// The behaviour of a full hash map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// New keys are refused.
     Refuse,
-    /// The key that was not used for the longest time goes.
+    /// The least recently used key is evicted.
     EvictOldest,
 }
 
@@ -91,10 +89,10 @@ pub struct HashMap<K, V> {
 const PART: usize = 4096;
 
 impl<K: Plain, V: Plain> HashMap<K, V> {
-    /// A map of at most `max_entries` keys.
+    /// Creates a map of at most `max_entries` keys.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's.
     pub fn create(
         name: &'static str,
         max_entries: u32,
@@ -133,7 +131,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
         updated.map_err(self.named.failed("write to"))
     }
 
-    /// Removes `key`; false where it was not there.
+    /// Removes `key`; returns false if there is none.
     ///
     /// # Errors
     /// The kernel's.
@@ -142,8 +140,8 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
         removed.map_err(self.named.failed("remove from"))
     }
 
-    /// Calls `visit` with every element. Elements that come and go meanwhile may or
-    /// may not be seen.
+    /// Calls `visit` with every element. Elements that are added or removed meanwhile may
+    /// or may not be visited.
     ///
     /// # Errors
     /// The kernel's.
@@ -155,7 +153,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
             let mut keys = vec![0; room * key_len];
             let mut values = vec![0; room * value_len];
             let part = match self.named.map.lookup_batch(from, &mut keys, &mut values) {
-                // A chain of the kernel's table that is longer than the room given.
+                // A chain of the kernel's hash table is longer than the buffer.
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => {
                     room *= 2;
                     continue;
@@ -183,7 +181,7 @@ impl<K, V> AsFd for HashMap<K, V> {
     }
 }
 
-/// Memory that BPF programs address directly and this process has mapped.
+/// Memory that BPF programs address directly and that is mapped into this process.
 #[derive(Debug)]
 pub struct SharedMemory {
     named: Named,
@@ -191,10 +189,10 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Memory of so many 64-bit words, all 0.
+    /// Creates memory of `words` 64-bit words, all 0.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's.
     pub fn create(name: &'static str, words: usize) -> Result<Self, BpfError> {
         let limit = || BpfError::Setting {
             setting: "the length of shared memory",
@@ -228,18 +226,18 @@ impl AsFd for SharedMemory {
     }
 }
 
-/// Memory that this process writes as it likes, for a BPF program that only reads it.
+/// Memory written by this process, and only read by a BPF program.
 #[derive(Debug)]
 pub(crate) struct ReadMemory(OwnMemory);
 
 impl ReadMemory {
-    /// Memory of so many 64-bit words, all 0.
+    /// Creates memory of `words` 64-bit words, all 0.
     pub fn create(name: &'static str, words: u32) -> Result<Self, BpfError> {
         let memory = OwnMemory::create(name, words);
         memory.map(Self).map_err(|source| BpfError::Map { map: name, action: "make", source })
     }
 
-    /// The memory, as the map's only value has it.
+    /// The memory, which is the map's only value.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.0.bytes_mut()
     }
@@ -251,23 +249,22 @@ impl AsFd for ReadMemory {
     }
 }
 
-/// Interfaces that frames can be redirected to, by number of slot.
+/// Interfaces as targets of redirected frames, by slot.
 #[derive(Debug)]
 pub struct DeviceMap(Named);
 
 impl DeviceMap {
-    /// A map of `slots` slots, all empty.
+    /// Creates a map of `slots` slots, all empty.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's.
     pub fn create(name: &'static str, slots: u32) -> Result<Self, BpfError> {
         let kind = MapKind::DeviceMap;
         let layout = MapLayout { kind, key_size: 4, value_size: 4, max_entries: slots };
         Named::create(name, layout).map(Self)
     }
 
-    /// Puts the interface of that number into a slot. It leaves the slot by itself
-    /// when it is deleted.
+    /// Sets the interface of a slot. The kernel removes it when the interface is deleted.
     ///
     /// # Errors
     /// The kernel's: no such slot, no such interface.
@@ -276,7 +273,7 @@ impl DeviceMap {
         updated.map_err(self.0.failed("put an interface into"))
     }
 
-    /// The map's number in the kernel, by which tracepoints name it.
+    /// The map's number in the kernel, by which tracepoints identify it.
     ///
     /// # Errors
     /// The kernel's.
@@ -284,12 +281,12 @@ impl DeviceMap {
         self.0.map.id().map_err(self.0.failed("ask for the number of"))
     }
 
-    /// Empties a slot; false where it was empty.
+    /// Empties a slot; returns false if it was empty.
     ///
     /// # Errors
     /// The kernel's: no such slot.
     pub fn clear(&self, slot: u32) -> Result<bool, BpfError> {
-        // An empty slot of a device map is deleted without an error.
+        // The kernel reports no error for an empty slot of a device map.
         self.0.map.delete(&slot.to_bytes()).map_err(self.0.failed("empty a slot of"))
     }
 }
@@ -300,23 +297,23 @@ impl AsFd for DeviceMap {
     }
 }
 
-/// AF_XDP sockets that frames can be redirected to, by number of slot.
+/// AF_XDP sockets as targets of redirected frames, by slot.
 #[derive(Debug)]
 pub struct SocketMap(Named);
 
 impl SocketMap {
-    /// A map of `slots` slots, all empty.
+    /// Creates a map of `slots` slots, all empty.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's.
     pub fn create(name: &'static str, slots: u32) -> Result<Self, BpfError> {
         let kind = MapKind::SocketMap;
         let layout = MapLayout { kind, key_size: 4, value_size: 4, max_entries: slots };
         Named::create(name, layout).map(Self)
     }
 
-    /// Puts a bound AF_XDP socket into a slot. It leaves the slot by itself when it
-    /// is closed.
+    /// Sets the bound AF_XDP socket of a slot. The kernel removes it when the socket is
+    /// closed.
     ///
     /// # Errors
     /// The kernel's: no such slot, not a bound AF_XDP socket.
@@ -341,10 +338,10 @@ impl AsFd for SocketMap {
     }
 }
 
-/// One more than the highest number that a processor of this machine can have.
+/// One more than the highest possible processor number of this machine.
 ///
 /// # Errors
-/// The kernel does not tell, or in a way this crate does not know.
+/// If the kernel does not provide it, or in an unknown format.
 pub fn processors() -> Result<u32, BpfError> {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible");
     let text = text.map_err(BpfError::Processors)?;
@@ -354,7 +351,7 @@ pub fn processors() -> Result<u32, BpfError> {
     })
 }
 
-/// The highest number of a list such as `0-3,8`, which is in order.
+/// The highest number of an ascending list such as `0-3,8`.
 fn highest_in_list(list: &str) -> Option<u32> {
     list.rsplit([',', '-']).next()?.parse().ok()
 }

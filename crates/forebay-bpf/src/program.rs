@@ -1,4 +1,4 @@
-//! Programs: assembled, checked by the kernel's verifier, run or attached.
+//! Programs: loading through the kernel's verifier, and test runs.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -6,12 +6,12 @@ use crate::asm::{Assembler, Code};
 use crate::error::{BpfError, Refusal};
 use crate::sys::{self, ProgramLayout, TestRun};
 
-/// The verifier's log is read up to this length, in bytes; it keeps the end of a
-/// longer one.
+/// The most bytes of the verifier's log that are read; of a longer log the verifier keeps
+/// the end.
 const LOG_BYTES: usize = 1 << 20;
 
-/// The terms our programs are under, as the kernel spells them. The helper that reads the
-/// kernel's memory is for programs that are under the GPL as well.
+/// The license of our programs in the kernel's spelling. The helper that reads kernel
+/// memory is available only to programs that are also under the GPL.
 const LICENSE: &std::ffi::CStr = c"MIT";
 const LICENSE_OF_TRACEPOINTS: &std::ffi::CStr = c"Dual MIT/GPL";
 
@@ -20,20 +20,20 @@ const XDP_HAS_FRAGS: u32 = 1 << 5;
 /// `BPF_XDP` of `enum bpf_attach_type`.
 pub(crate) const ATTACH_XDP: u32 = 37;
 
-/// What a program is for.
+/// The type of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A socket's filter or fanout.
     SocketFilter,
-    /// Traffic control. It sees packets as a socket filter does that is attached to
-    /// a packet socket: from the link header on.
+    /// Traffic control. Sees packets like a filter of a packet socket: from the link header
+    /// on.
     Classifier,
-    /// Frames as they come from the driver.
+    /// Frames from the driver.
     Xdp {
-        /// Also frames that lie in several buffers, larger than a page.
+        /// Whether it also handles frames in several buffers, larger than a page.
         multi_buffer: bool,
     },
-    /// A tracepoint of the kernel, with its arguments as 64-bit words.
+    /// A kernel tracepoint, with its arguments as 64-bit words.
     RawTracepoint,
 }
 
@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// What an XDP program says of a frame.
+/// The result of an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Action {
@@ -63,16 +63,16 @@ pub enum Action {
     Aborted = 0,
     /// The frame is dropped.
     Drop = 1,
-    /// The frame goes on to the host's own network stack.
+    /// The frame continues to the host's network stack.
     Pass = 2,
-    /// The frame goes out where it came in.
+    /// The frame is sent out of the interface that received it.
     Transmit = 3,
     /// The frame goes to another interface or to a socket.
     Redirect = 4,
 }
 
 impl Action {
-    /// The action of that number.
+    /// The action with this number.
     #[must_use]
     pub fn from_result(result: u32) -> Option<Self> {
         [Self::Aborted, Self::Drop, Self::Pass, Self::Transmit, Self::Redirect]
@@ -81,7 +81,7 @@ impl Action {
     }
 }
 
-/// A program that the kernel's verifier has accepted.
+/// A program accepted by the kernel's verifier.
 #[derive(Debug)]
 pub struct Program {
     name: &'static str,
@@ -89,10 +89,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// Assembles and loads a program. Maps that its code names stay alive with it.
+    /// Assembles and loads a program. The maps in its code stay alive with it.
     ///
     /// # Errors
-    /// Code that cannot be assembled; the kernel's refusal, with the end of its
+    /// If the code cannot be assembled, or the kernel refuses it: with the end of its
     /// verifier's log.
     pub fn load(name: &'static str, kind: Kind, asm: Assembler) -> Result<Self, BpfError> {
         let code = asm.finish().map_err(|source| BpfError::Assemble { program: name, source })?;
@@ -102,12 +102,12 @@ impl Program {
     /// Loads assembled code.
     ///
     /// # Errors
-    /// The kernel's refusal, with the end of its verifier's log.
+    /// If the kernel refuses it: with the end of its verifier's log.
     pub fn load_code(name: &'static str, kind: Kind, code: &Code) -> Result<Self, BpfError> {
         let license = kind.license();
         let (kind, attach, flags) = kind.numbers();
         let layout = ProgramLayout { kind, attach, flags, name, license };
-        // The log costs time, and is of use only for a program that is refused.
+        // Logging takes time and is needed only if the program is refused.
         if let Ok(fd) = sys::program_load(layout, code.slots(), &mut []) {
             return Ok(Self { name, fd });
         }
@@ -121,25 +121,25 @@ impl Program {
         }
     }
 
-    /// The name given.
+    /// The program's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs the program on a copy of `frame`, an Ethernet frame of at least 14
-    /// bytes. The frame as the program left it goes to `out`, unless that is empty;
-    /// its length is part of the answer.
+    /// Runs the program on a copy of `frame`, an Ethernet frame of at least 14 bytes. The
+    /// resulting frame is copied to `out`, unless that is empty; its length is part of the
+    /// result.
     ///
     /// # Errors
-    /// The kernel's: a frame too short, or too long for this kind of program, or
-    /// for `out`.
+    /// The kernel's: the frame is too short, or too long for this kind of program, or for
+    /// `out`.
     pub fn run(&self, frame: &[u8], out: &mut [u8]) -> Result<Run, BpfError> {
         self.test(TestRun { data_in: frame, data_out: out, ..TestRun::default() })
     }
 
-    /// Nanoseconds that a run on `frame` takes, over so many in a row, each on the frame
-    /// as the one before left it.
+    /// The duration of a run on `frame` in nanoseconds, averaged over `times` runs, each on
+    /// the frame as left by the previous one.
     ///
     /// # Errors
     /// As for [`Program::run`]; a signal.
@@ -161,14 +161,14 @@ impl AsFd for Program {
     }
 }
 
-/// What became of a frame.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What the program returned: for XDP, an [`Action`].
+    /// The program's result: for XDP, an [`Action`].
     pub result: u32,
-    /// Length of the frame as the program left it.
+    /// Length of the resulting frame.
     pub length: usize,
-    /// Nanoseconds it took.
+    /// Nanoseconds that the run took.
     pub nanoseconds: u32,
 }
 

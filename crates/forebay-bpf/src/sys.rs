@@ -1,13 +1,13 @@
 //! The system call `bpf(2)`, and memory shared with BPF programs.
 //!
-//! Each command takes a structure of its own, the beginning of the kernel's `union
-//! bpf_attr` as `<linux/bpf.h>` lays it out, padding included, since the kernel looks
-//! at every byte; it takes the rest as zeros. What the safe functions here promise the kernel: pointers are to buffers at least as
-//! long as it will read or write. For maps that follows from the sizes a [`RawMap`]
-//! was made with, which are checked at every call.
+//! Each command has its own structure, the beginning of the kernel's `union bpf_attr` as
+//! laid out in `<linux/bpf.h>`, including padding, since the kernel checks every byte; the
+//! rest counts as zeros. The safe functions here guarantee to the kernel that pointers are
+//! to buffers at least as long as it reads or writes. For maps that follows from the sizes
+//! that a [`RawMap`] was created with, which are checked at every call.
 //!
-//! All descriptors are closed on exec and nothing is pinned: maps, programs and
-//! links end with the process that holds them.
+//! All descriptors are closed on exec and nothing is pinned: maps, programs and links end
+//! with the process that holds them.
 #![allow(unsafe_code, reason = "a system call with pointers, and a shared mapping")]
 
 use std::ffi::CStr;
@@ -34,14 +34,14 @@ enum Command {
     LinkUpdate = 29,
 }
 
-/// Attempts at loading a program that a signal interrupts (`EAGAIN`).
+/// Attempts at loading a program while signals interrupt it (`EAGAIN`).
 const LOAD_ATTEMPTS: usize = 5;
 
 /// Calls `bpf(2)`.
 ///
 /// # Safety
-/// `attributes` is what the kernel expects for `command`: plain integers, of which
-/// those that are pointers lead to memory that the kernel may use as it will.
+/// `attributes` is what the kernel expects for `command`: plain integers, of which those
+/// that are pointers lead to memory that the kernel may use for the command.
 unsafe fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<i32> {
     let pointer: *mut T = attributes;
     // SAFETY: the pointer and the size are those of a live structure; what its
@@ -50,7 +50,7 @@ unsafe fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<i32> {
     i32::try_from(result).ok().filter(|&result| result >= 0).ok_or_else(io::Error::last_os_error)
 }
 
-/// As [`bpf`], for a command that makes a descriptor.
+/// As [`bpf`], for a command that returns a descriptor.
 ///
 /// # Safety
 /// As for [`bpf`], and `command` returns a new descriptor.
@@ -73,7 +73,7 @@ fn length(bytes: usize) -> io::Result<u32> {
     u32::try_from(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidInput, "buffer too long"))
 }
 
-/// A name as the kernel wants it: at most 15 letters, digits, `_` and `.`.
+/// A name in the kernel's format: at most 15 letters, digits, `_` and `.`.
 fn kernel_name(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     let fits = name.bytes().map(|b| if b.is_ascii_alphanumeric() { b } else { b'_' });
@@ -81,11 +81,11 @@ fn kernel_name(name: &str) -> [u8; 16] {
     bytes
 }
 
-/// What a map is made as.
+/// The layout of a map.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MapLayout {
-    /// `enum bpf_map_type`; none of the kinds with a value for each CPU, whose
-    /// values are longer than `value_size`.
+    /// `enum bpf_map_type`; no kind with a value for each CPU, whose values are longer than
+    /// `value_size`.
     pub kind: MapKind,
     /// Bytes of a key.
     pub key_size: u32,
@@ -100,7 +100,7 @@ pub(crate) struct MapLayout {
 #[repr(u32)]
 pub(crate) enum MapKind {
     Hash = 1,
-    /// One that can be mapped to user space.
+    /// An array that can be mapped into user space.
     SharedArray = 2,
     LruHash = 9,
     DeviceMap = 14,
@@ -157,16 +157,16 @@ pub(crate) struct RawMap {
     layout: MapLayout,
 }
 
-/// Some elements of a map, and where to go on.
+/// A part of a map's elements, and the position of the next.
 pub(crate) struct MapPart {
     /// Elements read.
     pub count: usize,
-    /// Where the next part starts; nothing after the last.
+    /// The start of the next part; `None` after the last.
     pub next: Option<u32>,
 }
 
 impl RawMap {
-    /// Makes a map, its elements empty or zero.
+    /// Creates a map, its elements empty or zero.
     pub fn create(name: &str, layout: MapLayout) -> io::Result<Self> {
         let mut attributes = MapCreate {
             kind: layout.kind as u32,
@@ -188,7 +188,7 @@ impl RawMap {
         Ok(MapElement { map_fd: self.fd.as_raw_fd(), padding: 0, key: address(key), value, flags })
     }
 
-    /// Copies the value at `key` out; false where there is none.
+    /// Copies the value at `key`; returns false if there is none.
     pub fn lookup(&self, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
         check_length(value.len(), self.layout.value_size)?;
         let mut attributes = self.element(key, address_mut(value), 0)?;
@@ -197,7 +197,7 @@ impl RawMap {
         present(unsafe { bpf(Command::MapLookup, &mut attributes) })
     }
 
-    /// Sets the value at `key`, whether there was one or not.
+    /// Sets the value at `key`, new or existing.
     pub fn update(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         check_length(value.len(), self.layout.value_size)?;
         let mut attributes = self.element(key, address(value), 0)?;
@@ -206,7 +206,7 @@ impl RawMap {
         unsafe { bpf(Command::MapUpdate, &mut attributes) }.map(drop)
     }
 
-    /// Removes the value at `key`; false where there is none.
+    /// Removes the value at `key`; returns false if there is none.
     pub fn delete(&self, key: &[u8]) -> io::Result<bool> {
         let mut attributes = self.element(key, 0, 0)?;
         // SAFETY: the kernel reads a key as long as the map was made for, which is
@@ -214,8 +214,8 @@ impl RawMap {
         present(unsafe { bpf(Command::MapDelete, &mut attributes) })
     }
 
-    /// Copies elements of a hash map out, from the place that an earlier call
-    /// gave or from the first, as many as both buffers hold at most.
+    /// Copies elements of a hash map, from the start or the position returned by an earlier
+    /// call, at most as many as both buffers hold.
     pub fn lookup_batch(
         &self,
         from: Option<u32>,
@@ -268,7 +268,7 @@ impl RawMap {
         Ok(info[1])
     }
 
-    /// Maps the elements to this process.
+    /// Maps the elements into this process.
     pub fn map(&self) -> io::Result<Mapping> {
         if self.layout.kind != MapKind::SharedArray || !self.layout.value_size.is_multiple_of(8) {
             return Err(io::Error::new(ErrorKind::Unsupported, "not an array to be mapped"));
@@ -347,8 +347,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Memory that this process writes, for a program that only reads it. The kernel has a flag
-/// for such maps (`BPF_F_RDONLY_PROG`), but does not let them be mapped for writing.
+/// Memory written by this process, for a program that only reads it. The kernel has a flag
+/// for such maps (`BPF_F_RDONLY_PROG`), but then refuses to map them for writing.
 #[derive(Debug)]
 pub(crate) struct OwnMemory {
     map: RawMap,
@@ -356,7 +356,7 @@ pub(crate) struct OwnMemory {
 }
 
 impl OwnMemory {
-    /// So many words, all 0.
+    /// Creates memory of `words` words, all 0.
     pub fn create(name: &str, words: u32) -> io::Result<Self> {
         let value_size = words.checked_mul(8).ok_or(ErrorKind::InvalidInput)?;
         let kind = MapKind::SharedArray;
@@ -382,7 +382,7 @@ impl AsFd for OwnMemory {
     }
 }
 
-/// What a program is made as.
+/// The properties of a program to load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramLayout<'a> {
     /// `enum bpf_prog_type`.
@@ -391,9 +391,9 @@ pub(crate) struct ProgramLayout<'a> {
     pub attach: u32,
     /// `BPF_F_*`.
     pub flags: u32,
-    /// For listings of programs.
+    /// The name in listings of programs.
     pub name: &'a str,
-    /// The terms the program is under; some helpers ask for the GPL's.
+    /// The license; some helpers require the GPL.
     pub license: &'a CStr,
 }
 
@@ -448,31 +448,31 @@ pub(crate) fn program_load(
     }
 }
 
-/// A run of a program on a packet of our own.
+/// A test run of a program.
 #[derive(Debug, Default)]
 pub(crate) struct TestRun<'a> {
     /// The packet.
     pub data_in: &'a [u8],
-    /// Where the packet goes as the program left it; empty for nowhere.
+    /// Receives the resulting packet; empty for none.
     pub data_out: &'a mut [u8],
-    /// The context the program starts with; empty for the usual.
+    /// The initial context; empty for the default.
     pub context_in: &'a [u8],
-    /// How many times to run; 0 is once.
+    /// The number of runs; 0 is once.
     pub repeat: u32,
     /// `BPF_F_TEST_*`.
     pub flags: u32,
-    /// Frames at once, for live frames; 0 for the kernel's default.
+    /// Frames in a batch, for live frames; 0 for the kernel's default.
     pub batch_size: u32,
 }
 
-/// What became of a run.
+/// The result of a test run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TestResult {
-    /// What the program returned.
+    /// The program's result.
     pub result: u32,
-    /// Length of the packet as the program left it.
+    /// Length of the resulting packet.
     pub length: u32,
-    /// Nanoseconds of a run, on average.
+    /// Average duration of a run in nanoseconds.
     pub nanoseconds: u32,
 }
 
@@ -493,7 +493,7 @@ struct ProgramTest {
     flags: u32,
     cpu: u32,
     batch_size: u32,
-    /// The kernel checks that what follows the last field is 0.
+    /// The kernel checks that the bytes after the last field are 0.
     padding: u32,
 }
 
@@ -574,7 +574,7 @@ struct LinkUpdate {
     old_program: u32,
 }
 
-/// Puts another program in the place of a link's.
+/// Replaces the program of a link.
 pub(crate) fn link_update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let (link, program) = (link.as_raw_fd(), program.as_raw_fd());
     let mut attributes = LinkUpdate { link, program, flags: 0, old_program: 0 };
@@ -587,8 +587,8 @@ const MEMBARRIER_GLOBAL: i32 = 1;
 
 /// Waits until every run of a BPF program that has begun by now has ended.
 ///
-/// membarrier(2) over all processors waits for what the kernel calls an RCU grace
-/// period, and the runs of programs are read-side sections of that.
+/// membarrier(2) over all processors waits for an RCU grace period of the kernel, and runs
+/// of programs are RCU read-side sections.
 pub(crate) fn wait_for_programs() -> io::Result<()> {
     // SAFETY: the call has no pointers.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL, 0, 0) };

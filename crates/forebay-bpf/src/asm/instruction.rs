@@ -1,13 +1,12 @@
-//! One BPF instruction: what it does, and the 8 bytes (16 for a 64-bit constant)
-//! that say so.
+//! One BPF instruction, and its encoding in 8 bytes (16 for a 64-bit constant).
 //!
-//! The encoding is that of the BPF instruction set, version 1 (RFC 9669): a byte
-//! for class and operation, a byte for both registers, a 16-bit offset and a
-//! 32-bit constant. Two of version 4 are used: sign-free jumps compare 32 bits
-//! (`jmp32`) where asked, and jumps that do not fit 16 bits take the 32-bit form.
+//! The encoding is that of the BPF instruction set, version 1 (RFC 9669): a byte for class
+//! and operation, a byte for both registers, a 16-bit offset and a 32-bit constant. Two
+//! features of later versions are used: 32-bit comparisons (`jmp32`) where requested, and
+//! 32-bit jump distances where 16 bits do not suffice.
 
-/// A register. R0 holds results, R1 to R5 arguments, which a call destroys; R6 to
-/// R9 survive calls; [`Register::FP`] points past the end of the 512-byte stack.
+/// A register. R0 holds results, R1 to R5 arguments, which a call clobbers; R6 to R9
+/// survive calls; [`Register::FP`] points past the end of the 512-byte stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -25,7 +24,7 @@ pub enum Register {
     FP,
 }
 
-/// How many bytes a load or store moves.
+/// The width of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
     /// 1 byte.
@@ -38,8 +37,8 @@ pub enum Size {
     Double,
 }
 
-/// How many bits of the registers an operation works on. A 32-bit operation
-/// clears the upper half of its result.
+/// The register width of an operation. A 32-bit operation clears the upper half of its
+/// result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// The lower 32 bits.
@@ -48,8 +47,8 @@ pub enum Width {
     W64,
 }
 
-/// The second operand of arithmetic and comparisons. A constant is extended with
-/// its sign for 64-bit operations.
+/// The second operand of arithmetic and comparisons. A constant is sign-extended for 64-bit
+/// operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// A register.
@@ -70,8 +69,8 @@ impl From<i32> for Operand {
     }
 }
 
-/// Arithmetic. The kernel gives 0 for a division by a register that is 0, and the
-/// dividend for such a remainder; shifts by a register use its low bits only.
+/// Arithmetic. The kernel defines a division by a register that is 0 as 0, and such a
+/// remainder as the dividend; shifts by a register use its low bits only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -89,7 +88,7 @@ pub enum Alu {
     Mov = 0xb0,
 }
 
-/// A comparison, unsigned but for the two whose names say so.
+/// A comparison, unsigned except for the two named signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -106,7 +105,7 @@ pub enum Condition {
     SignedGreaterOrEqual = 0x70,
 }
 
-/// Functions of the kernel, by the numbers of `<linux/bpf.h>`.
+/// Kernel functions, by their numbers in `<linux/bpf.h>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the kernel's own names; bpf-helpers(7) describes them")]
@@ -148,8 +147,7 @@ impl Helper {
     }
 }
 
-/// A place in the code that jumps lead to; made by
-/// [`Assembler::label`](super::Assembler::label).
+/// A jump target; created by [`Assembler::label`](super::Assembler::label).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Label(pub(super) u32);
 
@@ -161,26 +159,26 @@ pub enum Instruction {
     Alu { width: Width, op: Alu, dst: Register, src: Operand },
     /// `dst = -dst`.
     Negate { width: Width, dst: Register },
-    /// The low `size` bytes of `dst` from network byte order, the rest 0.
+    /// The low `size` bytes of `dst` from network byte order, zero-extended.
     FromBigEndian { size: Size, dst: Register },
-    /// `dst = *(base + offset)`, the rest 0.
+    /// `dst = *(base + offset)`, zero-extended.
     Load { size: Size, dst: Register, base: Register, offset: i16 },
-    /// `*(base + offset) = src`, the low bytes of it.
+    /// `*(base + offset) = src`, its low bytes.
     Store { size: Size, base: Register, offset: i16, src: Operand },
-    /// `*(base + offset) += src`, 64 bits, as one step.
+    /// `*(base + offset) += src`, 64 bits, atomic.
     AtomicAdd { base: Register, offset: i16, src: Register },
-    /// Where the 64 bits at `base + offset` equal R0 they become `src`, as one step; R0
-    /// becomes what they were.
+    /// If the 64 bits at `base + offset` equal R0 they become `src`, atomically; R0 becomes
+    /// their previous value.
     CompareExchange { base: Register, offset: i16, src: Register },
     /// `dst = value`.
     LoadImmediate { dst: Register, value: u64 },
-    /// `dst` = the map of that file descriptor.
+    /// `dst` = the map with this file descriptor.
     LoadMap { dst: Register, fd: i32 },
-    /// `dst` = address of that byte of the only element of an array map.
+    /// `dst` = address of this byte in the only element of an array map.
     LoadMapValue { dst: Register, fd: i32, offset: u32 },
-    /// Goes on at `target`.
+    /// Jumps to `target`.
     Jump { target: Label },
-    /// Goes on at `target` where `dst` compares so to `src`.
+    /// Jumps to `target` if the comparison of `dst` with `src` holds.
     Branch { width: Width, condition: Condition, dst: Register, src: Operand, target: Label },
     /// `R0 = helper(R1, R2, R3, R4, R5)`.
     Call { helper: Helper },
@@ -199,14 +197,14 @@ const ALU64: u8 = 0x07;
 
 /// Ordinary memory access.
 const MEM: u8 = 0x60;
-/// Memory access as one step; the constant says which.
+/// Atomic memory access; the constant selects the operation.
 const ATOMIC: u8 = 0xc0;
 const COMPARE_EXCHANGE: i32 = 0xf1;
 /// The second operand is a register.
 const SOURCE_REGISTER: u8 = 0x08;
 /// `dst = constant of 64 bits`, over two slots.
 const LOAD_IMMEDIATE: u8 = 0x18;
-/// What the constant of a 64-bit load stands for (`BPF_PSEUDO_MAP_*`).
+/// The kind of constant in a 64-bit load (`BPF_PSEUDO_MAP_*`).
 const PSEUDO_MAP_FD: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
 
@@ -225,7 +223,7 @@ impl Slot {
         Self { code, dst: 0, src: 0, offset: 0, immediate: 0 }
     }
 
-    /// The slot with its second operand, and the bit in the code that says which.
+    /// The slot with its second operand, and the bit of the code that selects its kind.
     fn operand(self, operand: Operand) -> Self {
         match operand {
             Operand::Register(register) => {
@@ -267,7 +265,7 @@ impl Size {
 }
 
 impl Instruction {
-    /// Whether the instruction is of the 16-byte kind.
+    /// Whether the instruction has 16 bytes.
     pub(super) fn is_wide(self) -> bool {
         matches!(
             self,
@@ -275,9 +273,9 @@ impl Instruction {
         )
     }
 
-    /// Appends the encoding of an instruction that lies `distance` slots before
-    /// what it jumps to, counted from its own end. The distance of a conditional
-    /// jump fits 16 bits, or the assembler has put a longer jump in its way.
+    /// Appends the encoding of an instruction whose end is `distance` slots before its jump
+    /// target. The distance of a conditional jump fits 16 bits; otherwise the assembler has
+    /// inserted a longer jump.
     pub(super) fn encode(self, distance: i32, out: &mut Vec<[u8; 8]>) {
         let slot = match self {
             Self::Alu { width, op, dst, src } => {

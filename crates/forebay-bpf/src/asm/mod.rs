@@ -1,15 +1,15 @@
-//! An assembler for BPF programs that are made at run time.
+//! An assembler for BPF programs generated at run time.
 //!
-//! [`Assembler`] collects instructions whose jumps lead to [`Label`]s, bound before
-//! or after the jump; [`Assembler::finish`] places them and gives [`Code`], ready to
-//! be loaded. Conditional jumps have 16 bits for a distance: one that is too far
-//! goes through a jump of 32 bits right behind it (Linux 6.6 and later), which
-//! only filters of thousands of instructions need. Which jumps are long is found
-//! by lengthening until nothing changes; jumps only ever grow, so that ends.
+//! [`Assembler`] collects instructions that jump to [`Label`]s, bound before or after the
+//! jump; [`Assembler::finish`] lays them out and returns [`Code`], ready to be loaded.
+//! Conditional jumps have 16 bits for a distance: one that is too far goes through a 32-bit
+//! jump right after it (Linux 6.6 and later), which only filters of thousands of
+//! instructions need. Long jumps are found by lengthening until nothing changes; as jumps
+//! only grow, this terminates.
 //!
-//! The assembler checks what it needs to place code and nothing else. Whether a
-//! program is safe is for the kernel's verifier to say, and its word is part of
-//! the error when a program is refused.
+//! The assembler checks only what it needs to lay out code. Whether a program is safe is
+//! decided by the kernel's verifier, whose message is part of the error if a program is
+//! refused.
 
 mod instruction;
 mod text;
@@ -18,28 +18,28 @@ use std::os::fd::{AsFd, AsRawFd};
 
 pub use instruction::{Alu, Condition, Helper, Instruction, Label, Operand, Register, Size, Width};
 
-/// The most slots (8 bytes of code) of a program: what the kernel's verifier is
-/// ready to look at (`BPF_COMPLEXITY_LIMIT_INSNS`).
+/// The most slots (8 bytes of code) of a program, a limit of the kernel's verifier
+/// (`BPF_COMPLEXITY_LIMIT_INSNS`).
 pub const MAX_SLOTS: usize = 1_000_000;
 
-/// Why instructions are not code.
+/// Why instructions cannot be assembled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
-    /// A jump leads to a label that is nowhere.
+    /// A jump to an unbound label.
     #[error("instruction {index} jumps to the label `{label}`, which is bound to no place")]
     Unbound {
-        /// Which instruction, from 0.
+        /// The instruction's index, from 0.
         index: usize,
         /// The label's name.
         label: &'static str,
     },
-    /// A label is in two places.
+    /// A label is bound twice.
     #[error("the label `{label}` is bound to two places")]
     BoundTwice {
         /// The label's name.
         label: &'static str,
     },
-    /// The kernel would not look at so much code.
+    /// The code exceeds the kernel's limit.
     #[error("the program takes {slots} slots, and the kernel allows {MAX_SLOTS}")]
     TooLong {
         /// Slots of 8 bytes.
@@ -47,7 +47,7 @@ pub enum AssembleError {
     },
 }
 
-/// Where a label is.
+/// The position of a label.
 #[derive(Clone, Copy, Debug)]
 struct Binding {
     name: &'static str,
@@ -63,12 +63,12 @@ pub struct Assembler {
     bound_twice: Option<&'static str>,
 }
 
-/// Placed code, for [`crate::program::Program::load`].
+/// Assembled code, for [`crate::program::Program::load`].
 #[derive(Clone, Debug)]
 pub struct Code {
     slots: Vec<[u8; 8]>,
     instructions: Vec<Instruction>,
-    /// The slot where each instruction starts, and where the code ends.
+    /// The first slot of each instruction, and the end of the code.
     starts: Vec<usize>,
     labels: Vec<Binding>,
 }
@@ -80,13 +80,13 @@ impl Assembler {
         Self::default()
     }
 
-    /// A new label, bound to no place yet; the name is for listings and errors.
+    /// A new, unbound label; the name is for listings and errors.
     pub fn label(&mut self, name: &'static str) -> Label {
         self.labels.push(Binding { name, at: None });
         Label(self.labels.len() as u32 - 1)
     }
 
-    /// Binds `label` to the place of the next instruction.
+    /// Binds `label` to the next instruction.
     pub fn bind(&mut self, label: Label) {
         let at = self.instructions.len();
         let binding = &mut self.labels[label.0 as usize];
@@ -95,14 +95,14 @@ impl Assembler {
         }
     }
 
-    /// A new label at the place of the next instruction.
+    /// A new label, bound to the next instruction.
     pub fn bind_new(&mut self, name: &'static str) -> Label {
         let label = self.label(name);
         self.bind(label);
         label
     }
 
-    /// Whether a jump leads to `label`. The kernel refuses code that nothing leads to.
+    /// Whether a jump to `label` exists. The kernel refuses unreachable code.
     #[must_use]
     pub fn is_used(&self, label: Label) -> bool {
         self.instructions.iter().any(|instruction| instruction.target() == Some(label))
@@ -128,7 +128,7 @@ impl Assembler {
         self.alu(Alu::Mov, dst, src);
     }
 
-    /// `dst = value`, by the shortest instruction.
+    /// `dst = value`, with the shortest instruction.
     pub fn constant(&mut self, dst: Register, value: u64) {
         match i32::try_from(value.cast_signed()) {
             Ok(short) => self.mov(dst, short),
@@ -144,13 +144,13 @@ impl Assembler {
         self.emit(Instruction::Load { size, dst, base, offset });
     }
 
-    /// `dst = *(base + offset)`, which is in network byte order.
+    /// `dst = *(base + offset)`, converted from network byte order.
     pub fn load_network(&mut self, size: Size, dst: Register, base: Register, offset: i16) {
         self.load(size, dst, base, offset);
         self.from_big_endian(size, dst);
     }
 
-    /// Turns `size` bytes of `dst` from network byte order.
+    /// Converts `size` bytes of `dst` from network byte order.
     pub fn from_big_endian(&mut self, size: Size, dst: Register) {
         if size != Size::Byte {
             self.emit(Instruction::FromBigEndian { size, dst });
@@ -162,19 +162,19 @@ impl Assembler {
         self.emit(Instruction::Store { size, base, offset, src: src.into() });
     }
 
-    /// Adds 1 to the double word at `base + offset`, by way of `scratch`.
+    /// Adds 1 to the double word at `base + offset`; clobbers `scratch`.
     pub fn increment(&mut self, base: Register, offset: i16, scratch: Register) {
         self.load(Size::Double, scratch, base, offset);
         self.alu(Alu::Add, scratch, 1);
         self.store(Size::Double, base, offset, scratch);
     }
 
-    /// Goes on at `target`.
+    /// Jumps to `target`.
     pub fn jump(&mut self, target: Label) {
         self.emit(Instruction::Jump { target });
     }
 
-    /// Goes on at `target` where all 64 bits of `dst` compare so to `src`.
+    /// Jumps to `target` if the 64-bit comparison of `dst` with `src` holds.
     pub fn branch(
         &mut self,
         condition: Condition,
@@ -186,7 +186,7 @@ impl Assembler {
         self.emit(Instruction::Branch { width: Width::W64, condition, dst, src, target });
     }
 
-    /// Goes on at `target` where the lower 32 bits of `dst` compare so to `src`.
+    /// Jumps to `target` if the comparison of the lower 32 bits of `dst` with `src` holds.
     pub fn branch32(
         &mut self,
         condition: Condition,
@@ -198,13 +198,13 @@ impl Assembler {
         self.emit(Instruction::Branch { width: Width::W32, condition, dst, src, target });
     }
 
-    /// `dst` = the map, for helpers. The map must be open until the code is loaded.
+    /// `dst` = the map, for helpers. The map must stay open until the code is loaded.
     pub fn load_map(&mut self, dst: Register, map: &impl AsFd) {
         self.emit(Instruction::LoadMap { dst, fd: map.as_fd().as_raw_fd() });
     }
 
-    /// `dst` = address of byte `offset` of the only element of an array map, which
-    /// must be open until the code is loaded.
+    /// `dst` = address of byte `offset` in the only element of an array map, which must
+    /// stay open until the code is loaded.
     pub fn load_map_value(&mut self, dst: Register, map: &impl AsFd, offset: u32) {
         self.emit(Instruction::LoadMapValue { dst, fd: map.as_fd().as_raw_fd(), offset });
     }
@@ -225,10 +225,10 @@ impl Assembler {
         self.exit();
     }
 
-    /// Places the instructions.
+    /// Lays out the instructions.
     ///
     /// # Errors
-    /// A label that is used and bound nowhere, or bound twice, or too much code.
+    /// If a label is used but not bound, or bound twice, or the code is too long.
     pub fn finish(self) -> Result<Code, AssembleError> {
         if let Some(label) = self.bound_twice {
             return Err(AssembleError::BoundTwice { label });
@@ -245,7 +245,8 @@ impl Assembler {
             // At most MAX_SLOTS apart, so this fits.
             let distance = targets[i].map_or(0, |target| starts[target] as i32 - end as i32);
             if long[i] {
-                // Over the next jump to the last one, or by the next jump past it.
+                // The branch skips the next jump to reach the long one; the next jump skips
+                // that.
                 instruction.encode(1, &mut code);
                 let target = Label(0);
                 Instruction::Jump { target }.encode(1, &mut code);
@@ -257,7 +258,7 @@ impl Assembler {
         Ok(Code { slots: code, instructions: self.instructions, starts, labels: self.labels })
     }
 
-    /// The instruction each jump leads to.
+    /// By instruction: its jump target.
     fn targets(&self) -> Result<Vec<Option<usize>>, AssembleError> {
         let target = |(index, instruction): (usize, &Instruction)| {
             let Some(Label(label)) = instruction.target() else { return Ok(None) };
@@ -270,7 +271,7 @@ impl Assembler {
 }
 
 impl Instruction {
-    /// Where a jump leads.
+    /// The jump target.
     fn target(self) -> Option<Label> {
         match self {
             Self::Jump { target } | Self::Branch { target, .. } => Some(target),
@@ -279,8 +280,7 @@ impl Instruction {
     }
 }
 
-/// The first slot of each instruction and of the end, and which conditional jumps
-/// take the long form.
+/// The first slot of each instruction and of the end, and which conditional jumps are long.
 fn place(instructions: &[Instruction], targets: &[Option<usize>]) -> (Vec<usize>, Vec<bool>) {
     let mut long = vec![false; instructions.len()];
     loop {
@@ -311,7 +311,7 @@ fn place(instructions: &[Instruction], targets: &[Option<usize>]) -> (Vec<usize>
 }
 
 impl Code {
-    /// The code as `bpf(2)` takes it: `struct bpf_insn`, one after another.
+    /// The code as passed to `bpf(2)`: `struct bpf_insn`, one after another.
     #[must_use]
     pub fn slots(&self) -> &[[u8; 8]] {
         &self.slots

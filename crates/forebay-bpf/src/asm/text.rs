@@ -1,5 +1,5 @@
-//! Code as text, in the notation of the kernel's verifier, so that its log can be
-//! read beside a listing. Numbers in front are slots, as in the log.
+//! Code as text, in the notation of the kernel's verifier, so that its log can be compared
+//! with a listing. Line numbers are slots, as in the log.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ impl fmt::Display for Register {
     }
 }
 
-/// A register as wide as an operation sees it.
+/// A register with the width of an operation.
 struct Sized(Width, Register);
 
 impl fmt::Display for Sized {
@@ -21,7 +21,7 @@ impl fmt::Display for Sized {
     }
 }
 
-/// An operand as wide as an operation sees it.
+/// An operand with the width of an operation.
 struct SizedOperand(Width, Operand);
 
 impl fmt::Display for SizedOperand {
@@ -126,7 +126,7 @@ impl Code {
     }
 }
 
-/// A listing, an instruction a line, labels on lines of their own.
+/// A listing with an instruction or a label on each line.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut labels: Vec<_> =

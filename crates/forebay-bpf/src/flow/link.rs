@@ -1,5 +1,5 @@
-//! From the start of an Ethernet frame to its IP header, over at most two VLAN tags
-//! (IEEE 802.1Q, 802.1ad and the two older types that `forebay-packet` knows).
+//! Code from the start of an Ethernet frame to its IP header, past at most two VLAN tags
+//! (IEEE 802.1Q, 802.1ad and the two older types that `forebay-packet` decodes).
 
 use super::require;
 use crate::asm::Register::{R2, R7};
@@ -9,25 +9,24 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const VLAN_TAGS: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
 
-/// VLAN tags that are looked behind.
+/// The most VLAN tags that are skipped.
 pub(crate) const MAX_TAGS: usize = 2;
 
-/// Length of an Ethernet header, and where in it the EtherType is.
+/// Length of an Ethernet header, and the offset of its EtherType.
 pub(crate) const ETHERNET: i32 = 14;
 pub(crate) const ETHER_TYPE: i16 = 12;
-/// Length of a VLAN tag, and where the type of what follows is, from the end of
-/// the type that announced the tag.
+/// Length of a VLAN tag, and the offset of the next EtherType from the end of the previous
+/// one.
 pub(crate) const TAG: i32 = 4;
 pub(crate) const TAGGED_TYPE: i16 = 2;
 
-/// An EtherType as a 16-bit load finds it.
+/// An EtherType as a 16-bit load returns it.
 fn stored(ether_type: u16) -> i32 {
     i32::from(ether_type.to_be())
 }
 
-/// Appends code that leads to `ip` or `tag` where the EtherType in R2, as loaded,
-/// says so, and else falls through. Without `tag` a further tag is not looked
-/// behind.
+/// Appends code that jumps to `ip` or `tag` according to the EtherType in R2, as loaded,
+/// and else falls through. Without `tag` a further tag is not skipped.
 pub(crate) fn dispatch(asm: &mut Assembler, ip: Label, tag: Option<Label>) {
     for ether_type in [IPV4, IPV6] {
         asm.branch(Condition::Equal, R2, stored(ether_type), ip);
@@ -39,8 +38,8 @@ pub(crate) fn dispatch(asm: &mut Assembler, ip: Label, tag: Option<Label>) {
     }
 }
 
-/// Appends code that moves R7 from the frame's start to the IP header, R8 being the
-/// frame's end. R1 and R2 are destroyed.
+/// Appends code that moves R7 from the frame's start to the IP header; R8 is the frame's
+/// end. Clobbers R1 and R2.
 pub(super) fn emit(asm: &mut Assembler, no_addresses: Label) {
     let ip = asm.label("ip");
     require(asm, ETHERNET, no_addresses);

@@ -1,5 +1,5 @@
-//! IPv4 without options and IPv6 without extension headers: addresses, and what
-//! follows. The version is what the header itself says, as in `forebay-packet`.
+//! IPv4 without options and IPv6 without extension headers: addresses, and the transport
+//! header. The version is that of the header itself, as in `forebay-packet`.
 
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Affinity, HashKey};
@@ -19,7 +19,7 @@ const IPV4_PROTOCOL: i16 = 9;
 const IPV6_PAYLOAD_LENGTH: i16 = 4;
 const IPV6_NEXT_HEADER: i16 = 6;
 
-/// An IPv4 header of five words, the shortest.
+/// Version and length of an IPv4 header of five words, the shortest.
 const IPV4_NO_OPTIONS: i32 = 0x45;
 /// Offset and "more fragments" of the fragment field.
 const FRAGMENT: u16 = 0x3fff;
@@ -27,7 +27,7 @@ const FRAGMENT: u16 = 0x3fff;
 /// Next headers that are not transport: hop-by-hop options, routing, fragment,
 /// authentication, destination options, mobility, host identity, shim6.
 const EXTENSION_HEADERS: [i32; 8] = [0, 43, 44, 51, 60, 135, 139, 140];
-/// An authentication header, which IPv4 has as well.
+/// An authentication header, which IPv4 can also have.
 const AUTHENTICATION: i32 = 51;
 
 /// Appends code for the IP header at R7; see [`super::emit`].
@@ -60,8 +60,8 @@ pub(super) fn emit_pair_hash(asm: &mut Assembler, key: &HashKey, no_addresses: L
     asm.bind(hashed);
 }
 
-/// Falls through for IPv4, its fixed header in the frame; R3 = the header's first
-/// byte. Leads to `v6` for IPv6, its header in the frame.
+/// Falls through for IPv4, with its fixed header in the frame; R3 = the header's first
+/// byte. Jumps to `v6` for IPv6, with its header in the frame.
 fn version(asm: &mut Assembler, v6: Label, no_addresses: Label) {
     let (v4, other) = (asm.label("ipv4"), asm.label("version_6"));
     require(asm, IPV4_HEADER, no_addresses);
@@ -75,7 +75,7 @@ fn version(asm: &mut Assembler, v6: Label, no_addresses: Label) {
     require(asm, IPV6_HEADER, no_addresses);
     asm.jump(v6);
     asm.bind(v4);
-    // Headers of less than five words are no headers.
+    // A header of less than five words is invalid.
     asm.branch(Condition::Less, R3, IPV4_NO_OPTIONS, no_addresses);
 }
 
@@ -86,13 +86,13 @@ fn ipv4_addresses(asm: &mut Assembler) {
     pair::emit_ipv4(asm);
 }
 
-/// Ports and protocol of a datagram whose addresses are in R4 and R5, and the first
-/// byte of whose header is in R3.
+/// Ports and protocol of a datagram with addresses in R4 and R5, and the first byte of its
+/// header in R3.
 fn ipv4_rest(asm: &mut Assembler, options: &FlowOptions, exits: Exits) {
     asm.branch(Condition::NotEqual, R3, IPV4_NO_OPTIONS, exits.not_mine);
     asm.load(Size::Half, R1, R7, IPV4_FRAGMENT);
     asm.branch(Condition::AnyBit, R1, i32::from(FRAGMENT.to_be()), exits.not_mine);
-    // How the ends are ordered, by the addresses.
+    // The order of the ends, by address.
     asm.mov(R9, pair::IN_ORDER);
     let ordered = asm.label("ordered");
     asm.branch(Condition::Less, R4, R5, ordered);
@@ -113,7 +113,7 @@ fn ipv4_rest(asm: &mut Assembler, options: &FlowOptions, exits: Exits) {
     transport::emit(asm, options, datagram, exits.not_mine);
 }
 
-/// The pair, as words and as name; how they are ordered stays in R9.
+/// The pair, as words and as name; leaves the order of the ends in R9.
 fn ipv6_addresses(asm: &mut Assembler, options: &FlowOptions) {
     pair::emit_ipv6(asm, R7, IPV6_SOURCE, IPV6_DESTINATION);
     asm.mov(R9, R5);
@@ -134,7 +134,7 @@ fn ipv6_addresses(asm: &mut Assembler, options: &FlowOptions) {
     }
 }
 
-/// Ports and protocol of a datagram whose addresses are ordered as R9 says.
+/// Ports and protocol of a datagram with the order of addresses in R9.
 fn ipv6_rest(asm: &mut Assembler, options: &FlowOptions, exits: Exits) {
     asm.load_network(Size::Half, R3, R7, IPV6_PAYLOAD_LENGTH);
     asm.load(Size::Byte, R2, R7, IPV6_NEXT_HEADER);

@@ -1,10 +1,9 @@
-//! The address pair of a packet: who talks with whom, whatever they say.
+//! The address pair of a packet, regardless of ports and protocols.
 //!
-//! It is found for every packet with an IP header right behind the (tagged) Ethernet
-//! header: fragments, options, extension headers and tunnels do not matter. Two
-//! numbers stand for it: the hash of `FlowKey::address_pair`, which picks the worker,
-//! and a name of 64 bits (the addresses themselves for IPv4, that hash for IPv6),
-//! under which a flow is remembered.
+//! It is found for every packet with an IP header right after the (tagged) Ethernet header,
+//! including fragments, options, extension headers and tunnels. It has two representations:
+//! the hash of `FlowKey::address_pair`, which selects the worker, and a 64-bit name (the
+//! addresses themselves for IPv4, that hash for IPv6), by which a flow is remembered.
 
 use forebay_packet::HashKey;
 use forebay_packet::flow::AddressKind;
@@ -13,22 +12,22 @@ use super::{frame, siphash};
 use crate::asm::Register::{FP, R1, R2, R3, R4, R5};
 use crate::asm::{Alu, Assembler, Condition, Register, Size};
 
-/// Where the addresses are in the headers.
+/// Offsets of the addresses in the headers.
 pub(crate) const IPV4_SOURCE: i16 = 12;
 pub(crate) const IPV4_DESTINATION: i16 = 16;
 pub(crate) const IPV6_SOURCE: i16 = 8;
 pub(crate) const IPV6_DESTINATION: i16 = 24;
 
-/// Lengths of the headers without anything optional.
+/// Lengths of the headers without options.
 pub(crate) const IPV4_HEADER: i32 = 20;
 pub(crate) const IPV6_HEADER: i32 = 40;
 
-/// The word that follows the addresses, for a key with nothing but addresses.
+/// The word after the addresses, for a key with addresses only.
 pub(crate) fn bare_ends(kind: AddressKind) -> u64 {
     (kind as u64) << 40
 }
 
-/// The words that are hashed for addresses of that kind.
+/// The words that are hashed for addresses of this kind.
 pub(crate) fn words(kind: AddressKind) -> &'static [i16] {
     if kind == AddressKind::Ipv4 {
         const { &[frame::WORDS[0], frame::WORDS[4]] }
@@ -37,8 +36,8 @@ pub(crate) fn words(kind: AddressKind) -> &'static [i16] {
     }
 }
 
-/// Appends code for the pair of IPv4 addresses in R4 (source) and R5 (destination):
-/// its word to `frame::WORDS[0]` and to R1. R2 is destroyed.
+/// Appends code for the pair of IPv4 addresses in R4 (source) and R5 (destination): its
+/// word to `frame::WORDS[0]` and to R1. Clobbers R2.
 pub(crate) fn emit_ipv4(asm: &mut Assembler) {
     let ordered = asm.label("ordered");
     asm.mov(R1, R4);
@@ -52,14 +51,14 @@ pub(crate) fn emit_ipv4(asm: &mut Assembler) {
     asm.store(Size::Double, FP, frame::WORDS[0], R1);
 }
 
-/// How the ends of a pair of IPv6 addresses are ordered, in R5.
+/// The order of the ends of a pair of IPv6 addresses, in R5.
 pub(crate) const IN_ORDER: i32 = 0;
 pub(crate) const REVERSED: i32 = 1;
 /// Both addresses are the same.
 pub(crate) const EQUAL: i32 = 2;
 
-/// Appends code for the pair of IPv6 addresses at these offsets from `base`: its
-/// words to `frame::WORDS`, and how they are ordered to R5. R1 to R4 are destroyed.
+/// Appends code for the pair of IPv6 addresses at these offsets from `base`: its words to
+/// `frame::WORDS`, and their order to R5. Clobbers R1 to R4.
 pub(crate) fn emit_ipv6(asm: &mut Assembler, base: Register, source: i16, destination: i16) {
     let (reversed, store) = (asm.label("reversed"), asm.label("store"));
     for (register, offset) in
@@ -93,8 +92,8 @@ fn store_ipv6(asm: &mut Assembler, halves: [Register; 4]) {
     }
 }
 
-/// Appends code for `dst` = hash of the pair whose address words are in place. R0
-/// to R5 and the last of `frame::WORDS` are destroyed.
+/// Appends code for `dst` = hash of the pair whose address words are in place. Clobbers R0
+/// to R5 and the last of `frame::WORDS`.
 pub(crate) fn emit_hash(asm: &mut Assembler, key: &HashKey, kind: AddressKind, dst: Register) {
     asm.constant(R1, bare_ends(kind));
     asm.store(Size::Double, FP, frame::WORDS[4], R1);

@@ -1,18 +1,18 @@
 //! SipHash-1-3 of words on the stack, the hash of `forebay_packet::siphash13`.
 //!
-//! BPF has no rotation, so each takes four instructions; a round has 14 operations
-//! and takes 32 instructions. The key is part of the code.
+//! BPF has no rotation, so each takes four instructions; a round has 14 operations and
+//! takes 32 instructions. The key is part of the code.
 
 use forebay_packet::HashKey;
 
 use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R5};
 use crate::asm::{Alu, Assembler, Register, Size};
 
-/// The state; R0 holds the word, R5 is for rotations.
+/// The state; R0 holds the input word, R5 is for rotations.
 const V: [Register; 4] = [R1, R2, R3, R4];
 
-/// Appends code for `dst` = hash of the 64-bit words at these offsets from the
-/// frame pointer. R0 to R5 are destroyed.
+/// Appends code for `dst` = hash of the 64-bit words at these offsets from the frame
+/// pointer. Clobbers R0 to R5.
 pub(crate) fn emit(asm: &mut Assembler, key: &HashKey, words: &[i16], dst: Register) {
     // The constants of the paper's section 2 (Aumasson and Bernstein, 2012).
     asm.constant(V[0], key.0[0] ^ 0x736f_6d65_7073_6575);
@@ -23,7 +23,7 @@ pub(crate) fn emit(asm: &mut Assembler, key: &HashKey, words: &[i16], dst: Regis
         asm.load(Size::Double, R0, FP, word);
         compress(asm);
     }
-    // The last word is the length in its upper byte.
+    // The last word has the length in its upper byte.
     asm.constant(R0, (words.len() as u64 * 8) << 56);
     compress(asm);
     asm.alu(Alu::Xor, V[2], 0xff);
@@ -36,7 +36,7 @@ pub(crate) fn emit(asm: &mut Assembler, key: &HashKey, words: &[i16], dst: Regis
     asm.mov(dst, V[0]);
 }
 
-/// Takes in the word in R0.
+/// Compresses the word in R0.
 fn compress(asm: &mut Assembler) {
     asm.alu(Alu::Xor, V[3], R0);
     round(asm);
@@ -61,7 +61,7 @@ fn round(asm: &mut Assembler) {
     rotate(asm, v2, 32);
 }
 
-/// Rotates towards the high bits.
+/// Rotates left.
 fn rotate(asm: &mut Assembler, register: Register, bits: i32) {
     asm.mov(R5, register);
     asm.alu(Alu::Lsh, R5, bits);

@@ -1,8 +1,8 @@
-//! Ports, and the last word of a key: ports, protocol, kind of addresses.
+//! The last word of a key: ports, protocol, kind of addresses.
 //!
-//! Not the kernel's are datagrams that user space may find another one in: tunnels
-//! by protocol number, UDP to a tunnel's port, and ICMP errors, which travel with
-//! the flow whose packet they quote. Any other ICMP belongs to its address pair.
+//! Datagrams in which user space may find another one are not the kernel's: tunnels by
+//! protocol number, UDP to a tunnel's port, and ICMP errors, which belong to the flow of
+//! the packet they quote. Any other ICMP belongs to its address pair.
 
 use forebay_packet::Affinity;
 use forebay_packet::flow::AddressKind;
@@ -20,27 +20,27 @@ const ICMPV6: i32 = 58;
 const OTHERS_WITH_PORTS: [i32; 3] = [33, 132, 136];
 /// Tunnels by protocol: IPv4, IPv6 and GRE in IP.
 const TUNNEL_PROTOCOLS: [i32; 3] = [4, 41, 47];
-/// Tunnels by destination port: VXLAN as assigned and as Linux has it, GENEVE, GTP-U.
+/// Tunnels by destination port: VXLAN (as assigned, and Linux's default), GENEVE, GTP-U.
 const TUNNEL_PORTS: [i32; 4] = [4789, 8472, 6081, 2152];
 
 /// ICMP messages that quote a packet, as in `forebay-packet`.
 const ICMP_ERRORS: [i32; 5] = [3, 4, 5, 11, 12];
-/// The first ICMPv6 message that is no error.
+/// The first ICMPv6 message that is not an error.
 const ICMPV6_FIRST_INFORMATIONAL: i32 = 128;
 
-/// Where TCP's flags are.
+/// Offset of TCP's flags.
 const TCP_FLAGS: i16 = 13;
 
-/// The bit of a key's last word that says its ports mean something.
+/// The bit of a key's last word for valid ports.
 const HAS_PORTS: u64 = 1 << 48;
 
-/// What is known of the IP header before a transport header.
+/// Properties of the IP header before a transport header.
 #[derive(Clone, Copy)]
 pub(super) struct Datagram {
     pub kind: AddressKind,
     /// Length of the IP header.
     pub header: i32,
-    /// How much of the header the length in the header counts.
+    /// The part of the header that its length field includes.
     pub length_counts: i32,
 }
 
@@ -50,17 +50,17 @@ impl Datagram {
         self.header as i16 + offset
     }
 
-    /// Appends code that leaves for `otherwise` unless so many bytes of the
-    /// transport header are in the frame, and are the datagram's by its length in
-    /// R3. R1 is destroyed.
+    /// Appends code that jumps to `otherwise` unless `bytes` bytes of the transport header
+    /// are in the frame, and in the datagram by its length in R3. Clobbers R1.
     fn require(self, asm: &mut Assembler, bytes: i32, otherwise: Label) {
         asm.branch(Condition::Less, R3, self.length_counts + bytes, otherwise);
         require(asm, self.header + bytes, otherwise);
     }
 }
 
-/// Appends code for the last of the words that are hashed, and [`frame::SIGNAL`]. In: the IP header at R7,
-/// the protocol in R2, the datagram's length in R3, the order of the addresses in R9.
+/// Appends code for the last of the hashed words, and [`frame::SIGNAL`]. In: the IP header
+/// at R7, the protocol in R2, the datagram's length in R3, the order of the addresses in
+/// R9.
 pub(super) fn emit(
     asm: &mut Assembler,
     options: &FlowOptions,
@@ -123,8 +123,8 @@ pub(super) fn emit(
     asm.store(Size::Double, FP, frame::SIGNAL, R0);
 }
 
-/// A length of 0 is left in by hosts that let the network card cut the segment, and
-/// by jumbograms: it limits nothing.
+/// Hosts that leave segmentation to the network card send a length of 0, and so do
+/// jumbograms: it limits nothing.
 fn unknown_length(asm: &mut Assembler) {
     let known = asm.label("length_known");
     asm.branch(Condition::NotEqual, R3, 0, known);
@@ -145,15 +145,15 @@ fn emit_icmp(asm: &mut Assembler, datagram: Datagram, bare: Label, not_mine: Lab
     asm.jump(bare);
 }
 
-/// R0 = the flags and [`frame::TCP`], or leads to `otherwise` where they are cut off.
+/// R0 = the flags and [`frame::TCP`], or jumps to `otherwise` if they are cut off.
 fn emit_flags(asm: &mut Assembler, datagram: Datagram, otherwise: Label) {
     datagram.require(asm, i32::from(TCP_FLAGS) + 1, otherwise);
     asm.load(Size::Byte, R0, R7, datagram.at(TCP_FLAGS));
     asm.alu(Alu::Or, R0, frame::TCP);
 }
 
-/// R1 = the last word for a datagram with ports, in the order of the addresses or,
-/// where these are equal, in their own.
+/// R1 = the last word for a datagram with ports, in the order of the addresses or, if these
+/// are equal, in their own.
 fn emit_ports(asm: &mut Assembler, datagram: Datagram) {
     let (reversed, ordered) = (asm.label("ports_reversed"), asm.label("ports_ordered"));
     asm.load_network(Size::Half, R4, R7, datagram.at(0));

@@ -1,16 +1,15 @@
-//! Which worker gets a packet: a program for `PACKET_FANOUT_EBPF`, and one for the queues
-//! of a TAP device (`TUNSETSTEERINGEBPF`).
+//! Selects the worker of a packet: a program for `PACKET_FANOUT_EBPF`, and one for the
+//! queues of a TAP device (`TUNSETSTEERINGEBPF`).
 //!
-//! Workers share nothing, so all that belongs together has to come to one of them:
-//! the packets of a connection in both directions, and the fragments of its
-//! datagrams. The address pair is what these have in common, and it is readable in
-//! every packet with an IP header right behind the Ethernet header and at most two
-//! VLAN tags. So the pair's hash picks the worker; packets without (ARP, MPLS,
-//! PPPoE, nonsense) all go to worker 0.
+//! Workers share nothing, so packets that belong together must reach the same worker: the
+//! packets of a connection in both directions, and the fragments of its datagrams. These
+//! have the address pair in common, which can be read from every packet with an IP header
+//! after the Ethernet header and at most two VLAN tags. So the hash of the pair selects the
+//! worker; packets without addresses (ARP, MPLS, PPPoE, invalid ones) go to worker 0.
 //!
-//! On a packet socket the kernel runs the program on what it has received with R1 at the
-//! network header, one tag taken off; on what this host sends, R1 is at the Ethernet
-//! header. On a TAP device it always is.
+//! On a packet socket, R1 is at the network header for received packets, with one tag
+//! removed; for packets that this host sends, at the Ethernet header. On a TAP device it is
+//! always at the Ethernet header.
 
 use forebay_packet::HashKey;
 use forebay_packet::flow::AddressKind;
@@ -25,8 +24,8 @@ use crate::program::{Kind, Program};
 /// The most members of a fanout group (`PACKET_FANOUT_MAX` of the kernel).
 pub const MAX_WORKERS: u32 = 1 << 16;
 
-/// The worker, of so many, that packets go to whose address pair has that hash.
-/// Takes the lower half, of which a bucket takes nothing.
+/// The worker, of `workers`, for packets whose address pair has this hash. Uses the lower
+/// half of the hash, which bucket selection does not use.
 #[must_use]
 pub fn worker_of(hash: u64, workers: u32) -> u32 {
     (((hash & 0xffff_ffff) * u64::from(workers)) >> 32) as u32
@@ -35,24 +34,24 @@ pub fn worker_of(hash: u64, workers: u32) -> u32 {
 /// Fields of `struct __sk_buff`.
 const SKB_PACKET_TYPE: i16 = 4;
 const SKB_PROTOCOL: i16 = 16;
-/// Packet type of what this host sends (`<linux/if_packet.h>`).
+/// Packet type of packets that this host sends (`<linux/if_packet.h>`).
 const PACKET_OUTGOING: i32 = 4;
 
-/// Where headers are copied to.
+/// Stack offset of the copied headers.
 const HEADER: i16 = frame::FREE - 32;
 
-/// The IP header's version and length, where it is read first.
+/// Version and length of the shortest IPv4 header.
 const IPV4_SHORTEST: i32 = 0x45;
 
-/// Makes and loads the program for a group of packet sockets.
+/// Generates and loads the program for a group of packet sockets.
 ///
 /// # Errors
-/// A number of workers that no group can have; the kernel's refusal.
+/// If the number of workers is invalid, or the kernel refuses the program.
 pub fn load(hash_key: &HashKey, workers: u32) -> Result<Program, BpfError> {
     load_for(hash_key, workers, Start::AsReceived)
 }
 
-/// Makes and loads the program for a TAP device with a queue for each worker.
+/// Generates and loads the program for a TAP device with a queue for each worker.
 ///
 /// # Errors
 /// As for [`load`].
@@ -60,10 +59,10 @@ pub fn load_for_queues(hash_key: &HashKey, workers: u32) -> Result<Program, BpfE
     load_for(hash_key, workers, Start::Ethernet)
 }
 
-/// What the program finds at the start of a packet.
+/// The header at the start of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// The Ethernet header, or the network header of what was received.
+    /// The Ethernet header, or the network header of a received packet.
     AsReceived,
     /// The Ethernet header.
     Ethernet,
@@ -80,7 +79,7 @@ fn load_for(hash_key: &HashKey, workers: u32, start: Start) -> Result<Program, B
     Program::load("forebay_fanout", Kind::SocketFilter, assemble(hash_key, workers, start))
 }
 
-/// The code. R6 is the context, R7 the offset that has been reached.
+/// The code. R6 is the context, R7 the current offset.
 fn assemble(hash_key: &HashKey, workers: u32, start: Start) -> Assembler {
     let mut asm = Assembler::new();
     let (ip, hashed, elsewhere) = (asm.label("ip"), asm.label("hashed"), asm.label("no_addresses"));
@@ -126,7 +125,7 @@ pub(crate) fn emit_worker(asm: &mut Assembler, workers: u32) {
     asm.alu(Alu::Rsh, R0, 32);
 }
 
-/// Leads to `ip` with R7 the offset of the IP header, or to `elsewhere`.
+/// Jumps to `ip` with R7 at the IP header, or to `elsewhere`.
 fn emit_link(asm: &mut Assembler, start: Start, ip: Label, elsewhere: Label) {
     let typed = asm.label("typed");
     asm.mov(R7, 0);
@@ -152,7 +151,7 @@ fn emit_link(asm: &mut Assembler, start: Start, ip: Label, elsewhere: Label) {
     asm.jump(elsewhere);
 }
 
-/// Copies so many bytes from `offset` behind R7 to the stack.
+/// Copies `bytes` bytes from `offset` after R7 to the stack.
 fn copy(asm: &mut Assembler, offset: i16, bytes: i32, elsewhere: Label) {
     asm.mov(R1, R6);
     asm.mov(R2, R7);

@@ -1,18 +1,19 @@
-//! Frames made in the kernel, at a rate: a program for a long test run of live frames.
+//! Generates frames in the kernel at a given rate, with a program for a long test run of
+//! live frames.
 //!
-//! The kernel runs the program on frame after frame of memory that it recycles
-//! (`BPF_F_TEST_XDP_LIVE_FRAMES`); what the program redirects is sent. The program
-//! writes the beginning of a flow's frames, which are made in advance, and counts the
+//! The kernel runs the program repeatedly on frames of memory that it recycles
+//! (`BPF_F_TEST_XDP_LIVE_FRAMES`); frames that the program redirects are sent. The program
+//! writes the beginning of a flow's frames, which user space prepares, and numbers the
 //! frames of each flow in the frame itself.
 //!
-//! It is paced inside. A run that comes before its time gives the frame back, so the
-//! kernel spins, and what was sent goes out in small groups. There is no catching up: a
-//! frame that is late for longer than the interval begins a new schedule, and what
-//! should have been sent in between never is. Besides, it can be allowed so many frames
-//! and no more: who watches where frames arrive keeps as many on the way as have room.
+//! The program paces itself. A run before its time returns the frame, so the kernel spins,
+//! and frames are sent in small groups. There is no catching up: a frame that is late by
+//! more than the interval begins a new schedule, and the frames missed are never sent. In
+//! addition, the total number of frames can be limited: a caller that observes the
+//! receiving end can keep no more frames in flight than there is room for.
 //!
-//! A frame counts as sent when the device has taken it. Whether it has room for it
-//! shows later, in the device's own counters.
+//! A frame counts as sent when it is given to the device. Losses in the device show later,
+//! in its own counters.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,7 +27,7 @@ use crate::map::{DeviceMap, SharedMemory};
 use crate::program::{Action, Kind, Program};
 use crate::sys::TestRun;
 
-/// The beginning of a frame that flows differ in.
+/// The beginning of a frame that differs between flows.
 pub const HEAD: usize = 56;
 
 /// The shortest frame, without the check sequence.
@@ -35,13 +36,13 @@ pub const MIN_FRAME: usize = 60;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// A flow's words: its head, how many frames it had, and the bytes that their ends are
-/// moved by.
+/// A flow's words: its head, its number of frames, and the bytes by which their ends are
+/// moved.
 const FLOW_WORDS: usize = HEAD / 8 + 2;
 const CUT: usize = HEAD / 8 + 1;
 const FLOW_BYTES: i32 = FLOW_WORDS as i32 * 8;
 
-/// The words that steer the program, and those it counts in.
+/// The words that control the program, and its counters.
 #[derive(Clone, Copy)]
 #[repr(i16)]
 enum Word {
@@ -62,30 +63,30 @@ impl Word {
     }
 }
 
-/// What is sent.
+/// The flows to send.
 #[derive(Clone, Debug)]
 pub struct Flows<'a> {
     /// The first bytes of each flow's frames.
     pub heads: &'a [[u8; HEAD]],
-    /// Bytes that each flow's frames are shorter than the one given to
-    /// [`Generator::run`]; none where all have its length.
+    /// Bytes by which each flow's frames are shorter than the one given to
+    /// [`Generator::run`]; empty if all have its length.
     pub cuts: &'a [u16],
-    /// Whose turn it is, frame by frame, over and over: a power of two of numbers of
-    /// flows.
+    /// The sequence of flow numbers, one for each frame, repeated; its length is a power of
+    /// two.
     pub order: &'a [u32],
-    /// Where in the frame its number in its flow goes, 8 bytes in network order: within
-    /// the first [`MIN_FRAME`] bytes.
+    /// The offset of a frame's number within its flow, 8 bytes in network order: within the
+    /// first [`MIN_FRAME`] bytes.
     pub number_at: usize,
 }
 
-/// What was sent so far.
+/// Counts so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Sent {
     /// Frames given to the device.
     pub frames: u64,
-    /// Frames for which there was no device.
+    /// Frames without a device.
     pub no_device: u64,
-    /// Runs that came before a frame's time, or after the end.
+    /// Runs before a frame's time, or after the end.
     pub idle: u64,
 }
 
@@ -101,10 +102,10 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Makes and loads the program; it sends as fast as it can.
+    /// Generates and loads the program; it sends as fast as possible.
     ///
     /// # Errors
-    /// No flows, an order that is none; the kernel's refusal.
+    /// If there are no flows, the order is invalid, or the kernel refuses the program.
     pub fn load(flows: &Flows<'_>) -> Result<Self, BpfError> {
         check(flows)?;
         let memory = SharedMemory::create("gen_flows", flows.heads.len() * FLOW_WORDS)?;
@@ -139,34 +140,33 @@ impl Generator {
         self.control.words()[word as usize].load(Relaxed)
     }
 
-    /// Sends a frame each `interval`, from now on; 0 for as fast as it can.
+    /// Sends a frame every `interval`, from now on; 0 for as fast as possible.
     pub fn set_interval(&self, interval: Duration) {
         self.set(Word::NextAt, 0);
         self.set(Word::Interval, u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Sends nothing from that time of the monotonic clock on, in nanoseconds; 0 for
-    /// no end.
+    /// Sends nothing from this time of the monotonic clock on, in nanoseconds; 0 for no
+    /// end.
     pub fn stop_at(&self, time: u64) {
         self.set(Word::StopAt, time);
     }
 
-    /// Sends no more once that many frames were sent since the program was loaded; at first
-    /// there is no limit.
+    /// Limits the number of frames sent since the program was loaded; initially unlimited.
     pub fn allow(&self, frames: u64) {
         self.set(Word::Allowed, frames);
     }
 
-    /// Runs the program so many times, and at most once a frame that is sent, by the
-    /// interface of that number. Frames are as long as `frame`, whose bytes past the
-    /// head they have. `batch` are run in a row before they are sent: 64 is what drivers
-    /// do, 1 sends each at its time.
+    /// Runs the program `times` times; each run sends at most one frame, through the
+    /// interface with this number. Frames have the length of `frame`, and its bytes after
+    /// the head. `batch` runs come before their frames are sent: 64 as drivers do, 1 to
+    /// send each frame at its time.
     ///
-    /// A signal ends it; false where one did.
+    /// Returns false if a signal interrupts it.
     ///
     /// # Errors
-    /// A frame too short, or longer than a page has room for; no such interface; the
-    /// kernel's refusal.
+    /// If the frame is too short, or longer than a page holds, there is no such interface,
+    /// or the kernel refuses the run.
     pub fn run(
         &self,
         frame: &[u8],
@@ -198,7 +198,7 @@ impl Generator {
         }
     }
 
-    /// What was sent so far.
+    /// Counts so far.
     #[must_use]
     pub fn sent(&self) -> Sent {
         Sent {
@@ -208,7 +208,7 @@ impl Generator {
         }
     }
 
-    /// Frames that a flow has had; 0 for a flow that there is none of.
+    /// Frames of a flow; 0 for an unknown flow.
     #[must_use]
     pub fn frames_of(&self, flow: usize) -> u64 {
         let word = self.flows.words().get(flow * FLOW_WORDS + HEAD / 8);
@@ -258,7 +258,7 @@ fn assemble(
     emit_schedule(&mut asm, idle, due);
 
     asm.bind(due);
-    // R8 = the flow whose turn it is.
+    // R8 = the flow of this frame.
     asm.load(Size::Double, R1, R6, Word::Position.at());
     asm.mov(R2, R1);
     asm.alu(Alu::Add, R2, 1);
@@ -268,7 +268,7 @@ fn assemble(
     asm.load_map_value(R2, order, 0);
     asm.alu(Alu::Add, R2, R1);
     asm.load(Size::Double, R1, R2, 0);
-    // Only flows that there are are in the order; the verifier is told so.
+    // The order has only valid flows; the check is for the verifier.
     asm.branch(Condition::GreaterOrEqual, R1, flows.heads.len() as i32, idle);
     asm.alu(Alu::Mul, R1, FLOW_BYTES);
     asm.load_map_value(R8, memory, 0);
@@ -295,8 +295,7 @@ fn assemble(
     asm
 }
 
-/// Leads to `due` where a frame is due, else to `idle`. The time is asked for only where
-/// it decides.
+/// Jumps to `due` if a frame is due, else to `idle`. Reads the clock only if needed.
 fn emit_schedule(asm: &mut Assembler, idle: Label, due: Label) {
     let (timed, no_end, late) = (asm.label("timed"), asm.label("no_end"), asm.label("late"));
     asm.load(Size::Double, R1, R6, Word::Sent.at());
@@ -327,8 +326,7 @@ fn emit_schedule(asm: &mut Assembler, idle: Label, due: Label) {
     asm.store(Size::Double, R6, Word::NextAt.at(), R2);
 }
 
-/// Writes the head and the number of the flow at R8 into the frame of the context in
-/// R9.
+/// Writes the head and the number of the flow at R8 into the frame of the context in R9.
 fn emit_frame(asm: &mut Assembler, number_at: i16, idle: Label) {
     asm.load(Size::Word, R7, R9, XDP_DATA);
     asm.load(Size::Word, R2, R9, XDP_DATA_END);
@@ -347,7 +345,7 @@ fn emit_frame(asm: &mut Assembler, number_at: i16, idle: Label) {
     asm.store(Size::Double, R7, number_at, R4);
 }
 
-/// Cuts the end off the frame of the context in R9, as the flow at R8 says.
+/// Shortens the frame of the context in R9 as the flow at R8 specifies.
 fn emit_cut(asm: &mut Assembler, idle: Label) {
     let whole = asm.label("whole");
     asm.load(Size::Double, R2, R8, CUT as i16 * 8);

@@ -1,20 +1,20 @@
-//! What is lost behind a redirect: frames that a program gave to a device, and that the
-//! device did not take.
+//! Counts losses after a redirect: frames that a program redirected to a device, and that
+//! the device did not accept.
 //!
-//! The program that redirects has ended by then, so that it cannot count them, and few
-//! drivers do. The kernel tells of them at two tracepoints, which this counts by slot of the
-//! device map:
+//! The redirecting program has ended by then and cannot count them, and few drivers do. The
+//! kernel reports them at two tracepoints, which these programs count by slot of the device
+//! map:
 //!
-//! | name | tracepoint | a frame that |
+//! | name | tracepoint | cause |
 //! |---|---|---|
-//! | `ring_full` | `xdp_devmap_xmit` | found the transmit ring of the device full |
-//! | `refused` | both | the driver does not take: no ring for it, or no such feature |
-//! | `too_long` | `xdp_redirect_err` | is longer than the device's MTU allows |
-//! | `link_down` | `xdp_redirect_err` | found the device down |
+//! | `ring_full` | `xdp_devmap_xmit` | the transmit ring of the device was full |
+//! | `refused` | both | the device does not accept the frame: no ring for it, or no such feature |
+//! | `too_long` | `xdp_redirect_err` | the frame is longer than the device's MTU allows |
+//! | `link_down` | `xdp_redirect_err` | the device was down |
 //!
-//! The first tracepoint knows devices only by their structures in the kernel, and is of all
-//! network namespaces, so both number and namespace of the device are read from there. It
-//! is reached once for up to 16 frames, and nearly always nothing is lost.
+//! The first tracepoint passes devices only as kernel structures, and covers all network
+//! namespaces, so the programs read the number and the namespace of the device from there.
+//! It runs once for up to 16 frames, nearly always without a loss.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -29,7 +29,7 @@ use crate::map::{DeviceMap, HashMap, SharedMemory, WhenFull};
 use crate::program::{Kind, Program};
 use crate::programs::splitter::{MAX_DEVICES, State};
 
-/// Why frames were lost, in the order of their counters.
+/// The causes of losses, in the order of their counters.
 pub(crate) const REASONS: [&str; 4] = ["ring_full", "refused", "too_long", "link_down"];
 const RING_FULL: i32 = 0;
 pub(crate) const REFUSED: i32 = 1;
@@ -49,17 +49,17 @@ const SLOT: i16 = 48;
 /// The number of the loopback device of every network namespace.
 const LOOPBACK: i32 = 1;
 
-/// Errors of the kernel.
+/// Kernel error numbers.
 const MESSAGE_SIZE: i32 = 90;
 const NETWORK_DOWN: i32 = 100;
 
-/// Where words of the kernel's memory are copied to.
+/// Stack offset for copies of kernel memory.
 const COPY: i16 = -8;
 
-/// The network namespace of the thread that asks.
+/// The network namespace of the current thread.
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-/// Counts what is lost behind redirects by the device map of a splitter.
+/// Counts losses after redirects through the device map of a splitter.
 #[derive(Debug)]
 pub struct RedirectLosses {
     /// By slot, then by reason.
@@ -68,11 +68,11 @@ pub struct RedirectLosses {
 }
 
 impl RedirectLosses {
-    /// Counts from now on what devices lose, each given as its slot in the map and its
+    /// Starts counting the losses of devices, each given as its slot in the map and its
     /// number in this thread's network namespace.
     ///
     /// # Errors
-    /// The kernel's refusal; no information on its types.
+    /// The kernel's, or its type information is missing.
     pub fn watch(state: &State, devices: &[(u32, u32)]) -> Result<Self, BpfError> {
         let lost = SharedMemory::create("lost", MAX_DEVICES as usize * REASONS.len())?;
         let slots = HashMap::create("lost_slots", MAX_DEVICES, WhenFull::Refuse)?;
@@ -82,8 +82,9 @@ impl RedirectLosses {
         Self::attach(lost, &Given::ByAny(&slots), state.devices().id()?)
     }
 
-    /// Counts from now on what a device loses of frames that test runs redirect to it by
-    /// that map. `owners` tells for each processor the slot of the program that ran last.
+    /// Starts counting the losses of a device for frames that test runs redirect to it
+    /// through this map. `owners` has, for each processor, the slot of the program that ran
+    /// last.
     pub(crate) fn watch_runs(
         devices: &DeviceMap,
         interface: u32,
@@ -103,7 +104,7 @@ impl RedirectLosses {
         Ok(Self { lost, _links: links })
     }
 
-    /// What the device in a slot has lost, by reason.
+    /// The losses of the device in a slot, by cause.
     #[must_use]
     pub fn lost(&self, slot: u32) -> [(&'static str, u64); REASONS.len()] {
         let first = slot as usize * REASONS.len();
@@ -113,7 +114,7 @@ impl RedirectLosses {
         })
     }
 
-    /// What a slot's device has lost, by reason, which is forgotten.
+    /// The losses of a slot's device, by cause; resets them.
     pub(crate) fn take(&self, slot: u32) -> [u64; REASONS.len()] {
         let first = slot as usize * REASONS.len();
         let words = self.lost.words();
@@ -121,16 +122,16 @@ impl RedirectLosses {
     }
 }
 
-/// Who gave frames to which device.
+/// The source of frames for a device.
 enum Given<'a> {
-    /// Whoever it was: slots by the device's number.
+    /// Any source: slots by the device's number.
     ByAny(&'a HashMap<u32, u32>),
-    /// Test runs, whose frames come from the loopback device; the processor's word tells
-    /// the slot, as what a run redirects is sent before another program runs there.
+    /// Test runs, whose frames come from the loopback device. The processor's word has the
+    /// slot, since the frames of a run are sent before another program runs there.
     ByRuns { interface: u32, owners: &'a SharedMemory },
 }
 
-/// The program for a device that was given frames.
+/// The program for frames given to a device.
 fn after_sending(lost: &SharedMemory, given: &Given<'_>) -> Result<Program, BpfError> {
     let types = Types::of_kernel()?;
     let number_at = types.offset("net_device", "ifindex")?;
@@ -187,7 +188,7 @@ fn after_sending(lost: &SharedMemory, given: &Given<'_>) -> Result<Program, BpfE
     Program::load("forebay_sent", Kind::RawTracepoint, asm)
 }
 
-/// The program for a frame that did not get as far.
+/// The program for frames refused before that.
 fn after_refusal(lost: &SharedMemory, map: u32) -> Result<Program, BpfError> {
     let mut asm = Assembler::new();
     let (out, known) = (asm.label("out"), asm.label("known"));
@@ -210,8 +211,8 @@ fn after_refusal(lost: &SharedMemory, map: u32) -> Result<Program, BpfError> {
     Program::load("forebay_refused", Kind::RawTracepoint, asm)
 }
 
-/// Appends code that copies so many bytes of the kernel's memory at `base` + `offset`, or
-/// leads to `out`. R0 to R5 are destroyed.
+/// Appends code that copies `bytes` bytes of kernel memory at `base` + `offset`, or jumps
+/// to `out`. Clobbers R0 to R5.
 fn emit_copy(asm: &mut Assembler, base: Register, offset: i32, bytes: i32, out: Label) {
     asm.mov(R1, FP);
     asm.alu(Alu::Add, R1, i32::from(COPY));
@@ -222,7 +223,8 @@ fn emit_copy(asm: &mut Assembler, base: Register, offset: i32, bytes: i32, out: 
     asm.branch(Condition::NotEqual, R0, 0, out);
 }
 
-/// Appends the program's end: R7 frames of the slot in R8 were lost for the reason in R9.
+/// Appends the end of a program: counts R7 frames of the slot in R8 as lost for the cause
+/// in R9.
 fn emit_count(asm: &mut Assembler, lost: &SharedMemory, out: Label) {
     asm.branch(Condition::GreaterOrEqual, R8, MAX_DEVICES.cast_signed(), out);
     asm.alu(Alu::Mul, R8, REASONS.len() as i32);

@@ -1,4 +1,4 @@
-//! The programs, each made for its settings when it is loaded.
+//! The programs, each generated for its settings when it is loaded.
 
 pub mod fanout;
 pub mod generator;

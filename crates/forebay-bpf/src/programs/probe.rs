@@ -1,8 +1,7 @@
-//! The kernel's answer for one frame: whose flow is it, and what is its hash.
+//! Runs the kernel's flow code on single frames.
 //!
-//! A broker can ask before it puts a port in service whether the code that this
-//! kernel has made agrees with `forebay-packet`; tests ask for every packet they
-//! have.
+//! A broker can check, before it puts a port into service, that this kernel's code agrees
+//! with `forebay-packet`; tests check every packet they have.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +12,7 @@ use crate::flow::{self, Exits, FlowOptions};
 use crate::map::SharedMemory;
 use crate::program::{Action, Kind, Program};
 
-/// A program that finds the flow of frames of our own.
+/// A program that returns the flow hash of test frames.
 #[derive(Debug)]
 pub struct Probe {
     program: Program,
@@ -22,10 +21,10 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Makes and loads the program.
+    /// Generates and loads the program.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's.
     pub fn load(options: &FlowOptions) -> Result<Self, BpfError> {
         let found = SharedMemory::create("probe_found", 1)?;
         let mut asm = Assembler::new();
@@ -41,8 +40,8 @@ impl Probe {
         Ok(Self { program, found })
     }
 
-    /// The hash of the flow of an Ethernet frame; nothing where user space has to
-    /// find it. One caller at a time gets the answer to its own question.
+    /// The flow hash of an Ethernet frame; `None` if user space has to determine it. `&mut`
+    /// ensures one caller at a time.
     ///
     /// # Errors
     /// The kernel's: frames have at least 14 bytes.

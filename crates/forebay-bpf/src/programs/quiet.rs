@@ -1,9 +1,9 @@
-//! Keeps the host's own stack from hearing what a tap receives.
+//! Keeps a tap's frames from the host's network stack.
 //!
-//! A tap's frames are not for this host, and it must not answer them: no ARP, no ICMP. The
-//! program hangs where frames enter the stack (tcx, Linux 6.6), behind the place where
-//! packet sockets that take every type of frame get theirs, and drops all but frames of one
-//! type. Sockets for a single type are behind it, and hear of that type alone.
+//! A tap's frames are not for this host, and the host must not respond to them: no ARP, no
+//! ICMP. The program is attached where frames enter the stack (tcx, Linux 6.6), after
+//! packet sockets for all types of frames, and drops all but frames of one type. Sockets
+//! for a single type come after it, and receive only that type.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -23,14 +23,14 @@ const NEXT: i32 = -1;
 /// `protocol` of `struct __sk_buff`, in network order.
 const PROTOCOL: i16 = 16;
 
-/// An interface of whose frames the host hears nothing, until this value is dropped or the
-/// process ends in whatever way.
+/// An interface whose frames the host does not process, until this value is dropped or the
+/// process ends in any way.
 #[derive(Debug)]
 pub struct Quiet(#[expect(dead_code, reason = "its being open is what it is for")] OwnedFd);
 
 impl Quiet {
-    /// Drops what the interface of that number receives, once packet sockets have it; not
-    /// frames of the EtherType `heard`.
+    /// Drops frames received by the interface with this number, after packet sockets have
+    /// received them; except frames of the EtherType `heard`.
     ///
     /// # Errors
     /// The kernel's: no such interface, or a kernel older than 6.6.

@@ -1,12 +1,12 @@
-//! Every frame to an AF_XDP socket: the program under an `af_xdp` port.
+//! Redirects every frame to an AF_XDP socket: the program of an `af_xdp` port.
 //!
-//! A frame can be given only to a socket that is bound to the queue the frame came in
-//! by. So slots of the socket map are numbered queue by queue, as many to a queue as
-//! there are sockets: one, or several that share the queue's memory. Of several the
-//! hash of the address pair picks one, as in [`super::fanout`], and frames without
-//! addresses go to the first.
+//! A frame can only be given to a socket that is bound to the queue it arrived on. So slots
+//! of the socket map are numbered queue by queue, with as many slots to a queue as there
+//! are sockets: one, or several that share the queue's memory. Of several, the hash of the
+//! address pair selects one, as in [`super::fanout`], and frames without addresses go to
+//! the first.
 //!
-//! A frame whose slot is empty goes the way that [`NoSocket`] says.
+//! [`NoSocket`] decides about a frame whose slot is empty.
 
 use forebay_packet::HashKey;
 
@@ -18,19 +18,20 @@ use crate::map::SocketMap;
 use crate::program::{Action, Kind, Program};
 use crate::programs::fanout::{MAX_WORKERS, emit_worker};
 
-/// What becomes of frames that there is no socket for.
+/// The action for frames without a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSocket {
-    /// They are dropped. Only the interface counts them.
+    /// Drop them. Only the interface counts them.
     Drop,
-    /// They go on to the host's network stack.
+    /// Pass them to the host's network stack.
     Pass,
 }
 
-/// Makes and loads the program: slot = queue × `sockets_per_queue` + worker.
+/// Generates and loads the program: slot = queue × `sockets_per_queue` + worker.
 ///
 /// # Errors
-/// No sockets to a queue, or more than workers can be; the kernel's refusal.
+/// If the number of sockets to a queue is 0 or exceeds the limit of workers, or the kernel
+/// refuses the program.
 pub fn load(
     sockets: &SocketMap,
     sockets_per_queue: u32,
@@ -59,8 +60,8 @@ pub fn load(
     Program::load("forebay_redirect", Kind::Xdp { multi_buffer }, asm)
 }
 
-/// Appends code for R2 = the slot of a frame's socket. In: R6 is the context, which stays;
-/// all else is destroyed.
+/// Appends code for R2 = the slot of a frame's socket. In: R6 is the context, which is
+/// kept; clobbers all other registers.
 pub(crate) fn emit_slot(asm: &mut Assembler, sockets_per_queue: u32, hash_key: &HashKey) {
     if sockets_per_queue == 1 {
         asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);

@@ -1,21 +1,21 @@
-//! Frames of this process, sent by a device without a socket.
+//! Sends frames of this process through a device without a socket.
 //!
-//! The kernel can run a program on memory of its own as if a frame had just come
-//! (`BPF_F_TEST_XDP_LIVE_FRAMES`, Documentation/bpf/bpf_prog_run.rst), and what the program
-//! redirects is sent. So frames are written one after another into memory that the program
-//! can read, and one call has it run for each: it copies the next frame into the one it was
-//! given, and redirects that to the device. There is no socket buffer, and a program at the
-//! other end of a veth pair finds a frame as a driver would give it.
+//! The kernel can run a program on its own memory as if a frame had just arrived
+//! (`BPF_F_TEST_XDP_LIVE_FRAMES`, Documentation/bpf/bpf_prog_run.rst), and frames that the
+//! program redirects are sent. So the sender writes frames one after another into memory
+//! that the program can read, and one call runs the program for each: it copies the next
+//! frame into the one it got, and redirects that to the device. There is no socket buffer,
+//! and a program at the other end of a veth pair receives a frame as from a driver.
 //!
-//! A call takes some microseconds, as the kernel makes a pool of pages for it, and a frame
-//! after that some 50 ns: many frames should share a call. A program that is on no device
-//! costs milliseconds more, because the kernel then rewrites the code that leads to it at
-//! the call's beginning and end; so the caller attaches [`Sender::program`] to a device that
-//! carries nothing.
+//! A call takes some microseconds, as the kernel creates a pool of pages for it, and each
+//! frame some 50 ns more: many frames should share a call. A program that is not attached
+//! to any device costs milliseconds more, because the kernel then patches the code that
+//! calls it at the beginning and end of the call; so the caller attaches
+//! [`Sender::program`] to a device without traffic.
 //!
-//! Frames go out in the order in which they were placed. What becomes of each is counted: a
-//! run of the program is counted by the program, and what the device does not take of the
-//! redirected frames by [`super::losses`], before the call returns.
+//! Frames are sent in the order in which they were placed. Each is counted: the program
+//! counts its runs, and [`super::losses`] counts redirected frames that the device does not
+//! accept, before the call returns.
 
 use std::io;
 use std::sync::Arc;
@@ -31,45 +31,45 @@ use crate::programs::losses::{REFUSED, RedirectLosses};
 use crate::programs::splitter::MAX_DEVICES;
 use crate::sys::TestRun;
 
-/// The longest frame: what a page has room for, besides what the kernel keeps there.
+/// The longest frame: a page minus the kernel's reserve.
 pub const MAX_FRAME: usize = 3392;
 
-/// The longest MTU of a device that frames can be sent to. One frame more than it takes, with
-/// its Ethernet header and a VLAN tag, still has to fit: see [`Sender::probe`].
+/// The longest MTU of a device to send to. A frame longer than the device accepts, with its
+/// Ethernet header and a VLAN tag, must still fit: see [`Sender::probe`].
 pub const MAX_MTU: usize = MAX_FRAME - OVER;
 const _: () = assert!(MAX_MTU == 3373, "as the error of `Sender::probe` says");
 
-/// By how many bytes a frame that is too long for a device exceeds its MTU.
+/// Bytes by which a frame that is too long for a device exceeds its MTU.
 pub(crate) const OVER: usize = 14 + 4 + 1;
 
-/// The shortest: an Ethernet header.
+/// The shortest frame: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
 
-/// Frames of a call at the most.
+/// The most frames of a call.
 const MOST: u32 = 4096;
 
-/// Frames that the kernel sends before it lets the other end of a veth pair receive.
+/// Frames that the kernel sends before the other end of a veth pair can receive.
 const BATCH: u32 = 64;
 
-/// Bytes of the memory for frames. Those of a call should stay in the processor's cache.
+/// Bytes of memory for frames. The frames of a call should stay in the processor's cache.
 const MEMORY: usize = 512 << 10;
 
-/// Bytes before a frame, which have its length. Frames begin at multiples of as many.
+/// Bytes before a frame, which contain its length. Frames are aligned to as many.
 const PREFIX: usize = 8;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 pub(crate) const LIVE_FRAMES: u32 = 1 << 1;
 
-/// What the program copies at once, in bytes, as long as there is as much.
+/// Bytes that the program copies at once, while as many are left.
 const BLOCK: i32 = 64;
 
-/// The words that steer the program, and those it counts in.
+/// The words that control the program, and its counters.
 #[derive(Clone, Copy)]
 #[repr(i16)]
 enum Word {
-    /// Where the next frame's prefix is.
+    /// The position of the next frame's prefix.
     Position,
-    /// The length of the frames that the kernel makes.
+    /// The length of the frames that the kernel creates.
     Length,
     Runs,
     NoDevice,
@@ -83,23 +83,23 @@ impl Word {
     }
 }
 
-/// What all senders to a device share.
+/// State shared by all senders to a device.
 #[derive(Debug)]
 struct Output {
     devices: DeviceMap,
     losses: RedirectLosses,
 }
 
-/// Sends to a device.
+/// Sends frames to a device.
 #[derive(Debug)]
 pub struct Sender {
     program: Program,
     output: Arc<Output>,
-    /// Its slot in the map of devices.
+    /// Its slot in the device map.
     slot: u32,
     memory: ReadMemory,
     control: SharedMemory,
-    /// What the memory has: bytes, frames, and the longest frame.
+    /// The content of the memory: bytes, frames, and the longest frame.
     used: usize,
     frames: u32,
     longest: usize,
@@ -107,26 +107,26 @@ pub struct Sender {
     no_memory: u64,
 }
 
-/// What became of all frames that were given to [`Sender::send`].
+/// Counts of all frames given to [`Sender::send`], by result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// Taken by the device.
+    /// Accepted by the device.
     pub sent: u64,
-    /// For which there was no device any more.
+    /// Without a device.
     pub no_device: u64,
-    /// Not taken, by reason.
+    /// Not accepted, by cause.
     pub losses: Vec<(&'static str, u64)>,
 }
 
-/// Why frames are lost before they get to the device.
+/// Causes of losses before the device.
 const BEFORE: [&str; 2] = ["no_memory", "program_failed"];
 
 impl Sender {
-    /// Makes so many senders to the device of that number in this thread's network
+    /// Creates `count` senders to the device with this number in this thread's network
     /// namespace, each for a thread of its own.
     ///
     /// # Errors
-    /// More senders than 1,024; the kernel's refusal, also to tell what the device loses.
+    /// More than 1,024 senders; the kernel's, also about counting the device's losses.
     pub fn load(interface: u32, count: u32) -> Result<Vec<Self>, BpfError> {
         if count > MAX_DEVICES {
             return Err(BpfError::Setting {
@@ -155,14 +155,14 @@ impl Sender {
         Ok(Self { program, output, slot, memory, control, used, frames, longest, no_memory })
     }
 
-    /// The program, which should be on some device while this lives.
+    /// The program, which should be attached to some device while this exists.
     #[must_use]
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Room for a frame of up to [`MAX_FRAME`] bytes; nothing where it is time to
-    /// [`send`](Self::send).
+    /// A buffer for a frame of up to [`MAX_FRAME`] bytes; `None` if [`send`](Self::send)
+    /// must be called first.
     pub fn room(&mut self) -> Option<&mut [u8]> {
         if self.frames >= MOST || self.used + PREFIX + MAX_FRAME > MEMORY {
             return None;
@@ -170,8 +170,9 @@ impl Sender {
         self.memory.bytes_mut().get_mut(self.used + PREFIX..)?.get_mut(..MAX_FRAME)
     }
 
-    /// Places the frame of that length that was written into the room. False, and there is
-    /// none, where it is shorter than [`MIN_FRAME`] or longer than [`MAX_FRAME`].
+    /// Places the frame of this length that was written into the buffer. Returns false,
+    /// without placing it, if it is shorter than [`MIN_FRAME`] or longer than
+    /// [`MAX_FRAME`].
     pub fn place(&mut self, len: usize) -> bool {
         if !(MIN_FRAME..=MAX_FRAME).contains(&len) || self.room().is_none() {
             return false;
@@ -195,7 +196,7 @@ impl Sender {
     /// Sends all frames that were placed.
     ///
     /// # Errors
-    /// The kernel refuses to run the program at all; the frames are lost, and counted.
+    /// If the kernel refuses to run the program; the frames are lost, and counted.
     pub fn send(&mut self) -> Result<(), BpfError> {
         let mut left = std::mem::take(&mut self.frames);
         self.used = 0;
@@ -220,8 +221,8 @@ impl Sender {
                 _ => None,
             };
             let no_memory = reason == Some(io::ErrorKind::OutOfMemory);
-            // A signal: the next call goes on with the next frame. No memory for a page: the
-            // rest is tried again as long as some get theirs.
+            // A signal: the next call continues with the next frame. No memory for a page:
+            // retry the rest as long as some frames get memory.
             if reason == Some(io::ErrorKind::Interrupted)
                 || (runs > 0 && (outcome.is_ok() || no_memory))
             {
@@ -237,12 +238,12 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether the device takes redirected frames: tried with one that is too long for its
-    /// MTU, so that nothing is sent. It is not counted, and what was is forgotten: see
-    /// [`Sender::settle`].
+    /// Whether the device accepts redirected frames. Tested with a frame that is too long
+    /// for its MTU, so that nothing is sent. The test is not counted, and resets the
+    /// counts: see [`Sender::settle`].
     ///
     /// # Errors
-    /// As [`Sender::send`], or that no frame is too long for that MTU.
+    /// As [`Sender::send`], or if no frame is too long for that MTU.
     pub fn probe(&mut self, mtu: u32) -> Result<bool, BpfError> {
         let len = mtu as usize + OVER;
         if self.frames > 0 || mtu as usize > MAX_MTU {
@@ -264,7 +265,7 @@ impl Sender {
         Ok(lost.iter().sum::<u64>() == 1 && lost[REFUSED as usize] == 0)
     }
 
-    /// What became of the frames until now, which begins anew.
+    /// Returns the counts so far and resets them.
     pub fn settle(&mut self) -> Fate {
         let fate = self.fate();
         self.output.losses.take(self.slot);
@@ -275,13 +276,13 @@ impl Sender {
         fate
     }
 
-    /// Frames for which there was no device any more.
+    /// Frames without a device.
     #[must_use]
     pub fn no_device(&self) -> u64 {
         self.get(Word::NoDevice)
     }
 
-    /// What became of the frames.
+    /// Counts of frames by result.
     #[must_use]
     pub fn fate(&self) -> Fate {
         let (no_device, failed) = (self.no_device(), self.get(Word::Failed));
@@ -301,7 +302,7 @@ impl Sender {
         self.control.words()[word as usize].store(value, Relaxed);
     }
 
-    /// Counts frames that the program did not run for.
+    /// Counts frames for which the program did not run.
     fn add(&self, word: Word, frames: u32) {
         for word in [word, Word::Runs] {
             self.set(word, self.get(word) + u64::from(frames));
@@ -347,7 +348,7 @@ fn assemble(
     asm
 }
 
-/// Takes the next frame. The verifier is told what lengths and places there are.
+/// Loads the next frame's position and length, with bounds for the verifier.
 fn emit_next(asm: &mut Assembler, memory: &ReadMemory, wrong: Label) {
     asm.load(Size::Double, R1, R6, Word::Position.at());
     asm.branch(Condition::Greater, R1, (MEMORY - PREFIX - MAX_FRAME) as i32, wrong);
@@ -363,7 +364,7 @@ fn emit_next(asm: &mut Assembler, memory: &ReadMemory, wrong: Label) {
     asm.store(Size::Double, R6, Word::Position.at(), R1);
 }
 
-/// Cuts the end off the frame of the context.
+/// Shortens the frame of the context.
 fn emit_length(asm: &mut Assembler, wrong: Label) {
     let whole = asm.label("whole");
     asm.load(Size::Double, R1, R6, Word::Length.at());
@@ -377,7 +378,7 @@ fn emit_length(asm: &mut Assembler, wrong: Label) {
 }
 
 /// Copies R7 bytes from R8 to the frame of the context: first blocks, then words, then the
-/// rest by halves.
+/// rest in halves.
 fn emit_copy(asm: &mut Assembler, wrong: Label) {
     asm.load(Size::Word, R1, R9, XDP_DATA);
     asm.load(Size::Word, R2, R9, XDP_DATA_END);
@@ -399,7 +400,7 @@ fn emit_copy(asm: &mut Assembler, wrong: Label) {
     }
 }
 
-/// Copies so many bytes from R8 to R1, and leaves both past them. R2 = the frame's end.
+/// Copies `bytes` bytes from R8 to R1, and advances both. R2 = the frame's end.
 fn emit_piece(asm: &mut Assembler, bytes: i32, size: Size, wrong: Label) {
     asm.mov(R4, R1);
     asm.alu(Alu::Add, R4, bytes);

@@ -1,13 +1,13 @@
-//! Whether an interface takes redirected frames, without sending it any.
+//! Tests whether an interface accepts redirected frames, without sending any.
 //!
-//! A test run redirects a frame that is too long for the interface's MTU. Before the kernel
-//! looks at the length it asks whether the driver takes redirected frames at all, so that the
-//! reason for which it refuses the frame tells (`xdp_redirect_err`, counted by
-//! [`RedirectLosses`]). The frame goes by a slot of the device map that no sensor has: it is
-//! in nobody's account.
+//! A test run redirects a frame that is too long for the interface's MTU. The kernel checks
+//! whether the driver accepts redirected frames before it checks the length, so the cause
+//! for which it refuses the frame is the answer (`xdp_redirect_err`, counted by
+//! [`RedirectLosses`]). The frame uses a slot of the device map that no sensor has, so no
+//! sensor is charged for it.
 //!
-//! Kernels before 6.3 do not ask the driver. There a trial succeeds although the driver may
-//! refuse the next frame, and whoever relies on it has to watch what is refused afterwards.
+//! Kernels before 6.3 do not check the driver. There the test passes although the driver
+//! may refuse frames later; callers must watch the counter `refused` afterwards.
 
 use crate::asm::Assembler;
 use crate::asm::Helper;
@@ -19,7 +19,7 @@ use crate::programs::sender::{LIVE_FRAMES, MAX_FRAME, OVER};
 use crate::programs::splitter::{MAX_OUTPUTS, State};
 use crate::sys::TestRun;
 
-/// The slot that trials use.
+/// The slot of these tests.
 const SLOT: u32 = MAX_OUTPUTS;
 
 /// A program that redirects a frame to the interface in `SLOT`.
@@ -29,11 +29,11 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Loads the program, over the device map of `state`. `multi_buffer` must be that of the
-    /// splitters over the same map: the kernel refuses one that differs.
+    /// Loads the program with the device map of `state`. `multi_buffer` must be that of the
+    /// splitters on the same map: the kernel refuses a different one.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel's.
     pub fn load(state: &State, multi_buffer: bool) -> Result<Self, BpfError> {
         let mut asm = Assembler::new();
         asm.load_map(R1, state.devices());
@@ -44,9 +44,9 @@ impl Trial {
         Ok(Self { program: Program::load("forebay_trial", Kind::Xdp { multi_buffer }, asm)? })
     }
 
-    /// Whether the interface of that number and MTU takes redirected frames; nothing where no
-    /// frame is too long for that MTU, or the interface is down. `losses` must be those of
-    /// `state`.
+    /// Whether the interface with this number and MTU accepts redirected frames; `None` if
+    /// no frame is too long for that MTU, or the interface is down. `losses` must be those
+    /// of `state`.
     ///
     /// # Errors
     /// The kernel's: no such interface.

@@ -1,4 +1,4 @@
-//! Loads of a filter: within the packet, or the filter ends with 0.
+//! Loads of a filter: a load beyond the packet ends the filter with 0.
 
 use forebay_filter::program::instruction::Operation;
 
@@ -7,18 +7,18 @@ use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R6, R9};
 use crate::asm::{Alu, Assembler, Condition, Helper, Label, Register, Size};
 use crate::flow::{XDP_DATA, XDP_DATA_END};
 
-/// The most bytes of a frame that can be read: what the verifier lets a packet
-/// pointer move (`MAX_PACKET_OFF`).
+/// The most bytes of a frame that can be read: the verifier's limit of a packet pointer's
+/// offset (`MAX_PACKET_OFF`).
 const REACH: u32 = 0xffff;
 
 /// Fields of `struct __sk_buff`.
 const SKB_LENGTH: i16 = 0;
 const SKB_VLAN_PRESENT: i16 = 20;
 
-/// Where the frame starts, for XDP.
+/// The start of the frame, for XDP.
 const DATA: Register = R9;
 
-/// Whether an operation is a load that no packet is long enough for.
+/// Whether an operation is a load beyond any packet.
 pub(super) fn always_fails(operation: Operation) -> bool {
     let beyond = |size: Size, at: u32| at > REACH - size.bytes();
     match operation {
@@ -30,16 +30,16 @@ pub(super) fn always_fails(operation: Operation) -> bool {
     }
 }
 
-/// Where the bytes of a load are in the frame.
+/// The offset of a load in the frame.
 #[derive(Clone, Copy)]
 enum Place {
-    /// Always at the same offset.
+    /// A constant offset.
     Fixed(u32),
     /// At the offset in R2.
     Found,
 }
 
-/// A load whose bytes are not in the first buffer.
+/// A load of bytes outside the first buffer.
 struct Fetch {
     from: Label,
     back: Label,
@@ -60,7 +60,7 @@ impl Loads {
         Self { context, reject, fetches: Vec::new() }
     }
 
-    /// What loads rely on, and the length of the frame where it is wanted.
+    /// The set-up of loads, and the length of the frame if needed.
     pub fn begin(&mut self, asm: &mut Assembler, wants_length: bool, verdict: Label) {
         match self.context {
             Context::Xdp { .. } => {
@@ -106,7 +106,7 @@ impl Loads {
         self.fetch(asm, into, size, Place::Found);
     }
 
-    /// `into` = the bytes at `place`, which is within reach.
+    /// `into` = the bytes at `place`, which is within the limit.
     fn fetch(&mut self, asm: &mut Assembler, into: Register, size: Size, place: Place) {
         let Context::Xdp { multi_buffer } = self.context else {
             return self.call(asm, Helper::SkbLoadBytes, into, size, place);
@@ -119,7 +119,7 @@ impl Loads {
         } else {
             self.reject
         };
-        // Offsets that need a register need CAP_PERFMON as well: others are added as
+        // Variable offsets need CAP_PERFMON as well, so constant ones are added as
         // constants.
         asm.load(Size::Word, R4, R6, XDP_DATA_END);
         asm.mov(R1, DATA);
@@ -135,7 +135,7 @@ impl Loads {
         asm.bind(back);
     }
 
-    /// `into` = the bytes at `place`, by a helper that copies them.
+    /// `into` = the bytes at `place`, copied by a helper.
     fn call(
         &mut self,
         asm: &mut Assembler,
@@ -156,7 +156,7 @@ impl Loads {
         asm.load_network(size, into, FP, FETCHED);
     }
 
-    /// The code for bytes that are not in the first buffer.
+    /// The code for bytes outside the first buffer.
     pub fn end(&mut self, asm: &mut Assembler) {
         for fetch in std::mem::take(&mut self.fetches) {
             asm.bind(fetch.from);

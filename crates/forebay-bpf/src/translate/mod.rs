@@ -1,19 +1,17 @@
-//! Classic filters as BPF code, with libpcap's meaning.
+//! Translates classic filters to BPF code, with libpcap's semantics.
 //!
-//! An instruction becomes a few, in place: A, X and M\[\] live in registers and on
-//! the stack, 32 bits each. Where the two machines differ the classic one's rule is
-//! written out: a load outside the packet and a division by X = 0 end the filter with
-//! 0 (BPF would go on), a shift by 32 or more gives 0 (BPF masks the count), X + k
-//! does not wrap. Comparisons are of 32 bits, unsigned; `LEN` is the length of the
-//! whole frame.
+//! Each instruction becomes a few, in place: A, X and M\[\] are in registers and on the
+//! stack, 32 bits each. Where the two machines differ the code implements the classic rule:
+//! a load outside the packet and a division by X = 0 end the filter with 0 (BPF would
+//! continue), a shift by 32 or more gives 0 (BPF masks the count), X + k does not wrap.
+//! Comparisons are of 32 bits, unsigned; `LEN` is the length of the whole frame.
 //!
-//! Not every filter can be: BPF has no loops that its verifier would accept here, so
-//! a backward jump (`ip protochain`) is refused, and so is ancillary data, which
-//! frames do not carry. What cannot be reached is left out, as the verifier refuses
-//! programs that hold it.
+//! Some filters cannot be translated: the BPF verifier would not accept the loop of a
+//! backward jump (`ip protochain`), and frames have no ancillary data. Unreachable
+//! instructions are omitted, as the verifier refuses programs that contain them.
 //!
-//! How bytes are read depends on where the program runs ([`Context`]). Both ways see
-//! the first 65,535 bytes of a frame; a load beyond counts as outside.
+//! How bytes are read depends on the place of the program ([`Context`]). In both places a
+//! filter sees the first 65,535 bytes of a frame; a load beyond counts as outside.
 
 mod load;
 
@@ -31,12 +29,12 @@ use crate::error::BpfError;
 use crate::program::{Action, Kind, Program};
 use load::Loads;
 
-/// Where A and X live; both survive calls.
+/// The registers of A and X; both survive calls.
 const A: Register = R7;
 const X: Register = R8;
 
-/// Where M\[\] is, the length of the frame, and bytes that a helper has fetched, as
-/// offsets from the frame pointer.
+/// Offsets from the frame pointer of M\[\], the length of the frame, and bytes fetched by a
+/// helper.
 const MEMORY: i16 = -4 * MEMORY_CELLS as i16;
 const LENGTH: i16 = MEMORY - 8;
 const FETCHED: i16 = LENGTH - 8;
@@ -44,55 +42,55 @@ const FETCHED: i16 = LENGTH - 8;
 /// The end of the stack that a filter uses, as an offset from the frame pointer.
 pub(crate) const STACK: i16 = FETCHED;
 
-/// What a socket filter keeps of a packet that it cannot judge: all.
+/// The result of a socket filter for a packet that it cannot decide: keep all.
 pub const KEEP_ALL: u32 = u32::MAX;
 
-/// Where a filter runs.
+/// The place where a filter runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// On frames in a driver's buffer.
     Xdp {
-        /// Frames may lie in several buffers; their bytes past the first are fetched
-        /// by a call.
+        /// Whether frames may have several buffers; bytes after the first buffer are
+        /// fetched by a call.
         multi_buffer: bool,
     },
     /// On packets of a packet socket, from the link header on. The kernel keeps the
-    /// outermost VLAN tag of most packets outside the packet; such a packet cannot be
-    /// judged there and is kept whole ([`KEEP_ALL`]), for user space to judge.
+    /// outermost VLAN tag of most packets outside the packet; the filter cannot decide such
+    /// a packet and keeps it whole ([`KEEP_ALL`]), for user space to decide.
     Socket,
 }
 
-/// Why a classic filter cannot be a BPF program.
+/// Why a classic filter cannot be translated to BPF.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("instruction {index} of the filter, `{}`: {obstacle}", instruction.assembly(*index))]
 pub struct TranslateError {
-    /// Which instruction, from 0.
+    /// The instruction's index, from 0.
     pub index: usize,
     /// The instruction.
     pub instruction: Instruction,
-    /// What keeps it from being translated.
+    /// The obstacle.
     pub obstacle: Obstacle,
 }
 
-/// What a filter has that a BPF program cannot have.
+/// An obstacle to the translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
     /// A loop.
     #[error("the kernel's BPF allows no backward jump (`protochain` loops over headers)")]
     BackwardJump,
-    /// Data about the packet that are not in it.
+    /// Ancillary data.
     #[error("a load from 0xfffff000 on asks for ancillary data, which a frame does not have")]
     Ancillary,
-    /// No instruction has this code; a verified program has none such.
+    /// An unknown instruction code; verified programs have none.
     #[error("no classic BPF instruction has this code")]
     Unknown,
 }
 
-/// Makes and loads a program that returns the filter's verdict: for a socket, or as
-/// a classifier of the same code.
+/// Generates and loads a program that returns the filter's verdict: for a socket, or as a
+/// classifier with the same code.
 ///
 /// # Errors
-/// A filter that cannot be translated; the kernel's refusal.
+/// If the filter cannot be translated, or the kernel refuses the program.
 pub fn load_socket_filter(
     filter: &forebay_filter::Program,
     kind: Kind,
@@ -106,11 +104,11 @@ pub fn load_socket_filter(
     Program::load("forebay_filter", kind, asm)
 }
 
-/// Makes and loads an XDP program that drops what the filter does not keep and
-/// does with the rest as told.
+/// Generates and loads an XDP program that drops the frames that the filter rejects and
+/// returns `keep` for the others.
 ///
 /// # Errors
-/// A filter that cannot be translated; the kernel's refusal.
+/// If the filter cannot be translated, or the kernel refuses the program.
 pub fn load_xdp_filter(
     filter: &forebay_filter::Program,
     multi_buffer: bool,
@@ -128,7 +126,7 @@ pub fn load_xdp_filter(
     Program::load("forebay_filter", Kind::Xdp { multi_buffer }, asm)
 }
 
-/// Whether a filter can be translated, for frames as they come from a driver.
+/// Checks that a filter can be translated, for frames from a driver.
 ///
 /// # Errors
 /// The first instruction that cannot.
@@ -136,9 +134,9 @@ pub fn check(filter: &forebay_filter::Program) -> Result<(), TranslateError> {
     decode(filter.instructions()).map(drop)
 }
 
-/// Appends code that leads to `verdict` with what the filter returns in R0, whose
-/// upper half is 0. In: R6 is the context, which stays; all other registers and the
-/// stack down to [`STACK`] are destroyed.
+/// Appends code that jumps to `verdict` with the filter's result in R0, whose upper half is
+/// 0. In: R6 is the context, which is kept; clobbers all other registers and the stack down
+/// to [`STACK`].
 ///
 /// # Errors
 /// The first instruction that cannot be translated.
@@ -165,7 +163,7 @@ pub(crate) fn emit(
     Ok(())
 }
 
-/// The operations, all of which BPF can do.
+/// The operations, if BPF supports all of them.
 fn decode(instructions: &[Instruction]) -> Result<Vec<Operation>, TranslateError> {
     let decode = |(index, &instruction): (usize, &Instruction)| {
         let refuse = |obstacle| TranslateError { index, instruction, obstacle };
@@ -180,7 +178,7 @@ fn decode(instructions: &[Instruction]) -> Result<Vec<Operation>, TranslateError
     instructions.iter().enumerate().map(decode).collect()
 }
 
-/// Which operations can be reached. All jumps go forward.
+/// By operation: whether it is reachable. All jumps go forward.
 fn reached(operations: &[Operation]) -> Vec<bool> {
     let mut reached = vec![false; operations.len()];
     reached[0] = true;
@@ -206,7 +204,7 @@ fn reached(operations: &[Operation]) -> Vec<bool> {
 struct Translation<'a> {
     asm: &'a mut Assembler,
     loads: Loads,
-    /// Where each operation's code is.
+    /// By operation: the label of its code.
     places: Vec<Label>,
     verdict: Label,
     /// Ends the filter with 0.
@@ -214,7 +212,7 @@ struct Translation<'a> {
 }
 
 impl Translation<'_> {
-    /// What the filter finds when it starts: zeros.
+    /// The initial state of the filter: zeros.
     fn begin(&mut self, operations: &[Operation]) {
         let wants_length = operations
             .iter()
@@ -305,7 +303,7 @@ impl Translation<'_> {
         }
     }
 
-    /// A conditional jump; no label stands for the next operation.
+    /// A conditional jump; a missing label is the next operation.
     fn branch(
         &mut self,
         test: Test,
@@ -339,7 +337,7 @@ impl Translation<'_> {
         }
     }
 
-    /// What is reached from many places.
+    /// Shared ends of the filter.
     fn end(mut self) {
         self.loads.end(self.asm);
         if self.asm.is_used(self.reject) {
@@ -350,7 +348,7 @@ impl Translation<'_> {
     }
 }
 
-/// Where a cell is on the stack.
+/// The stack offset of a memory cell.
 fn memory(cell: u32) -> i16 {
     MEMORY + 4 * cell as i16
 }
