@@ -1,11 +1,11 @@
-//! Days as dates of the proleptic Gregorian calendar, for the names of files and for people.
+//! Dates of the proleptic Gregorian calendar from days, for file names and messages.
 //!
-//! The calendar repeats every 400 years, which are 146,097 days. Counting years from March
-//! puts the leap day last, so that day of year and month follow from each other by one
-//! linear rule. The method is described in "Euclidean affine functions and their application
-//! to calendar algorithms" (Software: Practice and Experience 53(4), 2023). It is twenty
-//! lines, and a test checks every day that an `i64` of nanoseconds can name, which is why
-//! this is no dependency.
+//! The calendar repeats every 400 years, or 146,097 days. Counting years from March puts
+//! the leap day last, so that day of year and month follow from each other by one linear
+//! rule. The method is described in "Euclidean affine functions and their application to
+//! calendar algorithms" (Software: Practice and Experience 53(4), 2023). It takes twenty
+//! lines, and a test checks every day within the range of an `i64` of nanoseconds, so no
+//! dependency is used.
 
 const DAYS_PER_ERA: i64 = 146_097;
 /// Days from 0000-03-01 to 1970-01-01.
@@ -22,8 +22,8 @@ pub struct Date {
     pub day: u8,
 }
 
-/// The date `days` days after 1970-01-01, for the days that nanoseconds in an
-/// `i64` reach (years 1677 to 2262) and far beyond.
+/// The date `days` days after 1970-01-01, correct for all days in the range of nanoseconds
+/// in an `i64` (years 1677 to 2262) and far beyond.
 #[must_use]
 pub fn date(days: i64) -> Date {
     let days = days.saturating_add(EPOCH_FROM_MARCH_OF_YEAR_0);

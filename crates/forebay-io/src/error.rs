@@ -1,22 +1,22 @@
-//! What can go wrong with a port. Each error names the file or the device, and the byte
-//! of the (decompressed) capture where that means something.
+//! Errors of ports. Each names the file or the device, and, where applicable, the byte of
+//! the (decompressed) capture.
 
 use std::io;
 
 use crate::device::DeviceError;
 use crate::source::Compression;
 
-/// A port that cannot be read or written, and why.
+/// Why a port cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The input does not begin as a capture does.
+    /// The input is not a capture.
     #[error(
         "{file} {what}; expected a pcap or pcapng capture, plain or compressed by gzip or zstd"
     )]
     NotACapture {
         /// The input.
         file: String,
-        /// What it is instead.
+        /// What the input is instead.
         what: String,
     },
     /// The input ends within a record.
@@ -24,22 +24,22 @@ pub enum Error {
     CutOff {
         /// The input.
         file: String,
-        /// Where the cut record begins, in bytes of the decompressed capture.
+        /// Start of the truncated record, in bytes of the decompressed capture.
         offset: u64,
-        /// What is there and what was expected.
+        /// What was found and what was expected.
         what: String,
     },
-    /// A header, record or block says what cannot be.
+    /// An invalid header, record or block.
     #[error("{file} is damaged at byte {offset}: {what}")]
     BadRecord {
         /// The input.
         file: String,
-        /// Where the record begins, in bytes of the decompressed capture.
+        /// Start of the record, in bytes of the decompressed capture.
         offset: u64,
-        /// What it says and what was expected.
+        /// What was found and what was expected.
         what: String,
     },
-    /// A pcapng packet names an interface that its section does not describe.
+    /// A pcapng packet refers to an interface that its section does not describe.
     #[error(
         "{file} is damaged at byte {offset}: a packet of interface {id}, \
          but the section describes {described} interface(s) up to there"
@@ -47,31 +47,31 @@ pub enum Error {
     UndefinedInterface {
         /// The input.
         file: String,
-        /// Where the packet's block begins.
+        /// Start of the packet's block.
         offset: u64,
-        /// The interface as the block numbers it.
+        /// The number of the interface in the block.
         id: u32,
         /// Interfaces of the section so far.
         described: usize,
     },
-    /// A pcapng capture describes more interfaces than a batch can number.
+    /// A pcapng capture describes more interfaces than batches can refer to.
     #[error("{file} describes more than {limit} interfaces at byte {offset}")]
     TooManyInterfaces {
         /// The input.
         file: String,
-        /// Where the block of the first interface too many begins.
+        /// Start of the block of the first interface too many.
         offset: u64,
-        /// The most that are possible.
+        /// The limit.
         limit: usize,
     },
-    /// A pcapng capture describes more of its interfaces than a reader keeps.
+    /// A pcapng capture describes its interfaces at greater length than a reader keeps.
     #[error("{file} describes {what} at byte {offset}")]
     TooMuchDescribed {
         /// The input.
         file: String,
-        /// Where the block of the interface begins.
+        /// Start of the interface's block.
         offset: u64,
-        /// What is too much, and the limit.
+        /// What exceeds which limit.
         what: String,
     },
     /// A record is longer than [`ReadOptions::longest_record`](crate::ReadOptions).
@@ -81,9 +81,9 @@ pub enum Error {
     RecordTooLong {
         /// The input.
         file: String,
-        /// Where the record begins, in bytes of the decompressed capture.
+        /// Start of the record, in bytes of the decompressed capture.
         offset: u64,
-        /// What it takes in memory, without a header.
+        /// Its size in memory, without a header.
         len: u64,
         /// The limit.
         limit: u64,
@@ -98,7 +98,7 @@ pub enum Error {
         file: String,
         /// Decompressed bytes before the frame.
         offset: u64,
-        /// The largest window that is taken, in bytes.
+        /// The largest window accepted, in bytes.
         limit: u64,
     },
     /// The compressed data are damaged.
@@ -112,7 +112,7 @@ pub enum Error {
         offset: u64,
         /// How the input is compressed.
         compression: Compression,
-        /// What the decompressor says.
+        /// The decompressor's error.
         source: io::Error,
     },
     /// The input cannot be opened.

@@ -1,4 +1,4 @@
-//! Capture files as ports of a live broker: one is played in, another taken down.
+//! Capture files as ports of a live broker: for playback and for recording.
 
 use std::io;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::port::{Losses, Received, Recorded, Rx, RxCounters, Tx, TxCounters};
 use crate::reader::Reader;
 use crate::series::Series;
 
-/// Packets of a capture, as fast as they are asked for.
+/// Plays a capture, as fast as it is polled.
 pub struct CaptureRx {
     reader: Reader,
     counters: RxCounters,
 }
 
 impl CaptureRx {
-    /// Packets of `reader`.
+    /// Plays the packets of `reader`.
     #[must_use]
     pub fn new(reader: Reader) -> Self {
         Self { reader, counters: RxCounters::default() }
@@ -39,70 +39,70 @@ impl Rx for CaptureRx {
     }
 }
 
-/// What becomes of a recorder that cannot write.
+/// The behaviour of a recorder after a write error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
-    /// It tries again every second; packets in between are lost.
+    /// Retry every second; packets in between are lost.
     #[default]
     Retry,
-    /// It stops for good.
+    /// Stop permanently.
     Stop,
 }
 
-/// How soon a write that failed is tried again, and for how long writing must go well to
-/// be told.
+/// The interval between retries of a failed write, and how long writes must succeed before
+/// that is reported.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How it is about writing.
+/// The state of writing.
 enum State {
     Recording,
-    /// Nothing is written until then.
+    /// Nothing is written until this time.
     Waiting(Instant),
-    /// It was tried again, and goes well since then.
+    /// Writing was retried, and has succeeded since this time.
     Trying(Instant),
     Stopped,
 }
 
-/// A recorder: captures that packets are written to. Where they come from several inputs,
-/// each has interfaces of its own in the file. Packets whose interface is beyond the 65,536th
-/// of the file are lost as `too_many_interfaces`.
+/// A recorder: writes packets to captures. If they come from several inputs, each input has
+/// its own interfaces in the file. Packets whose interface is beyond the 65,536th of the
+/// file are lost as `too_many_interfaces`.
 ///
-/// Packets count as sent when the system has taken them. Where a write fails, the file ends
-/// with the last packet that is whole in it; others are lost as `disk_full` or
-/// `write_failed`. A file that cannot be cut there is left as `NAME.partial` or
-/// `NAME.partial.old`, and another is begun.
+/// Packets count as sent when the system has accepted them. If a write fails, the file ends
+/// with its last complete packet; other packets are lost as `disk_full` or `write_failed`.
+/// A file that cannot be truncated there is left as `NAME.partial` or `NAME.partial.old`,
+/// and a new one is started.
 pub struct CaptureTx {
     series: Series,
     on_full: OnFull,
     state: State,
-    /// Why packets are lost at the moment, as a name and in words.
+    /// The cause of present losses, as a name and as text.
     fault: Option<(&'static str, String)>,
-    /// Packets that were lost for it.
+    /// Packets lost for it.
     lost: u64,
     losses: Losses,
     tell: Box<dyn FnMut(String) + Send>,
-    /// The interfaces of all inputs, in the order in which they came first.
+    /// The interfaces of all inputs, in the order of their first appearance.
     interfaces: Arc<Vec<Interface>>,
     inputs: Vec<Input>,
     frame: Vec<u8>,
 }
 
-/// The interfaces of an input, which may become more.
+/// The interfaces of an input; more may be added.
 #[derive(Default)]
 struct Input {
     interfaces: Arc<Vec<Interface>>,
-    /// Their numbers in the file, as far as it can have them.
+    /// Their numbers in the file, as far as they fit.
     numbers: Vec<u16>,
-    /// Some have other numbers in the file than in the batches, or none.
+    /// Whether some have other numbers in the file than in the batches, or none.
     is_renumbered: bool,
 }
 
-/// The most interfaces of a file: packets have their numbers in 16 bits.
+/// The most interfaces of a file: packets have 16-bit interface numbers.
 const MOST_INTERFACES: usize = 1 << 16;
 
 impl CaptureTx {
-    /// Packets go to the captures of `series`, which are pcapng. `tell` is given what people
-    /// should know: that writing fails, and that it goes on.
+    /// Records packets to the captures of `series`, which are pcapng. `tell` receives
+    /// messages for operators: writing fails, or continues.
     #[must_use]
     pub fn new(series: Series, on_full: OnFull, tell: Box<dyn FnMut(String) + Send>) -> Self {
         Self {
@@ -119,8 +119,8 @@ impl CaptureTx {
         }
     }
 
-    /// Takes in the interfaces of `batch`: which input it is of, if the file can have any of
-    /// them.
+    /// Adds the interfaces of `batch`; returns the number of its input, unless the file can
+    /// have none of them.
     fn input_of(&mut self, batch: &Batch) -> Option<usize> {
         let room = MOST_INTERFACES - self.interfaces.len();
         let theirs = batch.interfaces();
@@ -154,7 +154,7 @@ impl CaptureTx {
         Some(at)
     }
 
-    /// Writes the packets of `batch`, which are of input `input`, and have interfaces in the
+    /// Writes the packets of `batch`, which are of input `input` and have interfaces in the
     /// file.
     fn write(
         &mut self,
@@ -171,7 +171,7 @@ impl CaptureTx {
         }
     }
 
-    /// Writes packets that are changed on their way, or whose interfaces have other numbers.
+    /// Writes packets that are rewritten, or whose interfaces have other numbers.
     fn write_copies(
         &mut self,
         batch: &Batch,
@@ -186,10 +186,10 @@ impl CaptureTx {
             for i in which.iter() {
                 let (packet, rewrite) = (batch.packet(i), rewrite_of(batch, i, rewrites));
                 self.frame.resize(rewrite.len_of(packet), 0);
-                // It is as long as asked for.
+                // The buffer has the right length.
                 let _ = rewrite.write(packet, &mut self.frame);
-                // What is pushed is on the wire, too; what is sliced off was; what is
-                // stripped is not.
+                // Pushed headers add to the length on the wire; slicing does not change it;
+                // stripping reduces it.
                 let left = batch.wire_len(i).saturating_sub(rewrite.stripped_off(packet) as u32);
                 let wire_len = left.max(self.frame.len() as u32);
                 let interface = numbers[usize::from(batch.interface_id(i))];
@@ -204,7 +204,7 @@ impl CaptureTx {
         Ok(())
     }
 
-    /// Packets in the files, and on their way there.
+    /// Packets in the files, and buffered for them.
     fn accepted(&self) -> u64 {
         self.series.written().packets + self.series.held()
     }
@@ -218,7 +218,7 @@ impl CaptureTx {
         self.lost += packets;
     }
 
-    /// Takes in how writing went, of packets of which there are to be `expected` now.
+    /// Handles the result of writing, after which `expected` packets should be accepted.
     fn settle(&mut self, outcome: Result<(), Error>, expected: u64) -> Result<(), Error> {
         let Err(error) = outcome else {
             self.go_on();
@@ -253,7 +253,7 @@ impl CaptureTx {
         Ok(())
     }
 
-    /// Notes that writing goes well, and tells it when it has done so for a while.
+    /// Records that writing succeeds, and reports it after a while.
     fn go_on(&mut self) {
         match self.state {
             State::Trying(since) if since.elapsed() >= PAUSE => {
@@ -271,7 +271,7 @@ impl CaptureTx {
         }
     }
 
-    /// Why nothing is written now, by name.
+    /// The cause of the present pause, by name.
     fn pause(&self) -> Option<&'static str> {
         let is_paused = match self.state {
             State::Waiting(until) => Instant::now() < until,
@@ -282,10 +282,10 @@ impl CaptureTx {
     }
 }
 
-/// What packets are lost as that there is no room for.
+/// The name of losses for lack of disk space.
 const DISK_FULL: &str = "disk_full";
 
-/// What the loss is called that an error makes.
+/// The name of losses caused by an error.
 fn name_of(error: &Error) -> &'static str {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match error {
@@ -299,10 +299,10 @@ fn name_of(error: &Error) -> &'static str {
 
 impl Tx for CaptureTx {
     fn begin(&mut self) -> Result<(), Error> {
-        // Who looks finds a capture, if one without packets.
+        // Create a capture at once, even without packets, so that it can be seen.
         let outcome = self.series.open(&self.interfaces).and_then(|()| self.series.flush());
         match outcome {
-            // There may be room later. Every other fault ends the start.
+            // There may be space later. Every other error fails the start.
             Err(error) if name_of(&error) == DISK_FULL => self.settle(Err(error), 0),
             outcome => outcome,
         }
@@ -335,7 +335,7 @@ impl Tx for CaptureTx {
         let expected = self.accepted();
         let outcome = self.series.flush().and_then(|()| self.series.tick());
         if outcome.is_ok() && matches!(self.state, State::Waiting(_)) {
-            // Nothing was written that could have gone well.
+            // Nothing was written, so there is no success to record.
             return Ok(());
         }
         self.settle(outcome, expected)

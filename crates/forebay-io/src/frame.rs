@@ -1,14 +1,14 @@
-//! Copying a packet of a batch into an output's memory, changed as the output wants it.
+//! Copies a packet of a batch into an output's memory, rewritten for the output.
 
 use forebay_packet::{Batch, MacAddress, Rewrite};
 
-/// The change that packet `i` gets: the element of `rewrites` that its output numbers.
+/// The rewrite of packet `i`: the element of `rewrites` for its output.
 #[inline]
 pub(crate) fn rewrite_of<'a>(batch: &'a Batch, i: usize, rewrites: &'a [Rewrite]) -> &'a Rewrite {
     Rewrites::new(batch, rewrites).get(i)
 }
 
-/// The changes of the packets of a batch.
+/// The rewrites of the packets of a batch.
 #[derive(Clone, Copy)]
 pub(crate) struct Rewrites<'a> {
     outputs: &'a [u16],
@@ -16,13 +16,13 @@ pub(crate) struct Rewrites<'a> {
 }
 
 impl<'a> Rewrites<'a> {
-    /// Of each packet, the element of `rewrites` that its output numbers.
+    /// By packet: the element of `rewrites` for its output.
     #[inline]
     pub(crate) fn new(batch: &'a Batch, rewrites: &'a [Rewrite]) -> Self {
         Self { outputs: &batch.output, rewrites }
     }
 
-    /// The change that packet `i` gets.
+    /// The rewrite of packet `i`.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> &'a Rewrite {
         let output = self.outputs.get(i).copied().unwrap_or_default();
@@ -33,12 +33,12 @@ impl<'a> Rewrites<'a> {
 /// Bytes of the two addresses of an Ethernet frame.
 const ADDRESSES: usize = 12;
 
-/// Lengths of frames that are copied by two pieces of fixed size: of 32 bytes at least,
-/// also without the addresses.
+/// Lengths of frames that are copied as two pieces of fixed size: at least 32 bytes, even
+/// without the addresses.
 const SHORT: std::ops::RangeInclusive<usize> = 44..=128;
 
-/// The first byte that is read of every frame: none of the addresses is, where both are
-/// replaced. Where the EtherType starts a line of the cache, they are in a line of their own.
+/// Offset of the first byte that is read of every frame: after the addresses, if both are
+/// replaced. If the EtherType starts a cache line, the addresses are in another line.
 #[inline]
 pub(crate) fn first_read(rewrites: &[Rewrite]) -> usize {
     let replaced = |rewrite: &Rewrite| {
@@ -48,9 +48,8 @@ pub(crate) fn first_read(rewrites: &[Rewrite]) -> usize {
 }
 
 /// Copies `frame` to the start of `out` as [`Rewrite::write`] does. A short frame that
-/// keeps its length is copied by two pieces of fixed size that may overlap, which the
-/// compiler makes a few vector instructions of, where a call of `memcpy` costs more than
-/// all the rest of sending.
+/// keeps its length is copied as two pieces of fixed size that may overlap, which compile
+/// to a few vector instructions; a call of `memcpy` costs more than the rest of sending.
 #[inline]
 pub(crate) fn write_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Option<usize> {
     let len = frame.len();
@@ -76,7 +75,7 @@ pub(crate) fn write_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Op
     Some(len)
 }
 
-/// Copies 32 to 128 bytes, of which there are as many in both.
+/// Copies 32 to 128 bytes between slices of equal length.
 #[inline(always)]
 fn copy_short(from: &[u8], to: &mut [u8]) {
     let len = from.len();

@@ -1,19 +1,19 @@
-//! Several threads read one capture, each its own blocks.
+//! Reads one capture with several threads, each reading its own blocks.
 //!
-//! Copying a file's pages is most of the work of reading it, and it can be shared;
-//! finding where packets begin cannot, because each record says where the next one
-//! starts. So each lane reads every n-th block into memory of its own, waits for its
-//! turn, parses the block (the parser goes from lane to lane), and hands the turn on.
-//! What a lane then does with its packets, it does with its own cache still warm.
+//! Most of the work of reading a file is copying its pages, which can be parallel; finding
+//! packet boundaries cannot, because each record has the offset of the next one. So each
+//! lane reads every n-th block into its own memory, waits for its turn, parses the block
+//! (the parser moves from lane to lane), and passes the turn on. The lane then processes
+//! its packets while they are in its cache.
 //!
-//! Blocks are dealt in turn: taking one answer from each lane in turn gives the
-//! packets in the order of the capture. Pipes and compressed input are read by one
-//! thread in any case; there the lanes share only what follows, and the regions go round
-//! between that thread and the parser.
+//! Blocks are assigned round-robin: taking one result from each lane in turn gives the
+//! packets in the order of the capture. Pipes and compressed input are always read by one
+//! thread; lanes then share only the processing, and regions circulate between that thread
+//! and the parser.
 //!
-//! An answer is what one block has. A lane that is asked for the next one is done with the
-//! last, so what lanes hold is bounded: as many blocks as there are lanes, and a long record
-//! for as many blocks as it has bytes for.
+//! A result has the batches of one block. A lane that is polled again has finished with its
+//! last block, so memory is bounded: as many blocks as there are lanes, and for a long
+//! record as many blocks as it spans.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,10 +25,10 @@ use crate::error::Error;
 use crate::reader::Reader;
 use crate::source::{Filled, Piece, PlainFile, RegionPool};
 
-/// A capture that is read in lanes.
+/// A capture to be read by several lanes.
 pub struct ParallelReader {
     shared: Arc<Shared>,
-    /// The file and where its unread part begins; nothing where the input is read in order.
+    /// The file and the start of its unread part; `None` if the input is read sequentially.
     file: Option<(PlainFile, u64)>,
     position: Arc<AtomicU64>,
     region_len: usize,
@@ -43,30 +43,30 @@ pub struct Lane {
     region_len: usize,
     headroom: usize,
     pool: RegionPool,
-    /// The block that this lane does next, and how many lanes there are.
+    /// The next block of this lane, and the number of lanes.
     block: u64,
     lanes: u64,
-    /// What went wrong behind the last batches.
+    /// An error to be returned after the last batches.
     error: Option<Error>,
 }
 
 struct Shared {
     state: Mutex<State>,
     next: Condvar,
-    /// Set when a lane is given up: ends a wait for a pipe that has nothing to give.
+    /// Set when a lane is dropped: ends a wait for an idle pipe.
     given_up: Arc<AtomicBool>,
 }
 
 struct State {
     reader: Reader,
-    /// Number of the block whose lane may parse.
+    /// Number of the block that may be parsed next.
     turn: u64,
-    /// No lane has anything more to do.
+    /// Whether all lanes have ended.
     ended: bool,
 }
 
 impl ParallelReader {
-    /// Prepares a capture, of which nothing was received yet, to be read in lanes.
+    /// Prepares a capture, from which nothing was received yet, for reading in lanes.
     #[must_use]
     pub fn new(mut reader: Reader) -> Self {
         let position = reader.position();
@@ -78,7 +78,7 @@ impl ParallelReader {
         Self { shared, file, position, region_len, headroom }
     }
 
-    /// The lanes: all of them must be asked in turn, each by a thread of its own.
+    /// The lanes: each must be polled by its own thread, and all in turn.
     #[must_use]
     pub fn split(&mut self, lanes: usize) -> Vec<Lane> {
         (0..lanes as u64)
@@ -105,17 +105,17 @@ impl ParallelReader {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A lane that panicked has ended the reading: see its `drop`.
+        // If a lane panics, its `drop` ends the reading.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Lane {
-    /// The batches of the lane's next block, perhaps none; nothing at the end.
+    /// The batches of the lane's next block, possibly none; `None` at the end.
     ///
     /// # Errors
-    /// As [`crate::Rx::receive`]; all packets before the fault were given out, by
-    /// this lane or another.
+    /// As [`crate::Rx::receive`]; all packets before the error were returned, by this lane
+    /// or another.
     pub fn receive(&mut self) -> Result<Option<Vec<Batch>>, Error> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -137,7 +137,7 @@ impl Lane {
                 }
                 state.reader.parse(Some(last))
             }
-            // A full block is a piece.
+            // A full block always gives a piece.
             Some((None, None)) => (Vec::new(), None),
             None => state.reader.parse_next(),
         };
@@ -147,16 +147,16 @@ impl Lane {
         state.ended = state.reader.has_ended();
         state.turn += 1;
         self.block += self.lanes;
-        // A wait that was ended because no lane reads on did not fail. Checked with the
-        // lock held: no lane can have gone yet because this one has just ended.
+        // A wait that ended because a lane was dropped is no error. Checked with the lock
+        // held: no lane can have been dropped yet because this one has just ended.
         self.error = error.filter(|_| !shared.given_up.load(Ordering::Relaxed));
         drop(state);
         shared.next.notify_all();
         Ok(Some(batches))
     }
 
-    /// Reads the lane's next block of a plain file: the bytes, if there are any,
-    /// and how the file ends, if it does.
+    /// Reads the lane's next block of a plain file: its bytes, if there are any, and the
+    /// end of the file, if it is reached.
     fn read_block(&mut self) -> Option<(Option<Piece>, Option<Filled>)> {
         let (file, start) = self.file.as_ref()?;
         let region: io::Result<Region> = self.pool.take(self.region_len);
@@ -173,7 +173,7 @@ impl Lane {
 }
 
 impl Drop for Lane {
-    /// A lane that is given up ends the reading: the others would wait for it.
+    /// A dropped lane ends the reading, as the others would wait for it.
     fn drop(&mut self) {
         self.shared.given_up.store(true, Ordering::Relaxed);
         self.shared.lock().ended = true;

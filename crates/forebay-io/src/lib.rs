@@ -1,26 +1,25 @@
-//! Packets in and out: capture files, network devices, rings in memory.
+//! Input and output of packets: capture files, network devices, rings in memory.
 //!
-//! [`Rx`] and [`Tx`] are all that the rest of the program knows of where packets come from
-//! and go to. Their kinds:
+//! [`Rx`] and [`Tx`] are the interface of ports to the rest of the program. The kinds of
+//! ports:
 //!
-//! | module | packets come from and go to |
+//! | module | port |
 //! |---|---|
 //! | (capture files) | [`CaptureRx`], [`CaptureTx`], over [`Reader`] and [`Writer`] |
-//! | [`af_packet`] | a network device, by rings shared with the kernel's stack |
+//! | [`af_packet`] | a network device, with rings shared with the kernel's stack |
 //! | [`af_xdp`] | a network device's queues, below that stack |
-//! | [`redirect`] | (only to) a device that takes frames from XDP programs |
-//! | [`tap`] | a device of our own making, whose other side the host sees |
+//! | [`redirect`] | (output only) a device that accepts redirected XDP frames |
+//! | [`tap`] | a TAP device, whose other side is the host |
 //! | [`mem`] | rings in memory |
 //!
-//! [`device`] tells what a network device is and whether it is fit to be a port. [`text`]
+//! [`device`] describes network devices and checks their suitability as ports. [`text`]
 //! reads files whole, up to a limit.
 //!
-//! [`Reader`] takes pcap and pcapng, plain or compressed with gzip or zstd,
-//! from a file or standard input, and gives batches whose packets lie where
-//! they were read to: nothing is copied but the records that straddle two
-//! blocks of input. [`Writer`] writes either format, copies whole runs of
-//! records where it can, and lets a file appear under its name only when it
-//! is whole. [`Series`] writes one file after another, by size and by time.
+//! [`Reader`] reads pcap and pcapng, plain or compressed with gzip or zstd, from a file or
+//! standard input, and returns batches that refer to the memory read: only records that
+//! straddle two blocks of input are copied. [`Writer`] writes either format, copies whole
+//! runs of records where it can, and creates the file under its name only when it is
+//! complete. [`Series`] writes one file after another, by size and by time.
 #![deny(unsafe_code)]
 
 pub mod af_packet;

@@ -1,9 +1,9 @@
-//! Files that are read while they grow: `NAME.partial`, renamed to NAME when they are whole.
+//! Files that can be read while they grow: `NAME.partial`, renamed to NAME when complete.
 //!
-//! They may lie in a folder of a user with fewer rights than this process has: everything is
-//! done beneath the folder's descriptor, and no symbolic link is followed. The file is
-//! locked (flock(2)) while it grows. If there is a `NAME.partial` of a process that was
-//! killed, it is kept as `NAME.partial.old`, and a later one as `NAME.partial.old2` and so on.
+//! They may be in a folder of a user with fewer rights than this process: all operations
+//! are relative to the folder's descriptor, and symbolic links are not followed. The file
+//! is locked (flock(2)) while it grows. If there is a `NAME.partial` of a killed process,
+//! it is kept as `NAME.partial.old`, and a later one as `NAME.partial.old2` and so on.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,31 +16,31 @@ use rustix::io::Errno;
 
 use crate::whole_file::{directory, lock};
 
-/// What follows the name of a file that grows, and of one that a killed process has left.
+/// The suffix of a growing file, and of one left by a killed process.
 const PARTIAL: &str = ".partial";
 const OLD: &str = ".partial.old";
 
-/// The most files of killed processes that are kept of one name.
+/// The most files of killed processes that are kept for one name.
 const MOST_OLD: usize = 1_000;
 
-/// How often another process may take the name before it is ours.
+/// Attempts to create the name while other processes take it.
 const ATTEMPTS: usize = 16;
 
 /// A file `NAME.partial`.
 pub(crate) struct Partial {
     folder: OwnedFd,
     name: OsString,
-    /// What its name will be in that folder.
+    /// Its final name in that folder.
     target: OsString,
 }
 
 impl Partial {
     /// Creates the file that grows until it is `path`. If that is a device or a pipe and
-    /// `streams` are allowed, it is written directly, the reader of a FIFO is waited for, and
-    /// there is no partial file.
+    /// `streams` are allowed, it is written directly, after waiting for a reader of a FIFO,
+    /// and there is no partial file.
     ///
     /// # Errors
-    /// The system's; that `path` is a symbolic link or a stream that is not allowed; that
+    /// The system's; if `path` is a symbolic link or a stream that is not allowed; or if
     /// another process writes it.
     pub(crate) fn create(path: &Path, streams: bool) -> io::Result<(File, Option<Self>)> {
         let Some(target) = path.file_name() else {
@@ -66,7 +66,7 @@ impl Partial {
             match rustix::fs::openat(&folder, &name, flags, Mode::from_raw_mode(0o666)) {
                 Ok(file) => {
                     let file = File::from(file);
-                    // One that began at the same time may have set it aside by now.
+                    // A process that began at the same time may have set it aside by now.
                     if lock(&file).is_ok() && is_still(&folder, &name, &file)? {
                         let target = target.to_owned();
                         return Ok((file, Some(Self { folder, name, target })));
@@ -79,17 +79,17 @@ impl Partial {
         Err(is_written())
     }
 
-    /// Gives the file its name in its folder: the one that it was created for, or `other`.
+    /// Renames the file in its folder: to the name for which it was created, or to `other`.
     ///
     /// # Errors
-    /// The system's. The file stays what it is then.
+    /// The system's. The file keeps its partial name then.
     pub(crate) fn finish(&self, other: Option<&OsStr>) -> io::Result<()> {
         let target = other.unwrap_or(&self.target);
         Ok(rustix::fs::renameat(&self.folder, &self.name, &self.folder, target)?)
     }
 }
 
-/// Keeps a file of a process that was killed under another name.
+/// Renames the file of a killed process, to keep it.
 fn set_aside(folder: &OwnedFd, name: &OsStr, old: &OsStr) -> io::Result<()> {
     match kind(folder, name)? {
         None => return Ok(()),
@@ -112,14 +112,14 @@ fn set_aside(folder: &OwnedFd, name: &OsStr, old: &OsStr) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a file the name `old`, or the first with a number behind that nothing has.
+/// Renames a file to `old`, or to the first free name with a number appended.
 fn rename_to_free(folder: &OwnedFd, name: &OsStr, old: &OsStr) -> io::Result<()> {
     for number in 1..=MOST_OLD {
         let suffix = if number == 1 { String::new() } else { number.to_string() };
         let free = with_suffix(old, &suffix);
         let renamed =
             match rustix::fs::renameat_with(folder, name, folder, &free, RenameFlags::NOREPLACE) {
-                // The file system cannot tell: it is looked before.
+                // The file system does not support "no replace": check first.
                 Err(Errno::INVAL | Errno::NOSYS) => match kind(folder, &free)? {
                     Some(_) => Err(Errno::EXIST),
                     None => rustix::fs::renameat(folder, name, folder, &free),
@@ -139,12 +139,12 @@ fn is_written() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "another process writes it")
 }
 
-/// Opens what is no file to write to it.
+/// Opens a device or pipe for writing.
 fn stream(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     let opened = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
-    // What had the name a moment ago has gone, and nothing that is there is overwritten.
+    // The stream was replaced by a file meanwhile; existing files are never overwritten.
     if opened == FileType::RegularFile {
         Err(io::ErrorKind::AlreadyExists.into())
     } else {
@@ -152,7 +152,7 @@ fn stream(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     }
 }
 
-/// What has a name that no file of ours can have.
+/// The description of a file type that is not accepted.
 fn named(kind: FileType) -> &'static str {
     match kind {
         FileType::Symlink => "a symbolic link",
@@ -162,7 +162,7 @@ fn named(kind: FileType) -> &'static str {
     }
 }
 
-/// What has a name, if anything does.
+/// The type of the file with a name, if there is one.
 fn kind(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<FileType>> {
     Ok(stat(folder, name)?.map(|found| FileType::from_raw_mode(found.st_mode)))
 }
@@ -175,7 +175,7 @@ fn stat(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
     }
 }
 
-/// Whether a name is that of an open file.
+/// Whether a name refers to an open file.
 fn is_still(folder: &OwnedFd, name: &OsStr, file: &File) -> io::Result<bool> {
     let opened = rustix::fs::fstat(file)?;
     let found = stat(folder, name)?;

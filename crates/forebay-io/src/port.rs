@@ -1,8 +1,8 @@
-//! What a port is to the rest of the program: a place batches come from or go to.
+//! The interface of ports: sources and destinations of batches.
 //!
 //! Capture files and live interfaces implement both sides. A receiver never waits for
-//! packets: a caller with several asks each in turn, and waits on their descriptors when
-//! all are idle. Every packet that a port loses is counted by it under one name.
+//! packets: a caller with several receivers polls them round-robin, and waits on their
+//! descriptors when all are idle. Every packet that a port loses is counted under one name.
 
 use std::os::fd::BorrowedFd;
 
@@ -10,52 +10,52 @@ use forebay_packet::{Batch, LiveMask, Rewrite};
 
 use crate::error::Error;
 
-/// What a receiver has.
+/// The result of polling a receiver.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each batch")]
 pub enum Received {
     /// Packets, at least one.
     Batch(Batch),
-    /// Nothing at the moment.
+    /// No packets at the moment.
     Idle,
     /// The source has ended.
     End,
 }
 
-/// Packets lost, and why.
+/// Lost packets by cause.
 pub type Losses = Vec<(&'static str, u64)>;
 
-/// What a receiver counted since it was opened.
+/// Counters of a receiver since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RxCounters {
-    /// Packets given out.
+    /// Packets returned.
     pub packets: u64,
-    /// Bytes of those, as they were on the wire.
+    /// Their bytes on the wire.
     pub bytes: u64,
-    /// Packets that reached the port, and were lost there.
+    /// Packets that reached the port and were lost there.
     pub losses: Losses,
-    /// Packets that were lost before they reached it, as far as the device tells. They
-    /// may include packets that were never meant for this port.
+    /// Packets that were lost before they reached the port, as far as the device counts
+    /// them. They may include packets that were not for this port.
     pub before: Losses,
 }
 
-/// Where packets come from.
+/// A source of packets.
 pub trait Rx: Send {
-    /// The next packets, without waiting for any from a device.
+    /// The next packets, without waiting for a device.
     ///
     /// # Errors
-    /// What is wrong with the source. Every packet before the fault was given
-    /// out by earlier calls; calls after the error return [`Received::End`].
+    /// An error of the source. Every packet before it was returned by earlier calls; calls
+    /// after the error return [`Received::End`].
     fn receive(&mut self) -> Result<Received, Error>;
 
-    /// Becomes readable when an idle receiver has something; nothing for one that is
-    /// never idle.
+    /// A descriptor that becomes readable when an idle receiver has packets; `None` for a
+    /// receiver that is never idle.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Takes nothing more from its device; what it has is still given out, some of it
-    /// perhaps some milliseconds later.
+    /// Stops receiving from the device; packets received before are still returned,
+    /// possibly some milliseconds later.
     ///
     /// # Errors
     /// The system's.
@@ -63,79 +63,78 @@ pub trait Rx: Send {
         Ok(())
     }
 
-    /// What it counted.
+    /// The counters.
     ///
     /// # Errors
-    /// The system's, where counters are read from it.
+    /// The system's, if counters are read from it.
     fn counters(&mut self) -> Result<RxCounters, Error>;
 }
 
-/// What a transmitter counted since it was opened. All packets that it was given are
-/// sent, lost, or held.
+/// Counters of a transmitter since it was opened. Each packet passed to it is sent, lost,
+/// or held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxCounters {
     /// Packets sent.
     pub packets: u64,
-    /// Bytes of those, as they left.
+    /// Their bytes, as sent.
     pub bytes: u64,
     /// Packets that could not be sent.
     pub losses: Losses,
-    /// Packets that lie in a ring, not yet taken by the device.
+    /// Packets in a ring, not yet taken by the device.
     pub held: u64,
-    /// How it is about the files, of one that writes files.
+    /// The state of the files, for a recorder.
     pub recorded: Option<Recorded>,
 }
 
-/// How it is about the files of a recorder.
+/// The state of a recorder's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// The file that is being written, under the name that it will have; empty for none.
+    /// The present file, under its final name; empty for none.
     pub file: String,
-    /// Files begun.
+    /// Files started.
     pub files: u64,
-    /// Files that were removed for newer ones.
+    /// Files removed for newer ones.
     pub removed: u64,
-    /// Why packets are lost at the moment.
+    /// The cause of present losses.
     pub fault: Option<String>,
-    /// Whether it will not be tried again.
+    /// Whether it will not be retried.
     pub has_stopped: bool,
 }
 
-/// Where packets go.
+/// A destination of packets.
 pub trait Tx: Send {
-    /// Does what is to be done by the user that the process stays, before the first packet:
-    /// files are created.
+    /// Completes the set-up as the user under which the process continues, before the first
+    /// packet: files are created.
     ///
     /// # Errors
-    /// That there is no such file.
+    /// If a file cannot be created.
     fn begin(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Sends the packets of `batch` that are live and in `which`, in order, each
-    /// rewritten as the element of `rewrites` that the packet's output numbers says;
-    /// where there is none, as it is.
+    /// Sends the packets of `batch` that are live and in `which`, in order, each rewritten
+    /// by the element of `rewrites` for the packet's output; unchanged if there is none.
     ///
     /// A packet that cannot be sent is counted as lost, and is no error. Packets may wait
     /// in a ring until [`Tx::flush`].
     ///
     /// # Errors
-    /// What is wrong with the destination as a whole.
+    /// An error of the destination as a whole.
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error>;
 
-    /// Has everything that lies in a ring sent, without waiting for the end of it.
+    /// Sends all packets in a ring, without waiting for completion.
     ///
     /// # Errors
     /// As [`Tx::send`].
     fn flush(&mut self) -> Result<(), Error>;
 
-    /// What it counted.
+    /// The counters.
     ///
     /// # Errors
-    /// The system's, where counters are read from it.
+    /// The system's, if counters are read from it.
     fn counters(&mut self) -> Result<TxCounters, Error>;
 
-    /// Ends what is sent: a capture is whole then, and has its name.
+    /// Ends sending: a capture is completed and gets its name.
     ///
     /// # Errors
     /// As [`Tx::send`].

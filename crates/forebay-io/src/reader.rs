@@ -13,32 +13,30 @@ use crate::source::{Filled, ReadAhead, Source};
 use crate::writer::Format;
 use crate::{pcap, pcapng};
 
-/// Bytes read at a time unless told otherwise. Blocks in flight should fit the
-/// cache that the reading thread and the parser share, and still hold a few
-/// hundred packets, so that batches are full.
+/// Default block length. Blocks in flight should fit the cache shared by the reading thread
+/// and the parser, and still hold a few hundred packets, so that batches are full.
 pub const DEFAULT_BLOCK_LEN: usize = 256 << 10;
 
-/// The largest window of zstd unless told otherwise: what RFC 8878 section 3.1.1.1.2
-/// recommends that every decoder takes.
+/// Default limit of the zstd window: the size that RFC 8878 section 3.1.1.1.2 recommends
+/// every decoder to support.
 pub const DEFAULT_ZSTD_WINDOW: u64 = 8 << 20;
 
-/// The longest record that is read unless told otherwise. Packets of one link type, D-Bus,
-/// may be longer.
+/// Default limit of a record. Packets of one link type, D-Bus, may be longer.
 pub const DEFAULT_LONGEST_RECORD: u64 = 16 << 20;
 
-/// How to read a capture.
+/// Options of a reader.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Bytes read at a time, from 64 to 256 MiB: values outside are moved in.
+    /// Bytes read at a time, clamped to 64 bytes to 256 MiB.
     pub block_len: usize,
-    /// Cut packets to the capture's snap length, as libpcap does. Without it
-    /// a packet that was stored longer is kept whole.
+    /// Cut packets to the capture's snap length, as libpcap does. Otherwise a packet that
+    /// was stored longer is kept whole.
     pub clamp_to_snap_len: bool,
-    /// When set, reading ends: it does not wait for a pipe or terminal that has no data,
-    /// and fails.
+    /// When set, reading ends with an error, also a wait for a pipe or terminal without
+    /// data.
     pub stop: Option<Arc<AtomicBool>>,
     /// The largest window of zstd in bytes, from 1 KiB to 2 GiB, rounded down to a power of
-    /// two: decompressing takes so much memory.
+    /// two: decompressing takes this much memory.
     pub zstd_window: u64,
     /// The longest record in bytes, at least 256 KiB: reading takes about twice as much
     /// memory.
@@ -59,13 +57,13 @@ impl Default for ReadOptions {
 
 /// A capture being read.
 ///
-/// Batches come in file order, hold up to 256 packets of one region, and keep
-/// that region alive. A reader's memory does not depend on the length of the
-/// capture, only on the block length and on how many batches are held on to.
+/// Batches come in file order, hold up to 256 packets of one region, and keep that region
+/// alive. A reader's memory does not depend on the length of the capture, only on the block
+/// length and on the number of batches kept.
 pub struct Reader {
     input: ReadAhead,
     parser: Parser,
-    /// What was parsed before it was asked for.
+    /// The batch that was parsed in advance.
     ahead: Option<Result<Option<Batch>, Error>>,
     ended: bool,
     given_up: Arc<AtomicBool>,
@@ -89,17 +87,17 @@ impl Reader {
     /// Opens a capture file; `-` is standard input.
     ///
     /// A pcapng capture is read up to its first batch of packets, so that
-    /// [`Reader::interfaces`] tells of the interfaces described before them.
+    /// [`Reader::interfaces`] has the interfaces described before them.
     ///
     /// # Errors
-    /// When the file cannot be opened or does not begin as a capture does.
+    /// If the file cannot be opened or is not a capture.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let (given_up, flags) = flags(options);
         Self::new(Source::open(path, flags, options.zstd_window)?, options, given_up)
     }
 
-    /// Reads a capture from an open file, which messages call `name`; a regular file from its
-    /// position on, which stays as it is.
+    /// Reads a capture from an open file, called `name` in messages; a regular file from
+    /// its present position, which does not change.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -108,9 +106,9 @@ impl Reader {
         Self::new(Source::of_file(file, name, flags, options.zstd_window)?, options, given_up)
     }
 
-    /// Reads a capture from `input`, which messages call `name`.
+    /// Reads a capture from `input`, called `name` in messages.
     ///
-    /// It is read where it is parsed, without a thread.
+    /// It is read by the thread that parses.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -144,8 +142,8 @@ impl Reader {
         Ok(Self { input, parser, ahead, ended: false, given_up })
     }
 
-    /// The interfaces described so far: the only one of a pcap capture; of pcapng
-    /// those before the end of the last batch given out, or of the first one.
+    /// The interfaces described so far: the only one of a pcap capture; of pcapng those
+    /// before the end of the last batch returned, or of the first one.
     #[must_use]
     pub fn interfaces(&self) -> &Arc<Vec<Interface>> {
         match &self.parser {
@@ -154,8 +152,7 @@ impl Reader {
         }
     }
 
-    /// Those of the interfaces that were described before the first packet: all that
-    /// is known of a capture without looking at its packets.
+    /// The interfaces described before the first packet.
     #[must_use]
     pub fn first_interfaces(&self) -> &[Interface] {
         match &self.parser {
@@ -173,14 +170,13 @@ impl Reader {
         }
     }
 
-    /// Bytes of the input that were read so far, as they are stored: of a
-    /// compressed capture, compressed bytes.
+    /// Bytes of the input read so far, as stored: compressed bytes of a compressed capture.
     #[must_use]
     pub fn position(&self) -> Arc<AtomicU64> {
         self.input.position()
     }
 
-    /// What [`Reader::position`] will be at the end, where that is known.
+    /// The value of [`Reader::position`] at the end, if known.
     #[must_use]
     pub fn total_len(&self) -> Option<u64> {
         self.input.total_len()
@@ -188,8 +184,8 @@ impl Reader {
 }
 
 impl Reader {
-    /// Takes a piece of the input over and parses all that is whole. The error, if
-    /// any, comes after the batches.
+    /// Takes a piece of the input and parses all complete records. An error, if any, comes
+    /// after the batches.
     pub(crate) fn parse(&mut self, filled: Option<Filled>) -> (Vec<Batch>, Option<Error>) {
         if let Some(filled) = filled {
             self.input.supply(filled);
@@ -216,8 +212,8 @@ impl Reader {
         (batches, None)
     }
 
-    /// The batches of the next piece of a stream, perhaps none: waits for it, but not before
-    /// what is there was given out.
+    /// The batches of the next piece of a stream, possibly none. Waits for it, but only
+    /// after all available batches were returned.
     pub(crate) fn parse_next(&mut self) -> (Vec<Batch>, Option<Error>) {
         let (batches, error) = self.parse(None);
         if !batches.is_empty() || error.is_some() || self.ended {
@@ -232,11 +228,11 @@ impl Reader {
         Arc::clone(&self.given_up)
     }
 
-    /// The next batch, never an empty one; nothing once the capture has ended.
+    /// The next batch, never empty; `None` at the end of the capture.
     ///
     /// # Errors
-    /// What is wrong with the capture. Every packet before the fault was given
-    /// out by earlier calls; calls after the error return nothing.
+    /// An error of the capture. Every packet before it was returned by earlier calls; calls
+    /// after the error return `None`.
     pub fn receive(&mut self) -> Result<Option<Batch>, Error> {
         if self.ended {
             return Ok(None);
@@ -249,7 +245,7 @@ impl Reader {
         result
     }
 
-    /// Whether nothing more will come.
+    /// Whether no more batches will come.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
@@ -259,15 +255,15 @@ impl Reader {
     }
 }
 
-/// A flag that ends waits for a pipe or terminal, and all flags that do.
+/// The flag that ends waits for a pipe or terminal, and all such flags.
 fn flags(options: &ReadOptions) -> (Arc<AtomicBool>, Vec<Arc<AtomicBool>>) {
     let given_up = Arc::default();
     let flags = options.stop.iter().chain([&given_up]).map(Arc::clone).collect();
     (given_up, flags)
 }
 
-/// Adds a batch to those before it. Where interfaces were described in between, all get the
-/// longest list, so that no more than one is kept.
+/// Adds a batch to those before it. If interfaces were described in between, all get the
+/// longest list, so that only one is kept.
 fn add(batches: &mut Vec<Batch>, batch: Batch) {
     let list = batch.interfaces();
     if batches.last().is_some_and(|last| !Arc::ptr_eq(last.interfaces(), list)) {
@@ -276,9 +272,9 @@ fn add(batches: &mut Vec<Batch>, batch: Batch) {
     batches.push(batch);
 }
 
-/// Says what the input is instead of a capture.
+/// The error that describes what the input is instead of a capture.
 fn not_a_capture(input: &mut ReadAhead) -> Error {
-    // Only for the message: whatever follows changes nothing.
+    // Only for the message; the result does not matter.
     let _ = input.fill(8);
     let head = &input.unread()[..input.unread().len().min(8)];
     let what = if head.is_empty() {

@@ -1,12 +1,11 @@
-//! Snap lengths as libpcap 1.10 understands them, so that what is read and
-//! written here means to its users what it means to us.
+//! Snap lengths as interpreted by libpcap 1.10, for captures exchanged with its users.
 
 use forebay_packet::LinkType;
 
-/// The most bytes of a packet that a capture may hold, for most link types.
+/// The most bytes of a packet in a capture, for most link types.
 const ORDINARY_LIMIT: u32 = 262_144;
 
-/// The most bytes of a packet that a capture of this link type may hold.
+/// The most bytes of a packet in a capture of this link type.
 pub(crate) fn limit(link: LinkType) -> u32 {
     const DBUS: LinkType = LinkType(231);
     const USBPCAP: LinkType = LinkType(249);
@@ -19,15 +18,15 @@ pub(crate) fn limit(link: LinkType) -> u32 {
     }
 }
 
-/// The same where no record longer than `longest` is read, but for those that all link types
-/// may have.
+/// The same if records longer than `longest` are not read, but at least the limit of most
+/// link types.
 pub(crate) fn within(link: LinkType, longest: u64) -> u32 {
     let longest = u32::try_from(longest).unwrap_or(u32::MAX);
     limit(link).min(longest.max(ORDINARY_LIMIT))
 }
 
-/// What a stored snap length means: zero, and what is negative as a signed
-/// number, mean the limit of the link type.
+/// The meaning of a stored snap length: zero, and values that are negative as signed
+/// numbers, mean the limit of the link type.
 pub(crate) fn effective(link: LinkType, stored: u32) -> u32 {
     if stored == 0 || i32::try_from(stored).is_err() { limit(link) } else { stored }
 }

@@ -1,11 +1,11 @@
-//! Files that are read whole: configurations, rule lists, filter expressions.
+//! Reads whole files: configurations, rule lists, filter expressions.
 //!
-//! Every such file has a limit, so that a device without an end or a mistaken path costs an
-//! error message and no memory. A program that must not wait for its input reads regular
-//! files only ([`read`] with [`Source::Regular`]): a FIFO blocks its reader until another
-//! process writes, and to open some devices has effects. The file is opened without blocking all the
-//! same, because the path may name another file by then, and because some files in `/proc`
-//! and `/sys` are called regular and wait for events.
+//! Every such file has a limit, so that an endless device or a wrong path costs an error
+//! message and no memory. A program that must not wait for its input reads regular files
+//! only ([`read`] with [`Source::Regular`]): a FIFO blocks its reader until another process
+//! writes, and opening some devices has side effects. The file is still opened without
+//! blocking, because the path may refer to another file by then, and because some files in
+//! `/proc` and `/sys` are reported as regular and wait for events.
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -23,31 +23,31 @@ pub const MOST_RULES: u64 = 128 << 20;
 /// The longest file with a filter expression or a BPF program, in bytes.
 pub const MOST_FILTER: u64 = 16 << 20;
 
-/// What a file may be.
+/// The accepted types of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A regular file, by its path or by a symbolic link.
+    /// A regular file, directly or through a symbolic link.
     Regular,
-    /// Whatever can be read: pipes, too. The path `-` is standard input.
+    /// Anything readable, including pipes. The path `-` is standard input.
     Any,
 }
 
 /// Why a file cannot be read whole. Messages do not name the file.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// The system refuses.
+    /// A system call failed.
     #[error("{0}")]
     System(#[from] io::Error),
-    /// It is something else.
+    /// It is not a regular file.
     #[error("it is {found}, expected a regular file")]
     NotRegular {
-        /// What it is.
+        /// The type of the file.
         found: &'static str,
     },
     /// It is too long.
     #[error("it has more than {most} bytes, the most that {what} may have")]
     TooLong {
-        /// What the file is read for.
+        /// The kind of content.
         what: &'static str,
         /// The limit, in bytes.
         most: u64,
@@ -57,12 +57,12 @@ pub enum TextError {
     NotText {
         /// The line, from 1.
         line: usize,
-        /// The first byte that belongs to no character.
+        /// The first invalid byte.
         byte: u8,
     },
 }
 
-/// The text of a file of at most `most` bytes; `what` names its kind in the error.
+/// Reads the text of a file of at most `most` bytes; `what` is its kind in the error.
 ///
 /// # Errors
 /// [`TextError`]
@@ -79,10 +79,10 @@ pub fn read(
     })
 }
 
-/// The bytes of a file, as [`read`] reads it.
+/// Reads the bytes of a file, as [`read`] does.
 ///
 /// # Errors
-/// [`TextError`], but for its last.
+/// [`TextError`], except the last variant.
 pub fn read_bytes(
     path: &Path,
     source: Source,
@@ -102,14 +102,14 @@ pub fn read_bytes(
     }
 }
 
-/// Opens a regular file, and gives its length. Does not block.
+/// Opens a regular file without blocking; returns it and its length.
 fn open_regular(path: &Path) -> Result<(File, u64), TextError> {
     let judged = |metadata: Metadata| match other_kind(metadata.file_type()) {
         Some(found) => Err(TextError::NotRegular { found }),
         None => Ok(metadata.len()),
     };
-    // Before it is opened, as that has effects with devices; after it, as the name may be
-    // another file's by then.
+    // Checked before opening, which has side effects for devices, and after it, as the name
+    // may refer to another file by then.
     judged(fs::metadata(path)?)?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -117,7 +117,7 @@ fn open_regular(path: &Path) -> Result<(File, u64), TextError> {
     Ok((file, len))
 }
 
-/// What a file is that is no regular one.
+/// The type of a file that is not regular.
 fn other_kind(kind: FileType) -> Option<&'static str> {
     Some(match () {
         () if kind.is_file() => return None,
@@ -130,7 +130,7 @@ fn other_kind(kind: FileType) -> Option<&'static str> {
     })
 }
 
-/// All of `input`, of which some `len` bytes are expected, unless that is more than `most`.
+/// All of `input`, of about `len` bytes, unless it exceeds `most`.
 fn bounded(
     input: impl Read,
     len: u64,

@@ -1,14 +1,14 @@
-//! A file that appears under its name only when it is whole.
+//! A file that appears under its name only when it is complete.
 //!
-//! While it is written it has no name at all (O_TMPFILE), so that nothing of it is left
-//! if the process is killed. Where the file system has no such files, it has a hidden name
-//! in the same folder and is locked (flock(2)): a hidden file without a lock is one that a
-//! killed process has left, and is removed by the next output in that folder. At the end the
-//! file is linked to its name or, if the name is taken, to a hidden name and renamed, which
-//! replaces what was there in one step. Until then the name keeps what it had.
+//! While it is written it has no name at all (O_TMPFILE), so nothing remains if the process
+//! is killed. On file systems without support for that, it has a hidden name in the same
+//! folder and is locked (flock(2)): a hidden file without a lock was left by a killed
+//! process, and is removed by the next output to that folder. At the end the file is linked
+//! to its name or, if the name is taken, to a hidden name and renamed, which replaces the
+//! existing file atomically. Until then the existing file remains.
 //!
-//! Standard output, devices and pipes are written directly. A file that is read while it
-//! grows is `NAME.partial` until it is whole: see [`crate::partial`].
+//! Standard output, devices and pipes are written directly. A file that can be read while
+//! it grows is `NAME.partial` until it is complete: see [`crate::partial`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -23,25 +23,24 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use crate::partial::Partial;
 
 /// The most entries of a folder that are examined for files of killed processes, and the
-/// most folders.
+/// most folders examined.
 const MOST_ENTRIES: usize = 100_000;
 const MOST_FOLDERS: usize = 64;
 
-/// Where an output is while it is not whole.
+/// The location of an output until it is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Out of sight. What has its name keeps it until the output is whole.
+    /// Invisible. An existing file remains until the output is complete.
     #[default]
     Hidden,
-    /// In `NAME.partial`, to be read while it grows. A symbolic link at NAME leads to the
-    /// file that is meant.
+    /// In `NAME.partial`, readable while it grows. A symbolic link at NAME is followed.
     Growing,
-    /// As [`Placement::Growing`], for a process that may have more rights than the owner of the
-    /// folder, and that must not wait: anything but a regular file at NAME is refused.
+    /// As [`Placement::Growing`], for a process that may have more rights than the owner of
+    /// the folder, and that must not wait: anything but a regular file at NAME is refused.
     GrowingBeneath,
 }
 
-/// An output being written. Dropped unfinished, it leaves nothing behind but `NAME.partial`.
+/// An output being written. If dropped before it is finished, only `NAME.partial` remains.
 pub struct WholeFile {
     file: File,
     state: State,
@@ -54,15 +53,15 @@ enum State {
     Unnamed,
     /// Under a hidden name.
     Hidden(PathBuf),
-    /// The name under which it can be read while it grows, and the name that was asked for.
+    /// The partial file, and the requested name.
     Partial(Partial, PathBuf),
 }
 
 impl WholeFile {
-    /// Starts an output that will be called `path`; `-` is standard output.
+    /// Starts an output with the final name `path`; `-` is standard output.
     ///
     /// # Errors
-    /// The system's, when it cannot be created.
+    /// The system's, if it cannot be created.
     pub fn create(path: &Path, placement: Placement) -> io::Result<Self> {
         if path.as_os_str() == "-" {
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -83,30 +82,31 @@ impl WholeFile {
         }
         let folder = directory(&destination(path));
         remove_stale_once(&folder);
-        // Whatever is wrong with the folder, creating a file with a name fails for it too.
+        // If the folder is not usable, creating a file with a name fails as well and
+        // reports the error.
         unnamed(&folder).or_else(|_| hidden(&folder, lock))
     }
 
-    /// A file that grows until it is `target`, which `path` leads to, or a stream if `streams`
-    /// are allowed.
+    /// A file that grows until it is `target`, to which `path` resolves, or a stream if
+    /// `streams` are allowed.
     fn growing(path: &Path, target: &Path, streams: bool) -> io::Result<Self> {
         let (file, partial) = Partial::create(target, streams)?;
         let partial = partial.map(|partial| State::Partial(partial, path.to_owned()));
         Ok(Self { file, state: partial.unwrap_or(State::Stream) })
     }
 
-    /// Whether what is written is gone at once and cannot be taken back.
+    /// Whether written data is passed on at once and cannot be withdrawn.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.state, State::Stream)
     }
 
-    /// Cuts the file to `len` bytes; more is written behind these.
+    /// Truncates the file to `len` bytes; further data follows these.
     pub(crate) fn cut(&mut self, len: u64) -> io::Result<()> {
         self.file.set_len(len)?;
         self.file.seek(SeekFrom::Start(len)).map(drop)
     }
 
-    /// What was written so far, where it can be read and its name is not yet known to others.
+    /// The data written so far, if it can be read and the file has no visible name yet.
     pub(crate) fn read_back(&self) -> Option<io::Result<Box<dyn Read + Send>>> {
         if !matches!(self.state, State::Unnamed | State::Hidden(_)) {
             return None;
@@ -119,8 +119,8 @@ impl WholeFile {
         Some(from_start())
     }
 
-    /// Does what takes room in the folder of `path`, so that of several outputs none has its
-    /// name if another cannot get one.
+    /// Allocates the space needed in the folder of `path`, so that of several outputs
+    /// either all get their names or none.
     ///
     /// # Errors
     /// The system's.
@@ -142,14 +142,14 @@ impl WholeFile {
         }
     }
 
-    /// Ends the output and gives it its name, which must be in the directory
-    /// that [`WholeFile::create`] was given.
+    /// Completes the output under its name, which must be in the directory passed to
+    /// [`WholeFile::create`].
     ///
     /// # Errors
-    /// The system's, when it cannot be named. A file `NAME.partial` stays then.
+    /// The system's, if it cannot be named. A file `NAME.partial` remains then.
     pub fn finish(mut self, path: &Path) -> io::Result<()> {
         if let State::Partial(partial, asked) = &self.state {
-            // Where a link led when the file was begun, whatever is there now.
+            // The link's target when the file was started, whatever it is now.
             return partial.finish(path.file_name().filter(|_| path != asked));
         }
         let target = destination(path);
@@ -180,34 +180,34 @@ impl Write for WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let State::Hidden(name) = &self.state {
-            // Nobody is left to tell.
+            // An error cannot be reported in `drop`.
             let _ = fs::remove_file(name);
         }
     }
 }
 
-/// A file without a name, on a file system that has such files.
+/// A file without a name, if the file system supports it.
 fn unnamed(folder: &Path) -> io::Result<WholeFile> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666))?);
-    // Without /proc it could not be given a name at the end.
+    // Without /proc it could not be linked at the end.
     fs::symlink_metadata(by_descriptor(&file))?;
     lock(&file)?;
     Ok(WholeFile { file, state: State::Unnamed })
 }
 
-/// A file under a hidden name, which `lock` locks.
+/// A file under a hidden name, locked by `lock`.
 fn hidden(folder: &Path, lock: fn(&File) -> io::Result<bool>) -> io::Result<WholeFile> {
     loop {
         let name = folder.join(hidden_name());
         match OpenOptions::new().read(true).write(true).create_new(true).open(&name) {
             Ok(file) => match lock(&file) {
-                // Locked, or where there are no locks and nothing is taken for stale.
+                // Locked; or the file system has no locks, and no file is taken for stale.
                 Ok(_) if rustix::fs::fstat(&file)?.st_nlink > 0 => {
                     return Ok(WholeFile { file, state: State::Hidden(name) });
                 }
                 Ok(_) => {}
-                // Another output took it for a stale file, and removes it.
+                // Another output considers it stale, and removes it.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             },
@@ -217,8 +217,8 @@ fn hidden(folder: &Path, lock: fn(&File) -> io::Result<bool>) -> io::Result<Whol
     }
 }
 
-/// Takes the lock that tells others that a process writes the file. False where the file
-/// system has no locks: then no file is taken for a stale one either.
+/// Takes the lock that marks a file as being written. Returns false if the file system has
+/// no locks: then no file is considered stale either.
 pub(crate) fn lock(file: &File) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -227,8 +227,7 @@ pub(crate) fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Removes hidden files of killed processes from a folder, the first time that it is
-/// written to.
+/// Removes hidden files of killed processes from a folder, the first time it is used.
 fn remove_stale_once(folder: &Path) {
     static EXAMINED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     if is_first(&mut EXAMINED.lock().unwrap_or_else(PoisonError::into_inner), folder) {
@@ -236,7 +235,8 @@ fn remove_stale_once(folder: &Path) {
     }
 }
 
-/// Whether a folder is not among those examined, and notes it. Beyond the most folders none is.
+/// Records a folder as examined; returns whether it was not before. False beyond the limit
+/// of folders.
 fn is_first(examined: &mut Vec<PathBuf>, folder: &Path) -> bool {
     let is_first = examined.len() < MOST_FOLDERS && !examined.iter().any(|known| known == folder);
     if is_first {
@@ -245,8 +245,8 @@ fn is_first(examined: &mut Vec<PathBuf>, folder: &Path) -> bool {
     is_first
 }
 
-/// Removes hidden files that no process has locked, of the first `most` entries of a folder.
-/// What cannot be listed, opened or removed is left: it does no harm.
+/// Removes hidden files that no process has locked, among the first `most` entries of a
+/// folder. Files that cannot be opened or removed remain, which is harmless.
 fn remove_stale(folder: &Path, most: usize) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.take(most).flatten() {
@@ -266,7 +266,7 @@ fn remove_stale(folder: &Path, most: usize) {
     }
 }
 
-/// Gives a file without a name one. [`io::ErrorKind::AlreadyExists`] where it is taken.
+/// Links an unnamed file to a name. [`io::ErrorKind::AlreadyExists`] if the name is taken.
 fn link(file: &File, name: &Path) -> io::Result<()> {
     Ok(rustix::fs::linkat(CWD, by_descriptor(file), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
@@ -275,14 +275,14 @@ fn by_descriptor(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// Whether what is written there is gone at once and cannot be taken back: standard output,
-/// a FIFO, a device.
+/// Whether data written to `path` is passed on at once and cannot be withdrawn: standard
+/// output, a FIFO, a device.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     path.as_os_str() == "-" || fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
-/// Where `path` leads: a link's target is replaced, not the link.
+/// The target of `path`: a link's target is replaced, not the link.
 fn destination(path: &Path) -> PathBuf {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => {
@@ -299,7 +299,7 @@ pub(crate) fn directory(path: &Path) -> PathBuf {
     }
 }
 
-/// A name that no other output of this process gets.
+/// A unique hidden name within this process.
 fn hidden_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);

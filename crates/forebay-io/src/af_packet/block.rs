@@ -1,14 +1,15 @@
-//! The packets of a block that the kernel handed over (`tpacket_block_desc`,
-//! `tpacket3_hdr` in linux/if_packet.h), each made whole in its place.
+//! The packets of a block from the kernel (`tpacket_block_desc`, `tpacket3_hdr` in
+//! linux/if_packet.h), completed in place.
 //!
-//! Two things of a packet the kernel keeps beside it. The outermost VLAN tag was taken out
-//! by the device or the stack: it is put back between addresses and EtherType, for which
-//! there is room before the packet. And a packet sent by this host, as through a veth
-//! pair, may have a checksum that only covers the pseudo header, for a device to finish:
-//! the `virtio_net_hdr` before the packet says where it begins and where it goes.
+//! The kernel keeps two parts of a packet beside it. The outermost VLAN tag was removed by
+//! the device or the stack: it is inserted again between addresses and EtherType, for which
+//! there is room before the packet. And a packet sent by this host, for instance through a
+//! veth pair, may have a checksum that covers only the pseudo-header, for a device to
+//! complete: the `virtio_net_hdr` before the packet has the start of the covered bytes and
+//! the offset of the checksum.
 //!
-//! What the kernel wrote is believed no further than it lies in the block: a length that
-//! leads out of it ends the reading.
+//! Lengths written by the kernel are checked against the block: one that points outside
+//! ends the parsing.
 
 use forebay_packet::PacketMeta;
 
@@ -17,33 +18,34 @@ const CHECKSUM_NOT_READY: u32 = 1 << 3;
 const VLAN_VALID: u32 = 1 << 4;
 const VLAN_PROTOCOL_VALID: u32 = 1 << 6;
 
-/// Where the packet's type stands, in the address behind its header, and the type of those
-/// that this host sends. Some kernels give them to groups even if they are not wanted.
+/// Offset of the packet type in the address after the packet's header, and the type of
+/// packets that this host sends. Some kernels deliver these to groups although they were
+/// excluded.
 const PACKET_TYPE: usize = 58;
 const OUTGOING: u8 = 4;
 
-/// Bytes of a VLAN tag, and what its protocol is unless it is told.
+/// Bytes of a VLAN tag, and its default protocol.
 const TAG: usize = 4;
 const TAG_PROTOCOL: u16 = 0x8100;
 
 /// Bytes of the two addresses of a frame.
 const ADDRESSES: usize = 12;
 
-/// Bytes of a `virtio_net_hdr`, and its flag that a checksum is to be finished.
+/// Bytes of a `virtio_net_hdr`, and its flag for an incomplete checksum.
 const OFFLOAD: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 
-/// Where the checksum is in an SCTP header, counted from its beginning. It is no Internet
-/// checksum, and no other protocol has one there.
+/// Offset of the checksum in an SCTP header. It is not an Internet checksum, and no other
+/// protocol has one at that offset.
 const SCTP_CHECKSUM: usize = 8;
 
-/// Room before each packet that is asked of the kernel: for a tag, put in after the
-/// offload header was read.
+/// Bytes that the kernel reserves before each packet: for a tag, inserted after the offload
+/// header was read.
 pub(super) const RESERVE: usize = TAG;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What was done to packets, and seen of them.
+/// Counts of changes to packets, and of coalesced ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Notes {
     pub tags_restored: u64,
@@ -51,8 +53,8 @@ pub(super) struct Notes {
     pub glued: u64,
 }
 
-/// Makes the packets of a block whole, and appends what is known of them to `packets`.
-/// The block begins at byte `base` of its region.
+/// Completes the packets of a block, and appends their descriptions to `packets`. The block
+/// begins at byte `base` of its region.
 pub(super) fn read(block: &mut [u8], base: usize, packets: &mut Vec<PacketMeta>) -> Notes {
     let mut notes = Notes::default();
     let count = u32_at(block, 12).unwrap_or_default();
@@ -74,7 +76,7 @@ pub(super) fn read(block: &mut [u8], base: usize, packets: &mut Vec<PacketMeta>)
     notes
 }
 
-/// A packet at the start of `bytes`, where it begins, and how far behind it the next is.
+/// The packet at the start of `bytes`, its offset, and the distance to the next one.
 fn read_packet(bytes: &mut [u8], notes: &mut Notes) -> Option<(PacketMeta, u32)> {
     let next = u32_at(bytes, 0)?;
     let seconds = u64::from(u32_at(bytes, 4)?);
@@ -91,7 +93,7 @@ fn read_packet(bytes: &mut [u8], notes: &mut Notes) -> Option<(PacketMeta, u32)>
     if status & CHECKSUM_NOT_READY != 0 && cap_len == wire_len {
         notes.checksums_completed += u64::from(complete(&mut bytes[start..end], offload));
     }
-    // The kind of segmentation, none if zero.
+    // The kind of segmentation, 0 for none.
     notes.glued += u64::from(offload[1] != 0);
     if status & VLAN_VALID != 0 && cap_len as usize >= ADDRESSES {
         let identifier = u32_at(bytes, 32)? as u16;
@@ -111,8 +113,9 @@ fn read_packet(bytes: &mut [u8], notes: &mut Notes) -> Option<(PacketMeta, u32)>
     Some((meta, next))
 }
 
-/// Finishes a packet's Internet checksum (RFC 1071), whose field holds the sum of the
-/// pseudo header. False when the header does not ask for that, or for what cannot be.
+/// Completes a packet's Internet checksum (RFC 1071), whose field has the sum of the
+/// pseudo-header. Returns false if the header does not request that, or the offsets are
+/// invalid.
 fn complete(packet: &mut [u8], offload: [u8; OFFLOAD]) -> bool {
     let [flags, .., a, b, c, d] = offload;
     let begin = usize::from(u16::from_ne_bytes([a, b]));
@@ -124,7 +127,7 @@ fn complete(packet: &mut [u8], offload: [u8; OFFLOAD]) -> bool {
     if field + 2 > covered.len() {
         return false;
     }
-    // Zero would mean that there is none, and its complement is as good.
+    // Zero would mean "no checksum"; its complement is equivalent.
     let sum = match !sum(covered) {
         0 => 0xffff,
         sum => sum,
@@ -133,7 +136,7 @@ fn complete(packet: &mut [u8], offload: [u8; OFFLOAD]) -> bool {
     true
 }
 
-/// The one's complement sum of 16-bit words, in the order of bytes they are in.
+/// The one's complement sum of 16-bit words, in host byte order.
 fn sum(bytes: &[u8]) -> u16 {
     let mut words = bytes.chunks_exact(4);
     let mut sum: u64 = words

@@ -1,7 +1,7 @@
-//! The few frames of one EtherType, without rings.
+//! Sends and receives few frames of one EtherType, without rings.
 //!
-//! Frames of other types do not reach such a socket, so that it costs nothing while a
-//! device carries packets at full rate. What is sent through it is seen by no other socket
+//! Frames of other types do not reach such a socket, so it costs nothing while a device
+//! carries packets at full rate. Frames sent through it are not received by other sockets
 //! of the same type on this host.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,11 +22,11 @@ pub struct FrameSocket {
 }
 
 impl FrameSocket {
-    /// On `device`, for frames of that EtherType.
+    /// A socket on `device` for frames of this EtherType.
     ///
     /// # Errors
-    /// That there is no such device, that its packets are no Ethernet frames, or what the
-    /// system refuses.
+    /// If there is no such device, its packets are no Ethernet frames, or a system call
+    /// fails.
     pub fn open(device: &str, ether_type: u16) -> Result<Self, Error> {
         let link = Link::named(device)?.ethernet()?;
         let refused = |action| DeviceError::system(device, action);
@@ -35,8 +35,8 @@ impl FrameSocket {
         Ok(Self { device: link.name, index: link.index, socket })
     }
 
-    /// Has the device take frames for another address than its own, too, as long as this
-    /// lives.
+    /// Makes the device also receive frames for another address than its own, for the life
+    /// of this socket.
     ///
     /// # Errors
     /// The system's.
@@ -46,12 +46,11 @@ impl FrameSocket {
         Ok(())
     }
 
-    /// Takes the next frame that has come, if there is one, and gives its length; what
-    /// does not fit into `frame` is cut off.
+    /// Receives the next frame, if there is one, and returns its length; frames longer than
+    /// `frame` are truncated.
     ///
     /// # Errors
-    /// The system's. That the device is down is no error, nor that it is gone: nothing
-    /// comes then.
+    /// The system's. A device that is down or gone is no error: nothing arrives then.
     pub fn receive(&self, frame: &mut [u8]) -> Result<Option<usize>, Error> {
         let len = frame.len();
         match recv(&self.socket, frame, RecvFlags::empty()) {
@@ -67,7 +66,7 @@ impl FrameSocket {
     /// Sends a frame.
     ///
     /// # Errors
-    /// The system's: that the device is down or gone, that its queue is full.
+    /// The system's: the device is down or gone, or its queue is full.
     pub fn send(&self, frame: &[u8]) -> Result<(), Error> {
         let refused = DeviceError::system(&self.device, "send through it");
         send(&self.socket, frame, SendFlags::empty()).map_err(refused)?;

@@ -1,14 +1,14 @@
 //! Memory that packet sockets share with the kernel: a receive ring of blocks, and a
 //! transmit ring of slots (Documentation/networking/packet_mmap.rst).
 //!
-//! A status word says whose a block or slot is. The kernel stores it after everything
-//! else that it writes, and so do we; loads of it acquire and stores release, so that
-//! neither side sees the memory as it was before it got it.
+//! A status word has the owner of a block or slot. Kernel and user space store it after all
+//! their other writes; loads of it acquire and stores release, so each side sees the memory
+//! as the other left it.
 //!
-//! A block that was handed over is a [`Block`], of which there is one at a time for each
-//! number: while it lives the kernel does not write to it, and its only owner may.
-//! Dropping it gives it back. A slot is ours unless its status says that the kernel is to
-//! send it or does; between two system calls it only ever sends.
+//! A block from the kernel is a [`Block`], of which there is one at a time for each number:
+//! while it lives the kernel does not write to the block, and only its owner may. Dropping
+//! it returns the block. A slot belongs to us unless its status is "to be sent" or
+//! "sending"; between two system calls the kernel only completes sending.
 #![allow(unsafe_code, reason = "memory that the kernel writes to by turns with us")]
 
 use std::io;
@@ -23,7 +23,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 const PAGE: usize = 4096;
 
-/// A socket's ring and a page behind it, mapped.
+/// The mapping of a socket's ring and one page after it.
 struct Mapping {
     base: NonNull<u8>,
     len: usize,
@@ -36,8 +36,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps all of a socket's ring, which is `len` bytes, whole pages. The mapping keeps
-    /// the socket alive.
+    /// Maps a socket's whole ring, `len` bytes in whole pages. The mapping keeps the socket
+    /// alive.
     fn new(socket: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         const _: () = assert!(TAIL_GUARD <= PAGE);
         if len == 0 || !len.is_multiple_of(PAGE) {
@@ -52,12 +52,12 @@ impl Mapping {
         // refers to, and leaves its last page behind them.
         let ring = unsafe { mmap(base, len, both, MapFlags::SHARED | MapFlags::FIXED, socket, 0) };
         let mapped = NonNull::new(base.cast()).map(|base| Self { base, len });
-        // Dropped, and so unmapped, where the ring could not be put into it.
+        // Dropped, and so unmapped, if mapping the ring failed.
         ring?;
         mapped.ok_or_else(|| io::Error::other("the system mapped memory at address zero"))
     }
 
-    /// The word at byte `at`, which is a multiple of four.
+    /// The word at byte `at`, which must be a multiple of four.
     fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && at + 4 <= self.len, "a status outside of the ring");
         // SAFETY: in the mapping and aligned, as checked; it is accessed by atomic loads
@@ -74,16 +74,16 @@ impl Drop for Mapping {
     }
 }
 
-/// Of a block: the status word's place, and its bit that says the block is ours.
+/// Offset of a block's status word, and its bit for "owned by user space".
 const BLOCK_STATUS: usize = 8;
 const USER: u32 = 1;
 const KERNEL: u32 = 0;
 
-/// What a ring and its blocks share.
+/// State shared by a ring and its blocks.
 struct Blocks {
     mapping: Mapping,
     block_len: usize,
-    /// Which blocks are handed out.
+    /// Which blocks are in use.
     out: Box<[AtomicBool]>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct BlockRing {
     next: usize,
 }
 
-/// A block that the kernel handed over.
+/// A block from the kernel.
 pub(super) struct Block {
     blocks: Arc<Blocks>,
     region: Arc<Region>,
@@ -102,7 +102,7 @@ pub(super) struct Block {
 }
 
 impl BlockRing {
-    /// The receive ring of a socket that has one of this size, and no other ring.
+    /// Maps the receive ring of a socket that has one of this size, and no other ring.
     pub(super) fn map(socket: BorrowedFd<'_>, block_len: usize, count: usize) -> io::Result<Self> {
         let mapping = Mapping::new(socket, block_len * count)?;
         let (base, len) = (mapping.base, mapping.len);
@@ -131,12 +131,12 @@ impl BlockRing {
 }
 
 impl Block {
-    /// Where the block begins in the region.
+    /// The offset of the block in the region.
     pub(super) fn offset(&self) -> usize {
         self.index * self.blocks.block_len
     }
 
-    /// The block's bytes. Who shares the block makes them unchangeable.
+    /// The block's bytes. A shared block is not mutable.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: a block within the mapping. It is ours by its status, there is no other
         // `Block` of this number by `out`, and batches over it share this one.
@@ -175,16 +175,16 @@ unsafe impl Lease for Block {
     }
 }
 
-/// Whose a slot is, and why.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotState {
-    /// Ours, empty or sent.
+    /// Owned by user space, empty or sent.
     Free,
-    /// Filled, and to be sent by the next system call.
+    /// Filled, to be sent by the next system call.
     Waiting,
-    /// The kernel reads it.
+    /// In use by the kernel.
     Sending,
-    /// Filled, and refused by the kernel.
+    /// Filled, refused by the kernel.
     Refused,
 }
 
@@ -193,7 +193,7 @@ const SEND_REQUEST: u32 = 1;
 const SENDING: u32 = 2;
 const WRONG_FORMAT: u32 = 4;
 
-/// Of a slot: the place of the `virtio_net_hdr` before its packet, behind `tpacket2_hdr`,
+/// Offset in a slot of the `virtio_net_hdr` before its packet, after `tpacket2_hdr`,
 /// aligned.
 const OFFLOAD_AT: usize = 32;
 
@@ -203,14 +203,14 @@ const OFFLOAD: usize = 10;
 /// Bytes from a slot's start to its packet.
 pub(super) const SLOT_HEADER: usize = OFFLOAD_AT + OFFLOAD;
 
-/// Packets up to this length the kernel copies. Of longer ones it sends the slot's pages,
-/// which a virtual device copies anyway, page by page.
+/// Packets up to this length are copied by the kernel. Of longer ones it sends the slot's
+/// pages, which a virtual device copies anyway, page by page.
 const MOST_COPIED: usize = 2048;
 
-/// Of a slot: the place of the packet's length.
+/// Offset in a slot of the packet's length.
 const SLOT_LEN: usize = 4;
 
-/// A transmit ring. Slots are named by their numbers.
+/// A transmit ring. Slots are identified by their numbers.
 pub(super) struct SlotRing {
     mapping: Mapping,
     block_len: usize,
@@ -219,8 +219,8 @@ pub(super) struct SlotRing {
 }
 
 impl SlotRing {
-    /// The transmit ring of a socket that has one of this size, and no other ring, with a
-    /// `virtio_net_hdr` before each packet.
+    /// Maps the transmit ring of a socket that has one of this size, and no other ring,
+    /// with a `virtio_net_hdr` before each packet.
     pub(super) fn map(
         socket: BorrowedFd<'_>,
         block_len: usize,
@@ -234,18 +234,18 @@ impl SlotRing {
         Ok(Self { mapping, block_len, slot_len, slots: block_len / slot_len * blocks })
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Where a slot begins. Slots do not cross the borders of blocks.
+    /// The offset of a slot. Slots do not cross block boundaries.
     fn at(&self, slot: usize) -> usize {
         let in_a_block = self.block_len / self.slot_len;
         slot / in_a_block * self.block_len + slot % in_a_block * self.slot_len
     }
 
-    /// Whose the slot is.
+    /// The state of the slot.
     pub(super) fn state(&self, slot: usize) -> SlotState {
         let status = self.mapping.word(self.at(slot)).load(Ordering::Acquire);
         match status {
@@ -256,10 +256,10 @@ impl SlotRing {
         }
     }
 
-    /// The slot's place for a packet.
+    /// The slot's buffer for a packet.
     ///
     /// # Panics
-    /// When the kernel reads it.
+    /// If the kernel uses the slot.
     pub(super) fn packet_mut(&mut self, slot: usize) -> &mut [u8] {
         assert_ne!(self.state(slot), SlotState::Sending, "a slot that is being sent");
         let at = self.at(slot) + SLOT_HEADER;
@@ -278,11 +278,11 @@ impl SlotRing {
         len.saturating_sub(OFFLOAD)
     }
 
-    /// Has the slot's packet sent by the next system call.
+    /// Marks the slot's packet to be sent by the next system call.
     pub(super) fn submit(&mut self, slot: usize, len: usize) {
         let at = self.at(slot);
-        // Flags and kind of segmentation, none, then the length of the headers, which is
-        // how much the kernel copies. What is behind that was zero from the start.
+        // Flags and kind of segmentation: none; then the length of the headers, which is
+        // how much the kernel copies. The bytes after it stay 0.
         let copied = if len <= MOST_COPIED { len as u16 } else { 0 };
         let [low, high] = copied.to_ne_bytes();
         let offload = u32::from_ne_bytes([0, 0, low, high]);
@@ -291,10 +291,10 @@ impl SlotRing {
         self.mapping.word(at).store(SEND_REQUEST, Ordering::Release);
     }
 
-    /// Takes back a slot that was not sent.
+    /// Withdraws a slot that was not sent.
     ///
     /// # Panics
-    /// When the kernel reads it.
+    /// If the kernel uses the slot.
     pub(super) fn withdraw(&mut self, slot: usize) {
         assert_ne!(self.state(slot), SlotState::Sending, "a slot that is being sent");
         self.mapping.word(self.at(slot)).store(KERNEL, Ordering::Release);

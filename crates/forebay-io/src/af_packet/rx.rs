@@ -1,14 +1,14 @@
-//! Receiving from a device by a ring of blocks.
+//! Receives from a device with a ring of blocks.
 //!
-//! The losses of a receiver are what the kernel counts as drops of its socket: packets
-//! for which no block was free. That counter is set to zero when it is read, has 32 bits,
-//! and is therefore read every so many packets, and with each report. What the
-//! device lost before the socket saw it is counted apart, in three counters that do not
-//! overlap with each other nor with ours; other users of the device share them.
+//! The losses of a receiver are the drops that the kernel counts for its socket: packets
+//! for which no block was free. That 32-bit counter is reset when it is read; it is
+//! therefore read every so many packets, and with each report. Losses in the device before
+//! the socket are counted separately, in three counters that overlap neither with each
+//! other nor with ours; they include those of other users of the device.
 //!
-//! Some frames the device counts as received, and the kernel gives up without counting them
-//! before it gets to packet sockets: those with the EtherType of a VLAN tag and not all of
-//! the tag ([`super::undelivered`]).
+//! Some frames that the device counts as received are discarded by the kernel before packet
+//! sockets, without a counter: those with the EtherType of a VLAN tag and an incomplete tag
+//! ([`super::undelivered`]).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,70 +24,73 @@ use crate::device::{DeviceError, Link, Links, RxLosses};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
-/// How a device is received from.
+/// Options of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RxOptions {
-    /// Bytes of a block, a multiple of 4096, and no less than 128 KiB, so that the longest
-    /// packet fits. What is received comes in no smaller portions, unless time runs out.
+    /// Bytes of a block, a multiple of 4096 and at least 128 KiB, so that the longest
+    /// packet fits. Packets are received in portions of a block, unless the retire time
+    /// expires.
     pub block_len: u32,
     /// Blocks of the ring.
     pub blocks: u32,
-    /// Milliseconds after which a block that is not full is handed over.
+    /// Milliseconds after which a partly filled block is handed over.
     pub retire_ms: u32,
-    /// Whether the device receives all frames, whatever their destination.
+    /// Whether the device receives all frames, regardless of their destination.
     pub promiscuous: bool,
 }
 
 impl Default for RxOptions {
-    /// 32 MiB for a receiver, in small blocks: with little traffic each holds what came in
-    /// a millisecond, so that their number says how long a reader may be away.
+    /// 32 MiB for a receiver, in small blocks: at a low packet rate each block holds the
+    /// packets of one retire time, so that the number of blocks limits how long a reader
+    /// may pause.
     fn default() -> Self {
         Self { block_len: MIN_BLOCK, blocks: 256, retire_ms: 1, promiscuous: true }
     }
 }
 
-/// The least block: the longest packet the stack hands over, with its headers.
+/// The least block: the longest packet from the stack, with its headers.
 const MIN_BLOCK: u32 = 128 << 10;
 
-/// What is refused where counters cannot be read.
+/// The action in errors of reading counters.
 const READ: &str = "read its counters";
 
-/// Packets after which the kernel's counters are read, before they could wrap.
+/// Packets between two readings of the kernel's counters, so that they do not wrap.
 const READ_COUNTERS_EVERY: u64 = 1 << 20;
 
-/// What is worth knowing of a receiver, besides packets and losses.
+/// Statistics of a receiver besides packets and losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxNotes {
     /// Packets whose VLAN tag was put back.
     pub tags_restored: u64,
     /// Packets whose checksum was completed.
     pub checksums_completed: u64,
-    /// Packets that some offload made of several: an output will find them too long.
+    /// Packets coalesced from several by an offload; too long for most outputs.
     pub glued: u64,
     /// Times that the ring was full.
     pub freezes: u64,
 }
 
-/// Receives what a device receives.
+/// Receives packets from a device.
 pub struct PacketRx {
     device: String,
     index: u32,
-    /// Milliseconds after which the kernel hands over a block that is not full.
+    /// Milliseconds after which the kernel hands over a partly filled block.
     retire_ms: u32,
     ring: BlockRing,
     socket: Arc<Socket>,
     interfaces: Arc<Vec<Interface>>,
     links: Links,
-    /// The block that batches are being made of, and its packets.
+    /// The current block, and its packets.
     block: Option<Arc<Block>>,
     packets: Vec<PacketMeta>,
     given: usize,
     counters: RxCounters,
     notes: Notes,
     uncounted: u64,
-    /// What the device has lost since it was opened: damaged, missed and dropped frames.
+    /// The losses of the device since the receiver was opened: damaged, missed and dropped
+    /// frames.
     before: RxLosses,
-    /// Of all that share the device's frames.
+    /// Shared by all receivers of the device's frames.
     undelivered: Arc<Mutex<Undelivered>>,
     state: State,
 }
@@ -95,33 +98,33 @@ pub struct PacketRx {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The device was down once, and may come back or be deleted. What it handed over
-    /// before may still come, and says nothing of that.
+    /// The device was down, and may come back or be deleted. Packets received before may
+    /// still arrive, and do not change that.
     Down,
-    /// The device is gone since then, and a last block may still be handed over.
+    /// The device is gone since then; a last block may still arrive.
     Gone(Instant),
     Ended,
 }
 
-/// How long after a device is gone its last block is waited for: the kernel hands a block
-/// over when it has waited for `retire_ms`, device or not.
+/// How long to wait for the last block after a device is gone: the kernel hands a block
+/// over after `retire_ms`, with or without the device.
 const LAST_BLOCK: Duration = Duration::from_millis(20);
 
 impl PacketRx {
-    /// Receives all packets of `device` from now on.
+    /// Starts receiving all packets of `device`.
     ///
     /// # Errors
-    /// That there is no such device, that its packets are no Ethernet frames, that the
-    /// options do not fit, or what the system refuses.
+    /// If there is no such device, its packets are no Ethernet frames, the options are
+    /// invalid, or a system call fails.
     pub fn open(device: &str, options: &RxOptions) -> Result<Self, Error> {
         let mut rx = Self::prepare(device, options)?;
         Self::start(std::slice::from_mut(&mut rx))?;
         Ok(rx)
     }
 
-    /// As many receivers as `members`, which share the packets of `device` from now on.
-    /// The BPF program, of the type of socket filters, is run on each packet; what it
-    /// returns, modulo their number, is the place of the member that gets it.
+    /// Opens `members` receivers that share the packets of `device`. The BPF program, a
+    /// socket filter, runs for each packet; its result modulo their number selects the
+    /// member.
     ///
     /// # Errors
     /// As [`PacketRx::open`].
@@ -134,8 +137,8 @@ impl PacketRx {
         let refused = || DeviceError::system(device, "share its packets by a BPF program");
         let mut receivers = Vec::with_capacity(members);
         let mut group = None;
-        // None gets packets before all have joined: there are no duplicates, and what the
-        // group gets is whole.
+        // No member receives packets before all have joined, so there are no duplicates and
+        // no gaps.
         for _ in 0..members {
             let rx = Self::prepare(device, options)?;
             match group {
@@ -151,7 +154,7 @@ impl PacketRx {
         Ok(receivers)
     }
 
-    /// A bound receiver that refuses packets.
+    /// A bound receiver that discards packets.
     fn prepare(device: &str, options: &RxOptions) -> Result<Self, DeviceError> {
         check(device, options)?;
         let mut links = Links::open(device)?;
@@ -186,7 +189,7 @@ impl PacketRx {
         })
     }
 
-    /// Has those that share a device's packets get them.
+    /// Starts delivery to receivers that share a device's packets.
     fn start(all: &mut [Self]) -> Result<(), DeviceError> {
         let begin = "begin to receive";
         for rx in &*all {
@@ -204,13 +207,13 @@ impl PacketRx {
         DeviceError::system(&self.device, action)
     }
 
-    /// Where its packets come from, as its batches have it.
+    /// The interface list of its batches.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// What is worth knowing besides the counters.
+    /// Statistics besides the counters.
     #[must_use]
     pub fn notes(&self) -> RxNotes {
         RxNotes {
@@ -221,7 +224,7 @@ impl PacketRx {
         }
     }
 
-    /// Takes the next block with packets, if there is one.
+    /// Takes the next non-empty block; returns whether there is one.
     fn take_block(&mut self) -> bool {
         while let Some(mut block) = self.ring.take() {
             self.packets.clear();
@@ -255,14 +258,14 @@ impl PacketRx {
         batch
     }
 
-    /// Adds what the kernel counted since the last time.
+    /// Adds the kernel's counters since the last reading.
     fn read_statistics(&mut self) -> Result<(), DeviceError> {
         self.socket.read().map_err(self.refused(READ))?;
         self.uncounted = 0;
         Ok(())
     }
 
-    /// Looks whether the device is why nothing comes.
+    /// Checks whether the state of the device explains the lack of packets.
     fn look_at_device(&mut self) -> Result<Received, Error> {
         let look = "look after it";
         let error = sys::take_error(self.socket.as_fd()).map_err(self.refused(look))?;
@@ -281,7 +284,8 @@ impl PacketRx {
         Ok(Received::Idle)
     }
 
-    /// Waits for the last block of a device that was gone for so long when nothing was there.
+    /// Waits for the last block of a device that had been gone for `gone_for` when no block
+    /// was available.
     fn wind_up(&mut self, gone_for: Duration) -> Result<Received, Error> {
         if gone_for < LAST_BLOCK + Duration::from_millis(u64::from(self.retire_ms)) {
             return Ok(Received::Idle);
@@ -308,7 +312,7 @@ fn check(device: &str, options: &RxOptions) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// A socket with a receive ring, bound, and refusing packets.
+/// A socket with a receive ring, bound, that discards packets.
 fn socket_of(link: &Link, options: &RxOptions) -> Result<OwnedFd, DeviceError> {
     let device = &link.name;
     let refused = || DeviceError::system(device, "make a receive ring for it");
@@ -334,7 +338,7 @@ impl Rx for PacketRx {
         if self.state == State::Ended {
             return Ok(Received::End);
         }
-        // Before the look, after which this thread may be kept from running.
+        // Measured before checking for a block, after which this thread may be preempted.
         let gone_for = match self.state {
             State::Gone(since) => Some(since.elapsed()),
             _ => None,
@@ -353,8 +357,8 @@ impl Rx for PacketRx {
         Ok(Received::Batch(batch))
     }
 
-    /// It also is readable while the block that was handed over last is held: a caller that
-    /// keeps packets for long copies them.
+    /// Also readable while the last block is held: a caller that keeps packets for long
+    /// should copy them.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
@@ -369,8 +373,8 @@ impl Rx for PacketRx {
 
     /// `ring_full` is the port's own loss. Before it, the device counts `device_errors`
     /// (damaged frames), `device_missed` (no buffer in the device) and `device_dropped`
-    /// (given up by driver or kernel), of all its users together. `undelivered` frames it
-    /// received, and the kernel gave to no packet socket.
+    /// (dropped by driver or kernel), for all its users together. `undelivered` frames were
+    /// received by the device, but not delivered to a packet socket.
     fn counters(&mut self) -> Result<RxCounters, Error> {
         let link = self.links.numbered(self.index).map_err(self.refused(READ))?;
         self.read_statistics()?;

@@ -1,9 +1,8 @@
-//! Counts the frames that a device gets for other stations.
+//! Counts the frames that a device receives for other stations.
 //!
-//! A switch that does not know where a station is sends what is for it through all its
-//! ports. Where that happens has to be known at full rate, without a copy of every frame:
-//! a filter accepts what is for others, into a socket that has room for nothing and is
-//! never read; the kernel counts what it would have got.
+//! A switch sends frames for unknown stations to all its ports. Such flooding must be
+//! detected at full rate, without a copy of every frame: a filter accepts frames for others
+//! into a socket with a minimal buffer that is never read, and the kernel counts them.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -13,7 +12,7 @@ use super::sys::{self, Instruction, Number};
 use crate::device::{DeviceError, Link};
 use crate::error::Error;
 
-/// Counts frames for others, as far as the device receives them at all.
+/// Counts frames for other stations, as far as the device receives them.
 pub struct StrayCounter {
     device: String,
     socket: OwnedFd,
@@ -21,12 +20,12 @@ pub struct StrayCounter {
 }
 
 impl StrayCounter {
-    /// Counts what `device` gets, from now on, for stations other than `own`; not what is
-    /// for groups of stations, nor frames of the EtherType `except`.
+    /// Starts counting frames that `device` receives for stations other than `own`, except
+    /// frames for groups of stations and of the EtherType `except`.
     ///
     /// # Errors
-    /// That there is no such device, that its packets are no Ethernet frames, or what the
-    /// system refuses.
+    /// If there is no such device, its packets are no Ethernet frames, or a system call
+    /// fails.
     pub fn open(device: &str, own: MacAddress, except: u16) -> Result<Self, Error> {
         let link = Link::named(device)?.ethernet()?;
         let refused = || DeviceError::system(device, "count frames for others");
@@ -39,20 +38,20 @@ impl StrayCounter {
         Ok(Self { device: link.name, socket, frames: 0 })
     }
 
-    /// Frames until now.
+    /// Frames so far.
     ///
     /// # Errors
     /// The system's.
     pub fn frames(&mut self) -> Result<u64, Error> {
         let refused = DeviceError::system(&self.device, "read its counters");
-        // Set to zero by reading, and too narrow for a busy link's hour.
+        // The counter is reset by reading, and too narrow for an hour of a busy link.
         self.frames += u64::from(sys::statistics(self.socket.as_fd()).map_err(refused)?.packets);
         Ok(self.frames)
     }
 }
 
-/// Accepts frames whose destination is neither `own` nor a group and whose EtherType is
-/// not `except`, a byte of each.
+/// A filter that accepts frames whose destination is neither `own` nor a group and whose
+/// EtherType is not `except`; compares single bytes.
 fn for_others(own: MacAddress, except: u16) -> [Instruction; 10] {
     const LOAD_BYTE: u16 = 0x30;
     const LOAD_HALF: u16 = 0x28;

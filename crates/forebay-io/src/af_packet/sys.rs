@@ -1,18 +1,19 @@
-//! System calls on packet sockets: options whose values are structures of the kernel's,
-//! and addresses of the packet family.
+//! System calls on packet sockets: options with kernel structures as values, and addresses
+//! of the packet family.
 #![allow(unsafe_code, reason = "system calls that take structures by address and size")]
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// `PACKET_FANOUT` with a BPF program, without what we send ourselves (linux/if_packet.h).
+/// `PACKET_FANOUT` with a BPF program, excluding packets sent by this host
+/// (linux/if_packet.h).
 const FANOUT: u32 = 7 | 0x4000;
 
-/// For the first member of a group: the kernel finds a number that is free.
+/// For the first member of a group: the kernel chooses a free number.
 const FANOUT_UNIQUE: u32 = 0x2000;
 
-/// A new packet socket that gets nothing until it is bound.
+/// A new packet socket that receives nothing until it is bound.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no memory is passed.
@@ -49,25 +50,25 @@ pub(super) enum Version {
     V3 = 2,
 }
 
-/// Chooses the layout.
+/// Sets the layout.
 pub(super) fn set_version(fd: BorrowedFd<'_>, version: Version) -> io::Result<()> {
     set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &(version as i32))
 }
 
-/// Options whose value is a number.
+/// Options with a numeric value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Number {
-    /// Bytes kept free before each received packet.
+    /// Bytes reserved before each received packet.
     Reserve,
     /// Whether a `virtio_net_hdr` precedes each packet.
     OffloadHeader,
-    /// Whether what the host sends is left out.
+    /// Whether packets sent by this host are excluded.
     IgnoreOutgoing,
     /// Whether packets go to the driver without queueing.
     QdiscBypass,
 }
 
-/// Sets one of them.
+/// Sets an option.
 pub(super) fn set_number(fd: BorrowedFd<'_>, option: Number, value: i32) -> io::Result<()> {
     let name = match option {
         Number::Reserve => libc::PACKET_RESERVE,
@@ -78,7 +79,7 @@ pub(super) fn set_number(fd: BorrowedFd<'_>, option: Number, value: i32) -> io::
     set(fd, libc::SOL_PACKET, name, &value)
 }
 
-/// Has a receive ring of blocks made, which the kernel hands over when they are full or
+/// Creates a receive ring of blocks, which the kernel hands over when they are full or
 /// `retire_ms` milliseconds old.
 pub(super) fn set_block_ring(
     fd: BorrowedFd<'_>,
@@ -86,7 +87,7 @@ pub(super) fn set_block_ring(
     blocks: u32,
     retire_ms: u32,
 ) -> io::Result<()> {
-    // The frame length means nothing to this layout, but is checked.
+    // Not used by this layout, but checked by the kernel.
     const FRAME: u32 = 2048;
     // In the order of `tpacket_req3`.
     let frames = block_len / FRAME * blocks;
@@ -94,7 +95,7 @@ pub(super) fn set_block_ring(
     set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
 }
 
-/// Has a transmit ring made.
+/// Creates a transmit ring.
 pub(super) fn set_slot_ring(
     fd: BorrowedFd<'_>,
     block_len: u32,
@@ -106,7 +107,7 @@ pub(super) fn set_slot_ring(
     set(fd, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)
 }
 
-/// Lets that many bytes be on their way out, beyond the system's limit if we may.
+/// Allows this many bytes in flight, beyond the system's limit if privileged.
 pub(super) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
@@ -135,7 +136,7 @@ pub(super) fn bind_for(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> io::Res
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the device that the socket was bound to is still there.
+/// Whether the device that the socket was bound to still exists.
 pub(super) fn is_bound(fd: BorrowedFd<'_>) -> io::Result<bool> {
     let mut address = libc::sockaddr_ll {
         sll_family: 0,
@@ -153,12 +154,12 @@ pub(super) fn is_bound(fd: BorrowedFd<'_>) -> io::Result<bool> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(address.sll_ifindex > 0) }
 }
 
-/// Has the device receive all frames, as long as the socket lives.
+/// Makes the device receive all frames, for the life of the socket.
 pub(crate) fn join_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     join(fd, index, libc::PACKET_MR_PROMISC, None)
 }
 
-/// Has the device receive frames for one more address, as long as the socket lives.
+/// Makes the device receive frames for one more address, for the life of the socket.
 pub(super) fn join_address(fd: BorrowedFd<'_>, index: u32, address: [u8; 6]) -> io::Result<()> {
     join(fd, index, libc::PACKET_MR_UNICAST, Some(address))
 }
@@ -177,19 +178,20 @@ fn join(fd: BorrowedFd<'_>, index: u32, kind: i32, address: Option<[u8; 6]>) -> 
     set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Makes a group of receivers with the socket as its first, and gives its number.
+/// Creates a group of receivers with the socket as its first member, and returns the
+/// group's number.
 pub(super) fn make_group(fd: BorrowedFd<'_>) -> io::Result<u16> {
     set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &((FANOUT | FANOUT_UNIQUE) << 16))?;
     let [group] = get(fd, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
     Ok(group as u16)
 }
 
-/// Has the socket join a group as its next member.
+/// Adds the socket to a group as its next member.
 pub(super) fn join_group(fd: BorrowedFd<'_>, group: u16) -> io::Result<()> {
     set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &(FANOUT << 16 | u32::from(group)))
 }
 
-/// Gives the socket's group its BPF program, of the type of socket filters.
+/// Sets the BPF program of the socket's group, a socket filter.
 pub(super) fn set_group_program(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &program.as_raw_fd())
 }
@@ -197,13 +199,13 @@ pub(super) fn set_group_program(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> 
 /// An instruction of a socket's filter, in classic BPF: code, jumps, constant.
 pub(super) type Instruction = (u16, u8, u8, u32);
 
-/// Has the socket refuse all packets, without counting them, until [`admit`].
+/// Makes the socket discard all packets, without counting them, until [`admit`].
 pub(super) fn refuse(fd: BorrowedFd<'_>) -> io::Result<()> {
     const RETURN: u16 = 6;
     filter(fd, &[(RETURN, 0, 0, 0)])
 }
 
-/// Has the socket take only what a program accepts.
+/// Sets the socket's filter.
 pub(super) fn filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
     let mut code: Vec<libc::sock_filter> =
         program.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
@@ -213,20 +215,20 @@ pub(super) fn filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Lets as few bytes wait to be received as the system allows.
+/// Sets the receive buffer to the system's minimum.
 pub(super) fn set_least_receive_buffer(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &0)
 }
 
-/// Ends what [`refuse`] began.
+/// Ends the effect of [`refuse`].
 pub(super) fn admit(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
 }
 
-/// What a receiving socket counted since this was last asked.
+/// Counters of a receiving socket since the last reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Statistics {
-    /// Packets that its filter accepted, also those that found no room.
+    /// Packets accepted by its filter, including those that found no room.
     pub packets: u32,
     /// Packets that found no room.
     pub drops: u32,
@@ -234,13 +236,13 @@ pub(super) struct Statistics {
     pub freezes: u32,
 }
 
-/// Asks for it, which sets it to zero.
+/// Reads and resets the counters.
 pub(super) fn statistics(fd: BorrowedFd<'_>) -> io::Result<Statistics> {
     let [packets, drops, freezes] = get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
     Ok(Statistics { packets, drops, freezes })
 }
 
-/// The error that the socket has, which is forgotten then; 0 for none.
+/// Returns and clears the socket's pending error; 0 for none.
 pub(super) fn take_error(fd: BorrowedFd<'_>) -> io::Result<i32> {
     let [error] = get(fd, libc::SOL_SOCKET, libc::SO_ERROR)?;
     Ok(error.cast_signed())

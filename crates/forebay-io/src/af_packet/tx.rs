@@ -1,6 +1,7 @@
-//! Sending to a device by a ring of slots.
+//! Sends to a device with a ring of slots.
 //!
-//! Positions count packets since the beginning; a slot is a position modulo their number.
+//! Positions count packets since the beginning; a slot is a position modulo the number of
+//! slots.
 //!
 //! ```text
 //!   done ........ head ........ tail
@@ -8,20 +9,19 @@
 //!   being sent    sent
 //! ```
 //!
-//! Filling a slot moves `tail`. One system call has the kernel take what waits, in order,
-//! as far as it can; `head` follows it, and `done` follows what the device is through
-//! with. The ring runs without `PACKET_LOSS`, so that the kernel never passes over a
-//! packet in silence: one that it does not take stays where it is, and is tried again,
-//! for a bounded time, or taken out and counted. A full queue, of a device or at the other
-//! end of a veth pair, is so turned into waiting; the device may count each attempt as a
-//! drop of its own.
+//! Filling a slot advances `tail`. One system call makes the kernel take the waiting
+//! packets, in order, as far as it can; `head` follows it, and `done` follows completion by
+//! the device. The ring runs without `PACKET_LOSS`, so the kernel never skips a packet
+//! silently: one that it does not take stays in place, and is retried for a bounded time,
+//! or removed and counted. A full queue, of a device or at the other end of a veth pair,
+//! thus becomes waiting; the device may count each attempt as a drop.
 //!
-//! Each packet has a `virtio_net_hdr` before it, which says that all of it is headers: the
-//! kernel then copies it, where it would else send the ring's pages themselves. For a
-//! packet of less than a page that is faster, most of all where a virtual device has to
-//! copy the pages: 455 ns instead of 620 for 60 bytes into a veth pair, 515 instead of 710
-//! for 1,496. With that header the kernel does not hold packets against the MTU; this
-//! does, and watches it.
+//! Each packet has a `virtio_net_hdr` before it which declares all of it as headers: the
+//! kernel then copies it, instead of sending the ring's pages themselves. For a packet of
+//! less than a page that is faster, especially if a virtual device has to copy the pages:
+//! 455 ns instead of 620 for 60 bytes into a veth pair, 515 instead of 710 for 1,496. With
+//! that header the kernel does not check packets against the MTU; this code does, and
+//! follows changes of the MTU.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -37,15 +37,16 @@ use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
 use crate::port::{Tx, TxCounters};
 
-/// How a device is sent to.
+/// Options of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxOptions {
-    /// Packets that the ring has room for, at the least.
+    /// Minimum number of packets in the ring.
     pub slots: u32,
     /// Whether packets go to the driver without queueing. With a queueing discipline in
-    /// between, what it drops is no loss of the port's, nor is a lost carrier noticed.
+    /// between, its drops do not count as losses of the port, and a lost carrier is not
+    /// noticed.
     pub qdisc_bypass: bool,
-    /// How long a batch waits for room in the ring before its packets are lost.
+    /// How long a batch waits for room in the ring before its packets are dropped.
     pub patience: Duration,
 }
 
@@ -60,13 +61,13 @@ const HEADER: usize = 14;
 const TAG: usize = 4;
 const TAG_PROTOCOL: [u8; 2] = [0x81, 0x00];
 
-/// Packets that wait at the most before the kernel is told of them.
+/// The most waiting packets before a system call sends them.
 const KICK: u64 = 64;
 
-/// How long one waits between attempts when a device takes no packets.
+/// Pause between attempts while a device takes no packets.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// How long the answer to whether a device has a carrier is good for.
+/// How long the result of a carrier check is cached.
 const LINK_ANSWER: Duration = Duration::from_millis(100);
 
 /// Packets lost, by cause.
@@ -80,7 +81,7 @@ struct Lost {
     device_failed: u64,
 }
 
-/// Sends to a device.
+/// Sends packets to a device.
 pub struct PacketTx {
     device: String,
     index: u32,
@@ -89,7 +90,8 @@ pub struct PacketTx {
     links: Links,
     watch: Watch,
     patience: Duration,
-    /// The longest frame that the device takes, and whether a VLAN tag comes on top.
+    /// The longest frame that the device accepts, and whether a VLAN tag is allowed in
+    /// addition.
     max_len: usize,
     tag_on_top: bool,
     done: u64,
@@ -98,32 +100,32 @@ pub struct PacketTx {
     packets: u64,
     bytes: u64,
     lost: Lost,
-    /// When the waiting of one batch ends, once it began.
+    /// When the present batch stops waiting; `None` before it has to wait.
     patience_ends: Option<Instant>,
-    /// Since when the device takes nothing.
+    /// Since when the device has taken no packets.
     stuck_since: Option<Instant>,
-    /// When the device was last looked at, and whether packets could go through it.
+    /// When the device was last checked, and whether it could send.
     link_seen: Option<(Instant, bool)>,
     gone: bool,
 }
 
-/// How far a system call came.
+/// The result of a system call that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kicked {
-    /// Nothing waits.
+    /// No packet is waiting.
     All,
     /// The device takes no more at the moment.
     Stuck,
 }
 
 impl PacketTx {
-    /// Sends to `device`.
+    /// Opens a sender to `device`.
     ///
     /// # Errors
-    /// That there is no such device, that its packets are no Ethernet frames, that the
-    /// options do not fit, or what the system refuses.
+    /// If there is no such device, its packets are no Ethernet frames, the options are
+    /// invalid, or a system call fails.
     pub fn open(device: &str, options: &TxOptions) -> Result<Self, Error> {
-        // First, so that no change goes by unseen.
+        // First, so that no change is missed.
         let watch = Watch::open().map_err(DeviceError::system(device, "watch it"))?;
         let mut links = Links::open(device)?;
         let link = links.named(device)?.ethernet()?;
@@ -153,14 +155,14 @@ impl PacketTx {
         Ok(tx)
     }
 
-    /// Takes over what the device can send.
+    /// Updates the limits of the device.
     fn set_limit(&mut self, link: &Link) {
         self.max_len = link.mtu as usize + HEADER;
-        // The stack grants the tag to Ethernet hardware only, not to loopback.
+        // The stack allows the tag on Ethernet hardware only, not on loopback.
         self.tag_on_top = link.hardware == 1;
     }
 
-    /// Takes over what has changed about the device.
+    /// Applies changes of the device.
     fn follow_device(&mut self) -> Result<(), Error> {
         let changes = self.watch.changes();
         for change in changes.map_err(DeviceError::system(&self.device, "watch it"))? {
@@ -180,7 +182,7 @@ impl PacketTx {
         Ok(())
     }
 
-    /// Whether the device takes a frame of that length.
+    /// Whether the device accepts a frame of this length.
     fn fits(&self, len: usize, is_tagged: bool) -> bool {
         len <= self.max_len + if is_tagged && self.tag_on_top { TAG } else { 0 }
     }
@@ -193,7 +195,7 @@ impl PacketTx {
         self.tail - self.done == self.ring.slots() as u64
     }
 
-    /// Puts packet `i` into the ring.
+    /// Copies packet `i` into the ring.
     fn put(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) -> Result<(), Error> {
         let packet = batch.packet(i);
         let len = rewrite.len_of(packet);
@@ -220,7 +222,7 @@ impl PacketTx {
                 self.ring.submit(slot, len);
                 self.tail += 1;
             }
-            // The MTU was raised after the ring was made.
+            // The MTU was raised after the ring was created.
             None => self.lost.too_long += 1,
         }
         if (self.tail - self.head).is_multiple_of(KICK) {
@@ -229,8 +231,8 @@ impl PacketTx {
         Ok(())
     }
 
-    /// Waits until a slot is free, as long as the batch's patience lasts. When it does not
-    /// the packet at hand is counted as lost.
+    /// Waits until a slot is free, as long as the batch's patience lasts; then counts the
+    /// present packet as lost.
     fn make_room(&mut self) -> Result<bool, Error> {
         let patience = self.patience;
         let end = *self.patience_ends.get_or_insert_with(|| Instant::now() + patience);
@@ -255,7 +257,7 @@ impl PacketTx {
         }
     }
 
-    /// Counts what the device is through with.
+    /// Counts completed packets.
     fn reap(&mut self) {
         while self.done < self.head {
             let slot = self.slot(self.done);
@@ -268,7 +270,7 @@ impl PacketTx {
         }
     }
 
-    /// Follows the kernel through the ring.
+    /// Advances `head` and `done` to the kernel's progress.
     fn follow(&mut self) {
         let before = self.head;
         while self.head < self.tail {
@@ -285,14 +287,15 @@ impl PacketTx {
         }
     }
 
-    /// Has the kernel take what waits, as far as the device goes along.
+    /// Makes the kernel send waiting packets, as far as the device takes them.
     fn kick(&mut self) -> Result<Kicked, Error> {
         let mut was_down = false;
         while self.head < self.tail {
             let before = self.head;
             let result = send(&self.socket, &[], SendFlags::DONTWAIT);
             self.follow();
-            // Whatever was said: the kernel takes nothing before this is out of its way.
+            // A refused packet blocks the ring, whatever the result of the call: remove
+            // it first.
             let waits = self.head < self.tail;
             if waits && self.ring.state(self.slot(self.head)) == SlotState::Refused {
                 self.take_out_refused()?;
@@ -301,7 +304,7 @@ impl PacketTx {
             match result {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {}
-                // A socket tells of a device that was down once more after it is up.
+                // A socket reports a device that was down once more after it is up.
                 Err(Errno::NETDOWN) if !was_down => {
                     was_down = true;
                     continue;
@@ -322,7 +325,7 @@ impl PacketTx {
         Ok(Kicked::All)
     }
 
-    /// Counts everything that waits as lost, and has the ring forget it.
+    /// Counts all waiting packets as lost, and removes them from the ring.
     fn withdraw(&mut self, counter: impl Fn(&mut Lost) -> &mut u64) {
         for position in self.head..self.tail {
             self.ring.withdraw(self.slot(position));
@@ -331,9 +334,8 @@ impl PacketTx {
         self.tail = self.head;
     }
 
-    /// Takes out the packet that the kernel refuses, and all that are too long for what the
-    /// MTU is by now. Those behind move up, as the kernel goes through the
-    /// slots one by one.
+    /// Removes the packet that the kernel refuses, and all that exceed the present MTU.
+    /// Those behind move up, as the kernel goes through the slots one by one.
     fn take_out_refused(&mut self) -> Result<(), Error> {
         let link = self.links.numbered(self.index);
         match link.map_err(DeviceError::system(&self.device, "ask for its MTU"))? {
@@ -364,7 +366,7 @@ impl PacketTx {
         Ok(())
     }
 
-    /// The device is gone, and all that waits with it.
+    /// The device is gone, with all waiting packets.
     fn go(&mut self) -> Error {
         self.gone = true;
         self.reap();
@@ -372,12 +374,12 @@ impl PacketTx {
         DeviceError::Gone { device: self.device.clone() }.into()
     }
 
-    /// Whether the device could not send when it was last looked at.
+    /// Whether the device could not send at the last check.
     fn was_down(&self) -> bool {
         self.link_seen.is_some_and(|(_, works)| !works)
     }
 
-    /// Whether the device cannot send at all, so that waiting is in vain.
+    /// Whether the device cannot send at all, so that waiting is pointless.
     fn is_down(&mut self) -> Result<bool, Error> {
         if let Some((when, works)) = self.link_seen
             && when.elapsed() < LINK_ANSWER
@@ -392,7 +394,7 @@ impl PacketTx {
         Ok(self.was_down())
     }
 
-    /// Notes that the device takes nothing, and gives up what waits if it is down.
+    /// Records that the device takes no packets, and drops the waiting ones if it is down.
     fn be_stuck(&mut self) -> Result<(), Error> {
         let now = Instant::now();
         let since = *self.stuck_since.get_or_insert(now);
@@ -405,14 +407,14 @@ impl PacketTx {
 
 /// A socket with a transmit ring, bound to the device, and the ring.
 fn socket_of(link: &Link, options: &TxOptions) -> Result<(OwnedFd, SlotRing), DeviceError> {
-    /// Enough for the longest frame there is.
+    /// Enough for the longest frame.
     const BLOCK: usize = 128 << 10;
-    /// What the kernel needs beside a packet while that is being sent, at most.
+    /// Upper bound of the kernel's overhead for a packet being sent.
     const BESIDE: usize = 1024;
     let device = &link.name;
     let refused = || DeviceError::system(device, "make a transmit ring for it");
     let frame = link.mtu as usize + HEADER + TAG + SLOT_HEADER;
-    // An odd number of lines, so that packet heads do not share a few sets of the cache.
+    // An odd number of cache lines, so that packet headers do not share a few cache sets.
     let slot_len = (frame.div_ceil(64) | 1) * 64;
     if slot_len > BLOCK || options.slots == 0 {
         let what = format!("{} slots for frames of {frame} bytes", options.slots);

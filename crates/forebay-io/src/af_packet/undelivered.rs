@@ -1,14 +1,16 @@
-//! Frames that a device received and the kernel gave to no packet socket.
+//! Counts frames that a device received and the kernel delivered to no packet socket.
 //!
-//! They are what the device received and the sockets did not see. As packets are on their way
-//! between both, the difference counts only when it was the same twice, or when nothing more
-//! is taken. All sockets of a group are read after the device: what one of them has seen since
-//! it was read last would else look undelivered.
+//! The number is the difference between the frames counted by the device and by the
+//! sockets. As packets are in flight between both, the difference counts only if two
+//! readings agree, or when no more packets are taken. All sockets of a group are read after
+//! the device; packets counted by one of them since its last reading would otherwise appear
+//! undelivered.
 //!
-//! A frame that finds a processor's backlog full (`net.core.netdev_max_backlog`) is counted by
-//! the device as received, and as dropped. Such are left out, so that no frame counts twice: as
-//! many as the device dropped, and no more than all backlogs did. A veth device without NAPI
-//! counts them as dropped alone, and what nothing else counts may be missed then.
+//! A frame dropped because a processor's backlog is full (`net.core.netdev_max_backlog`) is
+//! counted by the device as received, and as dropped. Such frames are excluded, so that no
+//! frame counts twice: as many as the device dropped, and no more than all backlogs did. A
+//! veth device without NAPI counts them only as dropped, so frames without any other
+//! counter may be missed then.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,17 +19,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::sys::{self, Statistics};
 use crate::device::{Counter, Link, LinkStats};
 
-/// A packet socket, and what the kernel has counted for it.
+/// A packet socket, and the sums of its kernel counters.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
     sums: Mutex<Sums>,
 }
 
-/// Sums of what the kernel counts in 32 bits, from zero each time that it is asked.
+/// Sums of 32-bit kernel counters, which are reset by each reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// Packets that came, also those that found no room.
+    /// Packets that arrived, including those that found no room.
     pub seen: u64,
     /// Packets that found no room.
     pub drops: u64,
@@ -48,15 +50,16 @@ impl Socket {
         Self { fd, sums: Mutex::default() }
     }
 
-    /// What was counted until now. Any thread may ask.
+    /// The sums so far. May be called by any thread.
     pub fn read(&self) -> io::Result<Sums> {
-        // Held while the kernel is asked: what it has set to zero is in the sums for all others.
+        // Held during the reading: other threads must see reset counters and sums
+        // consistently.
         let mut sums = self.sums();
         sums.add(&sys::statistics(self.fd.as_fd())?);
         Ok(*sums)
     }
 
-    /// What had been counted when it was read last.
+    /// The sums as of the last reading.
     pub fn sums(&self) -> MutexGuard<'_, Sums> {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,25 +71,27 @@ impl AsFd for Socket {
     }
 }
 
-/// What sockets that share a device's frames, or one that has all, were not given.
+/// Frames not delivered to the sockets that share a device, or to the one that receives
+/// all.
 #[derive(Debug, Default)]
 pub(super) struct Undelivered {
     sockets: Vec<Weak<Socket>>,
     difference: Difference,
-    /// No more is taken: what comes is not undelivered.
+    /// No more packets are taken: later frames do not count as undelivered.
     is_final: bool,
 }
 
 impl Undelivered {
-    /// Of sockets that have begun to take packets. `link` reads what the device says.
+    /// Starts counting for sockets that have begun to receive. `link` reads the device's
+    /// counters.
     ///
     /// # Errors
-    /// As reading ends, of a socket or the device.
+    /// If reading a socket or the device fails.
     pub fn of(
         sockets: &[Arc<Socket>],
         link: impl FnOnce() -> io::Result<Option<Link>>,
     ) -> io::Result<Self> {
-        // Before the device: a frame that comes in between is seen, and not received.
+        // Before the device: a frame in between counts as seen, not as received.
         for socket in sockets {
             socket.read()?;
             socket.sums().seen = 0;
@@ -97,23 +102,23 @@ impl Undelivered {
         Ok(Self { sockets, difference, is_final: false })
     }
 
-    /// How many they are.
+    /// The number of undelivered frames.
     pub fn frames(&self) -> u64 {
         self.difference.counted
     }
 
-    /// The device says `stats`; reads the sockets. What counts is for the first of them to
-    /// say, so that there is time between two readings.
+    /// Updates with the device's counters `stats`; reads the sockets. Only the first
+    /// socket's calls count, so that there is time between two readings.
     ///
     /// # Errors
-    /// As reading a socket ends.
+    /// If reading a socket fails.
     pub fn note(&mut self, stats: &LinkStats, by: &Arc<Socket>) -> io::Result<()> {
         let is_first = self.sockets.first().is_some_and(|first| first.as_ptr() == Arc::as_ptr(by));
         if is_first { self.read(stats) } else { Ok(()) }
     }
 
     fn read(&mut self, stats: &LinkStats) -> io::Result<()> {
-        // What a socket saw that is no more is not known to the last frame.
+        // The final counters of a closed socket are not known.
         let sockets: Option<Vec<_>> = self.sockets.iter().map(Weak::upgrade).collect();
         let Some(sockets) = sockets.filter(|_| !self.is_final) else {
             self.is_final = true;
@@ -127,10 +132,10 @@ impl Undelivered {
         Ok(())
     }
 
-    /// One of the sockets takes no more. The device says `stats`.
+    /// One of the sockets takes no more packets. The device's counters are `stats`.
     ///
     /// # Errors
-    /// As reading a socket ends.
+    /// If reading a socket fails.
     pub fn finish(&mut self, stats: &LinkStats) -> io::Result<()> {
         self.read(stats)?;
         if !std::mem::replace(&mut self.is_final, true) {
@@ -140,8 +145,8 @@ impl Undelivered {
     }
 }
 
-/// Frames that all processors' backlogs had no room for (`/proc/net/softnet_stat`), where this
-/// process may read that.
+/// Frames dropped by all processors' backlogs (`/proc/net/softnet_stat`), if this process
+/// may read that.
 fn backlog_drops() -> Option<u64> {
     second_column(&std::fs::read_to_string("/proc/net/softnet_stat").ok()?)
 }
@@ -152,7 +157,8 @@ fn second_column(table: &str) -> Option<u64> {
     table.lines().map(number).sum()
 }
 
-/// Between what a device received and what was seen or is counted as dropped.
+/// The difference between frames received by a device and frames seen, or counted as
+/// dropped.
 #[derive(Debug, Default)]
 struct Difference {
     received: Counter,
@@ -169,8 +175,8 @@ impl Difference {
         Self { received, dropped, backlog, last: 0, counted: 0 }
     }
 
-    /// The device says `stats`, and the backlogs that; so many were seen, which was read after
-    /// both.
+    /// Updates with the device's counters `stats`, the backlog drops and the frames seen,
+    /// which were read after both.
     fn note(&mut self, stats: &LinkStats, backlog: Option<u64>, seen: u64) {
         self.received.note(stats.rx_packets);
         self.dropped.note(stats.rx_dropped);

@@ -1,4 +1,4 @@
-//! Opening a queue of a device: one socket, or several that share the queue's memory, its
+//! Opens a queue of a device: one socket, or several that share the queue's memory, its
 //! fill ring and its completion ring.
 
 use std::io;
@@ -15,34 +15,33 @@ use super::tx::XdpTx;
 use crate::device::{DeviceError, Link, Links};
 use crate::error::Error;
 
-/// Who moves packets between device and frames.
+/// The copy mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copying {
-    /// The device where its driver can, else the kernel.
+    /// Zero copy if the driver supports it, else copies by the kernel.
     Auto,
-    /// The kernel.
+    /// Copies by the kernel.
     Copy,
-    /// The device; it is an error if its driver cannot.
+    /// Zero copy; an error if the driver does not support it.
     ZeroCopy,
 }
 
-/// How a queue is opened.
+/// Options of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpOptions {
-    /// Bytes of a frame, 2048 or 4096. A received packet finds 256 bytes of it taken.
+    /// Bytes of a frame, 2048 or 4096, of which 256 are reserved before a received packet.
     pub frame_len: u32,
-    /// Frames that all sockets of the queue receive with, a power of two, or 0 where
-    /// nothing is received.
+    /// Receive frames of all sockets of the queue together, a power of two; 0 to not
+    /// receive.
     pub rx_frames: u32,
-    /// Frames that each socket of the queue sends with, a power of two, or 0 where nothing
-    /// is sent.
+    /// Send frames of each socket of the queue, a power of two; 0 to not send.
     pub tx_frames: u32,
-    /// Who moves packets.
+    /// The copy mode.
     pub copying: Copying,
-    /// Whether packets longer than a frame are received, in pieces. The program that
-    /// redirects them must be one that knows of pieces.
+    /// Whether packets longer than a frame are received, in several frames. The redirecting
+    /// program must support that.
     pub multi_buffer: bool,
-    /// How long a batch waits for a frame to be sent with before its packets are lost.
+    /// How long a batch waits for a free frame before its packets are dropped.
     pub patience: Duration,
 }
 
@@ -61,11 +60,11 @@ impl Default for XdpOptions {
 
 /// A socket of a queue of a device.
 pub struct XdpPort {
-    /// Receives, if frames were given to it.
+    /// The receiver, if there are receive frames.
     pub rx: Option<XdpRx>,
-    /// Sends, if frames were given to it.
+    /// The sender, if there are send frames.
     pub tx: Option<XdpTx>,
-    /// Whether the device moves the packets itself.
+    /// Whether the socket uses zero copy.
     pub is_zero_copy: bool,
 }
 
@@ -78,7 +77,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// For `map_err`: the system refuses `action`.
+    /// For `map_err`: a system call failed during `action`.
     pub(super) fn refused<E: Into<io::Error>>(
         &self,
         action: &'static str,
@@ -86,7 +85,7 @@ impl Socket {
         DeviceError::system(&self.device, action)
     }
 
-    /// That the device is gone.
+    /// The error that the device is gone.
     pub(super) fn gone(&self) -> Error {
         DeviceError::Gone { device: self.device.clone() }.into()
     }
@@ -95,13 +94,13 @@ impl Socket {
 const MAKE: &str = "make an AF_XDP socket for it";
 
 impl XdpPort {
-    /// Opens queue `queue` of `device` with as many sockets as `workers`, which share its
-    /// frames, and has `enter` enter each socket, by its place among them, into the map
-    /// that the device's program redirects by. Nothing is received before.
+    /// Opens queue `queue` of `device` with `workers` sockets, which share its frames.
+    /// `enter` enters each socket, by its index, into the map through which the device's
+    /// program redirects. Nothing is received before.
     ///
     /// # Errors
-    /// That there is no such device, that its packets are no Ethernet frames, that the
-    /// options do not fit, or what the system or `enter` refuses.
+    /// If there is no such device, its packets are no Ethernet frames, the options are
+    /// invalid, or a system call or `enter` fails.
     pub fn open(
         device: &str,
         queue: u32,
@@ -116,12 +115,12 @@ impl XdpPort {
         let mut first = Unbound::new(options.frame_len, frames).map_err(refused())?;
         let fill = first.fill_ring(options.rx_frames).map_err(refused())?;
         let fill = Arc::new(Mutex::new(fill));
-        // Both must be there even if nothing will go through one.
+        // Both rings must exist even if one is not used.
         let sent = (options.tx_frames * workers).max(1).next_power_of_two();
         let completion = first.completion_ring(sent).map_err(refused())?;
         let sent = Arc::new(Mutex::new(Sent::new(completion, workers, options)));
 
-        // Frames are given out in the order of workers, as `Sent` expects.
+        // Frames are assigned in the order of workers, as `Sent` expects.
         let mut rings = vec![OwnRings::make(&mut first, options).map_err(refused())?];
         let mut sockets = Vec::new();
         for _ in 1..workers {
@@ -168,7 +167,7 @@ fn check(device: &str, workers: u32, options: &XdpOptions) -> Result<(), DeviceE
         let what = format!("frames of {frame_len} bytes; expected 2048 or 4096");
         return Err(DeviceError::options(device, what));
     }
-    /// The kernel allows no longer rings.
+    /// The kernel's limit for rings.
     const MOST: u32 = 1 << 19;
     for frames in [rx_frames, tx_frames] {
         if frames != 0 && (!frames.is_power_of_two() || frames > MOST) {
@@ -179,7 +178,7 @@ fn check(device: &str, workers: u32, options: &XdpOptions) -> Result<(), DeviceE
     if rx_frames == 0 && tx_frames == 0 {
         return Err(DeviceError::options(device, "no frames to receive or to send with"));
     }
-    /// More than there are processors anywhere.
+    /// More than any machine has processors.
     const MOST_WORKERS: u32 = 1024;
     let total = u64::from(rx_frames) + u64::from(tx_frames) * u64::from(workers);
     if workers == 0 || workers > MOST_WORKERS || total * u64::from(frame_len) > u64::from(u32::MAX)
@@ -192,15 +191,16 @@ fn check(device: &str, workers: u32, options: &XdpOptions) -> Result<(), DeviceE
     Ok(())
 }
 
-/// Packets that the ring at the other end of a veth device holds (`VETH_RING_SIZE` of the
+/// Packets that the ring at the other end of a veth device holds (`VETH_RING_SIZE` in the
 /// kernel's drivers/net/veth.c).
 const VETH_RING: u64 = 256;
 
-/// The most packets that each of so many senders may have on their way.
+/// The most packets that each of `senders` senders may have in flight.
 ///
-/// Where the kernel copies, a frame comes back when the receiver of the packet has freed it.
-/// A veth device drops what does not fit into the other end's ring, and says so only
-/// afterwards; a sender with no more on the way than the ring holds never sees that.
+/// With copies by the kernel, a frame returns when the receiver of the packet has freed it.
+/// A veth device drops packets that do not fit into the other end's ring, and reports it
+/// only afterwards; a sender with no more packets in flight than the ring holds avoids
+/// that.
 fn window(socket: &Socket, senders: u32) -> u64 {
     let is_veth = socket.link.kind.as_deref() == Some("veth");
     if is_veth && !socket.is_zero_copy { (VETH_RING / u64::from(senders)).max(1) } else { u64::MAX }
@@ -222,7 +222,7 @@ impl OwnRings {
     }
 }
 
-/// How the first socket is bound; the others are like it.
+/// The bind flags of the first socket; the others share its settings.
 fn flags(options: &XdpOptions) -> SocketAddrXdpFlags {
     let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
     match options.copying {
@@ -236,13 +236,13 @@ fn flags(options: &XdpOptions) -> SocketAddrXdpFlags {
     flags
 }
 
-/// Frames that were sent by the sockets of a queue, which come back by one ring.
+/// Frames sent by the sockets of a queue, which return through one ring.
 pub(super) struct Sent {
     completion: CompletionRing,
-    /// Which frames belong to the first socket's sender, the next, and so on.
+    /// The ranges of frames of each sender.
     first_frame: u32,
     frames_each: u32,
-    /// What came back and was not called for, by sender.
+    /// By sender: frames that returned and were not collected.
     back: Vec<Vec<Frame>>,
 }
 
@@ -265,9 +265,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Gets back the frames that were sent, and says how many.
+    /// Collects the frames that were sent; returns their number.
     pub(super) fn reap(&mut self) -> usize {
-        // A panic with the lock loses no more than frames.
+        // A panic while the lock was held loses at most frames.
         let mut sent = self.sent.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Sent { completion, first_frame, frames_each, back } = &mut *sent;
         completion.take(|number, frame| {

@@ -1,8 +1,8 @@
-//! Receiving from a queue.
+//! Receives from a queue.
 //!
-//! Most batches lie in the frames that their packets came in. A packet in several pieces
-//! is put together in memory of its own: a run of such packets is a batch of its own, so
-//! that the order stays.
+//! Most batches refer to the frames of their packets. A packet in several fragments is
+//! copied to its own memory: each such packet is a batch of its own, so that the order is
+//! kept.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,19 +20,19 @@ use crate::device::{DeviceError, Links, RxLosses};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
-/// Receives from a queue of a device.
+/// Receives packets from a queue of a device.
 pub struct XdpRx {
     socket: Arc<Socket>,
     receive: ReceiveRing,
     fill: Arc<Mutex<FillRing>>,
     interfaces: Arc<Vec<Interface>>,
-    /// Pieces that are not in a batch yet.
+    /// Fragments not yet in a batch.
     pieces: VecDeque<Piece>,
     counters: RxCounters,
     no_memory: u64,
-    /// To ask what the device has lost; one of its sockets counts that.
+    /// For reading the device's losses; one socket of the device counts them.
     links: Option<Links>,
-    /// What it has lost since the socket was opened, as far as was asked.
+    /// The device's losses since the socket was opened, as of the last reading.
     before: RxLosses,
     ended: bool,
 }
@@ -64,12 +64,12 @@ impl XdpRx {
         })
     }
 
-    /// Pieces of the first packet that is here as a whole.
+    /// The number of fragments of the first packet, if it is complete.
     fn first_packet(&self) -> Option<usize> {
         self.pieces.iter().position(|piece| !piece.continued).map(|last| last + 1)
     }
 
-    /// A batch of packets of one piece each, in their frames.
+    /// A batch of packets of one fragment each, in their frames.
     fn single_pieces(&mut self, nanos: u64) -> Batch {
         let whole = self.pieces.iter().take_while(|piece| !piece.continued);
         let count = whole.take(BATCH).count();
@@ -84,14 +84,14 @@ impl XdpRx {
         Batch::leased(Arc::clone(&lease), Arc::clone(&self.interfaces), packets)
     }
 
-    /// The right to read the next pieces, whose frames then go back to the kernel.
+    /// A lease of the next fragments, whose frames then return to the kernel.
     fn lease(&mut self, pieces: usize) -> Leased {
         let pieces = self.pieces.drain(..pieces).collect();
         Leased::new(Arc::clone(self.socket.fd.umem()), Arc::clone(&self.fill), pieces)
     }
 
-    /// A batch of one packet in several pieces, put together. Nothing where there is no
-    /// memory for it; then it is lost.
+    /// A batch of one packet of several fragments, copied together. `None`, and the packet
+    /// is lost, if there is no memory.
     fn several_pieces(&mut self, pieces: usize, nanos: u64) -> Option<Batch> {
         let mut lease = self.lease(pieces);
         let len: usize = lease.places().map(|(_, len)| len as usize).sum();
@@ -112,12 +112,12 @@ impl XdpRx {
         let mut batch = Batch::with_capacity(Arc::new(region), Arc::clone(&self.interfaces), 1);
         let meta =
             PacketMeta { offset: 0, cap_len: len, wire_len: len, ticks: nanos, interface: 0 };
-        // The only one.
+        // The first packet of a batch always fits.
         let _ = batch.push(meta);
         Some(batch)
     }
 
-    /// Looks why nothing comes: a driver that sleeps, or a device that is gone.
+    /// Checks why no packets arrive: a driver to be woken, or a device that is gone.
     fn look_after_device(&mut self) -> Result<Received, Error> {
         let needs_wakeup =
             self.fill.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).needs_wakeup();
@@ -131,7 +131,7 @@ impl XdpRx {
         let error = socket_error(&self.socket.fd).map_err(self.socket.refused("look after it"))?;
         match error {
             Ok(()) => Ok(Received::Idle),
-            // Set only when the device was deleted.
+            // Set only if the device was deleted.
             Err(Errno::NETDOWN) => self.end(),
             Err(error) => {
                 self.ended = true;
@@ -174,11 +174,11 @@ impl Rx for XdpRx {
         Some(self.socket.fd.as_fd())
     }
 
-    /// Losses: `ring_full`, of the receive ring. Where the kernel copies, `no_frame` when
-    /// none was in the fill ring, and `too_long` for a frame; where the device writes the
-    /// frames itself, `dropped` for anything else. `no_memory` for a packet in pieces.
-    /// Before them the device counts, of all its users together, `device_errors` and
-    /// `device_missed`; what it counts as dropped may hold our own losses again.
+    /// Losses: `ring_full`, of the receive ring. With copies by the kernel, `no_frame` if
+    /// the fill ring was empty, and `too_long` for a frame; with zero copy, `dropped` for
+    /// anything else. `no_memory` for a packet in fragments. Before them the device counts,
+    /// for all its users together, `device_errors` and `device_missed`; the frames that it
+    /// counts as dropped may include our own losses.
     fn counters(&mut self) -> Result<RxCounters, Error> {
         let action = "read its counters";
         let seen = xdp_statistics(&self.socket.fd).map_err(self.socket.refused(action))?;

@@ -1,9 +1,9 @@
-//! Sending to a queue.
+//! Sends to a queue.
 //!
-//! Packets are copied into free frames and put into the transmit ring. Where the kernel
-//! sends only when it is called, one call after each batch has it take all of them, in
-//! portions of its own choosing. A frame that comes back by the completion ring was sent,
-//! but for those whose call said that the driver dropped one.
+//! Packets are copied into free frames and put into the transmit ring. If the kernel sends
+//! only during system calls, one call after each batch makes it send all of them, in
+//! portions of its own. A frame returned by the completion ring was sent, except those for
+//! which a call reported a drop by the driver.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -25,11 +25,11 @@ use crate::port::{Tx, TxCounters};
 /// Bytes of an Ethernet header.
 const HEADER: usize = 14;
 
-/// Packets that wait at the most before the kernel is called: as many as it takes by
-/// default in one call.
+/// The most waiting packets before a system call: as many as the kernel takes in one call
+/// by default.
 const KICK: u32 = 32;
 
-/// How long one waits between attempts when a device takes no packets.
+/// Pause between attempts while a device takes no packets.
 const PAUSE: Duration = Duration::from_micros(20);
 
 /// Packets lost, by cause.
@@ -43,26 +43,26 @@ struct Lost {
     device_failed: u64,
 }
 
-/// Sends to a queue of a device.
+/// Sends packets to a queue of a device.
 pub struct XdpTx {
     socket: Arc<Socket>,
     transmit: TransmitRing,
     pool: Pool,
-    /// The most packets that may be on their way.
+    /// The most packets in flight.
     window: u64,
     links: Links,
     patience: Duration,
     patience_ends: Option<Instant>,
-    /// The longest frame that the device takes.
+    /// The longest frame that the device accepts.
     max_len: usize,
-    /// Packets that were put into the ring, and those that came out, with their bytes.
+    /// Packets put into the ring, and packets completed, with their bytes.
     put: u64,
     completed: u64,
     bytes: u64,
-    /// Lengths of packets that have not come out, in their order; 0 for one that was dropped.
+    /// Lengths of packets not yet completed, in order; 0 for one that was dropped.
     lengths: VecDeque<u32>,
     lost: Lost,
-    /// The kernel said so last; what waits is sent when the device is up again.
+    /// The kernel's last report; waiting packets are sent when the device is up again.
     is_down: bool,
     gone: bool,
 }
@@ -94,7 +94,7 @@ impl XdpTx {
         })
     }
 
-    /// Puts a packet into the ring.
+    /// Copies a packet into the ring.
     fn put(&mut self, packet: &[u8], rewrite: &Rewrite) -> Result<(), Error> {
         let len = rewrite.len_of(packet);
         if len < HEADER {
@@ -158,14 +158,14 @@ impl XdpTx {
         self.bytes += lengths.map(u64::from).sum::<u64>();
     }
 
-    /// Lets the kernel have what was put, and calls it as long as it goes on.
+    /// Publishes the descriptors, and calls the kernel while it makes progress.
     fn kick(&mut self) -> Result<(), Error> {
         self.transmit.publish();
         while self.transmit.waiting() > 0 && self.transmit.needs_wakeup() {
             let before = self.transmit.waiting();
             match send(&self.socket.fd, &[], SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => {}
-                // One packet of copy mode, which went back as if it were sent.
+                // In copy mode, one packet that was completed as if it had been sent.
                 Err(Errno::BUSY) if !self.socket.is_zero_copy => self.note_dropped(),
                 Err(Errno::BUSY) => {}
                 Err(Errno::NETDOWN) => {
@@ -183,7 +183,8 @@ impl XdpTx {
         Ok(())
     }
 
-    /// The driver dropped the packet that the kernel took last: the one before those that wait.
+    /// The driver dropped the last packet taken by the kernel: the one before those that
+    /// wait.
     fn note_dropped(&mut self) {
         self.lost.driver += 1;
         let waiting = self.transmit.waiting() as usize;
@@ -193,7 +194,7 @@ impl XdpTx {
         }
     }
 
-    /// The device is gone, and all that waits with it.
+    /// The device is gone, with all waiting packets.
     fn go(&mut self) -> Error {
         self.reap();
         self.gone = true;
@@ -201,7 +202,7 @@ impl XdpTx {
         self.socket.gone()
     }
 
-    /// Packets in the ring or on their way.
+    /// Packets waiting or in flight.
     fn held(&self) -> u64 {
         self.put - self.completed
     }
@@ -234,9 +235,10 @@ impl Tx for XdpTx {
         Ok(())
     }
 
-    /// Losses: `ring_full`, or `link_down` where the ring was full for that; `too_long` for
-    /// the device or a frame, and `too_short` for an Ethernet header; `driver`, dropped by it; `invalid`, refused by the kernel; and
-    /// `device_failed`, when sending ended in an error.
+    /// Losses: `ring_full`, or `link_down` if the ring was full because of that; `too_long`
+    /// for the device or a frame, and `too_short` for an Ethernet header; `driver`, dropped
+    /// by it; `invalid`, refused by the kernel; and `device_failed`, when sending ended in
+    /// an error.
     fn counters(&mut self) -> Result<TxCounters, Error> {
         self.reap();
         let statistics = xdp_statistics(self.socket.fd.as_fd())

@@ -1,12 +1,11 @@
-//! Whether a device is fit for a port, and making it so.
+//! Checks whether a device is suitable for a port, and reconfigures it.
 //!
-//! Each thing that would glue, change or lose packets behind a port's back is looked at by
-//! itself. What is not as it should be is a [`Finding`]: mended if that was asked for and
-//! the system lets us, else told with the command that mends it. A device that no port
-//! can use at all is an error.
+//! Each setting that would coalesce, change or lose packets without the port's knowledge is
+//! checked separately. A setting that is not as required is a [`Finding`]: fixed if that
+//! was requested and the system permits it, else reported with the command that fixes it. A
+//! device that no port can use is an error.
 //!
-//! Offloads are told by the names that the kernel has for them; `ethtool -K` takes the
-//! same ones.
+//! Offloads are named as in the kernel; `ethtool -K` accepts the same names.
 
 use std::fs;
 use std::io;
@@ -16,48 +15,48 @@ use super::error::DeviceError;
 use super::ethtool::{Ethtool, Feature};
 use super::link::{Link, Links};
 
-/// What a port needs of its device.
+/// Requirements of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Packets are received from it.
+    /// The port receives packets.
     pub receive: bool,
-    /// Packets are sent to it.
+    /// The port sends packets.
     pub send: bool,
-    /// The port works below the stack, as XDP does, and sees no tag nor checksum that is
-    /// kept beside a packet.
+    /// The port works below the stack, with XDP, and does not get tags and checksums that
+    /// are kept beside a packet.
     pub xdp: bool,
     /// The least MTU, or 0.
     pub mtu: u32,
 }
 
-/// What became of something that was not as it should be.
+/// The result of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is, now.
+    /// Fixed.
     Mended,
-    /// It is not; this command mends it.
+    /// Not fixed; this command fixes it.
     Command(String),
-    /// It is not, and only the operator can know whether that is right.
+    /// Not fixed; only the operator can decide whether it is intended.
     Noted,
 }
 
-/// Something that was not as it should be.
+/// A setting that is not as required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The device it is about.
+    /// The device.
     pub device: String,
-    /// What was looked at, in one word that stays the same from version to version.
+    /// The name of the check, one word, stable across versions.
     pub check: &'static str,
-    /// What was found, and what it does to packets.
+    /// The setting, and its effect on packets.
     pub what: String,
-    /// What became of it.
+    /// The result.
     pub state: State,
 }
 
-/// Offloads that make one packet of several, as received.
+/// Offloads that coalesce received packets.
 const GLUE: &[&str] = &["rx-gro", "rx-lro", "rx-gro-hw", "rx-gro-list", "rx-udp-gro-forwarding"];
 
-/// Offloads by which the other end of a veth pair hands over packets not yet cut up.
+/// Offloads by which the other end of a veth pair delivers packets before segmentation.
 const UNCUT: &[&str] = &[
     "tx-tcp-segmentation",
     "tx-tcp-ecn-segmentation",
@@ -70,18 +69,19 @@ const UNCUT: &[&str] = &[
 /// Offloads that keep a received VLAN tag beside its packet.
 const TAGS_IN: &[&str] = &["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 
-/// Offloads that keep a VLAN tag to be sent beside its packet.
+/// Offloads that keep the VLAN tag of a packet to be sent beside it.
 const TAGS_OUT: &[&str] = &["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 
-/// Offloads that leave checksums to a device, which the other end of a veth pair is not.
+/// Offloads that leave checksums to a device; the other end of a veth pair does not
+/// complete them.
 const CHECKSUMS: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
 
-/// Looks at `device` as a port with that need does, mends what it can if it `may_mend`,
-/// and gives the device as it is then, and what was found.
+/// Checks `device` for a port with these requirements, fixes what it can if `may_mend`, and
+/// returns the device's final state and the findings.
 ///
 /// # Errors
-/// That there is no such device, that it does not carry Ethernet frames, or that the
-/// system refuses to say.
+/// If there is no such device, it does not carry Ethernet frames, or the system does not
+/// report its state.
 pub fn check(
     device: &str,
     need: Need,
@@ -114,23 +114,23 @@ pub fn check(
 enum End {
     /// There is none.
     None,
-    /// This one.
+    /// A known device.
     Known(Device),
-    /// It is in a namespace that has no name, or may not be entered.
+    /// A device in a namespace that has no name, or may not be entered.
     Unknown,
 }
 
-/// A device whose offloads are looked at.
+/// A device whose offloads are checked.
 struct Device {
     name: String,
-    /// Its namespace, if that is not ours.
+    /// Its namespace, if it is another one.
     namespace: Option<String>,
-    /// None where its driver has no offloads.
+    /// `None` if its driver has no offloads.
     tool: Option<Ethtool>,
 }
 
 impl Device {
-    /// A device of our namespace.
+    /// A device in our namespace.
     fn here(name: &str) -> Result<Self, DeviceError> {
         let tool = match Ethtool::open(name) {
             Ok(tool) => Some(tool),
@@ -149,8 +149,8 @@ impl Device {
         Ok(self.feature(name)?.is_some_and(|feature| feature.on))
     }
 
-    /// Switches an offload, and says whether it is as wanted. Devices of other namespaces are
-    /// not ours to change.
+    /// Switches an offload; returns whether it then has the wanted state. Devices of other
+    /// namespaces are not changed.
     fn set(&self, name: &str, on: bool) -> bool {
         let tool = self.tool.as_ref().filter(|_| self.namespace.is_none());
         tool.is_some_and(|tool| tool.set(name, on).unwrap_or(false))
@@ -162,7 +162,7 @@ impl Device {
         format!("{}ethtool -K {} {switched}", within.unwrap_or_default(), self.name)
     }
 
-    /// What it is called in findings.
+    /// Its name in findings.
     fn title(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{} of namespace {namespace}", self.name),
@@ -171,7 +171,7 @@ impl Device {
     }
 }
 
-/// What is known while checking.
+/// The state of a check.
 struct Checker {
     links: Links,
     may_mend: bool,
@@ -179,7 +179,7 @@ struct Checker {
 }
 
 impl Checker {
-    /// Notes a finding, after trying to mend it.
+    /// Adds a finding, after trying to fix it.
     fn find(
         &mut self,
         device: &str,
@@ -196,7 +196,7 @@ impl Checker {
         self.findings.push(Finding { device: device.to_owned(), check, what, state });
     }
 
-    /// Up, and with an MTU that lets packets through.
+    /// The device must be up, with a sufficient MTU.
     fn link_state(&mut self, link: &Link, need: Need) {
         let name = &link.name;
         if link.mtu < need.mtu {
@@ -212,7 +212,7 @@ impl Checker {
         }
     }
 
-    /// What would change packets on their way in.
+    /// Settings that change received packets.
     fn receiving(&mut self, link: &Link, need: Need) -> Result<(), DeviceError> {
         let glue = "makes one packet of several";
         let own = Device::here(&link.name)?;
@@ -236,7 +236,7 @@ impl Checker {
             }
             End::None => {}
         }
-        // Under a VLAN device and the like, another one receives.
+        // A VLAN device or similar receives through the device below it.
         let below = link.peer.filter(|_| !is_veth(link));
         if let Some(below) = below.and_then(|below| self.links.numbered(below).ok().flatten()) {
             self.offloads(&Device::here(&below.name)?, "glue", GLUE, glue)?;
@@ -244,14 +244,14 @@ impl Checker {
         Ok(())
     }
 
-    /// What would lose packets on their way out.
+    /// Settings that lose sent packets.
     fn sending(&mut self, link: &Link, need: Need) -> Result<(), DeviceError> {
         self.bridge(link);
         if !need.xdp {
             return Ok(());
         }
-        // Frames that XDP redirects to a veth device are taken by the NAPI of its other
-        // end, which runs with GRO switched on, or with a program of its own.
+        // Frames that XDP redirects to a veth device are received by the NAPI of its other
+        // end, which runs if GRO is on, or if that end has an XDP program.
         let lost = "has no NAPI: redirected frames vanish, unless an XDP program is attached";
         match other_end(&mut self.links, link)? {
             End::Known(peer) if !peer.is_on("rx-gro")? => {
@@ -270,7 +270,7 @@ impl Checker {
         Ok(())
     }
 
-    /// A bridge that frames come to at the other end, and that shows them to netfilter.
+    /// A bridge at the other end that passes frames to netfilter.
     fn bridge(&mut self, link: &Link) {
         let peer = link.peer.filter(|_| is_veth(link));
         let peer = peer.and_then(|peer| self.links.numbered(peer).ok().flatten());
@@ -288,7 +288,8 @@ impl Checker {
         }
     }
 
-    /// Offloads that must be off: one finding for all that can be switched, one for the others.
+    /// Offloads that must be off: one finding for all that can be switched, one for the
+    /// others.
     fn offloads(
         &mut self,
         device: &Device,
@@ -313,15 +314,15 @@ impl Checker {
             }
             let are = if names.len() == 1 { "is" } else { "are" };
             let what = format!("{} {are} on, which {does}", names.join(", "));
-            // All of them, whatever becomes of the first.
+            // Switch all of them, even if one fails.
             let mend = || names.iter().filter(|name| !device.set(name, false)).count() == 0;
             self.find(&device.title(), check, what, mend, command);
         }
         Ok(())
     }
 
-    /// The host's own stack sending on a tap, or among what sensors get. An address that the
-    /// device was given would be lost with IPv6 for good, so a device with one is left alone.
+    /// The host's own stack sending on a tap, or to sensors. Disabling IPv6 would remove a
+    /// configured address for good, so a device with one is not changed.
     fn host_stack(&mut self, link: &Link, does: &str) {
         let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", link.name);
         if fs::read_to_string(&setting).is_ok_and(|value| value.trim() == "0") {
@@ -335,10 +336,10 @@ impl Checker {
     }
 }
 
-/// Whether a device has an address besides those that it gives itself, in the text of
+/// Whether a device has an address besides its automatic ones, from the text of
 /// /proc/net/if_inet6: address, number, prefix length, scope, flags and name, hexadecimal.
 fn has_given_address(text: &str, device: &str) -> bool {
-    /// The scope of an address that is good for the link alone.
+    /// The scope of a link-local address.
     const OF_LINK: &str = "20";
     text.lines().any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -370,7 +371,7 @@ fn other_end(links: &mut Links, link: &Link) -> Result<End, DeviceError> {
     }))
 }
 
-/// The command that switches offloads, like `gro on`, at the other end of a veth device, where
+/// The command that switches offloads, like `gro on`, at the other end of a veth device, if
 /// that end can be found.
 #[must_use]
 pub fn at_other_end(device: &str, switched: &str) -> Option<String> {
@@ -385,16 +386,16 @@ pub fn at_other_end(device: &str, switched: &str) -> Option<String> {
 /// The name of the device's driver.
 ///
 /// # Errors
-/// The system's, also where the driver does not say.
+/// The system's, including that the driver does not report it.
 pub fn driver(device: &str) -> Result<String, DeviceError> {
     let asked = Ethtool::open(device).and_then(|tool| tool.driver());
     asked.map_err(DeviceError::system(device, "ask for its driver"))
 }
 
-/// Receive queues that are in use: as the driver says, else as the kernel does.
+/// Receive queues in use, as reported by the driver, else by the kernel.
 ///
 /// # Errors
-/// That there is no such device, or the system's error.
+/// If there is no such device, or the system's error.
 pub fn receive_queues(device: &str) -> Result<u32, DeviceError> {
     let asked: io::Result<u32> = Ethtool::open(device).and_then(|tool| tool.receive_queues());
     match asked {

@@ -1,13 +1,13 @@
-//! A counter of a device, as what it has counted since we looked first.
+//! A device counter relative to its first reading.
 //!
-//! The kernel shows 64 bits, but many drivers copy what their device counts in 32, and some
-//! begin at zero when the device is reset. A number that went back says which: after a wrap
-//! it is, modulo the width, less than half of that ahead of the one before; otherwise the
-//! device has begun anew, and all that it says has been counted since.
+//! The kernel shows 64 bits, but many drivers copy 32-bit device counters, and some restart
+//! at zero when the device is reset. If a value decreases, it is either a wrap or a reset:
+//! after a wrap it is, modulo the width, less than half the width ahead of the previous
+//! value; otherwise the device was reset, and its whole value has been counted since.
 
 use super::link::LinkStats;
 
-/// A counter that may wrap or begin anew.
+/// A counter that may wrap or restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counter {
     last: u64,
@@ -15,24 +15,24 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// One that says `now`, of which nothing counts.
+    /// A counter whose present value is `now`; counts from here.
     pub fn from(now: u64) -> Self {
         Self { last: now, grown: 0 }
     }
 
-    /// It says `now`. To be called at least once in half a width.
+    /// Updates the counter to the value `now`. To be called at least once in half a width.
     pub fn note(&mut self, now: u64) {
         self.grown = self.grown.saturating_add(growth(self.last, now));
         self.last = now;
     }
 
-    /// What it has counted since it was first seen.
+    /// The increase since the first reading.
     pub fn grown(&self) -> u64 {
         self.grown
     }
 }
 
-/// What a device has lost of what came to it, before any port.
+/// Frames lost by a device before they reach a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RxLosses {
     errors: Counter,
@@ -41,26 +41,26 @@ pub(crate) struct RxLosses {
 }
 
 impl RxLosses {
-    /// Those of a device that says `now`, of which nothing counts.
+    /// Counters of a device with the present values `now`; count from here.
     pub fn from(now: &LinkStats) -> Self {
         let [errors, missed, dropped] =
             [now.rx_errors, now.rx_missed, now.rx_dropped].map(Counter::from);
         Self { errors, missed, dropped }
     }
 
-    /// It says `now`. To be called as [`Counter::note`].
+    /// Updates the counters to `now`. To be called as [`Counter::note`].
     pub fn note(&mut self, now: &LinkStats) {
         self.errors.note(now.rx_errors);
         self.missed.note(now.rx_missed);
         self.dropped.note(now.rx_dropped);
     }
 
-    /// Damaged frames, and those that found no buffer in the device.
+    /// Damaged frames, and frames without a buffer in the device.
     pub fn of_device(&self) -> Vec<(&'static str, u64)> {
         vec![("device_errors", self.errors.grown()), ("device_missed", self.missed.grown())]
     }
 
-    /// Also those that driver or kernel gave up.
+    /// These, and frames dropped by driver or kernel.
     pub fn of_device_and_kernel(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.of_device();
         all.push(("device_dropped", self.dropped.grown()));

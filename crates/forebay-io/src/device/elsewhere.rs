@@ -1,4 +1,4 @@
-//! Devices in other network namespaces, as far as those have names (ip-netns(8)).
+//! Devices in other network namespaces, if these have names (ip-netns(8)).
 
 use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -11,23 +11,23 @@ use super::ethtool::Ethtool;
 use super::link::Links;
 use super::netlink::{Netlink, RTM_GETNSID, attributes, i32_at, push_attribute};
 
-/// Where namespaces have their names.
+/// The folder of namespace names.
 const NAMES: &str = "/run/netns";
 
-/// Most names that are looked at.
+/// The most names examined.
 const MOST: usize = 4096;
 
-/// Bytes of the `rtgenmsg` that begins a message about a namespace.
+/// Bytes of the `rtgenmsg` at the start of a message about a namespace.
 const GENERAL: usize = 4;
 
 /// Attributes of such a message (linux/net_namespace.h).
 const NUMBER: u16 = 1;
 const DESCRIPTOR: u16 = 3;
 
-/// Where a device of another namespace is.
+/// The location of a device in another namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// The number that its namespace has in ours.
+    /// The number of its namespace, as seen from ours.
     pub namespace: i32,
     /// Its own number there.
     pub index: u32,
@@ -39,11 +39,11 @@ pub(super) struct Found {
     pub namespace: String,
     /// The device's name.
     pub name: String,
-    /// What its driver does.
+    /// Its driver's settings.
     pub tool: Ethtool,
 }
 
-/// The device that is there, if its namespace has a name and may be entered.
+/// Finds the device, if its namespace has a name and may be entered.
 pub(super) fn find(place: Elsewhere) -> Option<Found> {
     let mut netlink = Netlink::open(0).ok()?;
     for entry in fs::read_dir(NAMES).ok()?.take(MOST).flatten() {
@@ -55,7 +55,7 @@ pub(super) fn find(place: Elsewhere) -> Option<Found> {
             continue;
         }
         let namespace = namespace.to_owned();
-        // A thread of its own: what this one sees stays as it is.
+        // In a new thread, so that this thread stays in its namespace.
         let look = move || {
             let network = Some(LinkNameSpaceType::Network);
             move_into_link_name_space(file.as_fd(), network).ok()?;
@@ -69,17 +69,17 @@ pub(super) fn find(place: Elsewhere) -> Option<Found> {
     None
 }
 
-/// The number that a namespace has in ours, if it has one.
+/// The number of a namespace as seen from ours, if it has one.
 fn number_of(netlink: &mut Netlink, namespace: BorrowedFd<'_>) -> Option<i32> {
     let mut request = vec![0; GENERAL];
     push_attribute(&mut request, DESCRIPTOR, &namespace.as_raw_fd().to_ne_bytes());
     let answer = netlink.ask(RTM_GETNSID, &request).ok()??;
     let number = attributes(answer.get(GENERAL..)?).find(|(kind, _)| *kind == NUMBER)?;
-    // Below 0, it has none.
+    // Negative for a namespace without a number.
     i32_at(number.1, 0).filter(|&number| number >= 0)
 }
 
-/// Whether a name means nothing but itself to a shell: others may have chosen it.
+/// Whether a name needs no quoting in a shell; names may be chosen by others.
 fn is_plain(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:@-".contains(&byte);
     !name.starts_with('-') && !name.is_empty() && name.bytes().all(plain)

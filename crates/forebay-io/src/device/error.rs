@@ -1,17 +1,17 @@
-//! What can go wrong with a network device. Each error names the device.
+//! Errors of network devices. Each names the device.
 
 use std::io;
 
-/// A network device that cannot be used, and why.
+/// Why a network device cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// There is no device of that name in this network namespace.
+    /// There is no device with that name in this network namespace.
     #[error("there is no network device {device}")]
     Missing {
         /// The name.
         device: String,
     },
-    /// The device went away while it was in use.
+    /// The device was deleted while in use.
     #[error("the network device {device} was deleted while in use")]
     Gone {
         /// Its name when it was opened.
@@ -28,7 +28,7 @@ pub enum DeviceError {
         /// ARPHRD_ value of its hardware.
         hardware: u16,
     },
-    /// A port of this kind cannot be had with these options.
+    /// A port of this kind cannot be opened with these options.
     #[error("{device}: {what}")]
     Options {
         /// The device.
@@ -36,12 +36,12 @@ pub enum DeviceError {
         /// The option, its value, and what was expected.
         what: String,
     },
-    /// The system refuses something.
+    /// A system call failed.
     #[error("{device}: cannot {action}: {source}")]
     System {
         /// The device.
         device: String,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -49,7 +49,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// For `map_err`: the system refuses `action` on `device`.
+    /// For `map_err`: a system call failed during `action` on `device`.
     pub(crate) fn system<E: Into<io::Error>>(
         device: &str,
         action: &'static str,
@@ -58,7 +58,7 @@ impl DeviceError {
         move |source| Self::System { device, action, source: source.into() }
     }
 
-    /// An option that cannot be.
+    /// An invalid option.
     pub(crate) fn options(device: &str, what: impl Into<String>) -> Self {
         Self::Options { device: device.to_owned(), what: what.into() }
     }

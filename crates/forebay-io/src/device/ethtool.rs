@@ -1,5 +1,5 @@
-//! What a driver can do and does: its name, queues and offloads, under the names that the
-//! kernel gives them (`ethtool -k` shows older names for a few).
+//! Properties of a driver: its name, queues and offloads, named as in the kernel (`ethtool
+//! -k` shows older names for a few).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,14 +8,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::sys::{Command, NAME, ethtool};
 
-/// Questions about one device.
+/// Queries of one device.
 pub(super) struct Ethtool {
     socket: OwnedFd,
     device: String,
     names: Vec<String>,
 }
 
-/// What can be said of an offload.
+/// The state of an offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
     /// Whether it is on.
@@ -25,8 +25,8 @@ pub(super) struct Feature {
 }
 
 impl Ethtool {
-    /// Asks for the names of offloads, too. The device is one of this thread's namespace now,
-    /// wherever it is asked about later.
+    /// Also reads the names of offloads. The device is looked up in this thread's present
+    /// namespace, and stays that device if the thread enters another.
     pub(super) fn open(device: &str) -> io::Result<Self> {
         let socket =
             socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -49,7 +49,7 @@ impl Ethtool {
         Ok(text(&name))
     }
 
-    /// Receive queues in use, as far as the driver tells.
+    /// Receive queues in use, if the driver reports them.
     pub(super) fn receive_queues(&self) -> io::Result<u32> {
         let words = self.run(Command::Channels, |_| ())?;
         Ok(words[5] + words[8])
@@ -60,7 +60,7 @@ impl Ethtool {
         self.names.len().div_ceil(32)
     }
 
-    /// The offload called `name`, unless this kernel knows none of that name.
+    /// The offload `name`, unless this kernel has none with that name.
     pub(super) fn feature(&self, name: &str) -> io::Result<Option<Feature>> {
         let Some(bit) = self.names.iter().position(|known| known == name) else { return Ok(None) };
         let words = self.run(Command::GetFeatures(self.blocks()), |_| ())?;
@@ -70,7 +70,7 @@ impl Ethtool {
         Ok(Some(Feature { on: is_set(block[2]), changeable }))
     }
 
-    /// Switches an offload, and says whether it then is as wanted.
+    /// Switches an offload; returns whether it then has the wanted state.
     pub(super) fn set(&self, name: &str, on: bool) -> io::Result<bool> {
         let Some(bit) = self.names.iter().position(|known| known == name) else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! What the kernel says of a network device: name, number, address, state, counters.
+//! The kernel's description of a network device: name, number, address, state, counters.
 
 use std::io;
 
@@ -31,7 +31,7 @@ mod attribute {
     pub(super) const XDP_ATTACHED: u16 = 2;
 }
 
-/// The most bytes of a device's name, without the zero behind it.
+/// The most bytes of a device's name, without the final zero.
 const NAME_LEN: usize = 15;
 
 /// Hardware types (linux/if_arp.h).
@@ -41,72 +41,71 @@ const LOOPBACK: u16 = 772;
 /// Device flags (linux/if.h).
 const UP: u32 = 1;
 
-/// `XDP_ATTACHED_SKB` (linux/if_link.h): the network stack runs the program.
+/// `XDP_ATTACHED_SKB` (linux/if_link.h): generic XDP, in the network stack.
 const BY_THE_STACK: u8 = 2;
 
-/// What the device counted of packets, of all its users (linux/if_link.h,
-/// `rtnl_link_stats64`). The three losses of reception do not overlap: errors are frames
-/// that came damaged, missed ones found no buffer in the device, dropped ones were given
-/// up later, by driver or kernel.
+/// Packet counters of the device, for all its users (linux/if_link.h, `rtnl_link_stats64`).
+/// The three losses of reception do not overlap: errors are damaged frames, missed frames
+/// found no buffer in the device, dropped frames were dropped later, by driver or kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// Packets received.
     pub rx_packets: u64,
     /// Packets sent.
     pub tx_packets: u64,
-    /// Frames that came damaged.
+    /// Damaged frames received.
     pub rx_errors: u64,
-    /// Frames given up by driver or kernel.
+    /// Received frames dropped by driver or kernel.
     pub rx_dropped: u64,
-    /// Packets given up on their way out.
+    /// Packets dropped before they were sent.
     pub tx_dropped: u64,
     /// Frames for which the device had no buffer.
     pub rx_missed: u64,
 }
 
-/// Bytes of an Ethernet header and of a VLAN tag, which an MTU does not count.
+/// Bytes of an Ethernet header and of a VLAN tag, which an MTU excludes.
 const FRAMING: usize = 14 + 4;
 
 /// A network device as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number in this namespace; a device deleted and made again has another.
+    /// Its number in this namespace; a device deleted and created again has another.
     pub index: u32,
     /// Its name.
     pub name: String,
     /// ARPHRD_ value of its hardware.
     pub hardware: u16,
-    /// Whether it was set up.
+    /// Whether it is administratively up.
     pub up: bool,
     /// Whether it has a carrier: a cable, a peer that is up.
     pub carrier: bool,
-    /// The most bytes of a frame behind its Ethernet header, VLAN tag not counted.
+    /// The most bytes of a frame after its Ethernet header and VLAN tag.
     pub mtu: u32,
     /// Its address, if it has one of six bytes.
     pub address: Option<MacAddress>,
     /// The kind of a virtual device: `veth`, `bridge`, `tun`.
     pub kind: Option<String>,
-    /// The bridge or bond it belongs to.
+    /// The number of the bridge or bond it belongs to.
     pub master: Option<u32>,
-    /// The device at its other end or below it, if that is in this namespace.
+    /// The number of the device at its other end or below it, if in this namespace.
     pub peer: Option<u32>,
-    /// That device, if it is in another namespace.
+    /// That device, if in another namespace.
     pub elsewhere: Option<Elsewhere>,
     /// Receive queues.
     pub rx_queues: u32,
     /// Transmit queues.
     pub tx_queues: u32,
-    /// Whether an XDP program is on it that the network stack runs, as its driver runs none.
+    /// Whether it has a generic XDP program, which runs in the network stack.
     pub runs_xdp_in_stack: bool,
-    /// What it counted.
+    /// Its counters.
     pub stats: LinkStats,
 }
 
 impl Link {
-    /// The device called `name`.
+    /// The device `name`.
     ///
     /// # Errors
-    /// That there is none, or the system's error.
+    /// If there is none, or the system's error.
     pub fn named(name: &str) -> Result<Self, DeviceError> {
         Links::open(name)?.named(name)
     }
@@ -120,7 +119,7 @@ impl Link {
     /// The device itself if its packets are Ethernet frames.
     ///
     /// # Errors
-    /// That they are not.
+    /// If they are not.
     pub fn ethernet(self) -> Result<Self, DeviceError> {
         if self.is_ethernet() {
             return Ok(self);
@@ -128,13 +127,13 @@ impl Link {
         Err(DeviceError::NotEthernet { device: self.name, hardware: self.hardware })
     }
 
-    /// The most bytes of a frame that the kernel's stack lets through to it, as does its
-    /// check of redirected frames. Frames from a socket's ring are not checked.
+    /// The most bytes of a frame that the kernel's stack, and its check of redirected
+    /// frames, lets through to the device. Frames from a socket's ring are not checked.
     pub(crate) fn max_frame(&self) -> usize {
         self.mtu as usize + FRAMING
     }
 
-    /// Whether packets can go through it now.
+    /// Whether packets can pass through it now.
     #[must_use]
     pub fn works(&self) -> bool {
         self.up && self.carrier
@@ -142,7 +141,7 @@ impl Link {
 
     /// The link of a `RTM_NEWLINK` or `RTM_DELLINK` message.
     pub(super) fn parse(message: &[u8]) -> Option<Self> {
-        // What a bridge says of its ports is of its own family, and incomplete.
+        // Messages of a bridge about its ports have another family, and are incomplete.
         if *message.first()? != libc::AF_UNSPEC as u8 {
             return None;
         }
@@ -176,7 +175,7 @@ impl Link {
         (!link.name.is_empty()).then_some(link)
     }
 
-    /// Takes one attribute over.
+    /// Applies one attribute.
     fn take(&mut self, kind: u16, value: &[u8]) {
         let number = u32_at(value, 0);
         match kind {
@@ -207,7 +206,7 @@ impl Link {
 }
 
 impl LinkStats {
-    /// What a `rtnl_link_stats64` says, whose fields have eight bytes each.
+    /// Parses a `rtnl_link_stats64`, whose fields have eight bytes each.
     fn parse(value: &[u8]) -> Option<Self> {
         let at = |field: usize| u64_at(value, field * 8);
         Some(Self {
@@ -227,13 +226,13 @@ fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// A way to ask about links, of the namespace it was opened in.
+/// Queries of links, in the namespace in which it was opened.
 pub(crate) struct Links {
     netlink: Netlink,
 }
 
 impl Links {
-    /// Opened on behalf of `device`.
+    /// Opens queries on behalf of `device`.
     pub(crate) fn open(device: &str) -> Result<Self, DeviceError> {
         Self::new().map_err(DeviceError::system(device, "ask about devices"))
     }
@@ -253,7 +252,7 @@ impl Links {
         self.ask(&request).map_err(DeviceError::system(name, "ask about it"))?.ok_or_else(missing)
     }
 
-    /// The device of that number, if there still is one.
+    /// The device with this number, if it still exists.
     pub(crate) fn numbered(&mut self, index: u32) -> io::Result<Option<Link>> {
         let mut request = vec![0; IFINFO];
         request[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -268,7 +267,7 @@ impl Links {
         }
     }
 
-    /// Sets a device up, and gives it an MTU if one is named.
+    /// Sets a device up, and sets its MTU if one is given.
     pub(super) fn set(&mut self, index: u32, up: bool, mtu: Option<u32>) -> io::Result<()> {
         let mut request = vec![0; IFINFO];
         request[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -1,9 +1,9 @@
-//! Network devices: what they are, whether they are fit for a port, what becomes of them.
+//! Network devices: their properties, their suitability as ports, and changes to them.
 //!
-//! [`Link`] is what the kernel says of a device, by rtnetlink, so that the answer is of
-//! the network namespace we are in whatever is mounted at `/sys`. [`check`] looks at
-//! everything of a device that would lose or change packets behind our back, and mends
-//! what can be mended. [`Watch`] tells when devices come, change and go.
+//! [`Link`] is the kernel's description of a device, through rtnetlink, so it describes the
+//! present network namespace whatever is mounted at `/sys`. [`check`] examines all settings
+//! of a device that would lose or change packets, and fixes those it can. [`Watch`] reports
+//! devices that are added, changed or removed.
 
 mod check;
 mod counter;

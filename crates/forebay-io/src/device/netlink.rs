@@ -1,5 +1,5 @@
-//! Messages of rtnetlink, as far as links need them (rtnetlink(7), netlink(7)): requests
-//! built byte by byte, replies read by cutting slices, never beyond what was received.
+//! The messages of rtnetlink that links need (rtnetlink(7), netlink(7)). Requests are built
+//! byte by byte; replies are parsed by slicing, never beyond the received bytes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,7 +27,7 @@ pub(super) const RTMGRP_LINK: u32 = 1;
 const HEADER: usize = 16;
 pub(super) const IFINFO: usize = 16;
 
-/// More than a link message takes, which the kernel bounds by a page or two.
+/// More than a link message takes, which the kernel limits to a page or two.
 const RECEIVE: usize = 64 << 10;
 
 /// A socket to the kernel's routing tables.
@@ -37,13 +37,13 @@ pub(super) struct Netlink {
     buffer: Vec<u8>,
 }
 
-/// A message: its type and what follows the header.
+/// A message: its type and the bytes after the header.
 pub(super) type Message<'a> = (u16, &'a [u8]);
 
 impl Netlink {
-    /// A socket that also gets what is told to `groups`.
+    /// A socket that also receives messages to `groups`.
     pub(super) fn open(groups: u32) -> io::Result<Self> {
-        // No protocol is protocol 0: routing.
+        // Protocol 0 is routing.
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&socket, &SocketAddrNetlink::new(0, groups))?;
@@ -55,8 +55,8 @@ impl Netlink {
         self.socket.as_fd()
     }
 
-    /// Sends a request and gives the first message of the answer; nothing when the
-    /// answer is a mere acknowledgement.
+    /// Sends a request and returns the first message of the reply; `None` if the reply is
+    /// only an acknowledgement.
     pub(super) fn ask(&mut self, kind: u16, body: &[u8]) -> io::Result<Option<Vec<u8>>> {
         self.sequence += 1;
         let is_question = matches!(kind, RTM_GETLINK | RTM_GETNSID);
@@ -87,8 +87,8 @@ impl Netlink {
         }
     }
 
-    /// Calls `each` for every message that is there, without waiting. False when the
-    /// kernel had to leave some out.
+    /// Calls `each` for every pending message, without waiting. Returns false if the kernel
+    /// had to drop some.
     pub(super) fn drain(&mut self, mut each: impl FnMut(Message<'_>)) -> io::Result<bool> {
         let mut whole = true;
         loop {
@@ -120,9 +120,9 @@ fn messages(datagram: &[u8]) -> impl Iterator<Item = (u32, Message<'_>)> {
     })
 }
 
-/// The attributes of a message, after whatever begins it: type and value.
+/// The attributes of a message, after its fixed header: type and value.
 pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    /// Two bits beside the type tell of nesting and byte order.
+    /// The two upper bits of the type are flags for nesting and byte order.
     const TYPE: u16 = 0x3fff;
     let mut rest = bytes;
     std::iter::from_fn(move || {

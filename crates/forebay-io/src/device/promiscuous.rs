@@ -1,5 +1,4 @@
-//! Having a device receive frames for other stations, for ports whose own sockets cannot ask
-//! for it.
+//! Promiscuous mode of a device, for ports whose own sockets cannot request it.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -9,16 +8,16 @@ use super::error::DeviceError;
 use super::link::Link;
 use crate::af_packet::sys::join_promiscuous;
 
-/// A device receives all frames as long as this lives; the kernel ends it with the process
-/// in any case.
+/// Keeps a device in promiscuous mode while it exists; the kernel ends the mode with the
+/// process in any case.
 #[derive(Debug)]
 pub struct Promiscuous(#[expect(dead_code, reason = "its being open is what it is for")] OwnedFd);
 
 impl Promiscuous {
-    /// Asks for all frames of the device.
+    /// Requests promiscuous mode of the device.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// The system's.
     pub fn join(link: &Link) -> Result<Self, DeviceError> {
         let refused = |errno: std::io::Error| {
             DeviceError::system(&link.name, "have it receive all frames")(errno)

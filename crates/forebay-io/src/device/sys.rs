@@ -1,4 +1,4 @@
-//! The one system call on devices that has no safe form: `SIOCETHTOOL`.
+//! `SIOCETHTOOL`, the only system call on devices without a safe wrapper.
 #![allow(
     unsafe_code,
     reason = "an ioctl on a buffer whose size the kernel learns from its content"
@@ -54,12 +54,12 @@ impl Command {
         }
     }
 
-    /// Says within the buffer how much may be written to it.
+    /// Writes the sizes of the result to the buffer, as the command requires.
     fn prepare(self, buffer: &mut [u32]) {
         buffer[0] = self.number();
         match self {
             Self::DriverInfo | Self::Channels => {}
-            // The mask of wanted sets is of 64 bits, behind a reserved word.
+            // The mask of wanted sets has 64 bits, after a reserved word.
             Self::FeatureCount => buffer[2] = 1 << FEATURES,
             Self::FeatureNames(names) => {
                 buffer[1] = FEATURES;
@@ -78,8 +78,8 @@ struct Request {
     rest: [u8; 16],
 }
 
-/// Runs a command on `device` through any socket of its namespace. `fill` gets the
-/// buffer, all in words, after its first ones were set; what comes back is in it.
+/// Runs a command on `device` through any socket of its namespace. `fill` gets the buffer,
+/// in words, after its first words were set; the result is in it afterwards.
 pub(super) fn ethtool(
     socket: BorrowedFd<'_>,
     device: &str,

@@ -1,4 +1,4 @@
-//! Devices that come, change and go, as the kernel tells.
+//! Notifications about devices that are added, changed or removed.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,25 +7,25 @@ use super::error::DeviceError;
 use super::link::{Link, Links};
 use super::netlink::{Netlink, RTM_DELLINK, RTM_NEWLINK, RTMGRP_LINK};
 
-/// What happened to a device.
+/// A change of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is there, or something of it is different.
+    /// It was added or changed.
     Is(Link),
     /// It was deleted, or left the namespace.
     Gone(Link),
-    /// Changes were missed: a caller that tracks devices has to read all of them again.
+    /// Notifications were lost: a caller that tracks devices has to read all of them again.
     Missed,
 }
 
-/// Tells of changes to the devices of the namespace it was opened in.
+/// Reports changes to the devices of the namespace in which it was opened.
 pub struct Watch {
     netlink: Netlink,
     links: Links,
 }
 
 impl Watch {
-    /// Watches from now on.
+    /// Starts watching.
     ///
     /// # Errors
     /// The system's.
@@ -33,11 +33,11 @@ impl Watch {
         Ok(Self { netlink: Netlink::open(RTMGRP_LINK)?, links: Links::new()? })
     }
 
-    /// The device called `name`, as it is now. This opens nothing, so it works after a process
-    /// has given up the privileges to open the watch.
+    /// The present state of the device `name`. Opens nothing, so it works after a process
+    /// has dropped the privileges to open the watch.
     ///
     /// # Errors
-    /// That there is none, or the system's error.
+    /// If there is none, or the system's error.
     pub fn link(&mut self, name: &str) -> Result<Link, DeviceError> {
         self.links.named(name)
     }
@@ -48,7 +48,7 @@ impl Watch {
         self.netlink.descriptor()
     }
 
-    /// What changed since the last call, in order, without waiting.
+    /// The changes since the last call, in order, without waiting.
     ///
     /// # Errors
     /// The system's.

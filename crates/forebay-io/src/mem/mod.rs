@@ -1,10 +1,10 @@
-//! Ports without a device: rings in memory, for tests, for joining two pipelines, and for
-//! measuring a pipeline without a kernel in the way.
+//! Ports without a device: rings in memory, for tests, for connecting two pipelines, and
+//! for measuring a pipeline without the kernel.
 //!
-//! * [`ring()`] gives the two ends of a bounded ring of slots: [`RingTx`] copies packets in,
-//!   [`RingRx`] gives them out as batches that lie in the ring, on a lease.
-//! * [`Replay`] gives out the same batches over and over.
-//! * [`Sink`] does all that sending takes, into a ring without a reader.
+//! * [`ring()`] returns the two ends of a bounded ring of slots: [`RingTx`] copies packets
+//!   in, [`RingRx`] returns them as batches that lease slots of the ring.
+//! * [`Replay`] returns the same batches repeatedly.
+//! * [`Sink`] performs all the work of sending, into a ring without a reader.
 
 mod replay;
 pub(crate) mod ring;

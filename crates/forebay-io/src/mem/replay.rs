@@ -1,11 +1,11 @@
-//! The same batches over and over, as a port.
+//! A port that returns the same batches repeatedly.
 
 use forebay_packet::Batch;
 
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};
 
-/// Gives out the same batches, in order, so many times.
+/// Returns the same batches, in order, a given number of times.
 pub struct Replay {
     batches: Vec<Counted>,
     next: usize,
@@ -13,7 +13,7 @@ pub struct Replay {
     counters: RxCounters,
 }
 
-/// A batch, and what it counts for.
+/// A batch and its counts.
 struct Counted {
     batch: Batch,
     packets: u64,
@@ -21,7 +21,7 @@ struct Counted {
 }
 
 impl Replay {
-    /// `rounds` rounds of `batches`.
+    /// Returns `batches` `rounds` times.
     #[must_use]
     pub fn new(batches: Vec<Batch>, rounds: u64) -> Self {
         let rounds_left = if batches.is_empty() { 0 } else { rounds };

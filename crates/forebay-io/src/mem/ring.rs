@@ -1,17 +1,17 @@
 //! A bounded ring of packet slots between one writer and one reader.
 //!
 //! Positions count slots since the beginning and never wrap; a slot is a position modulo
-//! their number, a power of two. The writer owns the positions from `tail` up to
+//! the number of slots, a power of two. The writer owns the positions from `tail` up to
 //! `free_until`, and publishes by storing `tail` (release). The reader takes runs of
-//! positions in order and leases them out. A run's lease, when dropped by whatever thread
-//! and in whatever order, stores its length (release) at the number of its first slot;
-//! the writer, when it has used up its positions, finds there the next run that it gets
-//! back, as runs follow one another without gaps. So neither side waits for the other,
-//! nothing is locked, and a run that is held long blocks only what lies behind it.
+//! positions in order and leases them out. Dropping a run's lease, on any thread and in any
+//! order, stores the run's length (release) at the number of its first slot. When the
+//! writer has used up its positions, it finds the next returned run there, as runs follow
+//! one another without gaps. So neither side waits for the other, there are no locks, and a
+//! run that is held long blocks only the slots behind it.
 //!
-//! A reader with nothing to read says that it is asleep, looks again, and waits on an
-//! event descriptor; a writer that publishes looks whether it must wake it. The fences
-//! between each side's store and load make one of the two see the other.
+//! A reader without packets marks itself asleep, checks again, and waits on an event
+//! descriptor; a writer that publishes checks whether it must wake the reader. The fences
+//! between store and load on each side ensure that at least one of them sees the other.
 #![allow(unsafe_code, reason = "memory that two threads use by turns, as positions say")]
 
 use std::io;
@@ -33,15 +33,15 @@ const LEAD: usize = LINE - 12;
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// What both ends share.
+/// State shared by both ends.
 struct Ring {
-    /// Where the slots begin, for writing.
+    /// The start of the slots, for writing.
     base: NonNull<u8>,
     region: Arc<Region>,
     stride: usize,
     slots: usize,
     tail: Apart<AtomicU64>,
-    /// Lengths of runs that came back, by first slot; 0 for none.
+    /// Lengths of returned runs, by first slot; 0 for none.
     returned: Box<[AtomicU32]>,
     asleep: Apart<AtomicBool>,
     event: OwnedFd,
@@ -55,7 +55,7 @@ unsafe impl Send for Ring {}
 // SAFETY: as above.
 unsafe impl Sync for Ring {}
 
-/// What a packet in a slot is described by.
+/// The description of the packet in a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) cap_len: u32,
@@ -63,7 +63,7 @@ pub(crate) struct Meta {
     pub(crate) ticks: u64,
 }
 
-/// Bytes of a [`Meta`], which begins a slot.
+/// Bytes of a [`Meta`], at the start of a slot.
 const META: usize = 16;
 
 /// The end that fills slots.
@@ -80,7 +80,7 @@ pub(crate) struct Reader {
     slept: bool,
 }
 
-/// A run of slots that the reader took.
+/// A run of slots taken by the reader.
 pub(crate) struct Run {
     ring: Arc<Ring>,
     first: u64,
@@ -94,7 +94,7 @@ pub(crate) fn new(slots: usize, max_len: usize) -> io::Result<(Writer, Reader)> 
         return Err(invalid("a ring has a power of two of slots"));
     }
     let too_big = || invalid("the ring is larger than 4 GiB");
-    // An odd number of lines, so that packet heads do not share a few sets of the cache.
+    // An odd number of cache lines, so that packet headers do not share a few cache sets.
     let lines = max_len.checked_add(LEAD).ok_or_else(too_big)?.div_ceil(LINE) | 1;
     let len = lines.checked_mul(LINE).and_then(|stride| stride.checked_mul(slots));
     let len = len.filter(|&len| u32::try_from(len).is_ok()).ok_or_else(too_big)?;
@@ -128,14 +128,14 @@ impl Ring {
     fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.0.load(Ordering::Relaxed) && self.asleep.0.swap(false, Ordering::Relaxed) {
-            // It fails only when the descriptor is readable already.
+            // It fails only if the descriptor is readable already.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
 }
 
 impl Writer {
-    /// The packet's place in the next slot; nothing while all slots are taken.
+    /// The buffer of the next slot; `None` while all slots are in use.
     #[inline]
     pub(crate) fn slot(&mut self) -> Option<&mut [u8]> {
         if self.tail == self.free_until && !self.reclaim() {
@@ -150,7 +150,7 @@ impl Writer {
         })
     }
 
-    /// Gets back the slots of runs that were dropped. False when there are none.
+    /// Takes back the slots of dropped runs. Returns false if there are none.
     fn reclaim(&mut self) -> bool {
         let ring = &*self.ring;
         let before = self.free_until;
@@ -166,10 +166,10 @@ impl Writer {
         self.free_until != before
     }
 
-    /// Says what was written to the slot that [`Self::slot`] gave, and goes to the next.
+    /// Describes the packet written to the slot returned by [`Self::slot`], and advances.
     ///
     /// # Panics
-    /// When all slots are taken.
+    /// If all slots are in use.
     #[inline]
     pub(crate) fn fill(&mut self, meta: Meta) {
         assert!(self.tail < self.free_until, "no slot was given");
@@ -181,20 +181,20 @@ impl Writer {
         self.tail += 1;
     }
 
-    /// Lets the reader have what was filled.
+    /// Publishes the filled slots.
     #[inline]
     pub(crate) fn publish(&mut self) {
         self.ring.tail.0.store(self.tail, Ordering::Release);
         self.ring.wake();
     }
 
-    /// Slots that were filled and did not come back yet, as far as was looked.
+    /// Filled slots that have not returned, as of the last check.
     pub(crate) fn held(&mut self) -> u64 {
         self.reclaim();
         self.tail + self.ring.slots as u64 - self.free_until
     }
 
-    /// Whether the reader is gone.
+    /// Whether the reader was dropped.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.ring.reader_gone.load(Ordering::Relaxed)
     }
@@ -208,7 +208,7 @@ impl Drop for Writer {
 }
 
 impl Reader {
-    /// The next filled slots, `most` at the most; nothing while there are none.
+    /// Up to `most` filled slots; `None` if there are none.
     pub(crate) fn take(&mut self, most: usize) -> Option<Run> {
         let ready = self.ready();
         if ready == 0 {
@@ -220,7 +220,7 @@ impl Reader {
         Some(run)
     }
 
-    /// Filled slots that were not taken. Falls asleep when there are none.
+    /// Filled slots that were not taken. Marks the reader asleep if there are none.
     fn ready(&mut self) -> u64 {
         let filled = |reader: &Self| reader.ring.tail.0.load(Ordering::Acquire) - reader.head;
         let ready = filled(self);
@@ -234,7 +234,7 @@ impl Reader {
             return ready;
         }
         if self.slept {
-            // What woke us may have come late, of packets that were taken already.
+            // The wake-up may have been for packets that were taken already.
             self.clear_event();
         }
         self.slept = true;
@@ -244,16 +244,16 @@ impl Reader {
     }
 
     fn clear_event(&self) {
-        // It fails only when there was no event.
+        // It fails only if there was no event.
         let _ = rustix::io::read(&self.ring.event, &mut [0_u8; 8]);
     }
 
-    /// Whether no packets will come but those that are in the ring.
+    /// Whether no packets will arrive except those in the ring.
     pub(crate) fn is_ending(&self) -> bool {
         self.ring.writer_gone.load(Ordering::Acquire)
     }
 
-    /// Becomes readable when a sleeper has something to read.
+    /// Becomes readable when a sleeping reader has packets.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.ring.event.as_fd()
     }
@@ -266,7 +266,7 @@ impl Drop for Reader {
 }
 
 impl Run {
-    /// Each packet's place in the region, and what is known of it.
+    /// The offset in the region and the description of each packet.
     pub(crate) fn packets(&self) -> impl ExactSizeIterator<Item = (u32, Meta)> + '_ {
         (0..self.len).map(|i| {
             let at = self.ring.slot(self.first + u64::from(i)) * self.ring.stride;
@@ -325,14 +325,14 @@ impl Meta {
     }
 }
 
-/// Has the lines fetched that hold the first of `bytes` and, of 128 at the most, the last.
+/// Prefetches the cache line of the first byte and, of at most 128 bytes, that of the last.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
     bytes.first().into_iter().for_each(fetch_value);
     prefetch_end(bytes);
 }
 
-/// The same, of the last alone.
+/// Prefetches only that of the last.
 #[inline]
 pub(crate) fn prefetch_end(bytes: &[u8]) {
     bytes[..bytes.len().min(2 * LINE)].last().into_iter().for_each(fetch_value);

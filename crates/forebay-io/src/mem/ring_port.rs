@@ -11,25 +11,26 @@ use crate::error::Error;
 use crate::frame::{first_read, rewrite_of, write_frame};
 use crate::port::{Received, Rx, RxCounters, Tx, TxCounters};
 
-/// What a sender does when the ring is full.
+/// The behaviour of a sender when the ring is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The packet is lost.
+    /// The packet is dropped.
     Lose,
-    /// It waits for the reader, so long for each batch, and then the packet is lost.
+    /// It waits for the reader, at most this long for each batch; then the packet is
+    /// dropped.
     Wait(Duration),
 }
 
-/// How a ring is made.
+/// Options of a ring.
 #[derive(Clone, Debug)]
 pub struct RingOptions {
     /// Slots, a power of two.
     pub slots: usize,
     /// The longest packet, in bytes.
     pub max_len: usize,
-    /// What a sender does when all slots are taken.
+    /// The behaviour of a sender when all slots are in use.
     pub when_full: WhenFull,
-    /// The interface that received packets are of; its clock counts nanoseconds.
+    /// The interface of received packets; its clock counts nanoseconds.
     pub name: String,
 }
 
@@ -42,7 +43,7 @@ impl Default for RingOptions {
 /// The two ends of a new ring.
 ///
 /// # Errors
-/// That there cannot be such a ring, or the system's error.
+/// If the options are invalid, or the system's error.
 pub fn ring(options: &RingOptions) -> Result<(RingTx, RingRx), Error> {
     let (writer, reader) = ring::new(options.slots, options.max_len)
         .map_err(|source| Error::Create { file: options.name.clone(), source })?;
@@ -66,27 +67,27 @@ pub fn ring(options: &RingOptions) -> Result<(RingTx, RingRx), Error> {
     Ok((tx, RingRx { reader, interfaces, counters: RxCounters::default() }))
 }
 
-/// The end of a ring that packets are sent to.
+/// The sending end of a ring.
 ///
-/// Losses are `ring_full`, `too_long` for a slot, and `no_reader` once the other end was
-/// dropped. Held are packets that were not received, or whose batch lives.
+/// Losses are `ring_full`, `too_long` for a slot, and `no_reader` after the other end was
+/// dropped. Held packets were not received yet, or their batch still exists.
 pub struct RingTx {
     writer: Writer,
     when_full: WhenFull,
-    /// Packets that went into the ring, and their bytes.
+    /// Packets put into the ring, and their bytes.
     packets: u64,
     bytes: u64,
     ring_full: u64,
     too_long: u64,
     no_reader: u64,
-    /// When the waiting of one batch ends, once it began.
+    /// When the present batch stops waiting; `None` before it has to wait.
     patience_ends: Option<Instant>,
 }
 
-/// Packets by which the first lines of a packet are fetched before it is copied.
+/// Distance in packets for prefetching the first lines of a packet before it is copied.
 const AHEAD: usize = 16;
 
-/// Packets after which those in the ring are published.
+/// Packets after which filled slots are published.
 const PUBLISH: usize = 64;
 
 impl RingTx {
@@ -104,16 +105,16 @@ impl RingTx {
         };
         let clock = batch.interface(i).clock;
         let ticks = batch.ticks(i);
-        // Packets from before the epoch are set to it: a ring's clock knows none.
+        // Times before the epoch are set to it: the clock of a ring is unsigned.
         let nanos = if clock == Clock::NANOS { ticks } else { batch.nanos(i).max(0) as u64 };
-        // What is pushed is on the wire, too; what is sliced off was.
+        // Pushed headers add to the length on the wire; slicing does not change it.
         let wire_len = batch.wire_len(i).max(len as u32);
         self.writer.fill(Meta { cap_len: len as u32, wire_len, ticks: nanos });
         self.packets += 1;
         self.bytes += len as u64;
     }
 
-    /// Waits for a slot if that was asked for.
+    /// Waits for a slot if the options allow it.
     #[cold]
     fn put_when_full(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) {
         self.writer.publish();
@@ -177,8 +178,8 @@ impl Tx for RingTx {
     }
 }
 
-/// The next packets of a ring, if there are any, counted; their slots are the writer's again
-/// when the batch is gone.
+/// The next packets of a ring, if there are any, counted; their slots return to the writer
+/// when the batch is dropped.
 pub(crate) fn next_batch(
     reader: &mut Reader,
     interfaces: &Arc<Vec<Interface>>,
@@ -194,7 +195,7 @@ pub(crate) fn next_batch(
     Some(batch)
 }
 
-/// The end of a ring that packets are received from.
+/// The receiving end of a ring.
 pub struct RingRx {
     reader: Reader,
     interfaces: Arc<Vec<Interface>>,
@@ -203,7 +204,7 @@ pub struct RingRx {
 
 impl Rx for RingRx {
     fn receive(&mut self) -> Result<Received, Error> {
-        // Asked before, so that what was sent last is not missed.
+        // Checked first, so that the last packets are not missed.
         let ending = self.reader.is_ending();
         Ok(match next_batch(&mut self.reader, &self.interfaces, &mut self.counters) {
             Some(batch) => Received::Batch(batch),

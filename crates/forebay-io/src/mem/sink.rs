@@ -1,4 +1,4 @@
-//! A port that does all the work of sending, and sends nowhere.
+//! A port that performs all the work of sending, and discards the packets.
 
 use std::io;
 
@@ -9,15 +9,15 @@ use crate::error::Error;
 use crate::frame::{Rewrites, first_read, write_frame};
 use crate::port::{Tx, TxCounters};
 
-/// Bytes of a packet's place by default: with 256 of them the ring stays in a level-1 or
-/// level-2 cache, as the part of a device's ring does that is being filled.
+/// Default bytes of a slot: with 256 slots the ring stays in the L1 or L2 cache, like the
+/// part of a device's ring that is being filled.
 const MAX_LEN: usize = 2048;
 
-/// Bytes from one place to the next.
+/// Bytes from one slot to the next.
 const STRIDE: usize = MAX_LEN + 64;
 
-/// Copies packets, changed as their outputs want them, into a ring that wraps and has
-/// no reader: what sending costs without a device. Loses packets `too_long` for a slot.
+/// Copies packets, rewritten for their outputs, into a ring that wraps and has no reader:
+/// the cost of sending without a device. Packets `too_long` for a slot are lost.
 pub struct Sink {
     memory: Region,
     slots: usize,
@@ -27,21 +27,21 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// A ring of so many slots.
+    /// A ring of `slots` slots.
     ///
     /// # Errors
-    /// The system's error when the memory cannot be had.
+    /// If memory is short.
     pub fn new(slots: usize) -> io::Result<Self> {
         let slots = slots.max(1);
         let mut memory = Region::new(slots.saturating_mul(STRIDE))?;
-        // A device's ring is there before the first packet.
+        // Touch the memory now, as a device's ring is before the first packet.
         memory.bytes_mut().fill(0);
         let counters = TxCounters::default();
         Ok(Self { memory, slots, next: 0, counters, too_long: 0 })
     }
 
-    /// The packet that was sent so many packets ago, 0 for the last, cut to `len` bytes;
-    /// nothing beyond what the ring keeps.
+    /// The packet sent `ago` packets ago, 0 for the last, truncated to `len` bytes; `None`
+    /// beyond the ring.
     #[must_use]
     pub fn recent(&self, ago: usize, len: usize) -> Option<&[u8]> {
         let at = (self.next + self.slots).checked_sub(1 + ago)? % self.slots * STRIDE;
@@ -54,7 +54,7 @@ impl Tx for Sink {
     fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
         let which = batch.live().and(which);
         let (frames, changes) = (batch.frames(), Rewrites::new(batch, rewrites));
-        // Stages have looked at what follows the addresses; short frames end in that line.
+        // Stages have read what follows the addresses; short frames end in that line.
         if first_read(rewrites) == 0 {
             which.iter().for_each(|i| prefetch(frames.get(i)));
         } else if frames.any_longer_than_a_line() {

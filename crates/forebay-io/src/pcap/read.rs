@@ -24,8 +24,8 @@ use crate::source::ReadAhead;
 /// Length of the record header that [`MAGIC_PATCHED`] announces.
 const PATCHED_RECORD_HEADER: usize = 24;
 
-/// The bits of the link field that hold the link type; the others tell of a
-/// frame check sequence, and are kept.
+/// The bits of the link field that hold the link type; the others describe a frame check
+/// sequence, and are ignored.
 const LINK_MASK: u32 = 0x03ff_ffff;
 
 /// Which of a record's two lengths comes first.
@@ -36,15 +36,15 @@ enum Lengths {
     SmallerIsCaptured,
 }
 
-/// What the file header says of the records.
+/// The properties of the records, from the file header.
 pub(crate) struct Parser {
     interfaces: Arc<Vec<Interface>>,
     big_endian: bool,
     record_header: usize,
     lengths: Lengths,
     ticks_per_second: u64,
-    /// The longest captured length that is taken; a longer one is damage, or more than the
-    /// reader's options allow.
+    /// The longest captured length accepted; a longer one is damage, or exceeds the
+    /// reader's options.
     limit: u32,
     /// What captured lengths are clamped to.
     clamp: u32,
@@ -56,7 +56,7 @@ enum Stop {
     Full,
     /// The next record needs this many bytes.
     Need(usize),
-    /// The next record cannot be.
+    /// The next record is invalid.
     CapturedLength(u32),
 }
 
@@ -87,8 +87,8 @@ impl Parser {
             return Err(bad("no pcap file header".to_owned()));
         };
         let number = |at| number(word(header, at), big_endian);
-        // Two 16-bit numbers; read as one of 32 bits their order depends on
-        // the byte order.
+        // Two 16-bit numbers; as one 32-bit number their order would depend on the byte
+        // order.
         let pair = number(4);
         let (major, minor) =
             if big_endian { (pair >> 16, pair & 0xffff) } else { (pair & 0xffff, pair >> 16) };
@@ -106,8 +106,8 @@ impl Parser {
         let mut snap_len = snap_len::effective(link, number(16));
         let patched = magic == MAGIC_PATCHED;
         if patched && link == LinkType::ETHERNET {
-            // Such captures may have had a made-up Ethernet header put before
-            // what the snap length counted.
+            // Such captures may have a synthetic Ethernet header before the bytes that the
+            // snap length counts.
             snap_len = snap_len.saturating_add(14).min(i32::MAX as u32);
         }
         let (clock, ticks_per_second) = match magic {
@@ -131,7 +131,7 @@ impl Parser {
         &self.interfaces
     }
 
-    /// The next packets, or nothing where the file ends between two records.
+    /// The next packets, or `None` if the file ends between two records.
     pub(crate) fn next_batch(&mut self, input: &mut ReadAhead) -> Result<Option<Batch>, Error> {
         loop {
             let mut batch = Batch::new(Arc::clone(input.region()), Arc::clone(&self.interfaces));
@@ -201,7 +201,7 @@ impl Parser {
                 ticks: u64::from(number(0)) * self.ticks_per_second + u64::from(number(4)),
                 interface: 0,
             };
-            // The loop ends before the batch overflows.
+            // The loop ends before the batch is full.
             let _ = batch.push(meta);
             at += len;
         }

@@ -5,10 +5,10 @@ use forebay_packet::{Clock, Interface};
 use super::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER};
 use crate::snap_len;
 
-/// The last second a record can name: in the year 2106.
+/// The last second that a record can represent, in the year 2106.
 pub(crate) const MAX_SECONDS: u64 = u32::MAX as u64;
 
-/// Ticks a second of a clock that a pcap file can have, nothing for others.
+/// Ticks a second of a clock that a pcap file can have, `None` for others.
 pub(crate) fn ticks_per_second(clock: Clock) -> Option<u64> {
     match clock {
         Clock::MICROS => Some(1_000_000),
@@ -17,8 +17,7 @@ pub(crate) fn ticks_per_second(clock: Clock) -> Option<u64> {
     }
 }
 
-/// The header of a file of packets of `interface`. `cut` is what captured
-/// lengths are cut to.
+/// The header of a file for packets of `interface`. Captured lengths are cut to `cut`.
 pub(crate) fn file_header(interface: &Interface, cut: u32) -> [u8; FILE_HEADER] {
     let magic = if interface.clock == Clock::NANOS { MAGIC_NANOS } else { MAGIC_MICROS };
     let snap_len = snap_len::effective(interface.link, interface.snap_len).min(cut);
@@ -32,8 +31,8 @@ pub(crate) fn file_header(interface: &Interface, cut: u32) -> [u8; FILE_HEADER] 
     header
 }
 
-/// A record header. Ticks past [`MAX_SECONDS`] stay in the fraction, which may
-/// hold more than a second; the caller excludes what does not fit there.
+/// A record header. Ticks past [`MAX_SECONDS`] stay in the fraction, which may exceed a
+/// second; the caller excludes times that do not fit.
 pub(crate) fn record_header(
     ticks: u64,
     ticks_per_second: u64,

@@ -18,7 +18,7 @@ const SIMPLE_PACKET: u32 = 3;
 /// Enhanced Packet Block (section 4.3).
 pub(crate) const PACKET: u32 = 6;
 
-/// The number in a section header that tells the section's byte order.
+/// The number in a section header that determines the section's byte order.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
 /// Type and length before a block's body.
@@ -30,7 +30,7 @@ const BLOCK_TAIL: usize = 4;
 const OPT_END: u16 = 0;
 /// The name the capturing system gave the interface.
 const IF_NAME: u16 = 2;
-/// What a person called it.
+/// Its description by a user.
 const IF_DESCRIPTION: u16 = 3;
 /// Ticks a second, as a power of 10, or of 2 with the top bit set.
 const IF_TSRESOL: u16 = 9;

@@ -1,12 +1,11 @@
-//! Reads pcapng: any number of sections of either byte order, each with its
-//! own interfaces, which are numbered through over the sections.
+//! Reads pcapng: any number of sections of either byte order, each with its own interfaces,
+//! which are numbered consecutively over the sections.
 //!
-//! Packets come from Enhanced, Simple and the obsolete Packet Blocks; other
-//! blocks are skipped. A Simple Packet Block has no time stamp: its ticks are
-//! zero. What a block says is believed only as far as it agrees with the
-//! block's length, and a block's length only up to a limit that any packet of
-//! its link types fits into. As in libpcap, a length that is no multiple of
-//! four or differs from the one repeated behind the block is damage.
+//! Packets are taken from Enhanced, Simple and the obsolete Packet Blocks; other blocks are
+//! skipped. A Simple Packet Block has no time stamp: its ticks are zero. Lengths inside a
+//! block are checked against the block's length, and a block's length against a limit that
+//! allows for any packet of its link types. As in libpcap, a length that is no multiple of
+//! four or differs from the one repeated at the end of the block is damage.
 
 use std::sync::Arc;
 
@@ -21,26 +20,26 @@ use crate::reader::ReadOptions;
 use crate::snap_len;
 use crate::source::ReadAhead;
 
-/// The longest block, unless an interface's packets may be longer.
+/// The longest block, unless an interface may have longer packets.
 const BLOCK_LIMIT: usize = 16 << 20;
 
-/// The least that a reader's options can make of that limit.
+/// The lower bound of that limit with any options.
 const LEAST_LIMIT: usize = 1 << 20;
 
-/// Room in a block for what is not the packet: fixed fields and options.
+/// Room in a block for fixed fields and options, besides the packet.
 const BLOCK_MARGIN: usize = 128 << 10;
 
-/// Interfaces that a packet's 16-bit index can tell apart.
+/// The most interfaces: packets have a 16-bit index.
 const MAX_INTERFACES: usize = 1 << 16;
 
-/// Bytes that the names and descriptions of all interfaces may take: every batch in flight may
-/// have a list of its own.
+/// The most bytes of all interfaces' names and descriptions: every batch in flight may have
+/// its own list.
 const MAX_TEXT: usize = 1 << 20;
 
-/// Link types of the interfaces: a filter is compiled for each.
+/// The most link types of the interfaces: a filter is compiled for each.
 const MAX_LINK_TYPES: usize = 64;
 
-/// Where in a capture the parser is: the section and its interfaces.
+/// The parser's state: the section and its interfaces.
 pub(crate) struct Parser {
     interfaces: Arc<Vec<Interface>>,
     /// Index of the section's first interface.
@@ -48,22 +47,22 @@ pub(crate) struct Parser {
     big_endian: bool,
     /// The longest block that is not damage.
     possible: usize,
-    /// The longest block that is taken.
+    /// The longest block that is accepted.
     block_limit: usize,
-    /// The longest record that is asked for.
+    /// The longest record that the options allow.
     longest: u64,
     clamp: bool,
     /// Bytes of the interfaces' names and descriptions.
     text: usize,
     /// The interfaces' link types.
     links: Vec<LinkType>,
-    /// Packets of the batch being made.
+    /// Packets of the next batch.
     metas: Vec<PacketMeta>,
-    /// Interfaces that were described before the first packet.
+    /// The number of interfaces described before the first packet.
     before_packets: Option<usize>,
 }
 
-/// What is wrong with a block.
+/// An error in a block.
 enum Fault {
     Bad(String),
     UndefinedInterface(u32),
@@ -126,31 +125,31 @@ impl Parser {
         &self.interfaces
     }
 
-    /// Those of the interfaces that were described before the first packet.
+    /// The interfaces described before the first packet.
     pub(crate) fn first_interfaces(&self) -> &[Interface] {
         let n = self.before_packets.unwrap_or(self.interfaces.len());
         self.interfaces.get(..n).unwrap_or_default()
     }
 
-    /// The next packets, or nothing where the file ends between two blocks.
+    /// The next packets, or `None` if the file ends between two blocks.
     pub(crate) fn next_batch(&mut self, input: &mut ReadAhead) -> Result<Option<Batch>, Error> {
         let mut metas = std::mem::take(&mut self.metas);
         metas.clear();
         let outcome = self.collect(input, &mut metas);
         let batch = (!metas.is_empty()).then(|| {
-            // Made last, so that descriptions between the packets cost one list of
-            // interfaces a batch and not one each.
+            // Created last, so that descriptions between the packets cost one list of
+            // interfaces for the whole batch.
             let region = Arc::clone(input.region());
             let interfaces = Arc::clone(&self.interfaces);
             let mut batch = Batch::with_capacity(region, interfaces, metas.len());
             for meta in &metas {
-                // No more than a batch holds are collected.
+                // At most a batch of packets is collected.
                 let _ = batch.push(*meta);
             }
             batch
         });
         self.metas = metas;
-        // Where packets precede a fault, it is met again by the next call.
+        // If packets precede an error, the next call finds it again.
         match batch {
             Some(batch) => Ok(Some(batch)),
             None => outcome.map(|()| None),
@@ -204,8 +203,8 @@ impl Parser {
         }
     }
 
-    /// Parses blocks up to one that is not there whole or changes the
-    /// interfaces. Returns how many bytes of `bytes` they take.
+    /// Parses blocks up to one that is incomplete or changes the interfaces. Returns how
+    /// many bytes of `bytes` they take.
     fn packets(&self, bytes: &[u8], base: usize, metas: &mut Vec<PacketMeta>) -> (usize, Stop) {
         let mut at = 0;
         loop {
@@ -237,7 +236,7 @@ impl Parser {
         }
     }
 
-    /// The block at the start of `bytes`, checked to be whole.
+    /// The block at the start of `bytes`, which must be complete.
     fn block<'a>(&self, bytes: &'a [u8]) -> Result<Block<'a>, Stop> {
         let Some(head) = bytes.first_chunk::<BLOCK_HEAD>() else {
             return Err(Stop::Need(BLOCK_HEAD));
@@ -273,8 +272,8 @@ impl Parser {
         Ok(Block { kind, len, body: &block[BLOCK_HEAD..len - BLOCK_TAIL] })
     }
 
-    /// Takes in the section header or interface description of length `len`
-    /// at the window, and moves past it.
+    /// Applies the section header or interface description of length `len` at the window,
+    /// and moves past it.
     fn describe(&mut self, input: &mut ReadAhead, len: usize) -> Result<(), Error> {
         let block = &input.unread()[..len];
         let body = &block[BLOCK_HEAD..len - BLOCK_TAIL];
@@ -321,7 +320,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Counts what is kept of an interface, and refuses what is too much.
+    /// Counts the text and link type of an interface, and rejects too much.
     fn keep_within(&mut self, interface: &Interface) -> Result<(), Fault> {
         let texts = [&interface.name, &interface.description];
         self.text += texts.into_iter().flatten().map(String::len).sum::<usize>();
@@ -340,7 +339,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The first of `options`, and those after it (section 3.5).
+    /// The first of `options`, and the rest (section 3.5).
     fn option<'a>(&self, options: &'a [u8]) -> Result<Option<OptionField<'a>>, Fault> {
         if options.len() < 4 {
             return Ok(None);
@@ -385,7 +384,7 @@ impl Parser {
         self.meta(0, 0, (cap_len, wire_len), fixed_len(SIMPLE_PACKET), body)
     }
 
-    /// What a packet block says, its offset counted from the block's body.
+    /// The description of a packet block's packet, with its offset in the block's body.
     fn meta(
         &self,
         id: u32,
@@ -425,7 +424,7 @@ impl Parser {
     }
 }
 
-/// A whole block.
+/// A complete block.
 struct Block<'a> {
     kind: u32,
     /// Length of all of it.
@@ -433,7 +432,7 @@ struct Block<'a> {
     body: &'a [u8],
 }
 
-/// An option, and the options behind it.
+/// An option, and the options after it.
 struct OptionField<'a> {
     code: u16,
     value: &'a [u8],
@@ -492,7 +491,7 @@ fn describe_option(
     Ok(())
 }
 
-/// An option's text. It should not end in zeros; some writers' does.
+/// An option's text. Some writers append zeros, contrary to the specification.
 fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
 }
@@ -512,6 +511,6 @@ fn short(bytes: &[u8], at: usize, big_endian: bool) -> u16 {
 const _: () = assert!(MAX_INTERFACES - 1 <= u16::MAX as usize);
 const _: () = {
     let Clock { resolution, offset_seconds } = Clock::MICROS;
-    // What an interface without the options has (section 4.2).
+    // The defaults of an interface without the options (section 4.2).
     assert!(matches!(resolution, Resolution::Decimal(6)) && offset_seconds == 0);
 };

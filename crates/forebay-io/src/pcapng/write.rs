@@ -11,7 +11,7 @@ use super::{
 /// Fixed fields of an Enhanced Packet Block.
 const PACKET_FIXED: usize = 20;
 
-/// An interface's link type or clock has no place in pcapng.
+/// Why an interface cannot be described in pcapng.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InterfaceDoesNotFit {
     /// Link types have 16 bits.
@@ -30,8 +30,7 @@ pub(crate) fn section_header() -> Vec<u8> {
     close(block)
 }
 
-/// The block that describes an interface. `cut` is what captured lengths are
-/// cut to.
+/// The block that describes an interface. Captured lengths are cut to `cut`.
 pub(crate) fn interface_block(
     interface: &Interface,
     cut: Option<u32>,
@@ -121,7 +120,7 @@ fn option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
     block.resize(block.len().next_multiple_of(4), 0);
 }
 
-/// As much of a text as an option holds.
+/// As much of a text as fits an option.
 fn option_text(text: &str) -> &[u8] {
     let mut len = text.len().min(usize::from(u16::MAX));
     while !text.is_char_boundary(len) {

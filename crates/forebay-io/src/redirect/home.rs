@@ -1,9 +1,9 @@
-//! A device for programs that are run but never receive.
+//! Devices for programs that only send.
 //!
-//! The kernel keeps code by which it calls the XDP programs that are on devices. It has to
-//! rewrite that, and to wait for all processors, before and after it runs a program that is
-//! on none. So each program gets a TAP device that receives nothing. The devices are in a
-//! network namespace of their own, which ends with the last of them.
+//! The kernel has code through which it calls the XDP programs attached to devices. It has
+//! to patch that code, and to wait for all processors, before and after it runs a program
+//! that is not attached. So each program is attached to a TAP device that receives nothing.
+//! The devices are in their own network namespace, which ends with the last of them.
 
 use std::thread;
 
@@ -14,20 +14,20 @@ use crate::device::{DeviceError, Link};
 use crate::error::Error;
 use crate::tap::{Tap, TapOptions, enter_new_network};
 
-/// What the devices are called; the kernel puts a number.
+/// The name of the devices; the kernel fills in a number.
 const NAME: &str = "forebay%d";
 
-/// Where a program is for as long as this lives.
+/// Keeps a program attached while it exists.
 pub(super) struct Home {
-    // Taken off before the device goes.
+    // Dropped before the device.
     _link: XdpLink,
     _tap: Tap,
 }
 
 impl Home {
-    /// A home for the program of each sender.
+    /// A device for the program of each sender.
     pub(super) fn open(senders: &[Sender]) -> Result<Vec<Self>, Error> {
-        // The namespace is entered by a thread that ends.
+        // The namespace is entered by a temporary thread.
         thread::scope(|scope| {
             let opened = scope.spawn(|| {
                 enter_new_network().map_err(refused)?;

@@ -1,4 +1,4 @@
-//! A sender of redirected frames as a port.
+//! A port that sends redirected frames.
 
 use forebay_bpf::programs::sender::{Fate, MAX_FRAME, MAX_MTU, MIN_FRAME, Sender};
 use forebay_packet::{Batch, LiveMask, Rewrite};
@@ -12,52 +12,52 @@ use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
 use crate::port::{Losses, Tx, TxCounters};
 
-/// Until the first trial of a device that refuses frames, and the longest between two; and for
-/// how long a device has to take frames until a refusal counts as the first.
+/// The wait before the first retry of a device that refused frames, the longest wait, and
+/// how long frames must have been accepted for the next refusal to count as the first.
 const FIRST_TRIAL: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 const LASTING: Duration = Duration::from_secs(60);
 
-/// Sends to a device.
+/// Sends packets to a device.
 pub struct RedirectTx {
     device: String,
     index: u32,
     links: Links,
     sender: Sender,
     _home: Home,
-    /// The longest frame that the device takes.
+    /// The longest frame that the device accepts.
     max_len: usize,
-    /// Bytes of the frames that were placed and not yet given to the device, and of those that
-    /// it took.
+    /// Bytes of the frames placed and not yet passed to the device, and of those that it
+    /// accepted.
     placed: u64,
     bytes: u64,
-    /// Frames that it took and that it refused, since it was tried last.
+    /// Frames that it accepted and refused since the last retry.
     sent: u64,
     refused: u64,
-    /// What became of frames before the device was tried.
+    /// Counts of frames before the last retry.
     past: Fate,
     /// Sends while the device refuses redirected frames.
     ring: PacketTx,
     way: Way,
     too_long: u64,
     too_short: u64,
-    /// Frames that were not placed because the device or the sender had failed.
+    /// Frames not placed because the device or the sender had failed.
     unplaced: u64,
     gone: bool,
 }
 
-/// How packets go.
+/// The path of packets.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// When the device is tried; nothing while frames are redirected.
+    /// The time of the next retry; `None` while frames are redirected.
     trial: Option<Instant>,
     interval: Duration,
-    /// When frames were redirected again.
+    /// When redirection was resumed.
     since: Option<Instant>,
 }
 
 impl Way {
-    /// The device has refused frames. While it is to be tried, that counts once.
+    /// The device has refused frames. Counts once until the next retry.
     fn leave(&mut self, now: Instant) {
         if self.trial.is_some() {
             return;
@@ -69,12 +69,12 @@ impl Way {
 }
 
 impl RedirectTx {
-    /// So many senders to `device`, each for a thread of its own.
+    /// Opens `count` senders to `device`, each for a thread of its own.
     ///
     /// # Errors
-    /// That there is no such device, that its packets are no Ethernet frames, that it does
-    /// not take redirected frames, that its MTU is for frames too long to be sent so, or
-    /// what the system refuses: it takes privileges to make programs and namespaces.
+    /// If there is no such device, its packets are no Ethernet frames, it does not accept
+    /// redirected frames, its MTU exceeds the longest frame, or a system call fails:
+    /// loading programs and creating namespaces takes privileges.
     pub fn open(device: &str, count: u32) -> Result<Vec<Self>, Error> {
         let failed = |action| {
             move |source| DeviceError::system(device, action)(std::io::Error::other(source))
@@ -143,7 +143,7 @@ impl RedirectTx {
         }
     }
 
-    /// Has the device have what was placed.
+    /// Passes the placed frames to the device.
     fn give(&mut self) -> Result<(), Error> {
         if self.sender.placed() == 0 {
             return Ok(());
@@ -151,7 +151,7 @@ impl RedirectTx {
         let (before, frames) = (self.sender.no_device(), self.sender.placed());
         let sent = self.sender.send();
         self.follow(frames);
-        // Its slot is emptied when a device is deleted.
+        // The kernel empties its slot when a device is deleted.
         if self.sender.no_device() > before {
             self.gone = true;
             return Err(self.is_gone());
@@ -160,11 +160,11 @@ impl RedirectTx {
         sent.map_err(|error| failed(std::io::Error::other(error)).into())
     }
 
-    /// Whether the ring sends. Where it is time to, the device is tried before.
+    /// Whether the ring sends. Retries the device first if that is due.
     fn is_by_ring(&mut self) -> Result<bool, Error> {
         let Some(trial) = self.way.trial else { return Ok(false) };
         let now = Instant::now();
-        // What the ring still holds would be overtaken.
+        // Packets still in the ring would be overtaken.
         if now < trial || self.ring.counters()?.held > 0 {
             return Ok(true);
         }
@@ -182,9 +182,9 @@ impl RedirectTx {
         Ok(self.way.trial.is_some())
     }
 
-    /// Has packets go another way if the device has refused any of so many frames, and counts the
-    /// bytes that it took. The kernel tells how many it did
-    /// not take, and not which: these count as long as the mean of the call's frames.
+    /// Switches to the ring if the device refused any of `frames` frames, and counts the
+    /// bytes that it accepted. The kernel reports the number of refused frames, not which:
+    /// they count with the mean length of the call's frames.
     fn follow(&mut self, frames: u32) {
         let fate = self.sender.fate();
         let sent = fate.sent.saturating_sub(std::mem::replace(&mut self.sent, fate.sent));
@@ -236,7 +236,7 @@ impl Tx for RedirectTx {
     }
 
     /// Losses: `too_long` for the device or a page, and `too_short` for an Ethernet header;
-    /// `ring_full`, `refused` and `link_down` behind the redirect; `no_memory` of the
+    /// `ring_full`, `refused` and `link_down` after the redirect; `no_memory` of the
     /// kernel; `program_failed`; and `device_failed`, when sending ended in an error.
     fn counters(&mut self) -> Result<TxCounters, Error> {
         if let Ok(Some(link)) = self.links.numbered(self.index) {
@@ -268,7 +268,7 @@ fn refused(fate: &Fate) -> u64 {
     fate.losses.iter().find(|(name, _)| *name == "refused").map_or(0, |one| one.1)
 }
 
-/// Adds losses by their names.
+/// Adds losses by name.
 fn add_all(ours: &mut Losses, theirs: Losses) {
     for (name, packets) in theirs {
         match ours.iter_mut().find(|(known, _)| *known == name) {

@@ -1,16 +1,16 @@
 //! Captures that follow one another: the next begins when one is large or old enough.
 //!
-//! Two ways to name them:
+//! Two naming schemes:
 //!
-//! * [`Naming::Tcpdump`]: NAME, NAME1, NAME2 …; of a fixed number N of files NAME0 to
-//!   NAME(N-1), padded with zeros, used in turn. By time the name may hold conversions of
-//!   strftime(3), in UTC.
-//! * [`Naming::Numbered`]: `stem_00001_20261123094500.pcapng`, with the number and the time,
-//!   so that names sort and never come twice. Of these a number is kept, also of those that
-//!   were there before: the oldest is removed for a new one.
+//! * [`Naming::Tcpdump`]: NAME, NAME1, NAME2 …; with a fixed number N of files NAME0 to
+//!   NAME(N-1), zero-padded, used in turn. With a time limit the name may contain
+//!   conversions of strftime(3), in UTC.
+//! * [`Naming::Numbered`]: `stem_00001_20261123094500.pcapng`, with the number and the
+//!   time, so that names sort and never repeat. A given number of these is kept, including
+//!   those of earlier runs: the oldest is removed for a new one.
 //!
-//! Time is the clock on the wall, also when a capture is read. Where that is set back, the
-//! current file's time begins anew.
+//! Time is wall-clock time, also when a capture is read. If the clock is set back, the
+//! present file's age starts again at 0.
 
 mod names;
 
@@ -30,42 +30,42 @@ use crate::writer::{Format, OutputName, Tally, WriteOptions, Writer};
 pub use names::BadPattern;
 use names::{earlier, numbered, strftime, tcpdump_name, with_suffix};
 
-/// The most bytes of a file besides a packet's own: a block's head, padding and tail.
+/// The most bytes of a record besides its packet: a block's head, padding and tail.
 const RECORD_OVERHEAD: u64 = 64;
 
-/// How the files are named.
+/// The naming scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// As tcpdump names them.
+    /// Tcpdump's names.
     Tcpdump {
-        /// With a limit of size, so many files are used in turn. With one of time alone, so
-        /// many are written.
+        /// With a size limit, the number of files used in turn. With only a time limit, the
+        /// number of files written.
         files: Option<u64>,
     },
-    /// With a number and the time in the name.
+    /// Names with number and time.
     Numbered {
-        /// So many files are kept.
+        /// The number of files kept.
         keep: Option<u64>,
     },
 }
 
-/// What a series is.
+/// Options of a series.
 #[derive(Clone, Debug)]
 pub struct SeriesOptions {
-    /// The name that others are made of; `-` is standard output.
+    /// The name from which others are derived; `-` is standard output.
     pub name: PathBuf,
-    /// The format of the packets' source, or [`Format::Auto`]. Files are of the simplest
-    /// format that fits, except where that could not be changed later.
+    /// The format of the packets' source, or [`Format::Auto`]. Files have the simplest
+    /// format that fits, unless it could not be changed later.
     pub format: Format,
     /// How each file is written.
     pub write: WriteOptions,
-    /// Bytes after which the next file begins.
+    /// The length in bytes after which the next file begins.
     pub max_len: Option<u64>,
-    /// Seconds after which it does.
+    /// The age in seconds after which the next file begins.
     pub max_age: Option<u64>,
-    /// How files are named.
+    /// The naming scheme.
     pub naming: Naming,
-    /// Device and inode of a file that none may replace: the one that packets are read from.
+    /// Device and inode of the input file, which must not be replaced.
     pub spared: Option<(u64, u64)>,
 }
 
@@ -73,19 +73,19 @@ pub struct SeriesOptions {
 pub struct Series {
     options: SeriesOptions,
     writer: Option<Writer>,
-    /// What is in the files that are finished.
+    /// Counts of the finished files.
     finished: Tally,
-    /// Files begun, and those of them that were removed for newer ones.
+    /// Files started, and those of them removed for newer ones.
     begun: u64,
     removed: u64,
-    /// Names of the files finished, each once.
+    /// Names of the finished files, each once.
     names: Vec<PathBuf>,
-    /// Number of the current file in its time slice, or of all.
+    /// Number of the present file in its time slice, or of all.
     number: u64,
-    /// When the current time slice began, in seconds since the epoch.
+    /// Start of the present time slice, in seconds since the epoch.
     slice_start: u64,
     slices: u64,
-    /// Numbered files that there are, the oldest first; nothing before the folder is listed.
+    /// Existing numbered files, the oldest first; `None` before the folder is listed.
     ring: Option<VecDeque<PathBuf>>,
     /// Seconds since the epoch.
     clock: Box<dyn Fn() -> u64 + Send>,
@@ -95,7 +95,7 @@ impl Series {
     /// A series whose first file is opened by [`Series::open`], or by the first packet.
     ///
     /// # Errors
-    /// A name by time that is none.
+    /// If the name has an invalid conversion.
     pub fn new(options: SeriesOptions) -> Result<Self, BadPattern> {
         if options.max_age.is_some() && matches!(options.naming, Naming::Tcpdump { .. }) {
             strftime(&options.name.to_string_lossy(), 0)?;
@@ -115,7 +115,7 @@ impl Series {
         })
     }
 
-    /// The same series by another clock, which tells seconds since the epoch.
+    /// Sets the clock, which returns seconds since the epoch.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> u64 + Send + 'static) -> Self {
         self.clock = Box::new(clock);
@@ -123,7 +123,7 @@ impl Series {
         self
     }
 
-    /// What a reader of the files gets: packets that the system has taken.
+    /// Packets in the files, accepted by the system.
     #[must_use]
     pub fn written(&self) -> Tally {
         let mut sum = self.finished;
@@ -131,8 +131,8 @@ impl Series {
         sum
     }
 
-    /// What a reader gets if the series ends here without [`Series::close`]: a file that is
-    /// out of sight until it is whole is not kept.
+    /// Packets that remain if the series ends here without [`Series::close`]: a file that
+    /// is invisible until it is complete is not kept.
     #[must_use]
     pub fn kept(&self) -> Tally {
         let mut sum = self.finished;
@@ -142,7 +142,7 @@ impl Series {
         sum
     }
 
-    /// Whether others have what was written so far.
+    /// Whether the packets written so far are visible to others.
     fn is_in_sight(&self, writer: &Writer) -> bool {
         self.options.write.placement != Placement::Hidden || writer.is_stream()
     }
@@ -153,13 +153,13 @@ impl Series {
         self.writer.as_ref().map_or(0, Writer::held)
     }
 
-    /// Files begun so far, and how many of the series' files were removed for newer ones.
+    /// Files started so far, and how many of the series' files were removed for newer ones.
     #[must_use]
     pub fn files(&self) -> (u64, u64) {
         (self.begun, self.removed)
     }
 
-    /// The file that is being written.
+    /// The present file.
     #[must_use]
     pub fn current(&self) -> Option<PathBuf> {
         self.writer.as_ref().map(Writer::path)
@@ -171,7 +171,7 @@ impl Series {
         &self.names
     }
 
-    /// Whether as many files by time were written as were asked for.
+    /// Whether the requested number of files by time was written.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match self.options.naming {
@@ -182,12 +182,12 @@ impl Series {
         }
     }
 
-    /// Writes the packets of `batch` that are live and in `which`, in order. Those after the
-    /// last file of a number of files by time are not written.
+    /// Writes the packets of `batch` that are live and in `which`, in order. Packets after
+    /// the last of a limited number of files by time are not written.
     ///
     /// # Errors
-    /// When a file cannot be written, created or named. What of these packets is written or
-    /// buffered then is what [`Series::written`] and [`Series::held`] have grown by.
+    /// If a file cannot be written, created or named. [`Series::written`] and
+    /// [`Series::held`] then count those of these packets that were written or buffered.
     pub fn write(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
         let which = batch.live().and(which);
         self.leave_torn();
@@ -214,8 +214,8 @@ impl Series {
         }
     }
 
-    /// Leaves a file in sight that ends within a packet and cannot be cut, so that another is
-    /// begun. One without packets is tried again instead: a disk that takes nothing gets no
+    /// Abandons a visible file that ends within a packet and cannot be truncated, so that
+    /// another is started. A file without packets is retried instead: a full disk gets no
     /// more files.
     fn leave_torn(&mut self) {
         let is_hidden = self.options.write.placement == Placement::Hidden;
@@ -227,12 +227,12 @@ impl Series {
         }
     }
 
-    /// Length of the current file.
+    /// Length of the present file.
     fn len(&self) -> u64 {
         self.writer.as_ref().map_or(0, Writer::file_len)
     }
 
-    /// Goes on to the next file where the current one is old or large enough.
+    /// Starts the next file if the present one is old or large enough.
     fn rotate(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Error> {
         let limits = (self.options.max_age, self.options.max_len);
         if self.writer.is_none() || limits == (None, None) {
@@ -261,25 +261,25 @@ impl Series {
         self.open(interfaces)
     }
 
-    /// Seconds since the current time slice began. Where the clock was set back since then, it
-    /// begins now.
+    /// Seconds since the start of the present time slice. If the clock was set back since,
+    /// the slice restarts.
     fn age(&mut self) -> u64 {
         let now = (self.clock)();
         self.slice_start = self.slice_start.min(now);
         now - self.slice_start
     }
 
-    /// Opens a file if none is open, unless there are to be no more.
+    /// Opens a file if none is open, unless the last one was written.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// If it cannot be created.
     pub fn open(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Error> {
         if self.writer.is_some() || self.is_over() {
             return Ok(());
         }
         let name = self.next_name();
         let format = match self.options.format {
-            // A stream cannot be begun anew as pcapng when a second interface comes.
+            // A stream cannot be restarted as pcapng when a second interface appears.
             Format::Pcapng if !is_stream(&name) && !self.is_numbered() => Format::Auto,
             Format::Pcapng => Format::Pcapng,
             _ => Format::Auto,
@@ -305,18 +305,18 @@ impl Series {
         matches!(self.options.naming, Naming::Numbered { .. })
     }
 
-    /// Whether there is more than one file.
+    /// Whether there may be more than one file.
     fn is_rotated(&self) -> bool {
         self.options.max_len.or(self.options.max_age).is_some()
     }
 
-    /// Notes a new file, and removes the oldest beyond those that are kept.
+    /// Records a new file, and removes the oldest beyond the number kept.
     fn remove_oldest(&mut self, newest: PathBuf, keep: Option<u64>) {
         let Some(ring) = &mut self.ring else { return };
         ring.push_back(newest);
         while keep.is_some_and(|keep| ring.len() as u64 > keep) {
             let Some(oldest) = ring.pop_front() else { break };
-            // Another process may have removed it, or a killed one left its draft.
+            // Another process may have removed it, or a killed one left its partial file.
             let partial = with_suffix(&oldest, ".partial");
             if fs::remove_file(&oldest).is_ok() | fs::remove_file(partial).is_ok() {
                 self.removed += 1;
@@ -324,7 +324,8 @@ impl Series {
         }
     }
 
-    /// Ends the current file, if packets came and its time is up, also when no more come.
+    /// Ends the present file if it has packets and is old enough, even if no more packets
+    /// come.
     ///
     /// # Errors
     /// As [`Series::finish`].
@@ -337,25 +338,25 @@ impl Series {
         Ok(())
     }
 
-    /// Hands everything to the system.
+    /// Passes all buffered packets to the system.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.leave_torn();
         self.writer.as_mut().map_or(Ok(()), Writer::flush)
     }
 
-    /// Gives the current file its name. One that grows in sight gets it also where its last
-    /// packets could not be written: what is in it is whole.
+    /// Completes the present file under its final name. A visible file is renamed even if
+    /// its last packets could not be written, since its records are complete.
     ///
     /// # Errors
-    /// When the file cannot be written or named.
+    /// If the file cannot be written or named.
     pub fn close(&mut self) -> Result<(), Error> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         let flushed = writer.flush();
         if flushed.is_err() && self.options.write.placement == Placement::Hidden {
-            // A stream has what it has; anything else is gone.
+            // A stream keeps what was written; otherwise the data is lost.
             if writer.is_stream() {
                 self.finished += writer.written();
             }
@@ -364,7 +365,7 @@ impl Series {
         let (path, written) = (writer.path(), writer.written());
         let is_in_sight = self.is_in_sight(&writer);
         let named = writer.finish();
-        // What cannot be named is gone, unless it was in sight before.
+        // A file that cannot be named is lost, unless it is visible.
         if named.is_ok() || is_in_sight {
             self.finished += written;
         }
@@ -375,7 +376,7 @@ impl Series {
         flushed
     }
 
-    /// Ends the series. One that had no packets leaves a capture without packets.
+    /// Ends the series. Without any packets it leaves an empty capture.
     ///
     /// # Errors
     /// As [`Series::close`].
@@ -390,7 +391,7 @@ impl Series {
         self.close()
     }
 
-    /// The name of the current file, or of the next.
+    /// The name of the present file, or of the next.
     #[must_use]
     pub fn name(&self) -> PathBuf {
         let options = &self.options;
@@ -402,7 +403,7 @@ impl Series {
             Naming::Tcpdump { files } => {
                 let pattern = options.name.to_string_lossy();
                 let by_time = options.max_age.map(|_| strftime(&pattern, self.slice_start));
-                // It was checked when the series began.
+                // Checked when the series was created.
                 let base = by_time.and_then(Result::ok).map_or(options.name.clone(), PathBuf::from);
                 let in_turn = options.max_len.is_some();
                 if in_turn { tcpdump_name(&base, self.number, files) } else { base }
@@ -410,7 +411,7 @@ impl Series {
         }
     }
 
-    /// The name of the next file; the numbers of earlier ones are known then.
+    /// The name of the next file; reads the numbers of earlier ones first.
     fn next_name(&mut self) -> PathBuf {
         if self.is_numbered() && self.is_rotated() && self.ring.is_none() {
             let earlier = earlier(&self.options.name);

@@ -1,4 +1,4 @@
-//! Names of files that follow one another, and the earlier files that have such names.
+//! Names of files in a series, and earlier files with such names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use crate::whole_file::directory;
 /// The most entries of a folder that are examined for files of the series.
 const MOST_ENTRIES: usize = 1_000_000;
 
-/// The most digits of a file's number: that of a longer name is not counted on from.
+/// The most digits of a file's number; longer numbers are ignored.
 const MOST_DIGITS: usize = 12;
 
-/// A name for files by time that is none.
+/// An invalid conversion in a name for files by time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pattern}: %{conversion} is not known; expected %Y, %m, %d, %H, %M, %S, %s or %%")]
 pub struct BadPattern {
@@ -20,7 +20,7 @@ pub struct BadPattern {
     conversion: String,
 }
 
-/// The name of file number `number` of some that are used in turn, or of many.
+/// The name of file number `number`, of a fixed number used in turn, or of any number.
 pub(super) fn tcpdump_name(base: &Path, number: u64, files: Option<u64>) -> PathBuf {
     let width = match files {
         Some(files) => (files - 1).to_string().len(),
@@ -54,7 +54,7 @@ fn parts(base: &Path) -> (String, String) {
     (stem, extension.map_or_else(String::new, |extension| format!(".{extension}")))
 }
 
-/// Numbered files of earlier runs, by number, also unfinished ones.
+/// Numbered files of earlier runs, by number, including incomplete ones.
 pub(super) fn earlier(base: &Path) -> Vec<(u64, PathBuf)> {
     let (stem, extension) = parts(base);
     let Ok(entries) = fs::read_dir(directory(base)) else { return Vec::new() };

@@ -1,9 +1,9 @@
-//! Where the bytes of a capture come from: a file, a pipe or standard input,
-//! decompressed if need be.
+//! The bytes of a capture: from a file, a pipe or standard input, decompressed if
+//! necessary.
 //!
-//! Compression is told from the first bytes, never from the name: gzip
-//! (RFC 1952 section 2.3.1) and zstd (RFC 8878 sections 3.1.1 and 3.1.2,
-//! skippable frames included), both with any number of members or frames.
+//! Compression is detected from the first bytes, never from the name: gzip (RFC 1952
+//! section 2.3.1) and zstd (RFC 8878 sections 3.1.1 and 3.1.2, including skippable frames),
+//! both with any number of members or frames.
 
 mod read_ahead;
 
@@ -26,7 +26,7 @@ use crate::error::Error;
 /// Compressed bytes read at a time.
 const COMPRESSED_PIECE: usize = 256 << 10;
 
-/// How an input is compressed.
+/// The compression of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// RFC 1952.
@@ -36,7 +36,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What the first four bytes of an input tell.
+    /// The compression indicated by the first four bytes of an input.
     fn of(head: &[u8]) -> Option<Self> {
         match *head {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
@@ -66,28 +66,28 @@ pub(crate) struct Source {
     window: u64,
 }
 
-/// How an input is read.
+/// An input, by access.
 enum Input {
-    /// At any offset.
+    /// Random access.
     Plain(PlainFile),
-    /// From beginning to end.
+    /// Sequential access.
     Stream {
         input: Box<dyn Read + Send>,
-        /// Give out what each read brings: the writer at the other end may pause.
+        /// Return the data of each read at once: the writer at the other end may pause.
         eager: bool,
-        /// How a pending read ends; nothing where no thread is to read.
+        /// How a pending read is ended; `None` if no thread is to read.
         ending: Option<Ending>,
     },
 }
 
-/// How a read in progress ends when the reader is dropped: by closing this pipe, or
-/// soon by itself, as reads of regular files do.
+/// Ends a pending read when the reader is dropped: by closing this pipe; without one the
+/// read ends soon by itself, as reads of regular files do.
 struct Ending(Option<PipeWriter>);
 
 impl Source {
     /// Opens a file, or standard input for `-`.
     ///
-    /// Waiting for a pipe or terminal ends soon after one of `flags` is set. Windows of zstd
+    /// A wait for a pipe or terminal ends soon after one of `flags` is set. Windows of zstd
     /// have at most `window` bytes.
     pub(crate) fn open(
         path: &Path,
@@ -105,7 +105,7 @@ impl Source {
         Self::of_file(file.map_err(failed)?, name, flags, window)
     }
 
-    /// Reads an open file, a regular one from its position on, without moving that.
+    /// Reads an open file; a regular one from its present position, without changing it.
     pub(crate) fn of_file(
         mut file: File,
         name: String,
@@ -118,7 +118,7 @@ impl Source {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
         if metadata.is_file() {
-            // A hint; where it is not heeded, reading is merely slower.
+            // A hint; without it reading is merely slower.
             let _ = fadvise(&file, 0, None, Advice::Sequential);
             let start = file.stream_position().map_err(failed)?;
             let file = PlainFile { file: Arc::new(file), start, opened_len: metadata.len() };
@@ -143,7 +143,8 @@ impl Source {
         Self::sniff(input, name, None, true, Some(Ending(Some(stop_end))), window)
     }
 
-    /// Takes the caller's own reader. No thread reads it, as its wait could not be ended.
+    /// Uses the caller's reader. It is not read by a thread, as a wait of it could not be
+    /// ended.
     pub(crate) fn from_read(
         input: Box<dyn Read + Send>,
         name: String,
@@ -191,7 +192,7 @@ fn zstd_decoder<R: io::BufRead>(
     input: R,
     window: u64,
 ) -> io::Result<zstd::stream::read::Decoder<'static, R>> {
-    /// What libzstd takes (ZSTD_WINDOWLOG_ABSOLUTEMIN, ZSTD_WINDOWLOG_MAX_64 of zstd.h).
+    /// The range of libzstd (ZSTD_WINDOWLOG_ABSOLUTEMIN, ZSTD_WINDOWLOG_MAX_64 of zstd.h).
     const LOGS: std::ops::RangeInclusive<u32> = 10..=31;
     let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
     let log = window.checked_ilog2().unwrap_or(0);
@@ -207,7 +208,7 @@ fn is_large_window(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.to_string() == name)
 }
 
-/// Counts what is read.
+/// Counts the bytes read.
 struct Counted {
     input: Box<dyn Read + Send>,
     position: Arc<AtomicU64>,
@@ -221,12 +222,12 @@ impl Read for Counted {
     }
 }
 
-/// A regular file, read at any offset, by several threads if need be. It says so
-/// when it ends before it should.
+/// A regular file, read at any offset, by several threads if necessary. Reports a file that
+/// ends before its known length.
 #[derive(Clone)]
 pub(crate) struct PlainFile {
     file: Arc<File>,
-    /// Where the capture begins: standard input may have been read from before.
+    /// Start of the capture: standard input may have been read before.
     start: u64,
     opened_len: u64,
 }
@@ -237,8 +238,8 @@ impl PlainFile {
         self.start
     }
 
-    /// Fills `block` with the bytes at `offset`. Returns how many there are and,
-    /// where the file ends before the block does, how it ends.
+    /// Fills `block` with the bytes at `offset`. Returns their number and, if the file ends
+    /// before the block does, how it ends.
     pub(crate) fn read_block(&self, block: &mut [u8], offset: u64) -> (usize, Option<Filled>) {
         let mut len = 0;
         while len < block.len() {
@@ -266,7 +267,7 @@ impl PlainFile {
     }
 }
 
-/// A regular file read from beginning to end.
+/// A regular file read sequentially.
 struct FromStart {
     file: PlainFile,
     offset: u64,
@@ -283,17 +284,16 @@ impl Read for FromStart {
     }
 }
 
-/// A pipe or terminal whose pending read another thread can end, by closing
-/// the far end of `stopped`.
+/// A pipe or terminal whose pending read can be ended by another thread, by closing the far
+/// end of `stopped`.
 struct Interruptible {
     file: File,
     stopped: PipeReader,
-    /// End it as well, looked at every now and then: a signal handler can do no more
-    /// than set one.
+    /// Also end it, polled periodically: a signal handler can only set a flag.
     flags: Vec<Arc<AtomicBool>>,
 }
 
-/// Between two looks at the flag.
+/// Interval of polling the flags.
 const FLAG_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 impl Read for Interruptible {

@@ -1,9 +1,9 @@
-//! TAP devices: network devices of our own making, whose wire is this program
+//! TAP devices: virtual network devices whose wire is this program
 //! (Documentation/networking/tuntap.rst in the kernel's sources).
 //!
-//! What the host sends to the device is received here, and what is sent here the host
-//! receives. Frames are read and written one by one, without any header of the driver's,
-//! so that the kernel hands them over cut up and with their checksums done.
+//! Frames that the host sends to the device are received here, and frames sent here are
+//! received by the host. Frames are read and written one by one, without a driver header,
+//! so the kernel segments them and completes their checksums first.
 
 mod port;
 mod sys;

@@ -1,4 +1,4 @@
-//! A TAP device's queues as ports.
+//! The queues of a TAP device as ports.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::mem::next_batch;
 use crate::mem::ring::{self, Meta, Reader, Writer};
 use crate::port::{Received, Rx, RxCounters, Tx, TxCounters};
 
-/// How a TAP device is made.
+/// Options of a TAP device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapOptions {
     /// Queues, each with a receiver and a sender.
     pub queues: usize,
-    /// Whether the device stays when the program ends.
+    /// Whether the device remains when the program ends.
     pub persistent: bool,
     /// Frames that each receiver has room for, a power of two.
     pub slots: usize,
-    /// The longest frame that is received whole, in bytes.
+    /// The longest frame that is received, in bytes.
     pub max_len: usize,
 }
 
@@ -43,7 +43,7 @@ pub struct Tap {
     pub queues: Vec<(TapRx, TapTx)>,
 }
 
-/// What the two ends of a queue share.
+/// State shared by both ends of a queue.
 struct Queue {
     device: String,
     index: u32,
@@ -54,7 +54,7 @@ impl Queue {
     fn failed(&self, action: &'static str) -> impl FnOnce(Errno) -> DeviceError {
         let device = self.device.clone();
         move |error| match error {
-            // What the driver says of a file whose device was deleted.
+            // The driver's error for a file whose device was deleted.
             Errno::BADFD => DeviceError::Gone { device },
             error => DeviceError::System { device, action, source: error.into() },
         }
@@ -62,11 +62,11 @@ impl Queue {
 }
 
 impl Tap {
-    /// Opens the TAP device called `name`, which is made if there is none; with `%d` in
-    /// its name the kernel puts a number there. It is down at first if it was made.
+    /// Opens the TAP device `name`, or creates it; the kernel replaces `%d` in the name by
+    /// a number. A new device is down at first.
     ///
     /// # Errors
-    /// That the options do not fit, or what the system refuses.
+    /// If the options are invalid, or a system call fails.
     pub fn open(name: &str, options: &TapOptions) -> Result<Self, Error> {
         if options.queues == 0 {
             return Err(DeviceError::options(name, "no queues; expected 1 or more").into());
@@ -95,11 +95,11 @@ impl Tap {
         Ok(Self { name, queues })
     }
 
-    /// Has a BPF program, of the type of socket filters, choose the queue of each frame
-    /// that the host sends: what it returns, modulo their number.
+    /// Sets a BPF program, a socket filter, that selects the queue of each frame from the
+    /// host: its result modulo the number of queues.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's.
     pub fn steer(&self, program: BorrowedFd<'_>) -> Result<(), Error> {
         let Some((rx, _)) = self.queues.first() else { return Ok(()) };
         sys::set_steering(rx.queue.file.as_fd(), program)
@@ -108,7 +108,7 @@ impl Tap {
     }
 }
 
-/// Receives what the host sends to the device.
+/// Receives the frames that the host sends to the device.
 pub struct TapRx {
     queue: Arc<Queue>,
     writer: Writer,
@@ -116,7 +116,7 @@ pub struct TapRx {
     interfaces: Arc<Vec<Interface>>,
     counters: RxCounters,
     too_long: u64,
-    /// Who counts what the driver dropped, for all queues, and that.
+    /// The counter of the driver's drops for all queues, in the first receiver only.
     links: Option<(Links, Counter)>,
     gone: bool,
 }
@@ -124,7 +124,7 @@ pub struct TapRx {
 impl TapRx {
     fn new(queue: &Arc<Queue>, options: &TapOptions, counts: bool) -> Result<Self, DeviceError> {
         let device = &queue.device;
-        // One byte more than is taken tells what was longer.
+        // One extra byte, to detect frames that are too long.
         let (writer, reader) = ring::new(options.slots, options.max_len + 1)
             .map_err(DeviceError::system(device, "make room for its frames"))?;
         let links = if counts {
@@ -152,7 +152,7 @@ impl TapRx {
         })
     }
 
-    /// Reads frames into slots, up to a batch, and says how many.
+    /// Reads frames into slots, up to a batch; returns their number.
     fn fill(&mut self) -> Result<usize, DeviceError> {
         let max_len = self.interfaces[0].snap_len as usize;
         let mut filled = 0;
@@ -164,7 +164,7 @@ impl TapRx {
                 Ok(len) => len,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => continue,
-                // Told by the next call, when what was read is out.
+                // The next call returns the error, after the packets read so far.
                 Err(_) if filled > 0 => break,
                 Err(error) => {
                     self.gone = true;
@@ -204,8 +204,8 @@ impl Rx for TapRx {
         Some(self.queue.file.as_fd())
     }
 
-    /// `ring_full` is what the driver dropped as its queues were full, of all queues
-    /// together, counted by the first; `too_long` is longer than the options allow.
+    /// `ring_full` counts the driver's drops while its queues were full, for all queues
+    /// together, in the first receiver; `too_long` exceeds the options' limit.
     fn counters(&mut self) -> Result<RxCounters, Error> {
         let mut ring_full = 0;
         if let Some((links, dropped)) = &mut self.links {
@@ -221,7 +221,7 @@ impl Rx for TapRx {
     }
 }
 
-/// Sends to the host, as if it came in by the device.
+/// Sends frames that the host receives from the device.
 pub struct TapTx {
     queue: Arc<Queue>,
     buffer: Vec<u8>,
@@ -234,7 +234,7 @@ pub struct TapTx {
     device_failed: u64,
 }
 
-/// The longest frame that the driver takes.
+/// The longest frame that the driver accepts.
 const LONGEST: usize = 65_535;
 
 /// Bytes of an Ethernet header.

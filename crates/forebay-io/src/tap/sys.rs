@@ -1,5 +1,5 @@
-//! The system calls that make a TAP device of an open `/dev/net/tun`, and a network
-//! namespace to have it in.
+//! System calls that create a TAP device from an open `/dev/net/tun`, and a network
+//! namespace for it.
 #![allow(unsafe_code, reason = "ioctls that take a structure, and numbers, by address")]
 
 use std::io;
@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Bytes of an `ifreq`.
 const REQUEST: usize = 40;
 
-/// Has the open file be a queue of the TAP device called `name`, which is made if there is
-/// none; with `%d` in the name the kernel chooses a number. Gives the device's name.
+/// Makes the open file a queue of the TAP device `name`, which is created if there is none;
+/// the kernel replaces `%d` in the name by a number. Returns the device's name.
 pub(super) fn attach(fd: BorrowedFd<'_>, name: &str, multi_queue: bool) -> io::Result<String> {
     let mut request = [0_u8; REQUEST];
     let place = request.get_mut(..name.len()).filter(|place| place.len() < libc::IFNAMSIZ);
@@ -27,7 +27,7 @@ pub(super) fn attach(fd: BorrowedFd<'_>, name: &str, multi_queue: bool) -> io::R
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// Has the device stay when its last file is closed, or not.
+/// Keeps the device when its last file is closed.
 pub(super) fn set_persistent(fd: BorrowedFd<'_>) -> io::Result<()> {
     let persistent: libc::c_ulong = 1;
     // SAFETY: the argument is a number, not an address.
@@ -35,16 +35,14 @@ pub(super) fn set_persistent(fd: BorrowedFd<'_>) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Has this thread see a network namespace of its own from now on, with no device in it
-/// but its own loopback device.
+/// Moves this thread into a new network namespace, with only its own loopback device.
 pub(crate) fn enter_new_network() -> io::Result<()> {
     // SAFETY: concerns what network this thread sees, and no memory.
     let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Has a BPF program, of the type of socket filters, choose the queue of each frame that
-/// the host sends.
+/// Sets a BPF program, a socket filter, that selects the queue of each frame from the host.
 pub(super) fn set_steering(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let program = program.as_raw_fd();
     // SAFETY: the kernel reads one `int` at the address.

@@ -1,20 +1,18 @@
-//! Writes captures of either format.
+//! Writes captures in either format.
 //!
 //! A pcap file has one link type and a clock of micro- or nanoseconds. With
-//! [`Format::Auto`] a capture starts as pcap where that fits what is known of
-//! its interfaces, and becomes pcapng when it no longer does: what was written
-//! so far is read back and written anew. Nobody sees that happen, because the
-//! file has its name only when it is finished.
+//! [`Format::Auto`] a capture starts as pcap if its interfaces allow that, and is converted
+//! to pcapng when they no longer do: the part written so far is read back and rewritten.
+//! The conversion is invisible, because the file gets its name only when it is finished.
 //!
-//! Where a batch says that its packets lie in memory as the records of a pcap
-//! file ([`Layout::PcapRecords`]), runs of neighbours are written with one
-//! copy, or with none if they are long. That keeps the stored time stamps to
-//! the last bit, even those whose fraction is a second or more.
+//! If the packets of a batch are pcap records in memory ([`Layout::PcapRecords`]),
+//! consecutive ones are written with one copy, or without a copy if they are long. That
+//! preserves the stored time stamps exactly, even those whose fraction is a second or more.
 //!
-//! Packets count as written when the system has taken them. Where a write fails, the file is
-//! cut to the records that are whole in it, and more can be written behind them: a caller can
-//! wait for room after [`Writer::write`] or [`Writer::flush`] has failed, and go on. Where the file
-//! cannot be cut, each later write tries that again first.
+//! Packets count as written when the system has accepted them. If a write fails, the file
+//! is truncated to its complete records, and more can be appended: a caller can wait for
+//! space after [`Writer::write`] or [`Writer::flush`] has failed, and continue. If the file
+//! cannot be truncated, each later write retries that first.
 
 mod sink;
 mod whole;
@@ -44,12 +42,12 @@ pub enum Format {
     Pcapng,
 }
 
-/// What a finished capture is called.
+/// The name of a finished capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputName {
-    /// This, whatever its format; `-` is standard output.
+    /// This name, whatever the format; `-` is standard output.
     Exact(PathBuf),
-    /// This, and `.pcap` or `.pcapng` after it.
+    /// This name with `.pcap` or `.pcapng` appended.
     Stem(PathBuf),
 }
 
@@ -66,18 +64,18 @@ impl OutputName {
     }
 }
 
-/// How to write a capture.
+/// Options of a writer.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
-    /// Cut packets to so many captured bytes.
+    /// Cut packets to this many captured bytes.
     pub snap_len: Option<u32>,
-    /// Write each batch out at once rather than when a buffer is full.
+    /// Write each batch at once rather than when a buffer is full.
     pub packet_buffered: bool,
-    /// Where the capture is until it is whole. One that grows in sight cannot turn from
-    /// pcap into pcapng once a part of it is written out.
+    /// The location of the capture until it is complete. A growing, visible capture cannot
+    /// be converted from pcap to pcapng once part of it is written.
     pub placement: Placement,
-    /// Bytes that are gathered before they are written, 256 KiB if not given otherwise. The
-    /// buffer takes a quarter more.
+    /// Bytes collected before they are written, 256 KiB by default. The buffer takes a
+    /// quarter more.
     pub buffer_len: usize,
 }
 
@@ -108,7 +106,7 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// What was written.
+/// Statistics of a finished capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Packets.
@@ -132,24 +130,24 @@ pub fn fits_pcap(interfaces: &[Interface]) -> bool {
     }
 }
 
-/// A capture being written. Dropped unfinished, it leaves no file behind but one that
-/// grows in sight.
+/// A capture being written. If dropped before it is finished, only a growing, visible file
+/// remains.
 pub struct Writer {
     sink: Sink,
     name: OutputName,
     format: Format,
-    /// Whether pcap may become pcapng.
+    /// Whether pcap may be converted to pcapng.
     may_turn: bool,
     interfaces: Arc<Vec<Interface>>,
     options: WriteOptions,
 }
 
 impl Writer {
-    /// Starts a capture of packets of `interfaces`; later batches may bring
-    /// more of them behind these.
+    /// Starts a capture of packets of `interfaces`; later batches may append more
+    /// interfaces.
     ///
     /// # Errors
-    /// When the file cannot be created, or `interfaces` do not fit `format`.
+    /// If the file cannot be created, or `interfaces` do not fit `format`.
     pub fn create(
         name: OutputName,
         format: Format,
@@ -177,31 +175,31 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The format so far, never [`Format::Auto`].
+    /// The present format, never [`Format::Auto`].
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The name that the capture will have if its format stays as it is.
+    /// The name that the capture will have if its format does not change.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.name.path(self.format)
     }
 
-    /// Length of the file so far in bytes, with what is still buffered.
+    /// Length of the file so far in bytes, including buffered data.
     #[must_use]
     pub fn file_len(&self) -> u64 {
         self.sink.len()
     }
 
-    /// Packets written so far, with those that are still buffered.
+    /// Packets written so far, including buffered ones.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.written().packets + self.held()
     }
 
-    /// What the system has taken: what a reader of the file gets, once it has its name.
+    /// Packets accepted by the system: the content of the file, once it has its name.
     #[must_use]
     pub fn written(&self) -> Tally {
         self.sink.written().tally
@@ -213,13 +211,13 @@ impl Writer {
         self.sink.pending().tally.packets
     }
 
-    /// Whether the file ends within a packet and still cannot be cut, so that others keep the
-    /// packets before that and nothing can follow them.
+    /// Whether the file ends within a packet and still cannot be truncated: the packets
+    /// before that remain readable, and nothing can follow them.
     pub(crate) fn is_torn_for_good(&mut self) -> bool {
         self.sink.is_torn() && self.sink.mend().is_err()
     }
 
-    /// Whether what is written is gone at once and cannot be taken back: see
+    /// Whether written data is passed on at once and cannot be withdrawn: see
     /// [`is_stream`](crate::is_stream).
     #[must_use]
     pub fn is_stream(&self) -> bool {
@@ -229,8 +227,8 @@ impl Writer {
     /// Writes the packets of `batch` that are live and in `which`, in order.
     ///
     /// # Errors
-    /// When the file cannot be written, or the batch's packets do not fit its
-    /// format. [`Writer::written`] says what is in the file then; nothing is buffered.
+    /// If the file cannot be written, or the batch's packets do not fit its format.
+    /// [`Writer::written`] then counts the packets in the file; nothing is buffered.
     pub fn write(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
         self.adopt(batch.interfaces())?;
         let as_records = batch.layout() == Layout::PcapRecords;
@@ -246,11 +244,11 @@ impl Writer {
         if self.options.packet_buffered { self.flush() } else { Ok(()) }
     }
 
-    /// Makes the capture pcapng, whatever its interfaces, so that several
-    /// outputs agree on the format.
+    /// Makes the capture pcapng, whatever its interfaces, so that several outputs have the
+    /// same format.
     ///
     /// # Errors
-    /// When it was to be pcap, or part of it has left for a pipe or device.
+    /// If pcap was requested, or part of it was already written to a pipe or device.
     pub fn require_pcapng(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Error> {
         if self.format == Format::Pcap {
             self.turn("what the other outputs hold")?;
@@ -258,28 +256,28 @@ impl Writer {
         self.adopt(interfaces)
     }
 
-    /// Hands everything written so far to the system.
+    /// Passes all buffered data to the system.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.sink.flush().map_err(|source| self.write_failed(source))
     }
 
-    /// Does what may fail for want of room before the capture has its name, so that of
-    /// several captures none gets its name if another cannot.
+    /// Performs the steps that may fail for lack of space before the capture gets its name,
+    /// so that of several captures either all get their names or none.
     ///
     /// # Errors
-    /// When the file cannot be written, or another cannot be created beside it.
+    /// If the file cannot be written, or another cannot be created beside it.
     pub fn prepare(&mut self) -> Result<(), Error> {
         let path = self.path();
         self.sink.prepare(&path).map_err(|source| self.write_failed(source))
     }
 
-    /// Ends the capture: from now on it is there under its name.
+    /// Completes the capture under its name.
     ///
     /// # Errors
-    /// When the file cannot be written or named.
+    /// If the file cannot be written or named.
     pub fn finish(self) -> Result<Summary, Error> {
         let (path, format, file_len) = (self.path(), self.format, self.sink.len());
         let failed = |source| Error::Write { file: shown(&path), source };
@@ -287,8 +285,8 @@ impl Writer {
         Ok(Summary { packets, bytes, file_len, path, format })
     }
 
-    /// The error of a write that failed. What the file lacks to be continued is written
-    /// again: its header, and the interfaces that were buffered.
+    /// The error of a failed write. Buffers again what the file needs to be continued: its
+    /// header, and interfaces that were buffered.
     fn write_failed(&mut self, source: io::Error) -> Error {
         let error = Error::Write { file: shown(&self.path()), source };
         if self.format == Format::Pcapng {
@@ -307,7 +305,7 @@ impl Writer {
         Error::DoesNotFit { file: shown(&self.path()), what }
     }
 
-    /// Writes what a file begins with.
+    /// Writes the start of a file.
     fn start(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Error> {
         if self.format == Format::Pcap {
             let [interface] = &interfaces[..] else {
@@ -328,14 +326,14 @@ impl Writer {
         self.adopt(interfaces)
     }
 
-    /// Takes in the interfaces of a batch: those known so far, and maybe more.
+    /// Applies the interfaces of a batch: the known ones, and possibly more.
     fn adopt(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Error> {
         if Arc::ptr_eq(&self.interfaces, interfaces) {
             return Ok(());
         }
         let known = self.interfaces.len();
         if interfaces.get(..known) != Some(&self.interfaces[..]) {
-            // A caller that saw fewer of the same interfaces has an older list.
+            // A caller with fewer of the same interfaces has an older list.
             if self.interfaces.starts_with(interfaces) {
                 return Ok(());
             }
@@ -357,12 +355,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Turns the pcap written so far into pcapng, because of `cause`.
+    /// Converts the pcap written so far to pcapng, because of `cause`.
     fn turn(&mut self, cause: &str) -> Result<(), Error> {
         if !self.may_turn {
             return Err(self.does_not_fit(format!("{cause}, in the pcap format")));
         }
-        // These are ours, and may be as long as they were when they were read.
+        // Our own records, which may be as long as the input's.
         let options = ReadOptions { longest_record: u64::MAX, ..ReadOptions::default() };
         let name = shown(&self.path());
         let is_unwritten = self.sink.unwritten().is_some();
@@ -395,7 +393,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether pcap records can tell the time of these packets.
+    /// Whether pcap records can represent the times of these packets.
     fn times_fit(&self, batch: &Batch, which: &LiveMask) -> bool {
         let per_second = self.interfaces.first().and_then(|i| pcap::ticks_per_second(i.clock));
         let last = pcap::MAX_SECONDS * per_second.unwrap_or(0) + u64::from(u32::MAX);
@@ -406,7 +404,7 @@ impl Writer {
         cap_len.min(self.options.snap_len.unwrap_or(u32::MAX))
     }
 
-    /// Writes records as they lie in the batch's region, neighbours together.
+    /// Writes records as they lie in the batch's region, consecutive ones together.
     fn write_runs(&mut self, batch: &Batch, which: &LiveMask) -> io::Result<()> {
         let live = batch.live();
         let bytes = batch.region().bytes();

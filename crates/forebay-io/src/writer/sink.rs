@@ -1,10 +1,10 @@
 //! The buffer between a [`Writer`](super::Writer) and its file.
 //!
-//! The buffer holds whole records, and what is written at once are whole records, so that a
-//! file that grows ends with a whole record between any two writes. Where a write fails, the
-//! records that are whole in the file are counted, and the file is cut behind them: what a
-//! reader of the file gets is what [`Sink::written`] says. A file that cannot be cut is torn,
-//! and each later write begins with another attempt.
+//! The buffer has complete records, and each write has complete records, so a growing file
+//! ends with a complete record between any two writes. If a write fails, the complete
+//! records in the file are counted, and the file is truncated after them: [`Sink::written`]
+//! is the content of the file. A file that cannot be truncated is torn, and each later
+//! write first retries that.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -13,29 +13,29 @@ use super::Format;
 use super::whole::{Content, whole_records};
 use crate::whole_file::WholeFile;
 
-/// Records are written from where they lie if they take this part of what is gathered, and
-/// at least [`LEAST_DIRECT`] bytes: fewer are copied faster than written by a call of their
-/// own.
+/// Records are written directly from their memory if they take at least this fraction of
+/// the buffer length, and at least [`LEAST_DIRECT`] bytes: fewer are faster copied than
+/// written by a separate call.
 const DIRECT: usize = 8;
 const LEAST_DIRECT: usize = 8 << 10;
 
-/// A file, and what is not yet written to it.
+/// A file, and the data not yet written to it.
 pub(super) struct Sink {
     file: WholeFile,
     format: Format,
     buffer: Vec<u8>,
-    /// Bytes gathered before they are written.
+    /// Bytes collected before they are written.
     gathered: usize,
-    /// Bytes in the file, all of whole records.
+    /// Bytes in the file, all of complete records.
     flushed: u64,
     written: Content,
     pending: Content,
-    /// A write has failed, and the file could not be cut to whole records.
+    /// A write has failed, and the file could not be truncated to complete records.
     is_torn: bool,
 }
 
 impl Sink {
-    /// A sink for records of `format`, of which so many bytes are gathered before they are
+    /// A sink for records of `format` that collects `gathered` bytes before they are
     /// written.
     pub(super) fn new(file: WholeFile, format: Format, gathered: usize) -> Self {
         Self {
@@ -50,17 +50,17 @@ impl Sink {
         }
     }
 
-    /// Bytes written so far, buffered ones included.
+    /// Bytes written so far, including buffered ones.
     pub(super) fn len(&self) -> u64 {
         self.flushed + self.buffer.len() as u64
     }
 
-    /// What is in the file.
+    /// The content of the file.
     pub(super) fn written(&self) -> Content {
         self.written
     }
 
-    /// What is in the buffer.
+    /// The content of the buffer.
     pub(super) fn pending(&self) -> Content {
         self.pending
     }
@@ -70,24 +70,23 @@ impl Sink {
         self.is_torn
     }
 
-    /// The buffer, to append a record to; [`Sink::added`] after it.
+    /// The buffer, to append a record to; to be followed by [`Sink::added`].
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Counts what was appended to the buffer, and writes the buffer out once enough is
-    /// gathered.
+    /// Counts a record appended to the buffer, and writes the buffer if it is full.
     pub(super) fn added(&mut self, content: Content) -> io::Result<()> {
         self.pending += content;
         if self.buffer.len() < self.gathered { Ok(()) } else { self.flush() }
     }
 
-    /// Whether what is written is gone at once.
+    /// Whether written data is passed on at once.
     pub(super) fn is_stream(&self) -> bool {
         self.file.is_stream()
     }
 
-    /// Appends whole records, which may be long together.
+    /// Appends complete records, which may be long together.
     pub(super) fn put(&mut self, records: &[u8], content: Content) -> io::Result<()> {
         if records.len() < (self.gathered / DIRECT).max(LEAST_DIRECT).min(self.gathered / 2) {
             if self.buffer.len() + records.len() > room(self.gathered) {
@@ -100,7 +99,7 @@ impl Sink {
         self.write_out(records, content)
     }
 
-    /// Writes out all that was put.
+    /// Writes all buffered data.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return self.mend();
@@ -109,13 +108,13 @@ impl Sink {
         let content = std::mem::take(&mut self.pending);
         let outcome = self.write_out(&buffer, content);
         buffer.clear();
-        // One huge packet must not hold its memory for good.
+        // Free the memory of an unusually large packet.
         buffer.shrink_to(room(self.gathered));
         self.buffer = buffer;
         outcome
     }
 
-    /// Writes whole records to the file.
+    /// Writes complete records to the file.
     fn write_out(&mut self, records: &[u8], content: Content) -> io::Result<()> {
         self.mend()?;
         let mut done = 0;
@@ -132,19 +131,19 @@ impl Sink {
         Ok(())
     }
 
-    /// Counts the records that are whole in the file after `done` bytes of `records` were
-    /// written, and cuts the file behind them.
+    /// Counts the complete records in the file after `done` bytes of `records` were
+    /// written, and truncates the file after them.
     fn cut(&mut self, records: &[u8], done: usize, error: io::Error) -> io::Error {
         let (len, content) = whole_records(self.format, &records[..done], self.flushed == 0);
         self.flushed += len as u64;
         self.written += content;
         self.is_torn = true;
-        // What has failed before is the cause.
+        // The first failure is the cause to report.
         let _ = self.mend();
         error
     }
 
-    /// Cuts a torn file to its whole records.
+    /// Truncates a torn file to its complete records.
     pub(super) fn mend(&mut self) -> io::Result<()> {
         if !self.is_torn {
             return Ok(());
@@ -157,30 +156,30 @@ impl Sink {
         Ok(())
     }
 
-    /// Everything put so far, if none of it was written out yet.
+    /// All data so far, if none of it was written yet.
     pub(super) fn unwritten(&self) -> Option<&[u8]> {
         (self.flushed == 0).then_some(&self.buffer)
     }
 
-    /// Takes everything back that was put and not written out; what follows is of `format`.
+    /// Discards all unwritten data; what follows is of `format`.
     pub(super) fn begin_anew(&mut self, format: Format) {
         self.buffer.clear();
         self.pending = Content::default();
         self.format = format;
     }
 
-    /// What was written so far, if it can be read and the file has not its name.
+    /// The data written so far, if it can be read and the file has no name yet.
     pub(super) fn read_back(&self) -> Option<io::Result<Box<dyn Read + Send>>> {
         self.file.read_back()
     }
 
-    /// Writes everything out, and does what takes room in the folder of `path`.
+    /// Writes all buffered data, and allocates the space needed in the folder of `path`.
     pub(super) fn prepare(&mut self, path: &Path) -> io::Result<()> {
         self.flush()?;
         self.file.prepare(path)
     }
 
-    /// Writes everything out and gives the file its name.
+    /// Writes all buffered data and gives the file its name.
     pub(super) fn finish(mut self, path: &Path) -> io::Result<Content> {
         self.flush()?;
         self.file.finish(path)?;
@@ -188,8 +187,8 @@ impl Sink {
     }
 }
 
-/// Room of the buffer in bytes: that of a packet besides what is gathered, so that it seldom
-/// grows.
+/// Capacity of the buffer in bytes: room for a packet beyond the collected bytes, so that
+/// it seldom grows.
 fn room(gathered: usize) -> usize {
     gathered + 2 * (gathered / DIRECT)
 }

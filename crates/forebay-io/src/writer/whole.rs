@@ -1,4 +1,4 @@
-//! Which records are whole in the first bytes of what was to be written.
+//! Finds the complete records in a partly written buffer.
 
 use std::ops::AddAssign;
 
@@ -6,7 +6,7 @@ use super::{Format, Tally};
 use crate::pcap::{FILE_HEADER, RECORD_HEADER};
 use crate::pcapng::{INTERFACE, PACKET};
 
-/// What some records hold.
+/// The content of some records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     /// Packets and their captured bytes.
@@ -34,9 +34,9 @@ impl AddAssign for Content {
     }
 }
 
-/// The length and the content of the records that are whole in `bytes`, which begin with a
-/// record or, at `start`, with a file header, and end anywhere. They are ours, so that their
-/// lengths are right.
+/// The length and the content of the complete records in `bytes`, which begin with a record
+/// or, at `start`, with a file header, and end anywhere. They are our own, so their lengths
+/// are valid.
 pub(super) fn whole_records(format: Format, bytes: &[u8], start: bool) -> (usize, Content) {
     let mut content = Content::default();
     let mut at = 0;
@@ -53,7 +53,7 @@ pub(super) fn whole_records(format: Format, bytes: &[u8], start: bool) -> (usize
     (at, content)
 }
 
-/// The length and the content of the first record, if all of it is there.
+/// The length and the content of the first record, if it is complete.
 fn record(format: Format, bytes: &[u8]) -> Option<(usize, Content)> {
     let field = |at: usize| {
         let field = bytes.get(at..at + 4)?;

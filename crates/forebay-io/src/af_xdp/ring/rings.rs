@@ -1,4 +1,4 @@
-//! The four rings of a socket, and packets in frames that came out of one.
+//! The four rings of a socket, and packets in frames taken from one.
 #![allow(unsafe_code, reason = "memory that the kernel reads and writes by turns with us")]
 
 use std::collections::VecDeque;
@@ -31,14 +31,14 @@ struct Descriptor {
     options: u32,
 }
 
-/// The packet goes on in the next descriptor.
+/// The packet continues in the next descriptor.
 const CONTINUED: u32 = 1;
 
-/// The kernel sleeps until it is called.
+/// The kernel sleeps until a system call wakes it.
 const NEED_WAKEUP: u32 = 1;
 
-/// One of the four rings of a socket: how it is given its size, which the kernel allows once,
-/// and where it is.
+/// One of the four kinds of rings: the option that sets its size, which the kernel allows
+/// once, and its location.
 struct Kind {
     set_size: fn(BorrowedFd<'_>, u32) -> rustix::io::Result<()>,
     offset: fn(XdpMmapOffsets) -> XdpRingOffset,
@@ -81,8 +81,8 @@ struct Ring<T> {
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    /// Makes a ring of `size` entries, a power of two, or else the kernel refuses, and maps
-    /// it. The mapping keeps the socket alive.
+    /// Creates a ring of `size` entries, which must be a power of two, and maps it. The
+    /// mapping keeps the socket alive.
     fn map(socket: BorrowedFd<'_>, umem: &Arc<Umem>, kind: &Kind, size: u32) -> io::Result<Self> {
         (kind.set_size)(socket, size)?;
         let (offset, page_offset) = ((kind.offset)(xdp_mmap_offsets(socket)?), kind.page_offset);
@@ -110,7 +110,7 @@ impl<T: Copy> Ring<T> {
         self.word(self.offset.consumer)
     }
 
-    /// The place of the entry at a position.
+    /// The address of the entry at a position.
     fn entry(&self, position: u32) -> *mut T {
         let index = (position & (self.size - 1)) as usize;
         // SAFETY: `size` entries were mapped from there on, and the index is below it.
@@ -124,7 +124,7 @@ impl<T: Copy> Ring<T> {
         unsafe { self.entry(position).read() }
     }
 
-    /// Writes the entry at a position that is free.
+    /// Writes the entry at a free position.
     fn write(&mut self, position: u32, entry: T) {
         // SAFETY: the kernel reads it only after our position was stored, and is through
         // with what was there before, as its position said.
@@ -144,16 +144,16 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// Empty frames on their way to the kernel.
+/// Empty frames passed to the kernel.
 pub(crate) struct FillRing {
     ring: Ring<u64>,
-    /// Those that may be put into it: no more than it has places.
+    /// The frames that may be put into it: no more than its entries.
     own: Frames,
     produced: u32,
 }
 
 impl FillRing {
-    /// Makes that of a socket, for frames of `umem`, and puts them into it.
+    /// Creates the ring of a socket, for frames of `umem`, and puts them into it.
     pub(super) fn new(fd: BorrowedFd<'_>, umem: &Arc<Umem>, own: Frames) -> io::Result<Self> {
         let ring = Ring::map(fd, umem, &FILL, own.count.max(1))?;
         let mut fill = Self { ring, own, produced: 0 };
@@ -161,10 +161,10 @@ impl FillRing {
         Ok(fill)
     }
 
-    /// Gives frames to the kernel.
+    /// Passes frames to the kernel.
     ///
     /// # Panics
-    /// When one was not made for this ring.
+    /// If one was not created for this ring.
     pub(super) fn put(&mut self, frames: impl Iterator<Item = Frame>) {
         for frame in frames {
             let address = self.ring.umem.address_of_one(self.own, &frame);
@@ -174,26 +174,27 @@ impl FillRing {
         self.ring.producer().store(self.produced, Ordering::Release);
     }
 
-    /// Whether the driver waits to be told of new frames.
+    /// Whether the driver must be woken for new frames.
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()
     }
 }
 
-/// A piece of a received packet.
+/// A fragment of a received packet.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// The frame it is in.
+    /// Its frame.
     frame: Frame,
-    /// Where it begins in the region of all frames.
+    /// Its offset in the region of all frames.
     offset: u32,
     /// Its length.
     pub(crate) len: u32,
-    /// Whether the packet goes on in the next piece.
+    /// Whether the packet continues in the next fragment.
     pub(crate) continued: bool,
 }
 
-/// Pieces of packets in their frames, which go back to the fill ring when this is dropped.
+/// Fragments of packets in their frames, which return to the fill ring when this is
+/// dropped.
 pub(crate) struct Leased {
     umem: Arc<Umem>,
     fill: Arc<Mutex<FillRing>>,
@@ -201,17 +202,17 @@ pub(crate) struct Leased {
 }
 
 impl Leased {
-    /// Pieces in frames of `umem`, which `fill` is for as well.
+    /// Fragments in frames of `umem`, which `fill` belongs to as well.
     pub(crate) fn new(umem: Arc<Umem>, fill: Arc<Mutex<FillRing>>, pieces: Vec<Piece>) -> Self {
         Self { umem, fill, pieces }
     }
 
-    /// Each piece's place in the region of all frames, and its length.
+    /// The offset in the region and the length of each fragment.
     pub(crate) fn places(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + '_ {
         self.pieces.iter().map(|piece| (piece.offset, piece.len))
     }
 
-    /// What each piece holds.
+    /// The content of each fragment.
     pub(crate) fn contents(&mut self) -> impl Iterator<Item = &[u8]> {
         let Self { umem, pieces, .. } = self;
         pieces.iter_mut().map(|piece| {
@@ -241,7 +242,8 @@ unsafe impl Lease for Leased {
 
 impl Drop for Leased {
     fn drop(&mut self) {
-        // Whoever panicked with the lock left the ring whole: positions are stored last.
+        // The ring is consistent even after a panic with the lock held: positions are
+        // stored last.
         let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
         fill.put(self.pieces.drain(..).map(|piece| piece.frame));
     }
@@ -253,20 +255,20 @@ impl std::fmt::Debug for Leased {
     }
 }
 
-/// Received packets on their way to us.
+/// Received packets from the kernel.
 pub(crate) struct ReceiveRing {
     ring: Ring<Descriptor>,
     consumed: u32,
 }
 
 impl ReceiveRing {
-    /// Makes that of a socket.
+    /// Creates the ring of a socket.
     pub(super) fn new(fd: BorrowedFd<'_>, umem: &Arc<Umem>, size: u32) -> io::Result<Self> {
         Ok(Self { ring: Ring::map(fd, umem, &RECEIVE, size)?, consumed: 0 })
     }
 
-    /// Takes what is there, `most` pieces at the most, and has the beginning of each
-    /// fetched: another processor wrote it last.
+    /// Takes up to `most` fragments and prefetches the beginning of each: another processor
+    /// wrote it last.
     pub(crate) fn take(&mut self, most: usize, pieces: &mut VecDeque<Piece>) {
         let produced = self.ring.producer().load(Ordering::Acquire);
         let ready = produced.wrapping_sub(self.consumed).min(most as u32);
@@ -286,61 +288,60 @@ impl ReceiveRing {
     }
 }
 
-/// Packets on their way to the kernel.
+/// Packets passed to the kernel.
 pub(crate) struct TransmitRing {
     ring: Ring<Descriptor>,
-    /// Those that may be put into it: no more than it has places.
+    /// The frames that may be put into it: no more than its entries.
     own: Frames,
     produced: u32,
 }
 
 impl TransmitRing {
-    /// Makes that of a socket, for frames of `umem`.
+    /// Creates the ring of a socket, for frames of `umem`.
     pub(super) fn new(fd: BorrowedFd<'_>, umem: &Arc<Umem>, own: Frames) -> io::Result<Self> {
         Ok(Self { ring: Ring::map(fd, umem, &TRANSMIT, own.count)?, own, produced: 0 })
     }
 
-    /// Writes the packet at the start of a frame. The kernel sees it after
-    /// [`Self::publish`], and refuses one that is longer than a frame.
+    /// Writes the descriptor of the packet at the start of a frame. The kernel sees it
+    /// after [`Self::publish`], and refuses one longer than a frame.
     ///
     /// # Panics
-    /// When the frame was not made for this ring.
+    /// If the frame was not created for this ring.
     pub(crate) fn put(&mut self, frame: Frame, len: u32) {
         let address = self.ring.umem.address_of_one(self.own, &frame);
         self.ring.write(self.produced, Descriptor { address, len, options: 0 });
         self.produced = self.produced.wrapping_add(1);
     }
 
-    /// Lets the kernel have what was put.
+    /// Publishes the descriptors.
     pub(crate) fn publish(&mut self) {
         self.ring.producer().store(self.produced, Ordering::Release);
     }
 
-    /// Packets that the kernel did not take yet.
+    /// Packets that the kernel has not taken yet.
     pub(crate) fn waiting(&self) -> u32 {
         self.produced.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
     }
 
-    /// Whether the kernel sends only when it is called.
+    /// Whether the kernel sends only during a system call.
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()
     }
 }
 
-/// Frames on their way back after they were sent.
+/// Frames returned after they were sent.
 pub(crate) struct CompletionRing {
     ring: Ring<u64>,
     consumed: u32,
 }
 
 impl CompletionRing {
-    /// Makes that of a socket.
+    /// Creates the ring of a socket.
     pub(super) fn new(fd: BorrowedFd<'_>, umem: &Arc<Umem>, size: u32) -> io::Result<Self> {
         Ok(Self { ring: Ring::map(fd, umem, &COMPLETION, size)?, consumed: 0 })
     }
 
-    /// Takes back the frames that are through, and gives each out with its number in the
-    /// memory.
+    /// Takes the completed frames, and calls `give` for each with its number in the memory.
     pub(crate) fn take(&mut self, mut give: impl FnMut(u32, Frame)) {
         let produced = self.ring.producer().load(Ordering::Acquire);
         let ready = produced.wrapping_sub(self.consumed);

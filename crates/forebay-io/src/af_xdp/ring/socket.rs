@@ -1,4 +1,4 @@
-//! Sockets: not bound, when their rings are made, and bound to a queue.
+//! Sockets: unbound, while their rings are created, and bound to a queue.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,15 +10,15 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use super::rings::{CompletionRing, FillRing, ReceiveRing, TransmitRing};
 use super::umem::{Frame, Frames, Umem};
 
-/// A socket that is not bound yet. Its rings are made now.
+/// An unbound socket. Its rings are created in this state.
 pub(crate) struct Unbound {
     fd: OwnedFd,
     umem: Arc<Umem>,
-    /// Frames of the memory that were not made for a ring yet.
+    /// Frames of the memory without a ring.
     left: Frames,
 }
 
-/// A socket that is bound to a queue, with the memory that its packets lie in.
+/// A socket bound to a queue, with the memory of its packets.
 pub(crate) struct Bound {
     fd: OwnedFd,
     umem: Arc<Umem>,
@@ -42,19 +42,19 @@ fn new_socket() -> io::Result<OwnedFd> {
 }
 
 impl Unbound {
-    /// A socket with memory for so many frames, a power of two of bytes each.
+    /// A socket with memory for `frames` frames, each a power of two of bytes.
     pub(crate) fn new(frame_len: u32, frames: u32) -> io::Result<Self> {
         let (fd, umem) = (new_socket()?, Umem::new(frame_len, frames)?);
         umem.register(fd.as_fd())?;
         Ok(Self { fd, left: umem.frames, umem: Arc::new(umem) })
     }
 
-    /// Another socket for the same memory, whose rings get `frames` of those that are left.
+    /// Another socket for the same memory, whose rings get `frames` of the remaining ones.
     pub(crate) fn another(&mut self, frames: u32) -> io::Result<Self> {
         Ok(Self { fd: new_socket()?, umem: Arc::clone(&self.umem), left: self.give(frames)? })
     }
 
-    /// The next of the frames that are left.
+    /// The next of the remaining frames.
     fn give(&mut self, count: u32) -> io::Result<Frames> {
         let left = self.left.count.checked_sub(count).ok_or(io::ErrorKind::InvalidInput)?;
         let given = Frames { count, ..self.left };
@@ -62,31 +62,31 @@ impl Unbound {
         Ok(given)
     }
 
-    /// Its fill ring, with so many of the frames that are left, a power of two or 0.
+    /// Its fill ring, with `frames` of the remaining frames, a power of two or 0.
     pub(crate) fn fill_ring(&mut self, frames: u32) -> io::Result<FillRing> {
         let own = self.give(frames)?;
         FillRing::new(self.fd.as_fd(), &self.umem, own)
     }
 
-    /// Its completion ring, of so many entries, a power of two.
+    /// Its completion ring, of `size` entries, a power of two.
     pub(crate) fn completion_ring(&self, size: u32) -> io::Result<CompletionRing> {
         CompletionRing::new(self.fd.as_fd(), &self.umem, size)
     }
 
-    /// Its receive ring, of so many entries, a power of two.
+    /// Its receive ring, of `size` entries, a power of two.
     pub(crate) fn receive_ring(&self, size: u32) -> io::Result<ReceiveRing> {
         ReceiveRing::new(self.fd.as_fd(), &self.umem, size)
     }
 
-    /// Its transmit ring, and so many of the frames that are left, a power of two.
+    /// Its transmit ring, and `frames` of the remaining frames, a power of two.
     pub(crate) fn transmit_ring(&mut self, frames: u32) -> io::Result<(TransmitRing, Vec<Frame>)> {
         let own = self.give(frames)?;
         let ring = TransmitRing::new(self.fd.as_fd(), &self.umem, own)?;
         Ok((ring, own.all().collect()))
     }
 
-    /// Binds it to a queue of a device: as one of the sockets that share `first`, which must
-    /// have the same memory, or else by `flags`.
+    /// Binds it to a queue of a device: sharing `first`, which must have the same memory,
+    /// or else with `flags`.
     pub(crate) fn bind(
         self,
         (device, queue): (u32, u32),

@@ -1,4 +1,4 @@
-//! Frames of memory: what one is, and whose.
+//! Frames, their ownership and their memory.
 #![allow(unsafe_code, reason = "memory that the kernel reads and writes by turns with us")]
 
 use std::io;
@@ -12,12 +12,11 @@ use forebay_packet::Region;
 use rustix::net::sockopt::set_xdp_umem_reg;
 use rustix::net::xdp::{XdpUmemReg, XdpUmemRegFlags};
 
-/// The right to use one frame, which goes with this value: the number that the frame has in
-/// this process.
+/// The right to use one frame, as a unique value: the frame's number in this process.
 #[derive(Debug)]
 pub(crate) struct Frame(u64);
 
-/// Frames with numbers in a row.
+/// Frames with consecutive numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frames {
     pub(super) first: u64,
@@ -25,10 +24,10 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// A frame's number among these.
+    /// A frame's number within these.
     ///
     /// # Panics
-    /// When it is none of these.
+    /// If it is not one of these.
     #[inline]
     fn number_of(self, frame: &Frame) -> u32 {
         let number = frame.0.wrapping_sub(self.first);
@@ -36,13 +35,13 @@ impl Frames {
         number as u32
     }
 
-    /// All of them, to be called once.
+    /// All frames, to be called once.
     pub(super) fn all(self) -> impl Iterator<Item = Frame> {
         (self.first..self.first + u64::from(self.count)).map(Frame)
     }
 }
 
-/// The number of the first frame that is not there yet.
+/// The number of the next frame to be created.
 static NEXT_FRAME: AtomicU64 = AtomicU64::new(0);
 
 /// The frames of a socket, as memory.
@@ -60,7 +59,7 @@ unsafe impl Send for Umem {}
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// Memory for so many frames, a power of two of bytes each.
+    /// Memory for `frames` frames, each a power of two of bytes.
     pub(super) fn new(frame_len: u32, frames: u32) -> io::Result<Self> {
         let len = u64::from(frame_len) * u64::from(frames);
         if !frame_len.is_power_of_two() || u32::try_from(len).is_err() {
@@ -75,7 +74,8 @@ impl Umem {
         Ok(Self { base, region, frame_len, frames: Frames { first, count: frames } })
     }
 
-    /// Has a socket use this memory. The kernel keeps the pages as long as it needs them.
+    /// Registers this memory with a socket. The kernel keeps the pages as long as it needs
+    /// them.
     pub(super) fn register(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let registration = XdpUmemReg {
             addr: self.base.as_ptr() as u64,
@@ -91,7 +91,7 @@ impl Umem {
     /// The frame's memory.
     ///
     /// # Panics
-    /// When it is a frame of another memory.
+    /// If the frame belongs to another memory.
     pub(crate) fn bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
         let at = self.address(frame) as usize;
         // SAFETY: within the memory, as all its frames are. There is one `Frame` for each, and
@@ -99,20 +99,20 @@ impl Umem {
         unsafe { slice::from_raw_parts_mut(self.base.as_ptr().add(at), self.frame_len as usize) }
     }
 
-    /// Where a frame begins.
+    /// The offset of a frame.
     #[inline]
     pub(super) fn address(&self, frame: &Frame) -> u64 {
         self.address_of_one(self.frames, frame)
     }
 
-    /// Where one of some frames of this memory begins.
+    /// The offset of one of some frames of this memory.
     #[inline]
     pub(super) fn address_of_one(&self, of: Frames, frame: &Frame) -> u64 {
         let number = of.first - self.frames.first + u64::from(of.number_of(frame));
         number * u64::from(self.frame_len)
     }
 
-    /// The frame that holds an address which the kernel gave back, and its number here.
+    /// The frame that contains an address returned by the kernel, and its number here.
     pub(super) fn frame_at(&self, address: u64) -> Option<(u32, Frame)> {
         let number = address / u64::from(self.frame_len);
         let is_here = number < u64::from(self.frames.count);

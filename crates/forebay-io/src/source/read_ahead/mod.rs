@@ -1,24 +1,23 @@
-//! Reads into blocks that packets are then parsed in.
+//! Reads input into blocks in which packets are then parsed.
 //!
-//! A block is a [`Region`]: headroom, then up to `block_len` bytes of input.
-//! A record that straddles two blocks is made whole by copying its beginning
-//! into the headroom right before the second block's data, so that parsing
-//! always sees a record in one piece. One that is too long for the headroom
-//! gets a region of its own, whose pages are taken only as its bytes really
-//! arrive: a record that claims a length the input does not hold costs nothing.
+//! A block is a [`Region`]: headroom, then up to `block_len` bytes of input. If a record
+//! straddles two blocks, its beginning is copied into the headroom right before the second
+//! block's data, so that the parser always sees contiguous records. A record too long for
+//! the headroom gets its own region, whose pages are only used as its bytes arrive: a
+//! record that claims a length beyond the input costs nothing.
 //!
-//! Pipes and compressed input are read ahead by a thread. Its regions go round:
-//! the thread fills one, the parser puts it into batches, and when the last batch
-//! is gone the region is filled again. The parser keeps [`IN_FLIGHT`](stream::IN_FLIGHT)
-//! of them with the thread, with new ones if the old are still held by batches, so it
-//! never waits for the consumer and memory is bounded by `IN_FLIGHT` blocks, as many
-//! spare, and what the batches hold. Lanes hold little: the parser reads on only when
-//! a lane asks, a lane asks only when its last batches are gone, and an answer is what
-//! one block has.
+//! Pipes and compressed input are read ahead by a thread, whose regions circulate: the
+//! thread fills one, the parser puts it into batches, and when the last batch is dropped
+//! the region is filled again. The parser keeps [`IN_FLIGHT`](stream::IN_FLIGHT) of them
+//! with the thread, allocating new ones if batches still hold the old ones, so the thread
+//! never waits for the consumer. Memory is bounded by `IN_FLIGHT` blocks, as many spare
+//! ones, and those of the batches. Lanes hold few batches: the parser reads on only when a
+//! lane is polled, a lane is polled only when its last batches are dropped, and a result
+//! has one block.
 //!
-//! A plain file is read where it is parsed, so that packets are still in that
+//! A plain file is read by the thread that parses, so that packets are still in that
 //! processor's cache: by the parser itself, or block by block by several
-//! [lanes](crate::Lane), which hand their blocks in with [`ReadAhead::supply`].
+//! [lanes](crate::Lane), which pass their blocks to [`ReadAhead::supply`].
 
 mod pool;
 mod stream;
@@ -36,15 +35,14 @@ pub(crate) use pool::RegionPool;
 use pool::reuse;
 use stream::{CallersInput, ReadingThread, Stream};
 
-/// The longest beginning of a record that is carried over in place: the
-/// largest ordinary packet (262,144 bytes) with room for its headers, a whole
-/// number of pages so that input lands page-aligned.
+/// The longest partial record that is moved to the next block: the largest ordinary packet
+/// (262,144 bytes) with room for its headers, in whole pages so that input is page-aligned.
 const HEADROOM: usize = 272 << 10;
 
 /// Limits of a block's length: offsets in a region are 32 bits wide.
 const BLOCK_LEN: std::ops::RangeInclusive<usize> = 64..=256 << 20;
 
-/// A region and where its bytes lie in it.
+/// A region and the range of input bytes in it.
 pub(crate) struct Piece {
     region: Region,
     start: usize,
@@ -52,7 +50,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Fills a region from `at` on with what `file` has at `offset`.
+    /// Fills a region from `at` on with the bytes of `file` at `offset`.
     pub(crate) fn read(
         mut region: Region,
         headroom: usize,
@@ -68,25 +66,25 @@ impl Piece {
     }
 }
 
-/// What the reading side hands over.
+/// The result of reading.
 pub(crate) enum Filled {
     Piece(Piece),
     End,
     Failed(io::Error),
 }
 
-/// Where pieces come from.
+/// The source of pieces.
 enum Feed {
-    /// An input that is read in order.
+    /// An input that is read sequentially.
     Stream(Stream),
     /// The parser reads a file, from this offset on.
     File { file: PlainFile, offset: u64 },
-    /// Lanes hand pieces in, and say when there are no more. They read them from a file, or
-    /// one by one from the stream.
+    /// Lanes supply pieces, and report the end. They read them from a file, or one by one
+    /// from the stream.
     Supplied { supply: VecDeque<Filled>, stream: Option<Stream> },
 }
 
-/// The input as the parser sees it: a window of bytes, moved forward.
+/// The parser's view of the input: a window of bytes that moves forward.
 pub(crate) struct ReadAhead {
     name: String,
     compression: Option<Compression>,
@@ -148,9 +146,8 @@ impl ReadAhead {
         })
     }
 
-    /// From now on pieces are supplied. Returns the file and the offset from which
-    /// on it was not read yet, for lanes to read; nothing where [`ReadAhead::read_on`]
-    /// gives the pieces.
+    /// Switches to pieces supplied by lanes. Returns the file and the offset of its unread
+    /// part, for lanes to read; `None` if [`ReadAhead::read_on`] provides the pieces.
     pub(crate) fn supplied_by_lanes(&mut self) -> Option<(PlainFile, u64)> {
         let nothing = Feed::Supplied { supply: VecDeque::new(), stream: None };
         match std::mem::replace(&mut self.feed, nothing) {
@@ -163,14 +160,14 @@ impl ReadAhead {
         None
     }
 
-    /// Takes a piece over, or the news that there are no more.
+    /// Takes a piece, or the end of the input.
     pub(crate) fn supply(&mut self, filled: Filled) {
         if let Feed::Supplied { supply, .. } = &mut self.feed {
             supply.push_back(filled);
         }
     }
 
-    /// Waits for the next piece of a stream, to be supplied; nothing where lanes read.
+    /// Waits for the next piece of a stream, to be supplied; `None` if lanes read a file.
     pub(crate) fn read_on(&mut self) -> Option<Filled> {
         match &mut self.feed {
             Feed::Supplied { stream: Some(stream), .. } => {
@@ -180,8 +177,8 @@ impl ReadAhead {
         }
     }
 
-    /// Whether the last call of [`ReadAhead::fill`] failed only because more has
-    /// to be supplied; asks once.
+    /// Whether the last call of [`ReadAhead::fill`] failed only because more input has to
+    /// be supplied; resets the flag.
     pub(crate) fn take_starved(&mut self) -> bool {
         std::mem::take(&mut self.starved)
     }
@@ -195,7 +192,7 @@ impl ReadAhead {
         &self.name
     }
 
-    /// Bytes of the input, before decompression, that were read so far.
+    /// Bytes of the input read so far, before decompression.
     pub(crate) fn position(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.position)
     }
@@ -204,8 +201,7 @@ impl ReadAhead {
         self.total_len
     }
 
-    /// The bytes not yet consumed. What is not a whole record needs
-    /// [`ReadAhead::fill`].
+    /// The bytes not yet consumed. An incomplete record needs [`ReadAhead::fill`].
     pub(crate) fn unread(&self) -> &[u8] {
         &self.region.bytes()[self.start..self.end]
     }
@@ -215,7 +211,7 @@ impl ReadAhead {
         &self.region
     }
 
-    /// Where in the region the unread bytes start.
+    /// Offset in the region of the unread bytes.
     pub(crate) fn window_start(&self) -> usize {
         self.start
     }
@@ -225,14 +221,14 @@ impl ReadAhead {
         self.offset
     }
 
-    /// Moves past `n` bytes, at most as many as are unread.
+    /// Consumes `n` bytes, at most as many as are unread.
     pub(crate) fn consume(&mut self, n: usize) {
         self.start += n;
         self.offset += n as u64;
     }
 
-    /// Reads on until `need` bytes are unread, in one region. False when the
-    /// input ends before.
+    /// Reads on until `need` bytes are unread, in one region. Returns false if the input
+    /// ends before.
     pub(crate) fn fill(&mut self, need: usize) -> Result<bool, Error> {
         while self.end - self.start < need {
             let Some(piece) = self.next_piece()? else { return Ok(false) };
@@ -245,14 +241,14 @@ impl ReadAhead {
         Ok(true)
     }
 
-    /// What is known of an input that ends before the record at the window.
+    /// The error for an input that ends within the record at the window.
     pub(crate) fn cut_off(&self, need: usize) -> Error {
         let have = self.end - self.start;
         let what = format!("{have} bytes are left of {need} expected");
         Error::CutOff { file: self.name.clone(), offset: self.offset, what }
     }
 
-    /// Makes `piece` the window, the unread bytes in front of it.
+    /// Makes `piece` the window, with the unread bytes in front of it.
     fn carry_into(&mut self, mut piece: Piece) {
         let carry = &self.region.bytes()[self.start..self.end];
         let start = piece.start - carry.len();
@@ -264,22 +260,22 @@ impl ReadAhead {
 
     /// Keeps a region to be filled again.
     fn retire(&mut self, region: Arc<Region>) {
-        // Lanes keep those that they read.
+        // Lanes keep the regions that they read into.
         let is_ours = !matches!(self.feed, Feed::Supplied { stream: None, .. });
         if region.len() == self.region_len && is_ours {
             self.retired.push(region);
         }
     }
 
-    /// Adds the bytes of `piece` that the record of `need` bytes lacks to a
-    /// window in a region of its own.
+    /// Appends the bytes that a record of `need` bytes lacks, from `piece`, to a window in
+    /// a region of its own.
     fn append(&mut self, mut piece: Piece, need: usize) -> Result<(), Error> {
         let have = self.end - self.start;
         let take = (need - have).min(piece.end - piece.start);
         let room_behind = self.region.len() - self.end;
         let in_place = self.region.len() != self.region_len && room_behind >= take;
         if !in_place || Arc::get_mut(&mut self.region).is_none() {
-            // Never as long as those that go round, which tell themselves from it by that.
+            // Longer than the circulating regions, so that `retire` can distinguish them.
             let mut own = Region::new(need.max(self.region_len + 1))
                 .map_err(|source| self.read_failed(source))?;
             own.bytes_mut()[..have].copy_from_slice(self.unread());
@@ -322,7 +318,7 @@ impl ReadAhead {
                     let (piece, last) = Piece::read(region, self.headroom, file, *offset);
                     *offset += piece.len() as u64;
                     self.position.fetch_add(piece.len() as u64, Ordering::Relaxed);
-                    // A short piece is the last; the next call says how the file ends.
+                    // A short piece is the last; the next call returns how the file ends.
                     last.filter(|_| piece.len() == 0).unwrap_or(Filled::Piece(piece))
                 }
                 Err(error) => Filled::Failed(error),
@@ -341,7 +337,7 @@ impl ReadAhead {
         }
     }
 
-    /// Names a failure to read by what it means.
+    /// Maps a read error to its cause.
     fn read_failed(&self, source: io::Error) -> Error {
         let file = self.name.clone();
         let offset = self.offset + (self.end - self.start) as u64;

@@ -1,4 +1,4 @@
-//! Regions that are filled again when no batch holds them any more.
+//! Reuses regions that no batch holds any more.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use forebay_packet::Region;
 
 /// A region that no batch holds any more, or a new one.
 pub(super) fn reuse(retired: &mut Vec<Arc<Region>>, len: usize) -> io::Result<Region> {
-    /// More than this are let go.
+    /// Further regions are freed.
     const SPARE: usize = 4;
     let free = retired.iter().position(|region| Arc::strong_count(region) == 1);
     let free = free.and_then(|i| Arc::try_unwrap(retired.swap_remove(i)).ok());
@@ -17,12 +17,12 @@ pub(super) fn reuse(retired: &mut Vec<Arc<Region>>, len: usize) -> io::Result<Re
     free.map_or_else(|| Region::new(len), Ok)
 }
 
-/// Regions that go round between a lane and the batches it makes.
+/// Regions that circulate between a lane and its batches.
 #[derive(Default)]
 pub(crate) struct RegionPool(Vec<Arc<Region>>);
 
 impl RegionPool {
-    /// A region of that length that no batch holds any more, or a new one.
+    /// A region of this length that no batch holds any more, or a new one.
     pub(crate) fn take(&mut self, len: usize) -> io::Result<Region> {
         reuse(&mut self.0, len)
     }

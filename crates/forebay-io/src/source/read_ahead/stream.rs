@@ -1,4 +1,4 @@
-//! Inputs that are read in order, by a thread that reads ahead or by the parser.
+//! Inputs that are read sequentially, by a read-ahead thread or by the parser.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) const IN_FLIGHT: usize = 4;
 pub(super) enum Stream {
     /// A thread reads ahead.
     Thread(ReadingThread),
-    /// What the caller gave is read where it is parsed.
+    /// The caller's reader, read by the parser.
     Caller(CallersInput),
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Stream {
 pub(super) struct CallersInput {
     input: Box<dyn Read + Send>,
     eager: bool,
-    /// How it ended, if that is still to be told.
+    /// How it ended, if not returned yet.
     last: Option<Filled>,
 }
 
@@ -82,11 +82,12 @@ impl CallersInput {
     }
 }
 
-/// Takes foreign bytes apart, from what is open already, with no more rights than that takes.
+/// Drops all capabilities: the thread parses untrusted compressed data from an open file
+/// and needs none.
 fn give_up_capabilities() {
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    // It is always allowed to have less.
+    // Dropping capabilities is always permitted.
     let _ = set_capabilities(None, none);
 }
 
@@ -106,7 +107,8 @@ impl ReadingThread {
             fill_regions(input, eager, headroom, &from_parser, &to_parser);
         };
         let thread = std::thread::Builder::new().name("forebay-read".to_owned()).spawn(work)?;
-        // Who makes it may soon confine the process, and then it could give up none.
+        // The creator may soon confine the process, after which capabilities could not be
+        // dropped.
         let _ = begins.recv();
         let (filled, empty, thread) = (Some(filled), Some(empty), Some(thread));
         Ok(Self { filled, empty, thread, ending, in_flight: 0 })
@@ -122,12 +124,11 @@ impl ReadingThread {
         }
     }
 
-    /// Tops up what the thread may fill, with used regions where no batch
-    /// holds them any more.
+    /// Gives the thread more regions to fill, reusing those that no batch holds any more.
     fn hand_out(&mut self, retired: &mut Vec<Arc<Region>>, region_len: usize) -> io::Result<()> {
         while self.in_flight < IN_FLIGHT {
             let region = reuse(retired, region_len)?;
-            // A thread that has ended takes no more regions, and needs none.
+            // A thread that has ended needs no more regions.
             if let Some(empty) = &self.empty {
                 let _ = empty.send(region);
             }
@@ -143,7 +144,7 @@ impl Drop for ReadingThread {
         self.empty = None;
         drop(self.ending.0.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported as a failed read.
+            // A panic of the thread was reported as a failed read.
             let _ = thread.join();
         }
     }
@@ -166,7 +167,7 @@ fn fill_regions(
             }
         }
         if let Some(last) = last {
-            // A parser that is gone does not care how the input ended.
+            // If the parser is gone, the result is not needed.
             let _ = filled.send(last);
             return;
         }
