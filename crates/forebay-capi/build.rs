@@ -1,8 +1,7 @@
-//! Gives the shared library the name that programs remember it by (SONAME).
+//! Sets the shared library's SONAME, which programs record when they are linked.
 //!
-//! Programs that were linked to one library run with every other of the same
-//! name. Up to 1.0, versions that differ in their second number are strangers to
-//! one another.
+//! A program runs with any library of the same SONAME. Before version 1.0, versions that
+//! differ in their second number are incompatible.
 
 use std::env;
 

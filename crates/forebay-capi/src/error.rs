@@ -1,4 +1,4 @@
-//! Why a call failed, and the status that C gets for it.
+//! Why a call failed, and its status in C.
 
 use forebay_filter::{CompileError, VerifyError};
 use forebay_jit::cpu::CpuError;
@@ -7,22 +7,21 @@ use forebay_rules::choose::{EngineError, UnknownEngine};
 use forebay_rules::language::load::LoadError;
 use forebay_rules::linear::LinearError;
 
-/// What a function of the header returns: its `enum forebay_status`, as the
-/// `int` of C.
+/// The result of a function of the header: its `enum forebay_status`, as C's `int`.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// Arguments that cannot be.
+    /// Invalid arguments.
     InvalidArgument = 1,
-    /// An expression, link type or program that is refused.
+    /// An expression, link type or program is refused.
     BadFilter = 2,
     /// The machine or its settings do not allow it.
     Unavailable = 3,
-    /// A mistake of the library's own.
+    /// A bug in the library.
     Internal = 4,
-    /// A rule list that is refused.
+    /// A rule list is refused.
     BadRules = 5,
 }
 
@@ -67,8 +66,8 @@ impl From<SetError> for Error {
 }
 
 impl Error {
-    /// Who is to do something about it: the programmer, the author of the
-    /// filter or the rules, the machine's administrator, or we.
+    /// The status tells who can fix the problem: the programmer, the author of the filter
+    /// or the rules, the machine's administrator, or this library's authors.
     pub(crate) fn status(&self) -> Status {
         match self {
             Self::Null(_)

@@ -1,13 +1,11 @@
 //! The functions of `include/forebay.h`.
 //!
-//! Each checks what can be checked of its arguments, makes references and
-//! slices of them, and leaves the rest to safe code, behind a guard that turns
-//! errors and panics into a status. What cannot be checked, the header asks of
-//! the caller: that pointers point to what they are said to point to, and that
-//! nothing else writes there during the call.
+//! Each checks its arguments as far as possible, converts them to references and slices,
+//! and calls safe code, with a guard that turns errors and panics into a status. The header
+//! documents the caller's obligations that cannot be checked: that pointers are valid as
+//! declared, and that the memory is not written by others during the call.
 //!
-//! A filter is handed out as the address of a [`Filter`] in a box of its own, and
-//! so are rules.
+//! A filter is passed to C as the address of a [`Filter`] in its own box, and so are rules.
 #![allow(unsafe_code, reason = "takes pointers from C")]
 
 mod rules;
@@ -26,7 +24,7 @@ use forebay_packet::BATCH;
 use crate::error::{Error, Status};
 use crate::{compile_expression, compile_program, last_error};
 
-/// An instruction as C has it.
+/// An instruction in C's layout.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CInstruction {
@@ -154,7 +152,7 @@ pub extern "C" fn forebay_last_error() -> *const c_char {
     last_error::get()
 }
 
-/// Writes the address of what `make` makes to `place`, or null.
+/// Writes the address of the value made by `make`, or null, to `place`.
 ///
 /// # Safety
 /// `place` is null or may be written.
@@ -175,8 +173,7 @@ unsafe fn give<T>(
 /// The `count` elements at `start`.
 ///
 /// # Safety
-/// `start` is null or has as many, which are not written as long as the slice
-/// lives.
+/// `start` is null or has as many, which are not written while the slice exists.
 unsafe fn table<'a, T>(
     name: &'static str,
     start: *const T,
@@ -191,12 +188,11 @@ unsafe fn table<'a, T>(
     Ok(unsafe { slice::from_raw_parts(start, count) })
 }
 
-/// The `count` elements at `start`, to be written. C may have left them without
-/// a value.
+/// The `count` elements at `start`, to be written. They may be uninitialised.
 ///
 /// # Safety
-/// They passed [`check`], nothing borrows them, and they may be written as long
-/// as the slice lives.
+/// They passed [`check`], nothing borrows them, and they may be written while the slice
+/// exists.
 unsafe fn places<'a>(start: *mut u32, count: usize) -> &'a mut [MaybeUninit<u32>] {
     if count == 0 {
         return &mut [];
@@ -205,7 +201,7 @@ unsafe fn places<'a>(start: *mut u32, count: usize) -> &'a mut [MaybeUninit<u32>
     unsafe { slice::from_raw_parts_mut(start.cast(), count) }
 }
 
-/// Whether `count` elements can be at `start`.
+/// Checks that `count` elements can exist at `start`.
 fn check<T>(name: &'static str, start: *const T, count: usize) -> Result<(), Error> {
     if count == 0 {
         return Ok(());
@@ -216,8 +212,7 @@ fn check<T>(name: &'static str, start: *const T, count: usize) -> Result<(), Err
     if !start.is_aligned() {
         return Err(Error::Unaligned(name));
     }
-    // No object has more bytes than `isize` can count, nor goes past the last
-    // address.
+    // No object has more bytes than `isize::MAX`, nor extends past the last address.
     let bytes = count.checked_mul(size_of::<T>()).filter(|&bytes| isize::try_from(bytes).is_ok());
     match bytes.and_then(|bytes| start.addr().checked_add(bytes)) {
         Some(_) => Ok(()),
@@ -225,8 +220,8 @@ fn check<T>(name: &'static str, start: *const T, count: usize) -> Result<(), Err
     }
 }
 
-/// Whether the answers, as many as each table has elements, lie in memory of
-/// their own.
+/// Checks that the answers, as many as each table has elements, do not overlap the other
+/// tables.
 fn check_apart(
     name: &'static str,
     answers: *const u32,
@@ -244,13 +239,13 @@ fn check_apart(
     }
 }
 
-/// The addresses of `count` elements, which passed [`check`]: none for no
-/// elements, wherever they are.
+/// The addresses of `count` elements, which passed [`check`]: an empty range for no
+/// elements.
 fn span<T>(start: *const T, count: usize) -> Range<usize> {
     if count == 0 { 0..0 } else { start.addr()..start.addr() + count * size_of::<T>() }
 }
 
-/// Gives each element of `verdict` a value, or none on errors.
+/// Writes a value to each element of `verdict`, or none on errors.
 #[inline]
 fn run(
     filter: &Filter,
@@ -258,7 +253,7 @@ fn run(
     [offset, cap_len, wire_len]: [&[u32]; 3],
     verdict: &mut [MaybeUninit<u32>],
 ) -> Result<(), Error> {
-    // For one packet, checks of many cost more than its filter.
+    // For one packet, the general checks cost more than its filter.
     if let ([at], [len], [wire_len], [verdict]) = (offset, cap_len, wire_len, &mut *verdict) {
         let start = *at as usize;
         if let Some(packet) = memory.get(start..start + *len as usize) {
@@ -266,10 +261,10 @@ fn run(
             return Ok(());
         }
     }
-    // By reference: a copy would have to wait for what was just written.
+    // By reference: a copy would wait for the stores just made.
     match &Packets::new(memory, offset, cap_len, wire_len) {
-        // As many at a time as compiled code takes, so that the verdicts that
-        // `filled` writes are in the cache when the code writes them again.
+        // In portions of compiled code, so that the verdicts written by `filled` are in the
+        // cache when the code overwrites them.
         Ok(packets) => {
             for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
                 filter.run_batch(&packets.slice(start..start + verdict.len()), filled(verdict, 0));
@@ -280,7 +275,7 @@ fn run(
     }
 }
 
-/// The same elements, each with the value.
+/// Initialises all elements to `value`.
 fn filled(elements: &mut [MaybeUninit<u32>], value: u32) -> &mut [u32] {
     elements.fill(MaybeUninit::new(value));
     // SAFETY: of the same size and alignment, the borrow goes over to the
@@ -288,11 +283,10 @@ fn filled(elements: &mut [MaybeUninit<u32>], value: u32) -> &mut [u32] {
     unsafe { slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), elements.len()) }
 }
 
-/// Runs `call` such that nothing unwinds into C, and notes what is wrong.
+/// Runs `call` such that nothing unwinds into C, and records the error.
 fn guarded(call: impl FnOnce() -> Result<(), Error>) -> Status {
-    // What a panic leaves behind is not looked at: a compilation's is dropped,
-    // filters and rules have nothing that changes, and of verdicts the header
-    // says that they mean nothing.
+    // State is not used after a panic: a failed compilation is dropped, filters and rules
+    // are immutable, and verdicts are undefined according to the header.
     let outcome = catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|panic| Err(Error::Panic(message(&*panic))));
     match outcome {
@@ -304,7 +298,7 @@ fn guarded(call: impl FnOnce() -> Result<(), Error>) -> Status {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

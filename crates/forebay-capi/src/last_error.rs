@@ -1,4 +1,4 @@
-//! What was wrong in a thread's last call that failed.
+//! The error message of a thread's last failed call.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
@@ -7,15 +7,15 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Notes what is wrong.
+/// Records a message.
 pub(crate) fn set(text: &str) {
     let text: Vec<u8> = text.bytes().filter(|&byte| byte != 0).collect();
     let text = CString::new(text).unwrap_or_default();
-    // At the end of a thread there is no place for it any more, nor a reader.
+    // At the end of a thread the storage is gone, and so are its readers.
     let _ = LAST_ERROR.try_with(|last| last.replace(text));
 }
 
-/// What was noted last. Valid until the next [`set`] of this thread or its end.
+/// The recorded message. Valid until the next [`set`] of this thread or its end.
 pub(crate) fn get() -> *const c_char {
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

@@ -1,10 +1,9 @@
-//! Compiled filters and rule lists for C programs: `libforebay`, as a shared and
-//! as a static library.
+//! Compiled filters and rule lists for C programs: `libforebay`, as a shared and as a
+//! static library.
 //!
-//! `include/forebay.h` declares the functions and documents them for their
-//! callers; the module `ffi` defines them. What they do is done here, in safe
-//! Rust. Nothing unwinds into C: a panic, which would be a mistake of the
-//! library's own, comes out as a status.
+//! `include/forebay.h` declares and documents the functions; the module `ffi` defines them.
+//! The rest of the crate is safe Rust. Nothing unwinds into C: a panic, which would be a
+//! bug in the library, becomes a status.
 #![deny(unsafe_code)]
 
 mod error;
@@ -53,7 +52,7 @@ mod tests {
     use super::*;
     use crate::error::Status;
 
-    /// The number that the header gives a name.
+    /// The value of a constant in the header.
     fn number(name: &str) -> u32 {
         let header = include_str!("../include/forebay.h");
         let mut lines = header.lines().map(|line| line.trim().trim_end_matches(','));

@@ -1,4 +1,4 @@
-//! Rule lists: read, made ready for matching, and held against packets.
+//! Rule lists: parsed, prepared for matching, and matched against packets.
 
 use forebay_jit::{Packets, cpu};
 use forebay_packet::{BATCH, LinkType};
@@ -13,11 +13,11 @@ use crate::error::Error;
 /// The header's `FOREBAY_NOT_IP`.
 pub(crate) const NOT_IP: u32 = NO_RULE - 1;
 
-/// Packets whose keys are looked up together: `pe` takes up to 512 of a family
-/// at once, and a batch may have packets of both.
+/// Packets whose keys are looked up together: `pe` takes up to 512 of an address family at
+/// once, and a batch may have both families.
 pub(crate) const GROUP: usize = 4 * BATCH;
 
-/// The header's names of what chooses a list. It chooses by `list` alone.
+/// The header's names for the selection of a list, which is by `list` alone.
 const NAMES: Names = Names {
     format: "`forebay rules import --from`",
     list: "`list`",
@@ -34,8 +34,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Reads `text` and makes one of its lists ready: the one called `list`, or
-    /// else the only one.
+    /// Parses `text` and prepares one of its lists: the one called `list`, or else the only
+    /// one.
     pub(crate) fn new(
         text: &[u8],
         list: Option<&[u8]>,
@@ -51,17 +51,17 @@ impl Rules {
         Ok(Self { list, engine })
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub(crate) fn len(&self) -> usize {
         self.list.rules.len()
     }
 
-    /// The rule at `index`; none for other answers, too.
+    /// The rule at `index`; `None` for other answers as well.
     pub(crate) fn rule(&self, index: u32) -> Option<&Rule> {
         self.list.rules.get(index as usize)
     }
 
-    /// Whether an answer lets the packet pass. What is none does not.
+    /// Whether an answer passes the packet; false for invalid answers.
     pub(crate) fn passes(&self, answer: u32) -> bool {
         match answer {
             NO_RULE => self.list.default == Action::Pass,
@@ -86,7 +86,7 @@ impl Rules {
     }
 }
 
-/// Keys of one family, and which packets they are of.
+/// Keys of one address family, and the numbers of their packets.
 struct Keyed<K> {
     keys: Vec<K>,
     packets: Vec<usize>,

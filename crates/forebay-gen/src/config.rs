@@ -1,9 +1,9 @@
-//! What is asked of the generator, and which requests cannot be met.
+//! Configuration of the generator, and its validation.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The most packets of one capture: packet counts of a flow are kept in 32 bits.
+/// The most packets of a capture: packet counts of a flow have 32 bits.
 pub const MAX_PACKETS: u64 = u32::MAX as u64;
 
 /// The most flows of one capture: the address plan has 23 bits of hosts.
@@ -15,7 +15,7 @@ pub const MAX_RATE: u64 = 1_000_000_000;
 /// Bytes of the frame check sequence, which a capture does not hold.
 pub(crate) const FCS: u16 = 4;
 
-/// What kind of traffic is generated.
+/// The kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Profile {
     /// Realistic traffic: Zipf flows, TCP sessions, UDP, ICMP, IPv6, VLAN tags,
@@ -24,9 +24,8 @@ pub enum Profile {
     Mix,
     /// UDP frames of one size over IPv4, each of a uniformly random flow.
     Uniform,
-    /// Small frames of which 13 filters match the shares that table 1 of
-    /// Yamashita and Tsuru, "Software Pipelining for Packet Filters" (HPCC
-    /// 2007), gives.
+    /// Small frames matched by 13 filters in the proportions of table 1 of Yamashita and
+    /// Tsuru, "Software Pipelining for Packet Filters" (HPCC 2007).
     Paper,
 }
 
@@ -34,7 +33,7 @@ impl Profile {
     /// Every profile, the default first.
     pub const ALL: [Self; 3] = [Self::Mix, Self::Uniform, Self::Paper];
 
-    /// The name that [`FromStr`] takes.
+    /// The name accepted by [`FromStr`].
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +43,7 @@ impl Profile {
         }
     }
 
-    /// The value of [`Config::size`] where none is given.
+    /// The default of [`Config::size`].
     #[must_use]
     pub fn default_size(self) -> u16 {
         match self {
@@ -53,10 +52,10 @@ impl Profile {
         }
     }
 
-    /// The sizes that can be asked for, both ends included.
+    /// The range of sizes, both ends included.
     ///
-    /// The lower end of `mix` is the datagram that every IPv4 host must accept
-    /// (RFC 791 section 3.1): no header stack of the profile comes near it.
+    /// The lower end of `mix` is the datagram that every IPv4 host must accept (RFC 791
+    /// section 3.1), more than any header stack of the profile.
     #[must_use]
     pub fn sizes(self) -> (u16, u16) {
         match self {
@@ -65,7 +64,7 @@ impl Profile {
         }
     }
 
-    /// The fewest flows of a capture that is not empty.
+    /// The fewest flows of a non-empty capture.
     #[must_use]
     pub fn min_flows(self) -> u64 {
         match self {
@@ -98,7 +97,7 @@ impl FromStr for Profile {
     }
 }
 
-/// A request to the generator. Equal requests give equal bytes on every machine.
+/// Configuration of the generator. Equal configurations give equal bytes on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Packets to generate, exactly. 0 is an empty capture and needs 0 flows.
@@ -107,12 +106,11 @@ pub struct Config {
     pub flows: u64,
     /// Selects one of 2^64 different captures.
     pub seed: u64,
-    /// What kind of traffic.
+    /// The kind of traffic.
     pub profile: Profile,
-    /// `mix`: the longest captured frame in bytes, tags and tunnels included.
-    /// `uniform` and `paper`: the length of every frame on the wire, frame
-    /// check sequence included, so that 64 gives 60 captured bytes.
-    /// Where nothing is given, [`Profile::default_size`].
+    /// `mix`: the longest captured frame in bytes, including tags and tunnels. `uniform`
+    /// and `paper`: the length of every frame on the wire, including the frame check
+    /// sequence, so that 64 gives 60 captured bytes. Default: [`Profile::default_size`].
     pub size: Option<u16>,
     /// Mean packets a second of the time stamps.
     pub rate_pps: u64,
@@ -131,25 +129,25 @@ impl Default for Config {
     }
 }
 
-/// A request that cannot be met.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Each flow needs a packet of its own.
+    /// Each flow needs at least one packet.
     #[error("{flows} flows need at least {flows} packets, and {packets} were asked for")]
     FlowsExceedPackets {
-        /// Flows asked for.
+        /// Flows requested.
         flows: u64,
-        /// Packets asked for.
+        /// Packets requested.
         packets: u64,
     },
     /// Packets must belong to flows, and a profile may need several kinds.
     #[error("the {profile} profile needs at least {min} flows, and {flows} were asked for")]
     TooFewFlows {
-        /// The profile asked for.
+        /// The profile.
         profile: Profile,
-        /// Flows asked for.
+        /// Flows requested.
         flows: u64,
-        /// The fewest it takes.
+        /// The fewest flows.
         min: u64,
     },
     /// More than [`MAX_FLOWS`].
@@ -158,34 +156,34 @@ pub enum ConfigError {
     /// More than [`MAX_PACKETS`].
     #[error("{0} packets were asked for; the most is {MAX_PACKETS}")]
     TooManyPackets(u64),
-    /// Outside of [`Profile::sizes`].
+    /// Outside [`Profile::sizes`].
     #[error("the {profile} profile takes sizes of {min} to {max} bytes, not {size}")]
     Size {
-        /// The profile asked for.
+        /// The profile.
         profile: Profile,
-        /// The size asked for, in bytes.
+        /// The requested size, in bytes.
         size: u16,
-        /// The smallest it takes.
+        /// The smallest size.
         min: u16,
-        /// The largest it takes.
+        /// The largest size.
         max: u16,
     },
-    /// Outside of 1 to [`MAX_RATE`].
+    /// Outside 1 to [`MAX_RATE`].
     #[error("a rate of {0} packets a second; it must be 1 to {MAX_RATE}")]
     Rate(u64),
 }
 
 impl Config {
-    /// The size asked for, or the profile's default.
+    /// The requested size, or the profile's default.
     #[must_use]
     pub fn size_or_default(&self) -> u16 {
         self.size.unwrap_or(self.profile.default_size())
     }
 
-    /// Whether the request can be met.
+    /// Validates the configuration.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Self { packets, flows, profile, rate_pps, .. } = *self;
         if packets > MAX_PACKETS {
@@ -211,7 +209,7 @@ impl Config {
         Ok(())
     }
 
-    /// The time that the packets take at the mean rate, in nanoseconds.
+    /// The duration of the capture at the mean rate, in nanoseconds.
     pub(crate) fn duration(&self) -> u64 {
         // At most 2^32 * 10^9: no overflow.
         self.packets * 1_000_000_000 / self.rate_pps

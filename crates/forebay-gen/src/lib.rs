@@ -1,15 +1,15 @@
 //! Synthetic traffic, deterministic by seed.
 //!
-//! A [`Generator`] makes exactly the packets and flows that a [`Config`] asks for,
-//! in the order of time, and hands them out as batches of Ethernet frames with
-//! nanosecond time stamps. Equal requests give equal bytes on every machine:
-//! everything is integer arithmetic on a generator of its own (`random`).
+//! A [`Generator`] generates exactly the packets and flows of a [`Config`], in order of
+//! time, as batches of Ethernet frames with nanosecond time stamps. Equal configurations
+//! give equal bytes on every machine: everything is integer arithmetic with its own random
+//! number generator (`random`).
 //!
-//! The crate's parts, from the bytes up: `headers` builds frames from the inside
-//! out, `payload` renders application messages, `path` numbers hosts and ports,
-//! `session` is what two ends say to each other, `zipf` how many packets they
-//! have for it, and `profile` puts the sessions into one capture. [`probe`] is traffic of
-//! another kind: frames that carry their own numbers, for live links.
+//! The crate's parts, from the bytes up: `headers` builds frames from the inside out,
+//! `payload` renders application messages, `path` numbers hosts and ports, `session` has
+//! the protocol exchanges of flows, `zipf` the number of packets of each, and `profile`
+//! combines the sessions into one capture. [`probe`] is another kind of traffic: numbered
+//! frames for live links.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -39,12 +39,12 @@ use profile::uniform::Uniform;
 const RECORD_HEADER: usize = 16;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Bytes of one region: two huge pages, so that mapping costs little a packet.
-/// With slots of equal size in ordinary pages the generator took more than twice
-/// the time (`examples/throughput.rs`).
+/// Bytes of one region: two huge pages, so that mapping costs little per packet. With slots
+/// of equal size in ordinary pages the generator took more than twice the time
+/// (`examples/throughput.rs`).
 const REGION: usize = 4 << 20;
 
-/// Makes the packets of one capture.
+/// Generates the packets of one capture.
 #[derive(Debug)]
 pub struct Generator {
     source: Box<dyn Source>,
@@ -52,7 +52,7 @@ pub struct Generator {
     interfaces: Arc<Vec<Interface>>,
     ready: VecDeque<Batch>,
     left: u64,
-    /// Time of the latest packet, so that no two have the same.
+    /// Time of the latest packet, so that all times differ.
     latest: u64,
 }
 
@@ -60,7 +60,7 @@ impl Generator {
     /// Plans a capture. Takes time and memory in proportion to the flows.
     ///
     /// # Errors
-    /// What about the request cannot be met.
+    /// If the configuration is invalid.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         let longest = match config.profile {
@@ -84,23 +84,23 @@ impl Generator {
         })
     }
 
-    /// The one interface of every batch.
+    /// The interface of every batch.
     #[must_use]
     pub fn interfaces(&self) -> &Arc<Vec<Interface>> {
         &self.interfaces
     }
 
-    /// Packets that no batch has held yet.
+    /// Packets not yet returned.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left + self.ready.iter().map(|batch| batch.len() as u64).sum::<u64>()
     }
 
-    /// The next packets, time stamps strictly ascending; nothing after the last.
-    /// Every batch but the last is full.
+    /// The next packets, with strictly ascending time stamps; `None` after the last. Every
+    /// batch but the last is full.
     ///
     /// # Errors
-    /// The system's error when memory for the packets cannot be had.
+    /// If memory is short.
     pub fn next_batch(&mut self) -> io::Result<Option<Batch>> {
         if self.ready.is_empty() && self.left > 0 {
             self.fill()?;
@@ -108,10 +108,10 @@ impl Generator {
         Ok(self.ready.pop_front())
     }
 
-    /// Makes as many whole batches as one region surely takes.
+    /// Generates as many whole batches as one region is sure to hold.
     ///
-    /// Packets lie as records of a pcap file, so that a run of them can be
-    /// written as it stands.
+    /// Packets are stored as records of a pcap file, so that a run of them can be written
+    /// without conversion.
     fn fill(&mut self) -> io::Result<()> {
         let record = self.frame.longest() + RECORD_HEADER;
         let whole_batch = BATCH * record;
@@ -146,7 +146,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Makes the next packet and writes it, behind its record header, at `at`.
+    /// Generates the next packet and writes it, after its record header, at `at`.
     fn write_record(&mut self, bytes: &mut [u8], at: usize) -> Option<PacketMeta> {
         let time = self.source.next(&mut self.frame)?;
         self.latest = time.max(self.latest + 1);

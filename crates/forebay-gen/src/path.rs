@@ -1,12 +1,11 @@
-//! Where flows run: addresses, ports, tags, tunnels.
+//! Addresses, ports, tags and tunnels of flows.
 //!
-//! Flows must have different two-way 5-tuples without a set of those in use.
-//! [`Plan`] numbers the clients' (address, port) pairs, so that each flow has one
-//! of its own, from blocks in which no server lies. What is left of a key, the
-//! server's side, is free to be as popular as servers are. ICMP has no ports:
-//! for a ping it is the target that no other flow has.
+//! Flows must have different two-way 5-tuples, without a set of those in use. [`Plan`]
+//! numbers the clients' (address, port) pairs, so that each flow has a pair of its own,
+//! from blocks without servers. The rest of a key, the server's side, can then follow the
+//! popularity of servers. ICMP has no ports: each ping has a unique target instead.
 //!
-//! | addresses | are |
+//! | addresses | use |
 //! |---|---|
 //! | 10.0.0.0/9, fd46:6f72:6562:0::/64 | clients |
 //! | 10.128.0.0/9, fd46:6f72:6562:1::/64 | targets of pings |
@@ -28,13 +27,13 @@ const SERVERS: u32 = 0xc612_0000;
 const SERVER_BITS: u64 = 17;
 const LOCAL_PREFIX: u128 = 0xfd46_6f72_6562 << 80;
 const DOCUMENTATION_PREFIX: u128 = 0x2001_0db8 << 96;
-/// First ephemeral port of Linux, and how many of them a client starts in.
+/// First ephemeral port of Linux, and the range of a client's first port.
 const EPHEMERAL: u64 = 32_768;
 const EPHEMERAL_STARTS: u64 = 28_000;
 
 const _: () = assert!(EPHEMERAL + EPHEMERAL_STARTS + FLOWS_PER_HOST < 1 << 16);
 
-/// Shares of tagged and of tunnelled flows: one in so many.
+/// Proportions of tagged and of tunnelled flows: one in this many.
 const TAGGED: u64 = 7;
 const TUNNELLED: u64 = 10;
 
@@ -64,7 +63,7 @@ impl Plan {
         let port = EPHEMERAL + mix(self.scatter ^ host) % EPHEMERAL_STARTS + number;
         let address = if ipv6 {
             let interface = u128::from(mix(self.scatter.wrapping_add(host)));
-            // The host's number makes the address its own, whatever is mixed in.
+            // The host's number keeps the address unique, whatever is mixed in.
             IpAddr::V6((LOCAL_PREFIX | (interface & !0xff_ffff) | u128::from(host)).into())
         } else {
             IpAddr::V4((CLIENTS | self.scattered(host)).into())
@@ -72,7 +71,7 @@ impl Plan {
         (address, port as u16)
     }
 
-    /// The address that flow number `flow` alone pings.
+    /// The address pinged only by flow number `flow`.
     #[must_use]
     pub fn ping_target(&self, flow: u64, ipv6: bool) -> IpAddr {
         if ipv6 {
@@ -82,8 +81,8 @@ impl Plan {
         }
     }
 
-    /// A server: its number is uniform in the logarithm, so its popularity falls
-    /// with its rank.
+    /// A server: its number is uniform in the logarithm, so its popularity falls with its
+    /// rank.
     #[must_use]
     pub fn server(&self, random: &mut Random, ipv6: bool) -> IpAddr {
         let bits = random.below(SERVER_BITS + 1);
@@ -99,14 +98,14 @@ impl Plan {
     }
 }
 
-/// One flow's way through the network, with what its two ends count.
+/// One flow's path through the network, with the counters of its two ends.
 #[derive(Clone, Debug)]
 pub struct Path {
     /// The client's and the server's address, of one family.
     pub ends: [IpAddr; 2],
     /// The client's and the server's port.
     pub ports: [u16; 2],
-    /// Everything around the internet packets.
+    /// The headers around the internet packets.
     pub encapsulation: Encapsulation,
     ttl: [u8; 2],
     identification: [u32; 2],
@@ -114,7 +113,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path between two ends, plain: neither tagged nor tunnelled.
+    /// A plain path between two ends: neither tagged nor tunnelled.
     #[must_use]
     pub fn new(ends: [IpAddr; 2], ports: [u16; 2], random: &mut Random) -> Self {
         let draw = random.next();
@@ -135,8 +134,7 @@ impl Path {
         }
     }
 
-    /// Gives one path in seven VLAN tags, and one in ten a tunnel where
-    /// `may_tunnel` says so.
+    /// Adds VLAN tags to one path in seven, and a tunnel to one in ten if `may_tunnel`.
     pub fn decorate(&mut self, may_tunnel: bool, random: &mut Random) {
         if random.one_in(TAGGED) {
             self.encapsulation.tags = Tags {
@@ -205,8 +203,8 @@ impl Path {
         }
     }
 
-    /// The most bytes behind an unfragmented internet header in a frame of
-    /// `longest` bytes, in either direction.
+    /// The most bytes after an unfragmented internet header in a frame of `longest` bytes,
+    /// in either direction.
     #[must_use]
     pub fn transport_limit(&self, longest: usize) -> usize {
         let internet = if self.is_ipv6() { 40 } else { 20 };
@@ -214,7 +212,7 @@ impl Path {
     }
 }
 
-/// A router between the ends, to send errors from.
+/// A router between the ends, as the sender of errors.
 #[must_use]
 pub fn router(ipv6: bool, random: &mut Random) -> IpAddr {
     let number = random.below(4) as u8;

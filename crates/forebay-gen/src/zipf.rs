@@ -1,10 +1,9 @@
 //! Packets of flows by Zipf's law with exponent 1.
 //!
-//! The flow of rank r is to have c/r packets, but at least one, and the packets
-//! are to add up exactly. The sum of max(1, floor(c/r)) grows with c, so c is
-//! found by bisection, in integers. What is then still missing is fewer packets
-//! than there are flows, and goes to the first ranks, one each.
-//! Time O(flows log packets), memory four bytes a flow.
+//! The flow of rank r gets c/r packets, but at least one, and the packets must add up
+//! exactly. The sum of max(1, floor(c/r)) grows with c, so c is found by bisection, in
+//! integers. The remainder is less than the number of flows, and goes to the first ranks,
+//! one each. Time O(flows log packets), memory four bytes a flow.
 
 /// Fraction bits of the constant c.
 const FRACTION: u32 = 16;

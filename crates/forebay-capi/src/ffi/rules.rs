@@ -1,6 +1,6 @@
-//! The functions of `include/forebay.h` that are about rule lists.
+//! The functions of `include/forebay.h` for rule lists.
 //!
-//! Rules are handed out as the address of a [`Rules`] in a box of its own.
+//! Rules are passed to C as the address of a [`Rules`] in its own box.
 #![allow(unsafe_code, reason = "takes pointers from C")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn forebay_rules_match(
         // SAFETY: passed `check` and `check_apart`, and may be written, as the
         // caller promises.
         let answers = unsafe { places(rule, count) };
-        // No rule looks at lengths on the wire.
+        // Rules do not use lengths on the wire.
         let packets = Packets::new(memory, offset, cap_len, cap_len).map_err(Error::Packets)?;
         for (start, answers) in (0..).step_by(GROUP).zip(answers.chunks_mut(GROUP)) {
             let packets = packets.slice(start..start + answers.len());

@@ -74,12 +74,12 @@ impl TunnelKind {
         }
     }
 
-    /// Whether an Ethernet header lies inside.
+    /// Whether it carries Ethernet.
     fn carries_ethernet(self) -> bool {
         matches!(self, Self::Vxlan | Self::Geneve)
     }
 
-    /// Bytes of the tunnel's own header, without those around it.
+    /// Bytes of the tunnel's own header.
     fn header(self) -> usize {
         match self {
             Self::Vxlan | Self::Geneve | Self::GtpU | Self::GreKey => 8,
@@ -179,7 +179,7 @@ impl Tunnel {
     }
 }
 
-/// What surrounds the internet packets of a flow.
+/// The headers around the internet packets of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Encapsulation {
     /// Addresses of the stations: the client's side, the server's side. With a
@@ -200,7 +200,7 @@ impl Encapsulation {
         ETHERNET_HEADER + tags * VLAN_TAG + self.tunnel.map_or(0, |tunnel| tunnel.len())
     }
 
-    /// Writes all of it before an internet packet of `inner` bytes.
+    /// Writes all headers before an internet packet of `inner` bytes.
     pub fn write(&self, direction: Direction, bytes: &mut [u8], inner: usize, ipv6: bool) {
         let tags = self.tags.of(direction);
         match &self.tunnel {
@@ -217,7 +217,7 @@ impl Encapsulation {
     }
 }
 
-/// A locally administered station address that goes with an IPv4 address.
+/// A locally administered station address derived from an IPv4 address.
 #[must_use]
 pub fn station_of(address: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = address.octets();

@@ -8,12 +8,12 @@ const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 const FRAGMENT_HEADER: usize = 8;
 
-/// Which part of a datagram a fragment is.
+/// The part of a datagram in a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where it starts in the datagram's payload: bytes, a multiple of eight.
+    /// Offset in the datagram's payload: bytes, a multiple of eight.
     pub offset: u16,
-    /// Whether others follow.
+    /// Whether more fragments follow.
     pub more: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct InternetHeader {
     pub identification: u32,
     /// IPv6's flow label, 20 bits.
     pub label: u32,
-    /// What part of a datagram follows, where it is not a whole one.
+    /// The fragment; `None` for a whole datagram.
     pub fragment: Option<Fragment>,
     /// IPv4's "don't fragment".
     pub dont_fragment: bool,
@@ -104,7 +104,7 @@ impl InternetHeader {
     }
 }
 
-/// An address as 16 bytes; IPv4 in its mapped form, which no header here holds.
+/// An address as 16 bytes; IPv4 in its mapped form, which no header here contains.
 fn octets_of(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

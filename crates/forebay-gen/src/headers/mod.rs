@@ -1,9 +1,9 @@
 //! Headers of the packets, written from the inside out.
 //!
-//! A [`Frame`] is one buffer. The space that all headers of a packet take is
-//! known before any is written, so a session first writes its transport header
-//! and payload at their final place ([`Frame::room`]), and [`Frame::seal`] then
-//! writes the checksums and every header before them. Nothing is moved.
+//! A [`Frame`] is one buffer. The length of all headers of a packet is known before any is
+//! written, so a session first writes its transport header and payload at their final place
+//! ([`Frame::room`]), and [`Frame::seal`] then writes the checksums and every header before
+//! them. Nothing is moved.
 
 mod encapsulation;
 mod internet;
@@ -37,17 +37,17 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
 }
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the end that began the flow.
+    /// From the end that started the flow.
     ToServer,
-    /// Back to it.
+    /// To that end.
     ToClient,
 }
 
 impl Direction {
-    /// The other way.
+    /// The opposite direction.
     #[must_use]
     pub fn reverse(self) -> Self {
         match self {
@@ -118,7 +118,7 @@ impl Frame {
         self.bytes.len()
     }
 
-    /// The space for transport header and payload behind these headers.
+    /// The buffer for transport header and payload after these headers.
     pub fn room(
         &mut self,
         encapsulation: &Encapsulation,

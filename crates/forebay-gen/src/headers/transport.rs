@@ -1,5 +1,5 @@
-//! TCP (RFC 9293, options of RFC 7323 and RFC 2018) and UDP (RFC 768) headers,
-//! and the checksums of what lies behind an internet header.
+//! TCP (RFC 9293, options of RFC 7323 and RFC 2018) and UDP (RFC 768) headers, and
+//! transport checksums.
 
 use super::{InternetHeader, fold, protocol, pseudo_header_sum, put16, put32, sum_words};
 
@@ -115,8 +115,8 @@ pub fn write_udp(bytes: &mut [u8], ports: [u16; 2], payload: usize) {
     put16(bytes, 6, 0);
 }
 
-/// Computes and writes the checksum of a whole transport packet whose checksum
-/// field may hold anything.
+/// Computes and writes the checksum of a whole transport packet, whatever its checksum
+/// field contains.
 pub fn write_checksum(header: &InternetHeader, bytes: &mut [u8]) {
     let (at, with_pseudo_header) = match header.protocol {
         protocol::TCP => (16, true),
@@ -128,7 +128,7 @@ pub fn write_checksum(header: &InternetHeader, bytes: &mut [u8]) {
     put16(bytes, at, 0);
     let pseudo = if with_pseudo_header { pseudo_header_sum(header, bytes.len()) } else { 0 };
     let checksum = match fold(pseudo + sum_words(bytes)) {
-        // Zero says "no checksum" in UDP; its other form is sent instead.
+        // Zero means "no checksum" in UDP; its complement is sent instead.
         0 if header.protocol == protocol::UDP => 0xffff,
         sum => sum,
     };

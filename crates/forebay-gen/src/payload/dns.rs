@@ -13,7 +13,7 @@ const CLASS_IN: u16 = 1;
 /// section 4.1.4).
 const QUESTION_NAME: u16 = 0xc00c;
 
-/// One question: both its query and its response follow from the seed.
+/// One question: the seed determines both its query and its response.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     seed: u64,
@@ -26,7 +26,8 @@ impl Question {
         Self { seed }
     }
 
-    /// Writes the header and the question; returns what was drawn after them.
+    /// Writes the header and the question; returns the random stream after them, and the
+    /// type of the question.
     fn put(self, writer: &mut Writer<'_>, flags: u16, answers: u16) -> (Random, u16) {
         let mut random = Random::new(self.seed);
         writer.put16(random.next() as u16);

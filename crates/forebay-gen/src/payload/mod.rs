@@ -1,9 +1,9 @@
 //! Application payloads.
 //!
 //! A [`Message`] is a few words from which any range of its bytes can be written
-//! on its own: TCP cuts it into segments and sends some of them twice, without
-//! anything being kept. It is a rendered head of less than [`HEAD`] bytes over an
-//! endless body of text or random bytes.
+//! independently: TCP cuts it into segments and retransmits some of them, without
+//! storing anything. It is a rendered head of less than [`HEAD`] bytes followed by
+//! an endless body of text or random bytes.
 
 pub mod dns;
 mod http;
@@ -13,7 +13,7 @@ mod tls;
 
 use forebay_packet::random::{Random, fill_at};
 
-/// More bytes than any rendered head takes.
+/// An upper bound of a rendered head.
 const HEAD: usize = 1024;
 
 /// Longest fragment of a TLS record (RFC 8446 section 5.1).
@@ -40,7 +40,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// No bytes at all.
+    /// A message without bytes.
     pub const EMPTY: Self = Self { kind: Kind::Opaque, seed: 0, len: 0 };
 
     fn with_head(kind: Kind, seed: u64, body: u32) -> Self {
@@ -162,7 +162,7 @@ impl Message {
     }
 }
 
-/// Writes fields one after another; what does not fit is left out.
+/// Writes fields one after another; omits those that do not fit.
 #[derive(Debug)]
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -226,7 +226,7 @@ impl<'a> Writer<'a> {
         self.at = end;
     }
 
-    /// Writes a 16-bit length, then what `inside` writes, whose length it is.
+    /// Writes a 16-bit length, then the output of `inside`, which has that length.
     pub fn put_counted(&mut self, inside: impl FnOnce(&mut Self)) {
         let at = self.at;
         self.put16(0);

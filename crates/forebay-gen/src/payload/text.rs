@@ -1,4 +1,4 @@
-//! Text bodies: a passage repeated, begun at a place that the seed chooses.
+//! Text bodies: a repeated passage, with a start chosen by the seed.
 
 const PASSAGE: &str = "<p>The river comes down from the hills in spring and \
 spreads over the meadows, and by the first week of June the grass stands as high \

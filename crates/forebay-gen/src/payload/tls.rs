@@ -1,5 +1,5 @@
-//! Messages of TLS 1.3 (RFC 8446) as an observer sees them: the ClientHello and
-//! ServerHello in clear, everything after them as application data.
+//! Messages of TLS 1.3 (RFC 8446) as observed on the wire: the ClientHello and ServerHello
+//! in clear, everything after them as application data.
 
 use super::Writer;
 use super::names::HostName;

@@ -1,4 +1,4 @@
-//! Probes in batches, for ports.
+//! Batches of probes, for ports.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use forebay_packet::{BATCH, Batch, Clock, Interface, PacketMeta, Region};
 use super::frame::MIN_FRAME;
 use super::traffic::Probes;
 
-/// Makes batches in memory that is used again once a batch is gone.
+/// Generates batches in memory that is reused once a batch is dropped.
 pub struct ProbeBatches {
     region: Arc<Region>,
     stride: usize,
@@ -21,7 +21,7 @@ impl ProbeBatches {
     /// # Errors
     /// The system's, when the memory cannot be had.
     pub fn new(len: usize) -> io::Result<Self> {
-        // An odd number of lines, so that frames do not share the sets of a cache.
+        // An odd number of cache lines, so that frames do not share cache sets.
         let stride = (len.max(MIN_FRAME).div_ceil(64) | 1) * 64;
         let interface = Interface { clock: Clock::NANOS, ..Interface::default() };
         let region = Arc::new(Region::new(stride * BATCH)?);
@@ -32,7 +32,7 @@ impl ProbeBatches {
     /// nanoseconds.
     ///
     /// # Errors
-    /// As [`ProbeBatches::new`], where the batch before is still in use.
+    /// As [`ProbeBatches::new`], if the previous batch is still in use.
     pub fn next(&mut self, probes: &mut Probes, packets: usize, now: u64) -> io::Result<Batch> {
         let packets = packets.min(BATCH);
         if Arc::get_mut(&mut self.region).is_none() {

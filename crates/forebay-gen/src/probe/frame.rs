@@ -1,4 +1,4 @@
-//! A probe's bytes.
+//! The bytes of a probe.
 //!
 //! | bytes | |
 //! |---|---|
@@ -11,11 +11,11 @@
 //! | 58–59 | the number of the generator's run |
 //! | 60– | zeros |
 //!
-//! Numbers are big-endian. Who looks for a probe looks behind VLAN tags, too.
+//! Numbers are big-endian. Receivers also accept probes with VLAN tags.
 
 use forebay_packet::MacAddress;
 
-/// What tells a probe from other traffic.
+/// Identifies a probe.
 const MAGIC: [u8; 4] = *b"FBPR";
 
 const IP: usize = 14;
@@ -33,7 +33,7 @@ pub struct Probe {
     pub flow: u32,
     /// The frame's number in it, from 0.
     pub sequence: u64,
-    /// The run of the generator: with another, its flows' frames are numbered anew.
+    /// The run of the generator: each run numbers the frames of its flows from 0.
     pub run: u16,
 }
 
@@ -58,12 +58,12 @@ impl Probe {
         let flow = u32::from_be_bytes(numbers[4..8].try_into().ok()?);
         let sequence = u64::from_be_bytes(numbers[8..16].try_into().ok()?);
         let run = u16::from_be_bytes(numbers[16..18].try_into().ok()?);
-        // The number behind it has to be one, too.
+        // The next number must be valid too.
         (sequence < u64::MAX).then_some(Self { flow, sequence, run })
     }
 }
 
-/// What is the same in all frames.
+/// The common content of all frames.
 #[derive(Clone, Debug)]
 pub struct ProbeFrame {
     bytes: Vec<u8>,

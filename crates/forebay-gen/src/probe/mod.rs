@@ -1,10 +1,10 @@
-//! Traffic that counts itself: every frame carries its flow's number and its own number
-//! within the flow, so that whoever receives it can say exactly what was lost, doubled,
-//! reordered, or torn apart.
+//! Self-counting traffic: every frame has its flow's number and its own number within the
+//! flow, so that a receiver can determine exactly what was lost, duplicated, reordered, or
+//! torn.
 //!
-//! [`Probes`] makes the frames, [`Tracker`] judges what arrives. The frames are UDP over
-//! IPv4 and large enough for their numbers in 60 bytes, the shortest that Ethernet
-//! carries (64 with the frame check sequence).
+//! [`Probes`] generates the frames, [`Tracker`] evaluates those received. The frames are
+//! UDP over IPv4, with their numbers within 60 bytes, the shortest Ethernet frame (64 with
+//! the frame check sequence).
 
 mod batch;
 mod frame;

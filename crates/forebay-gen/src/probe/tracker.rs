@@ -1,37 +1,37 @@
-//! What arrived, what did not, and what arrived wrong.
+//! Evaluates received probes: losses, duplicates, reordering, torn flows.
 //!
-//! Of each flow the numbers seen last are kept as bits, so that a frame that comes twice
-//! is told from one that comes late. What is not seen in the end, up to the highest
-//! number seen, is lost: so the loss of a flow's last frames shows only against what was
-//! sent. A generator that is started again numbers its flows' frames anew, under another
-//! number of its run; whether a flow is torn goes on over that.
+//! For each flow a bitmap of the most recent numbers is kept, to distinguish duplicates
+//! from late frames. Numbers up to the highest one that are never seen are lost; the loss
+//! of a flow's last frames therefore only shows in comparison with the frames sent. A
+//! restarted generator numbers its flows' frames from 0 under another run number; torn
+//! flows are still detected across runs.
 
 use std::collections::HashMap;
 
 use super::frame::Probe;
 
-/// Numbers below the highest that are told apart.
+/// Numbers below the highest that are tracked individually.
 const WINDOW: u64 = 1_024;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// What became of one flow.
+/// The counts of one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowAccount {
-    /// Frames with a number of their own.
+    /// Frames, without duplicates.
     pub received: u64,
-    /// Frames that came once more.
+    /// Duplicate frames.
     pub duplicates: u64,
-    /// Frames that came after one with a higher number.
+    /// Frames received after one with a higher number.
     pub reordered: u64,
     /// One more than the highest number seen in this run.
     pub end: u64,
-    /// Numbers below the highest of earlier runs that never came.
+    /// Numbers below the highest of earlier runs that were never received.
     pub lost_before: u64,
-    /// Where it was seen, a bit each.
+    /// The places where it was seen, a bit each.
     pub places: u64,
-    /// Frames that came to another place than the one before, within the idle timeout.
+    /// Frames received at another place than the previous one, within the idle timeout.
     pub torn: u64,
-    /// Numbers from `end - WINDOW` to `end`, at their remainder.
+    /// Bits of the numbers from `end - WINDOW` to `end`, by their remainder.
     seen: [u64; WORDS],
     run: u16,
     run_before: Option<u16>,
@@ -39,7 +39,7 @@ pub struct FlowAccount {
     received_before: u64,
     last_place: u8,
     last: u64,
-    /// Where and when the frame with the highest number came.
+    /// Place and time of the frame with the highest number.
     end_place: u8,
     end_at: u64,
 }
@@ -49,22 +49,22 @@ pub struct FlowAccount {
 pub struct Tally {
     /// Flows seen.
     pub flows: u64,
-    /// Frames that are probes, each once.
+    /// Probes received, without duplicates.
     pub received: u64,
-    /// Numbers below the highest of a flow that never came.
+    /// Numbers below the highest of a flow that were never received.
     pub lost: u64,
-    /// Frames that came once more.
+    /// Duplicate frames.
     pub duplicates: u64,
-    /// Frames that came after one with a higher number. Frames of two places are compared by
-    /// their times, as a place may be read later than another.
+    /// Frames received after one with a higher number. Frames at two places are compared by
+    /// their times, as places may be read with different delays.
     pub reordered: u64,
     /// Flows that were in two places within the idle timeout.
     pub torn_flows: u64,
-    /// Frames that are no probes.
+    /// Frames that are not probes.
     pub foreign: u64,
 }
 
-/// Judges probes that arrive.
+/// Evaluates received probes.
 pub struct Tracker {
     flows: HashMap<u32, FlowAccount>,
     idle_timeout: u64,
@@ -72,15 +72,15 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// A flow that pauses longer than `idle_timeout`, in nanoseconds, may go on in
+    /// A flow that pauses longer than `idle_timeout`, in nanoseconds, may continue at
     /// another place without being torn.
     #[must_use]
     pub fn new(idle_timeout: u64) -> Self {
         Self { flows: HashMap::new(), idle_timeout, foreign: 0 }
     }
 
-    /// Takes a frame that arrived at `place`, below 64, at time `now` in nanoseconds; says
-    /// whether it is a probe.
+    /// Evaluates a frame received at `place`, below 64, at time `now` in nanoseconds;
+    /// returns whether it is a probe.
     pub fn frame(&mut self, frame: &[u8], place: u8, now: u64) -> bool {
         let probe = Probe::of_frame(frame);
         match probe {
@@ -147,7 +147,7 @@ impl Tracker {
 }
 
 impl FlowAccount {
-    /// Numbers below the highest of each run that never came.
+    /// Numbers below the highest of each run that were never received.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let lost = self.end - (self.received - self.received_before);
@@ -162,8 +162,8 @@ impl FlowAccount {
         self.run_before = Some(std::mem::replace(&mut self.run, run));
     }
 
-    /// A frame of the run before this one, whose numbers are not known any more: one of
-    /// those that were missing, while any was.
+    /// A frame of the previous run, whose numbers are no longer tracked: counts as one of
+    /// the missing, if any is.
     fn take_late(&mut self) {
         if self.lost_before > 0 {
             self.lost_before -= 1;
@@ -177,13 +177,13 @@ impl FlowAccount {
 
     fn take(&mut self, sequence: u64, place: u8, now: u64) {
         if sequence >= self.end {
-            // What leaves the window makes room for what enters it.
+            // Numbers that leave the window free bits for those that enter it.
             let entering = (sequence - self.end).min(WINDOW);
             for number in sequence - entering..sequence {
                 self.set(number, false);
             }
             self.set(sequence, true);
-            // No frame has the last number.
+            // No frame has the maximum number, so this does not overflow.
             self.end = sequence + 1;
             (self.end_place, self.end_at) = (place, now);
             self.received += 1;
@@ -191,7 +191,7 @@ impl FlowAccount {
         }
         let known = self.end - sequence > WINDOW || self.is_set(sequence);
         if known {
-            // Older than the window is late beyond measure: it counts as a copy.
+            // Older than the window: cannot be distinguished, and counts as a duplicate.
             self.duplicates += 1;
         } else {
             self.set(sequence, true);

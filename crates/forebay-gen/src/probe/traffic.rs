@@ -1,8 +1,8 @@
-//! Which flow's frame is next.
+//! Selects the flow of the next frame.
 //!
-//! So many flows are alive at any time. Each has a rank, and frames by Zipf's law with
-//! exponent 1: the flow of rank r is taken c/r times as often as the first. Where flows
-//! have a mean life, each ends after a time drawn for it, and a new one takes its rank.
+//! A constant number of flows is active. Each has a rank, and frames follow Zipf's law with
+//! exponent 1: the flow of rank r is selected 1/r times as often as the first. If flows
+//! have a mean life, each ends after a random time, and a new flow takes its rank.
 
 use forebay_packet::MacAddress;
 
@@ -10,10 +10,10 @@ use super::frame::{Probe, ProbeFrame};
 use crate::zipf::packets_by_rank;
 use forebay_packet::random::Random;
 
-/// The most flows that are alive at once.
+/// The most active flows.
 const MOST_FLOWS: u32 = 1 << 22;
 
-/// Frames by which the frequencies of ranks are told apart, for each flow.
+/// Table entries for each flow, which limit the resolution of frequencies.
 const DRAWS_A_FLOW: u64 = 8;
 
 /// How long flows live.
@@ -25,28 +25,28 @@ pub enum Life {
     Mean(u64),
 }
 
-/// What traffic.
+/// Options of probe traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeOptions {
     /// Bytes of a frame, without frame check sequence.
     pub len: usize,
-    /// Flows that are alive at any time.
+    /// Active flows.
     pub flows: u32,
     /// How long each lives.
     pub life: Life,
-    /// Whether some flows have more frames than others.
+    /// Whether the frames of flows follow Zipf's law.
     pub zipf: bool,
     /// The same seed gives the same flows.
     pub seed: u64,
-    /// Tells frames from those of another run with the same flows.
+    /// Distinguishes frames from those of another run with the same flows.
     pub run: u16,
-    /// The station that frames are for.
+    /// The destination station.
     pub destination: MacAddress,
-    /// The station that they are from.
+    /// The source station.
     pub source: MacAddress,
 }
 
-/// Traffic that cannot be made.
+/// Invalid options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} flows at once: expected 1 to {MOST_FLOWS}")]
 pub struct ProbeError(u32);
@@ -54,7 +54,7 @@ pub struct ProbeError(u32);
 struct Flow {
     number: u32,
     next: u64,
-    /// When it ends, in nanoseconds.
+    /// Its end, in nanoseconds.
     ends: u64,
 }
 
@@ -62,7 +62,7 @@ struct Flow {
 pub struct Probes {
     frame: ProbeFrame,
     flows: Vec<Flow>,
-    /// Ranks, each as often as its frequency says; empty where all are equal.
+    /// Ranks, repeated by their frequency; empty if all are equal.
     draws: Vec<u32>,
     life: Life,
     run: u16,
@@ -71,7 +71,7 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Traffic after `options`.
+    /// Traffic with these options.
     ///
     /// # Errors
     /// [`ProbeError`]: no flows, or too many.
@@ -102,7 +102,7 @@ impl Probes {
         Ok(probes)
     }
 
-    /// Flows that there have been so far.
+    /// Flows started so far.
     #[must_use]
     pub fn started(&self) -> u64 {
         self.started
@@ -116,7 +116,7 @@ impl Probes {
         };
         if self.flows[rank].ends <= now {
             let ends = self.end(now);
-            // Numbers come again after 2^32 flows, long after these have ended.
+            // Numbers repeat after 2^32 flows, long after these have ended.
             self.flows[rank] = Flow { number: self.started as u32, next: 0, ends };
             self.started += 1;
         }
@@ -126,7 +126,7 @@ impl Probes {
         (probe, self.frame.with(probe))
     }
 
-    /// When a flow that starts at `now` ends.
+    /// The end of a flow that starts at `now`.
     fn end(&mut self, now: u64) -> u64 {
         match self.life {
             Life::Persistent => u64::MAX,

@@ -1,15 +1,13 @@
 //! Realistic traffic: flows by Zipf's law, each a session of its own.
 //!
-//! Every flow is planned as a start and a number of packets (16 bytes, sorted by
-//! start). A flow becomes a state machine when its start comes and is gone with
-//! its last packet; those under way sit in a heap by the time of their next
-//! packet, so packets come out in time order at O(log flows under way) each, and
-//! the memory is O(flows).
+//! Every flow is planned as a start and a number of packets (16 bytes, sorted by start). A
+//! flow becomes a state machine at its start and ends with its last packet. Active flows
+//! are in a heap by the time of their next packet, so packets are generated in time order
+//! at O(log active flows) each, with O(flows) memory.
 //!
-//! A session's gaps are those of its round-trip time, stretched by the flow's
-//! `scale` so that the flow takes the time its plan gives it: popular flows have
-//! so many packets that they must run through most of the capture, whatever its
-//! length. Starts are uniform over what that leaves.
+//! The gaps of a session are those of its round-trip time, stretched by the flow's `scale`
+//! to its planned duration: flows with many packets must last for most of the capture,
+//! whatever its length. Starts are uniform over the rest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,16 +23,16 @@ use forebay_packet::random::Random;
 
 /// Shortest and longest round-trip time in nanoseconds; heavy-tailed between.
 const ROUND_TRIP: (u64, u64) = (2_000_000, 200_000_000);
-/// Packets that a session sends in a round-trip time, roughly.
+/// Approximate packets that a session sends in a round-trip time.
 const PACKETS_PER_ROUND_TRIP: u64 = 8;
 /// A scale of one.
 const UNIT: u64 = 1 << 16;
-/// Flows of so many packets follow their plan; shorter ones may not.
+/// Flows of at least this many packets follow their plan.
 const STEERED: u32 = 16;
-/// How far the gaps of a flow can be stretched.
+/// The greatest stretch of a flow's gaps.
 const LARGEST_SCALE: u64 = 64 * UNIT;
 
-/// What is kept of a flow that has not started.
+/// The plan of a flow that has not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Planned {
     /// Nanoseconds from the begin of the capture.
@@ -43,7 +41,7 @@ struct Planned {
     packets: u32,
 }
 
-/// A flow that is under way.
+/// An active flow.
 #[derive(Debug)]
 struct Flow {
     session: Session,
@@ -57,7 +55,7 @@ struct Flow {
     round_trip: u64,
 }
 
-/// The source of the `mix` profile.
+/// The packet source of the `mix` profile.
 #[derive(Debug)]
 pub struct Mix {
     seed: u64,
@@ -71,8 +69,7 @@ pub struct Mix {
     due: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
-/// A flow's round-trip time and the time its packets are to take: the first
-/// numbers of its stream.
+/// A flow's round-trip time and planned duration: the first numbers of its random stream.
 fn pace(random: &mut Random, packets: u32, duration: u64) -> (u64, u64, u64) {
     let round_trip = random.pareto(ROUND_TRIP.0 >> 8, ROUND_TRIP.1 >> 8) << 8;
     let natural = round_trip * 2 + round_trip / PACKETS_PER_ROUND_TRIP * u64::from(packets);
@@ -80,7 +77,7 @@ fn pace(random: &mut Random, packets: u32, duration: u64) -> (u64, u64, u64) {
 }
 
 impl Mix {
-    /// Plans the flows of a request that was checked.
+    /// Plans the flows of a valid configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let (seed, duration) = (config.seed, config.duration());
@@ -109,7 +106,7 @@ impl Mix {
         }
     }
 
-    /// Starts the flows that are planned before the next packet is due.
+    /// Starts the flows planned before the next packet.
     fn start_due(&mut self) {
         while let Some(&planned) = self.planned.get(self.next_planned) {
             if self.due.peek().is_some_and(|Reverse((at, _))| *at < planned.at) {
@@ -152,7 +149,7 @@ impl Mix {
 }
 
 impl Flow {
-    /// Builds the next packet; returns when the one after it is due.
+    /// Builds the next packet; returns the time of the one after it.
     fn step(&mut self, now: u64, frame: &mut Frame) -> u64 {
         let gap = self.session.step(&mut Context {
             frame,
@@ -194,7 +191,7 @@ impl Source for Mix {
             self.free.push(slot);
             PeekMut::pop(top);
         } else {
-            // Gaps that reach past the end come ever closer to it instead.
+            // Gaps that reach past the end approach it instead.
             let half_way = now + self.duration.saturating_sub(now) / 2;
             *top = Reverse((next.min(half_way), slot));
         }

@@ -1,4 +1,4 @@
-//! The kinds of traffic: each makes one packet after another in a frame.
+//! The kinds of traffic: each builds one packet after another in a frame.
 
 pub mod mix;
 pub mod paper;
@@ -6,13 +6,12 @@ pub mod uniform;
 
 use crate::headers::Frame;
 
-/// Makes packets in the order of time.
+/// A source of packets in order of time.
 pub trait Source: std::fmt::Debug + Send {
-    /// Builds the next packet in `frame` and returns its time in nanoseconds
-    /// since the epoch, not before that of the packet before it; nothing when
-    /// all packets were made.
+    /// Builds the next packet in `frame` and returns its time in nanoseconds since the
+    /// epoch, not before that of the previous packet; `None` after the last packet.
     fn next(&mut self, frame: &mut Frame) -> Option<u64>;
 }
 
-/// When captures begin: 1 July 2024, 00:00 UTC, in nanoseconds.
+/// Start of captures: 1 July 2024, 00:00 UTC, in nanoseconds.
 pub const EPOCH: u64 = 1_719_792_000 * 1_000_000_000;

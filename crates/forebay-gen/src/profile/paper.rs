@@ -36,26 +36,26 @@ use crate::headers::{
 use crate::path::{Path, Plan};
 use forebay_packet::random::{Random, fill_at, mix};
 
-/// Classes of flows: TCP or UDP, and network and port at no end, either alone at
-/// an end, both at one end, or at opposite ends.
+/// Classes of flows: TCP or UDP; with network and port at no end, either alone at an end,
+/// both at one end, or at opposite ends.
 pub const CLASSES: usize = 10;
 
 /// Shares in hundredths of a percent: TCP, UDP.
 const PROTOCOLS: [u64; 2] = [9_980, 20];
-/// The network is neither end's, the destination's, the source's.
+/// Network at neither end, at the destination, at the source.
 const NETWORKS: [u64; 3] = [8_910, 490, 600];
-/// The port is neither end's, the destination's, the source's.
+/// Port at neither end, at the destination, at the source.
 const PORTS: [u64; 3] = [7_859, 930, 1_211];
 
 const NETWORK: [u8; 3] = [192, 168, 1];
-/// Hosts of the network, and the first of their ports as clients.
+/// Hosts of the network, and the first of their client ports.
 const HOSTS: u64 = 254;
 const FIRST_PORT: u16 = 20_000;
 const PORT: u16 = 3000;
-/// Ports of servers in flows without the port above.
+/// Server port of flows without the port above.
 const OTHER_PORT: u16 = 80;
 
-/// At which end of a packet a trait is.
+/// The end of a packet that has a trait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Neither,
@@ -123,9 +123,9 @@ struct Class {
     visited: u64,
 }
 
-/// Gives each class that has packets at least one flow, and none more flows than
-/// packets. Fewer flows than asked for come out only where no class may take
-/// more, which the packets being at least as many as the flows rules out.
+/// Gives each class with packets at least one flow, and at most as many flows as packets.
+/// The sum is less than `flows` only if no class can take more, which cannot happen as
+/// there are at least as many packets as flows.
 fn share_flows(flows: u64, packets: &[u64; CLASSES]) -> [Class; CLASSES] {
     let mut classes = [Class::default(); CLASSES];
     let wanted = apportion(flows, packets);
@@ -134,8 +134,8 @@ fn share_flows(flows: u64, packets: &[u64; CLASSES]) -> [Class; CLASSES] {
     }
     let mut total: u64 = classes.iter().map(|class| class.flows).sum();
     while total != flows {
-        // Too many by those that were raised to one, or too few by those that
-        // were cut to their packets: at most one a class.
+        // Classes raised to one flow make too many, classes cut to their packets too few:
+        // at most one each.
         let largest = (0..CLASSES).max_by_key(|&i| {
             if total > flows { classes[i].flows } else { packets[i] - classes[i].flows }
         });
@@ -156,7 +156,7 @@ fn share_flows(flows: u64, packets: &[u64; CLASSES]) -> [Class; CLASSES] {
     classes
 }
 
-/// The source of the `paper` profile.
+/// The packet source of the `paper` profile.
 #[derive(Debug)]
 pub struct Paper {
     seed: u64,
@@ -170,7 +170,7 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// The source of a request that was checked.
+    /// The source for a valid configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let weights: Vec<u64> = Combination::all().map(Combination::weight).collect();
@@ -202,8 +202,8 @@ impl Paper {
         class.first + within
     }
 
-    /// The path of a flow and the direction of a packet of this combination. The
-    /// server has the port; the network is at the end that the class says.
+    /// The path of a flow and the direction of a packet of this combination. The server has
+    /// the port; the class determines the end with the network.
     fn path(&mut self, flow: u64, combination: Combination) -> (Path, Direction) {
         let mut of_flow = Random::of_part(self.seed, flow);
         let (mut client, mut client_port) = self.plan.client(flow, false);
@@ -223,7 +223,7 @@ impl Paper {
             (At::Neither, _) => {}
             (network, port) if port == At::Neither || network == port => server = host(mix(flow)),
             _ => {
-                // The plan's ports are one flow's own on the plan's hosts only.
+                // The plan's ports are unique only on the plan's hosts.
                 let within = flow - self.classes[combination.class()].first;
                 client = host(within);
                 client_port = FIRST_PORT + (within / HOSTS) as u16;
@@ -258,7 +258,7 @@ impl Source for Paper {
         } else {
             let tcp = TcpHeader {
                 ports,
-                // Some plausible place of the stream at this time.
+                // A plausible sequence number at this time.
                 sequence: (mix(flow) as u32).wrapping_add(((now - EPOCH) >> 10) as u32),
                 acknowledgement: key as u32,
                 flags: TcpFlags::PUSH_ACK,

@@ -1,7 +1,7 @@
 //! UDP frames of one size, each of a uniformly random flow.
 //!
-//! Every flow is to appear. When only as many packets are left as there are
-//! flows not yet seen, the rest of the capture is one packet of each of those.
+//! Every flow must appear. When only as many packets are left as there are flows not yet
+//! seen, the rest of the capture has one packet of each of those.
 
 use super::{EPOCH, Source};
 use crate::config::{Config, FCS};
@@ -11,8 +11,8 @@ use forebay_packet::random::{Random, fill_at};
 
 const PORT: u16 = 9;
 
-/// Times of packets that come at random at a mean rate: a gap of the mean, up to
-/// all of it off.
+/// Times of packets at a mean rate: a gap of the mean with a random deviation of up to the
+/// whole gap.
 #[derive(Debug)]
 pub struct Arrivals {
     random: Random,
@@ -22,7 +22,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The arrivals of a request that was checked.
+    /// The arrivals of a valid configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self {
@@ -33,13 +33,13 @@ impl Arrivals {
         }
     }
 
-    /// Packets that are still to come.
+    /// Packets left.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.packets - self.sent
     }
 
-    /// The time of the next packet: somewhere in its share of the capture.
+    /// The time of the next packet, at random within its slot of the capture.
     pub fn next(&mut self) -> u64 {
         let at = |n: u64| {
             (u128::from(self.duration) * u128::from(n) / u128::from(self.packets.max(1))) as u64
@@ -50,7 +50,7 @@ impl Arrivals {
     }
 }
 
-/// The source of the `uniform` profile.
+/// The packet source of the `uniform` profile.
 #[derive(Debug)]
 pub struct Uniform {
     seed: u64,
@@ -66,7 +66,7 @@ pub struct Uniform {
 }
 
 impl Uniform {
-    /// The source of a request that was checked.
+    /// The source for a valid configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self {

@@ -1,11 +1,10 @@
-//! UDP datagrams larger than a frame, in fragments (RFC 791 section 3.2, RFC
-//! 8200 section 4.5).
+//! UDP datagrams larger than a frame, in fragments (RFC 791 section 3.2, RFC 8200 section
+//! 4.5).
 //!
-//! Most datagrams arrive in order. Of some the first fragment, the only one with
-//! the ports, comes last and some time later, and of others the fragments come
-//! in reverse. Fragments are rendered one by one from the datagram's key; the
-//! checksum in the first covers all of them and is computed when the datagram
-//! starts.
+//! Most datagrams arrive in order. For some the first fragment, the only one with the
+//! ports, arrives last and later, and for others the fragments arrive in reverse. Fragments
+//! are rendered one by one from the datagram's key; the checksum in the first covers all of
+//! them and is computed when the datagram starts.
 
 use super::{Context, MICROSECOND, MILLISECOND};
 use crate::headers::{
@@ -22,13 +21,13 @@ enum Order {
     Descending,
 }
 
-/// A datagram under way.
+/// A datagram of which fragments are left.
 #[derive(Clone, Copy, Debug)]
 struct Datagram {
     header: InternetHeader,
     direction: Direction,
     key: u64,
-    /// Bytes behind the UDP header.
+    /// Bytes after the UDP header.
     payload: u16,
     checksum: u16,
     order: Order,
@@ -76,7 +75,7 @@ impl Datagrams {
         self.fragment(context, datagram)
     }
 
-    /// A datagram of two fragments or more, but not of more than are left.
+    /// A datagram of two fragments or more, at most the packets left.
     fn start(&self, context: &mut Context<'_>) -> Datagram {
         let unit = u64::from(self.unit);
         let least = unit + 64;

@@ -1,9 +1,8 @@
 //! ICMP (RFC 792) and ICMPv6 (RFC 4443): pings, and errors about probes.
 //!
-//! An error quotes a packet that was really sent. Over IPv4 that is the header
-//! and at least eight bytes; routers that follow RFC 1812 quote more, and over
-//! IPv6 everything that fits is quoted. An error counts as a packet of the flow
-//! it speaks of.
+//! An error quotes a packet that was sent. Over IPv4 that is the header and at least eight
+//! bytes; routers that follow RFC 1812 quote more, and over IPv6 as much as fits is quoted.
+//! An error counts as a packet of the flow that it quotes.
 
 use super::{Context, MICROSECOND};
 use crate::headers::{Direction, InternetHeader, TcpFlags, TcpHeader, TcpOptions, protocol};
@@ -15,13 +14,13 @@ fn icmp_of(ipv6: bool) -> u8 {
     if ipv6 { protocol::ICMPV6 } else { protocol::ICMP }
 }
 
-/// Echo requests and replies; where the number of packets is odd, the last
-/// request has none.
+/// Echo requests and replies; if the number of packets is odd, the last request has no
+/// reply.
 #[derive(Debug)]
 pub struct Echo {
     identifier: u16,
     sequence: u16,
-    /// Time of the request that waits for its reply.
+    /// Time of the request without a reply yet.
     asked: Option<u64>,
 }
 
@@ -51,7 +50,7 @@ impl Echo {
             writer.put(&[kind, 0, 0, 0]);
             writer.put16(identifier);
             writer.put16(sequence);
-            // Seconds and microseconds, then counting bytes, as ping sends them.
+            // Seconds and microseconds, then ascending bytes, as ping sends them.
             writer.put(&(time / 1_000_000_000).to_le_bytes());
             writer.put(&(time % 1_000_000_000 / MICROSECOND).to_le_bytes());
             for byte in 16..PING_PAYLOAD as u8 {
@@ -69,21 +68,21 @@ impl Echo {
 
 /// The most bytes of a probe.
 const PROBE: usize = 128;
-/// Bytes behind the header that RFC 792 asks for.
+/// Bytes quoted after the header, as required by RFC 792.
 const LEAST_QUOTE: usize = 8;
 
 /// Probes to a closed port, or to a host behind a filter, each answered by
 /// "destination unreachable".
 #[derive(Debug)]
 pub struct Unreachable {
-    /// The internet packet that was sent last.
+    /// The internet packet sent last.
     quote: [u8; PROBE],
-    /// Its length; 0 where no answer is due.
+    /// Its length; 0 if no error is due.
     quoted: u8,
     /// Whether the probes are SYN segments.
     tcp: bool,
     sequence: u32,
-    /// Whether errors come from a router that filters.
+    /// Whether errors come from a filtering router.
     filtered: bool,
 }
 

@@ -1,10 +1,9 @@
-//! Sessions: what the two ends of a flow say to each other.
+//! Sessions: the exchange between the two ends of a flow.
 //!
-//! A session is a small state machine that is told how many packets the flow has
-//! left and emits exactly one packet a step. Whatever the number, the packets
-//! must make sense together: one packet is a probe or a lost question, two are a
-//! question and its answer, and a TCP session keeps back the packets that its
-//! close will need.
+//! A session is a small state machine that gets the number of packets left and emits
+//! exactly one packet per step. Whatever the number, the packets must be a plausible
+//! exchange: one packet is a probe or a lost question, two are a question and its answer,
+//! and a TCP session reserves the packets for its close.
 
 mod datagram;
 mod icmp;
@@ -27,12 +26,12 @@ const MICROSECOND: u64 = 1_000;
 /// One millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// What a session needs to send its next packet.
+/// The input of a session's step.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// Where the packet is built.
+    /// The buffer for the packet.
     pub frame: &'a mut Frame,
-    /// Where it goes.
+    /// Its path.
     pub path: &'a mut Path,
     /// The flow's own random numbers.
     pub random: &'a mut Random,
@@ -45,7 +44,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Sends a packet whose transport header and payload `write` writes; it
+    /// Sends a packet whose transport header and payload are written by `write`, which
     /// returns their length.
     fn send(&mut self, direction: Direction, protocol: u8, write: impl FnOnce(&mut [u8]) -> usize) {
         let header = self.path.header(direction, protocol);
@@ -54,7 +53,7 @@ impl Context<'_> {
         self.frame.seal(encapsulation, direction, &header, len);
     }
 
-    /// Sends a UDP datagram whose payload `write` writes.
+    /// Sends a UDP datagram whose payload is written by `write`.
     fn send_udp(&mut self, direction: Direction, write: impl FnOnce(&mut [u8]) -> usize) {
         let ports = self.path.ports(direction);
         self.send(direction, protocol::UDP, |room| {
@@ -64,7 +63,7 @@ impl Context<'_> {
         });
     }
 
-    /// Sends a TCP segment whose payload, `len` bytes, `write` writes.
+    /// Sends a TCP segment whose payload of `len` bytes is written by `write`.
     fn send_tcp(
         &mut self,
         direction: Direction,
@@ -79,17 +78,17 @@ impl Context<'_> {
         });
     }
 
-    /// A time of about `nanoseconds`, up to a quarter off.
+    /// A random time around `nanoseconds`, up to a quarter off.
     fn about(&mut self, nanoseconds: u64) -> u64 {
         self.random.between(nanoseconds - nanoseconds / 4, nanoseconds + nanoseconds / 4)
     }
 
-    /// The time a host takes to answer.
+    /// The response time of a host.
     fn turnaround(&mut self) -> u64 {
         self.random.between(5 * MICROSECOND, 80 * MICROSECOND)
     }
 
-    /// The time until somebody asks again: heavy-tailed.
+    /// The time until the next question: heavy-tailed.
     fn pause(&mut self) -> u64 {
         let round_trips = self.random.pareto(1, 200);
         self.about(self.round_trip / 2 * round_trips)
@@ -115,7 +114,7 @@ pub enum Session {
     Unreachable(Unreachable),
 }
 
-/// Which session a flow has.
+/// The kind of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Tcp,
@@ -131,8 +130,8 @@ const KINDS: [Kind; 7] =
     [Kind::Tcp, Kind::Dns, Kind::Ntp, Kind::Quic, Kind::Datagrams, Kind::Echo, Kind::Unreachable];
 
 impl Kind {
-    /// A kind that makes sense for a flow of so many packets. The weights are in
-    /// the order of [`KINDS`].
+    /// A plausible kind for a flow of this many packets. The weights are in the order of
+    /// [`KINDS`].
     fn choose(packets: u32, random: &mut Random) -> Self {
         let weights: [u64; 7] = match packets {
             1 => [40, 45, 10, 0, 0, 5, 0],
@@ -146,11 +145,11 @@ impl Kind {
     }
 }
 
-/// Which share of flows is IPv6: one in so many.
+/// The proportion of IPv6 flows: one in this many.
 const IPV6: u64 = 5;
 
-/// Makes path and session of flow number `flow` with `packets` packets, in
-/// frames of up to `longest` bytes.
+/// Creates path and session of flow number `flow` with `packets` packets, in frames of up
+/// to `longest` bytes.
 pub fn start(
     plan: &Plan,
     flow: u64,
@@ -166,7 +165,7 @@ pub fn start(
         _ => plan.server(random, ipv6),
     };
     let mut path = Path::new([client, server], [client_port, 0], random);
-    // Fragments of what a tunnel carries would be seen twice cut by few networks.
+    // Datagrams are not tunnelled: fragments inside tunnels are rare.
     path.decorate(kind != Kind::Datagrams, random);
     let session = match kind {
         Kind::Tcp => Session::Tcp(Box::new(Tcp::new(&mut path, packets, longest, random))),

@@ -1,16 +1,15 @@
 //! TCP sessions (RFC 9293): handshake, transactions, losses, close.
 //!
-//! The capture shows what a tap between the ends sees. At most one segment of
-//! the message under way is missing at its receiver (a [`Hole`]): either the tap
-//! saw it and it was lost behind the tap, so that it is seen again, or it was
-//! lost or overtaken before the tap, so that it is seen late. While it is missing,
-//! the receiver answers every segment with a duplicate acknowledgement and one
-//! SACK block (RFC 2018). Acknowledgement numbers follow from that: the hole's
-//! start while there is one, otherwise everything sent so far.
+//! The capture is that of a tap between the ends. At most one segment of the present
+//! message is missing at its receiver (a [`Hole`]): either it was lost after the tap, so
+//! that it appears twice, or it was lost or overtaken before the tap, so that it appears
+//! late. While it is missing, the receiver answers every segment with a duplicate
+//! acknowledgement and one SACK block (RFC 2018). Acknowledgement numbers follow from that:
+//! the hole's start while there is one, otherwise everything sent so far.
 //!
-//! Invariants: a session sends exactly the packets it is given. The packets of
-//! the close are kept back, and the last packet before them fills a hole that is
-//! still open, so every session ends with nothing missing.
+//! Invariants: a session sends exactly the packets it is given. Packets for the close are
+//! reserved, and the last packet before them fills a hole that is still open, so every
+//! session ends with nothing missing.
 
 use super::{Context, MICROSECOND};
 use crate::headers::{Direction, TcpFlags, TcpHeader, TcpOptions};
@@ -18,10 +17,10 @@ use crate::path::Path;
 use crate::payload::Message;
 use forebay_packet::random::Random;
 
-/// How a connection attempt goes on.
+/// The course of a connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
-    /// SYNs that nobody answers.
+    /// SYNs without an answer.
     Filtered,
     /// SYN, answered by a reset.
     Refused,
@@ -31,7 +30,7 @@ enum Style {
     Whole,
 }
 
-/// How a whole session ends.
+/// The end of a complete session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Close {
     /// FIN, FIN, ACK.
@@ -40,7 +39,7 @@ enum Close {
     FourWay,
     /// One reset.
     Reset,
-    /// It outlives the capture.
+    /// No end within the capture.
     Open,
 }
 
@@ -62,22 +61,22 @@ enum Application {
     Shell,
 }
 
-/// A segment that its receiver has not got.
+/// A segment missing at its receiver.
 #[derive(Clone, Copy, Debug)]
 struct Hole {
-    /// Where it starts in the message.
+    /// Its offset in the message.
     offset: u32,
     len: u32,
     /// Further segments to send before it.
     wait: u8,
 }
 
-/// What one end keeps.
+/// The state of one end.
 #[derive(Clone, Copy, Debug)]
 struct Side {
     /// Next sequence number to send.
     next: u32,
-    /// What is added to the milliseconds of its time stamps.
+    /// Offset of its time stamps, in milliseconds.
     clock: u32,
     /// Its latest time stamp.
     stamp: u32,
@@ -91,8 +90,8 @@ const RESPONSE: (u64, u64) = (1_000, 1 << 24);
 const WINDOW_SHIFT: u8 = 7;
 const INITIAL_BURST: u16 = 10;
 const LARGEST_BURST: u16 = 64;
-/// One segment in so many of those with others behind them is lost or overtaken:
-/// about one percent of all segments with data.
+/// Of the segments with others after them, one in this many is lost or overtaken: about one
+/// percent of all segments with data.
 const LOSS: u64 = 45;
 /// Duplicate acknowledgements before a retransmission (RFC 5681 section 3.2).
 const DUPLICATES: u8 = 3;
@@ -245,7 +244,7 @@ impl Tcp {
         self.sides[from].next = self.sides[from].next.wrapping_add(1);
     }
 
-    /// The time stamp option of the next segment, where the session has it.
+    /// The time stamp option of the next segment, if the session uses it.
     fn stamp(&mut self, direction: Direction, now: u64) -> Option<[u32; 2]> {
         let from = direction.index();
         let echo = self.sides[1 - from].stamp;
@@ -254,7 +253,7 @@ impl Tcp {
         self.timestamps.then_some([side.stamp, echo])
     }
 
-    /// What the sender of this direction has received without a gap.
+    /// The bytes received without a gap by the sender of this direction.
     fn received(&self, direction: Direction) -> u32 {
         match self.hole {
             Some(hole) if self.sender != direction => self.start.wrapping_add(hole.offset),
@@ -271,7 +270,7 @@ impl Tcp {
             options.sack = self.block(direction);
         }
         let acknowledges = flags.0 & TcpFlags::ACK.0 != 0;
-        // A refusal comes from an end that has no sequence numbers of its own.
+        // A refusal comes from an end without its own sequence numbers.
         let sequence = match (self.style, direction) {
             (Style::Refused, Direction::ToClient) => 0,
             _ => self.sides[direction.index()].next,
@@ -287,7 +286,7 @@ impl Tcp {
         context.send_tcp(direction, &header, 0, |_| {});
     }
 
-    /// The block behind a hole, if the receiver has one.
+    /// The SACK block after a hole, if the receiver has one.
     fn block(&self, direction: Direction) -> Option<[u32; 2]> {
         let hole = self.hole.filter(|_| self.sender != direction)?;
         let left = self.start.wrapping_add(hole.offset + hole.len);
@@ -332,11 +331,11 @@ impl Tcp {
         self.gap_after_segment(context, len)
     }
 
-    /// The receiver has one more segment to acknowledge.
+    /// Adds a segment to be acknowledged by the receiver.
     fn owe(&mut self, context: &mut Context<'_>) {
         self.unacknowledged += 1;
         let complete = self.offset == self.message.len();
-        // A server mostly answers at once, and its answer acknowledges.
+        // A server usually responds at once, and its response acknowledges.
         let answered = self.sender == Direction::ToServer && !context.random.one_in(4);
         self.acknowledge =
             self.unacknowledged >= 2 || self.hole.is_some() || (complete && !answered);
@@ -484,7 +483,7 @@ fn direction_of(from_server: bool) -> Direction {
     if from_server { Direction::ToClient } else { Direction::ToServer }
 }
 
-/// Beginning and end that `packets` packets suffice for.
+/// A beginning and an end for which `packets` packets suffice.
 fn choose_course(packets: u32, random: &mut Random) -> (Style, Close) {
     match packets {
         1 => (Style::Filtered, Close::Open),

@@ -8,8 +8,8 @@ use crate::payload::Writer;
 use crate::payload::dns::Question;
 use forebay_packet::random::{Random, fill_at};
 
-/// DNS questions from one socket, each answered; where the number of packets is
-/// odd, the last question is not.
+/// DNS questions from one socket, each answered; if the number of packets is odd, the last
+/// is not.
 #[derive(Debug)]
 pub struct Dns {
     question: Question,
@@ -41,7 +41,7 @@ impl Dns {
 /// Requests and replies of NTP version 4 (RFC 5905 section 7.3).
 #[derive(Debug)]
 pub struct Ntp {
-    /// Transmit time of the request that waits for its reply.
+    /// Transmit time of the request without a reply yet.
     asked: Option<u64>,
 }
 
@@ -91,21 +91,21 @@ fn write_ntp(room: &mut [u8], mode: u8, stratum: u8, times: [u64; 4]) -> usize {
     writer.len()
 }
 
-/// Datagrams in the form of QUIC version 1: Initial packets of 1200 bytes each
-/// way, then short headers, bursts from the server and small answers.
+/// Datagrams in the form of QUIC version 1: Initial packets of 1200 bytes in each
+/// direction, then short headers, bursts from the server and small answers.
 #[derive(Debug)]
 pub struct Quic {
     connection: [u64; 2],
     sent: u32,
-    /// Datagrams the server still sends in this burst.
+    /// Datagrams left in this burst of the server.
     burst: u16,
     /// Bytes of the burst's last datagram.
     last: u16,
     largest: u16,
 }
 
-/// Datagrams that carry Initial packets are at least this long (RFC 9000 section
-/// 14.1); frames too short for that get what fits.
+/// Datagrams with Initial packets have at least this length (RFC 9000 section 14.1), or as
+/// much as fits a frame.
 const INITIAL: u16 = 1200;
 
 impl Quic {
@@ -133,7 +133,7 @@ impl Quic {
             _ if self.burst == 0 => {
                 let bytes = context.random.pareto(400, 1 << 22);
                 let full = u64::from(self.largest);
-                // Answers come after every burst of at most so many datagrams.
+                // A burst has at most this many datagrams before an answer.
                 self.burst = bytes.div_ceil(full).min(12) as u16;
                 self.last = (bytes % full).max(40) as u16;
                 let len = context.random.between(31, 90) as u16;
