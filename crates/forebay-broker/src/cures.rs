@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn cure(stage: &str, reason: &'static str) -> Cure {
-        let config = Config::parse("run.toml", crate::config::EXAMPLE).unwrap();
+        let config = Config::parse("run.toml", &crate::config::example()).unwrap();
         Cures::default().of(&config, &Counter { stage: stage.to_owned(), reason })
     }
 

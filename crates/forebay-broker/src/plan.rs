@@ -13,7 +13,7 @@ use forebay_rules::choose::EngineName;
 use forebay_rules::language::load::{FileError, LoadError, load};
 
 use crate::config::{Config, Key, RULE_KEYS};
-use crate::group::nanos;
+use crate::memory;
 
 /// What a configuration names and cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,9 @@ pub enum PlanError {
     /// A file of rules cannot be used.
     #[error("{0}")]
     Rules(#[from] FileError),
+    /// There is no memory for the optional stages of the groups.
+    #[error("optional stages of the groups: {0}")]
+    Stages(String),
 }
 
 /// How code is to be made.
@@ -59,8 +62,6 @@ pub struct Plan {
     pub notices: Vec<String>,
     /// The filter of each group.
     pub group_filters: Vec<Option<FilterSet>>,
-    /// For how many nanoseconds a packet that comes again is a copy, of each group.
-    pub duplicates: Vec<Option<u64>>,
 }
 
 impl Plan {
@@ -69,6 +70,9 @@ impl Plan {
     /// # Errors
     /// [`PlanError`]
     pub fn new(config: &Config, options: &CodeOptions) -> Result<Self, PlanError> {
+        let of_stages: u64 = config.groups.iter().map(|group| group.stages.memory_bytes()).sum();
+        memory::suffices(of_stages * config.workers as u64, u64::MAX, "")
+            .map_err(PlanError::Stages)?;
         let filter = config.filter.as_deref();
         let filter = filter.map(|text| compile(text, "the broker".to_owned(), options));
         let of_group = |group: &crate::config::Group| {
@@ -81,7 +85,6 @@ impl Plan {
             rules,
             notices: notices.unwrap_or_default(),
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
-            duplicates: config.groups.iter().map(|group| group.duplicates.map(nanos)).collect(),
         })
     }
 
@@ -89,35 +92,13 @@ impl Plan {
     #[must_use]
     pub fn unfiltered(&self) -> Self {
         let group_filters = vec![None; self.group_filters.len()];
-        let duplicates = vec![None; self.duplicates.len()];
-        Self {
-            filter: None,
-            rules: self.rules.clone(),
-            notices: Vec::new(),
-            group_filters,
-            duplicates,
-        }
+        Self { filter: None, rules: self.rules.clone(), notices: Vec::new(), group_filters }
     }
 
     /// Settings for the stages that all packets pass.
     #[must_use]
     pub fn trunk(&self) -> Settings {
-        Settings {
-            filter: Some(self.filter.clone()),
-            rules: Some(self.rules.clone()),
-            ..Settings::default()
-        }
-    }
-
-    /// Settings for the stages of each group.
-    #[must_use]
-    pub fn groups(&self) -> Vec<Settings> {
-        let settings = |(filter, duplicates): (&Option<FilterSet>, &Option<u64>)| Settings {
-            filter: Some(filter.clone()),
-            duplicates: Some(*duplicates),
-            ..Settings::default()
-        };
-        self.group_filters.iter().zip(&self.duplicates).map(settings).collect()
+        Settings::new().with(self.filter.clone()).with(self.rules.clone())
     }
 }
 

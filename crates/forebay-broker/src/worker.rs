@@ -277,9 +277,11 @@ impl Worker {
 
     fn change(&mut self, change: Change) -> Result<(), WorkerError> {
         let Self { trunk, fork, delivery, .. } = self;
-        trunk.reload(&change.trunk);
+        trunk.reload(&change.trunk, &mut |batch| {
+            fork.push(batch, &mut |branch, batch| delivery.deliver(branch, &batch))
+        })?;
         fork.replace(change.branches, &mut |branch, batch| delivery.deliver(branch, &batch))?;
-        fork.reload(&change.settings);
+        fork.reload(&change.settings, &mut |branch, batch| delivery.deliver(branch, &batch))?;
         delivery.routes = change.routes;
         Ok(())
     }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use forebay_broker::config::{
-    Config, ConfigError, EXAMPLE, EXAMPLES, Key, NoSensor, Port, PortKind, Rotate, Sending, Shunt,
-    ShuntAction,
+    Config, ConfigError, EXAMPLES, Key, NoSensor, Port, PortKind, Rotate, Sending, Shunt,
+    ShuntAction, example,
 };
 use forebay_packet::{MacAddress, Strip};
+use forebay_pipeline::GroupStages;
+use forebay_pipeline::stages::OPTIONAL;
 
 /// The least that a broker needs.
 const LEAST: &str = r#"
@@ -64,7 +66,7 @@ fn each_example_for_a_purpose_is_a_configuration_for_that() {
 
 #[test]
 fn the_example_says_what_it_says() {
-    let config = read(EXAMPLE).unwrap();
+    let config = read(&example()).unwrap();
     assert_eq!((config.inputs.len(), config.outputs.len(), config.groups.len()), (2, 3, 2));
     assert_eq!(config.filter.as_deref(), Some("ip or ip6 or arp"));
     assert_eq!(config.idle_timeout, Duration::from_secs(30));
@@ -94,7 +96,9 @@ fn the_example_says_what_it_says() {
     let recorder = &config.groups[1].sensors[0];
     assert_eq!((recorder.output, recorder.rewrite.slice), (1, Some(128)));
     assert_eq!(recorder.rewrite.strip, Strip { vlan: true, vxlan: true, ..Strip::NONE });
-    assert_eq!(ids.duplicates, Some(Duration::from_millis(1)));
+    // The example has every optional stage, in the first group.
+    assert!(ids.stages.keys().eq(OPTIONAL.iter().map(|stage| stage.key)));
+    assert_eq!(config.groups[1].stages, GroupStages::default());
     let shunt = Shunt { action: ShuntAction::Sample(100), after: 64 << 20 };
     assert_eq!(ids.shunt, Some(shunt));
 }
@@ -246,7 +250,21 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "name = \"ids\"\nshunt = { action = \"sensor\", sensor = \"two\" }",
         "run.toml:14:39: no sensor `two` in this group",
     ),
-    ("name = \"ids\"", "name = \"ids\"\nduplicates = \"2\"", "`2` is no duration"),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nduplicates = \"2\"",
+        "run.toml:14:14: `duplicates`: `2` is no duration",
+    ),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nduplicates = { for = 2 }",
+        "run.toml:14:14: `duplicates`: expected a duration, like \"1ms\"",
+    ),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\nduplicate = \"2ms\"",
+        "run.toml:14:1: unknown field `duplicate`",
+    ),
     (
         "[[group.sensor]]\nname = \"one\"\nmac = \"02:00:00:00:01:01\"\n",
         "",

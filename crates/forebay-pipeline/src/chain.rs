@@ -4,16 +4,26 @@
 //! back. Only drops, copies, injections and what is held are the stage's own word;
 //! the ledger closes only if that word is true.
 
-use forebay_packet::Batch;
+use forebay_packet::{Batch, HashKey};
 
 use crate::ledger::{DropCount, LedgerRow};
+use crate::optional::{GroupStages, OptionalStage};
 use crate::stage::{Outbox, Settings, Stage, StageError};
+use crate::stages::OPTIONAL;
 
+/// The place of a stage. The place of an optional stage has none while the stage is off, and
+/// keeps its counters.
+#[derive(Default)]
 struct Link {
-    stage: Box<dyn Stage>,
+    optional: Option<(&'static OptionalStage, HashKey)>,
+    stage: Option<Box<dyn Stage>>,
+    name: &'static str,
+    drop_names: &'static [&'static str],
     outbox: Outbox,
     input: u64,
     output: u64,
+    /// Of stages that were turned off.
+    remarks: Vec<(&'static str, u64)>,
 }
 
 /// Stages that packets pass one after another.
@@ -39,8 +49,27 @@ impl Chain {
     /// Adds a stage at the end.
     #[must_use]
     pub fn with(mut self, stage: impl Stage + 'static) -> Self {
-        let outbox = Outbox { drops: vec![0; stage.drop_names().len()], ..Outbox::default() };
-        self.links.push(Link { stage: Box::new(stage), outbox, input: 0, output: 0 });
+        let mut link = Link::default();
+        link.put(Box::new(stage));
+        self.links.push(link);
+        self
+    }
+
+    /// Adds places for the optional stages, which are off until [`GroupStages`] are set.
+    #[must_use]
+    pub fn with_optional(mut self, hash_key: HashKey) -> Self {
+        let link = |&stage| Link { optional: Some((stage, hash_key)), ..Link::default() };
+        self.links.extend(OPTIONAL.iter().map(link));
+        self
+    }
+
+    /// The chain with its first settings, before any packet.
+    #[must_use]
+    pub fn configured(mut self, settings: &Settings) -> Self {
+        for link in &mut self.links {
+            // Only a stage that is turned off can fail, and here none is.
+            let _ = link.reload(settings);
+        }
         self
     }
 
@@ -48,7 +77,7 @@ impl Chain {
     /// batches: no stage holds packets back.
     #[must_use]
     pub fn is_parallel(&self) -> bool {
-        self.links.iter().all(|link| link.stage.promises().holds_nothing)
+        self.stages().all(|stage| stage.promises().holds_nothing)
     }
 
     /// Sends a batch through; what comes out at the end goes to `deliver`.
@@ -75,10 +104,15 @@ impl Chain {
         if live == 0 {
             return Ok(());
         }
-        let Some(link) = self.links.get_mut(first) else { return deliver(batch) };
-        link.input += live;
-        link.stage.process(batch, &mut link.outbox)?;
-        self.forward(first, deliver)
+        for i in first..self.links.len() {
+            let Link { stage: Some(stage), outbox, input, .. } = &mut self.links[i] else {
+                continue;
+            };
+            *input += live;
+            stage.process(batch, outbox)?;
+            return self.forward(i, deliver);
+        }
+        deliver(batch)
     }
 
     /// Moves what lies in a stage's outbox on to the next stage.
@@ -105,7 +139,7 @@ impl Chain {
         deliver: &mut dyn FnMut(Batch) -> Result<(), E>,
     ) -> Result<(), E> {
         for i in 0..self.links.len() {
-            let Link { stage, outbox, .. } = &mut self.links[i];
+            let Link { stage: Some(stage), outbox, .. } = &mut self.links[i] else { continue };
             match call {
                 Call::Tick(now) => stage.tick(now, outbox)?,
                 Call::Drain => stage.drain(outbox)?,
@@ -117,12 +151,12 @@ impl Chain {
 
     /// Tells the stages that a batch is about to come; `now` is monotonic, in nanoseconds.
     pub fn begin(&mut self, now: u64) {
-        self.links.iter_mut().for_each(|link| link.stage.begin(now));
+        self.links.iter_mut().filter_map(|link| link.stage.as_mut()).for_each(|s| s.begin(now));
     }
 
     /// Tells the stages that no batch may come for a while.
     pub fn rest(&mut self) {
-        self.links.iter_mut().for_each(|link| link.stage.rest());
+        self.links.iter_mut().filter_map(|link| link.stage.as_mut()).for_each(|s| s.rest());
     }
 
     /// Tells the stages that time passes; `now` is monotonic, in nanoseconds.
@@ -148,9 +182,24 @@ impl Chain {
         self.call_all(Call::Drain, deliver)
     }
 
-    /// Gives new settings to every stage.
-    pub fn reload(&mut self, settings: &Settings) {
-        self.links.iter_mut().for_each(|link| link.stage.reload(settings));
+    /// Gives new settings to every stage, and turns optional stages on and off.
+    ///
+    /// # Errors
+    /// As [`Chain::push`]: a stage that is turned off gives up what it holds.
+    pub fn reload<E: From<StageError>>(
+        &mut self,
+        settings: &Settings,
+        deliver: &mut dyn FnMut(Batch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for i in 0..self.links.len() {
+            self.links[i].reload(settings)?;
+            self.forward(i, deliver)?;
+        }
+        Ok(())
+    }
+
+    fn stages(&self) -> impl Iterator<Item = &dyn Stage> {
+        self.links.iter().filter_map(|link| link.stage.as_deref())
     }
 
     /// Whether a stage has had all it wants.
@@ -162,21 +211,57 @@ impl Chain {
     /// The account of each stage.
     #[must_use]
     pub fn rows(&self) -> Vec<LedgerRow> {
-        self.links.iter().map(Link::row).collect()
+        self.links.iter().filter(|link| !link.name.is_empty()).map(Link::row).collect()
     }
 
     /// What the stages noticed: stage, name, packets.
     #[must_use]
     pub fn remarks(&self) -> Vec<(&'static str, u64)> {
-        self.links.iter().flat_map(|link| link.stage.remarks()).collect()
+        self.links.iter().flat_map(Link::remarks).collect()
     }
 }
 
 impl Link {
+    fn put(&mut self, stage: Box<dyn Stage>) {
+        (self.name, self.drop_names) = (stage.name(), stage.drop_names());
+        self.outbox.drops.resize(self.drop_names.len(), 0);
+        self.stage = Some(stage);
+    }
+
+    fn reload(&mut self, settings: &Settings) -> Result<(), StageError> {
+        let Some((kind, hash_key)) = self.optional else {
+            self.stage.iter_mut().for_each(|stage| stage.reload(settings));
+            return Ok(());
+        };
+        let Some(stages) = settings.get::<GroupStages>() else { return Ok(()) };
+        match (stages.config(kind.key), &mut self.stage) {
+            (Some(config), Some(stage)) => stage.reload(&config.settings()),
+            (Some(config), None) => self.put(config.build(hash_key)),
+            (None, Some(stage)) => {
+                stage.drain(&mut self.outbox)?;
+                self.remarks = self.remarks();
+                self.stage = None;
+            }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    fn remarks(&self) -> Vec<(&'static str, u64)> {
+        let mut remarks = self.remarks.clone();
+        for (name, packets) in self.stage.iter().flat_map(|stage| stage.remarks()) {
+            match remarks.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += packets,
+                None => remarks.push((name, packets)),
+            }
+        }
+        remarks
+    }
+
     fn row(&self) -> LedgerRow {
-        let names = self.stage.drop_names().iter();
+        let names = self.drop_names.iter();
         LedgerRow {
-            stage: self.stage.name().into(),
+            stage: self.name.into(),
             beside: false,
             input: self.input,
             copies: self.outbox.copies,
@@ -186,7 +271,7 @@ impl Link {
                 .zip(&self.outbox.drops)
                 .map(|(&name, &packets)| DropCount { name, packets })
                 .collect(),
-            held: self.stage.held(),
+            held: self.stage.as_ref().map_or(0, |stage| stage.held()),
         }
     }
 }

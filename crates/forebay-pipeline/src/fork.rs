@@ -158,10 +158,18 @@ impl Fork {
     }
 
     /// Gives each branch its new settings, which are as many as there are branches.
-    pub fn reload(&mut self, settings: &[Settings]) {
-        for (branch, settings) in self.branches.iter_mut().zip(settings) {
-            branch.chain.reload(settings);
-        }
+    ///
+    /// # Errors
+    /// As [`Chain::reload`].
+    pub fn reload<E: From<StageError>>(
+        &mut self,
+        settings: &[Settings],
+        deliver: &mut dyn FnMut(usize, Batch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut each = self.branches.iter_mut().zip(settings).enumerate();
+        each.try_for_each(|(i, (branch, settings))| {
+            branch.chain.reload(settings, &mut |batch| deliver(i, batch))
+        })
     }
 
     /// The account: of the fork, then of each branch.

@@ -14,13 +14,16 @@ mod chain;
 mod flows;
 mod fork;
 mod ledger;
+mod optional;
 mod run;
 mod stage;
 pub mod stages;
+pub mod units;
 
 pub use chain::Chain;
 pub use flows::{FlowRecord, FlowTable};
 pub use fork::{Branch, Fork};
 pub use ledger::{DropCount, Ledger, LedgerRow};
+pub use optional::{GroupStages, OptionalStage, StageConfig, annotated_keys};
 pub use run::{Run, RunError, Worker, run};
-pub use stage::{Outbox, Promises, Settings, Stage, StageError};
+pub use stage::{Outbox, Promises, Setting, Settings, Stage, StageError};

@@ -1,10 +1,10 @@
 //! The one contract of all stages.
 
-use forebay_balance::Assignment;
-use forebay_jit::{FilterError, FilterSet};
-use forebay_packet::Batch;
+use std::any::Any;
+use std::sync::Arc;
 
-use crate::stages::{CompiledRules, ShuntRule, ShuntedFlow};
+use forebay_jit::FilterError;
+use forebay_packet::Batch;
 
 /// What a stage never does to packets. The tests of this crate hold every stage to
 /// its word.
@@ -19,26 +19,35 @@ pub struct Promises {
     pub holds_nothing: bool,
 }
 
-/// What may be changed while packets flow. A stage takes what concerns it; nothing
-/// stands for "as before".
+/// A value that a stage takes over while packets flow. Each stage implements it for types of
+/// its own.
+pub trait Setting: Any + Send + Sync {}
+
+/// Settings for the stages of a chain, at most one of a type. A type that is not among them
+/// stays as it was.
 #[derive(Clone, Default)]
-pub struct Settings {
-    /// A new filter, or none any more.
-    pub filter: Option<Option<FilterSet>>,
-    /// A new rule list, or none any more.
-    pub rules: Option<Option<CompiledRules>>,
-    /// For how long, in nanoseconds, a packet that comes again is taken for a copy; without
-    /// it, none is.
-    pub duplicates: Option<Option<u64>>,
-    /// A new bucket table.
-    pub assignment: Option<Assignment>,
-    /// What becomes of flows that are too big for any sensor, or nothing any more.
-    pub shunt: Option<Option<ShuntRule>>,
-    /// Flows that were named as such: those named last, also if they are known.
-    pub shunted: Vec<ShuntedFlow>,
-    /// The sensors that packets are spread over while none is up; with an empty list
-    /// they are dropped.
-    pub spare: Option<Vec<u16>>,
+pub struct Settings(Vec<Arc<dyn Any + Send + Sync>>);
+
+impl Settings {
+    /// No settings: everything stays as it was.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a setting.
+    #[must_use]
+    pub fn with<T: Setting>(mut self, setting: T) -> Self {
+        self.0.retain(|other| !other.is::<T>());
+        self.0.push(Arc::new(setting));
+        self
+    }
+
+    /// The setting of a type.
+    #[must_use]
+    pub fn get<T: Setting>(&self) -> Option<&T> {
+        self.0.iter().find_map(|setting| setting.downcast_ref())
+    }
 }
 
 /// Why a stage cannot go on.
@@ -151,11 +160,6 @@ pub trait Stage: Send {
 
     /// Packets it holds.
     fn held(&self) -> u64 {
-        0
-    }
-
-    /// Bytes of packets it holds; every stage that holds packets has a budget.
-    fn held_bytes(&self) -> u64 {
         0
     }
 

@@ -3,22 +3,30 @@
 mod support;
 
 use forebay_packet::HashKey;
-use forebay_pipeline::stages::Duplicates;
-use forebay_pipeline::{Chain, Settings};
+use forebay_pipeline::stages::OPTIONAL;
+use forebay_pipeline::{Chain, GroupStages, Settings};
 use support::*;
 
 const WINDOW: u64 = 2_000_000;
 
-fn chain(window: Option<u64>) -> Chain {
-    let mut chain = Chain::new().with(Duplicates::new(HashKey::OFFLINE));
-    chain.reload(&Settings { duplicates: Some(window), ..Settings::default() });
-    chain
+fn chain(window: &str) -> Chain {
+    Chain::new().with_optional(HashKey::OFFLINE).configured(&stages(window))
+}
+
+/// Settings with a window, or without the stage where it is empty.
+fn stages(window: &str) -> Settings {
+    let mut stages = GroupStages::default();
+    if !window.is_empty() {
+        let kind = OPTIONAL.iter().find(|stage| stage.key == "duplicates").unwrap();
+        stages.add(kind, window.into()).unwrap();
+    }
+    Settings::new().with(stages)
 }
 
 /// Which of the packets pass.
 fn passed(chain: &mut Chain, packets: &[(u64, Vec<u8>)]) -> Vec<bool> {
     let out = through(chain, batches(packets, 3));
-    assert!(chain.rows()[0].closes());
+    assert!(chain.rows().iter().all(|row| row.closes()));
     let mut passed = support::packets(&out).into_iter().peekable();
     packets.iter().map(|packet| passed.next_if_eq(packet).is_some()).collect()
 }
@@ -57,8 +65,8 @@ fn copies_are_dropped_within_the_window_alone() {
         (WINDOW + 5, ipv6(64, 4)),
     ];
     let expected = [true, false, false, true, true, true, false, true];
-    assert_eq!(passed(&mut chain(Some(WINDOW)), &sequence), expected);
-    assert_eq!(passed(&mut chain(None), &sequence), [true; 8]);
+    assert_eq!(passed(&mut chain("2ms"), &sequence), expected);
+    assert_eq!(passed(&mut chain(""), &sequence), [true; 8]);
 }
 
 #[test]
@@ -66,7 +74,7 @@ fn what_is_not_ip_is_a_copy_when_all_of_it_is() {
     let arp = |first: u8| [vec![first; 12], vec![8, 6, 0, 1, 8, 0], vec![5; 24]].concat();
     let sequence = [(0, arp(1)), (1, arp(1)), (2, arp(2)), (3, vec![]), (4, vec![]), (5, vec![0])];
     let expected = [true, false, true, true, false, true];
-    assert_eq!(passed(&mut chain(Some(WINDOW)), &sequence), expected);
+    assert_eq!(passed(&mut chain("2ms"), &sequence), expected);
 }
 
 #[test]
@@ -74,12 +82,12 @@ fn times_that_jump_drop_nothing() {
     let packet = whole(1, 2, (3, 4));
     let times = [1_u64 << 62, 5, 1 << 61, 3 * WINDOW];
     let sequence = times.map(|time| (time, packet.clone()));
-    assert_eq!(passed(&mut chain(Some(WINDOW)), &sequence), [true, true, true, true]);
+    assert_eq!(passed(&mut chain("2ms"), &sequence), [true, true, true, true]);
 }
 
 #[test]
 fn a_flood_drops_nothing_that_came_once() {
-    let mut chain = chain(Some(WINDOW));
+    let mut chain = chain("2ms");
     for round in 0..40_u16 {
         let flood: Vec<_> =
             (0..10_000_u16).map(|i| (u64::from(i), whole(1, 2, (i, round)))).collect();
@@ -90,13 +98,17 @@ fn a_flood_drops_nothing_that_came_once() {
 #[test]
 fn a_window_that_ends_or_begins_loses_nothing() {
     let packet = (0, whole(1, 2, (3, 4)));
-    let mut chain = chain(Some(WINDOW));
+    let mut chain = chain("2ms");
     let twice = [packet.clone(), packet];
     assert_eq!(passed(&mut chain, &twice), [true, false]);
-    chain.reload(&Settings { duplicates: Some(None), ..Settings::default() });
+    reload(&mut chain, &stages(""));
     assert_eq!(passed(&mut chain, &twice), [true, true]);
-    chain.reload(&Settings { duplicates: Some(Some(1)), ..Settings::default() });
+    reload(&mut chain, &stages("1us"));
     assert_eq!(passed(&mut chain, &twice), [true, false]);
-    chain.reload(&Settings::default());
+    reload(&mut chain, &Settings::new());
     assert_eq!(passed(&mut chain, &twice), [false, false], "as before");
+    reload(&mut chain, &stages("2us"));
+    assert_eq!(passed(&mut chain, &twice), [false, false], "the stage stays");
+    let row = &chain.rows()[0];
+    assert_eq!((row.input, row.output), (8, 2), "the account goes on: {row:?}");
 }

@@ -37,11 +37,7 @@ fn shunting(to: ShuntTo, after: u64) -> Settings {
     let flow =
         Decoder::new(DecodeOptions::default()).decode(batch.interface(0).link, batch.packet(0));
     let named = ShuntedFlow { number: 1, bucket: bucket_of(batch.hash[0]), key: flow.key };
-    Settings {
-        shunt: Some(Some(ShuntRule { to, after, idle: IDLE })),
-        shunted: vec![named],
-        ..Settings::default()
-    }
+    Settings::new().with(Some(ShuntRule { to, after, idle: IDLE })).with(vec![named])
 }
 
 /// Packets that went out, and those of the big flow by sensor.
@@ -64,23 +60,23 @@ fn a_big_flow_is_dropped_sampled_or_sent_to_its_sensor_and_others_are_not() {
     let (mut chain, _) = chain();
     let (all, big) = seen(&run(&mut chain));
     assert_eq!((all, big.iter().sum::<usize>()), (30, 10));
-    chain.reload(&shunting(ShuntTo::Nowhere, 4 * length));
+    reload(&mut chain, &shunting(ShuntTo::Nowhere, 4 * length));
     assert_eq!(seen(&run(&mut chain)).0, 24, "four of it were still let through");
-    chain.reload(&shunting(ShuntTo::Sample(5), 4 * length));
+    reload(&mut chain, &shunting(ShuntTo::Sample(5), 4 * length));
     assert_eq!(seen(&run(&mut chain)).0, 22, "two of ten");
-    chain.reload(&shunting(ShuntTo::Sensor(3), 0));
+    reload(&mut chain, &shunting(ShuntTo::Sensor(3), 0));
     let (all, big) = seen(&run(&mut chain));
     assert_eq!((all, big), (30, [0, 0, 0, 10]));
     let row = &chain.rows()[1];
     assert!(row.closes() && row.drops[1].name == "shunted" && row.drops[1].packets == 14);
-    chain.reload(&Settings { shunt: Some(None), ..Settings::default() });
+    reload(&mut chain, &Settings::new().with(None::<ShuntRule>));
     assert_eq!(seen(&run(&mut chain)).1[3], 0);
 }
 
 #[test]
 fn a_shunted_flow_that_idles_is_forgotten_and_does_not_count_as_load_before() {
     let (mut chain, forwarding) = chain();
-    chain.reload(&shunting(ShuntTo::Sensor(1), 0));
+    reload(&mut chain, &shunting(ShuntTo::Sensor(1), 0));
     run(&mut chain);
     let counted: u64 =
         (0..=u16::MAX).map(|bucket| forwarding.counters().tally(bucket).packets()).sum();
@@ -92,6 +88,6 @@ fn a_shunted_flow_that_idles_is_forgotten_and_does_not_count_as_load_before() {
         (0..=u16::MAX).map(|bucket| forwarding.counters().tally(bucket).packets()).sum();
     assert_eq!(counted, 50);
     // The same number is not taken up again.
-    chain.reload(&shunting(ShuntTo::Nowhere, 0));
+    reload(&mut chain, &shunting(ShuntTo::Nowhere, 0));
     assert_eq!(seen(&run(&mut chain)).0, 30);
 }

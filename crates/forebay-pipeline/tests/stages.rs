@@ -7,8 +7,8 @@ use std::sync::Arc;
 use forebay_balance::Assignment;
 use forebay_packet::{Arena, Batch, DecodeOptions, HashKey, Interface, LinkType};
 use forebay_pipeline::stages::{
-    Balance, CompiledRules, Duplicates, Expectations, Filter, Follow, Fragments, Limit, Rules,
-    Timing, Window,
+    Balance, CompiledRules, DuplicateWindow, Duplicates, Expectations, Filter, Follow, Fragments,
+    Limit, Rules, Timing, Window,
 };
 use forebay_pipeline::{Chain, Settings, Stage, StageError};
 use forebay_rules::choose::EngineName;
@@ -21,12 +21,7 @@ fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
         Box::new(|| Box::new(Filter::judge_only(filter_set("udp src port 1")))),
         Box::new(|| Box::new(Rules::new(compiled_rules("udp * 1-40000")))),
         Box::new(|| Box::new(Rules::judge_only(compiled_rules("udp * 1-40000")))),
-        Box::new(|| {
-            let mut stage = Duplicates::new(HashKey::OFFLINE);
-            let window = Some(Some(50_000_000));
-            stage.reload(&Settings { duplicates: window, ..Settings::default() });
-            Box::new(stage)
-        }),
+        Box::new(|| Box::new(Duplicates::new(HashKey::OFFLINE, DuplicateWindow(50_000_000)))),
         Box::new(|| Box::new(classify())),
         Box::new(|| {
             let mut follow = Follow::default();
@@ -142,15 +137,12 @@ fn settings_take_effect_between_batches_and_lose_nothing() {
     let input = traffic(512);
     let before = through(&mut chain, batches(&input, 256));
     assert!(before.iter().all(|batch| batch.output.iter().all(|&output| output == 0)));
-    chain.reload(&Settings {
-        filter: Some(Some(filter_set("udp"))),
-        assignment: Some(Assignment::of_weights(&[1, 1]).unwrap()),
-        ..Settings::default()
-    });
+    let assignment = Assignment::of_weights(&[1, 1]).unwrap();
+    reload(&mut chain, &Settings::new().with(Some(filter_set("udp"))).with(assignment));
     let after = through(&mut chain, batches(&input, 256));
     assert_eq!(packets(&after).len(), 512);
     assert!(after.iter().any(|batch| batch.output.contains(&1)));
-    chain.reload(&Settings { rules: Some(Some(compiled_rules("tcp"))), ..Settings::default() });
+    reload(&mut chain, &Settings::new().with(Some(compiled_rules("tcp"))));
     assert!(packets(&through(&mut chain, batches(&input, 256))).is_empty());
     let rejected = &chain.rows()[1].drops[0];
     assert_eq!((rejected.name, rejected.packets), ("rejected", 512));
@@ -186,8 +178,7 @@ fn packets_of_a_link_type_that_the_filter_is_wrong_for_need_not_stop_a_pipeline(
     assert_eq!((row.drops[1].name, row.drops[1].packets), ("wrong_link_type", 5));
     assert_eq!((row.drops[0].packets, row.closes()), (0, true));
     // Another filter may be right for them.
-    let filter = Some(Some(filter_set("greater 1")));
-    chain.reload(&Settings { filter, ..Settings::default() });
+    reload(&mut chain, &Settings::new().with(Some(filter_set("greater 1"))));
     assert_eq!(packets(&through(&mut chain, vec![of(&[0, 1, 2])])).len(), 3);
     let mut chain = Chain::new().with(Filter::new(filter_set(expression)));
     chain.push(of(&[1]), &mut |_| Ok::<(), StageError>(())).unwrap_err();
@@ -226,17 +217,16 @@ fn rules_count_what_each_decides_also_after_a_reload_of_the_same_list() {
     };
     pass(&mut workers, 7);
     assert_times(&compiled_rules, 2, 7);
-    let reload = |workers: &mut [Chain], compiled_rules: &CompiledRules| {
-        let settings =
-            Settings { rules: Some(Some(compiled_rules.clone())), ..Settings::default() };
-        workers.iter_mut().for_each(|chain| chain.reload(&settings));
+    let reload_all = |workers: &mut [Chain], compiled_rules: &CompiledRules| {
+        let settings = Settings::new().with(Some(compiled_rules.clone()));
+        workers.iter_mut().for_each(|chain| reload(chain, &settings));
     };
-    reload(&mut workers, &compiled_rules);
+    reload_all(&mut workers, &compiled_rules);
     pass(&mut workers, 9);
     assert_times(&compiled_rules, 4, 9);
     // A list of its own begins anew, and has all cells that it takes.
     let (old, compiled_rules) = (compiled_rules, counted());
-    reload(&mut workers, &compiled_rules);
+    reload_all(&mut workers, &compiled_rules);
     pass(&mut workers, 11);
     assert_times(&old, 4, 9);
     assert_times(&compiled_rules, 2, 11);

@@ -447,10 +447,8 @@ impl Broker {
 
     /// Tells the workers which flows are shunted.
     fn shunt(&self, running: &[Running]) {
-        let settings = |group: &LiveGroup| Settings {
-            shunt: Some(group.shunt(&self.config)),
-            shunted: group.shunted(),
-            ..Settings::default()
+        let settings = |group: &LiveGroup| {
+            Settings::new().with(group.shunt(&self.config)).with(group.shunted())
         };
         let settings: Vec<Settings> = self.groups.iter().map(settings).collect();
         let routes: Vec<Route> = self.groups.iter().map(LiveGroup::route).collect();
@@ -458,7 +456,7 @@ impl Broker {
             // Each is there already, and stays as it is.
             let known = |group: &LiveGroup| Branch::new(group.config.name.clone(), Chain::new());
             one.mailbox.change(Change {
-                trunk: Settings::default(),
+                trunk: Settings::new(),
                 branches: self.groups.iter().map(known).collect(),
                 settings: settings.clone(),
                 routes: routes.clone(),

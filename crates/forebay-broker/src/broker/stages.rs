@@ -1,8 +1,10 @@
 //! The stages that a configuration asks for, in their order.
 
+use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey};
 use forebay_pipeline::stages::{
-    Classify, Duplicates, Expectations, Filter, LiveBalance, LiveFragments, Rules, Steering, Timing,
+    Classify, Expectations, Filter, LiveBalance, LiveFragments, Rules, SpareSensors, Steering,
+    Timing,
 };
 use forebay_pipeline::{Branch, Chain, Settings};
 
@@ -31,7 +33,7 @@ impl Stages<'_> {
         let mut steer = LiveBalance::new(steering, decoder, group.key == Key::FiveTuple);
         let mut chain = Chain::new()
             .with(Filter::optional(None))
-            .with(Duplicates::new(self.hash_key))
+            .with_optional(self.hash_key)
             .with(Classify::hashing(decoder, self.hash_key));
         if !group.follow.0.is_empty() {
             let options = decode_options(self.config, group.key);
@@ -39,19 +41,20 @@ impl Stages<'_> {
             chain = chain.with(Expectations::new(group.follow.clone(), options, timing));
             steer = steer.following(group.follow.clone(), self.hash_key);
         }
-        let mut chain = chain.with(LiveFragments::new(self.hash_key)).with(steer);
-        chain.reload(settings);
-        Branch::new(group.name.clone(), chain)
+        let chain = chain.with(LiveFragments::new(self.hash_key)).with(steer);
+        Branch::new(group.name.clone(), chain.configured(settings))
     }
 
     /// Settings for the stages of each group.
     pub(super) fn group_settings(&self) -> Vec<Settings> {
-        let each = self.plan.groups().into_iter().zip(self.groups);
-        let settings = |(settings, group): (Settings, &LiveGroup)| Settings {
-            spare: Some(group.spare()),
-            shunt: Some(group.shunt(self.config)),
-            shunted: group.shunted(),
-            ..settings
+        let each = self.plan.group_filters.iter().zip(&self.config.groups).zip(self.groups);
+        let settings = |((filter, group), live): ((&Option<FilterSet>, &Group), &LiveGroup)| {
+            Settings::new()
+                .with(filter.clone())
+                .with(group.stages.clone())
+                .with(SpareSensors(live.spare()))
+                .with(live.shunt(self.config))
+                .with(live.shunted())
         };
         each.map(settings).collect()
     }

@@ -1,15 +1,14 @@
 //! Groups of sensors, and what each sensor's packets look like.
 
-use std::time::Duration;
-
 use forebay_balance::BUCKETS;
 use forebay_packet::{MacAddress, Rewrite, Strip};
+use forebay_pipeline::GroupStages;
 use forebay_pipeline::stages::Follow;
 use toml::Spanned;
 
 use super::error::Fault;
 use super::ports::{Port, PortKind};
-use super::raw::Quantity;
+use super::raw::{Quantity, StageKey};
 use super::{bounded, choice, names, raw, read, units};
 
 /// The most groups, sensors of a group, and the largest weight.
@@ -59,8 +58,8 @@ pub struct Group {
     pub key: Key,
     /// The control connections that take the flows they announce with them.
     pub follow: Follow,
-    /// For how long a packet that comes again is a mirror port's copy; without it, none is.
-    pub duplicates: Option<Duration>,
+    /// Its optional stages.
+    pub stages: GroupStages,
     /// What becomes of them while no sensor is up.
     pub no_sensor: NoSensor,
     /// What becomes of a flow that is too big for any sensor; without it, nothing.
@@ -165,10 +164,20 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
         filter: raw.filter.as_ref().map(|filter| filter.get_ref().clone()),
         follow: follow(&raw.follow, key)?,
         key,
-        duplicates: read(raw.duplicates.as_ref(), units::duration)?,
+        stages: stages(&raw.stages)?,
         no_sensor: no_sensor.unwrap_or(NoSensor::Drop),
         sensors,
     })
+}
+
+/// The optional stages.
+fn stages(raw: &[StageKey]) -> Result<GroupStages, Fault> {
+    let mut stages = GroupStages::default();
+    for (stage, value) in raw {
+        let fault = |what| Fault::new(value.span(), format!("`{}`: {what}", stage.key));
+        stages.add(stage, value.get_ref().clone()).map_err(fault)?;
+    }
+    Ok(stages)
 }
 
 /// The control connections that are read.

@@ -54,8 +54,9 @@ pub fn check(raw: &raw::File, inputs: &[Port], outputs: &[Port]) -> Result<(), F
         if let Some(shunt) = &group.get_ref().shunt {
             return refuse(shunt.span(), "`shunt`", "none, as the kernel shunts no flows");
         }
-        if let Some(window) = &group.get_ref().duplicates {
-            return refuse(window.span(), "`duplicates`", "none, as the kernel forgets packets");
+        if let Some((stage, value)) = group.get_ref().stages.first() {
+            let what = format!("`{}`", stage.key);
+            return refuse(value.span(), &what, "none, as the kernel has no such stage");
         }
     }
     let of_groups = raw.group.iter().filter_map(|group| group.get_ref().filter.as_ref());

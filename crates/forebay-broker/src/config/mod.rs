@@ -11,7 +11,6 @@ mod kernel;
 mod ports;
 mod raw;
 mod rules;
-pub mod units;
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -19,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_io::text::{self, Source};
+use forebay_pipeline::annotated_keys;
+pub use forebay_pipeline::units;
 use forebay_rules::language::load::Selection;
 use toml::Spanned;
 
@@ -46,7 +47,10 @@ const MAX_TUNNEL_DEPTH: u64 = 16;
 const RELOAD_MEMORY: u64 = 2 << 30;
 
 /// The annotated example, which has every key.
-pub const EXAMPLE: &str = include_str!("example.toml");
+#[must_use]
+pub fn example() -> String {
+    include_str!("example.toml").replace("# STAGES\n", &annotated_keys())
+}
 
 /// Examples for one purpose each, by name.
 pub const EXAMPLES: [(&str, &str); 4] = [
@@ -127,7 +131,7 @@ impl Config {
     /// # Errors
     /// As [`Config::read`].
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
-        let raw: raw::File = toml::from_str(text).map_err(|error| ConfigError {
+        let raw = raw::File::parse(text).map_err(|error| ConfigError {
             file: file.to_owned(),
             place: error.span().map(|span| Place::of(text, span.start)),
             what: error.message().replace('\n', "; "),

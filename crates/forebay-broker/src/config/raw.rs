@@ -1,7 +1,10 @@
 //! The configuration as it is written: the keys that there are, none of them judged.
 
+use forebay_pipeline::OptionalStage;
+use forebay_pipeline::stages::OPTIONAL;
 use serde::Deserialize;
-use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer, Error, ValueDeserializer};
+use toml::{Spanned, Value};
 
 pub type Text = Spanned<String>;
 
@@ -119,12 +122,49 @@ pub struct Group {
     pub source_mac: Option<Text>,
     #[serde(default)]
     pub strip: Vec<Text>,
-    pub duplicates: Option<Text>,
     pub slice: Option<Spanned<u64>>,
     pub no_sensor: Option<Text>,
     pub shunt: Option<Spanned<Shunt>>,
     #[serde(default)]
     pub sensor: Vec<Spanned<Sensor>>,
+    /// The keys of optional stages.
+    #[serde(skip)]
+    pub stages: Vec<StageKey>,
+}
+
+/// The key of an optional stage, and its value.
+pub type StageKey = (&'static OptionalStage, Spanned<Value>);
+
+impl File {
+    /// Reads a configuration. Which keys a group may have depends on the stages that there
+    /// are, so theirs are taken out before the others are read.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut table = DeTable::parse(text)?;
+        let mut stages = Vec::new();
+        if let Some(DeValue::Array(groups)) = table.get_mut().get_mut("group").map(Spanned::get_mut)
+        {
+            for group in groups.iter_mut() {
+                stages.push(take_stages(group.get_mut())?);
+            }
+        }
+        let mut file = Self::deserialize(Deserializer::from(table))?;
+        for (group, stages) in file.group.iter_mut().zip(stages) {
+            group.get_mut().stages = stages;
+        }
+        Ok(file)
+    }
+}
+
+/// Takes the keys of optional stages out of a group.
+fn take_stages(group: &mut DeValue<'_>) -> Result<Vec<StageKey>, Error> {
+    let DeValue::Table(group) = group else { return Ok(Vec::new()) };
+    let values = OPTIONAL.iter().filter_map(|&stage| Some((stage, group.remove(stage.key)?)));
+    let read = |(stage, value): (&'static OptionalStage, Spanned<DeValue<'_>>)| {
+        let span = value.span();
+        let value = Value::deserialize(ValueDeserializer::from(value))?;
+        Ok((stage, Spanned::new(span, value)))
+    };
+    values.map(read).collect()
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,9 +1,12 @@
 //! Gives every packet its output, by its hash.
 
-use forebay_balance::UnitAssignment;
+use forebay_balance::{Assignment, UnitAssignment};
 use forebay_packet::{Batch, PacketMetadata};
 
-use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
+
+/// A bucket table.
+impl Setting for Assignment {}
 
 /// Sets each packet's output.
 pub struct Balance {
@@ -36,7 +39,7 @@ impl Stage for Balance {
     }
 
     fn reload(&mut self, settings: &Settings) {
-        if let Some(assignment) = &settings.assignment {
+        if let Some(assignment) = settings.get::<Assignment>() {
             self.assignment = assignment.clone().into();
         }
     }

@@ -12,9 +12,46 @@
 //! (duplicate acknowledgements without time stamps, for one): the window is to be no longer
 //! than a packet's way through the switch.
 
+use std::sync::Arc;
+
 use forebay_packet::{Batch, HashKey, LinkType, siphash13};
 
-use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+use crate::optional::{OptionalStage, StageConfig};
+use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
+use crate::units;
+
+/// The key `duplicates`.
+pub(super) const STAGE: OptionalStage = OptionalStage {
+    key: "duplicates",
+    help: "For how long a packet that comes again, but for its stations, tags and hop limit, is\n\
+           taken for the copy of a mirror port and dropped. By default nothing is.",
+    example: "\"1ms\"",
+    read: |value| {
+        let text = value.as_str().ok_or("expected a duration, like \"1ms\"")?;
+        let window = units::duration(text).map_err(|error| error.to_string())?;
+        Ok(Arc::new(DuplicateWindow(window.as_nanos() as u64)))
+    },
+};
+
+/// For how many nanoseconds a packet that comes again is taken for a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct DuplicateWindow(pub u64);
+
+impl Setting for DuplicateWindow {}
+
+impl StageConfig for DuplicateWindow {
+    fn build(&self, hash_key: HashKey) -> Box<dyn Stage> {
+        Box::new(Duplicates::new(hash_key, *self))
+    }
+
+    fn settings(&self) -> Settings {
+        Settings::new().with(*self)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (SETS * size_of::<[Seen; WAYS]>()) as u64
+    }
+}
 
 /// Sets of the table, and packets of a set.
 const SETS: usize = 1 << 14;
@@ -39,35 +76,24 @@ impl Seen {
 /// Drops packets that have just been seen.
 pub struct Duplicates {
     hash_key: HashKey,
-    /// In nanoseconds; without one, nothing is dropped.
-    window: Option<u64>,
-    /// Empty while there is no window.
+    window: DuplicateWindow,
     table: Vec<[Seen; WAYS]>,
     words: Vec<u64>,
 }
 
 impl Duplicates {
-    /// Digests packets with `hash_key`; passes everything until a window is set.
+    /// Drops what comes again within a window; `hash_key` is the secret of flow hashes.
     #[must_use]
-    pub fn new(hash_key: HashKey) -> Self {
+    pub fn new(hash_key: HashKey, window: DuplicateWindow) -> Self {
         // The digest must not tell anything of the hash that chooses sensors.
         let HashKey([low, high]) = hash_key;
         let hash_key = HashKey([low ^ u64::MAX, high]);
-        Self { hash_key, window: None, table: Vec::new(), words: Vec::new() }
-    }
-
-    /// Drops what comes again within `window` nanoseconds.
-    fn set_window(&mut self, window: Option<u64>) {
-        self.window = window;
-        match window {
-            Some(_) if self.table.is_empty() => self.table = vec![[Seen::NOTHING; WAYS]; SETS],
-            Some(_) => {}
-            None => self.table = Vec::new(),
-        }
+        Self { hash_key, window, table: vec![[Seen::NOTHING; WAYS]; SETS], words: Vec::new() }
     }
 
     /// Whether the packet of this digest came within the window before; remembers it.
-    fn is_copy(&mut self, digest: u64, at: i64, window: u64) -> bool {
+    fn is_copy(&mut self, digest: u64, at: i64) -> bool {
+        let DuplicateWindow(window) = self.window;
         let set = &mut self.table[digest as usize % SETS];
         let mut oldest = 0;
         for way in 0..WAYS {
@@ -162,13 +188,11 @@ impl Stage for Duplicates {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        if let Some(window) = self.window {
-            for i in batch.live().iter() {
-                let digest = self.digest(batch.interface(i).link, batch.packet(i));
-                if self.is_copy(digest, batch.nanos(i), window) {
-                    batch.drop_packet(i);
-                    out.dropped(0, 1);
-                }
+        for i in batch.live().iter() {
+            let digest = self.digest(batch.interface(i).link, batch.packet(i));
+            if self.is_copy(digest, batch.nanos(i)) {
+                batch.drop_packet(i);
+                out.dropped(0, 1);
             }
         }
         out.emit(batch);
@@ -176,8 +200,8 @@ impl Stage for Duplicates {
     }
 
     fn reload(&mut self, settings: &Settings) {
-        if let Some(window) = settings.duplicates {
-            self.set_window(window);
+        if let Some(window) = settings.get::<DuplicateWindow>() {
+            self.window = *window;
         }
     }
 }

@@ -3,10 +3,13 @@
 use forebay_jit::{FilterError, FilterSet, SetError};
 use forebay_packet::{Batch, LinkType, LiveMask};
 
-use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 
 /// A batch of which no more than one packet in so many is left is compacted.
 const MOSTLY: usize = 2;
+
+/// A filter, or none any more.
+impl Setting for Option<FilterSet> {}
 
 /// Sets each packet's verdict, and drops those with verdict 0.
 pub struct Filter {
@@ -95,7 +98,7 @@ impl Stage for Filter {
     }
 
     fn reload(&mut self, settings: &Settings) {
-        if let Some(programs) = &settings.filter {
+        if let Some(programs) = settings.get::<Option<FilterSet>>() {
             self.programs.clone_from(programs);
             self.unfit.iter_mut().for_each(Vec::clear);
         }

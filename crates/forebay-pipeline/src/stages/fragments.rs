@@ -419,10 +419,6 @@ impl Stage for Fragments {
         self.held_packets
     }
 
-    fn held_bytes(&self) -> u64 {
-        self.held_bytes
-    }
-
     fn remarks(&self) -> Vec<(&'static str, u64)> {
         vec![("fragments_joined", self.joined), ("fragments_without_first", self.orphaned)]
     }

@@ -6,8 +6,8 @@ use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LiveMask};
 use forebay_rules::Key;
 
 use super::expectations::Follow;
-use super::shunt::{Shunt, Verdict};
-use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+use super::shunt::{Shunt, ShuntRule, ShuntedFlow, Verdict};
+use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 
 /// Who knows the sensor of each packet. One thread's.
 pub trait Steering: Send {
@@ -54,6 +54,18 @@ impl Steering for Worker {
         Self::count(self, hashes, bytes);
     }
 }
+
+/// The sensors that packets are spread over while none is up; with an empty list they are
+/// dropped.
+pub struct SpareSensors(pub Vec<u16>);
+
+impl Setting for SpareSensors {}
+
+/// Which flows are shunted and to where, or none any more.
+impl Setting for Option<ShuntRule> {}
+
+/// The flows that were named last as too big, also if they are known.
+impl Setting for Vec<ShuntedFlow> {}
 
 /// Sets each packet's output to the sensor that its bucket, or its record, names; counts
 /// it for the balancer; drops those that no sensor takes.
@@ -255,13 +267,15 @@ impl Stage for LiveBalance {
     }
 
     fn reload(&mut self, settings: &Settings) {
-        if let Some(spare) = &settings.spare {
-            self.spare.clone_from(spare);
+        if let Some(spare) = settings.get::<SpareSensors>() {
+            self.spare.clone_from(&spare.0);
         }
-        if let Some(rule) = settings.shunt {
-            self.shunt.set_rule(rule);
+        if let Some(rule) = settings.get::<Option<ShuntRule>>() {
+            self.shunt.set_rule(*rule);
         }
-        self.shunt.add(&settings.shunted);
+        if let Some(flows) = settings.get::<Vec<ShuntedFlow>>() {
+            self.shunt.add(flows);
+        }
     }
 
     fn begin(&mut self, now: u64) {

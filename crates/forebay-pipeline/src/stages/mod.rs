@@ -14,12 +14,18 @@ mod shunt;
 
 pub use balance::Balance;
 pub use classify::Classify;
-pub use duplicates::Duplicates;
+pub use duplicates::{DuplicateWindow, Duplicates};
 pub use expectations::{EXPECTED, Expectations, Follow, OF_ONE, Timing};
 pub use filter::Filter;
 pub use fragments::{Fragments, Window};
 pub use limit::Limit;
-pub use live_balance::{LiveBalance, Steering};
+pub use live_balance::{LiveBalance, SpareSensors, Steering};
 pub use live_fragments::{DATAGRAMS, LiveFragments};
 pub use rules::{CompiledRules, NOT_IP, Rules};
 pub use shunt::{ShuntRule, ShuntTo, ShuntedFlow};
+
+use crate::optional::OptionalStage;
+
+/// The stages that a group's configuration may add, in the order in which packets pass them:
+/// behind the group's filter, before flows are found.
+pub const OPTIONAL: &[&OptionalStage] = &[&duplicates::STAGE];

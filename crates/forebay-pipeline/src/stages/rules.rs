@@ -8,7 +8,7 @@ use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::packed::{Key4, Key6, Packed};
 use forebay_rules::{Action, Key, RuleList};
 
-use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
+use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 
 /// Stands in a verdict for a packet that no rule list is for: it is not IP, or
 /// its addresses were not captured.
@@ -147,6 +147,9 @@ pub struct Rules {
     now: u64,
 }
 
+/// A rule list, or none any more.
+impl Setting for Option<CompiledRules> {}
+
 impl Rules {
     /// Drops what `compiled_rules` rejects.
     #[must_use]
@@ -209,7 +212,7 @@ impl Stage for Rules {
     }
 
     fn reload(&mut self, settings: &Settings) {
-        let Some(compiled_rules) = &settings.rules else { return };
+        let Some(compiled_rules) = settings.get::<Option<CompiledRules>>() else { return };
         let is_same = match (&self.compiled_rules, compiled_rules) {
             (Some(old), Some(new)) => Arc::ptr_eq(&old.list, &new.list),
             _ => false,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forebay_jit::{Backend, FilterSet, Options};
 use forebay_packet::{Arena, Batch, Clock, DecodeOptions, Decoder, HashKey, Interface};
 use forebay_pipeline::stages::Classify;
-use forebay_pipeline::{Chain, StageError};
+use forebay_pipeline::{Chain, Settings, StageError};
 
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -85,6 +85,12 @@ pub fn through(chain: &mut Chain, batches: Vec<Batch>) -> Vec<Batch> {
     }
     chain.drain(&mut keep).unwrap();
     out
+}
+
+/// New settings for a chain that holds nothing.
+pub fn reload(chain: &mut Chain, settings: &Settings) {
+    let held = |_| panic!("a chain without packets gave some up");
+    chain.reload::<StageError>(settings, &mut { held }).unwrap();
 }
 
 /// Live packets of batches: time and bytes.

@@ -1,5 +1,6 @@
 //! The command line of `forebay run`, `forebay ctl` and `forebay top`.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,15 +52,16 @@ pub enum Example {
 impl Example {
     /// The configuration.
     #[must_use]
-    pub fn text(self) -> &'static str {
+    pub fn text(self) -> Cow<'static, str> {
         let [minimal, switch, xdp, recorder] = forebay_broker::config::EXAMPLES;
         match self {
-            Self::All => forebay_broker::config::EXAMPLE,
+            Self::All => return forebay_broker::config::example().into(),
             Self::Minimal => minimal.1,
             Self::Switch => switch.1,
             Self::Xdp => xdp.1,
             Self::Recorder => recorder.1,
         }
+        .into()
     }
 }
 

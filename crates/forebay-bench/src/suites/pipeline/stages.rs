@@ -10,7 +10,7 @@ use forebay_io::{Rx, Tx};
 use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey, MacAddress, Rewrite};
 use forebay_pipeline::stages::{
-    Classify, CompiledRules, Duplicates, Filter, LiveBalance, LiveFragments, Rules,
+    Classify, CompiledRules, Filter, LiveBalance, LiveFragments, Rules,
 };
 use forebay_pipeline::{Branch, Chain, Fork};
 
@@ -107,7 +107,7 @@ impl Setup {
         let mut branch = Chain::new();
         if upto(Stage::Classify) {
             branch = branch.with(Filter::optional(None));
-            branch = branch.with(Duplicates::new(self.hash_key));
+            branch = branch.with_optional(self.hash_key);
             branch = branch.with(Classify::hashing(self.decoder, self.hash_key));
         }
         if upto(Stage::Fragments) {
