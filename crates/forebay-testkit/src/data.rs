@@ -1,11 +1,11 @@
-//! The test data from outside the project: captures, expressions, rule sets.
+//! External test data: captures, expressions, rule sets.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of test data: what `FOREBAY_DATA` names, or `shared/data` beside the project.
-/// Where it is not there, the test is [`skipped`](crate::skipped).
+/// The folder of test data: `FOREBAY_DATA`, or else `shared/data` beside the project.
+/// Without it the test is [`skipped`](crate::skipped).
 pub fn folder() -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let path = env::var_os("FOREBAY_DATA").map_or_else(default, PathBuf::from);
@@ -16,10 +16,10 @@ pub fn folder() -> Option<PathBuf> {
     None
 }
 
-/// The lines of a file that are neither empty nor comments.
+/// The lines of a file, without empty lines and comments.
 ///
 /// # Panics
-/// Where it cannot be read.
+/// If it cannot be read.
 pub fn lines(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).expect("a file of the test data");
     let content = |line: &&str| !line.is_empty() && !line.starts_with('#');
@@ -29,7 +29,7 @@ pub fn lines(path: &Path) -> Vec<String> {
 /// The pcap expressions that compile for Ethernet.
 ///
 /// # Panics
-/// Where they cannot be read.
+/// If they cannot be read.
 pub fn expressions(data: &Path) -> Vec<String> {
     lines(&data.join("filters/expressions.txt"))
 }
@@ -37,7 +37,7 @@ pub fn expressions(data: &Path) -> Vec<String> {
 /// The expressions that libpcap refuses, each with the beginning of its message.
 ///
 /// # Panics
-/// Where they cannot be read.
+/// If they cannot be read.
 pub fn refused(data: &Path) -> Vec<(String, String)> {
     let split = |line: String| {
         let (expression, message) = line.split_once('\t').expect("two columns");
@@ -51,14 +51,14 @@ pub fn refused(data: &Path) -> Vec<(String, String)> {
 pub struct Indexed {
     /// The capture.
     pub path: PathBuf,
-    /// Its link types by name or number, joined by `+`; empty where unknown.
+    /// Its link types by name or number, joined by `+`; empty if unknown.
     pub link: String,
 }
 
 /// All captures of the test data, in the order of the index.
 ///
 /// # Panics
-/// Where the index cannot be read.
+/// If the index cannot be read.
 pub fn indexed(data: &Path) -> Vec<Indexed> {
     let folder = data.join("captures");
     let index = fs::read_to_string(folder.join("INDEX.tsv")).expect("the index of captures");
@@ -74,7 +74,7 @@ pub fn indexed(data: &Path) -> Vec<Indexed> {
 /// The paths of all captures, in the order of the index.
 ///
 /// # Panics
-/// Where the index cannot be read.
+/// If the index cannot be read.
 pub fn captures(data: &Path) -> Vec<PathBuf> {
     indexed(data).into_iter().map(|entry| entry.path).collect()
 }

@@ -1,11 +1,11 @@
-//! What the tests of all crates share.
+//! Shared code of the tests of all crates.
 //!
 //! | module | has |
 //! |---|---|
-//! | [`data`] | the test data from outside the project |
+//! | [`data`] | external test data |
 //! | [`namespace`] | a network namespace for a test, devices in it, waiting |
 //!
-//! A test that cannot run here calls [`skipped`] and returns.
+//! A test that cannot run on the present machine calls [`skipped`] and returns.
 #![deny(unsafe_code)]
 
 pub mod data;
@@ -17,11 +17,11 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Reports that the calling test cannot run here, or only in part: on standard error, and in
-/// the file that `FOREBAY_SKIPPED` names, a line for each test, which `make test` lists.
+/// Reports that the calling test cannot run on this machine, or only in part: on standard
+/// error, and in the file `FOREBAY_SKIPPED`, a line for each test, which `make test` lists.
 ///
 /// # Panics
-/// With `FOREBAY_TEST_ALL=1`: then every test has to run.
+/// With `FOREBAY_TEST_ALL=1`, which requires every test to run.
 pub fn skipped(why: &str) {
     assert!(env::var("FOREBAY_TEST_ALL").as_deref() != Ok("1"), "{why}");
     eprintln!("skipped: {why}");
@@ -31,13 +31,13 @@ pub fn skipped(why: &str) {
         let test = thread::current().name().unwrap_or("a thread").replace(':', ".");
         let file = OpenOptions::new().create(true).append(true).open(list);
         let mut file = file.expect("the file that FOREBAY_SKIPPED names can be written");
-        // One write, so that lines of tests that end at once stay whole.
+        // A single write, so that lines of concurrent tests do not mix.
         let line = format!("{package} {test}: {why}\n");
         file.write_all(line.as_bytes()).expect("the list of skipped tests can be written");
     }
 }
 
-/// Whether a program can be started; the test is [`skipped`] where not.
+/// Whether a program can be started; if not, the test is [`skipped`].
 pub fn has_program(name: &str) -> bool {
     let started = Command::new(name)
         .arg("--version")
@@ -51,7 +51,7 @@ pub fn has_program(name: &str) -> bool {
     started.is_ok()
 }
 
-/// Whether this process is root's; the test is [`skipped`] where not.
+/// Whether this process runs as root; if not, the test is [`skipped`].
 pub fn is_root(needs: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {

@@ -1,4 +1,4 @@
-//! A network namespace for a test, devices in it, and waiting for what happens there.
+//! A network namespace for a test, devices in it, and waiting for conditions.
 #![allow(unsafe_code, reason = "a thread leaves the network of its process")]
 
 use std::io;
@@ -7,11 +7,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs `test` in a thread with a network namespace of its own, which ends with the thread and
+/// Runs `test` in a thread with its own network namespace, which ends with the thread and
 /// the processes that it has started. The test is [`skipped`](crate::skipped) without root.
 ///
 /// # Panics
-/// Where `test` does, and where the kernel gives no namespace.
+/// If `test` does, or the kernel provides no namespace.
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     if !crate::is_root("a network namespace") {
         return;
@@ -27,10 +27,10 @@ pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs `ip` with those words.
+/// Runs `ip` with these arguments.
 ///
 /// # Panics
-/// Where it fails.
+/// If it fails.
 pub fn ip(words: &str) {
     let output =
         Command::new("ip").args(words.split_whitespace()).output().expect("ip can be started");
@@ -38,10 +38,10 @@ pub fn ip(words: &str) {
     assert!(output.status.success(), "ip {words}: {complaint}");
 }
 
-/// Waits until something is so, for up to 20 s.
+/// Waits until a condition holds, for up to 20 s.
 ///
 /// # Panics
-/// When it is not so by then.
+/// If it does not hold by then.
 pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !is_so() {

@@ -21,7 +21,7 @@ pub use sensor_hello::*;
 pub use split::*;
 pub use traffic::*;
 
-/// The heading of the options that all verbs take.
+/// The heading of the options of all verbs.
 const GLOBAL: &str = "Options of all verbs";
 
 /// A packet broker: filters captures, finds their flows, and splits them over
@@ -36,11 +36,11 @@ pub struct Cli {
     /// Show no progress and no remarks
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
-    /// Tell more on standard error; twice for still more
+    /// Print more to standard error; twice for still more
     #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Use no vector instructions above this level; the highest that the machine has if not given.
-    /// The environment variable FOREBAY_ISA does the same
+    /// Use no vector instructions above this level; by default the highest level of the
+    /// machine. The environment variable FOREBAY_ISA does the same
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, value_name = "LEVEL")]
     pub isa: Option<Isa>,
     /// What to do
@@ -53,7 +53,7 @@ pub struct Cli {
 pub enum Verb {
     /// Keep the packets of a capture or a device that a pcap expression selects
     Filter(FilterArgs),
-    /// Show what a pcap expression is compiled to
+    /// Show the code that a pcap expression compiles to
     Compile(CompileArgs),
     /// Split a capture over sensors, whole flows to each
     Split(SplitArgs),
@@ -61,17 +61,19 @@ pub enum Verb {
     Flows(FlowsArgs),
     /// Check ordered rule lists, match packets against them, explain and import them
     Rules(RulesArgs),
-    /// Make synthetic traffic: a capture, or numbered frames on a device
+    /// Generate synthetic traffic: a capture, or numbered frames on a device
     Gen(GenArgs),
-    /// Receive what `forebay gen -i` sends, and count what is lost, doubled, late or torn
+    /// Receive the frames of `forebay gen -i`, and count those lost, duplicated, late or
+    /// torn
     Sink(SinkArgs),
-    /// Split live traffic over sensors, as a configuration says
+    /// Split live traffic over sensors, according to a configuration
     Run(RunArgs),
     /// Show the state of a running broker, or change it
     Ctl(CtlArgs),
     /// Watch a running broker: rates, losses, sensors, moves
     Top(TopArgs),
-    /// Run beside a sensor: tell the broker that it is there, and what it drops
+    /// Run beside a sensor: send hellos to the broker, with the packets that the sensor
+    /// drops
     SensorHello(SensorHelloArgs),
     /// Write the manual pages
     #[command(hide = true)]
@@ -80,7 +82,7 @@ pub enum Verb {
     Completions(CompletionArgs),
 }
 
-/// How packets are selected.
+/// The selection of packets.
 #[derive(Debug, Args)]
 pub struct Selection {
     /// Read the expression from a file
@@ -89,10 +91,11 @@ pub struct Selection {
     /// Run a classic BPF program, in the form that `tcpdump -ddd` prints
     #[arg(long, value_name = "FILE", conflicts_with = "expression")]
     pub program: Option<PathBuf>,
-    /// What runs the filter
+    /// The back end that runs the filter
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
-    /// The pcap expression: its words are joined by blanks; without one every packet is selected
+    /// The pcap expression, its words joined by blanks; without one every packet is
+    /// selected
     #[arg(value_name = "EXPR")]
     pub expression: Vec<String>,
 }
@@ -104,7 +107,7 @@ pub enum Backend {
     Auto,
     /// The reference interpreter
     Interp,
-    /// Machine code that takes one packet after another
+    /// Machine code that processes one packet after another
     List,
     /// Machine code without branches, software-pipelined over the packets of a batch
     Pe,
@@ -133,7 +136,7 @@ pub enum Isa {
     Avx2,
     /// AVX-512 F, BW, DQ and VL
     Avx512bw,
-    /// The same and AVX-512 VBMI
+    /// As avx512bw, and AVX-512 VBMI
     Avx512vbmi,
 }
 
@@ -148,29 +151,29 @@ impl From<Isa> for forebay_jit::Isa {
     }
 }
 
-/// What reading a capture may take.
+/// Limits of reading a capture.
 #[derive(Debug, Args)]
 pub struct ReadLimits {
-    /// Read zstd whose window is up to that many MiB, rounded down to a power of two; takes as
-    /// much memory. `zstd --long` and `--ultra` make large ones
+    /// Read zstd with a window of up to that many MiB, rounded down to a power of two;
+    /// takes as much memory. `zstd --long` and `--ultra` use large windows
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=2048))]
     pub zstd_window: u16,
-    /// Read records of up to that many MiB; takes twice as much memory. Only packets of D-Bus
-    /// are ever so long
+    /// Read records of up to that many MiB; takes twice as much memory. Only packets of
+    /// D-Bus are ever that long
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=129))]
     pub longest_record: u16,
 }
 
-/// What a flow is.
+/// The definition of a flow.
 #[derive(Debug, Args)]
 pub struct KeyArgs {
-    /// VLAN identifiers tell flows apart
+    /// VLAN identifiers distinguish flows
     #[arg(long)]
     pub vlan_in_key: bool,
-    /// Tunnel identifiers (VNI, TEID, GRE key, session, label) tell flows apart
+    /// Tunnel identifiers (VNI, TEID, GRE key, session, label) distinguish flows
     #[arg(long)]
     pub tunnel_in_key: bool,
-    /// How many tunnels to look into; 0 takes the outermost addresses
+    /// Depth of tunnels to decode; 0 uses the outermost addresses
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub tunnel_depth: u8,
 }
@@ -194,7 +197,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     forebay_broker::config::units::duration(text).map_err(|error| error.to_string())
 }
 
-/// A time between two repetitions; a number without a unit is seconds.
+/// An interval between repetitions; a number without a unit is seconds.
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let is_plain = text.parse::<f64>().is_ok();
     let interval = parse_duration(&if is_plain { format!("{text}s") } else { text.to_owned() })?;

@@ -1,5 +1,4 @@
-//! How a run ends: the ledger is told, and of several failures the one that matters
-//! most is reported.
+//! The end of a run: prints the ledger, and selects the most important of several failures.
 
 use std::fs::{File, Metadata, metadata};
 use std::io::{self, Write as _};
@@ -13,7 +12,7 @@ use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::show::{Colour, Column, Style, Table, human, terminal_columns};
 
-/// Refuses an output that is the very file that is read, by whatever name.
+/// Refuses an output that is the input file, under any name.
 ///
 /// # Errors
 /// [`Failure::ReplacesInput`]
@@ -25,7 +24,7 @@ pub fn refuse_input(output: &Path, input: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Device and inode of the file that is read; `-` is standard input.
+/// Device and inode of the input file; `-` is standard input.
 #[must_use]
 pub fn input_identity(input: &Path) -> Option<(u64, u64)> {
     identity(input, io::stdin().as_fd())
@@ -38,7 +37,7 @@ fn identity(path: &Path, stream: BorrowedFd<'_>) -> Option<(u64, u64)> {
     found.filter(Metadata::is_file).map(|found| (found.dev(), found.ino()))
 }
 
-/// What the loss of packets is called that a failure makes.
+/// The name of the losses caused by a failure.
 #[must_use]
 pub fn loss_of(failure: &Failure) -> &'static str {
     use forebay_io::Error::{Create, Write};
@@ -53,9 +52,9 @@ pub fn loss_of(failure: &Failure) -> &'static str {
     }
 }
 
-/// Tells the ledger and gives the failure of a run: what failed while packets moved
-/// (`run`), else what failed when the results were shown (`shown`), else a ledger that
-/// does not close. A reader of our output that has had enough hides none of the others.
+/// Prints the ledger and returns the failure of a run: the one while packets moved (`run`),
+/// else the one while results were printed (`shown`), else a ledger that does not close. A
+/// closed standard output does not hide any other failure.
 ///
 /// # Errors
 /// That failure.
@@ -76,22 +75,21 @@ pub fn conclude(
         }
         (Some(failure), None) => Err(failure),
         (None, table) => {
-            // Nobody is there to be told of a standard error that takes nothing.
+            // A failure to write to standard error cannot be reported.
             let _ = io::stderr().write_all(table.unwrap_or_default().as_bytes());
             Ok(())
         }
     }
 }
 
-/// The table of where the packets went, where that was asked for, or something
-/// went wrong when there had been packets.
+/// The table of the ledger, if requested, or if the run failed after it had read packets.
 fn shown_ledger(ledger: &Ledger, cli: &Cli, failed: bool) -> Option<String> {
     let is_shown = cli.verbose > 0 || failed && (ledger.input() > 0 || !ledger.closes());
     let width = terminal_columns(io::stderr());
     (is_shown && !cli.quiet).then(|| ledger_table(ledger, Colour::stderr(), width))
 }
 
-/// The ledger as a table for people.
+/// The ledger as a readable table.
 #[must_use]
 pub fn ledger_table(ledger: &Ledger, colour: Colour, width: Option<usize>) -> String {
     let mut table = Table::new(vec![

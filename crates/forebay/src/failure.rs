@@ -1,4 +1,4 @@
-//! Why a verb failed, and the exit status that tells it.
+//! Failures of verbs, and their exit statuses.
 
 use std::io;
 use std::process::ExitCode;
@@ -13,26 +13,25 @@ use forebay_rules::language::load::{FileError, LoadError};
 /// A verb's failure.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The command line asks for what cannot be.
+    /// Invalid command line.
     #[error("{0}")]
     Usage(String),
     /// The filter expression does not compile.
     #[error("{0}")]
     Expression(#[from] CompileError),
-    /// The filter expression does not compile for an interface that packets came
-    /// from: they are in the input.
+    /// The filter expression does not compile for an interface with packets in the input.
     #[error("{0}")]
     Filter(#[from] FilterError),
     /// The filter expression compiles neither for the interfaces nor for Ethernet.
     #[error("{0}")]
     WrongFilter(FilterError),
-    /// The filter has no machine code.
+    /// The filter cannot be compiled to machine code.
     #[error("{0}")]
     Code(#[from] JitError),
-    /// Sensors that cannot be assigned to.
+    /// The sensors' weights or number are invalid.
     #[error("{0}")]
     Sensors(#[from] AssignmentError),
-    /// Traffic that cannot be made.
+    /// The traffic cannot be generated.
     #[error("{0}")]
     Traffic(#[from] ConfigError),
     /// A capture cannot be read or written.
@@ -41,12 +40,12 @@ pub enum Failure {
     /// A rule list cannot be loaded.
     #[error("{0}")]
     Rules(FileError),
-    /// Rules that can never do what they say.
+    /// Rules that can never apply.
     #[error("{file}: {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Findings {
         /// The file.
         file: String,
-        /// How many such rules it has.
+        /// The number of such rules.
         errors: usize,
     },
     /// A stage of the pipeline failed.
@@ -55,49 +54,49 @@ pub enum Failure {
     /// A configuration of the broker is wrong.
     #[error("{0}")]
     Config(#[from] forebay_broker::config::ConfigError),
-    /// What a configuration names cannot be used.
+    /// A resource named by a configuration cannot be used.
     #[error("{0}")]
     Plan(#[from] forebay_broker::plan::PlanError),
     /// The broker does not start.
     #[error("{0}")]
     Broker(#[from] forebay_broker::BrokerError),
-    /// A running broker does not answer, or says no.
+    /// A running broker does not answer, or refuses.
     #[error("{0}")]
     Ask(#[from] forebay_broker::control::AskError),
-    /// Something failed while the broker ran.
+    /// A failure while the broker ran.
     #[error("{0}")]
     Live(String),
     /// Another file cannot be read or written.
     #[error("cannot {doing} {file}: {source}")]
     File {
-        /// What was tried: "read", "write", "create".
+        /// The action: "read", "write", "create".
         doing: &'static str,
         /// The file.
         file: String,
         /// The system's reason.
         source: io::Error,
     },
-    /// A file that is read whole cannot be.
+    /// A file that is read whole cannot be read.
     #[error("cannot read {file}: {source}")]
     Text {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         source: forebay_io::text::TextError,
     },
     /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
-    /// Handlers for signals cannot be set.
+    /// Signal handlers cannot be set.
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
-    /// The system has no thread for a worker.
+    /// A worker thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// A signal asked to stop.
+    /// A signal ended the run.
     #[error("interrupted")]
     Interrupted,
-    /// The output folder holds the sensors' files of an earlier run.
+    /// The output folder has the sensors' files of an earlier run.
     #[error("{folder} already holds {file}: choose another folder, or replace it with --force")]
     Occupied {
         /// The folder.
@@ -105,33 +104,33 @@ pub enum Failure {
         /// The first such file.
         file: String,
     },
-    /// An output would replace the capture that is read.
+    /// An output would replace the input capture.
     #[error("{file} is the input, and would be replaced: choose another output")]
     ReplacesInput {
-        /// The output that is the input.
+        /// The output.
         file: String,
     },
-    /// As much was written as was asked for: no failure.
+    /// The requested amount was written: no failure.
     #[error("enough was written")]
     Enough,
-    /// Something failed, and standard error takes nothing.
+    /// A failure that cannot be reported, as standard error is closed.
     #[error("standard error takes nothing")]
     Untold,
-    /// A failure, to be told before where the packets went until then.
+    /// A failure, to be printed before the ledger so far.
     #[error("{failure}")]
     WithLedger {
-        /// What failed.
+        /// The failure.
         failure: Box<Self>,
         /// The ledger, as a table.
         table: String,
     },
-    /// Packets are unaccounted for: a defect of this program.
+    /// Packets are unaccounted for: a bug in this program.
     #[error("the ledger does not close; this is a defect, please report it with the ledger above")]
     Ledger,
 }
 
 impl Failure {
-    /// 2 where the command line is at fault, 1 for everything else.
+    /// 2 for an invalid command line, 1 for everything else.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
@@ -152,7 +151,7 @@ impl Failure {
         }
     }
 
-    /// Whether the input is damaged, so that everything before the damage stands.
+    /// Whether the input is damaged, so that the results before the damage are valid.
     #[must_use]
     pub fn is_damaged_input(&self) -> bool {
         use forebay_io::Error;
@@ -172,8 +171,8 @@ impl Failure {
         )
     }
 
-    /// Whether there is nothing to say about it: the reader of our output has had
-    /// enough, which is its right, or nobody hears anything.
+    /// Whether nothing is to be printed: the reader of standard output closed it, which is
+    /// permitted, or standard error is closed.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         match self {
@@ -187,7 +186,7 @@ impl Failure {
     }
 }
 
-/// The option that makes a limit wider.
+/// The option that raises a limit.
 fn cure(error: &forebay_io::Error) -> &'static str {
     use forebay_io::Error;
     match error {

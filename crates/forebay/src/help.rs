@@ -1,11 +1,12 @@
-//! The command as it is parsed: the options of `forebay` are explained once in its help.
+//! The command line's definition, with the options of `forebay` explained only in its own
+//! help.
 
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::cli::Cli;
 
-/// The command line's definition, where the help of `ctl` and its verbs names the options of
-/// the commands above, and does not explain them again.
+/// The command line's definition. The help of `ctl` and its verbs lists the names of
+/// options of the commands above, without explaining them again.
 #[must_use]
 pub fn command() -> Command {
     let command = Cli::command();
@@ -17,12 +18,12 @@ fn globals(command: &Command) -> Vec<Arg> {
     command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect()
 }
 
-/// Hides the options from `above` in the help of `command`, and below it also those of its own
-/// that its verbs take.
+/// Hides the options of `above` in the help of `command`, and in its verbs also its own
+/// options.
 fn name_once(parent: &str, command: Command, above: &[Arg], has_verbs: bool) -> Command {
     let own = globals(&command);
     let name = format!("{parent} {}", command.get_name());
-    // An option that a command has already is not handed down to it.
+    // clap does not propagate an option that a command already has.
     let command = command.args(above.iter().map(|arg| arg.clone().hide(true)));
     let longs = above.iter().filter_map(Arg::get_long).map(|long| format!("--{long}"));
     let longs = longs.collect::<Vec<_>>().join(", ");

@@ -1,5 +1,4 @@
-//! What several verbs do with their input: open it, filter it, stop when asked; and
-//! how they print.
+//! Shared input handling of verbs: opening, filtering, stopping on signals; and output.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,7 +19,7 @@ use crate::failure::Failure;
 use crate::show::Progress;
 use crate::signals;
 
-/// What a worker receives: some batches, perhaps none; nothing at the end.
+/// The input of a worker: some batches, possibly none; `None` at the end.
 pub type Receive = Box<dyn FnMut() -> Result<Option<Vec<Batch>>, Failure> + Send>;
 
 /// A capture that is being read.
@@ -35,16 +34,16 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens a capture, and shows progress on a terminal unless told to be `quiet`.
+    /// Opens a capture, and shows progress on a terminal unless `quiet`.
     ///
     /// # Errors
-    /// When it cannot be opened or is no capture.
+    /// If it cannot be opened or is no capture.
     pub fn open(path: &Path, options: &ReadOptions, quiet: bool) -> Result<Self, Failure> {
         Self::open_copy(None, path, options, quiet)
     }
 
-    /// As [`Input::open`], from a copy of the capture at `path` if there is one. The run stops
-    /// when the flag of `options` is set, if they have one.
+    /// As [`Input::open`], from a copy of the capture at `path` if there is one. The run
+    /// stops when the flag of `options`, if there is one, is set.
     ///
     /// # Errors
     /// As [`Input::open`].
@@ -73,11 +72,11 @@ impl Input {
         Ok(Self { lanes, format, first_interfaces, stop, bytes, _progress: progress })
     }
 
-    /// From now on a signal to end stops the run instead of the process. To be called
-    /// when all that can be wrong with the command line is known not to be.
+    /// From now on a terminating signal stops the run instead of the process. To be called
+    /// after the command line has been validated.
     ///
     /// # Errors
-    /// When the system takes no handlers.
+    /// If the signal handlers cannot be set.
     pub fn watch_signals(&self) -> Result<(), Failure> {
         signals::watch(&self.stop)
     }
@@ -88,8 +87,8 @@ impl Input {
         self.format
     }
 
-    /// The interfaces described before the first packet: a filter must compile for
-    /// them, for others only when they have packets.
+    /// The interfaces described before the first packet. A filter must compile for these;
+    /// for others only if they have packets.
     #[must_use]
     pub fn first_interfaces(&self) -> &[Interface] {
         &self.first_interfaces
@@ -101,14 +100,14 @@ impl Input {
         self.lanes.interfaces()
     }
 
-    /// Bytes that the packets received so far had on the wire.
+    /// Bytes on the wire of the packets received so far.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// One worker for each chain; together they receive the capture, or the news that
-    /// a signal came.
+    /// One worker for each chain; together they receive the capture, or the error that a
+    /// signal arrived.
     pub fn workers(&mut self, chains: Vec<Chain>) -> Vec<Worker<Receive>> {
         let lanes = self.lanes.split(chains.len());
         let with_lane = |(chain, mut lane): (Chain, Lane)| {
@@ -128,9 +127,8 @@ impl Input {
     }
 }
 
-/// How a capture is read by that many workers. Each has a block, and what is known of its
-/// packets, which takes several times as much where packets are short: of many workers each
-/// has a shorter one.
+/// The reading options for this many workers. Each worker has a block and metadata of its
+/// packets, several times as large for short packets; with many workers blocks are shorter.
 #[must_use]
 pub fn read_options(limits: &ReadLimits, workers: usize) -> ReadOptions {
     /// Blocks of all workers together.
@@ -145,15 +143,15 @@ pub fn read_options(limits: &ReadLimits, workers: usize) -> ReadOptions {
     }
 }
 
-/// What a signal did to the input is no fault of the input.
+/// An error caused by a signal is no error of the input.
 fn unless_stopped(stop: &AtomicBool, error: forebay_io::Error) -> Failure {
     if stop.load(Ordering::Relaxed) { Failure::Interrupted } else { error.into() }
 }
 
-/// The filter that the options ask for; nothing where every packet is kept.
+/// The filter selected by the options; `None` if every packet is kept.
 ///
 /// # Errors
-/// When a file cannot be read, or holds no valid program.
+/// If a file cannot be read, or has no valid program.
 pub fn filter_of(cli: &Cli, selection: &Selection) -> Result<Option<FilterSet>, Failure> {
     let options = compiler_options(cli, selection.backend)?;
     if let Some(program) = program_of(selection)? {
@@ -163,12 +161,12 @@ pub fn filter_of(cli: &Cli, selection: &Selection) -> Result<Option<FilterSet>, 
     Ok((!expression.trim().is_empty()).then(|| FilterSet::new(expression, options)))
 }
 
-/// Compiles a filter for the interfaces of `capture`. Where the expression is wrong for
-/// some of them, a file is read ahead for their packets, so that nothing is written before
-/// that is told; of what can be read only once, the first of them ends the run.
+/// Compiles a filter for the interfaces of `capture`. If the expression is invalid for some
+/// of them, a file is searched for packets of these first, so that the error precedes any
+/// output; in an input that can be read only once, the first such packet ends the run.
 ///
 /// # Errors
-/// An expression that is wrong in itself, or for an interface that packets came from.
+/// An expression that is invalid in itself, or for an interface with packets.
 pub fn prepare(
     programs: &mut FilterSet,
     interfaces: &[Interface],
@@ -181,7 +179,7 @@ pub fn prepare(
         return Ok(());
     }
     let mut reader = Reader::open(capture, options)?;
-    // Damage is told of when it is met again, with what is before it.
+    // Damage is reported when it is read again, after the packets before it.
     while let Ok(Some(batch)) = reader.receive() {
         let of_batch = |error: &FilterError| {
             batch.live().iter().any(|i| usize::from(batch.interface_id(i)) == error.interface)
@@ -193,19 +191,19 @@ pub fn prepare(
     Ok(())
 }
 
-/// How filters are to be compiled.
+/// The options for compiling filters.
 ///
 /// # Errors
-/// An instruction-set level that this machine lacks.
+/// If this machine lacks the instruction-set level.
 pub fn compiler_options(cli: &Cli, backend: Backend) -> Result<Options, Failure> {
     Options::new(backend.into(), cli.isa.map(Into::into))
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// The program that `--program` names, if it is given.
+/// The program of `--program`, if given.
 ///
 /// # Errors
-/// When the file cannot be read, or holds no valid program.
+/// If the file cannot be read, or has no valid program.
 pub fn program_of(selection: &Selection) -> Result<Option<Program>, Failure> {
     let Some(path) = &selection.program else { return Ok(None) };
     let text = read_text(path, "a program", MOST_FILTER)?;
@@ -214,10 +212,10 @@ pub fn program_of(selection: &Selection) -> Result<Option<Program>, Failure> {
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
-/// The expression that the options give, from a file or the command line.
+/// The expression, from a file or the command line.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn expression_of(selection: &Selection) -> Result<String, Failure> {
     match &selection.expression_file {
         Some(path) => Ok(without_comments(&read_text(path, "a filter expression", MOST_FILTER)?)),
@@ -225,8 +223,8 @@ pub fn expression_of(selection: &Selection) -> Result<String, Failure> {
     }
 }
 
-/// `text` with blanks for everything from a `#` to the end of its line, as tcpdump
-/// reads files of expressions; what an error says of columns stays true.
+/// `text` with comments, from `#` to the end of the line, replaced by blanks, as tcpdump
+/// reads files of expressions. Columns in error messages stay valid.
 fn without_comments(text: &str) -> String {
     let mut in_comment = false;
     let shown = |c: char| {
@@ -236,7 +234,7 @@ fn without_comments(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// The text of a file, which is `what`, of at most `most` bytes; `-` is standard input.
+/// The text of a file of kind `what`, of at most `most` bytes; `-` is standard input.
 fn read_text(path: &Path, what: &'static str, most: u64) -> Result<String, Failure> {
     text::read(path, Source::Any, what, most)
         .map_err(|source| Failure::Text { file: file_name(path), source })
@@ -262,16 +260,16 @@ pub fn decode_options(key: &KeyArgs, affinity: Affinity) -> DecodeOptions {
     }
 }
 
-/// The most workers: they take turns at the output, and what all of them hold has a bound.
+/// The most workers: they write in turn, and their memory must be bounded.
 pub const MOST_WORKERS: usize = 64;
 
-/// Processors that this process may use and has work for.
+/// Processors available to this process, limited to the useful number.
 #[must_use]
 pub fn processors() -> usize {
     available_parallelism().map_or(1, usize::from).min(MOST_WORKERS)
 }
 
-/// A failure to do something with a file.
+/// A failed operation on a file.
 #[must_use]
 pub fn file_failure(doing: &'static str, path: &Path, source: io::Error) -> Failure {
     Failure::File { doing, file: path.display().to_string(), source }

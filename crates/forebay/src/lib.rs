@@ -1,12 +1,12 @@
-//! What the `forebay` command does: options, verbs, and what they show.
+//! The `forebay` command: options, verbs, and their output.
 //!
-//! * [`cli`]: the command line, from which man pages and completions are made too;
-//! * [`help`]: the command line as it is parsed, with the help of `ctl` made shorter;
-//! * [`verbs`]: one file a verb;
+//! * [`cli`]: the command line, which also gives man pages and completions;
+//! * [`help`]: the command line's definition, with a shorter help of `ctl`;
+//! * [`verbs`]: one file for each verb;
 //! * [`show`]: tables, numbers and progress on a terminal;
 //! * [`report`]: the HTML page of a split;
-//! * [`receiving`]: waiting for what devices receive;
-//! * [`ending`]: what a run says when it is over.
+//! * [`receiving`]: receiving from devices;
+//! * [`ending`]: messages and statuses at the end of a run.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
     let matches = help::command().get_matches();
     let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     signals::outlive_file_limits();
-    // A level that is not to be had is refused by the verbs that need one.
+    // An unavailable level is reported by the verbs that need one.
     if let Ok(Some(isa)) = forebay_jit::cpu::wanted(cli.isa.map(Into::into)) {
         vectors(isa).limit();
     }
@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
             if !failure.is_silent() {
                 let label = Colour::stderr().paint(Style::Bad, "error:");
                 let message = text::visible_lines(&failure.to_string());
-                // Nobody is there to be told of a standard error that takes nothing.
+                // A failure to write to standard error cannot be reported.
                 let _ = writeln!(io::stderr(), "{label} {message}");
             }
             if let Failure::WithLedger { table, .. } = &failure {
@@ -58,7 +58,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The vectors of an instruction-set level.
+/// The vector width of an instruction-set level.
 fn vectors(isa: Isa) -> Vectors {
     match isa {
         Isa::Scalar => Vectors::Scalar,

@@ -1,4 +1,4 @@
-//! The `forebay` command: a thin shell around the library.
+//! The `forebay` command: a wrapper around the library.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! How flows are written: addresses, ports and protocols as people know them.
+//! Names of flows: addresses, ports and protocols as usually written.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,7 +7,7 @@ use forebay_packet::FlowKey;
 use forebay_packet::flow::AddressKind;
 use serde_json::{Map, Value, json};
 
-/// Protocol numbers that have a name here; the rest are shown by number.
+/// Protocol numbers with a name; others are printed as numbers.
 const PROTOCOLS: &[(u8, &str)] = &[
     (1, "icmp"),
     (2, "igmp"),
@@ -29,7 +29,7 @@ const PROTOCOLS: &[(u8, &str)] = &[
     (136, "udplite"),
 ];
 
-/// What a flow speaks.
+/// The protocol of a flow.
 #[must_use]
 pub fn protocol(key: &FlowKey) -> String {
     match key.kind {
@@ -40,7 +40,7 @@ pub fn protocol(key: &FlowKey) -> String {
     }
 }
 
-/// The name of an IP protocol; its number where it has none here.
+/// The name of an IP protocol, or its number.
 #[must_use]
 pub fn protocol_name(protocol: u8) -> String {
     match PROTOCOLS.iter().find(|(number, _)| *number == protocol) {
@@ -49,7 +49,7 @@ pub fn protocol_name(protocol: u8) -> String {
     }
 }
 
-/// An address as it is usually written; nothing for packets without one.
+/// An address in its usual form; empty for packets without one.
 fn address(kind: AddressKind, address: u128) -> String {
     match kind {
         AddressKind::Ipv4 | AddressKind::Arp => Ipv4Addr::from_bits(address as u32).to_string(),
@@ -66,8 +66,8 @@ fn address(kind: AddressKind, address: u128) -> String {
     }
 }
 
-/// The ends of a flow, first the one that `a_is_high` says, with ports where there
-/// are ports: `10.0.0.1:80`, `[2001:db8::1]:80`.
+/// The ends of a flow, with the one selected by `a_is_high` first, with ports if the
+/// protocol has them: `10.0.0.1:80`, `[2001:db8::1]:80`.
 #[must_use]
 pub fn ends(key: &FlowKey, a_is_high: bool) -> (String, String) {
     let low = end(key, key.low, key.port_low);
@@ -84,13 +84,13 @@ fn end(key: &FlowKey, at: u128, port: u16) -> String {
     }
 }
 
-/// Whether the ports are ports: ICMP types are none.
+/// Whether the key's ports are ports; ICMP types are not.
 fn has_ports(key: &FlowKey) -> bool {
     key.has_ports && !matches!(key.protocol, 1 | 58)
 }
 
-/// The ends as in [`ends`], addresses and ports apart, under `NAME_address` and
-/// `NAME_port`: all JSON has them in this form. What there is none of is null.
+/// The ends as in [`ends`], addresses and ports separately, as `NAME_address` and
+/// `NAME_port`, the form of all JSON output. Missing values are null.
 #[must_use]
 pub fn ends_json(names: [&str; 2], key: &FlowKey, a_is_high: bool) -> Map<String, Value> {
     let low = (key.low, key.port_low);
@@ -105,7 +105,7 @@ pub fn ends_json(names: [&str; 2], key: &FlowKey, a_is_high: bool) -> Map<String
     fields
 }
 
-/// `object` with `fields` besides its own.
+/// `object` with `fields` added.
 #[must_use]
 pub fn with_fields(mut object: Value, fields: Map<String, Value>) -> Value {
     if let Value::Object(own) = &mut object {

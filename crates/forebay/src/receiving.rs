@@ -1,5 +1,5 @@
-//! Packet sockets of a verb's own: taking what has come to them, waiting for more, and taking
-//! the rest at the end.
+//! Receiving through a verb's own packet sockets: polling, waiting, and draining at the
+//! end.
 
 use std::io::{self, Write as _};
 use std::thread::sleep;
@@ -14,14 +14,14 @@ use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::show::text::visible;
 
-/// The longest that one waits for packets before looking at the clock and for signals.
+/// The longest wait for packets before checking the clock and signals.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// By when a block that is not full is given out, with what it has.
+/// The time after which a partly filled block is handed over.
 const LAST_BLOCK: Duration = Duration::from_millis(50);
 
-/// Takes in what has come to these by now, and no more. `take` gets each batch with the place
-/// of its port.
+/// Receives the packets that have arrived by now, and no more. `take` gets each batch with
+/// the index of its port.
 ///
 /// # Errors
 /// Of ports, and of `take`.
@@ -43,7 +43,7 @@ pub fn take_rest(
     }
 }
 
-/// Takes a batch of each port that has one; says whether any had.
+/// Takes a batch of each port that has one; returns whether any had.
 ///
 /// # Errors
 /// Of ports, and of `take`.
@@ -61,20 +61,20 @@ pub fn receive(
     Ok(any)
 }
 
-/// Says on standard error that these devices are received from, from now on.
+/// Reports on standard error that receiving from these devices has started.
 pub fn tell_listening<S: AsRef<str>>(cli: &Cli, devices: impl IntoIterator<Item = S>) {
     if !cli.quiet {
         let devices: Vec<String> =
             devices.into_iter().map(|device| visible(device.as_ref()).into_owned()).collect();
-        // Nobody is there to be told of a standard error that takes nothing.
+        // A failure to write to standard error cannot be reported.
         let _ = writeln!(io::stderr(), "listening on {}", devices.join(", "));
     }
 }
 
-/// Waits for packets of any of these, not for long.
+/// Waits for packets on any port, for a short time.
 ///
 /// # Errors
-/// When the system does not let us wait.
+/// If waiting fails.
 pub fn wait(ports: &[PacketRx]) -> Result<(), Failure> {
     let descriptors = ports.iter().filter_map(Rx::descriptor);
     let mut polled: Vec<PollFd<'_>> =

@@ -1,10 +1,10 @@
-//! Load over time, for captures whose length is not known beforehand.
+//! Load over time, for captures of unknown length.
 //!
-//! Buckets start narrow; when a packet falls past the last one, pairs of buckets are
-//! merged until it fits. So memory is bounded and each packet is counted once, in a
-//! bucket of a length that suits the capture.
+//! Buckets start narrow; when a packet is past the last one, pairs of buckets are merged
+//! until it fits. So memory is bounded and each packet is counted once, in a bucket of
+//! suitable length.
 
-/// The most buckets of an output, and of all outputs together where they are many.
+/// The most buckets of an output, and of all outputs together if there are many.
 pub const MAX_BUCKETS: usize = 480;
 const MAX_OF_ALL: usize = 256 * MAX_BUCKETS;
 
@@ -39,11 +39,11 @@ impl Series {
         }
     }
 
-    /// Counts a packet to an output, `nanos` after the epoch. Packets from before
-    /// the first one count in the first bucket.
+    /// Counts a packet of an output, `nanos` after the epoch. Packets from before the first
+    /// one count in the first bucket.
     ///
     /// # Panics
-    /// When there is no such output.
+    /// If there is no such output.
     pub fn count(&mut self, output: usize, nanos: i64, bytes: u64) {
         let start = *self.start.get_or_insert(nanos);
         self.end = self.end.max(nanos);

@@ -1,8 +1,8 @@
-//! Signals that ask the program to end.
+//! Terminating signals.
 //!
-//! The first one sets a flag, at which a run stops and removes what it has not
-//! finished; the second ends the process at once. A signal that the program was
-//! started to ignore, as nohup(1) arranges for SIGHUP, stays ignored.
+//! The first one sets a flag, on which a run stops and removes incomplete output; the
+//! second ends the process at once. A signal that was ignored when the program started, as
+//! SIGHUP under nohup(1), stays ignored.
 
 use std::fs;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::failure::Failure;
 
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Exit status after a second signal: what a shell reports of SIGINT.
+/// Exit status after a second signal: as a shell reports SIGINT.
 const ENDED_AT_ONCE: i32 = 130;
 
-/// From now on the first signal to end sets `stop` and the second ends the process.
-/// To be called just before there is something to clean up: until then the signals'
-/// own action is the right one.
+/// From now on the first terminating signal sets `stop` and the second ends the process. To
+/// be called just before there is something to clean up: until then the default action is
+/// right.
 ///
 /// # Errors
-/// When the system takes no handlers.
+/// If the handlers cannot be set.
 pub fn watch(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    // Where the list cannot be read, every signal to end is taken to mean it.
+    // If the list cannot be read, no signal is considered ignored.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored_signals(&status);
     for signal in ENDING {
         if ignored >> (signal - 1) & 1 == 1 {
             continue;
         }
-        // In this order: the flag that the second handler sets is not yet set when
-        // the first handler looks at it for the first time.
+        // In this order: the flag set by the second handler is not set yet when the first
+        // handler checks it for the first time.
         flag::register_conditional_shutdown(signal, ENDED_AT_ONCE, Arc::clone(stop))
             .map_err(Failure::Signals)?;
         flag::register(signal, Arc::clone(stop)).map_err(Failure::Signals)?;
@@ -41,10 +41,10 @@ pub fn watch(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// From now on a write beyond the limit of file sizes (`ulimit -f`) fails as on a full disk,
-/// and does not end the process. Programs that this one starts have the signal's own action.
+/// From now on a write beyond the file size limit (`ulimit -f`) fails like one to a full
+/// disk, instead of ending the process. Child processes have the default action.
 pub fn outlive_file_limits() {
-    // Where the system takes no handler, the signal ends the process as it always did.
+    // If the handler cannot be set, the signal keeps its default action.
     let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 

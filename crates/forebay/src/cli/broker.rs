@@ -15,14 +15,14 @@ pub struct RunArgs {
     /// The configuration
     #[arg(short, long, value_name = "FILE", required_unless_present = "example")]
     pub config: Option<PathBuf>,
-    /// Check the configuration, its filters and its rules, then what a start would meet on this
-    /// machine, and do nothing else; with `=file` only the former
+    /// Check the configuration, its filters and its rules, then whether a start would
+    /// succeed on this machine, and do nothing else; with `=file` only the former
     #[arg(
         long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true,
         default_missing_value = "all"
     )]
     pub check: Option<Check>,
-    /// Print an annotated configuration; one that has every key, if no other is named
+    /// Print an annotated configuration; by default one that has every key
     #[arg(
         long,
         value_enum,

@@ -12,16 +12,17 @@ pub struct FilterArgs {
     /// The capture; `-` is standard input
     #[arg(short, long, value_name = "FILE", required_unless_present = "interface")]
     pub read: Option<PathBuf>,
-    /// Capture what this device receives and sends, until a signal or -c ends it
+    /// Capture the packets that this device receives and sends, until a signal or -c ends
+    /// it
     #[arg(short, long, value_name = "DEVICE", conflicts_with = "read")]
     pub interface: Option<String>,
     /// Write the packets to a capture; `-` is standard output
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["count", "verdicts"])]
     pub write: Option<PathBuf>,
-    /// Print only how many packets were selected
+    /// Print only the number of selected packets
     #[arg(long, conflicts_with = "verdicts")]
     pub count: bool,
-    /// Print what the program returned for each packet, a number a line
+    /// Print the program's result for each packet, a number a line
     #[arg(long)]
     pub verdicts: bool,
     /// With --json, list the selected packets too, not only totals
@@ -33,7 +34,7 @@ pub struct FilterArgs {
     /// Keep at most that many bytes of each packet; 0 keeps all
     #[arg(short = 's', long = "snapshot-length", value_name = "BYTES")]
     pub snap_len: Option<u32>,
-    /// Write every packet out as soon as it was selected
+    /// Write every packet as soon as it was selected
     #[arg(short = 'U', long, requires = "write")]
     pub packet_buffered: bool,
     /// Begin a new file when one exceeds that many millions of bytes
@@ -45,10 +46,10 @@ pub struct FilterArgs {
     /// With -C: use that many files in turn; with -G alone: end after that many files
     #[arg(short = 'W', value_name = "N", requires = "write", value_parser = clap::value_parser!(u64).range(1..))]
     pub file_count: Option<u64>,
-    /// What reading may take
+    /// Limits of reading
     #[command(flatten)]
     pub limits: ReadLimits,
-    /// What is kept
+    /// The selection
     #[command(flatten)]
     pub selection: Selection,
 }
@@ -56,13 +57,13 @@ pub struct FilterArgs {
 /// `forebay compile`.
 #[derive(Debug, Args)]
 pub struct CompileArgs {
-    /// Link type the packets will have: a LINKTYPE_ name or number
+    /// Link type of the packets: a LINKTYPE_ name or number
     #[arg(long, value_name = "LINK", default_value = "EN10MB")]
     pub linktype: String,
-    /// What to show
+    /// The form to print
     #[arg(long, value_enum, default_value_t = Emit::Cbpf)]
     pub emit: Emit,
-    /// Which rules the program must satisfy
+    /// The rules that the program must satisfy
     #[arg(long, value_enum, default_value_t = RuleSet::Libpcap)]
     pub rules: RuleSet,
     /// The expression
@@ -73,7 +74,7 @@ pub struct CompileArgs {
 /// Forms of a compiled expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Emit {
-    /// Classic BPF, one instruction a line, for people
+    /// Classic BPF, one instruction a line, readable
     Cbpf,
     /// Classic BPF in decimal, for --program
     Ddd,
@@ -89,7 +90,7 @@ pub enum Emit {
     Asm,
 }
 
-/// Who has to accept a program.
+/// The verifier that a program must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RuleSet {
     /// libpcap in user space

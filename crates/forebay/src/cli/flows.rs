@@ -12,27 +12,27 @@ pub struct FlowsArgs {
     /// The capture; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     pub read: PathBuf,
-    /// What reading may take
+    /// Limits of reading
     #[command(flatten)]
     pub limits: ReadLimits,
     /// How to print the flows
     #[arg(long, value_enum, default_value_t = FlowFormat::Table)]
     pub format: FlowFormat,
-    /// List only the N flows of most bytes
+    /// List only the N largest flows by bytes
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
     /// Seed of the Community IDs
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u16,
-    /// What a flow is
+    /// The definition of a flow
     #[command(flatten)]
     pub flow: KeyArgs,
 }
 
-/// How flows are printed.
+/// The format of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FlowFormat {
-    /// For people
+    /// A readable table
     Table,
     /// Comma-separated values with a header line (RFC 4180)
     Csv,

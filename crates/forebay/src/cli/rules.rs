@@ -23,13 +23,13 @@ pub struct RulesArgs {
 pub enum RulesVerb {
     /// Find rules that never decide, or contradict others
     ///
-    /// Exits with 1 if the file cannot be read as rules, or if a rule can never do what it says.
+    /// Exits with 1 if the file cannot be read as rules, or if a rule can never apply.
     Check(RulesCheckArgs),
     /// Find the first rule that matches each packet
     Match(RulesMatchArgs),
-    /// Say which rule decides about a packet, and why the earlier ones do not
+    /// Show which rule decides about a packet, and why earlier ones do not match
     Explain(RulesExplainArgs),
-    /// Print a list of any language as ours
+    /// Print a list of any language in our language
     Import(ListArgs),
 }
 
@@ -39,39 +39,39 @@ pub struct ListArgs {
     /// The rules; `-` is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which list of the file
+    /// The list of the file
     #[command(flatten)]
     pub choice: ListChoice,
 }
 
-/// Which list of a file of rules, and how it is read.
+/// The selection of a list of a file of rules, and how it is parsed.
 #[derive(Debug, Args)]
 pub struct ListChoice {
     /// The language of the rules
     #[arg(long, value_name = "LANGUAGE", default_value = "auto", value_parser = named(Format::NAMES))]
     pub from: Format,
-    /// The list of the rules' file by its name there: an access list's, a chain's, interface and
-    /// direction as in lan1:in. Needed where the file has several
+    /// The list by its name in the rules' file: an access list's, a chain's, interface and
+    /// direction as in lan1:in. Needed if the file has several
     #[arg(long, visible_alias = "chain", value_name = "NAME")]
     pub list: Option<String>,
-    /// The table of the chain: of iptables `filter` if not given, of nftables any
+    /// The table of the chain: by default `filter` for iptables, any for nftables
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
-    /// The list that this interface applies; with chains, the interface that packets come or go by
+    /// The list that this interface applies; with chains, the interface of the packets
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// Which of the interface's packets: those that come in, or those that go out
+    /// The direction of the interface's packets: received or sent
     #[arg(
         long, value_name = "WAY", requires = "interface", value_parser = named(Direction::NAMES)
     )]
     pub direction: Option<Direction>,
-    /// What becomes of a rule with a condition that packets alone do not answer
+    /// How to treat a rule with a condition that packets alone do not determine
     #[arg(
         long, value_name = "MEANING", default_value = "refuse",
         value_parser = named(Unsupported::NAMES)
     )]
     pub unsupported: Unsupported,
-    /// The rules are for IPv6, as ip6tables-save prints them
+    /// The rules are for IPv6, as printed by ip6tables-save
     #[arg(long)]
     pub ipv6: bool,
 }
@@ -87,7 +87,7 @@ impl ListChoice {
         ipv6: "--ipv6",
     };
 
-    /// What they choose.
+    /// The selection by these options.
     #[must_use]
     pub fn selection(&self) -> Selection {
         Selection {
@@ -108,7 +108,8 @@ pub struct RulesCheckArgs {
     /// The rules
     #[command(flatten)]
     pub list: ListArgs,
-    /// Tell also what is usual and seldom wrong, as exceptions before a general rule
+    /// Also report what is common and seldom wrong, such as exceptions before a general
+    /// rule
     #[arg(long)]
     pub notes: bool,
 }
@@ -126,10 +127,10 @@ pub struct RulesMatchArgs {
     /// The headers of a ClassBench trace
     #[arg(long, value_name = "TRACE", group = "packets")]
     pub trace: Option<PathBuf>,
-    /// What reading may take
+    /// Limits of reading
     #[command(flatten)]
     pub limits: ReadLimits,
-    /// What finds the rule
+    /// The engine that matches
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = engine_names())]
     pub engine: EngineName,
     /// Print for each packet the number of the rule, `-` for the default, one a line
@@ -148,7 +149,7 @@ pub struct RulesExplainArgs {
     pub packet: String,
 }
 
-/// A parser of names that stand for values, each with its help.
+/// A parser of names of values, each with its help.
 fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [(&'static str, T, &'static str); N],
 ) -> impl TypedValueParser<Value = T> {

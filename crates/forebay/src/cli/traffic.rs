@@ -11,7 +11,7 @@ use super::parse_duration;
 /// `forebay gen`.
 #[derive(Debug, Args)]
 pub struct GenArgs {
-    /// The capture to make; `-` is standard output
+    /// The capture to generate; `-` is standard output
     #[arg(
         short,
         long,
@@ -20,19 +20,19 @@ pub struct GenArgs {
         conflicts_with = "interface"
     )]
     pub write: Option<PathBuf>,
-    /// The network device to send on: frames that carry their numbers, for `forebay sink`
+    /// The network device to send on: numbered frames, for `forebay sink`
     #[arg(short, long, value_name = "IFACE", conflicts_with = "profile")]
     pub interface: Option<String>,
-    /// Number of flows; with -i, of those alive at any time
+    /// Number of flows; with -i, of flows active at any time
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub flows: u64,
-    /// Number of packets; 100,000 if not given, with -i no end
+    /// Number of packets; by default 100,000, with -i unlimited
     #[arg(long, value_name = "N")]
     pub packets: Option<u64>,
-    /// The same seed makes the same traffic
+    /// Equal seeds give equal traffic
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// What traffic a capture has: mix, uniform, paper
+    /// The kind of traffic of a capture: mix, uniform, paper
     #[arg(long, value_name = "NAME", default_value = "mix")]
     pub profile: String,
     /// Size of the packets, or of the largest, on the wire without checksum
@@ -44,16 +44,16 @@ pub struct GenArgs {
     /// With -i: how long to send, like 10s
     #[arg(long, value_name = "TIME", requires = "interface", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// With -i: how long flows live on average, like 1s; as long as the traffic if not given
+    /// With -i: mean life of flows, like 1s; by default flows last as long as the traffic
     #[arg(long, value_name = "TIME", requires = "interface", value_parser = parse_duration)]
     pub life: Option<Duration>,
-    /// With -i: all flows have as many packets, instead of some many and most few
+    /// With -i: all flows have equally many packets, instead of a few with most
     #[arg(long, requires = "interface")]
     pub even: bool,
-    /// With -i: the station that frames are for
+    /// With -i: the destination address of frames
     #[arg(long, value_name = "MAC", requires = "interface")]
     pub to: Option<MacAddress>,
-    /// With -i: the station that frames are from
+    /// With -i: the source address of frames
     #[arg(long, value_name = "MAC", requires = "interface")]
     pub from: Option<MacAddress>,
 }
@@ -79,13 +79,13 @@ pub struct SinkArgs {
     /// of them is torn
     #[arg(short, long, value_name = "IFACE", required = true)]
     pub interface: Vec<String>,
-    /// How long to receive, like 10s; until a signal if not given
+    /// How long to receive, like 10s; by default until a signal
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// End when no probe has come for so long, like 2s, after the first
+    /// End when no probe has arrived for so long, like 2s, after the first
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub quiet_after: Option<Duration>,
-    /// A flow that pauses longer may go on at another sensor
+    /// A flow that pauses longer may continue at another sensor
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub idle_timeout: Duration,
 }

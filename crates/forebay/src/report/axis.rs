@@ -5,9 +5,9 @@ use crate::show::human::Scale;
 /// A mark on an axis.
 #[derive(Debug, PartialEq)]
 pub(super) struct Tick {
-    /// Where it stands, from 0 to 1.
+    /// Its position, from 0 to 1.
     pub(super) at: f64,
-    /// What it says.
+    /// Its text.
     pub(super) label: String,
 }
 

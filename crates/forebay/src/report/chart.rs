@@ -1,16 +1,16 @@
 //! Charts of load over time, for all sensors together and for each.
 //!
-//! What reads best depends on how many sensors there are:
+//! The form depends on the number of sensors:
 //!
-//! - up to 8: the whole load as stacked bands, each with a colour of its own
-//!   (a palette that the common kinds of colour blindness keep apart, and thin
-//!   gaps besides), then a small chart a sensor;
-//! - up to 16: the whole load as one area, then a small chart a sensor;
-//! - beyond: the whole load, then a heat map with a row a sensor, where a
-//!   sensor that stands out is a line that can be seen.
+//! - up to 8: the whole load as stacked bands, each with its own colour (a palette that is
+//!   distinguishable with the common kinds of colour blindness, with thin gaps), then a
+//!   small chart for each sensor;
+//! - up to 16: the whole load as one area, then a small chart for each sensor;
+//! - beyond: the whole load, then a heat map with a row for each sensor, in which an
+//!   unusual sensor is a visible line.
 //!
-//! Small charts share one scale and show the fair share as a line, so that the
-//! eye compares areas with a reference and not with each other.
+//! Small charts share one scale and show the fair share as a line, so that areas are
+//! compared with a reference and not with each other.
 
 use std::fmt::{self, Write};
 
@@ -22,10 +22,10 @@ use super::model::SplitReport;
 use super::sensor_charts::{heat_map, small_charts};
 use crate::show::human;
 
-/// Up to here every sensor has its own colour.
+/// The most sensors with their own colours.
 pub(super) const MOST_COLOURS: usize = 8;
 
-/// The CSS that gives a sensor its colour, or nothing if colours do not reach.
+/// The CSS colour of a sensor, or none if there are too few colours.
 pub(super) fn sensor_colour(sensor: usize, sensors: usize) -> String {
     let coloured = sensors > 1 && sensors <= MOST_COLOURS;
     if coloured { format!(" style=\"--c:var(--c{sensor})\"") } else { String::new() }
@@ -84,7 +84,7 @@ fn panel(out: &mut String, report: &SplitReport, grid: &Grid, measure: Measure) 
     Ok(())
 }
 
-/// The load of all sensors together, in bands if colours reach.
+/// The load of all sensors together, in bands if there are enough colours.
 fn whole_load(
     out: &mut String,
     report: &SplitReport,

@@ -1,19 +1,19 @@
-//! The load of each sensor over time, in as many steps as can be seen.
+//! The load of each sensor over time, at the resolution of the page.
 //!
-//! A report may hold hundreds of buckets for hundreds of sensors. The page needs
-//! about a step every few pixels, and its size must stay in bounds, so adjacent
-//! buckets are added up. Counts stay exact; a rate is always a count over the
-//! time it was counted in, also for a last step that is shorter than the rest.
+//! A report may have hundreds of buckets for hundreds of sensors. The page needs a step
+//! every few pixels, and its size must be bounded, so adjacent buckets are added up. Counts
+//! stay exact; a rate is always a count divided by its own duration, also for a last,
+//! shorter step.
 
 use serde::Serialize;
 
 use super::model::SplitReport;
 use crate::show::text;
 
-/// Up to here each sensor has a chart of its own; beyond, a row of a heat map.
+/// The most sensors with their own chart; beyond, a row of a heat map.
 pub(super) const MOST_CHARTS: usize = 16;
 
-/// What a chart shows.
+/// The quantity of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     /// Bits a second on the wire.
@@ -40,7 +40,7 @@ impl Measure {
     }
 }
 
-/// Counts per sensor and step. Serialises to what the page's script reads.
+/// Counts for each sensor and step. Serialises to the data of the page's script.
 #[derive(Debug, Serialize)]
 pub(super) struct Grid {
     names: Vec<String>,
@@ -57,8 +57,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The grid of `report`, or `None` if there is no time or no sensor to show
-    /// load over.
+    /// The grid of `report`, or `None` without time or sensors.
     pub(super) fn of(report: &SplitReport) -> Option<Self> {
         let series = &report.series;
         let sensors = report.sensors.len();

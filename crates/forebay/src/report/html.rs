@@ -1,10 +1,10 @@
-//! Text to HTML.
+//! Escapes text for HTML.
 //!
-//! File names, filter expressions and addresses come from outside. Every one
-//! goes through [`Escaped`], which serves for text and for attribute values in
-//! double quotes (WHATWG HTML, section 13.3, "Escaping a string", and more) and
-//! makes control and direction characters visible. Data for the script is JSON
-//! in which no character can end the element that holds it.
+//! File names, filter expressions and addresses are untrusted. All of them go through
+//! [`Escaped`], which is valid for text and for attribute values in double quotes (WHATWG
+//! HTML, section 13.3, "Escaping a string", and more) and makes control and direction
+//! characters visible. Data for the script is JSON without any character that could end its
+//! element.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::show::text;
 
-/// Displays text so that it is nothing but text in HTML.
+/// Displays text so that HTML shows it as text.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl Display for Escaped<'_> {
@@ -36,14 +36,14 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// `value` as JSON that may stand in a `script` element: `<`, `>` and `&`, which
-/// JSON has only inside strings, are written as escapes.
+/// `value` as JSON for a `script` element: `<`, `>` and `&`, which JSON has only inside
+/// strings, are escaped.
 pub(super) fn script_json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let json = serde_json::to_string(value)?;
     Ok(json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))
 }
 
-/// A fraction as a CSS percentage within 0 and 100; 0 for what is no number.
+/// A fraction as a CSS percentage between 0 and 100; 0 for NaN.
 pub(super) fn css_percent(fraction: f64) -> String {
     let fraction = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) };
     let shown = format!("{:.2}", fraction * 100.0);

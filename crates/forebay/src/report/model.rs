@@ -1,12 +1,12 @@
-//! What a report says, as plain data.
+//! The content of a report, as plain data.
 //!
-//! Nothing here refers to another crate's types, so the page can be made, and
-//! tested, without a capture. Every field may hold anything: the page shows
-//! odd input oddly, but it is always a valid page.
+//! It has no types of other crates, so the page can be generated, and tested, without a
+//! capture. Every field may have any value: odd input gives an odd page, but always a valid
+//! one.
 
 use serde::{Serialize, Serializer};
 
-/// The outcome of splitting one input over sensors.
+/// The result of splitting one input over sensors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SplitReport {
     /// Heading of the page, such as `office.pcap over 4 sensors`.
@@ -25,7 +25,7 @@ pub struct SplitReport {
     pub totals: Totals,
     /// The sensors, in the order of their numbers.
     pub sensors: Vec<SensorLoad>,
-    /// How the load was spread.
+    /// How the load was assigned.
     pub balance: Balancing,
     /// How even the split is.
     pub imbalance: Imbalance,
@@ -33,9 +33,9 @@ pub struct SplitReport {
     pub series: TimeSeries,
     /// The largest flows, largest first.
     pub top_flows: Vec<TopFlow>,
-    /// The account of every packet, a row a stage in pipeline order.
+    /// The account of every packet, a row for each stage in pipeline order.
     pub ledger: Vec<LedgerRow>,
-    /// What the reader should know: fragments without a first, unknown link types.
+    /// Remarks: fragments without a first one, unknown link types.
     pub notes: Vec<String>,
     /// Why the run ended before the end of its input, if it did.
     pub error: Option<String>,
@@ -67,14 +67,14 @@ pub struct Totals {
     pub flows: u64,
 }
 
-/// What one sensor got.
+/// The load of one sensor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SensorLoad {
     /// Name of the sensor.
     pub name: String,
     /// The capture written for it.
     pub file: String,
-    /// Weight as configured; 1 unless the user said otherwise.
+    /// The configured weight, 1 by default.
     pub weight: f64,
     /// Packets.
     pub packets: u64,
@@ -84,18 +84,19 @@ pub struct SensorLoad {
     pub flows: u64,
     /// Its fair share of the whole, 0 to 1: weight over the sum of weights.
     pub share_target: f64,
-    /// Its packets over its fair share of all packets; `None` if there are none.
+    /// Its packets divided by its fair share of all packets; `None` if there are none.
     pub packets_of_share: Option<f64>,
-    /// Its bytes over its fair share of all bytes; likewise.
+    /// Its bytes divided by its fair share of all bytes; likewise.
     pub bytes_of_share: Option<f64>,
 }
 
-/// What was spread evenly. A unit is what must stay together.
+/// The assigned load. A unit is the traffic that must stay together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Balancing {
     /// `hash`, `packets` or `bytes`.
     pub by: &'static str,
-    /// Units that were counted and assigned by themselves; `None` by hash, as the rest.
+    /// Units that were counted and assigned separately; `None` for assignment by hash, like
+    /// the other fields.
     pub units: Option<u64>,
     /// Packets or bytes of the largest unit.
     pub largest_unit: Option<u64>,
@@ -114,18 +115,17 @@ pub struct Imbalance {
     pub flows: Spread,
 }
 
-/// The busiest sensor against its fair share: max/mean, weights taken into
-/// account. 1 is a perfect split.
+/// The busiest sensor against its fair share: max/mean, by weight. 1 is a perfect split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// As it came out; `None` if there was no load.
+    /// The measured value; `None` if there was no load.
     pub measured: Option<f64>,
     /// Mean over random assignments of the same flows.
     pub expected: Option<f64>,
     /// 95th percentile over random assignments of the same flows.
     pub expected_p95: Option<f64>,
-    /// No assignment of the same flows is below: what the largest makes of the sensor with
-    /// the largest share.
+    /// A lower bound for any assignment of the same flows: the largest flow at the sensor
+    /// with the largest share.
     pub bound: Option<f64>,
 }
 
@@ -143,17 +143,17 @@ pub struct TimeSeries {
 /// One of the largest flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TopFlow {
-    /// Community ID v1, where the protocol has one.
+    /// Community ID v1, if the protocol has one.
     pub community_id: Option<String>,
     /// Name of the protocol: `tcp`.
     pub protocol: String,
-    /// The same, as the list of flows calls it.
+    /// The protocol's name in the list of flows.
     pub proto: String,
     /// One endpoint, address and port.
     pub a: String,
     /// The other endpoint.
     pub b: String,
-    /// Address and port of each, by themselves.
+    /// Address and port of each, separately.
     #[serde(flatten)]
     pub ends: serde_json::Map<String, serde_json::Value>,
     /// Packets both ways.
@@ -176,13 +176,13 @@ pub struct LedgerRow {
     /// Packets taken in.
     #[serde(rename = "in")]
     pub in_: u64,
-    /// Packets added by handing one packet to several outputs.
+    /// Packets added by passing one packet to several outputs.
     pub copies: u64,
-    /// Packets the stage made itself.
+    /// Packets that the stage generated.
     pub injected: u64,
-    /// Packets given on.
+    /// Packets passed on.
     pub out: u64,
-    /// Packets dropped, by name of the reason.
+    /// Packets dropped, by cause.
     #[serde(serialize_with = "as_map")]
     pub drops: Vec<(String, u64)>,
     /// Packets still held when the run ended.
@@ -198,19 +198,19 @@ impl LedgerRow {
         self.drops.iter().map(|(_, count)| u128::from(*count)).sum()
     }
 
-    /// Packets that came to be here.
+    /// Packets that entered the stage.
     #[must_use]
     pub fn came(&self) -> u128 {
         u128::from(self.in_) + u128::from(self.copies) + u128::from(self.injected)
     }
 
-    /// Packets whose fate is known.
+    /// Packets with a known result.
     #[must_use]
     pub fn accounted(&self) -> u128 {
         u128::from(self.out) + self.dropped() + u128::from(self.held)
     }
 
-    /// True when the stage says that its account closes and the numbers agree.
+    /// Whether the stage reports a closed account and the numbers agree.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.closes && self.came() == self.accounted()

@@ -86,7 +86,7 @@ fn heading(out: &mut String, report: &SplitReport, title: &str) -> fmt::Result {
     Ok(())
 }
 
-/// Whether every packet is accounted for, as an equation anyone can check.
+/// The ledger's equation, for the reader to check.
 fn verdict(out: &mut String, report: &SplitReport) -> fmt::Result {
     if let Some(error) = &report.error {
         banner(out, "warn", MARK, "The run ended before the end of its input", error)?;
@@ -203,7 +203,7 @@ fn figures(out: &mut String, report: &SplitReport) -> fmt::Result {
     Ok(())
 }
 
-/// A count in full where it fits a tile.
+/// A count in full if it fits a tile.
 fn short_count(value: u64) -> String {
     const MOST_DIGITS: u64 = 999_999_999_999;
     if value > MOST_DIGITS { human::si(value as f64, "") } else { human::count(value) }

@@ -9,12 +9,12 @@ use super::html::{Escaped, css_percent};
 use super::model::SplitReport;
 use crate::show::human;
 
-/// Steps of a small chart: as many as can be told apart at its size.
+/// Steps of a small chart: the most that are distinguishable at its size.
 const MOST_SMALL_STEPS: usize = 100;
 /// Shades of the heat map, `--h0` to `--h7`.
 const SHADES: usize = 8;
 
-/// What all small charts of a measure have in common.
+/// Shared properties of all small charts of a measure.
 struct Common<'a> {
     grid: &'a Grid,
     measure: Measure,
@@ -26,7 +26,7 @@ struct Common<'a> {
     top: f64,
 }
 
-/// A small chart a sensor, all on one scale, with the fair share as a line.
+/// A small chart for each sensor, all on one scale, with the fair share as a line.
 pub(super) fn small_charts(
     out: &mut String,
     report: &SplitReport,
@@ -87,8 +87,8 @@ fn small_chart(
     write!(out, "<path class=\"skyline\"{colour} d=\"{path}\"/>")
 }
 
-/// The fair share of a sensor over time. Sensors of one weight share one line,
-/// drawn once and referred to: `shares` holds the lines drawn so far.
+/// The fair share of a sensor over time. Sensors of one weight share one line, drawn once
+/// and referenced: `shares` has the lines drawn so far.
 fn fair_line(
     out: &mut String,
     share: f64,
@@ -149,8 +149,8 @@ pub(super) fn heat_map(
     Ok(())
 }
 
-/// A load that all but one in two hundred of the loaded cells stay below: one
-/// burst must not make all the rest look alike.
+/// A load that all but one in two hundred of the loaded cells stay below, so that one burst
+/// does not compress the scale.
 fn upper_end(rates: &[Vec<f64>]) -> f64 {
     let mut loaded: Vec<f64> = rates.iter().flatten().copied().filter(|rate| *rate > 0.0).collect();
     loaded.sort_by(f64::total_cmp);
@@ -158,8 +158,7 @@ fn upper_end(rates: &[Vec<f64>]) -> f64 {
     loaded.get(at).copied().unwrap_or(0.0)
 }
 
-/// For each shade a path of horizontal strokes; cells of one shade that lie
-/// side by side are one stroke.
+/// By shade: a path of horizontal strokes; adjacent cells of one shade are one stroke.
 fn heat_paths(grid: &Grid, rates: &[Vec<f64>], top: f64) -> [String; SHADES] {
     let mut paths: [String; SHADES] = std::array::from_fn(|_| String::new());
     for (sensor, row) in rates.iter().enumerate() {

@@ -1,8 +1,7 @@
-//! What each sensor got, and how even that is.
+//! The load of each sensor, and how even it is.
 //!
-//! Up to sixteen sensors are a table with a bar in each cell and a mark at the
-//! fair share; more are columns side by side with the fair share as a line, and
-//! the table folded away beneath.
+//! Up to sixteen sensors are a table with a bar in each cell and a mark at the fair share;
+//! more are columns with the fair share as a line, and a collapsed table beneath.
 
 use std::fmt::{self, Write};
 
@@ -14,11 +13,10 @@ use super::html::{Escaped, css_percent};
 use super::model::{SensorLoad, SplitReport, Spread};
 use crate::show::human;
 
-/// Units of a column chart's width for each sensor, of which the column takes
-/// all but two.
+/// Units of a column chart's width for each sensor; the column takes all but two.
 const COLUMN: usize = 10;
 
-/// A measure of load: its name, how a sensor's value is read and shown.
+/// A measure of load: its name, and how a sensor's value is read and formatted.
 struct Load {
     name: &'static str,
     value: fn(&SensorLoad) -> u64,
@@ -36,14 +34,14 @@ impl Load {
         report.sensors.iter().map(self.value).collect()
     }
 
-    /// The fair value of each sensor: its share of what all got.
+    /// The fair value of each sensor: its share of the total.
     fn fair(&self, report: &SplitReport) -> Vec<f64> {
         let sum: f64 = self.values(report).iter().map(|value| *value as f64).sum();
         report.sensors.iter().map(|sensor| sum * share(sensor)).collect()
     }
 }
 
-/// A share that is a number from 0 to 1, whatever was given.
+/// The sensor's share, clamped to 0 to 1.
 fn share(sensor: &SensorLoad) -> f64 {
     if sensor.share_target.is_nan() { 0.0 } else { sensor.share_target.clamp(0.0, 1.0) }
 }
@@ -273,7 +271,7 @@ fn explanation(out: &mut String, report: &SplitReport) -> fmt::Result {
     Ok(())
 }
 
-/// In words, how the measured spread compares with chance.
+/// The comparison of the measured spread with chance, in words.
 pub(super) fn reading(spread: &Spread) -> String {
     let Some(measured) = spread.measured.filter(|value| value.is_finite()) else {
         return "no load".to_owned();

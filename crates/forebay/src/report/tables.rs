@@ -7,7 +7,7 @@ use super::html::{Escaped, css_percent};
 use super::model::{LedgerRow, SplitReport, TopFlow};
 use crate::show::{human, time};
 
-/// Flows shown; the list is for reading, the flows verb has them all.
+/// The most flows listed; the flows verb lists all.
 const MOST_FLOWS: usize = 100;
 
 /// The section "Largest flows".

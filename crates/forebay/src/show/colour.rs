@@ -1,14 +1,14 @@
-//! When output is coloured, and how.
+//! When and how output is coloured.
 //!
-//! Colour only ever repeats what the words say. It is used on a terminal that
-//! is not `dumb`, unless the environment holds a `NO_COLOR` that is not empty
-//! (no-color.org). Sequences are ECMA-48 "select graphic rendition" with the
-//! terminal's own eight colours, so that they fit the user's theme.
+//! Colour only repeats what the text says. It is used on a terminal that is not `dumb`,
+//! unless the environment has a non-empty `NO_COLOR` (no-color.org). Sequences are ECMA-48
+//! "select graphic rendition" with the terminal's own eight colours, which follow the
+//! user's theme.
 
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 
-/// Whether a stream takes colour.
+/// Whether a stream gets colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// Plain text only.
@@ -17,18 +17,18 @@ pub enum Colour {
     Always,
 }
 
-/// A way to show a piece of text.
+/// A style of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Headings and key figures.
     Bold,
-    /// What matters less.
+    /// Less important text.
     Dim,
-    /// It holds: a ledger that closes.
+    /// Success: a ledger that closes.
     Good,
-    /// It deserves a look: drops, imbalance.
+    /// A warning: drops, imbalance.
     Warning,
-    /// It failed.
+    /// A failure.
     Bad,
 }
 
@@ -46,13 +46,13 @@ impl Style {
 }
 
 impl Colour {
-    /// What standard output takes.
+    /// The setting for standard output.
     #[must_use]
     pub fn stdout() -> Self {
         Self::of_environment(std::io::stdout().is_terminal())
     }
 
-    /// What standard error takes.
+    /// The setting for standard error.
     #[must_use]
     pub fn stderr() -> Self {
         Self::of_environment(std::io::stderr().is_terminal())
@@ -63,8 +63,8 @@ impl Colour {
         Self::decide(terminal, no_color.as_deref(), std::env::var_os("TERM").as_deref())
     }
 
-    /// The policy, given whether the stream is a terminal and the values of
-    /// `NO_COLOR` and `TERM`.
+    /// The decision, given whether the stream is a terminal and the values of `NO_COLOR`
+    /// and `TERM`.
     #[must_use]
     pub fn decide(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Self {
         let refused = no_color.is_some_and(|value| !value.is_empty());
@@ -72,7 +72,7 @@ impl Colour {
         if terminal && !refused && !dumb { Self::Always } else { Self::Never }
     }
 
-    /// `text` in `style`, or as it is where there is no colour.
+    /// `text` in `style`, or unchanged without colour.
     #[must_use]
     pub fn paint(self, style: Style, text: &str) -> String {
         match self {

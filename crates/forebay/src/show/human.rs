@@ -1,14 +1,13 @@
-//! Numbers as people read them.
+//! Readable numbers.
 //!
-//! Units are decimal throughout (1 GB is 10^9 bytes, as link rates
-//! count), with three significant digits. Counts of packets are exact and
-//! grouped, because the ledger's sums are meant to be checked by eye. A value
-//! that is no number is shown as a dash, never as `NaN`.
+//! Units are decimal (1 GB is 10^9 bytes, as for link rates), with three significant
+//! digits. Counts of packets are exact and grouped, because the ledger's sums are meant to
+//! be checked by eye. NaN is printed as a dash.
 
-/// What stands for a value that is not known.
+/// Printed for an unknown value.
 pub const UNKNOWN: &str = "–";
 
-/// Decimal prefixes and what they multiply by, small to large.
+/// Decimal prefixes and their factors, small to large.
 const PREFIXES: [(f64, &str); 7] =
     [(1e0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")];
 
@@ -18,7 +17,7 @@ pub fn count(value: u64) -> String {
     grouped(u128::from(value))
 }
 
-/// As [`count`], for sums that 64 bits may not hold.
+/// As [`count`], for sums that may exceed 64 bits.
 #[must_use]
 pub fn grouped(value: u128) -> String {
     group(&value.to_string())
@@ -40,7 +39,7 @@ fn group(digits: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     factor: f64,
-    /// The prefix, to stand before the unit: `""`, `"k"`, `"M"` …
+    /// The prefix of the unit: `""`, `"k"`, `"M"` …
     pub prefix: &'static str,
 }
 
@@ -53,8 +52,8 @@ impl Scale {
         Self { factor, prefix }
     }
 
-    /// `value` in this scale to three significant digits, without the prefix
-    /// and without needless zeros.
+    /// `value` in this scale to three significant digits, without the prefix and without
+    /// trailing zeros.
     #[must_use]
     pub fn number(&self, value: f64) -> String {
         let scaled = value / self.factor;
@@ -162,8 +161,8 @@ pub fn percent(fraction: f64) -> String {
     if fraction.is_finite() { format!("{:.1}%", fraction * 100.0) } else { UNKNOWN.to_owned() }
 }
 
-/// How far `value` lies from `reference`, as a signed percentage: `+2.1%`;
-/// `None` when there is nothing to compare with.
+/// The difference of `value` from `reference`, as a signed percentage: `+2.1%`; `None`
+/// without a reference.
 #[must_use]
 pub fn deviation(value: f64, reference: f64) -> Option<String> {
     let off = (value - reference) / reference * 100.0;

@@ -1,5 +1,5 @@
-//! A JSON object one of whose members is a list that is written while its elements come: a
-//! list of packets is as long as the capture, and is not kept.
+//! A JSON object with a list as one member, whose elements are written as they arrive: a
+//! list of packets is as long as the capture, and must not be kept in memory.
 
 use std::io::{self, Write};
 
@@ -8,28 +8,28 @@ use serde_json::Value;
 
 use super::Results;
 
-/// What stands before each line of an element.
+/// Indentation of each line of an element.
 const INDENT: &[u8] = b"\n    ";
 
 /// An object that begins with its list.
 pub struct JsonList<W> {
     out: Results<W>,
-    /// What stands before the first element.
+    /// The text before the first element.
     opening: String,
     begun: bool,
-    /// The element that is written.
+    /// The buffer for an element.
     element: Vec<u8>,
 }
 
 impl<W: Write> JsonList<W> {
-    /// An object that goes to `out`, whose list is called `name`. Nothing is written yet.
+    /// An object written to `out`, with a list called `name`. Nothing is written yet.
     #[must_use]
     pub fn new(out: Results<W>, name: &'static str) -> Self {
         let opening = format!("{{\n  \"{name}\": [");
         Self { out, opening, begun: false, element: Vec::new() }
     }
 
-    /// Whether a part of it was written, so that it has to be finished.
+    /// Whether a part of it was written, so that it must be finished.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun
@@ -46,7 +46,7 @@ impl<W: Write> JsonList<W> {
         self.begun = true;
         self.out.push(|buffer| {
             buffer.extend_from_slice(before.as_bytes());
-            // A line feed within a string is an escape.
+            // A line feed within a string is escaped.
             for line in self.element.split(|&byte| byte == b'\n') {
                 buffer.extend_from_slice(INDENT);
                 buffer.extend_from_slice(line);
@@ -55,7 +55,7 @@ impl<W: Write> JsonList<W> {
         })
     }
 
-    /// Writes out the elements so far.
+    /// Writes the elements so far.
     ///
     /// # Errors
     /// Of the output.
@@ -63,13 +63,13 @@ impl<W: Write> JsonList<W> {
         self.out.flush()
     }
 
-    /// Elements that the output has taken.
+    /// Elements accepted by the output.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.out.taken()
     }
 
-    /// Ends the list and adds the other members of the object, of which there is at least one.
+    /// Ends the list and adds the other members of the object, at least one.
     ///
     /// # Errors
     /// Of the output.

@@ -1,12 +1,10 @@
-//! What the command puts on a terminal: tables, numbers, colour and progress.
+//! Terminal output: tables, numbers, colour and progress.
 //!
-//! Results go to standard output, everything else to standard error. Nothing
-//! here decides what is shown; it decides how it looks, from three facts:
-//! whether the stream is a terminal, how wide that is, and what the user's
-//! environment says about colour. Text from captures, file names and filter
-//! expressions is hostile, so everything printed passes through
-//! [`text::visible`], which leaves no control character that could drive the
-//! terminal.
+//! Results go to standard output, everything else to standard error. This module decides
+//! only the form of the output, from three facts: whether the stream is a terminal, its
+//! width, and the user's settings for colour. Text from captures, file names and filter
+//! expressions is untrusted, so all output passes through [`text::visible`], which removes
+//! control characters.
 
 pub mod colour;
 pub mod human;
@@ -25,11 +23,11 @@ pub use table::{Cell, Column, Layout, Table};
 
 use std::os::fd::AsFd;
 
-/// Columns of a terminal that does not say how wide it is.
+/// Columns of a terminal that does not report its width.
 const DEFAULT_COLUMNS: usize = 80;
 
-/// Columns of the terminal behind `stream`; `None` when it is a file or a pipe,
-/// where lines may be of any length.
+/// Columns of the terminal on `stream`; `None` for a file or a pipe, where lines may have
+/// any length.
 #[must_use]
 pub fn terminal_columns(stream: impl AsFd) -> Option<usize> {
     let stream = stream.as_fd();

@@ -1,10 +1,9 @@
-//! A progress bar that costs the work nothing.
+//! A progress bar without cost for the work.
 //!
-//! The worker adds to a counter it keeps anyway; a thread of its own looks at
-//! that counter eight times a second and redraws. There is a bar only on a
-//! terminal and only if the user did not ask for quiet; otherwise there is no
-//! thread either. The bar is on standard error and leaves no trace when the
-//! work ends, however it ends.
+//! The worker updates a counter that it keeps anyway; a separate thread reads that counter
+//! eight times a second and redraws. There is a bar, and a thread, only on a terminal and
+//! without `--quiet`. The bar is on standard error and is erased when the work ends, in any
+//! way.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -36,8 +35,8 @@ struct Shown {
 }
 
 impl Progress {
-    /// Shows `position`, in bytes, out of `total` if that is known, on standard
-    /// error; does nothing if that is no terminal or `quiet` is set.
+    /// Shows `position`, in bytes, out of `total` if that is known, on standard error; does
+    /// nothing if that is not a terminal or `quiet` is set.
     #[must_use]
     pub fn bytes(label: &str, position: Arc<AtomicU64>, total: Option<u64>, quiet: bool) -> Self {
         if quiet || !std::io::stderr().is_terminal() {
@@ -64,14 +63,14 @@ impl Progress {
         Self { shown: Some(Shown { bar, ended, ticker }) }
     }
 
-    /// True when a bar is on the terminal.
+    /// Whether a bar is on the terminal.
     #[must_use]
     pub fn is_shown(&self) -> bool {
         self.shown.is_some()
     }
 
-    /// Runs `print` with the bar out of the way, so that lines written to the
-    /// terminal meanwhile stay whole.
+    /// Runs `print` with the bar removed, so that lines written to the terminal meanwhile
+    /// stay intact.
     pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.shown {
             Some(shown) => shown.bar.suspend(print),
@@ -80,7 +79,7 @@ impl Progress {
     }
 }
 
-/// Without a thread to be had there is no bar to move, and the work goes on.
+/// If no thread can be started there is no bar, and the work continues.
 fn spawn_ticker(
     bar: ProgressBar,
     ended: Arc<AtomicBool>,
@@ -90,7 +89,7 @@ fn spawn_ticker(
         .name("progress".to_owned())
         .spawn(move || {
             while !ended.load(Ordering::Acquire) {
-                // A stale value is a bar that lags by one redraw.
+                // With a stale value the bar lags by one redraw.
                 bar.set_position(position.load(Ordering::Relaxed));
                 bar.tick();
                 thread::park_timeout(REDRAW_INTERVAL);
@@ -105,7 +104,7 @@ impl Drop for Progress {
         shown.ended.store(true, Ordering::Release);
         if let Some(ticker) = shown.ticker.take() {
             ticker.thread().unpark();
-            // A ticker that panicked has nothing left to say.
+            // A panic of the ticker does not matter.
             let _ = ticker.join();
         }
         shown.bar.finish_and_clear();

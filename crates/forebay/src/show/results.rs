@@ -1,45 +1,45 @@
-//! Results that are written one after another to standard output, and how many of them the
-//! system has taken.
+//! Writes results one after another to standard output, and counts those accepted by the
+//! system.
 //!
-//! [`std::io::BufWriter`] does not tell how much of its buffer was written when a write fails.
-//! A full disk takes a part of a write, and what is out is what its reader gets.
+//! [`std::io::BufWriter`] does not report how much of its buffer was written when a write
+//! fails. A full disk accepts part of a write, and its reader gets that part.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
 
-/// Bytes that are gathered before they are written.
+/// Bytes collected before they are written.
 const CAPACITY: usize = 1 << 16;
 
-/// Results on their way to `W`.
+/// Results to be written to `W`.
 pub struct Results<W> {
     out: W,
     buffer: Vec<u8>,
-    /// Where each result ends in the buffer.
+    /// The end of each result in the buffer.
     ends: Vec<usize>,
     taken: u64,
-    /// Why a write has failed: nothing can follow a result of which a part is written.
+    /// The error of a failed write: nothing may follow a partly written result.
     failed: Option<io::ErrorKind>,
 }
 
 impl Results<File> {
-    /// Results that go to standard output, past the buffer that [`io::Stdout`] has.
+    /// Results for standard output, bypassing the buffer of [`io::Stdout`].
     ///
     /// # Errors
-    /// Of the system, when the process may open no more files.
+    /// If the process may open no more files.
     pub fn to_stdout() -> io::Result<Self> {
         Ok(Self::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)))
     }
 }
 
 impl<W: Write> Results<W> {
-    /// Results that go to `out`. Nothing is written yet.
+    /// Results for `out`. Nothing is written yet.
     #[must_use]
     pub fn new(out: W) -> Self {
         Self { out, buffer: Vec::new(), ends: Vec::new(), taken: 0, failed: None }
     }
 
-    /// Results that the output has taken, to their last byte.
+    /// Results accepted by the output in full.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken
@@ -55,7 +55,7 @@ impl<W: Write> Results<W> {
         if self.buffer.len() < CAPACITY { Ok(()) } else { self.flush() }
     }
 
-    /// Adds text that belongs to no result, and writes everything out.
+    /// Adds text that belongs to no result, and writes everything.
     ///
     /// # Errors
     /// Of the output.
@@ -64,7 +64,7 @@ impl<W: Write> Results<W> {
         self.flush()
     }
 
-    /// Writes out what was added. After a failure nothing more is written.
+    /// Writes all added results. After a failure nothing more is written.
     ///
     /// # Errors
     /// Of the output.
@@ -96,7 +96,7 @@ impl<W: Write> Results<W> {
 mod tests {
     use super::*;
 
-    /// An output with room for so many bytes, which takes up to 1,000 at once.
+    /// An output with room for this many bytes, which takes up to 1,000 at once.
     struct Room(usize);
 
     impl Write for Room {
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn results_of_which_a_part_is_written_are_not_taken() {
-        // Lines of 10 bytes: more than a buffer of them, and room for any part.
+        // Lines of 10 bytes: more than a buffer, and room for any part.
         for (room, expected) in [(0, 0), (9, 0), (10, 1), (65_539, 6_553), (99_999, 9_999)] {
             let mut results = Results::new(Room(room));
             let line = |buffer: &mut Vec<u8>| writeln!(buffer, "123456789");
@@ -124,7 +124,7 @@ mod tests {
             let outcome = pushed.and_then(|()| results.flush());
             assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::StorageFull, "{room}");
             assert_eq!(results.taken(), expected, "{room}");
-            // Room that comes later is for no half a line.
+            // Room that appears later must not receive half a line.
             results.out = Room(1 << 20);
             assert!(results.push(line).and_then(|()| results.end_with("end\n")).is_err());
             assert_eq!((results.taken(), results.out.0), (expected, 1 << 20), "{room}");

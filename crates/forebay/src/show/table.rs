@@ -1,17 +1,17 @@
 //! Tables for a terminal: aligned columns that fit its width.
 //!
-//! Numbers are never cut. When a table is wider than the terminal, the widest
-//! text column gives way first, column by column of the screen, until the table
-//! fits or every text column is at its least width; a column gives way by
-//! cutting with `…` or, if it was made with [`Column::wrapped`], by wrapping.
-//! A terminal narrower than the numbers is left to fold the lines itself.
+//! Numbers are never cut. If a table is wider than the terminal, the widest text column is
+//! narrowed, one screen column at a time, until the table fits or every text column has its
+//! least width. A column is narrowed by cutting with `…` or, if it was created with
+//! [`Column::wrapped`], by wrapping. A terminal narrower than the numbers wraps the lines
+//! itself.
 
 use super::colour::{Colour, Style};
 use super::text;
 
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// A text column is not made narrower than this.
+/// The least width of a text column.
 const LEAST_COLUMNS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ enum Kind {
     Number,
 }
 
-/// The heading of a column and how its cells are set.
+/// The heading of a column and the format of its cells.
 #[derive(Clone, Debug)]
 pub struct Column {
     heading: String,
@@ -29,19 +29,19 @@ pub struct Column {
 }
 
 impl Column {
-    /// Text at the left, cut with `…` when room is short.
+    /// Left-aligned text, cut with `…` if necessary.
     #[must_use]
     pub fn left(heading: &str) -> Self {
         Self { heading: text::visible(heading).into_owned(), kind: Kind::Truncated }
     }
 
-    /// Text at the left, wrapped when room is short.
+    /// Left-aligned text, wrapped if necessary.
     #[must_use]
     pub fn wrapped(heading: &str) -> Self {
         Self { kind: Kind::Wrapped, ..Self::left(heading) }
     }
 
-    /// Numbers at the right, never cut.
+    /// Right-aligned numbers, never cut.
     #[must_use]
     pub fn right(heading: &str) -> Self {
         Self { kind: Kind::Number, ..Self::left(heading) }
@@ -56,7 +56,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell shown in `style` where there is colour.
+    /// A cell in `style`, with colour.
     #[must_use]
     pub fn styled(text: impl AsRef<str>, style: Style) -> Self {
         Self { style: Some(style), ..Self::from(text.as_ref()) }
@@ -98,7 +98,7 @@ impl Table {
         self
     }
 
-    /// Adds a line across, as above a sum.
+    /// Adds a horizontal line, as above a sum.
     pub fn rule(&mut self) -> &mut Self {
         self.rows.push(None);
         self
@@ -110,9 +110,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table as lines that end in a line feed, at most `limit` columns wide
-    /// where that can be; `None` is no limit. Pass
-    /// [`terminal_columns`](super::terminal_columns).
+    /// The table as lines that end in a line feed, at most `limit` columns wide if
+    /// possible; `None` is unlimited. Pass [`terminal_columns`](super::terminal_columns).
     #[must_use]
     pub fn render(&self, limit: Option<usize>, colour: Colour) -> String {
         let mut layout = Layout::new(self.columns.clone());
@@ -130,8 +129,8 @@ impl Table {
     }
 }
 
-/// The columns of a table and their widths. A table of many rows is not kept: its rows are
-/// made twice, first to be measured, then to be shown.
+/// The columns of a table and their widths. A long table is not kept in memory: its rows
+/// are generated twice, first to be measured, then to be printed.
 #[derive(Clone, Debug)]
 pub struct Layout {
     columns: Vec<Column>,
@@ -146,15 +145,15 @@ impl Layout {
         Self { columns, widths }
     }
 
-    /// Makes columns as wide as these cells need.
+    /// Widens columns to fit these cells.
     pub fn measure(&mut self, cells: &[Cell]) {
         for (width, cell) in self.widths.iter_mut().zip(cells) {
             *width = (*width).max(text::columns(&cell.text));
         }
     }
 
-    /// Narrows text columns until lines are at most `limit` columns wide, where that can be;
-    /// `None` is no limit. To be called once, when all rows are measured.
+    /// Narrows text columns until lines are at most `limit` columns wide, if possible;
+    /// `None` is unlimited. To be called once, after all rows are measured.
     pub fn fit(&mut self, limit: Option<usize>) {
         let Self { columns, widths } = self;
         let gaps = GAP * widths.len().saturating_sub(1);

@@ -1,25 +1,25 @@
-//! Text from outside, made safe to show, and its width in columns.
+//! Makes untrusted text safe to print, and measures its width in columns.
 //!
-//! File names, filter expressions and packet contents can hold escape
-//! sequences that move the cursor or change the title of a terminal, and
-//! bidirectional controls that make a line read as another (Unicode Technical
-//! Report 36, "Bidirectional Text Spoofing"). Both become visible escapes such as `\u{1b}`.
+//! File names, filter expressions and packet contents can contain escape sequences that
+//! move the cursor or change the title of a terminal, and bidirectional controls that make
+//! a line read as another (Unicode Technical Report 36, "Bidirectional Text Spoofing").
+//! Both become visible escapes such as `\u{1b}`.
 //!
-//! Widths follow Unicode Standard Annex 11 as far as tables of addresses and
-//! file names need it: combining marks and joiners take no column, East Asian
-//! wide blocks and emoji take two, everything else takes one.
+//! Widths follow Unicode Standard Annex 11 as far as tables of addresses and file names
+//! need it: combining marks and joiners take no column, East Asian wide blocks and emoji
+//! take two, everything else takes one.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// True for characters that would act on a terminal or a reader, not show.
+/// Whether a character controls a terminal or the text direction instead of being printed.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// `text` on one line, with characters that act replaced by visible escapes.
+/// `text` on one line, with control characters replaced by visible escapes.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(acts) {
@@ -37,7 +37,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// `text` with its line breaks, but no other character that acts.
+/// `text` with its line breaks, but other control characters replaced.
 #[must_use]
 pub fn visible_lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
@@ -73,7 +73,7 @@ pub fn columns(text: &str) -> usize {
     text.chars().map(char_columns).sum()
 }
 
-/// The longest start of `text` that fits `limit` columns, and the rest.
+/// The longest prefix of `text` that fits `limit` columns, and the rest.
 #[must_use]
 pub fn split_at_columns(text: &str, limit: usize) -> (&str, &str) {
     let mut used = 0;
@@ -86,7 +86,7 @@ pub fn split_at_columns(text: &str, limit: usize) -> (&str, &str) {
     (text, "")
 }
 
-/// `text` cut to `limit` columns, the last of them `…` when something is gone.
+/// `text` cut to `limit` columns, with `…` in the last if something was cut.
 #[must_use]
 pub fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
     if columns(text) <= limit {
@@ -99,9 +99,8 @@ pub fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…"))
 }
 
-/// `text` in lines of at most `limit` columns, broken at spaces where there are
-/// any and inside words where there are none. A character wider than `limit`
-/// has a line to itself, so that nothing is lost.
+/// `text` in lines of at most `limit` columns, broken at spaces, or inside words without
+/// spaces. A character wider than `limit` gets its own line, so that nothing is lost.
 #[must_use]
 pub fn wrap(text: &str, limit: usize) -> Vec<&str> {
     let mut lines = Vec::new();

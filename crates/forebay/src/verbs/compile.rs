@@ -1,4 +1,4 @@
-//! `forebay compile`: what an expression is compiled to, stage by stage.
+//! `forebay compile`: the compiled forms of an expression, stage by stage.
 
 use forebay_codegen::code::Code;
 use forebay_codegen::explain::asm;
@@ -30,7 +30,7 @@ pub fn run(cli: &Cli, args: &CompileArgs) -> Result<(), Failure> {
     print(|out| out.write_all(shown.text.as_bytes()))
 }
 
-/// One stage of the compiler, in both forms.
+/// One compiler stage as text and JSON.
 struct Shown {
     text: String,
     json: Value,
@@ -68,7 +68,7 @@ fn program(args: &CompileArgs, link: LinkType) -> Result<Program, Failure> {
     })
 }
 
-/// The filter as the back ends get it.
+/// The function that the back ends compile.
 fn function_of(args: &CompileArgs, link: LinkType) -> Result<Function, Failure> {
     Ok(match program_of(&args.selection)? {
         Some(program) => lists::of_program(&program),
@@ -76,7 +76,7 @@ fn function_of(args: &CompileArgs, link: LinkType) -> Result<Function, Failure> 
     })
 }
 
-/// What `show` makes of the back end's code.
+/// The text that `show` produces from the back end's code.
 fn code_text(
     cli: &Cli,
     args: &CompileArgs,

@@ -17,10 +17,10 @@ use crate::naming;
 use crate::show::time::{iso8601, readable};
 use crate::show::{Cell, Colour, Column, Layout, human, terminal_columns};
 
-/// Columns of a terminal from which on the table shows first times and Community IDs.
+/// Terminal width from which the table shows first times and Community IDs.
 const WIDE: usize = 120;
 
-/// A flow as it is shown.
+/// A flow as printed.
 struct Row<'a> {
     community_id: Option<String>,
     proto: String,
@@ -29,11 +29,11 @@ struct Row<'a> {
     record: &'a FlowRecord,
 }
 
-/// The flows that are listed. Rows are made one by one while they are written: a row as text
+/// The listed flows. Rows are generated one by one while they are written: a row as text
 /// takes several times the memory of its record.
 struct Listing<'a> {
     records: &'a [FlowRecord],
-    /// Places in `records`, where only the largest flows are listed.
+    /// Indices into `records`, if only the largest flows are listed.
     chosen: Option<Vec<u32>>,
     seed: u16,
 }
@@ -68,12 +68,12 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
 }
 
 impl<'a> Listing<'a> {
-    /// The flows in the order of their first packets, or the largest first where only
-    /// some are asked for.
+    /// The flows in the order of their first packets, or the largest first if only some are
+    /// requested.
     fn new(flows: &'a FlowTable, args: &FlowsArgs) -> Self {
         let records = flows.records();
         let chosen = args.top.map(|top| {
-            // A table numbers its flows by 32 bits.
+            // A table has 32-bit flow numbers.
             let mut places: Vec<u32> = (0..records.len() as u32).collect();
             let size = |place: &u32| Reverse(records[*place as usize].total_bytes());
             places.sort_unstable_by_key(|place| (size(place), *place));
@@ -105,7 +105,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 struct Document<'a> {
     listing: &'a Listing<'a>,
     ledger: &'a Ledger,
@@ -114,7 +114,7 @@ struct Document<'a> {
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // In the order of their names, as all JSON of the command.
+        // In alphabetical order, as all JSON of the command.
         let mut map = serializer.serialize_map(Some(4))?;
         map.serialize_entry("closes", &self.ledger.closes())?;
         map.serialize_entry("error", &self.error)?;
@@ -170,8 +170,8 @@ fn write_csv(out: &mut dyn Write, listing: &Listing<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The flows for people. Where the terminal is narrow, the two columns that could only
-/// be shown as stumps are left out.
+/// The table of flows. On a narrow terminal the two columns that would be too narrow are
+/// omitted.
 fn write_table(out: &mut dyn Write, listing: &Listing<'_>) -> io::Result<()> {
     let (width, colour) = (terminal_columns(io::stdout()), Colour::stdout());
     let is_wide = width.is_none_or(|columns| columns >= WIDE);
@@ -200,7 +200,7 @@ fn write_table(out: &mut dyn Write, listing: &Listing<'_>) -> io::Result<()> {
         out.write_all(lines.as_bytes())?;
         lines.clear();
     }
-    // The heading, where there are no flows.
+    // Without flows, only the heading.
     out.write_all(lines.as_bytes())
 }
 

@@ -19,13 +19,13 @@ use crate::input::print_json;
 use crate::show::human;
 use crate::signals;
 
-/// The longest that packets which are due are made up for; what is due longer is left out.
+/// The longest delay that is made up for; packets delayed longer are skipped.
 const CATCH_UP: Duration = Duration::from_millis(2);
 
 /// How long to sleep when nothing is due.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Stations that probes are between, unless others are given.
+/// Default addresses of probes.
 const DESTINATION: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x02]);
 const SOURCE: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x01]);
 
@@ -82,13 +82,13 @@ pub fn run(cli: &Cli, args: &GenArgs, device: &str) -> Result<(), Failure> {
     conclude(&ledger, cli, None, shown)
 }
 
-/// A number that another run does not have, unless a multiple of 65.536 s lies between both,
-/// to the millisecond.
+/// A run number that differs from other runs', unless they are a multiple of 65.536 s
+/// apart, to the millisecond.
 fn run_number() -> u16 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u16)
 }
 
-/// Waits until the ring is empty, and draws the account up.
+/// Waits until the ring is empty, and computes the ledger.
 fn settle(port: &mut PacketTx, made: u64) -> Result<Ledger, Failure> {
     let until = Instant::now() + Duration::from_secs(1);
     let mut counters = port.counters()?;
@@ -119,7 +119,7 @@ struct Outcome<'a> {
     device: &'a str,
     ledger: &'a Ledger,
     took: Duration,
-    /// Packets that were due and not made, so as not to catch up in a burst.
+    /// Packets that were due and skipped, to avoid a burst.
     left_out: u64,
     flows: u64,
 }
@@ -147,7 +147,7 @@ fn show(cli: &Cli, outcome: &Outcome<'_>) -> Result<(), Failure> {
             0 => String::new(),
             packets => format!(", {} left out because they were late", human::count(packets)),
         };
-        // Nobody is there to be told of a standard error that takes nothing.
+        // A failure to write to standard error cannot be reported.
         let _ = writeln!(io::stderr(), "{packets} packets of {flows} flows, {rate}{late}");
     }
     Ok(())

@@ -55,7 +55,7 @@ fn to_capture(cli: &Cli, args: &GenArgs, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes the traffic; counts packets made, and those of them that the system took.
+/// Writes the traffic; counts the packets generated, and those accepted by the system.
 fn write(
     path: &Path,
     generator: &mut Generator,
@@ -88,7 +88,7 @@ fn write(
     Ok(writer.finish()?)
 }
 
-/// The account. What was made and not written is lost under a name.
+/// The ledger. Packets generated and not written are lost with a cause.
 fn ledger(made: u64, written: u64, loss: &'static str) -> Ledger {
     let generate = LedgerRow {
         stage: "generate".into(),
@@ -124,7 +124,7 @@ fn show(
     if !cli.quiet {
         let (packets, flows) = (human::count(summary.packets), human::count(args.flows));
         let bytes = human::bytes(summary.bytes);
-        // Nobody is there to be told of a standard error that takes nothing.
+        // A failure to write to standard error cannot be reported.
         let _ = writeln!(io::stderr(), "{packets} packets of {flows} flows, {bytes}");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Manual pages and shell completions, made from the command line's definition.
+//! Manual pages and shell completions, generated from the command line's definition.
 
 use std::fs;
 use std::path::Path;

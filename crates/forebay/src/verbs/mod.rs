@@ -1,4 +1,4 @@
-//! The verbs. Each file reads its options, runs a pipeline, and shows the result.
+//! The verbs. Each file reads its options, runs a pipeline, and prints the result.
 
 mod compile;
 mod ctl;
@@ -17,10 +17,10 @@ mod top;
 use crate::cli::{Cli, Verb};
 use crate::failure::Failure;
 
-/// Does what the command line says.
+/// Runs the verb of the command line.
 ///
 /// # Errors
-/// Why it could not be done.
+/// The verb's failure.
 pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
     match &cli.verb {
         Verb::Filter(args) => filter::run(cli, args),

@@ -1,4 +1,4 @@
-//! `forebay run`: the broker live.
+//! `forebay run`: the live broker.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{compiler_options, print, print_json};
 
-/// What is checked.
+/// The extent of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Check {
     /// The configuration, its filters and its rules
@@ -30,7 +30,7 @@ pub enum Check {
 /// Runs the broker, checks its configuration, or prints an example.
 ///
 /// # Errors
-/// [`Failure`]: of the configuration, of a start, or of what failed meanwhile.
+/// [`Failure`]: of the configuration, of the start, or while the broker ran.
 pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     let Some(path) = args.config.as_ref().filter(|_| args.example.is_none()) else {
         let example = args.example.unwrap_or(Example::All);
@@ -45,7 +45,7 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     let plan = Plan::new(&config, &options)?;
     if !cli.quiet {
         for notice in &plan.notices {
-            // Nobody is there to be told of a standard error that takes nothing.
+            // A failure to write to standard error cannot be reported.
             let _ = writeln!(io::stderr(), "{notice}");
         }
     }
@@ -67,7 +67,8 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     let shown = if cli.json { print_json(&ended.as_json()) } else { Ok(()) };
     let problems = ended.problems();
     if !ended.told {
-        // A thread still tries to write there, and whoever else did would wait for it.
+        // A blocked thread still writes to standard error; further writes would wait for
+        // it.
         let well = problems.is_empty() && ended.report.ledger.closes() && shown.is_ok();
         return if well { Ok(()) } else { Err(Failure::Untold) };
     }
@@ -75,7 +76,7 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     conclude(&ended.report.ledger, cli, failure, shown)
 }
 
-/// Says what a check has found.
+/// Prints the findings of a check.
 fn conclude_check(cli: &Cli, path: &Path, found: &Rehearsal) -> Result<(), Failure> {
     let Rehearsal { failures, hints } = found;
     if cli.json {
@@ -88,15 +89,15 @@ fn conclude_check(cli: &Cli, path: &Path, found: &Rehearsal) -> Result<(), Failu
             lines.push(format!("{}: {hinted}", path.display()));
         }
         for line in lines {
-            // Nobody is there to be told of a standard error that takes nothing.
+            // A failure to write to standard error cannot be reported.
             let _ = writeln!(io::stderr(), "{line}");
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(Failure::Live(failures.join("\n"))) }
 }
 
-/// SIGINT and SIGTERM drain the broker, SIGHUP has it read its configuration again. A
-/// second signal to end ends it at once.
+/// SIGINT and SIGTERM drain the broker, SIGHUP makes it reload its configuration. A second
+/// terminating signal ends it at once.
 fn watch() -> Result<Signals, Failure> {
     let signals = Signals { stop: Arc::new(AtomicBool::new(false)), ..Signals::default() };
     for signal in [SIGINT, SIGTERM] {

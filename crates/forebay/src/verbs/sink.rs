@@ -1,4 +1,4 @@
-//! `forebay sink`: what became of the probes of `forebay gen -i`.
+//! `forebay sink`: receives and evaluates the probes of `forebay gen -i`.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::receiving::{receive, take_rest, tell_listening, wait};
 use crate::show::{Colour, Column, Table, human, terminal_columns};
 use crate::signals;
 
-/// The most devices: places that a flow's account tells apart.
+/// The most devices: places that a flow's record distinguishes.
 const MAX_DEVICES: usize = 64;
 
 pub fn run(cli: &Cli, args: &SinkArgs) -> Result<(), Failure> {
@@ -28,8 +28,8 @@ pub fn run(cli: &Cli, args: &SinkArgs) -> Result<(), Failure> {
         let got = args.interface.len();
         return Err(Failure::Usage(format!("{got} devices: at most {MAX_DEVICES} are possible")));
     }
-    // Blocks that hold what comes in 20 ms each: a ring for seconds, should this process be
-    // kept from running. Packets have the kernel's time.
+    // Blocks of 20 ms each: the ring bridges seconds in which this process does not run.
+    // Packets have the kernel's time.
     let options = RxOptions { retire_ms: 20, ..RxOptions::default() };
     let open = |device: &String| PacketRx::open(device, &options);
     let mut ports: Vec<PacketRx> = args.interface.iter().map(open).collect::<Result<_, _>>()?;
@@ -37,7 +37,7 @@ pub fn run(cli: &Cli, args: &SinkArgs) -> Result<(), Failure> {
     signals::watch(&stop)?;
     let idle_timeout = u64::try_from(args.idle_timeout.as_nanos()).unwrap_or(u64::MAX);
     let mut tracker = Tracker::new(idle_timeout);
-    // When a probe came last.
+    // The time of the last probe.
     let heard: Cell<Option<Instant>> = Cell::new(None);
     let mut take = |place: usize, batch: Batch| {
         let mut any = false;
@@ -74,7 +74,7 @@ pub fn run(cli: &Cli, args: &SinkArgs) -> Result<(), Failure> {
     show(cli, args, &tracker.tally(), &counters)
 }
 
-/// Packets by reason.
+/// Packets by cause.
 fn counts(losses: &[(&'static str, u64)]) -> BTreeMap<&'static str, u64> {
     losses.iter().copied().collect()
 }

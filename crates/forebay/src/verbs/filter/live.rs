@@ -1,8 +1,8 @@
-//! `forebay filter -i`: what tcpdump does with a device.
+//! `forebay filter -i`: filters the packets of a device, as tcpdump does.
 //!
-//! One thread receives, filters and writes. A signal ends the capture after what has been
-//! received by then. A file is `NAME.partial` from its first packet on, for those who read it
-//! while it grows, and gets its name at the end, when it is whole.
+//! One thread receives, filters and writes. A signal ends the capture after the packets
+//! received by then. A file is `NAME.partial` from its first packet on, so that it can be
+//! read while it grows, and gets its name at the end, when it is complete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,7 @@ pub fn run(cli: &Cli, args: &FilterArgs, device: &str) -> Result<(), Failure> {
     conclude(&ledger, cli, failure, shown)
 }
 
-/// Takes packets until a signal, a stage or the device ends it.
+/// Processes packets until a signal, a stage or the device ends the run.
 fn capture(
     port: &mut PacketRx,
     stages: &mut Chain,
@@ -76,7 +76,7 @@ fn pass(stages: &mut Chain, sink: &mut Sink, batch: Batch) -> Result<(), Failure
     stages.push(batch, &mut |batch| sink.take(&batch))
 }
 
-/// The account: of the device, then of the stages.
+/// The ledger: the device's account, then the stages'.
 fn ledger(port: &mut PacketRx, stages: &Chain, device: &str) -> Result<Ledger, Failure> {
     let device = received(device, &port.counters()?);
     Ok(Ledger { rows: std::iter::once(device).chain(stages.rows()).collect() })

@@ -1,4 +1,4 @@
-//! `forebay filter`: what tcpdump does with a capture, or a device.
+//! `forebay filter`: filters the packets of a capture or a device, as tcpdump does.
 
 mod live;
 mod rotate;
@@ -25,7 +25,7 @@ use crate::show::{JsonList, Results};
 use rotate::Files;
 use summary::Summarizer;
 
-/// Where selected packets go.
+/// The destination of selected packets.
 enum Sink {
     Files(Box<Files>),
     Count,
@@ -46,13 +46,12 @@ pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
 
 /// Selects packets of a capture.
 fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
-    // As libpcap, whose verdicts these are: bytes past the snapshot length do not
-    // count.
+    // As libpcap, whose verdicts these are: bytes past the snapshot length do not count.
     let options =
         ReadOptions { clamp_to_snap_len: true, ..read_options(&args.limits, processors()) };
     let mut programs = filter_of(cli, &args.selection)?;
     let streams = args.write.is_none() && !args.count && !cli.json;
-    // A bar would be drawn between the lines of the results.
+    // A progress bar would be drawn between the lines of the results.
     let mut input = Input::open(capture, &options, cli.quiet || streams)?;
     if let Some(programs) = &mut programs {
         prepare(programs, input.first_interfaces(), capture, &options)?;
@@ -60,7 +59,7 @@ fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     let mut sink = Sink::of(cli, args, input.format())?;
     input.watch_signals()?;
     let serial = limited(Chain::new(), args);
-    // Without an expression there are verdicts all the same.
+    // Verdicts are printed even without an expression.
     if args.verdicts && programs.is_none() {
         programs = Some(FilterSet::new("", compiler_options(cli, args.selection.backend)?));
     }
@@ -73,7 +72,8 @@ fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
     let mut ledger = run.ledger;
     let failure =
         run.error.map(Failure::from).filter(|failure| !matches!(failure, Failure::Enough));
-    // What precedes a cut is whole; after any other failure an unfinished file is not kept.
+    // Packets before a truncation are valid; after any other failure an incomplete file is
+    // removed.
     let stands = failure.as_ref().is_none_or(Failure::is_damaged_input);
     let interfaces = input.interfaces();
     drop(input);
@@ -97,7 +97,7 @@ fn chain(args: &FilterArgs, programs: Option<&FilterSet>) -> Chain {
     }
 }
 
-/// A chain that ends after the packets that were asked for.
+/// A chain that ends after the requested number of packets.
 fn limited(chain: Chain, args: &FilterArgs) -> Chain {
     match args.limit {
         Some(limit) => chain.with(Limit::new(limit)),
@@ -106,7 +106,7 @@ fn limited(chain: Chain, args: &FilterArgs) -> Chain {
 }
 
 impl Sink {
-    /// Where packets of an input of that format go.
+    /// The destination of packets of an input with this format.
     fn of(cli: &Cli, args: &FilterArgs, format: Format) -> Result<Self, Failure> {
         let results = || Results::to_stdout().map_err(Failure::Stdout);
         if args.write.is_some() {
@@ -141,7 +141,7 @@ impl Sink {
         }
     }
 
-    /// Writes out what has come, for those who read it while nothing more comes.
+    /// Writes buffered results, for readers that wait for them.
     fn flush(&mut self) -> Result<(), Failure> {
         match self {
             Self::Verdicts(results) | Self::Summaries(results, _) => results.flush(),
@@ -152,7 +152,7 @@ impl Sink {
         .map_err(Failure::Stdout)
     }
 
-    /// Whether a result was begun, so that it has to be finished whatever happened.
+    /// Whether output was started, so that it must be finished in any case.
     fn has_begun(&self) -> bool {
         match self {
             Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.has_begun(),
@@ -160,7 +160,7 @@ impl Sink {
         }
     }
 
-    /// The input has ended, perhaps by damage: what was selected stands.
+    /// Finishes after the end of the input, possibly by damage: results so far are valid.
     fn close(&mut self, interfaces: &[Interface]) -> Result<(), Failure> {
         match self {
             Self::Files(files) => files.finish(interfaces),
@@ -168,7 +168,7 @@ impl Sink {
         }
     }
 
-    /// Whether as much was written as was asked for.
+    /// Whether the requested number of packets was written.
     fn wants_no_more(&self) -> bool {
         match self {
             Self::Files(files) => files.are_all_written(),
@@ -176,8 +176,8 @@ impl Sink {
         }
     }
 
-    /// Takes packets that are in no file, or whose lines standard output has not taken, because
-    /// of `cause` if there is one, out of the account of what was written.
+    /// Moves packets from the ledger's output to losses if they are in no file, or if
+    /// standard output did not accept their lines; `cause` is the failure, if there is one.
     fn correct(&self, ledger: &mut Ledger, cause: Option<&Failure>) {
         let taken = match self {
             Self::Files(files) => return files.correct(ledger, cause),
@@ -188,7 +188,7 @@ impl Sink {
         ledger.keep_output(taken, cause.map_or("aborted", loss_of));
     }
 
-    /// Shows the result.
+    /// Prints the result.
     fn show(self, cli: &Cli, ledger: &Ledger, failure: Option<&Failure>) -> Result<(), Failure> {
         let matched = ledger.output();
         let mut result = json!({
@@ -219,7 +219,7 @@ impl Sink {
     }
 }
 
-/// Writes something for each live packet.
+/// Calls `write` for each live packet.
 fn each(batch: &Batch, write: impl FnMut(usize) -> io::Result<()>) -> Result<(), Failure> {
     batch.live().iter().try_for_each(write).map_err(Failure::Stdout)
 }

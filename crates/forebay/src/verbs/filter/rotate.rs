@@ -1,5 +1,4 @@
-//! Output files of `filter`: one, or several by size (-C) and by time (-G), as tcpdump has
-//! them.
+//! Output files of `filter`: one, or several by size (-C) and by time (-G), as in tcpdump.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,10 +11,10 @@ use crate::cli::FilterArgs;
 use crate::ending::{input_identity, loss_of, refuse_input};
 use crate::failure::Failure;
 
-/// How long packets may wait to be written while a file grows in sight.
+/// The longest buffering of packets while a file grows visibly.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The files that selected packets are written to, one after another.
+/// The files of selected packets, one after another.
 pub struct Files {
     series: Series,
     name: PathBuf,
@@ -24,7 +23,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Files as the options say. None is opened before its first packet comes.
+    /// Files according to the options. None is opened before its first packet.
     pub fn new(args: &FilterArgs, format: Format) -> Result<Self, Failure> {
         let name = args.write.clone().unwrap_or_default();
         let rotates = args.file_size.or(args.rotate_seconds).is_some();
@@ -43,7 +42,7 @@ impl Files {
             write: WriteOptions {
                 snap_len: args.snap_len.filter(|&bytes| bytes != 0),
                 packet_buffered: args.packet_buffered,
-                // One that is read while it is taken down is in sight.
+                // A file of a live capture is visible while it grows.
                 placement: if grows { Placement::Growing } else { Placement::Hidden },
                 ..WriteOptions::default()
             },
@@ -62,7 +61,7 @@ impl Files {
         self.name.as_os_str() == "-"
     }
 
-    /// Whether what was written cannot be taken back.
+    /// Whether written data cannot be withdrawn.
     fn is_stream(&self) -> bool {
         is_stream(&self.series.name())
     }
@@ -72,7 +71,7 @@ impl Files {
         self.series.names().iter().map(|name| name.display().to_string()).collect()
     }
 
-    /// Whether as many files were written as were asked for.
+    /// Whether the requested number of files was written.
     pub fn are_all_written(&self) -> bool {
         self.series.is_over()
     }
@@ -83,7 +82,7 @@ impl Files {
         self.flush()
     }
 
-    /// Writes out what has waited for long, where a file grows in sight.
+    /// Writes data that was buffered too long, if the file grows visibly.
     pub fn flush(&mut self) -> Result<(), Failure> {
         if self.grows && self.flushed.elapsed() >= LONGEST_WAIT {
             self.flushed = Instant::now();
@@ -92,14 +91,14 @@ impl Files {
         Ok(())
     }
 
-    /// Gives the last file its name. A run that selected nothing leaves a capture
-    /// without packets.
+    /// Completes the last file under its name. A run that selected nothing leaves an empty
+    /// capture.
     pub fn finish(&mut self, interfaces: &[Interface]) -> Result<(), Failure> {
         Ok(self.series.finish(interfaces)?)
     }
 
-    /// Takes packets that are in no file, because of `failure` or because there are all the
-    /// files that were asked for, out of the account of what was written.
+    /// Moves packets that are in no file, because of `failure` or because all requested
+    /// files are written, from the ledger's output to losses.
     pub fn correct(&self, ledger: &mut Ledger, failure: Option<&Failure>) {
         let name = match failure {
             None => "limit",

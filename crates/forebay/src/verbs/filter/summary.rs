@@ -1,4 +1,4 @@
-//! One line a packet: when, who with whom, what, how long.
+//! One line for each packet: time, ends, protocol, length.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! `forebay rules check`: rules that never decide, or that others contradict.
+//! `forebay rules check`: finds rules that never decide, or that others contradict.
 
 use std::fmt::Write as _;
 use std::io;
@@ -15,11 +15,11 @@ use crate::failure::Failure;
 use crate::input::{print, print_json};
 use crate::show::{Colour, Style, human, terminal_columns, text};
 
-/// A list and what was found in it.
+/// A list and its findings.
 struct Checked {
     list: Imported,
     report: Report,
-    /// How `auto` matches it, where that is to be told.
+    /// The engine that `auto` chooses, if that is to be reported.
     notice: Option<String>,
 }
 
@@ -27,7 +27,7 @@ pub fn run(cli: &Cli, args: &RulesCheckArgs) -> Result<(), Failure> {
     let file = RuleFile::new(&args.list.file, &args.list.choice);
     let lists = file.lists(cli)?;
     let check = |list: Imported| {
-        // What is too slow to be used is told before it is looked at rule by rule.
+        // Report that a list is too slow to use before checking it rule by rule.
         let notice = file.choose(cli, &list, EngineName::Auto)?.notice();
         let report = lint::check(&list.list.list, Limits::default());
         Ok(Checked { list, report, notice })
@@ -74,7 +74,7 @@ fn summary(checked: &[Checked]) -> String {
     format!("{rules}: {errors}, {warnings}, {notes}{given_up}{left}")
 }
 
-/// What is shown to people, line by line. Writing to its text cannot fail.
+/// Readable output, line by line. Writing to a string cannot fail.
 struct Lines<'a> {
     file: &'a RuleFile<'a>,
     colour: Colour,
@@ -126,7 +126,7 @@ impl Lines<'_> {
         let _ = writeln!(self.text, "{file}{line}: {label}: {name}{message}");
     }
 
-    /// A remark on the message before, set in.
+    /// An indented remark on the previous message.
     fn wrapped(&mut self, remark: &str) {
         const INDENT: usize = 4;
         let width = self.width.map_or(usize::MAX, |width| width.saturating_sub(INDENT));
@@ -136,7 +136,7 @@ impl Lines<'_> {
     }
 }
 
-/// A packet that shows what was found, and what becomes of it.
+/// A packet that demonstrates a finding, and its verdict.
 fn example(rules: &RuleList, rule: RuleName, witness: &Witness) -> String {
     let by = |index: Option<usize>| match index {
         Some(index) => {

@@ -1,5 +1,5 @@
-//! `forebay rules explain`: which rule decides about a packet, and what keeps the
-//! earlier ones from it.
+//! `forebay rules explain`: the rule that decides about a packet, and why earlier ones do
+//! not match.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::input::{print, print_json};
 use crate::show::{Colour, Column, Style, Table, terminal_columns, text};
 
-/// The most of a reason that the table shows: a rule can list thousands of
-/// addresses. JSON has them all.
+/// The most columns of a reason in the table: a rule can list thousands of addresses. JSON
+/// has them all.
 const REASON_COLUMNS: usize = 240;
 
 pub fn run(cli: &Cli, args: &RulesExplainArgs) -> Result<(), Failure> {
@@ -59,7 +59,7 @@ fn packet(text: &str) -> Result<Key, Failure> {
     text.parse().map_err(|error| Failure::Usage(format!("--packet: {error}")))
 }
 
-/// Why the rules before the one that decides do not match.
+/// Why the rules before the deciding one do not match.
 fn table(earlier: &[Rule], key: &Key) -> Table {
     let mut table =
         Table::new(vec![Column::right("rule"), Column::wrapped("does not match because")]);

@@ -1,4 +1,4 @@
-//! `forebay rules import`: lists of any language as ours.
+//! `forebay rules import`: converts lists of any language to ours.
 
 use forebay_rules::language::source::Imported;
 use serde_json::{Value, json};

@@ -50,7 +50,7 @@ impl<'a> RuleFile<'a> {
             .map_err(|source| Failure::Text { file: self.name.clone(), source })
     }
 
-    /// The list that the options choose.
+    /// The list selected by the options.
     fn list(&self, cli: &Cli) -> Result<Imported, Failure> {
         let list = load(&self.bytes()?, &self.choice.selection(), &ListChoice::NAMES);
         let list = list.map_err(|error| self.refusal(error))?;
@@ -58,7 +58,7 @@ impl<'a> RuleFile<'a> {
         Ok(list)
     }
 
-    /// The lists that the options choose, or all.
+    /// The lists selected by the options, or all.
     fn lists(&self, cli: &Cli) -> Result<Vec<Imported>, Failure> {
         let lists = load_all(&self.bytes()?, &self.choice.selection(), &ListChoice::NAMES);
         let lists = lists.map_err(|error| self.refusal(error))?;
@@ -69,7 +69,7 @@ impl<'a> RuleFile<'a> {
     fn warn(&self, cli: &Cli, list: &Imported) {
         if !cli.quiet {
             for warning in list.warnings(&self.name, self.choice.unsupported) {
-                // Nobody is there to be told of a standard error that takes nothing.
+                // A failure to write to standard error cannot be reported.
                 let _ = writeln!(io::stderr(), "warning: {warning}");
             }
         }
@@ -79,14 +79,14 @@ impl<'a> RuleFile<'a> {
         Failure::Rules(error.in_file(&self.name))
     }
 
-    /// A list of the file made ready for matching.
+    /// The compiled form of a list of the file.
     fn choose(&self, cli: &Cli, list: &Imported, engine: EngineName) -> Result<Chosen, Failure> {
         let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into))
             .map_err(|error| Failure::Usage(error.to_string()))?;
         list.choose(engine, isa).map_err(|error| self.refusal(error))
     }
 
-    /// The list that the options choose, ready for matching, and its name.
+    /// The compiled list selected by the options, and its name.
     fn compiled_rules(
         &self,
         cli: &Cli,
@@ -95,7 +95,7 @@ impl<'a> RuleFile<'a> {
         let list = self.list(cli)?;
         let chosen = self.choose(cli, &list, engine)?;
         if cli.verbose > 0 && !cli.quiet {
-            // Nobody is there to be told of a standard error that takes nothing.
+            // A failure to write to standard error cannot be reported.
             let _ = writeln!(io::stderr(), "{}: {chosen}", self.name);
         }
         let name = list.list.given_name().map(str::to_owned);
@@ -103,7 +103,7 @@ impl<'a> RuleFile<'a> {
     }
 }
 
-/// The list that `split` is to hold packets against.
+/// The compiled list for `split`.
 pub fn compiled_rules_of(
     cli: &Cli,
     path: &Path,
@@ -119,7 +119,7 @@ fn action_name(action: Action) -> &'static str {
     }
 }
 
-/// A rule as a table refers to it.
+/// The name of a rule in tables.
 fn rule_name(rule: &Rule) -> String {
     match rule.family {
         Family::Ipv4 => rule.number.to_string(),
@@ -127,7 +127,7 @@ fn rule_name(rule: &Rule) -> String {
     }
 }
 
-/// What identifies a rule of a list.
+/// The identification of a rule of a list.
 fn rule_json(rule: &Rule) -> Value {
     json!({"family": family_name(rule.family), "number": rule.number})
 }
@@ -139,7 +139,7 @@ fn rule_text_json(rule: &Rule) -> Value {
     object
 }
 
-/// A packet as rules see it; protocol, addresses and ports as in all JSON.
+/// The rule key of a packet; protocol, addresses and ports as in all JSON.
 fn key_json(key: &Key) -> Value {
     let address = |bits: u128| match key.family {
         Family::Ipv4 => Ipv4Addr::from_bits(bits as u32).to_string(),

@@ -1,5 +1,5 @@
-//! `forebay rules match`: the first rule that matches each packet of a capture, or
-//! each header of a trace.
+//! `forebay rules match`: the first matching rule of each packet of a capture, or each
+//! header of a trace.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -45,7 +45,7 @@ fn match_capture(
     capture: &Path,
 ) -> Result<(), Failure> {
     let streams = args.verdicts && !cli.json;
-    // A bar would be drawn between the lines of the results.
+    // A progress bar would be drawn between the lines of the results.
     let options = read_options(&args.limits, processors());
     let mut input = Input::open(capture, &options, cli.quiet || streams)?;
     input.watch_signals()?;
@@ -94,7 +94,7 @@ fn match_trace(
     tally.conclude(cli, ledger, failure)
 }
 
-/// Reads some headers; says whether there may be more.
+/// Reads some headers; returns whether there may be more.
 fn read_headers(
     lines: &mut dyn BufRead,
     line: &mut usize,

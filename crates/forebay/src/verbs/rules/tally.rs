@@ -1,4 +1,4 @@
-//! What a list did to packets: a verdict for each, or sums for each rule.
+//! The result of a list: a verdict for each packet, or sums for each rule.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -15,14 +15,14 @@ use crate::input::{print, print_json};
 use crate::show::{Colour, Column, JsonList, Results, Table, human, terminal_columns};
 use forebay_pipeline::stages::{CompiledRules, NOT_IP};
 
-/// Packets and the bytes they had on the wire.
+/// Packets and their bytes on the wire.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     packets: u64,
     bytes: u64,
 }
 
-/// Takes verdicts in the order of the packets.
+/// Collects verdicts in the order of the packets.
 pub struct Tally {
     /// The list's name.
     name: Option<String>,
@@ -36,7 +36,7 @@ pub struct Tally {
     verdicts: Verdicts,
 }
 
-/// What becomes of single verdicts.
+/// The treatment of single verdicts.
 enum Verdicts {
     Summed,
     Printed(Results<File>),
@@ -62,7 +62,7 @@ impl Tally {
         Ok(Self { name, compiled_rules, sums, default, not_ip, has_bytes, verdicts })
     }
 
-    /// Counts a packet of that verdict.
+    /// Counts a packet with this verdict.
     pub fn count(&mut self, verdict: u32, bytes: u32) -> Result<(), Failure> {
         let index = verdict as usize;
         let sum = match verdict {
@@ -84,11 +84,11 @@ impl Tally {
         .map_err(Failure::Stdout)
     }
 
-    /// Ends a run: writes out the verdicts, takes packets whose verdicts standard output has not
-    /// taken out of the account, and shows the result.
+    /// Ends a run: writes the verdicts, moves packets whose verdicts standard output did
+    /// not accept to losses, and prints the result.
     ///
     /// # Errors
-    /// `failure`, which ended the run; else what fails here.
+    /// `failure`, which ended the run; else a failure here.
     pub fn conclude(
         mut self,
         cli: &Cli,

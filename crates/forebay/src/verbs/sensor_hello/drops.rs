@@ -1,31 +1,31 @@
-//! What a sensor's own program says that it drops, from a file that it writes.
+//! The drops of a sensor's program, from a file that it writes.
 //!
-//! Programs differ in what they write: a file with a number, or a log to which lines with
-//! a name and a number are added. The last number counts, of all or of the lines that have
-//! a given text. Only the end of a file is read, so that a log may grow.
+//! Programs use different formats: a file with a number, or a log to which lines with a
+//! name and a number are appended. The last number is used, of all lines or of those with a
+//! given text. Only the end of a file is read, so a log may grow.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Bytes at the end of the file that are looked at.
+/// Bytes at the end of the file that are read.
 const END: u64 = 64 << 10;
 
 /// Reads a program's drops.
 pub struct Drops<'a> {
     file: &'a Path,
     key: Option<&'a str>,
-    /// The last number there was: a file may be away for a moment.
+    /// The last number, kept while the file is missing.
     last: u64,
 }
 
 impl<'a> Drops<'a> {
-    /// The last number in `file`, of lines that have `key` in them.
+    /// Uses the last number in `file`, of lines that contain `key`.
     pub fn new(file: &'a Path, key: Option<&'a str>) -> Self {
         Self { file, key, last: 0 }
     }
 
-    /// The drops until now; as last time where the file does not say.
+    /// The drops so far; the previous number if the file has none.
     pub fn count(&mut self) -> u64 {
         let text = end_of(self.file).unwrap_or_default();
         if let Some(number) = last_number(&text, self.key) {
@@ -44,7 +44,7 @@ fn end_of(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last number of the last line that has `key` in it.
+/// The last number of the last line that contains `key`.
 fn last_number(text: &str, key: Option<&str>) -> Option<u64> {
     let lines = text.lines().rev().filter(|line| key.is_none_or(|key| line.contains(key)));
     let numbers = |line: &str| -> Option<u64> {

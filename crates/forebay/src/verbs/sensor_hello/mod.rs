@@ -1,4 +1,4 @@
-//! `forebay sensor-hello`: says that a sensor is there, as long as it is.
+//! `forebay sensor-hello`: sends hellos for a sensor while it is alive.
 
 mod drops;
 mod stats;
@@ -30,10 +30,10 @@ use tool::Tool;
 /// All stations.
 const EVERYONE: MacAddress = MacAddress([0xff; 6]);
 
-/// Says hello until a signal comes or the sensor's program ends.
+/// Sends hellos until a signal arrives or the sensor's program ends.
 ///
 /// # Errors
-/// The device is gone, or the program has ended.
+/// If the device is gone, or the program has ended.
 pub fn run(cli: &Cli, args: &SensorHelloArgs) -> Result<(), Failure> {
     let mut speaker = Speaker::open(cli, args)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -52,7 +52,7 @@ pub fn run(cli: &Cli, args: &SensorHelloArgs) -> Result<(), Failure> {
             speaker.speak(cli)?;
             due += args.interval;
             if due < now {
-                // After a pause there is nothing to be made up for.
+                // After a pause, missed hellos are not made up for.
                 due = now + args.interval;
             }
         }
@@ -62,7 +62,7 @@ pub fn run(cli: &Cli, args: &SensorHelloArgs) -> Result<(), Failure> {
     ended.and(shown)
 }
 
-/// Sleeps for some time, or until the program ends or a signal comes.
+/// Sleeps for some time, or until the program ends or a signal arrives.
 fn wait(time: Duration, tool: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
     let time = Timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
@@ -76,7 +76,7 @@ fn wait(time: Duration, tool: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
     }
 }
 
-/// Who says hello.
+/// The sender of hellos.
 struct Speaker<'a> {
     args: &'a SensorHelloArgs,
     from: MacAddress,
@@ -103,7 +103,7 @@ impl<'a> Speaker<'a> {
         let is_quiet = cli.quiet;
         let tell = move |what: String| {
             if !is_quiet {
-                // Nobody is there to be told of a standard error that takes nothing.
+                // A failure to write to standard error cannot be reported.
                 let _ = writeln!(io::stderr(), "{what}");
             }
         };
@@ -124,16 +124,16 @@ impl<'a> Speaker<'a> {
         })
     }
 
-    /// Says hello once.
+    /// Sends one hello.
     fn speak(&mut self, cli: &Cli) -> Result<(), Failure> {
-        // A device that is gone does not come back under this number.
+        // A deleted device does not come back with this number.
         let link = Link::named(&self.args.interface).map_err(forebay_io::Error::from)?;
         let since = |counter: fn(&LinkStats) -> u64| {
             counter(&link.stats).saturating_sub(counter(&self.at_start))
         };
         let mut by_device = since(|stats| stats.rx_missed);
         if self.stats.is_none() {
-            // The kernel also counts frames that nobody but the program wanted.
+            // The kernel also counts frames that only the program would have received.
             by_device += since(|stats| stats.rx_dropped);
         }
         let by_program = match (&mut self.drops, &self.stats) {
@@ -154,7 +154,7 @@ impl<'a> Speaker<'a> {
             Ok(()) => self.sent += 1,
             Err(error) => {
                 if self.failed == 0 && !cli.quiet {
-                    // Nobody is there to be told of a standard error that takes nothing.
+                    // A failure to write to standard error cannot be reported.
                     let _ = writeln!(io::stderr(), "{error}; trying again");
                 }
                 self.failed += 1;
@@ -164,7 +164,7 @@ impl<'a> Speaker<'a> {
         Ok(())
     }
 
-    /// What was said, for scripts.
+    /// A summary for scripts.
     fn account(&self) -> serde_json::Value {
         let due = self.sent + self.failed;
         let ledger = Ledger {

@@ -1,4 +1,4 @@
-//! The sensor's program: hellos are true only as long as it runs.
+//! The sensor's program: hellos are sent only while it runs.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::process::{Child, Command};
@@ -8,11 +8,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use crate::cli::SensorHelloArgs;
 use crate::failure::Failure;
 
-/// A program that a sensor consists in.
+/// The program of a sensor.
 pub enum Tool {
-    /// Someone else sees to that.
+    /// Not known; supervised elsewhere.
     Unknown,
-    /// A process that was there before.
+    /// An existing process.
     Process {
         /// Its number.
         id: i32,
@@ -31,7 +31,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// What the command line names, started if it is a command.
+    /// The program of the command line, started if it is a command.
     pub fn of(args: &SensorHelloArgs) -> Result<Self, Failure> {
         if let Some((name, words)) = args.command.split_first() {
             let name = name.to_string_lossy().into_owned();
@@ -60,7 +60,7 @@ impl Tool {
         }
     }
 
-    /// Whether it has.
+    /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let Some(descriptor) = self.descriptor() else { return false };
@@ -69,8 +69,8 @@ impl Tool {
         matches!(poll(&mut polled, Some(&now)), Ok(1..))
     }
 
-    /// How the program ended: that it did is a failure, unless it was started here and
-    /// says that all is well.
+    /// The result of the program: a failure, unless it was started here and exited
+    /// successfully.
     pub fn outcome(self) -> Result<(), Failure> {
         match self {
             Self::Unknown => Ok(()),
@@ -83,10 +83,10 @@ impl Tool {
         }
     }
 
-    /// Ends a program that was started here, as a signal asked for that.
+    /// Terminates a program that was started here, after a signal.
     pub fn end(self) -> Result<(), Failure> {
         let Self::Child { name, mut child, .. } = self else { return Ok(()) };
-        // It may have had the signal, too, and be gone.
+        // It may have received the signal too, and be gone.
         let _ = kill_process(Pid::from_child(&child), Signal::TERM);
         child.wait().map(drop).map_err(|source| Failure::File {
             doing: "wait for",

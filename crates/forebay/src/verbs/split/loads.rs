@@ -1,4 +1,4 @@
-//! The first reading of `--balance packets` and `bytes`: how much each unit carries.
+//! The first reading of `--balance packets` and `bytes`: counts the load of each unit.
 
 use std::env::temp_dir;
 use std::fs::File;
@@ -13,8 +13,8 @@ use crate::cli::{SplitArgs, SplitBalance};
 use crate::failure::Failure;
 use crate::input::{Receive, file_failure, file_name};
 
-/// A copy of a capture that must be read twice and can be read only once, in a file without
-/// a name; nothing where the capture itself will do.
+/// A copy of a capture that must be read twice but can be read only once, in an unnamed
+/// file; `None` if the capture itself can be read twice.
 pub fn copy_of_stream(args: &SplitArgs) -> Result<Option<File>, Failure> {
     if args.balance == SplitBalance::Hash {
         return Ok(None);
@@ -24,7 +24,7 @@ pub fn copy_of_stream(args: &SplitArgs) -> Result<Option<File>, Failure> {
     } else {
         File::open(&args.read)
     };
-    // What cannot be opened is told of where it is read.
+    // A file that cannot be opened is reported when it is read.
     let Ok(input) = opened else { return Ok(None) };
     if input.metadata().is_ok_and(|metadata| metadata.is_file() || metadata.is_dir()) {
         return Ok(None);
@@ -54,8 +54,8 @@ pub fn copy_of_stream(args: &SplitArgs) -> Result<Option<File>, Failure> {
     Ok(Some(copy))
 }
 
-/// Counts what each unit carries, as far as the input can be read: what is wrong with it is
-/// told of when it is read again.
+/// Counts the load of each unit, as far as the input can be read: errors are reported when
+/// it is read again.
 pub fn count(
     by: SplitBalance,
     workers: Vec<Worker<Receive>>,

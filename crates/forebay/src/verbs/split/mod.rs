@@ -1,10 +1,10 @@
-//! `forebay split`: the broker on a capture.
+//! `forebay split`: splits a capture.
 //!
 //! With `--balance packets` or `bytes` the capture is read twice by the same stages: the
 //! first reading counts the load of each hash, the second writes.
 //!
-//! Workers filter and classify; they take turns, in the order of the input, at
-//! reuniting fragments, looking buckets up and writing, so that each sensor's packets
+//! Workers filter and classify in parallel; they take turns, in the order of the input, at
+//! reassembling fragments, looking up buckets and writing, so that each sensor's packets
 //! keep that order.
 
 mod loads;
@@ -37,8 +37,8 @@ use crate::show::{Colour, terminal_columns};
 use outcome::Outcome;
 use outputs::Outputs;
 
-/// Flows that are recorded one by one, so that a capture of any length takes bounded
-/// memory: some 400 MB.
+/// The most flows that are recorded, so that memory is bounded for captures of any length:
+/// some 400 MB.
 const RECORDED_FLOWS: usize = 1_000_000;
 
 pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
@@ -89,7 +89,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     let failure = error.map(Failure::from);
     let (interfaces, bytes_in) = (input.interfaces(), input.wire_bytes());
     drop(input);
-    // What precedes a cut is whole; after any other failure nothing is kept.
+    // Packets before a truncation are valid; after any other failure nothing is kept.
     let files = if failure.as_ref().is_none_or(Failure::is_damaged_input) {
         outputs.finish(&interfaces).map(Some)
     } else {
@@ -150,7 +150,7 @@ fn weights(args: &SplitArgs) -> Result<Vec<u32>, Failure> {
     }
 }
 
-/// The rules to hold packets against, if any are given.
+/// The compiled rules, if any are given.
 fn compiled_rules(cli: &Cli, args: &SplitArgs) -> Result<Option<CompiledRules>, Failure> {
     let Some(rules) = &args.rules else {
         return match args.choice.selection() == Selection::default() {
@@ -165,7 +165,7 @@ fn compiled_rules(cli: &Cli, args: &SplitArgs) -> Result<Option<CompiledRules>, 
     super::rules::compiled_rules_of(cli, rules, &args.choice).map(Some)
 }
 
-/// The control connections that are read.
+/// The control protocols to follow.
 fn follow(args: &SplitArgs) -> Result<Follow, Failure> {
     let mut follow = Follow::default();
     if !args.follow.is_empty() && matches!(args.key, SplitKey::Src | SplitKey::Dst) {
@@ -181,7 +181,7 @@ fn follow(args: &SplitArgs) -> Result<Follow, Failure> {
     Ok(follow)
 }
 
-/// The stages that need all packets in order, but for the last.
+/// The stages that need all packets in order, except the last.
 fn serial_chain(args: &SplitArgs, follow: Follow) -> Chain {
     let mut chain = Chain::new();
     if !follow.0.is_empty() {

@@ -1,4 +1,4 @@
-//! What a split came to, as text, JSON and a page.
+//! The result of a split, as text, JSON and a page.
 
 use std::cmp::Reverse;
 use std::io::Write as _;
@@ -26,18 +26,18 @@ use crate::show::{Colour, Column, Table, human, text};
 /// Flows on the page.
 const TOP_FLOWS: usize = 20;
 
-/// Random assignments that the imbalance is compared to: as many as fit this many
-/// flows in all, within bounds.
+/// Total flows of all random assignments that the imbalance is compared with, which limits
+/// their number, within bounds.
 const FLOWS_ASSIGNED: usize = 1_000_000;
 
-/// What each place of a load of [`Outcome::groups`] counts.
+/// The measures of a load in [`Outcome::groups`].
 const COUNTED: [&str; 3] = ["packets", "bytes", "flows"];
 
-/// Everything that is known after a split.
+/// The data of a finished split.
 pub struct Outcome<'a> {
     pub args: &'a SplitArgs,
     pub assignment: &'a Assignment,
-    /// What the first reading counted, where there was one.
+    /// The counts of the first reading, if there was one.
     pub counted: Option<&'a UnitSummary>,
     pub files: &'a [Summary],
     pub ledger: &'a Ledger,
@@ -49,7 +49,7 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Draws the account up.
+    /// Computes the report.
     pub fn evaluate(&self) -> SplitReport {
         let sensors = self.sensors();
         let input = self.args.read.display().to_string();
@@ -87,7 +87,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// What was spread evenly.
+    /// The balanced measure.
     fn by(&self) -> &'static str {
         match self.args.balance {
             SplitBalance::Hash => "hash",
@@ -169,8 +169,7 @@ impl Outcome<'_> {
         self.assignment.sensors().iter().map(|sensor| sensor.weight).collect()
     }
 
-    /// How uneven the split is, and how uneven random assignments of the same
-    /// flows are.
+    /// The imbalance of the split, and that of random assignments of the same flows.
     fn imbalance(&self, sensors: &[SensorLoad]) -> Imbalance {
         let groups = self.groups();
         let trials = (FLOWS_ASSIGNED / groups.len().max(1)).clamp(5, 101) as u64;
@@ -181,8 +180,8 @@ impl Outcome<'_> {
             let loads: Vec<u64> = sensors.iter().map(measured).collect();
             let random = &by_chance[unit];
             let sum: f64 = random.iter().sum();
-            // What was counted is what stayed together. A flow that is followed from some
-            // packet on did not, and is one here.
+            // The counted units stayed together, except a flow that is followed from some
+            // packet on: it counts as one here.
             let counted = self.counted.filter(|_| COUNTED[unit] == self.by());
             let largest = match counted {
                 Some(counted) => Some(counted.largest),
@@ -205,9 +204,9 @@ impl Outcome<'_> {
         }
     }
 
-    /// Packets, bytes and flows of all that must stay together.
+    /// Packets, bytes and flows of each group that must stay together.
     fn groups(&self) -> Vec<[u64; 3]> {
-        // Sorted, which takes less memory than a map of as many keys.
+        // Sorting takes less memory than a map with as many keys.
         let mut groups: Vec<(FlowKey, [u64; 3])> = Vec::new();
         let mut add = |key: FlowKey, packets: u64, bytes: u64| {
             groups.push((key, [packets, bytes, 1]));
@@ -215,7 +214,7 @@ impl Outcome<'_> {
         for record in self.addressed() {
             let (packets, bytes) = (record.total_packets(), record.total_bytes());
             match self.args.key {
-                // ICMP goes by its addresses, whatever its type.
+                // ICMP is keyed by its addresses, whatever its type.
                 SplitKey::FiveTuple if is_icmp(&record.key) => {
                     add(record.key.without_ports(), packets, bytes);
                 }
@@ -242,13 +241,13 @@ impl Outcome<'_> {
             same
         });
         let mut groups: Vec<[u64; 3]> = groups.into_iter().map(|(_, sum)| sum).collect();
-        // The random assignments must not depend on what addresses the flows have.
+        // The random assignments must not depend on the flows' addresses.
         groups.sort_unstable();
         groups
     }
 
-    /// The flows with addresses. The one record of packets without any is no flow: they
-    /// need not stay together.
+    /// The flows with addresses. Packets without addresses have one record, which is no
+    /// flow: they need not stay together.
     fn addressed(&self) -> impl Iterator<Item = &FlowRecord> {
         self.flows.records().iter().filter(|record| record.key.kind != AddressKind::Opaque)
     }
@@ -332,7 +331,7 @@ impl Outcome<'_> {
         remarks.chain(unrecorded).chain(in_buckets).collect()
     }
 
-    /// The outcome for people.
+    /// The result as readable text.
     pub fn as_text(&self, shown: &SplitReport, colour: Colour, width: Option<usize>) -> String {
         let mut table = Table::new(vec![
             Column::left("sensor"),
@@ -403,8 +402,8 @@ fn ledger_row(row: &forebay_pipeline::LedgerRow) -> LedgerRow {
     }
 }
 
-/// The outcome for programs: the page's data without its series, with the ledger
-/// under its documented name.
+/// The result as JSON: the page's data without its series, with the ledger under its
+/// documented name.
 pub fn as_json(shown: &SplitReport) -> Value {
     json!({
         "input": shown.inputs,
@@ -420,7 +419,7 @@ pub fn as_json(shown: &SplitReport) -> Value {
     })
 }
 
-/// Writes the page; it has its name only when whole.
+/// Writes the page; it gets its name when it is complete.
 pub fn write_report(path: &Path, shown: &SplitReport) -> Result<(), Failure> {
     let write = || {
         let mut page = Vec::new();

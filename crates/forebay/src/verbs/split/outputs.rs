@@ -1,4 +1,4 @@
-//! One capture a sensor. All of them get their names together, at the end.
+//! One capture for each sensor. All get their names together, at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,19 @@ use crate::ending::refuse_input;
 use crate::failure::Failure;
 use crate::input::file_failure;
 
-/// Bytes that are gathered for all sensors' captures together before they are written, and the
-/// least and the most for one.
+/// Bytes buffered for all sensors' captures together, and the least and the most for one.
 const GATHERED: usize = 16 << 20;
 const GATHERED_FOR_ONE: (usize, usize) = (16 << 10, 256 << 10);
 
 /// The sensors' captures.
 pub struct Outputs {
     folder: PathBuf,
-    /// The folder was made for this run.
+    /// Whether the folder was created by this run.
     made_folder: bool,
     sensors: usize,
     /// Captures of an earlier run, to be removed.
     stale: Vec<PathBuf>,
-    /// None before the first batch, when the interfaces are not known.
+    /// Empty before the first batch, when the interfaces are not known.
     writers: Vec<Writer>,
     interfaces: usize,
     masks: Vec<LiveMask>,
@@ -81,8 +80,9 @@ impl Outputs {
             self.open(interfaces)?;
         }
         if interfaces.len() > self.interfaces {
-            // Interfaces change the format of all captures, whichever sees their packets.
-            // Time stamps that pcap cannot hold change only the capture they are in.
+            // New interfaces change the format of all captures, whichever gets their
+            // packets. Time stamps that pcap cannot represent change only the capture they
+            // are in.
             for writer in &mut self.writers {
                 writer.require_pcapng(interfaces)?;
             }
@@ -103,8 +103,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Gives every capture its name. `interfaces` are those of a capture without
-    /// packets.
+    /// Completes all captures under their names. `interfaces` are those of a capture
+    /// without packets.
     pub fn finish(&mut self, interfaces: &[Interface]) -> Result<Vec<Summary>, Failure> {
         if self.writers.is_empty() {
             let interfaces = match interfaces {
@@ -113,7 +113,7 @@ impl Outputs {
             };
             self.open(&Arc::new(interfaces))?;
         }
-        // First everything is written out: a full disk shows before any name is given.
+        // First write all data: a full disk shows before any name is given.
         for writer in &mut self.writers {
             writer.prepare()?;
         }
@@ -147,15 +147,15 @@ impl Drop for Outputs {
     fn drop(&mut self) {
         if self.made_folder && !self.finished {
             self.writers.clear();
-            // Not empty: something of someone else's is in it, and it stays.
+            // Not empty: it has files of others, and stays.
             let _ = fs::remove_dir(&self.folder);
         }
     }
 }
 
-/// Lets the process have a file open for each of many sensors, as far as it may.
+/// Raises the limit of open files for many sensors, as far as permitted.
 fn allow_open_files(sensors: usize) {
-    /// Sensors for which the usual limit of 1024 files is ample.
+    /// Sensors for which the usual limit of 1024 files suffices.
     const FEW: usize = 256;
     if sensors <= FEW {
         return;
@@ -164,13 +164,12 @@ fn allow_open_files(sensors: usize) {
     let wanted = 2 * sensors as u64 + FEW as u64;
     let raised = limit.maximum.map_or(wanted, |most| wanted.min(most));
     if limit.current.is_some_and(|current| current < raised) {
-        // If this fails, so does opening a capture, with a message that says why.
+        // If this fails, opening a capture fails too, with a message.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
     }
 }
 
-/// Captures of an earlier run in a folder, to be replaced; a failure unless that is what
-/// `force` says.
+/// Captures of an earlier run in a folder, to be replaced; a failure unless `force`.
 pub fn refuse_occupied(folder: &Path, force: bool) -> Result<Vec<PathBuf>, Failure> {
     let stale = if folder.exists() { earlier_captures(folder)? } else { Vec::new() };
     match stale.first() {
@@ -201,7 +200,7 @@ fn earlier_captures(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Whether that is how this program writes a sensor's number.
+/// Whether this program writes a sensor's number like this.
 fn is_number(digits: &str) -> bool {
     digits.parse::<u32>().is_ok_and(|number| number.to_string() == digits)
 }

@@ -1,7 +1,7 @@
-//! `forebay top`: a running broker, watched.
+//! `forebay top`: displays a running broker.
 //!
-//! One thread asks the broker, once an interval; the other shows what it said, and looks
-//! at keys and signals in between, so that a broker that does not answer does not hold
+//! One thread queries the broker once an interval; the other displays the results, and
+//! polls keys and signals in between, so that a broker that does not respond does not block
 //! the terminal.
 
 mod screen;
@@ -27,21 +27,21 @@ use screen::Screen;
 use snapshot::{Sample, Snapshot};
 use view::Room;
 
-/// Between two looks at keys and signals.
+/// Interval of polling keys and signals.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Columns where there is no terminal.
+/// Columns without a terminal.
 const COLUMNS: usize = 80;
 
 pub fn run(cli: &Cli, args: &TopArgs) -> Result<(), Failure> {
-    // A broker that is not there at the beginning most likely is elsewhere.
+    // A failure of the first query is most likely a wrong socket.
     let first = look(&args.socket)?;
     if args.once {
         thread::sleep(args.interval);
         let second = look(&args.socket)?;
         return show(cli, &Snapshot::new(Some(&first), &second));
     }
-    // No second signal ends the process at once: the terminal has to be given back.
+    // A second signal must not end the process at once: the terminal has to be restored.
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         flag::register(signal, Arc::clone(&stop)).map_err(Failure::Signals)?;
@@ -49,7 +49,7 @@ pub fn run(cli: &Cli, args: &TopArgs) -> Result<(), Failure> {
     watch(cli, args, first, &stop)
 }
 
-/// Asks a broker all that is shown.
+/// Queries a broker for everything displayed.
 fn look(socket: &Path) -> Result<Sample, AskError> {
     Ok(Sample {
         status: ask(socket, &Request::Status)?,
@@ -58,7 +58,7 @@ fn look(socket: &Path) -> Result<Sample, AskError> {
     })
 }
 
-/// Shows what the broker says until it is told to end.
+/// Displays the broker's state until the user quits.
 fn watch(cli: &Cli, args: &TopArgs, first: Sample, stop: &AtomicBool) -> Result<(), Failure> {
     let (samples, said) = mpsc::channel();
     let (socket, interval) = (args.socket.clone(), args.interval);
@@ -70,7 +70,7 @@ fn watch(cli: &Cli, args: &TopArgs, first: Sample, stop: &AtomicBool) -> Result<
             }
         }
     };
-    // Ends with the process, or when nobody listens any more.
+    // The thread ends with the process, or when the receiver is dropped.
     thread::Builder::new().spawn(asking).map_err(Failure::Thread)?;
     let screen = if cli.json { None } else { Screen::take().map_err(Failure::Stdout)? };
     let mut shown = Snapshot::new(None, &first);
@@ -89,7 +89,8 @@ fn watch(cli: &Cli, args: &TopArgs, first: Sample, stop: &AtomicBool) -> Result<
                 shown = Snapshot::new(Some(&last), &sample);
                 last = sample;
             }
-            // It may be started again; without a screen nobody waits for that.
+            // The broker may be restarted; without a screen the command does not wait for
+            // that.
             Err(error) if screen.is_some() => remark = Some(error.to_string()),
             Err(error) => return Err(error.into()),
         }
@@ -110,7 +111,7 @@ fn draw(screen: Option<&Screen>, shown: &Snapshot, remark: Option<&str>) -> Resu
 /// Prints a snapshot.
 fn show(cli: &Cli, snapshot: &Snapshot) -> Result<(), Failure> {
     if cli.json {
-        // A line for each, so that who reads them knows where one ends.
+        // A line for each snapshot, so that readers can separate them.
         return print(|out| {
             serde_json::to_writer(&mut *out, snapshot)?;
             writeln!(out)

@@ -1,8 +1,8 @@
-//! The terminal: taken over for a while, and given back as it was whatever happens.
+//! Takes over the terminal, and restores it in any case.
 //!
-//! The alternate screen and the cursor are switched by the sequences that xterm and all
-//! its likes have (ECMA-48 private modes 1049 and 25). Keys come one by one and do
-//! not raise signals, so that the program sees to its end itself.
+//! The alternate screen and the cursor are switched with the sequences of xterm and
+//! compatible terminals (ECMA-48 private modes 1049 and 25). Keys arrive one by one and
+//! raise no signals, so the program handles Ctrl-C itself.
 
 use std::io::{self, Write as _};
 
@@ -25,17 +25,17 @@ const CLEAR_REST: &str = "\u{1b}[J";
 /// Ctrl-\\.
 const QUIT: [u8; 6] = [b'q', b'Q', 0x1b, 0x03, 0x04, 0x1c];
 
-/// Room on a terminal that does not say how large it is.
+/// Size of a terminal that does not report it.
 const USUAL: (u16, u16) = (80, 24);
 
-/// A terminal that is ours; given back when dropped.
+/// The terminal, restored when dropped.
 pub struct Screen {
-    /// How keys were treated before, where there are keys.
+    /// The terminal's previous settings, if standard input is one.
     keys: Option<Termios>,
 }
 
 impl Screen {
-    /// Takes the terminal over, if standard output is one.
+    /// Takes over the terminal, if standard output is one.
     ///
     /// # Errors
     /// The system's.
@@ -56,7 +56,7 @@ impl Screen {
         Ok(Some(screen))
     }
 
-    /// How much text there is room for.
+    /// The size of the text area.
     pub fn room(&self) -> Room {
         let size = tcgetwinsize(rustix::stdio::stdout()).ok();
         let size = size.map(|size| (size.ws_col, size.ws_row));
@@ -64,14 +64,14 @@ impl Screen {
         Room { columns: columns.into(), rows: Some(rows.into()) }
     }
 
-    /// Shows lines in place of those before.
+    /// Replaces the displayed lines.
     ///
     /// # Errors
     /// The system's.
     pub fn show(&self, lines: &[String]) -> io::Result<()> {
         let mut text = HOME.to_owned();
         for (at, line) in lines.iter().enumerate() {
-            // None behind the last: the terminal would scroll.
+            // No line break after the last line: the terminal would scroll.
             text += if at > 0 { "\r\n" } else { "" };
             text += line;
             text += CLEAR_LINE;
@@ -104,7 +104,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing back.
+        // A terminal that is gone need not be restored.
         let _ = put(LEAVE);
         if let Some(before) = &self.keys {
             let _ = tcsetattr(stdin(), OptionalActions::Now, before);

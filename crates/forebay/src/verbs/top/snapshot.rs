@@ -1,15 +1,15 @@
-//! What happened at a broker in an interval, from what it said before and after.
+//! The activity of a broker in an interval, from the samples before and after it.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a broker said at one time.
+/// The state of a broker at one time.
 pub struct Sample {
-    /// How it is.
+    /// Its status.
     pub status: Value,
     /// Its sensors.
     pub sensors: Value,
-    /// Where packets went.
+    /// Its ledger.
     pub ledger: Value,
 }
 
@@ -18,7 +18,7 @@ pub struct Sample {
 pub struct Snapshot {
     pub version: String,
     pub uptime_s: f64,
-    /// Seconds between the two samples; 0 where there is but one, and no rate is known.
+    /// Seconds between the two samples; 0 if there is only one, and rates are unknown.
     pub interval_s: f64,
     pub workers: u64,
     pub ports: Vec<Port>,
@@ -26,9 +26,9 @@ pub struct Snapshot {
     /// Whether the ledger closes.
     pub closes: bool,
     pub groups: Vec<Group>,
-    /// Losses beyond what is allowed, in words.
+    /// Losses beyond the limits, in words.
     pub alarms: Vec<String>,
-    /// Ports that are of no further use.
+    /// Failed ports.
     pub failed: Vec<String>,
 }
 
@@ -40,7 +40,8 @@ pub struct Port {
     pub way: &'static str,
     pub packets_per_s: f64,
     pub bits_per_s: f64,
-    /// Packets lost since the start, and in a second: at inputs also before the port.
+    /// Packets lost since the start, and in a second: for inputs including losses before
+    /// the port.
     pub lost: u64,
     pub lost_per_s: f64,
 }
@@ -52,7 +53,7 @@ pub struct Drop {
     pub reason: String,
     pub packets: u64,
     pub packets_per_s: f64,
-    /// Whether they were to be dropped: by a filter or a rule, as a copy, as shunted.
+    /// Whether the drops are intended: by a filter or a rule, as a duplicate, as shunted.
     pub wanted: bool,
 }
 
@@ -75,23 +76,23 @@ pub struct Sensor {
     pub target_packets_per_s: f64,
     pub bits_per_s: f64,
     pub buckets: u64,
-    /// Milliseconds since it was last heard, if it is to say hello.
+    /// Milliseconds since its last hello, if hellos are expected.
     pub hello_ms_ago: Option<u64>,
-    /// Packets that it dropped, by its own count.
+    /// Packets that it reports as dropped.
     pub dropped: Option<u64>,
     /// Whether a switch floods it with frames for others.
     pub flooded: bool,
 }
 
-/// Reasons for which packets are dropped on purpose.
+/// Causes of intended drops.
 const WANTED: [&str; 4] = ["no_match", "rejected", "duplicate", "shunted"];
 
 impl Snapshot {
-    /// What happened from `before`, if that is known and of the same broker, to `now`.
+    /// The activity from `before`, if known and of the same broker process, to `now`.
     pub fn new(before: Option<&Sample>, now: &Sample) -> Self {
         let uptime_s = real(&now.status["uptime_s"]);
         let then = before.map(|sample| (sample, real(&sample.status["uptime_s"])));
-        // A broker that was started again counts from zero.
+        // A restarted broker counts from zero.
         let then = then.filter(|(_, then)| *then < uptime_s);
         let before = then.map(|(sample, _)| sample);
         let rates = Rates { seconds: then.map_or(0.0, |(_, then)| uptime_s - then) };
@@ -109,7 +110,7 @@ impl Snapshot {
         }
     }
 
-    /// Packets and bits a second of all ports that way.
+    /// Packets and bits a second of all ports in that direction.
     pub fn rate(&self, way: &str) -> (f64, f64) {
         let ports = self.ports.iter().filter(|port| port.way == way);
         ports.fold((0.0, 0.0), |(packets, bits), port| {
@@ -117,7 +118,7 @@ impl Snapshot {
         })
     }
 
-    /// Packets lost a second, and in all: before inputs, and wherever it was not wanted.
+    /// Packets lost a second, and in total: before inputs, and by unintended drops.
     pub fn lost(&self) -> (f64, u64) {
         let drops = self.drops.iter().filter(|drop| !drop.wanted);
         drops.fold((0.0, 0), |(rate, all), drop| (rate + drop.packets_per_s, all + drop.packets))
@@ -157,7 +158,7 @@ fn ports(before: Option<&Sample>, now: &Sample, rates: &Rates) -> Vec<Port> {
     ports
 }
 
-/// Drops by the ledger, and what was lost before it begins.
+/// Drops by the ledger, and losses before it.
 fn drops(before: Option<&Sample>, now: &Sample, rates: &Rates) -> Vec<Drop> {
     let all = |sample: &Sample| -> Vec<(String, String, u64)> {
         let rows = items(&sample.ledger["ledger"]);

@@ -1,4 +1,4 @@
-//! A snapshot as lines of text, no longer and no more than a terminal has room for.
+//! A snapshot as lines of text that fit the terminal.
 
 use super::snapshot::{Group, Sensor, Snapshot};
 use crate::show::{Colour, Style, human, text};
@@ -15,13 +15,13 @@ pub struct Room {
 /// Columns of the shortest and the longest bar.
 const BARS: (usize, usize) = (6, 40);
 
-/// Columns of a sensor's line beside its bar.
+/// Columns of a sensor's line besides its bar.
 const BESIDE_BAR: usize = 68;
 
 /// Eighths of a full block (Unicode, "Block Elements"), from one to seven.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// A line of differently styled parts.
+/// A line with parts in different styles.
 #[derive(Default)]
 struct Line(Vec<(Option<Style>, String)>);
 
@@ -40,7 +40,7 @@ impl Line {
         self
     }
 
-    /// The line, cut to the columns there are.
+    /// The line, cut to `columns`.
     fn fit(&self, columns: usize, colour: Colour) -> String {
         let mut room = columns;
         let mut shown = String::new();
@@ -54,7 +54,7 @@ impl Line {
     }
 }
 
-/// The lines of a snapshot. `remark` is what is to be said besides.
+/// The lines of a snapshot. `remark` is an additional message.
 pub fn lines(snapshot: &Snapshot, remark: Option<&str>, room: Room, colour: Colour) -> Vec<String> {
     let mut all = head(snapshot);
     all.extend(remark.map(|remark| Line::default().and(Style::Bad, remark)));
@@ -138,7 +138,7 @@ fn ports(snapshot: &Snapshot) -> Vec<Line> {
     lines
 }
 
-/// What is dropped inside, a line for each reason.
+/// Drops inside the broker, a line for each cause.
 fn drops(snapshot: &Snapshot) -> Vec<Line> {
     let inside = snapshot.drops.iter().filter(|drop| !drop.stage.starts_with("before "));
     inside
@@ -209,7 +209,7 @@ fn sensor_line(sensor: &Sensor, largest: f64, width: usize) -> Line {
     if sensor.flooded { line.and(Style::Bad, " flooded") } else { line }
 }
 
-/// A bar for `value`, of `width` columns for `largest`, with a mark where `target` is.
+/// A bar for `value`, with `width` columns for `largest`, and a mark at `target`.
 fn bar(value: f64, target: f64, largest: f64, width: usize) -> String {
     if largest <= 0.0 {
         return " ".repeat(width);

@@ -1,9 +1,9 @@
-//! The lines that are added to a log file, over rotation and truncation.
+//! Follows the lines appended to a log file, across rotation and truncation.
 //!
-//! The file is read from where it was read to; one that is shorter than that has been
-//! truncated and is read from its start, and one that has been replaced is read to its end
-//! first. Of what is added at once a bounded part is read, the last, and a line that is longer
-//! than [`LINE`] is left out. Only regular files are read: anything else could have no end.
+//! Reading continues where it ended. A file that is shorter than that was truncated, and is
+//! read from its start; a file that was replaced is first read to its end. If much was
+//! appended at once, only the last part is read, up to a limit, and a line longer than
+//! [`LINE`] is skipped. Only regular files are read: others may have no end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,20 +12,20 @@ use std::path::PathBuf;
 
 use rustix::fs::OFlags;
 
-/// Bytes that are read at a time, and of the end of a file that is known to have more.
+/// Bytes read at a time, and the part of a longer file's end that is read.
 const READ: u64 = 4 << 20;
 
 /// The longest line.
 const LINE: usize = 1 << 20;
 
-/// Bytes at a file's start in which its header is.
+/// Bytes at a file's start that contain its header.
 const HEAD: u64 = 64 << 10;
 
-/// Reads what is added to a file.
+/// Reads the lines appended to a file.
 pub struct Follower {
     path: PathBuf,
     open: Option<Open>,
-    /// Whether what is there at the beginning is skipped.
+    /// Whether the initial content is skipped.
     skips: bool,
     is_first: bool,
 }
@@ -34,30 +34,30 @@ struct Open {
     file: File,
     identity: (u64, u64),
     at: u64,
-    /// The begun line.
+    /// An incomplete line.
     rest: Vec<u8>,
-    /// The rest of the line is not wanted.
+    /// Whether the rest of the line is skipped.
     in_long_line: bool,
-    /// It began later than it was followed: it was not there, or has been replaced or
+    /// Whether the file began after following started: it did not exist, or was replaced or
     /// truncated.
     is_later: bool,
 }
 
-/// Takes a line, and whether it is in a file that began later than it was followed.
+/// Receives a line, and whether its file began after following started.
 type Take<'a> = dyn FnMut(&[u8], bool) + 'a;
 
 impl Follower {
-    /// Begins with the last lines that are there.
+    /// Starts with the last existing lines.
     pub fn from_last(path: PathBuf) -> Self {
         Self { path, open: None, skips: false, is_first: true }
     }
 
-    /// Begins with lines to come, but for those of a header, which begin with `#`.
+    /// Starts with future lines, after existing header lines, which begin with `#`.
     pub fn from_end(path: PathBuf) -> Self {
         Self { skips: true, ..Self::from_last(path) }
     }
 
-    /// Gives `take` each whole line that has been added since the last call.
+    /// Calls `take` for each complete line appended since the last call.
     pub fn lines(&mut self, take: &mut Take<'_>) -> io::Result<()> {
         let there = self.open_if_there();
         if let Some(open) = &mut self.open {
@@ -76,10 +76,10 @@ impl Follower {
                 open.read(take)
             }
             Ok(_) => Ok(()),
-            // One that is being rotated may be away for a moment.
+            // A file that is being rotated may be missing for a moment.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_first => Ok(()),
             Err(error) => {
-                // What comes later is all new.
+                // If the file appears later, all of it is new.
                 self.is_first &= error.kind() != io::ErrorKind::NotFound;
                 Err(error)
             }
@@ -87,7 +87,7 @@ impl Follower {
     }
 
     fn open_if_there(&self) -> io::Result<Open> {
-        // A pipe would be waited for otherwise.
+        // Otherwise opening a pipe would block.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path)?;
         let about = file.metadata()?;
@@ -100,7 +100,7 @@ impl Follower {
 }
 
 impl Open {
-    /// Goes to the end; takes the header.
+    /// Moves to the end; reads the header.
     fn skip(&mut self, take: &mut Take<'_>) -> io::Result<()> {
         let mut head = Vec::new();
         (&self.file).take(HEAD).read_to_end(&mut head)?;
@@ -108,12 +108,12 @@ impl Open {
             .take_while(|line| line.starts_with(b"#"))
             .for_each(|line| take(line, false));
         self.at = self.file.metadata()?.len();
-        // A line that is being written is of the time before.
+        // An incomplete line began before.
         self.in_long_line = self.at > 0 && !self.ends_line()?;
         Ok(())
     }
 
-    /// Whether the byte before the place is the end of a line.
+    /// Whether the byte before the position ends a line.
     fn ends_line(&mut self) -> io::Result<bool> {
         let mut byte = [0];
         self.file.seek(SeekFrom::Start(self.at - 1))?;

@@ -1,8 +1,8 @@
-//! What a sensor's program counts itself, read from where it says so.
+//! The counters of a sensor's program, from the program's own statistics.
 //!
-//! A thread of its own asks once a second, so that no file, pipe or program that does not
-//! answer delays a hello. The kernel's counters of the program's packet sockets are not read:
-//! reading them sets them to zero for the program (packet(7), `PACKET_STATISTICS`).
+//! A separate thread reads them once a second, so that no file, pipe or program that does
+//! not respond delays a hello. The kernel's counters of the program's packet sockets are
+//! not used: reading resets them for the program (packet(7), `PACKET_STATISTICS`).
 
 mod follow;
 mod suricata;
@@ -21,10 +21,10 @@ use serde_json::Value;
 use suricata::Socket;
 use zeek::Intervals;
 
-/// Between two questions.
+/// The interval of reading.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where a program says what it counts.
+/// A source of statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsSource {
     kind: Kind,
@@ -62,28 +62,28 @@ impl fmt::Display for StatsSource {
     }
 }
 
-/// Seconds by which a program that was started with this process may look older than it: ages
-/// are told in whole seconds.
+/// Seconds by which a program that was started with this process may appear older: ages are
+/// in whole seconds.
 const SLACK: u64 = 2;
 
-/// What a program says of itself.
+/// The statistics of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Said {
     /// Packets dropped since its start.
     dropped: u64,
-    /// Seconds since its start, where it says so.
+    /// Seconds since its start, if reported.
     uptime: Option<u64>,
 }
 
 impl Said {
-    /// What the counters of Suricata say.
+    /// The statistics in Suricata's counters.
     fn by(counters: &Value) -> Option<Self> {
         let dropped = counters.pointer("/capture/kernel_drops")?.as_u64()?;
         Some(Self { dropped, uptime: counters["uptime"].as_u64() })
     }
 }
 
-/// Packets that a program dropped since this process began, from counters that begin anew with
+/// Packets that a program dropped since this process began, from counters that restart with
 /// the program.
 #[derive(Debug)]
 struct Total {
@@ -97,13 +97,14 @@ impl Total {
         Self { began: Instant::now(), sum: 0, last: None }
     }
 
-    /// The program says `now`. What a program says first is of the time before where it is
-    /// older than this process, or does not tell its age.
+    /// Updates with the statistics `now`. If the program is older than this process, or
+    /// does not report its age, the first reading is the baseline; otherwise all of it
+    /// counts.
     fn is_at(&mut self, now: Said) {
         self.is_at_after(now, self.began.elapsed());
     }
 
-    /// As [`Total::is_at`], so long after this process began.
+    /// As [`Total::is_at`], at `age` after this process began.
     fn is_at_after(&mut self, now: Said, age: Duration) {
         let is_same = |last: &Said| {
             let uptimes = now.uptime.zip(last.uptime);
@@ -123,7 +124,7 @@ impl Total {
     }
 }
 
-/// What has been read so far.
+/// The values read so far.
 #[derive(Debug, Default)]
 struct Shared {
     dropped: AtomicU64,
@@ -134,8 +135,8 @@ struct Shared {
 pub struct Stats(Arc<Shared>);
 
 impl Stats {
-    /// Reads `source` until the process ends. `tell` is given what is wrong with it, once until
-    /// it can be read again.
+    /// Reads `source` until the process ends. `tell` gets an error message, once until
+    /// reading succeeds again.
     pub fn read(
         source: StatsSource,
         mut tell: impl FnMut(String) + Send + 'static,
@@ -168,7 +169,7 @@ impl Stats {
         Ok(Self(shared))
     }
 
-    /// Packets that the program dropped; nothing before that was read once.
+    /// Packets that the program dropped; `None` until the first reading.
     pub fn dropped(&self) -> Option<u64> {
         let has_read = self.0.has_read.load(Ordering::Relaxed);
         has_read.then(|| self.0.dropped.load(Ordering::Relaxed))
@@ -187,15 +188,14 @@ impl Reader {
         let path = source.path.clone();
         match source.kind {
             Kind::Suricata => Self::Suricata(Socket::new(path), Total::new()),
-            // Its counters are since the start: the last event that is there is what they count
-            // from.
+            // These counters are since the start: the last existing event is the reference.
             Kind::Eve => Self::Eve(Follower::from_last(path), Total::new()),
-            // Its numbers are of an interval each: those to come count.
+            // These numbers are for an interval each: only future ones count.
             Kind::Zeek => Self::Zeek(Follower::from_end(path), Intervals::default(), 0),
         }
     }
 
-    /// Packets dropped until now; nothing where the program has not said so yet.
+    /// Packets dropped so far; `None` if not reported yet.
     fn dropped(&mut self) -> io::Result<Option<u64>> {
         match self {
             Self::Suricata(socket, total) => {
@@ -203,7 +203,7 @@ impl Reader {
                 Ok(Some(total.sum))
             }
             Self::Eve(follower, total) => {
-                // Of what is there at first, the last is what counts.
+                // Of the existing events, the last one counts.
                 let (is_first, mut last) = (total.last.is_none(), None);
                 follower.lines(&mut |line, _| {
                     let Some(said) = suricata::said_in_event(line) else { return };

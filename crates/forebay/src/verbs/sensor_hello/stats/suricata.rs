@@ -1,8 +1,8 @@
 //! Suricata's counters, from its command socket or its events.
 //!
-//! The protocol of the socket: a line of JSON each way, the first with the protocol's version
-//! (Suricata's user guide, "Interacting via Unix Socket"). `dump-counters` gives the counters
-//! as of the last `stats.interval`.
+//! The protocol of the socket: a line of JSON in each direction, the first with the
+//! protocol's version (Suricata's user guide, "Interacting via Unix Socket").
+//! `dump-counters` returns the counters as of the last `stats.interval`.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Said;
 
-/// How long an answer may take.
+/// Time-out of an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The longest answer: counters of many threads.
@@ -30,7 +30,7 @@ impl Socket {
         Self { path, open: None }
     }
 
-    /// What Suricata says.
+    /// Queries the statistics.
     pub fn ask(&mut self) -> io::Result<Said> {
         let mut socket = match self.open.take() {
             Some(socket) => socket,
@@ -50,7 +50,7 @@ impl Socket {
     }
 }
 
-/// Sends a line and reads the line that answers it.
+/// Sends a line and reads the answer.
 fn ask(socket: &mut UnixStream, question: &Value) -> io::Result<Value> {
     socket.write_all(format!("{question}\n").as_bytes())?;
     let until = Instant::now() + PATIENCE;
@@ -79,9 +79,9 @@ fn ask(socket: &mut UnixStream, question: &Value) -> io::Result<Value> {
     }
 }
 
-/// What Suricata says in `line`, if it is an event of that kind.
+/// The statistics in `line`, if it is a `stats` event.
 pub fn said_in_event(line: &[u8]) -> Option<Said> {
-    // Other events are many, and stats are few.
+    // Most events are of other types; check cheaply first.
     let mark = b"\"stats\"";
     line.windows(mark.len()).any(|bytes| bytes == mark).then_some(())?;
     let event: Value = serde_json::from_slice(line).ok()?;

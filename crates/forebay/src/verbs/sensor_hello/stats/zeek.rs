@@ -1,6 +1,7 @@
-//! Zeek's stats.log: a line each interval and process, with the packets dropped in it.
+//! Zeek's stats.log: a line for each interval and process, with the packets dropped in it.
 //!
-//! The first interval of a process that was there before began before, and does not count.
+//! The first interval of a process that existed before began before this process, and does
+//! not count.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -11,23 +12,23 @@ use serde_json::Value;
 const PEER: &str = "peer";
 const DROPPED: &str = "pkts_dropped";
 
-/// Processes that are told apart. Of further ones all counts.
+/// The most processes tracked. Of further ones all intervals count.
 const PEERS: usize = 4096;
 
 /// Reads the intervals of a log.
 #[derive(Debug, Default)]
 pub struct Intervals {
-    /// Where in a line of tab-separated values process and number are.
+    /// Columns of process and number in tab-separated values.
     peer: Option<usize>,
     dropped: Option<usize>,
-    /// Hashes of the processes that have said something.
+    /// Hashes of the processes seen.
     known: HashSet<u64>,
     hasher: RandomState,
 }
 
 impl Intervals {
-    /// Packets dropped in the interval of a line, if it says so and counts. `is_later` where
-    /// the log began later than this process. Takes note of a header.
+    /// Packets dropped in the interval of a line, if it has them and counts. `is_later` if
+    /// the log began after this process. Parses headers.
     pub fn dropped(&mut self, line: &[u8], is_later: bool) -> Option<u64> {
         let line = std::str::from_utf8(line).ok()?.trim_end_matches('\r');
         if let Some(header) = line.strip_prefix('#') {
