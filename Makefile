@@ -1,4 +1,4 @@
-# Every target sets up what it needs first; run `make` for the list.
+# Every target first installs what it needs; run `make` for the list.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

@@ -8,7 +8,7 @@
 #
 # Everything is in network namespaces called forebay-demo-*, and in a folder below /tmp;
 # both are gone at the end, also after Ctrl-C. Nothing is sent outside of them. The exit
-# status says whether everything was as it should be.
+# status is 0 if everything was as expected.
 set -euo pipefail
 
 script=$(realpath "$0")
@@ -65,7 +65,8 @@ ctl() { "$forebay" ctl -s "$socket" "$@"; }
 
 # ---------------------------------------------------------------- the end
 
-# Ends what runs in the namespaces, and removes them: also those that an earlier run left.
+# Ends the processes in the namespaces, and removes the namespaces, including those of an
+# earlier run.
 tear_down() {
     local space pids
     for space in "${spaces[@]}"; do
@@ -78,7 +79,7 @@ tear_down() {
 at_exit() {
     local status=$?
     trap - EXIT INT TERM HUP
-    # The shell tells of each process that is killed.
+    # Suppress the shell's message about each killed process.
     exec 2>/dev/null
     tear_down
     wait 2>/dev/null || true
@@ -152,9 +153,9 @@ switch_learns() {
     done
 }
 
-# ---------------------------------------------------------------- who takes part
+# ---------------------------------------------------------------- participants
 
-# Which tools there are. tcpdump is everywhere.
+# The installed tools. tcpdump is always there.
 choose_tools() {
     tool_of[s1]=tcpdump tool_of[s2]=tcpdump tool_of[s3]=tcpdump
     command -v tshark >/dev/null && tool_of[s2]=tshark
@@ -162,7 +163,7 @@ choose_tools() {
     return 0
 }
 
-# The words that start a sensor's tool, as it comes.
+# The command line of a sensor's unmodified tool.
 command_of() {
     case ${tool_of[$1]} in
     tcpdump) echo tcpdump -i eth0 -n -w /dev/null ;;
@@ -178,7 +179,7 @@ start_sensor() {
         --to "$broker_mac" --name "$(name_of "$space")" -- "${words[@]}" \
         >"$work/$space.log" 2>&1 &
     hello_of[$space]=$!
-    # Some are killed, and the shell need not tell of that.
+    # Suppress the shell's message about killed processes.
     disown
 }
 
@@ -227,12 +228,12 @@ wait_until() {
     done
 }
 
-# Whether a sensor has that standing.
+# Succeeds if a sensor has the given standing.
 stands() { ctl sensors | grep -q "^tools *$(name_of "$1") *$2 "; }
 
 show_top() { echo && "$forebay" top -s "$socket" --once; }
 
-# What the broker has said of sensors since it was last asked.
+# Prints the broker's notices about sensors since the last call.
 told=0
 show_events() {
     local lines
@@ -242,13 +243,13 @@ show_events() {
     told=$lines
 }
 
-# Frames for others that reached the sensors, by their hellos.
+# Frames for other stations that reached the sensors, as counted in their hellos.
 strays() {
     ctl --json sensors | grep -o '"frames_for_others": [0-9]*' |
         awk '{ all += $2 } END { print all + 0 }'
 }
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- the steps
 
 network() {
     stage "A network: generator, broker, a switch (Linux bridge), three sensors"

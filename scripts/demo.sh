@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes traffic, splits it evenly over four sensors, and says where to look.
+# Generates traffic, splits it evenly over four sensors, and prints where the results are.
 #
 #   scripts/demo.sh FOREBAY    path of the built command
 #

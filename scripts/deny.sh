@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks licences, sources, bans and known vulnerabilities of the dependencies.
 #
-# The list of vulnerabilities has to be fetched. Where it cannot be, the rest
-# is checked and the gap is said aloud; DENY_ADVISORIES=required makes it fail.
+# The list of vulnerabilities must be downloaded. If that fails, the rest is
+# checked and the gap is reported; DENY_ADVISORIES=required makes it an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -3,11 +3,11 @@
 #
 #   scripts/fuzz.sh SECONDS [TARGET...]
 #
-# The targets are libFuzzer programs laid out as cargo-fuzz has them, but need
+# The targets are libFuzzer programs in the layout of cargo-fuzz, but need
 # neither it nor a nightly compiler: the coverage instrumentation is a flag of
 # stable rustc. With a nightly toolchain they also get AddressSanitizer, unless
-# FUZZ_SANITIZER=none. FUZZ_SEED (1) seeds the mutations; inputs to start from
-# are taken from fuzz/seeds/TARGET, finds are left in fuzz/artifacts/TARGET.
+# FUZZ_SANITIZER=none. FUZZ_SEED (1) seeds the mutations; initial inputs
+# are in fuzz/seeds/TARGET, failing inputs are written to fuzz/artifacts/TARGET.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Installs what is missing to work on Forebay, and says what it does.
+# Installs missing dependencies for work on Forebay, and prints each step.
 #
 #   scripts/setup.sh build   a C compiler, libpcap's headers, a Rust toolchain
 #   scripts/setup.sh test    and tcpdump, iproute2, nftables and iptables, which tests run
 #   scripts/setup.sh live    and tools that the live demo runs as sensors
-#   scripts/setup.sh bench   and clang and libraries of DPDK, which benchmarks
-#                            run against where they are there
+#   scripts/setup.sh bench   and clang and libraries of DPDK, as benchmark peers if
+#                            they are available
 #   scripts/setup.sh lint    and rustfmt, clippy, shellcheck, cargo-deny
 #
-# Made for Debian 12 and Ubuntu 24.04. Elsewhere it changes nothing as long as
-# the programs are there, and names them when they are not. Packages are
+# For Debian 12 and Ubuntu 24.04. Elsewhere it changes nothing if the programs
+# are installed, and otherwise lists the missing ones. Packages are
 # installed as root or through sudo; Rust goes into the user's home.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,10 +25,10 @@ die() {
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# The oldest Rust that the workspace promises to build with.
+# The oldest Rust version that the workspace supports.
 wanted_rust() { sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml; }
 
-# Whether there is a cargo, and it is new enough.
+# Succeeds if there is a cargo that is new enough.
 rust_is_ready() {
     local have
     has cargo && has rustc || return 1
@@ -36,8 +36,8 @@ rust_is_ready() {
     [[ -n $have ]] && printf '%s\n%s\n' "$(wanted_rust)" "$have" | sort -V -C
 }
 
-# DPDK's libraries that benchmarks load and that are not there. Their packages
-# carry the version of their interface: 22.11 in Debian 12, 23.11 in Ubuntu 24.04.
+# DPDK's libraries that benchmarks load and that are missing. Their packages
+# have the version of their interface in their names: 22.11 in Debian 12, 23.11 in Ubuntu 24.04.
 missing_dpdk() {
     local name version
     case $(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null) in
@@ -50,7 +50,7 @@ missing_dpdk() {
     done
 }
 
-# Debian packages that group $1 needs and that are not there.
+# Debian packages that group $1 needs and that are missing.
 missing_packages() {
     local group=$1
     has cc && has c++ || echo build-essential
@@ -87,7 +87,7 @@ missing_packages() {
     fi
 }
 
-# Runs apt-get as root; waits for another apt to end rather than fail.
+# Runs apt-get as root; waits for another apt to end instead of failing.
 apt() {
     local as_root=()
     if [[ $(id -u) -ne 0 ]]; then
@@ -133,7 +133,7 @@ install_rust() {
         fi
     else
         say "installing Rust with rustup into ${CARGO_HOME:-$HOME/.cargo}"
-        # An older cargo from a package is no obstacle: ours comes first in PATH.
+        # An older packaged cargo does not matter: rustup's comes first in PATH.
         curl --proto '=https' --tlsv1.2 --retry 3 -sSf https://sh.rustup.rs |
             RUSTUP_INIT_SKIP_PATH_CHECK=yes sh -s -- \
                 -y --profile minimal --component rustfmt --component clippy ||

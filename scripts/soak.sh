@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs three brokers, by three types of ports, under changing load for a while, and accounts
+# Runs three brokers, with three types of ports, under changing load for a while, and accounts
 # for every frame at every device.
 #
 #   scripts/soak.sh DURATION [RECORD]    as 90s, 30m or 1h; takes root
 #
-# The load is below and above what the machine can do; meanwhile settings are changed, sensors
-# come and go, processors are busy, and memory is filled and given back. All of it runs in a
-# network namespace of its own, with a recorder on a disk of 64 MiB, in a memory group limited
-# to SOAK_MEMORY (1536M) where the system has such groups. The exit status says whether every
-# frame was accounted for and memory did not grow; RECORD gets the figures as JSON, by default
-# in target/soak.json. SOAK_TEST names a test program that was built before.
+# The load varies below and above the machine's capacity; meanwhile settings change, sensors
+# come and go, processors are busy, and memory is filled and freed. Everything runs in its own
+# network namespace, with a recorder on a disk of 64 MiB, in a memory control group limited to
+# SOAK_MEMORY (1536M) if the system supports it. The exit status is 0 if every frame was
+# accounted for and memory did not grow; RECORD gets the figures as JSON, by default in
+# target/soak.json. SOAK_TEST is the path of a test program that was built before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -72,7 +72,7 @@ status=0
     fi
     export FOREBAY_SOAK_SECONDS=$seconds FOREBAY_SOAK_DISK="$work/disk"
     export FOREBAY_SOAK_RECORD=$record FOREBAY_SOAK_MEMORY=${group:+$memory}
-    # The trace of drops has a place in a view of the file systems of its own.
+    # The trace of drops is mounted in a separate mount namespace.
     # shellcheck disable=SC2016 # the shell in there expands it
     exec unshare --mount sh -c 'mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
         exec "$0" --nocapture' "$soak"

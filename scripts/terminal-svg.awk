@@ -1,13 +1,13 @@
 #!/usr/bin/awk -f
-# Draws what a program wrote to a terminal, as an SVG image of that terminal.
+# Draws a program's terminal output as an SVG image.
 #
 #   terminal-svg.awk [-v from=REGEX] [-v until=REGEX] TYPESCRIPT
 #
-# docs/demo-live.svg was made of what `script -qec "scripts/demo-live.sh FOREBAY" TYPESCRIPT`
-# took down, from '^4[.]' until '^6[.]'.
+# docs/demo-live.svg was made from the output of
+# `script -qec "scripts/demo-live.sh FOREBAY" TYPESCRIPT`, from '^4[.]' until '^6[.]'.
 #
-# `from` is the first line shown, `until` the first one that is not. Of the sequences for
-# styles those are known that forebay and its scripts use: bold, dim, and three colours.
+# `from` is the first line shown, `until` the first one that is not. The style sequences of
+# forebay and its scripts are supported: bold, dim, and three colours.
 
 BEGIN {
     width = 8.4; height = 18; margin = 16; bar = 28
@@ -23,13 +23,13 @@ BEGIN {
     if (shown && !(lines == 0 && plain == "")) line[++lines] = $0
 }
 
-# Text as XML has it.
+# Escapes text for XML.
 function escaped(text) {
     gsub(/&/, "\\&amp;", text); gsub(/</, "\\&lt;", text); gsub(/>/, "\\&gt;", text)
     return text
 }
 
-# Styles of a sequence's parameters.
+# The styles for a sequence's parameters.
 function style_of(parameters) {
     if (parameters == "1") return "b"
     if (parameters == "2") return "d"
@@ -45,7 +45,7 @@ function columns(text) {
     return length(text)
 }
 
-# Each part has its place and its length, whatever font there is.
+# Each part has a fixed position and length, independent of the font.
 function draw(text, y,    style, at, part, column, wide) {
     style = ""; column = 0
     while (text != "") {

@@ -1,5 +1,5 @@
-//! The cBPF verifier and interpreter: what the verifier passes runs to an end on any
-//! packet without a panic, and prints and parses back.
+//! The cBPF verifier and interpreter: a verified program ends on any packet without a
+//! panic, and survives printing and parsing.
 #![no_main]
 
 use forebay_filter::{Instruction, Profile, Program};

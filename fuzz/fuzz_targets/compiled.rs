@@ -1,11 +1,11 @@
-//! Compiled filters: any program by every back end, at one of the levels that
-//! this machine has and with any options, gives the interpreter's verdict on any
-//! packets. So does its function, as built and simplified; both verify and
-//! print and parse back.
+//! Compiled filters: any program by every back end, at one of the levels of this machine
+//! and with any options, gives the interpreter's verdict on any packets. So does its
+//! function, as built and simplified; both pass verification and survive printing and
+//! parsing.
 //!
-//! The sanitizer does not see what compiled code reads and writes. So packets,
-//! their tables and the verdicts lie at the first or the last byte of memory
-//! with none beside it.
+//! The sanitizer does not see the memory accesses of compiled code. So packets, their
+//! tables and the verdicts are at the first or the last byte of memory with inaccessible
+//! pages beside it.
 #![no_main]
 
 #[path = "../../crates/forebay-jit/tests/support/guarded.rs"]
@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
         place: *place,
         packets: 1 + usize::from(choice / 4) * packets::MOST / 64,
         wire_len: u32::from(u16::from_be_bytes([*wire_high, *wire_low])),
-        // A run around a loop takes time in proportion to the captured length.
+        // A loop takes time in proportion to the captured length.
         has_loops: functions[0].has_backward_edges(),
     };
     let levels: Vec<Isa> = Isa::ALL.into_iter().filter(|&isa| isa <= cpu::detect()).collect();
@@ -54,8 +54,8 @@ fuzz_target!(|data: &[u8]| {
     });
 });
 
-/// The function of a program as built and simplified. Both keep the rules, and
-/// their text says all of them.
+/// The function of a program as built and simplified. Both must be well-formed, and must
+/// survive printing and parsing.
 fn functions(program: &Program) -> [Function; 2] {
     let built = build(program);
     let mut simplified = built.clone();
@@ -76,14 +76,14 @@ fn options(backend: Backend, isa: Isa, tuning: u8, prefetch: u8, patterns: u8) -
     let schedulings = [Scheduling::None, Scheduling::List, Scheduling::Modulo, Scheduling::Modulo];
     options.codegen.scheduling = schedulings[scheduling];
     options.codegen.load_latency = [1, 5, 12, 40][latency];
-    // It takes longer than all the rest.
+    // Explaining takes longer than all the rest.
     options.codegen.explain = explain == 15;
     options.codegen.prefetch = [0, 1, 7, 32, 64, 300][usize::from(prefetch) % 6];
     options.codegen.ems_patterns = [2048, 20, 1, 20_000][usize::from(patterns) % 4];
     options
 }
 
-/// What the interpreter gives for each packet; the functions give the same.
+/// The interpreter's verdict on each packet; the functions must give the same.
 fn truth(program: &Program, functions: &[Function; 2], packets: &Packets<'_>) -> Vec<u32> {
     let verdict = |i| {
         let (packet, wire_len) = (packets.packet(i), packets.wire_len(i));

@@ -1,5 +1,5 @@
-//! The header decoder on any bytes: it ends, and what it says does not depend on
-//! bytes that were not captured, nor on the direction a packet goes in.
+//! The header decoder on any bytes: it ends, and its result depends neither on bytes that
+//! were not captured, nor on the packet's direction.
 #![no_main]
 
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType, community_id};
@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
         (affinity.low, affinity.port_low) <= (affinity.high, affinity.port_high)
             || !affinity.has_ports
     );
-    // A key is only of addresses and ports that are in the packet.
+    // A key has only addresses and ports that are in the packet.
     if found.key.has_ports {
         for port in [found.key.port_low, found.key.port_high] {
             let seen = packet.windows(2).any(|two| two == port.to_be_bytes());

@@ -1,5 +1,5 @@
-//! Rule lists: every engine finds the rules that the oracle finds, for keys drawn from
-//! the list.
+//! Rule lists: every engine finds the same rules as the oracle, for keys drawn from the
+//! list.
 #![no_main]
 
 #[path = "../../crates/forebay-rules/tests/support/contest.rs"]
@@ -19,18 +19,18 @@ use forebay_rules::rule::{Family, Rule, RuleList};
 use headers::Header;
 use libfuzzer_sys::fuzz_target;
 
-/// The most atoms of a list, and of one of its rules: the coverage of each comparison
-/// makes building slow.
+/// The most atoms of a list, and of one of its rules: coverage instrumentation of each
+/// comparison makes building slow.
 const ATOMS: usize = 48;
 const ATOMS_EACH: usize = 16;
 
-/// The most rules of a list whose rules are alike.
+/// The most rules of a list of similar rules.
 const ALIKE: usize = 48;
 
-/// The most rules that code is made of: it takes longer than all the rest.
+/// The most rules for which code is compiled: that takes longer than all the rest.
 const COMPILED: usize = 6;
 
-/// Keys: more than go through an engine together.
+/// Keys: more than an engine processes together.
 const KEYS: usize = 80;
 
 fuzz_target!(|data: &[u8]| {
@@ -41,13 +41,13 @@ fuzz_target!(|data: &[u8]| {
     let draw = &mut Draw::Seed(u16::from_be_bytes([*seed_high, *seed_low]).into());
     let keys: Vec<_> = (0..KEYS).map(|_| Header::near(draw, &list).key()).collect();
     let mut makers = makers(*choice, list.rules.len());
-    // Others take prefixes and ports one by one.
+    // Other engines expand ranges into prefixes and ports.
     makers.retain(|maker| !multiplying || maker.name == EngineName::Tree);
     contest::check(&makers, &list, &keys);
 });
 
-/// The engines at one of the levels that this machine has; of those that make code, one
-/// now and then.
+/// The engines at one of the levels of this machine; those that compile code only now and
+/// then.
 fn makers(choice: u8, rules: usize) -> Vec<Maker> {
     const OFTEN: [EngineName; 4] =
         [EngineName::Naive, EngineName::Tree, EngineName::PeGeneric, EngineName::PeOne];
@@ -62,7 +62,7 @@ fn makers(choice: u8, rules: usize) -> Vec<Maker> {
     makers
 }
 
-/// A list of any rules, as many as there are bytes for, or of many that are alike.
+/// A list of any rules, as many as the bytes allow, or of many similar ones.
 fn list(draw: &mut Draw) -> RuleList {
     let family = draw.pick(&[Family::Ipv4, Family::Ipv6]);
     let families = [family, draw.pick(&[Family::Ipv4, Family::Ipv6])];
@@ -90,7 +90,7 @@ fn list(draw: &mut Draw) -> RuleList {
     }
 }
 
-/// A list of rules that prefixes would multiply, and of any others.
+/// A list of rules that expansion into prefixes would multiply, and of any others.
 fn many(draw: &mut Draw) -> RuleList {
     let mut rules = Vec::new();
     while !draw.is_empty() && rules.len() < ALIKE {
@@ -103,7 +103,7 @@ fn many(draw: &mut Draw) -> RuleList {
     lists::list(rules)
 }
 
-/// The list of the first of `rules` that have not too many atoms, each and together.
+/// The list of the first of `rules` whose atoms stay within the limits.
 fn few(rules: impl IntoIterator<Item = Rule>) -> RuleList {
     let mut left = ATOMS;
     let mut kept = Vec::new();

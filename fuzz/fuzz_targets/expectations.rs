@@ -1,5 +1,5 @@
-//! What control connections announce, of any bytes: it ends, is bounded, and is in the
-//! payload.
+//! Announcements of control connections, from any bytes: parsing ends, is bounded, and
+//! stays in the payload.
 #![no_main]
 
 use forebay_packet::announcement::{BYTES, ControlProtocol, MOST, announcements};
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(found.len() <= MOST);
         assert!(found.iter().all(|one| one.port != 0));
         assert!(found.iter().all(|one| protocol.is_over(one.transport)));
-        // Nothing behind the bound matters.
+        // Bytes beyond the bound are ignored.
         let read = &payload[..payload.len().min(BYTES)];
         assert_eq!(found, announcements(protocol, read));
         if protocol == ControlProtocol::Sip {

@@ -1,7 +1,7 @@
-//! Filter expressions, any text or made of any bytes: one that is put together from
-//! its primitives means what libpcap's program of the whole means that its optimiser
-//! did not see, on a packet cut anywhere, as a function and lowered to a program
-//! again; and libpcap refuses what is refused.
+//! Filter expressions, any text or generated from any bytes: the function assembled from an
+//! expression's primitives is equivalent to libpcap's unoptimised program of the whole, on
+//! packets truncated anywhere, also when lowered to a program again; and libpcap refuses
+//! what is refused here.
 #![no_main]
 
 use std::net::Ipv6Addr;
@@ -14,14 +14,14 @@ use forebay_filter::{Program, compile};
 use forebay_packet::LinkType;
 use libfuzzer_sys::fuzz_target;
 
-/// Ethernet twice, as most tests are about it; types of which the headers vary in
-/// length; and some where what is asked for cannot be.
+/// Ethernet twice, as most tests are for it; types with headers of variable length; and
+/// some that do not support all tests.
 const LINKS: [u32; 24] = [
     1, 1, 1, 1, 0, 6, 7, 9, 10, 50, 51, 101, 104, 105, 113, 117, 119, 123, 127, 163, 192, 228, 229,
     276,
 ];
 
-/// Bytes of text at most.
+/// The most bytes of text.
 const TEXT: usize = 600;
 
 fuzz_target!(|data: &[u8]| {
@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
     } else {
         Maker { choices: rest, packet }.expression(0)
     };
-    // libpcap's program overwrites the length of headers that vary by arithmetic before the
+    // libpcap's program overwrites the length of variable headers by arithmetic before the
     // first primitive that needs it.
     let varies = [105, 117, 119, 127, 163, 192].contains(&link.0);
     if !(varies && (expression.contains("len") || expression.contains('['))) {
@@ -64,7 +64,7 @@ fn check(expression: &str, link: LinkType, packet: &[u8], wire_len: u32) {
     let function = match function {
         Ok(Some(function)) => function,
         Ok(None) => return,
-        // It accepts no packet, or libpcap refuses it.
+        // The expression accepts no packet, or libpcap refuses it.
         Err(error) if error.rejects_all() => {
             let program = as_written.expect("libpcap accepts it");
             let verdict = |length| program.run(&packet[..length], wire_len);
@@ -100,7 +100,7 @@ fn run(program: Option<&Program>, packet: &[u8], wire_len: u32, otherwise: u32) 
     program.map_or(otherwise, |program| program.run(packet, wire_len))
 }
 
-/// Makes an expression of bytes.
+/// Generates an expression from bytes.
 struct Maker<'a> {
     choices: &'a [u8],
     packet: &'a [u8],
@@ -118,7 +118,7 @@ impl Maker<'_> {
         all[self.choice(all.len())]
     }
 
-    /// Bytes of the packet, or some that may be in none.
+    /// Bytes of the packet, or arbitrary ones.
     fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let at = self.choice(64);
         let found = self.packet.get(at..at + N).and_then(|bytes| bytes.try_into().ok());
@@ -285,7 +285,7 @@ const PRIMITIVES: [&str; 33] = [
     "ip proto \\tcp",
 ];
 
-/// Words that are no names to libpcap.
+/// Words that libpcap does not take as names.
 const KEYWORDS: &str = "and or not host net mask port portrange proto protochain src dst gateway \
     link ether ppp slip fddi tr wlan ip ip6 arp rarp tcp udp sctp icmp icmp6 igmp igrp pim vrrp \
     carp radio ah esp atalk aarp decnet lat sca moprc mopdl iso esis es-is isis is-is l1 l2 iih \
@@ -296,7 +296,7 @@ const KEYWORDS: &str = "and or not host net mask port portrange proto protochain
     dpc sls hsio hopc hdpc hsls icmptype icmpcode icmp-echo icmp-echoreply icmp6type icmp6code \
     tcpflags tcp-syn tcp-ack tcp-fin tcp-rst tcp-push tcp-urg";
 
-/// Whether there is no name in `text` that libpcap would ask a server for.
+/// Whether `text` has no name that libpcap would resolve through a server.
 fn asks_no_server(text: &str) -> bool {
     let is_between = |c: char| !c.is_ascii_alphanumeric() && !".:-_".contains(c);
     !text.contains('\\')

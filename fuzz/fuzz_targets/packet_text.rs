@@ -1,5 +1,5 @@
-//! Packets as text: no text makes the reader panic, and the key of any packet, captured
-//! or written, prints as a text that reads back as the same key.
+//! Packets as text: no text makes the parser panic, and the key of any packet, captured or
+//! written, survives printing and parsing.
 #![no_main]
 
 use forebay_packet::LinkType;

@@ -1,5 +1,4 @@
-//! The pcap reader on any bytes: the same packets and the same end whatever the size
-//! of the blocks it reads in.
+//! The pcap reader on any bytes: the same packets and the same end for any block size.
 #![no_main]
 
 #[path = "support/capture.rs"]

@@ -1,4 +1,4 @@
-//! The pcapng reader on any bytes, as the pcap fuzzer does it.
+//! The pcapng reader on any bytes, like the pcap fuzzer.
 #![no_main]
 
 #[path = "support/capture.rs"]

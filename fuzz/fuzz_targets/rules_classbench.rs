@@ -1,6 +1,5 @@
-//! The readers of ClassBench's filter sets and traces: no text makes them panic, a set
-//! that is read decides the same in our syntax, and a header prints as a packet that
-//! reads back equal.
+//! The parsers of ClassBench's filter sets and traces: no text makes them panic, a parsed
+//! set is equivalent in our syntax, and a header survives printing and parsing.
 #![no_main]
 
 #[path = "support/rules.rs"]

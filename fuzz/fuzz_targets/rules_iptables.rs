@@ -1,5 +1,5 @@
-//! The reader of iptables-save and ip6tables-save: no text makes it panic, and what it
-//! reads decides the same in our syntax.
+//! The parser of iptables-save and ip6tables-save: no text makes it panic, and parsed lists
+//! are equivalent in our syntax.
 #![no_main]
 
 #[path = "support/rules.rs"]

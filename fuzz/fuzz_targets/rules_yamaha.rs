@@ -1,5 +1,5 @@
-//! The reader of our own rule lists: no text makes it panic, and every list it reads
-//! prints as one that reads back equal.
+//! The parser of our own rule lists: no text makes it panic, and every parsed list survives
+//! printing and parsing.
 #![no_main]
 
 #[path = "support/rules.rs"]

@@ -1,8 +1,8 @@
-//! Chores of the repository, run as `cargo xtask` and from the test suite.
+//! Repository checks, run as `cargo xtask` and from the test suite.
 //!
-//! What can be checked without running the product lives here: the house rules
-//! on source text ([`style`]). They are a library so that `cargo test` enforces
-//! what `cargo xtask style` reports.
+//! These are the checks that do not run the product: the house rules on source text
+//! ([`style`]). They are a library so that `cargo test` enforces what `cargo xtask style`
+//! reports.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};

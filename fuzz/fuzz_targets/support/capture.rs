@@ -35,8 +35,8 @@ fn read(bytes: &[u8], block_len: usize) -> (Vec<Packet>, Option<String>) {
     }
 }
 
-/// Packets and end do not depend on the block size, and no packet is longer than
-/// what there is.
+/// Packets and end must not depend on the block size, and no packet may be longer than the
+/// input.
 pub fn check(bytes: &[u8]) {
     let whole = read(bytes, 1 << 16);
     assert_eq!(whole, read(bytes, 64));

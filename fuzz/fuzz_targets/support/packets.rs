@@ -1,16 +1,16 @@
-//! Packets all over a memory: long and short, at its start and up to its end.
+//! Packets throughout a memory: long and short, from its start to its end.
 
 use std::cell::RefCell;
 
 use crate::guarded::{Described, End, GuardedPackets};
 
-/// The most packets of one run: two batches, the second not a full one.
+/// The most packets of one run: two batches, the second partly filled.
 pub const MOST: usize = 300;
 
-/// Bytes of a memory that has far loads of 16 bits within its packets.
+/// Bytes of a memory whose packets contain loads at 16-bit offsets.
 const LONG: usize = 128 << 10;
 
-/// Bytes of a memory that holds the longest packet at the highest offset.
+/// Bytes of a memory for the longest packet at the highest offset.
 const FAR: usize = 2 * u32::MAX as usize;
 
 /// Offsets and captured lengths of packets in that memory.
@@ -28,27 +28,27 @@ const FAR_EDGES: [u32; 11] = [
     u32::MAX,
 ];
 
-/// Bytes of that memory that are written at each of the places where loads out
-/// of its packets are likely.
+/// Bytes of that memory that are written at each place where loads beyond its packets are
+/// likely.
 const FAR_PIECE: usize = 512;
 
-/// The most bytes captured of packets for a filter with loops.
+/// The most captured bytes of packets for a filter with loops.
 const MOST_IN_LOOPS: u32 = 300;
 
 thread_local! {
     static NEAR: RefCell<GuardedPackets> = RefCell::new(GuardedPackets::new(LONG, MOST));
-    // Only the pieces written take memory.
+    // Only the written pieces take memory.
     static VAST: RefCell<GuardedPackets> = RefCell::new(GuardedPackets::new(FAR, MOST));
 }
 
-/// Where packets are to lie.
+/// The placement of packets.
 #[derive(Clone, Copy)]
 pub struct Layout {
-    /// Which end of memory, and which memory.
+    /// Selects the memory and its end.
     pub place: u8,
-    /// How many there are: at least one, and [`MOST`] at most.
+    /// The number of packets: at least one, and [`MOST`] at most.
     pub packets: usize,
-    /// The length on the wire of some; that of others depends on it.
+    /// The length on the wire of some packets; that of others is derived from it.
     pub wire_len: u32,
     /// Whether the filter has loops.
     pub has_loops: bool,
@@ -80,7 +80,7 @@ fn near(data: &[u8], room: usize, end: End, layout: Layout, work: impl FnOnce(De
     });
 }
 
-/// Packets in a memory that takes more than 32 bits to address.
+/// Packets in a memory that needs more than 32 address bits.
 fn vast(data: &[u8], end: End, layout: Layout, work: impl FnOnce(Described<'_>)) {
     VAST.with_borrow_mut(|packets| {
         let memory = packets.memory(end, FAR);
@@ -97,8 +97,8 @@ fn vast(data: &[u8], end: End, layout: Layout, work: impl FnOnce(Described<'_>))
 }
 
 impl Layout {
-    /// The tables for packets of these offsets and captured lengths, and
-    /// lengths on the wire.
+    /// The tables for packets with these offsets and captured lengths, and their lengths on
+    /// the wire.
     fn tables(
         self,
         packet: impl Fn(usize) -> (u32, u32),
@@ -116,7 +116,7 @@ impl Layout {
     }
 }
 
-/// Writes `data` again and again.
+/// Fills the memory with copies of `data`.
 fn fill(memory: &mut [u8], data: &[u8]) {
     if data.is_empty() {
         memory.fill(0);

@@ -1,12 +1,11 @@
-//! Programs out of any bytes.
+//! Programs from any bytes.
 //!
-//! Instructions are taken as they come and made valid one by one, so that few
-//! inputs are wasted on programs that the verifier turns down.
+//! Instructions are taken in order and made valid one by one, so that few inputs are wasted
+//! on programs that the verifier rejects.
 
 use forebay_filter::{Instruction, Profile, Program};
 
-/// The code of every instruction there is, and once more those that filters
-/// mostly consist of.
+/// The code of every instruction, with those that are frequent in filters repeated.
 const CODES: [u16; 56] = [
     0x00, 0x20, 0x28, 0x30, 0x40, 0x48, 0x50, 0x60, 0x80, 0x01, 0x61, 0x81, 0xb1, 0x02, 0x03, 0x04,
     0x14, 0x24, 0x34, 0x44, 0x54, 0x64, 0x74, 0x94, 0xa4, 0x0c, 0x1c, 0x2c, 0x3c, 0x4c, 0x5c, 0x6c,
@@ -14,7 +13,7 @@ const CODES: [u16; 56] = [
     0x87, 0x28, 0x30, 0x20, 0xb1, 0x48, 0x15, 0x15,
 ];
 
-/// A program that is as near to `code` as a valid one can be.
+/// A valid program as close to `code` as possible.
 pub fn program(code: &[u8]) -> Option<Program> {
     let mut instructions: Vec<Instruction> = code
         .chunks_exact(8)
@@ -49,9 +48,8 @@ pub fn program(code: &[u8]) -> Option<Program> {
     Program::verify(&instructions, Profile::Libpcap).ok()
 }
 
-/// Where a load loads from: mostly a header; now and then about 64 Ki, about
-/// 2³¹, just below 2³², or anywhere. `choice` is a jump's distance, which a load
-/// has no use for.
+/// The offset of a load: mostly in a header; now and then about 64 Ki, about 2³¹, just
+/// below 2³², or anywhere. `choice` is a jump's distance, which loads do not use.
 fn displacement(choice: u8, k: u32) -> u32 {
     let near = k % 128;
     match choice % 16 {

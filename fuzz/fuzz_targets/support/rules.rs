@@ -1,22 +1,22 @@
-//! What every language owes: a list that was read prints in our syntax as a list that
-//! decides the same.
+//! The property of every language: a parsed list prints in our syntax as an equivalent
+//! list.
 
 use forebay_rules::language::source::{Format, Options, Unsupported, open};
 use forebay_rules::language::yamaha;
 use forebay_rules::rule::{Action, Family, PortTest, ProtocolTest, Rule, RuleList, TCP};
 use forebay_rules::{Key, RangeSet};
 
-/// Rules of a list that are compared packet by packet.
+/// The most rules of a list that are compared packet by packet.
 const COMPARED: usize = 16;
 
-/// Lists of a file that are read.
+/// The most lists of a file that are parsed.
 const LISTS: usize = 8;
 
-/// Rules of a list that is compared at all: printing long ones is not what is tested.
+/// The most rules of a list that is compared at all: printing long ones is not tested here.
 const PRINTED: usize = 2_000;
 
-/// Reads the lists of a file in each way to take what is not supported, and checks each.
-/// Where nothing is refused, the ways do not differ.
+/// Parses the lists of a file with each treatment of unsupported conditions, and checks
+/// each. If nothing is refused, the treatments must not differ.
 #[allow(dead_code, reason = "not every target reads other languages")]
 pub fn check_source(format: Format, data: &[u8], options: &Options) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -51,8 +51,8 @@ pub fn check_source(format: Format, data: &[u8], options: &Options) {
     }
 }
 
-/// Prints `list`, reads that, and compares both on packets drawn from the rules, TCP
-/// flags and ICMP messages from `data`.
+/// Prints `list`, parses the result, and compares both on packets drawn from the rules,
+/// with TCP flags and ICMP messages from `data`.
 pub fn check(list: &RuleList, data: &[u8]) {
     let printed = list.to_string();
     let again = yamaha::parse(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
@@ -72,7 +72,7 @@ pub fn check(list: &RuleList, data: &[u8]) {
     }
 }
 
-/// Packets at the bounds of what the rule asks for.
+/// Packets at the bounds of the rule's conditions.
 fn keys(rule: &Rule, data: &[u8]) -> Vec<Key> {
     let pick = |at: usize| data.get(at).copied().unwrap_or_default();
     let mut protocols = vec![Some(1), Some(TCP), Some(17), Some(58), Some(pick(0))];

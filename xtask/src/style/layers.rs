@@ -1,9 +1,8 @@
-//! Which crate may use which: read from the manifests, not from the code.
+//! Which crate may use which, according to the manifests.
 //!
-//! Product code (`dependencies`, `build-dependencies`, per target too) may use
-//! what [`policy::LAYERS`] names for its crate. Tests may use every crate that
-//! comes earlier in the list. [`policy::CONFINED`] keeps some outside crates in
-//! the few crates that need them.
+//! Product code (`dependencies`, `build-dependencies`, per target too) may use the crates
+//! that [`policy::LAYERS`] lists for its crate. Tests may use every crate earlier in the
+//! list. [`policy::CONFINED`] restricts some outside crates to the crates that need them.
 
 use toml::{Table, Value};
 
@@ -86,7 +85,7 @@ fn dependencies(manifest: &Table) -> Vec<(&'static str, String)> {
     found
 }
 
-/// The first line that names the dependency, for a finding to point at.
+/// The first line with the dependency, for the position of a finding.
 fn line_of(text: &str, dependency: &str) -> usize {
     let names = |line: &str| {
         let line = line.trim_start();

@@ -1,13 +1,13 @@
-//! House rules on source text that neither rustfmt nor clippy knows.
+//! House rules on source text that neither rustfmt nor clippy checks.
 //!
-//! A rule is here because breaking it has a cost that a reviewer would have to
-//! catch by eye: an `unsafe` block outside the few audited files, a crate that
-//! begins to use one it must not know, a file that no longer fits a head. Each
-//! finding says where it is and what to do instead.
+//! A rule is here if a reviewer would otherwise have to catch violations by eye: an
+//! `unsafe` block outside the few audited files, a crate that begins to use one below or
+//! beside it that it must not, a file that is too long. Each finding has its position and
+//! what to do instead.
 //!
-//! The tables the rules work from are in [`policy`]; the checks are:
+//! The tables of the rules are in [`policy`]; the checks are:
 //!
-//! | rule | says |
+//! | rule | checks |
 //! |---|---|
 //! | `parse` | every Rust file parses |
 //! | `module-docs` | every Rust file opens with `//!` |
@@ -16,13 +16,13 @@
 //! | `banned` | no unfinished code, debugging aids, stray printing or unexplained `unwrap` |
 //! | `work-mark` | no marks of unfinished work in comments |
 //! | `allow-reason`, `ignored-test` | lints are silenced with a reason, tests never |
-//! | `layers`, `confined` | crates depend only on those they may know |
+//! | `layers`, `confined` | crates depend only on those they may use |
 //! | `promise` | each promise in SPECIFICATION.md names a test that exists |
 //! | `machine-path` | no path of one machine in any text file |
 //!
-//! Rust is read by `proc-macro2` and `syn`, not by patterns: strings and
-//! comments that mention a banned name are not findings, and code inside a
-//! macro call is still seen, because the rules on names run over tokens.
+//! Rust is parsed by `proc-macro2` and `syn`, not matched by patterns: strings and comments
+//! that mention a banned name are not findings, and code inside a macro call is still
+//! checked, because the rules on names work on tokens.
 
 mod layers;
 pub mod policy;
@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 
 use source::SourceFile;
 
-/// One breach of a rule.
+/// One violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The file, relative to the workspace, with `/` between its parts.
@@ -47,7 +47,7 @@ pub struct Finding {
     pub line: usize,
     /// The rule's name.
     pub rule: &'static str,
-    /// What is wrong and what to do instead.
+    /// The problem and what to do instead.
     pub advice: String,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The check could not be made.
+/// Why the check failed to run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be read.
@@ -68,15 +68,15 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The folder holds nothing to check, so a pass would mean nothing.
+    /// The folder has nothing to check, so a pass would be meaningless.
     #[error("{path}: no Rust file below this folder: not the workspace", path = .0.display())]
     Nothing(PathBuf),
 }
 
-/// Checks every file of the workspace at `root`; findings are sorted by place.
+/// Checks every file of the workspace at `root`; findings are sorted by position.
 ///
 /// # Errors
-/// [`Error`] when something could not be read, or there is nothing to check.
+/// [`Error`] if a file cannot be read, or there is nothing to check.
 pub fn check(root: &Path) -> Result<Vec<Finding>, Error> {
     let texts = tree::read(root)?;
     let mut findings = Vec::new();

@@ -1,20 +1,20 @@
-//! The tables of the house rules: change a rule's extent here and nowhere else.
+//! The tables of the house rules: the only place that defines their extent.
 
-/// Most lines of a Rust file.
+/// The most lines of a Rust file.
 pub const FILE_LINES: usize = 800;
 
-/// Most lines of a function, from `fn` to its closing brace.
+/// The most lines of a function, from `fn` to its closing brace.
 pub const FUNCTION_LINES: usize = 80;
 
-/// A file, or a folder where the path ends in `/`, that may hold `unsafe`.
+/// A file, or a folder if the path ends in `/`, that may contain `unsafe`.
 pub struct UnsafePlace {
     /// Path relative to the workspace.
     pub path: &'static str,
-    /// Why safe code cannot do it.
+    /// Why safe code is not possible.
     pub reason: &'static str,
 }
 
-/// Where `unsafe` may be, besides the `tests/` folders of crates.
+/// The places of `unsafe`, besides the `tests/` folders of crates.
 pub const UNSAFE_PLACES: &[UnsafePlace] = &[
     UnsafePlace {
         path: "crates/forebay-packet/src/region.rs",
@@ -106,7 +106,7 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
     },
 ];
 
-/// What a crate of the workspace may use, all of it listed.
+/// The dependencies of a crate of the workspace, complete.
 pub struct Layer {
     /// The crate, also the name of its folder under `crates/`.
     pub name: &'static str,
@@ -219,6 +219,6 @@ pub const CONFINED: &[Confined] = &[
 pub const PRINTING: &[&str] =
     &["crates/forebay/", "crates/forebay-bench/", "crates/forebay-testkit/", "xtask/", "fuzz/"];
 
-/// Folders that hold one machine's files; a path that starts with one of them
-/// means nothing anywhere else.
+/// Folders with files of a single machine; a path that starts with one of them is
+/// meaningless elsewhere.
 pub const MACHINE_FOLDERS: &[&str] = &["home", "root", "work", "Users"];

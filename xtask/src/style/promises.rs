@@ -1,9 +1,9 @@
-//! Every promise of SPECIFICATION.md names the test that shows it.
+//! Every promise of SPECIFICATION.md names the test that proves it.
 //!
-//! A promise is a row of a table whose head has a column `test`, the last. That
-//! cell names a crate and the path of a test function in it, both in backticks;
-//! several such pairs are separated by `;`. Whether the test passes, the test run says;
-//! this rule sees to it that there is one.
+//! A promise is a row of a table whose head has `test` as its last column. That cell has a
+//! crate and the path of a test function in it, both in backticks; several such pairs are
+//! separated by `;`. This rule checks that the test exists; the test run shows whether it
+//! passes.
 
 use super::Finding;
 use super::source::{Kind, SourceFile};
@@ -50,7 +50,7 @@ fn last_cell(line: &str) -> Option<&str> {
     Some(row.rsplit('|').next().unwrap_or(row).trim())
 }
 
-/// What is wrong with the test that a cell names.
+/// The problem with the test that a cell names.
 fn advice(named: &str, sources: &[SourceFile<'_>]) -> Option<String> {
     let quoted: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
     let [name, test] = quoted[..] else {

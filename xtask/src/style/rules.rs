@@ -3,7 +3,7 @@
 use super::source::{Kind, SourceFile, Token};
 use super::{Finding, policy};
 
-/// Macros that have no place in product code, with what to do instead.
+/// Macros that are not allowed in product code, with what to do instead.
 const BANNED_MACROS: &[(&str, &str)] = &[
     ("todo", "write the code, or leave the feature out until it is written"),
     ("unimplemented", "write the code, or return an error that names what is not supported"),
@@ -94,7 +94,7 @@ fn check_macro(source: &SourceFile<'_>, index: usize, findings: &mut Vec<Finding
     }
 }
 
-/// `.unwrap()`, and `.expect("…")` whose text is no sentence.
+/// `.unwrap()`, and `.expect("…")` whose text is not a sentence.
 fn check_unwrap(source: &SourceFile<'_>, index: usize, findings: &mut Vec<Finding>) {
     let [dot, name, open, argument, ..] = &source.tokens[index..] else { return };
     if dot.kind != Kind::Punct('.') || open.kind != Kind::Open('(') {
@@ -153,8 +153,8 @@ fn is_attribute(hash: &Token, open: &Token) -> bool {
     hash.kind == Kind::Punct('#') && open.kind == Kind::Open('[')
 }
 
-/// Whether the `allow` that starts at token `index` is explained. The list of
-/// files that may hold `unsafe` is itself the explanation of `unsafe_code`.
+/// Whether the `allow` that starts at token `index` has a reason. The list of files that
+/// may contain `unsafe` is the reason for `unsafe_code`.
 fn has_reason(source: &SourceFile<'_>, index: usize) -> bool {
     let end = source.tokens[index..]
         .iter()
@@ -178,7 +178,7 @@ mod tests {
     use super::super::check_snippet;
     use super::*;
 
-    /// Findings of a snippet that stands in a library, after its module docs.
+    /// Findings of a snippet in a library, after its module docs.
     fn library(code: &str) -> Vec<(&'static str, usize)> {
         check_snippet("crates/forebay-io/src/x.rs", &format!("//! Docs.\n{code}"))
     }

@@ -1,10 +1,9 @@
-//! A Rust file as the rules see it: tokens, comments and test code by place.
+//! A Rust file for the rules: tokens, comments and test code with their positions.
 //!
-//! Comments are what lies between two tokens, so they are found without a
-//! second lexer: `proc-macro2` gives each token its byte range, and whatever a
-//! gap between neighbours holds is white space and comments. Documentation
-//! comments come back from it as attributes whose range is the comment itself;
-//! they are put back among the comments.
+//! Comments are found between tokens, without a second lexer: `proc-macro2` gives each
+//! token its byte range, and the gaps have only white space and comments. It returns
+//! documentation comments as attributes whose range is the comment itself; they are added
+//! to the comments.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -26,7 +25,7 @@ pub(super) enum Kind {
     Literal,
 }
 
-/// A token and where it is.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub kind: Kind,
@@ -39,7 +38,7 @@ impl Token {
     }
 }
 
-/// A comment, its marks included.
+/// A comment, including its marks.
 #[derive(Clone, Debug)]
 pub(super) struct Comment {
     pub range: Range<usize>,
@@ -111,7 +110,7 @@ impl<'a> SourceFile<'a> {
         self.line_starts.partition_point(|&start| start <= at)
     }
 
-    /// Whether byte `at` is in code that only tests compile.
+    /// Whether byte `at` is in code that is only compiled for tests.
     pub fn is_test(&self, at: usize) -> bool {
         self.whole_file_is_test || self.test_ranges.iter().any(|range| range.contains(&at))
     }
@@ -129,7 +128,7 @@ impl<'a> SourceFile<'a> {
             .collect()
     }
 
-    /// Takes note of the files that other files made test code.
+    /// Marks the file as test code if it is one of `files`.
     pub fn note_test_files(&mut self, files: &BTreeSet<String>) {
         self.whole_file_is_test |= files.contains(self.path);
     }
@@ -218,7 +217,7 @@ fn comments(text: &str, flat: &Flattened<'_>) -> Vec<Comment> {
     found
 }
 
-/// The comments of a gap, which holds nothing but them and white space.
+/// The comments of a gap, which otherwise has only white space.
 fn comments_of_gap(text: &str, gap: Range<usize>, found: &mut Vec<Comment>) {
     let mut at = gap.start;
     while at < gap.end {
@@ -265,8 +264,8 @@ fn written(attribute: &syn::Attribute, text: &str) -> String {
     text.get(attribute.meta.span().byte_range()).unwrap_or_default().to_owned()
 }
 
-/// Whether an attribute leaves its item to test builds: `cfg(test)`,
-/// `cfg(all(test, …))` or `test` itself.
+/// Whether an attribute restricts its item to test builds: `cfg(test)`, `cfg(all(test, …))`
+/// or `test` itself.
 fn is_test_only(attribute: &syn::Attribute) -> bool {
     if attribute.path().is_ident("test") {
         return true;

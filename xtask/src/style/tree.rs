@@ -1,11 +1,11 @@
-//! Reading the tree, and the rule that holds for every text file in it.
+//! Reads the tree, and checks the rule for all text files.
 
 use std::path::Path;
 use std::{fs, io};
 
 use super::{Error, Finding, policy};
 
-/// Folders that hold what was built, fetched or found, never source.
+/// Folders with build results, downloads or findings, never source.
 const SKIPPED: &[&str] = &[".git", "target", "demo-out", "corpus", "artifacts", "coverage"];
 
 /// The text files below `root` as (path relative to it, contents), sorted.
@@ -23,7 +23,7 @@ fn read_folder(root: &Path, below: &str, texts: &mut Vec<(String, String)>) -> R
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        // `file_type` does not follow links, so a link out of the tree is left alone.
+        // `file_type` does not follow links, so links out of the tree are ignored.
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() {
             if !SKIPPED.contains(&name.as_str()) {
@@ -59,7 +59,7 @@ pub(super) fn check_paths(path: &str, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether `line` holds `/folder/` where an absolute path can start.
+/// Whether `line` has `/folder/` where an absolute path can start.
 fn has_machine_path(line: &str, folder: &str) -> bool {
     let pattern = format!("/{folder}/");
     line.match_indices(&pattern).any(|(at, _)| {

@@ -1,14 +1,13 @@
-//! The rules on `unsafe`: where it may be, and what must stand beside it.
+//! The rules on `unsafe`: where it may be, and its comments.
 //!
-//! A SAFETY comment belongs right before the `unsafe` it speaks for, or right
-//! before the statement or item that holds it: the search goes back over the
-//! tokens to the last `;`, `{`, `}`, `,` or `=>` and no further, so that one
-//! comment never covers two places.
+//! A SAFETY comment belongs right before its `unsafe`, or right before the statement or
+//! item that contains it: the search goes back over the tokens to the last `;`, `{`, `}`,
+//! `,` or `=>` and no further, so that one comment never covers two places.
 
 use super::source::{Kind, SourceFile};
 use super::{Finding, policy};
 
-/// Whether the file at `path` may hold `unsafe`.
+/// Whether the file at `path` may contain `unsafe`.
 pub(super) fn is_allowed(path: &str) -> bool {
     path.contains("/tests/")
         || policy::UNSAFE_PLACES.iter().any(|place| match place.path.strip_suffix('/') {
@@ -50,7 +49,7 @@ fn is_explained(source: &SourceFile<'_>, index: usize) -> bool {
     match next {
         // `#[unsafe(no_mangle)]`, which rustc itself explains.
         Some(Kind::Open('(')) => return true,
-        // The type of a pointer to an unsafe function: nothing is done yet.
+        // The type of a pointer to an unsafe function: nothing is called.
         Some(Kind::Ident(word)) if word == "fn" && !names_function(source, index + 2) => {
             return true;
         }
@@ -81,8 +80,8 @@ fn ends_statement(kind: &Kind) -> bool {
     matches!(kind, Kind::Punct(';' | ',' | '>') | Kind::Open('{') | Kind::Close('}'))
 }
 
-/// The root file of a crate refuses `unsafe`: for good where no file of the
-/// crate is listed, by default where one is.
+/// The root file of a crate must refuse `unsafe`: `forbid` if no file of the crate is
+/// listed, else `deny`.
 fn check_lint(source: &SourceFile<'_>, findings: &mut Vec<Finding>) {
     let Some(folder) = ["src/lib.rs", "src/main.rs"]
         .iter()
