@@ -14,16 +14,40 @@ impl LinkType {
     pub const NULL: Self = Self(0);
     /// Ethernet.
     pub const ETHERNET: Self = Self(1);
+    /// PPP, with or without the address and control bytes of HDLC.
+    pub const PPP: Self = Self(9);
+    /// PPP in HDLC-like framing, or Cisco's HDLC.
+    pub const PPP_HDLC: Self = Self(50);
+    /// PPPoE from its session header on.
+    pub const PPP_ETHER: Self = Self(51);
     /// Raw IP, the version nibble tells which.
     pub const RAW: Self = Self(101);
+    /// Cisco's HDLC.
+    pub const C_HDLC: Self = Self(104);
+    /// IEEE 802.11.
+    pub const IEEE802_11: Self = Self(105);
+    /// Frame relay.
+    pub const FRELAY: Self = Self(107);
     /// OpenBSD loopback, protocol family in network byte order.
     pub const LOOP: Self = Self(108);
     /// Linux "cooked" capture, version 1.
     pub const LINUX_SLL: Self = Self(113);
+    /// IEEE 802.11 behind a radiotap header.
+    pub const IEEE802_11_RADIO: Self = Self(127);
+    /// IEEE 802.11 behind an AVS header.
+    pub const IEEE802_11_AVS: Self = Self(163);
+    /// Per-packet information, before a packet of another type.
+    pub const PPI: Self = Self(192);
     /// Raw IPv4.
     pub const IPV4: Self = Self(228);
     /// Raw IPv6.
     pub const IPV6: Self = Self(229);
+    /// A message of Linux's packet log.
+    pub const NFLOG: Self = Self(239);
+    /// Ethernet with the tag of a Marvell switch in it, of 4 bytes.
+    pub const DSA_TAG_DSA: Self = Self(284);
+    /// The same of 8 bytes.
+    pub const DSA_TAG_EDSA: Self = Self(285);
     /// Linux "cooked" capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
 
@@ -38,13 +62,18 @@ impl LinkType {
         (Self::IPV6, "IPV6"),
         (Self::LINUX_SLL2, "LINUX_SLL2"),
         (Self(6), "IEEE802"),
-        (Self(9), "PPP"),
-        (Self(50), "PPP_SERIAL"),
-        (Self(51), "PPP_ETHER"),
-        (Self(104), "C_HDLC"),
-        (Self(105), "IEEE802_11"),
-        (Self(107), "FRELAY"),
-        (Self(127), "IEEE802_11_RADIO"),
+        (Self::PPP, "PPP"),
+        (Self::PPP_HDLC, "PPP_SERIAL"),
+        (Self::PPP_ETHER, "PPP_ETHER"),
+        (Self::C_HDLC, "C_HDLC"),
+        (Self::IEEE802_11, "IEEE802_11"),
+        (Self::FRELAY, "FRELAY"),
+        (Self::IEEE802_11_RADIO, "IEEE802_11_RADIO"),
+        (Self::IEEE802_11_AVS, "IEEE802_11_RADIO_AVS"),
+        (Self::PPI, "PPI"),
+        (Self::NFLOG, "NFLOG"),
+        (Self::DSA_TAG_DSA, "DSA_TAG_DSA"),
+        (Self::DSA_TAG_EDSA, "DSA_TAG_EDSA"),
     ];
 
     /// The name, or nothing for a type this program does not know by name.

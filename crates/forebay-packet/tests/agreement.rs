@@ -19,6 +19,8 @@ use independent::Identity;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::Path;
+use support::build::{BACK, FORTH};
+use support::table::cases;
 
 /// The captures that the data's index lists.
 fn captures(data: &Path) -> Vec<String> {
@@ -88,6 +90,22 @@ fn lost_fragments(name: &str, capture: &Capture) -> (usize, Vec<String>) {
 fn assert_none(found: &[String]) {
     let shown = found.iter().take(50).map(String::as_str).collect::<Vec<_>>().join("\n");
     assert!(found.is_empty(), "{} disagreements, beginning with\n{shown}", found.len());
+}
+
+/// What the check names of the table's packets is what the table says, either way.
+#[test]
+fn the_check_and_the_decoder_agree_on_every_kind_of_packet() {
+    for case in cases() {
+        for way in [FORTH, BACK] {
+            let data = (case.build)(way);
+            let (link, wire_len) = (case.link.0, data.len() as u32);
+            let packet = Packet { link, data, wire_len, nanos: 0, interface: 0 };
+            let capture = Capture { packets: vec![packet], cut: false };
+            let named = independent::identities_without_fragments(&capture)[0];
+            assert_eq!(named.as_ref().map(key), Some(case.key), "{}", case.name);
+            assert!(wrong_flows(&case.name, &capture).is_empty(), "{}", case.name);
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod support;
 
-use forebay_packet::decode::{FragmentKey, FragmentRole, MAX_LAYERS, Outcome};
+use forebay_packet::decode::{FragmentKey, FragmentRole, MAX_LAYERS, Outcome, Undecoded};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Affinity, DecodeOptions, Decoded, Decoder, FlowKey, LinkType};
 use proptest::prelude::*;
@@ -390,7 +390,27 @@ fn what_is_no_ip_goes_by_its_addresses_or_its_bytes() {
     assert_eq!(discovery(FORTH).key.kind, AddressKind::Mac);
     assert_eq!(discovery(FORTH).outcome, Outcome::NotIp);
 
+    let undecoded = |link: u32, packet: &[u8]| decode(LinkType(link), packet).undecoded;
+    assert_eq!(discovery(FORTH).undecoded, Some(Undecoded::EtherType(0x88cc)));
+    assert_eq!(asks.undecoded, None);
+    let macsec = |flags| undecoded(1, &FORTH.ethernet(0x88e5, &[flags, 0, 0, 0, 0, 1, 8, 0]));
+    assert_eq!(macsec(0x0c), Some(Undecoded::EtherType(0x88e5)));
+    assert_eq!(macsec(0), None, "a packet that is cut off");
+    let bridge = FORTH.ethernet(38, &[0x42, 0x42, 3, 0, 0, 0, 0, 0]);
+    assert_eq!(undecoded(1, &bridge), Some(Undecoded::Llc(0x4242)));
+    assert_eq!(undecoded(9, &[0xff, 3, 0xc0, 0x21]), Some(Undecoded::Ppp(0xc021)));
+    assert_eq!(undecoded(107, &[0x18, 0x41, 3, 0x81]), Some(Undecoded::Nlpid(0x81)));
+    assert_eq!(undecoded(105, &[0x80; 60]), Some(Undecoded::Wireless));
+    let inside = [0, 0, 8, 0, 147, 0, 0, 0];
+    assert_eq!(undecoded(192, &inside), Some(Undecoded::Link(LinkType(147))));
+    let hidden = |packet: Vec<u8>| undecoded(101, &packet);
+    assert_eq!(hidden(FORTH.ip4(1, 51, &[6; 40])), Some(Undecoded::Protocol(51)));
+    assert_eq!(hidden(FORTH.ip6(1, 108, &[6; 40])), Some(Undecoded::Protocol(108)));
+    let spanning_tree = gre(0, et::TRANSPARENT_ETHERNET, &[], &bridge);
+    assert_eq!(hidden(FORTH.ip4(1, ip::GRE, &spanning_tree)), None, "the tunnel is decoded");
+
     let unknown = |bytes: &[u8]| decode(LinkType(147), bytes);
+    assert_eq!(unknown(b"").undecoded, Some(Undecoded::Link(LinkType(147))));
     assert_eq!(unknown(b"some bytes").outcome, Outcome::UnknownLink);
     assert_eq!(unknown(b"some bytes").affinity, unknown(b"some bytes").affinity);
     assert_ne!(unknown(b"some bytes").affinity, unknown(b"some byteS").affinity);
@@ -424,9 +444,13 @@ fn the_walk_ends_after_its_limit_of_headers() {
     let chain = (0..8_000).fold(FORTH.tcp(1, 2), |rest, _| extension(0, 0, &rest));
     let found = decode(LinkType::RAW, &FORTH.ip6(1, 0, &chain));
     assert_eq!((found.key.has_ports, found.outcome), (false, Outcome::Cut));
-    let chain =
-        (0..2_000).fold(FORTH.tcp(1, 2), |rest, _| authentication(ip::AUTHENTICATION, &rest));
-    assert!(!decode(LinkType::RAW, &FORTH.ip4(1, ip::AUTHENTICATION, &chain)).key.has_ports);
+    let nested = [0, 0, 8, 0, 192, 0, 0, 0].repeat(16_000);
+    assert_eq!(decode(LinkType::PPI, &nested).key.kind, AddressKind::Opaque);
+    let path = [0, 2, 2, 4, 0, 0, 1, 9].repeat(16_000);
+    assert_eq!(
+        decode(LinkType::ETHERNET, &FORTH.ethernet(0x894f, &path)).key.kind,
+        AddressKind::Mac
+    );
 }
 
 /// The short way finds what the long way finds, or nothing; says whether it did.
@@ -461,7 +485,10 @@ fn plain_packets_are_found_the_short_way() {
     }
 }
 
-const LINKS: [u32; 12] = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276, 9, 147];
+const LINKS: [u32; 23] = [
+    0, 1, 9, 12, 14, 50, 51, 101, 104, 105, 107, 108, 113, 127, 147, 163, 192, 228, 229, 239, 276,
+    284, 285,
+];
 
 proptest! {
     /// Whatever the bytes and options, decoding ends, and finds the same again.

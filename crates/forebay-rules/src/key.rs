@@ -9,9 +9,9 @@
 //! (RFC 8200 section 4), behind all extension headers; where that cannot be
 //! reached, the protocol itself is absent and only `*` matches.
 
-use crate::link::ip_packet;
 use crate::rule::{Family, TCP, UDP};
 use forebay_packet::LinkType;
+use forebay_packet::decode::ip_packet;
 
 const DCCP: u8 = 33;
 const SCTP: u8 = 132;

@@ -13,7 +13,6 @@ pub mod engine;
 pub mod key;
 pub mod language;
 pub mod linear;
-mod link;
 pub mod lint;
 pub mod matching;
 pub mod packed;

@@ -40,6 +40,10 @@ impl<'a> Bytes<'a> {
         self.array(at).map(u32::from_be_bytes)
     }
 
+    pub(super) fn u16_le(self, at: usize) -> Option<u16> {
+        self.array(at).map(u16::from_le_bytes)
+    }
+
     pub(super) fn u32_le(self, at: usize) -> Option<u32> {
         self.array(at).map(u32::from_le_bytes)
     }

@@ -18,15 +18,19 @@ mod lanes;
 mod link;
 mod network;
 mod plain;
+mod radio;
 mod transport;
 mod tunnel;
+mod undecoded;
 
 use crate::flow::{AddressKind, Endpoint, FlowKey};
 use crate::hash::{HashKey, siphash13};
 use crate::link::LinkType;
 use bytes::Bytes;
 pub use lanes::SimdLevel;
+pub use link::ip_packet;
 pub use plain::Plain;
+pub use undecoded::Undecoded;
 
 pub(crate) use transport::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
@@ -185,6 +189,10 @@ pub struct Decoded {
     pub affinity: FlowKey,
     /// How much was understood.
     pub outcome: Outcome,
+    /// The control bits of the key's TCP header, where it was captured so far.
+    pub tcp_flags: Option<u8>,
+    /// What the walk ended at without having found ports or ARP.
+    pub undecoded: Option<Undecoded>,
     /// Fragments that the packet is or carries, outermost first.
     pub fragments: [Option<Fragment>; MAX_FRAGMENT_NOTES],
 }
@@ -198,13 +206,21 @@ pub struct Decoder {
 /// A header to look at next, and where it starts.
 #[derive(Clone, Copy)]
 enum Header {
-    Ethernet,
+    Link(LinkType),
+    /// With so many bytes of a switch's tag before the EtherType.
+    Ethernet(usize),
     Llc,
     EtherType(u16),
     Mpls,
     Ppp,
+    CiscoHdlc,
+    Wireless {
+        padded: bool,
+    },
+    Arp,
     Ip,
     Transport(Datagram),
+    Undecoded(Undecoded),
 }
 
 /// The IP header that a transport header was found under.
@@ -254,26 +270,26 @@ impl Decoder {
         link: LinkType,
         packet: &'a [u8],
     ) -> (Decoded, Option<&'a [u8]>) {
+        let bytes = Bytes::new(packet);
         let mut walk = Walk {
             options: self.options,
-            bytes: Bytes::new(packet),
-            found: Decoded::default(),
+            bytes,
+            // What a link type's decoder finds nothing in is still of a known type.
+            found: Decoded { outcome: Outcome::NotIp, ..Decoded::default() },
             scope: 0,
             tunnels_left: self.options.tunnel_depth,
             quoted: false,
             payload: None,
         };
-        let mut next = walk.link(link);
+        let mut next = link::first(bytes, link, 0);
         for _ in 0..MAX_LAYERS {
             let Some((header, at)) = next else { break };
             next = match header {
-                Header::Ethernet => walk.ethernet(at),
-                Header::Llc => walk.llc(at),
-                Header::EtherType(ether_type) => walk.ether_type(ether_type, at),
-                Header::Mpls => walk.mpls(at),
-                Header::Ppp => walk.ppp(at),
+                Header::Arp => walk.arp(at),
                 Header::Ip => walk.ip(at),
                 Header::Transport(datagram) => walk.transport(datagram, at),
+                Header::Undecoded(what) => walk.undecoded(what),
+                header => walk.link_header(header, at),
             };
         }
         if walk.found.key == FlowKey::default() {
@@ -300,6 +316,18 @@ impl Walk<'_> {
         self.found.affinity = key;
     }
 
+    /// Takes note of what ends the walk. Where a tunnel carries it, the tunnel's packet is
+    /// decoded.
+    fn undecoded(&mut self, what: Undecoded) -> Option<(Header, usize)> {
+        if self.found.outcome == Outcome::NotIp {
+            self.found.undecoded = Some(what);
+            if let Undecoded::Link(_) = what {
+                self.found.outcome = Outcome::UnknownLink;
+            }
+        }
+        None
+    }
+
     /// Takes note of a flow; the last one noted stands.
     fn found(&mut self, key: FlowKey, reversed: bool, affinity: FlowKey, outcome: Outcome) {
         let affinity = match self.options.affinity {
@@ -312,6 +340,7 @@ impl Walk<'_> {
             self.found.key = FlowKey { scope: self.scope, ..key };
             self.found.reversed = reversed;
             self.found.outcome = outcome;
+            self.found.tcp_flags = None;
             self.payload = None;
         }
     }

@@ -6,6 +6,8 @@ use crate::flow::AddressKind;
 const IPV6_HOP_BY_HOP: u8 = 0;
 const IPV6_ROUTING: u8 = 43;
 const IPV6_FRAGMENT: u8 = 44;
+/// Authentication header (RFC 4302). What it covers is in the clear behind it, but an
+/// observer may as well not look: all such packets go by their address pair.
 pub(super) const AUTHENTICATION: u8 = 51;
 const IPV6_NO_NEXT_HEADER: u8 = 59;
 const IPV6_DESTINATION: u8 = 60;
@@ -91,7 +93,6 @@ impl Walk<'_> {
                 }
                 IPV6_HOP_BY_HOP | IPV6_ROUTING | IPV6_DESTINATION | MOBILITY | HOST_IDENTITY
                 | SHIM6 => self.bytes.u8(at + 1).map(|units| usize::from(units) * 8 + 8),
-                AUTHENTICATION => self.authentication_len(at),
                 IPV6_FRAGMENT => match self.ipv6_fragment(datagram, at, end) {
                     Ipv6Fragment::Cut => None,
                     Ipv6Fragment::Later => return None,
@@ -107,11 +108,6 @@ impl Walk<'_> {
         }
         self.cut(*datagram);
         None
-    }
-
-    /// Authentication header (RFC 4302): the payload is in the clear behind it.
-    pub(super) fn authentication_len(&self, at: usize) -> Option<usize> {
-        self.bytes.u8(at + 1).map(|units| usize::from(units) * 4 + 8)
     }
 
     fn ipv6_fragment(&mut self, datagram: &Datagram, at: usize, end: usize) -> Ipv6Fragment {

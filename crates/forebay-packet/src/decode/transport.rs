@@ -2,7 +2,7 @@
 
 use super::network::AUTHENTICATION;
 use super::tunnel::UDP_HEADER;
-use super::{Datagram, Header, Outcome, Walk};
+use super::{Datagram, Header, Outcome, Undecoded, Walk};
 use crate::flow::{AddressKind, FlowKey};
 
 pub(crate) const ICMP: u8 = 1;
@@ -14,6 +14,8 @@ pub(super) const IPV6_IN_IP: u8 = 41;
 pub(super) const GRE: u8 = 47;
 pub(crate) const ICMPV6: u8 = 58;
 pub(crate) const SCTP: u8 = 132;
+/// IP payload compression (RFC 3173).
+const COMPRESSION: u8 = 108;
 const UDP_LITE: u8 = 136;
 
 type Next = Option<(Header, usize)>;
@@ -36,7 +38,13 @@ impl<'a> Walk<'a> {
                 self.addresses(datagram, Outcome::Ip);
                 self.ip_in_ip(datagram.protocol, at)
             }
-            AUTHENTICATION => self.authentication(datagram, at),
+            AUTHENTICATION | COMPRESSION => {
+                self.addresses(datagram, Outcome::Ip);
+                if !self.quoted {
+                    self.found.undecoded = Some(Undecoded::Protocol(datagram.protocol));
+                }
+                None
+            }
             _ => {
                 self.addresses(datagram, Outcome::Ip);
                 None
@@ -55,6 +63,7 @@ impl<'a> Walk<'a> {
         let key = FlowKey { has_ports: true, ..key };
         self.found(key, reversed, key, Outcome::Ip);
         if !self.quoted {
+            self.found.tcp_flags = self.bytes.u8(at + 13).filter(|_| protocol == TCP);
             self.payload = self.payload_of(protocol, at);
         }
         Some((from, to))
@@ -68,15 +77,6 @@ impl<'a> Walk<'a> {
             _ => return None,
         };
         (header >= UDP_HEADER).then(|| self.bytes.from(at + header))
-    }
-
-    /// An authentication header of IPv4; IPv6 has it among its extension headers.
-    fn authentication(&mut self, datagram: Datagram, at: usize) -> Next {
-        let (Some(protocol), Some(len)) = (self.bytes.u8(at), self.authentication_len(at)) else {
-            self.cut(datagram);
-            return None;
-        };
-        Some((Header::Transport(Datagram { protocol, ..datagram }), at + len))
     }
 
     fn icmp(&mut self, datagram: Datagram, at: usize) -> Next {

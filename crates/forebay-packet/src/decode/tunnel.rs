@@ -77,7 +77,7 @@ impl Walk<'_> {
         match protocol {
             0x88be if sequenced => self.erspan_2(after),
             // Type I has no header of its own.
-            0x88be => self.enter_tunnel(GRE_KEY, key).then_some((Header::Ethernet, after)),
+            0x88be => self.enter_tunnel(GRE_KEY, key).then_some((Header::Ethernet(0), after)),
             0x22eb => self.erspan_3(after),
             _ => self.enter_tunnel(GRE_KEY, key).then_some((Header::EtherType(protocol), after)),
         }
@@ -89,7 +89,8 @@ impl Walk<'_> {
             return None;
         }
         let session = self.bytes.u16(at + 2)? & 0x3ff;
-        self.enter_tunnel(ERSPAN_SESSION, u32::from(session)).then_some((Header::Ethernet, at + 8))
+        self.enter_tunnel(ERSPAN_SESSION, u32::from(session))
+            .then_some((Header::Ethernet(0), at + 8))
     }
 
     fn erspan_3(&mut self, at: usize) -> Next {
@@ -101,7 +102,7 @@ impl Walk<'_> {
         let flags = self.bytes.u16(at + 10)?;
         let payload = at + 12 + 8 * usize::from(flags & 1);
         let header = match flags >> 10 & 0x1f {
-            0 => Header::Ethernet,
+            0 => Header::Ethernet(0),
             2 => Header::Ip,
             _ => return None,
         };
@@ -131,7 +132,7 @@ impl Walk<'_> {
         // The inner frame must at least have its addresses and EtherType.
         let frame = self.bytes.len() >= at + 8 + 14;
         (valid && frame && self.enter_tunnel(VXLAN_NETWORK, network))
-            .then_some((Header::Ethernet, at + 8))
+            .then_some((Header::Ethernet(0), at + 8))
     }
 
     fn geneve(&mut self, at: usize) -> Next {

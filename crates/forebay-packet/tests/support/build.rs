@@ -19,6 +19,7 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
     pub const IPV6_DESTINATION: u8 = 60;
     pub const OSPF: u8 = 89;
+    pub const COMPRESSION: u8 = 108;
     pub const SCTP: u8 = 132;
     pub const MOBILITY: u8 = 135;
     pub const UDP_LITE: u8 = 136;

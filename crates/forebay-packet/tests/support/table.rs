@@ -57,6 +57,8 @@ fn inner_frame(way: Way) -> Vec<u8> {
 pub fn cases() -> Vec<Case> {
     let mut all = Table::default();
     links(&mut all);
+    tags(&mut all);
+    other_links(&mut all);
     transports(&mut all);
     tunnels(&mut all);
     all.0
@@ -167,6 +169,135 @@ fn links(t: &mut Table) {
     });
 }
 
+/// Tags and fabrics on Ethernet, with what follows their EtherType.
+fn tags(t: &mut Table) {
+    let typed = |head: &'static [u8]| {
+        move |way: Way| [head, &et::IPV4.to_be_bytes(), &inner(way)[..]].concat()
+    };
+    t.on_ethernet("Cisco MetaData", 0x8909, typed(&[1, 1, 0, 1, 2, 0]));
+    t.on_ethernet("Cisco MetaData, longer", 0x8909, |way| {
+        let head = [1, 2, 0, 1, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 8, 0];
+        before(&head, &inner(way))
+    });
+    t.on_ethernet("VN-Tag", 0x8926, typed(&[0, 1, 0, 2]));
+    t.on_ethernet("HSR", 0x892f, typed(&[0x10, 0x30, 0, 9]));
+    t.on_ethernet("802.1CB", 0xf1c1, typed(&[0, 0, 0, 9]));
+    t.on_ethernet("EDSA", 0xdada, typed(&[0, 0, 0xc0, 8, 0, 1]));
+    t.on_ethernet("MACsec", 0x88e5, typed(&[0, 0, 0, 0, 0, 1]));
+    let channel = &[0x20, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 0, 1];
+    t.on_ethernet("MACsec with its channel", 0x88e5, typed(channel));
+    t.on_ethernet("PRP", et::IPV4, |way| {
+        [&inner(way)[..], &[0, 9, 0xa0, 0x36, 0x88, 0xfb]].concat()
+    });
+    t.on_ethernet("FabricPath", 0x8903, |way| before(&[0, 0x60], &inner_frame(way)));
+    t.on_ethernet("FabricPath, tagged inside", 0x8903, |way| {
+        before(&[0, 0x60], &way.ethernet(et::VLAN, &vlan(5, et::IPV4, &inner(way))))
+    });
+    t.on_ethernet("TRILL", 0x22f3, |way| before(&[0, 0x20, 0, 1, 0, 2], &inner_frame(way)));
+    t.on_ethernet("TRILL with options", 0x22f3, |way| {
+        before(&[8, 0xa0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0], &inner_frame(way))
+    });
+    t.on_ethernet("NSH, IPv4", 0x894f, |way| before(&[0, 2, 2, 1, 0, 0, 1, 9], &inner(way)));
+    t.on_ethernet("NSH with context, Ethernet", 0x894f, |way| {
+        let head = [&[0, 6, 1, 3, 0, 0, 1, 9][..], &[0; 16]].concat();
+        before(&head, &inner_frame(way))
+    });
+    t.on_ethernet("NSH in NSH, MPLS", 0x894f, |way| {
+        let inside = before(&[0, 2, 2, 5, 0, 0, 1, 8], &mpls(&[16], &inner(way)));
+        before(&[0, 2, 2, 4, 0, 0, 1, 9], &inside)
+    });
+}
+
+/// Link types other than Ethernet's.
+fn other_links(t: &mut Table) {
+    let mut heads = |name: &str, link, head: &'static [u8]| {
+        t.link(name, LinkType(link), move |way| before(head, &inner(way)));
+    };
+    heads("PPP", 9, &[0xff, 3, 0, 0x21]);
+    heads("PPP, bare", 9, &[0x21]);
+    heads("PPP in HDLC", 50, &[0xff, 3, 0, 0x21]);
+    heads("PPP in HDLC, Cisco", 50, &[0x0f, 0, 8, 0]);
+    heads("PPPoE from its header", 51, &[0x11, 0, 0, 5, 0, 42, 0, 0x21]);
+    heads("Cisco HDLC", 104, &[0x0f, 0, 8, 0]);
+    heads("frame relay", 107, &[0x18, 0x41, 3, 0xcc]);
+    heads("frame relay, long address", 107, &[0x18, 0x40, 0x40, 0x41, 3, 0xcc]);
+    heads("frame relay, Cisco", 107, &[0x18, 0x41, 8, 0]);
+    heads("frame relay, SNAP", 107, &[0x18, 0x41, 3, 0, 0x80, 0, 0, 0, 8, 0]);
+    heads("frame relay, PPP", 107, &[0x18, 0x41, 3, 0xcf, 0, 0x21]);
+    heads(
+        "NFLOG",
+        239,
+        &[2, 0, 0, 1, 8, 0, 1, 0, 8, 0, 1, 0, 5, 0, 10, 0, 0x78, 0, 0, 0, 44, 0, 9, 0],
+    );
+    heads("NFLOG, big-endian", 239, &[2, 0, 0, 1, 0, 8, 0, 1, 8, 0, 1, 0, 0, 44, 0, 9]);
+    t.link("frame relay, bridged", LinkType(107), |way| {
+        before(&[0x18, 0x41, 3, 0, 0x80, 0, 0x80, 0xc2, 0, 7], &inner_frame(way))
+    });
+    for (name, link, tag) in
+        [("DSA", 284, &[0xc0, 8, 0, 1][..]), ("EDSA link", 285, &[0xda, 0xda, 0, 0, 0xc0, 8, 0, 1])]
+    {
+        t.link(name, LinkType(link), move |way| {
+            let frame = inner_frame(way);
+            [&frame[..12], tag, &frame[12..]].concat()
+        });
+    }
+    let snap = |way| snap(et::IPV4, &inner(way));
+    // To the distribution system, from it, between its stations, beside it.
+    for (flags, len) in [(1, 24), (2, 24), (3, 30), (0, 24)] {
+        t.link(&format!("802.11, {flags}"), LinkType(105), move |way| {
+            before(&wireless(way, 0x08, flags, len), &snap(way))
+        });
+    }
+    t.link("802.11, QoS", LinkType(105), move |way| {
+        before(&wireless(way, 0x88, 1, 26), &snap(way))
+    });
+    t.link("802.11, QoS and HT", LinkType(105), move |way| {
+        before(&wireless(way, 0x88, 0x81, 30), &snap(way))
+    });
+    t.link("802.11, aggregate", LinkType(105), move |way| {
+        let mut head = wireless(way, 0x88, 1, 26);
+        head[24] = 0x80;
+        let payload = snap(way);
+        before(&head, &way.ethernet(payload.len() as u16, &payload))
+    });
+    t.link("radiotap", LinkType(127), move |way| {
+        let head = [&[0, 0, 8, 0, 0, 0, 0, 0][..], &wireless(way, 0x08, 1, 24)].concat();
+        before(&head, &snap(way))
+    });
+    t.link("radiotap, aligned payload", LinkType(127), move |way| {
+        // Two words of fields: time, flags, and none of the second word.
+        let radio = [&[0, 0, 25, 0, 3, 0, 0, 0x80, 0, 0, 0, 0][..], &[0; 12], &[0x20]].concat();
+        let frame = [wireless(way, 0x88, 1, 26), vec![0; 2]].concat();
+        [radio, frame, snap(way)].concat()
+    });
+    t.link("AVS", LinkType(163), move |way| {
+        let head = [&[0x80, 0x21, 0x10, 1, 0, 0, 0, 64][..], &[0; 56]].concat();
+        [head, wireless(way, 0x08, 2, 24), snap(way)].concat()
+    });
+    t.link("PPI, 802.11", LinkType(192), move |way| {
+        let head = [0, 0, 12, 0, 105, 0, 0, 0, 0, 0, 0, 0];
+        [head.to_vec(), wireless(way, 0x08, 2, 24), snap(way)].concat()
+    });
+    t.link("PPI, Ethernet", LinkType(192), |way| {
+        before(&[0, 0, 8, 0, 1, 0, 0, 0], &inner_frame(way))
+    });
+}
+
+/// The header of a data frame, its addresses turned with its way.
+fn wireless(way: Way, kind: u8, flags: u8, len: usize) -> Vec<u8> {
+    let mut head = vec![0; len];
+    (head[0], head[1]) = (kind, flags);
+    let (source, destination) = way.ports(1, 2);
+    let (to, from) = match flags & 3 {
+        0 => (4, 10),
+        1 => (16, 10),
+        2 => (4, 16),
+        _ => (16, 24),
+    };
+    (head[to + 5], head[from + 5]) = (destination as u8, source as u8);
+    head
+}
+
 fn transports(t: &mut Table) {
     for protocol in [ip::TCP, ip::UDP, ip::SCTP, ip::DCCP, ip::UDP_LITE] {
         let body = |way: Way| way.udp(INNER.0, INNER.1, b"payload");
@@ -197,19 +328,24 @@ fn transports(t: &mut Table) {
     t.link("IPv4 options", LinkType::RAW, |way| {
         way.ip4_with_options(1, ip::TCP, (0, 0), &[1; 40], &way.tcp(INNER.0, INNER.1))
     });
-    t.link("authentication header", LinkType::RAW, |way| {
-        way.ip4(1, ip::AUTHENTICATION, &authentication(ip::TCP, &way.tcp(INNER.0, INNER.1)))
-    });
     let key = key6(1, ip::TCP, Some(INNER));
     t.add("IPv6 extensions", LinkType::RAW, 0, key, |way| {
         let last = extension(ip::TCP, 2, &way.tcp(INNER.0, INNER.1));
         let routing = extension(ip::IPV6_DESTINATION, 1, &last);
         way.ip6(1, 0, &extension(ip::IPV6_ROUTING, 0, &routing))
     });
-    t.add("IPv6 options behind authentication", LinkType::RAW, 0, key, |way| {
-        let options = extension(ip::TCP, 0, &way.tcp(INNER.0, INNER.1));
-        way.ip6(1, ip::AUTHENTICATION, &authentication(ip::IPV6_DESTINATION, &options))
-    });
+    // What an authentication header covers may be looked at or not, and compression hides it.
+    for protocol in [ip::AUTHENTICATION, ip::COMPRESSION] {
+        let name = format!("protocol {protocol} by its addresses");
+        let body = |way: Way| authentication(ip::TCP, &way.tcp(INNER.0, INNER.1));
+        t.add(&name, LinkType::RAW, 0, key4(1, protocol, None), move |way| {
+            way.ip4(1, protocol, &body(way))
+        });
+        t.add(&format!("{name}, IPv6"), LinkType::RAW, 0, key6(1, protocol, None), move |way| {
+            let options = extension(protocol, 0, &body(way));
+            way.ip6(1, ip::IPV6_DESTINATION, &options)
+        });
+    }
     t.add("IPv6 atomic fragment", LinkType::RAW, 0, key, |way| {
         way.ip6(1, ip::IPV6_FRAGMENT, &fragment6(ip::TCP, 0, 9, &way.tcp(INNER.0, INNER.1)))
     });

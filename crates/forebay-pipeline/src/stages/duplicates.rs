@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use forebay_packet::decode::ip_packet;
 use forebay_packet::{Batch, HashKey, LinkType, siphash13};
 
 use crate::optional::{OptionalStage, StageConfig};
@@ -113,8 +114,9 @@ impl Duplicates {
     /// A digest of what copies of a packet have in common.
     fn digest(&mut self, link: LinkType, packet: &[u8]) -> u64 {
         self.words.clear();
-        let network = network_offset(link, packet).and_then(|at| packet.get(at..));
-        match network.map(|packet| (packet, packet.first().map_or(0, |byte| byte >> 4))) {
+        match ip_packet(link, packet)
+            .map(|packet| (packet, packet.first().map_or(0, |byte| byte >> 4)))
+        {
             Some((packet, 4)) if packet.len() >= IPV4_HEADER => {
                 let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
                 let mut header: [u8; IPV4_HEADER] = *packet.first_chunk().unwrap_or(&[0; 20]);
@@ -155,23 +157,6 @@ fn within(packet: &[u8], from: usize, total: usize) -> &[u8] {
     // Zero is left in by hosts that let the network card cut the segment.
     let end = if total < from { packet.len() } else { packet.len().min(total) };
     &packet[from..end]
-}
-
-/// Where the IP header of a packet is, behind VLAN tags.
-fn network_offset(link: LinkType, packet: &[u8]) -> Option<usize> {
-    match link {
-        LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => return Some(0),
-        LinkType::ETHERNET => {}
-        _ => return None,
-    }
-    let mut at = 12;
-    loop {
-        match packet.get(at..at + 2)? {
-            [0x81, 0] | [0x88, 0xa8] | [0x91 | 0x92, 0] => at += 4,
-            [0x08, 0] | [0x86, 0xdd] => return Some(at + 2),
-            _ => return None,
-        }
-    }
 }
 
 impl Stage for Duplicates {

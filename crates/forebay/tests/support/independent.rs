@@ -18,12 +18,19 @@
 //! The way down through the headers is in [`descent`]'s loop, one [`Layer`] a turn; fragments are
 //! settled afterwards by [`Fragments`], because a later fragment may precede its first.
 //!
+//! What an authentication header covers is a flow of its address pair: observers that look behind
+//! the header and observers that do not must both see whole flows.
+//!
 //! Sources: IEEE 802.3, 802.1Q, 802.1ad, 802.1BR, RFC 1042 (SNAP), RFC 3032 and 4385 (MPLS),
 //! RFC 2516 (PPPoE), RFC 791, RFC 8200, RFC 4302 (AH), RFC 792 and 4443 (ICMP), RFC 2784, 2890
 //! and 2637 (GRE), draft-foschiano-erspan, RFC 7348 (VXLAN), RFC 8926 (GENEVE),
-//! TS 29.281 (GTP-U), and the LINKTYPE_ registry.
+//! TS 29.281 (GTP-U), and the LINKTYPE_ registry; those of tags and of other link types are in
+//! `independent_links`.
 
 #![allow(dead_code, reason = "each test that includes this module uses its own part of it")]
+
+#[path = "independent_links.rs"]
+mod links;
 
 use super::capture::{Capture, Packet};
 use std::collections::HashMap;
@@ -213,7 +220,7 @@ fn link_layer(link: u32, bytes: &[u8]) -> Option<(Layer, &[u8])> {
         ),
         113 => cooked(be16(bytes, 2)?, be16(bytes, 14)?, &bytes[16..]),
         276 => cooked(be16(bytes, 8)?, be16(bytes, 0)?, bytes.get(20..)?),
-        _ => None,
+        _ => links::link_layer(link, bytes),
     }
 }
 
@@ -347,7 +354,7 @@ fn ethertype_step(ethertype: u16, bytes: &[u8]) -> Option<Step<'_>> {
             let payload = &bytes[6..];
             Some(Step::Into(Layer::PointToPoint, &payload[..length.min(payload.len())]))
         }
-        _ => None,
+        _ => links::tag(ethertype, bytes).map(|(layer, rest)| Step::Into(layer, rest)),
     }
 }
 
@@ -396,7 +403,6 @@ const IPV6_IN_IP: u8 = 41;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const GRE: u8 = 47;
-const AUTHENTICATION: u8 = 51;
 const ICMPV6: u8 = 58;
 const NO_NEXT_HEADER: u8 = 59;
 const SCTP: u8 = 132;
@@ -461,8 +467,7 @@ fn ipv6(bytes: &[u8]) -> Option<Step<'_>> {
     })
 }
 
-/// Walks the extension headers: RFC 8200 section 4, RFC 4302, RFC 6564. IPv4 knows only the
-/// authentication header.
+/// Walks the extension headers of IPv6: RFC 8200 section 4, RFC 6564.
 fn extensions(mut t: Transport<'_>) -> Option<Step<'_>> {
     const HOP_BY_HOP: u8 = 0;
     const DESTINATION: u8 = 60;
@@ -472,7 +477,6 @@ fn extensions(mut t: Transport<'_>) -> Option<Step<'_>> {
     let version6 = t.source.is_ipv6();
     loop {
         let length = match t.protocol {
-            AUTHENTICATION => 4 * (usize::from(*t.payload.get(1)?) + 2),
             FRAGMENT if version6 => {
                 let (flags, low) = (be16(t.payload, 2)?, be16(t.payload, 6)?);
                 let id = u32::from(be16(t.payload, 4)?) << 16 | u32::from(low);

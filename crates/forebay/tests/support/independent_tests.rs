@@ -142,19 +142,17 @@ fn lengths_bound_the_ports() {
 }
 
 #[test]
-fn ipv6_extensions_and_authentication_are_walked() {
+fn ipv6_extensions_are_walked_and_authentication_is_not() {
     let plain = one(229, ip6(1, 2, UDP, &udp(7, 9, b"")));
     assert!(plain.is_some());
     let mut chain = vec![43, 0, 0, 0, 0, 0, 0, 0];
     chain.extend([60, 0, 0, 0, 0, 0, 0, 0]);
-    chain.extend([51, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    chain.extend([17, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    chain.extend([60, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    chain.extend([17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     chain.extend(udp(7, 9, b""));
     assert_eq!(one(229, ip6(1, 2, 0, &chain)), plain);
-    let mut protected = vec![17, 4, 0, 0];
-    protected.extend([0; 20]);
-    protected.extend(udp(7, 9, b""));
-    assert_eq!(one(101, ip4(A, B, AUTHENTICATION, &protected)), v4_flow((A, 7), (B, 9), UDP));
+    let protected = [&[17, 4, 0, 0][..], &[0; 20], &udp(7, 9, b"")].concat();
+    assert_eq!(one(101, ip4(A, B, 51, &protected)), v4_flow((A, 0), (B, 0), 51));
 }
 
 #[test]
