@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::framing::Framing;
+
 /// The most packets of a capture: packet counts of a flow have 32 bits.
 pub const MAX_PACKETS: u64 = u32::MAX as u64;
 
@@ -108,6 +110,8 @@ pub struct Config {
     pub seed: u64,
     /// The kind of traffic.
     pub profile: Profile,
+    /// What the frames are put into, which makes them longer.
+    pub framing: Framing,
     /// `mix`: the longest captured frame in bytes, including tags and tunnels. `uniform`
     /// and `paper`: the length of every frame on the wire, including the frame check
     /// sequence, so that 64 gives 60 captured bytes. Default: [`Profile::default_size`].
@@ -123,6 +127,7 @@ impl Default for Config {
             flows: 10_000,
             seed: 1,
             profile: Profile::Mix,
+            framing: Framing::Ethernet,
             size: None,
             rate_pps: 100_000,
         }

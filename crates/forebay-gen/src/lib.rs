@@ -1,9 +1,9 @@
 //! Synthetic traffic, deterministic by seed.
 //!
 //! A [`Generator`] generates exactly the packets and flows of a [`Config`], in order of
-//! time, as batches of Ethernet frames with nanosecond time stamps. Equal configurations
-//! give equal bytes on every machine: everything is integer arithmetic with its own random
-//! number generator (`random`).
+//! time, as batches of Ethernet frames, or of what a [`Framing`] makes of them, with
+//! nanosecond time stamps. Equal configurations give equal bytes on every machine:
+//! everything is integer arithmetic with its own random number generator (`random`).
 //!
 //! The crate's parts, from the bytes up: `headers` builds frames from the inside out,
 //! `payload` renders application messages, `path` numbers hosts and ports, `session` has
@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod framing;
 mod headers;
 mod path;
 mod payload;
@@ -25,9 +26,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use forebay_packet::{BATCH, Batch, Clock, Interface, Layout, LinkType, PacketMeta, Region};
+use forebay_packet::{BATCH, Batch, Clock, Interface, Layout, PacketMeta, Region};
 
 pub use config::{Config, ConfigError, MAX_FLOWS, MAX_PACKETS, MAX_RATE, Profile, UnknownProfile};
+pub use framing::{Framing, UnknownFraming};
 
 use headers::Frame;
 use profile::Source;
@@ -49,6 +51,8 @@ const REGION: usize = 4 << 20;
 pub struct Generator {
     source: Box<dyn Source>,
     frame: Frame,
+    framing: Framing,
+    framed: Vec<u8>,
     interfaces: Arc<Vec<Interface>>,
     ready: VecDeque<Batch>,
     left: u64,
@@ -72,11 +76,13 @@ impl Generator {
             Profile::Uniform => Box::new(Uniform::new(&config)),
             Profile::Paper => Box::new(Paper::new(&config)),
         };
-        let interface =
-            Interface { link: LinkType::ETHERNET, clock: Clock::NANOS, ..Interface::default() };
+        let link = config.framing.link();
+        let interface = Interface { link, clock: Clock::NANOS, ..Interface::default() };
         Ok(Self {
             source,
             frame: Frame::new(usize::from(longest)),
+            framing: config.framing,
+            framed: Vec::new(),
             interfaces: Arc::new(vec![interface]),
             ready: VecDeque::new(),
             left: config.packets,
@@ -113,7 +119,8 @@ impl Generator {
     /// Packets are stored as records of a pcap file, so that a run of them can be written
     /// without conversion.
     fn fill(&mut self) -> io::Result<()> {
-        let record = self.frame.longest() + RECORD_HEADER;
+        let framed = if self.framing == Framing::Ethernet { 0 } else { framing::MOST };
+        let record = self.frame.longest() + framed + RECORD_HEADER;
         let whole_batch = BATCH * record;
         let wanted = usize::try_from(self.left).unwrap_or(usize::MAX).saturating_mul(record);
         let mut region = Region::new(wanted.min(REGION.max(whole_batch)))?;
@@ -150,7 +157,11 @@ impl Generator {
     fn write_record(&mut self, bytes: &mut [u8], at: usize) -> Option<PacketMeta> {
         let time = self.source.next(&mut self.frame)?;
         self.latest = time.max(self.latest + 1);
-        let packet = self.frame.packet();
+        let mut packet = self.frame.packet();
+        if self.framing != Framing::Ethernet {
+            self.framing.apply(packet, &mut self.framed);
+            packet = &self.framed;
+        }
         let len = packet.len() as u32;
         let fields = [
             (self.latest / NANOS_PER_SECOND) as u32,

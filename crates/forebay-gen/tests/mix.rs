@@ -5,7 +5,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use common::{End, Inner, Key, Segment, ones_sum, packets_of, parse};
-use forebay_gen::{Config, Profile};
+use forebay_gen::{Config, Framing, Profile};
 use proptest::prelude::*;
 
 fn config(packets: u64, flows: u64, seed: u64) -> Config {
@@ -344,7 +344,8 @@ proptest! {
     ) {
         let packets = flows + more;
         let request = Config {
-            packets, flows, seed, size: Some(size), rate_pps, profile: Profile::Mix,
+            packets, flows, seed,
+            framing: Framing::Ethernet, size: Some(size), rate_pps, profile: Profile::Mix,
         };
         let capture = packets_of(request);
         prop_assert_eq!(capture.len() as u64, packets);

@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use forebay_gen::Framing;
 use support::capture::{self, Capture, Packet};
 use support::command::{self, Ran};
 use support::data::{self, Indexed};
@@ -142,6 +143,27 @@ fn every_capture_is_split_into_whole_flows() {
     assert_eq!(refused, REFUSED_VERSIONS);
     // Otherwise the checks above would have had little to find.
     assert!(cut >= 8 && spread > 400);
+}
+
+/// Tags and fabrics are on the frames of one direction only.
+#[test]
+fn flows_stay_whole_in_every_framing() {
+    let scratch = tempfile::tempdir().unwrap();
+    for (_, name) in Framing::ALL {
+        let path = scratch.path().join(format!("{name}.pcap"));
+        let file = path.to_str().unwrap();
+        let sizes = ["--flows", "400", "--packets", "3000"];
+        let made = [&["gen", "-w", file, "--framing", name, "-q"][..], &sizes].concat();
+        command::run(&made).exits(0);
+        let (input, sensors) = split(&path, &[]).unwrap();
+        let identities = independent::identities(&input);
+        let named = identities.iter().flatten().count();
+        assert!(named * 100 >= input.packets.len() * 99, "{name}: the judge names {named} packets");
+        for sensor in 0..5 {
+            assert!(sensors.contains(&sensor), "{name}: sensor {sensor} has no packet");
+        }
+        assert_whole(&path, identities.into_iter(), &sensors);
+    }
 }
 
 #[test]

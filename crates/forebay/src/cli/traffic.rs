@@ -35,6 +35,9 @@ pub struct GenArgs {
     /// The kind of traffic of a capture: mix, uniform, paper
     #[arg(long, value_name = "NAME", default_value = "mix")]
     pub profile: String,
+    /// What a capture's frames are put into: a tag or fabric in one direction, or a link type
+    #[arg(long, value_name = "NAME", default_value = "ethernet", conflicts_with = "interface")]
+    pub framing: String,
     /// Size of the packets, or of the largest, on the wire without checksum
     #[arg(long, value_name = "BYTES")]
     pub size: Option<u32>,

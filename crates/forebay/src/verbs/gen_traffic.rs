@@ -27,6 +27,7 @@ pub fn run(cli: &Cli, args: &GenArgs) -> Result<(), Failure> {
 
 fn to_capture(cli: &Cli, args: &GenArgs, path: &Path) -> Result<(), Failure> {
     let profile = args.profile.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
+    let framing = args.framing.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
     let size = args.size.map(|size| {
         u16::try_from(size)
             .map_err(|_| Failure::Usage(format!("--size {size}: at most {}", u16::MAX)))
@@ -36,6 +37,7 @@ fn to_capture(cli: &Cli, args: &GenArgs, path: &Path) -> Result<(), Failure> {
         flows: args.flows,
         seed: args.seed,
         profile,
+        framing,
         size: size.transpose()?,
         rate_pps: args.rate,
     };
