@@ -30,7 +30,6 @@ use forebay_balance::moves::TcpSignal;
 use forebay_packet::announcement::{Announcement, ControlProtocol, announcements};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Affinity, Batch, DecodeOptions, Decoder, FlowKey, LinkType};
-use forebay_rules::Key;
 
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
@@ -332,9 +331,8 @@ impl Expectations {
     fn take(&mut self, to: End, batch: &Batch, i: usize) {
         let announced = End { peer_port: 0, ..to };
         let Some(known) = self.current(&announced) else { return };
-        let outer = Key::of_packet(batch.interface(i).link, batch.packet(i));
-        let flags = outer.and_then(|key| key.tcp_flags);
-        let signal = flags.map(|flags| TcpSignal::of_flags(flags, false));
+        let decoded = self.decoder.decode(batch.interface(i).link, batch.packet(i));
+        let signal = decoded.tcp_flags.map(|flags| TcpSignal::of_flags(flags, false));
         if signal == Some(TcpSignal::BareSyn) {
             // What used the same ports before is over.
             self.forget(&to);

@@ -2,8 +2,7 @@
 
 use forebay_balance::NO_SENSOR;
 use forebay_balance::moves::{PacketFacts, TcpSignal, Worker};
-use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LiveMask};
-use forebay_rules::Key;
+use forebay_packet::{Batch, Decoded, Decoder, FlowKey, HashKey, LiveMask};
 
 use super::expectations::Follow;
 use super::shunt::{Shunt, ShuntRule, ShuntedFlow, Verdict};
@@ -115,7 +114,7 @@ impl LiveBalance {
         self.shunted.clear();
         let mut dropped = 0;
         for i in batch.live().iter() {
-            match self.shunt.judge(batch, i, || self.facts.flow_of(batch, i).0) {
+            match self.shunt.judge(batch, i, || self.facts.flow_of(batch, i)) {
                 Verdict::AsUsual => {}
                 Verdict::To(sensor) => self.shunted.push((i, sensor)),
                 Verdict::Drop => {
@@ -206,12 +205,14 @@ struct Facts {
 }
 
 impl Facts {
-    /// The flow of packet `i`, and whether the packet goes against its direction.
-    fn flow_of(&self, batch: &Batch, i: usize) -> (FlowKey, bool) {
-        batch.flow(i).unwrap_or_else(|| {
-            let decoded = self.decoder.decode(batch.interface(i).link, batch.packet(i));
-            (decoded.key, decoded.reversed)
-        })
+    /// What the headers of packet `i` say.
+    fn decode(&self, batch: &Batch, i: usize) -> Decoded {
+        self.decoder.decode(batch.interface(i).link, batch.packet(i))
+    }
+
+    /// The flow of packet `i`.
+    fn flow_of(&self, batch: &Batch, i: usize) -> FlowKey {
+        batch.flow(i).map_or_else(|| self.decode(batch, i).key, |(key, _)| key)
     }
 
     /// Whether other connections have the hash of a flow, too.
@@ -223,14 +224,12 @@ impl Facts {
 
     /// What there is to know of packet `i`.
     fn of(&self, batch: &Batch, i: usize) -> PacketFacts {
-        let (link, packet) = (batch.interface(i).link, batch.packet(i));
-        let (key, reversed) = self.flow_of(batch, i);
-        // A packet in a tunnel has no TCP header where this looks: its flow ends by idling.
+        let decoded = self.decode(batch, i);
+        // The flow of a later fragment is that of its first.
+        let (key, reversed) = batch.flow(i).unwrap_or((decoded.key, decoded.reversed));
         let is_one = self.connections && !self.is_shared(batch.hash[i], &key);
-        let outer = is_one.then(|| Key::of_packet(link, packet)).flatten();
-        let flags = outer.and_then(|key| key.tcp_flags);
         let signal = |flags| TcpSignal::of_flags(flags, reversed);
-        let tcp = flags.map_or(TcpSignal::Nothing, signal);
+        let tcp = decoded.tcp_flags.filter(|_| is_one).map_or(TcpSignal::Nothing, signal);
         PacketFacts { key, tcp, bytes: batch.wire_len(i) }
     }
 }
