@@ -1,19 +1,17 @@
-//! Bars that engines are held against, and whether they are met.
+//! Bars: limits that measured values have to meet.
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// The most columns of a line.
-pub const COLUMNS: usize = 100;
+/// Columns that a line has at most.
+const COLUMNS: usize = 100;
 
-/// What a value may be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The limit of a value, which itself is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// This or more.
     AtLeast(f64),
-    /// This or less.
     AtMost(f64),
 }
 
@@ -27,14 +25,6 @@ impl Limit {
             AtMost(bar) => value <= bar,
         }
     }
-
-    /// The value that is nearer to missing the bar.
-    fn worse(self, a: f64, b: f64) -> std::cmp::Ordering {
-        match self {
-            AtLeast(_) => a.total_cmp(&b),
-            AtMost(_) => b.total_cmp(&a),
-        }
-    }
 }
 
 impl fmt::Display for Limit {
@@ -46,55 +36,82 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A bar, and what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A bar with the value that was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
-    /// Of what.
     pub what: String,
-    /// What is asked for.
     pub limit: Limit,
-    /// What was measured; for a bar that every filter has to meet, the worst.
+    /// For a bar that each of several cases has to meet, the worst.
     pub value: f64,
-    /// Whether that is enough.
     pub met: bool,
-    /// How many filters were measured, where it is about filters.
-    pub filters: Option<usize>,
-    /// The filter that the value is of.
+    /// The number of cases that the value is taken over.
+    #[serde(alias = "filters")]
+    pub cases: Option<usize>,
+    /// The case that has the value.
     pub case: Option<String>,
-    /// The filters that miss it.
+    /// The cases that miss the bar.
     pub missed: Vec<String>,
 }
 
 impl Bar {
-    /// A bar of one value.
-    pub fn of(what: impl Into<String>, limit: Limit, value: f64) -> Self {
+    fn new(what: impl Into<String>, limit: Limit, value: f64) -> Self {
         let (what, met) = (what.into(), limit.is_met(value));
-        Self { what, limit, value, met, filters: None, case: None, missed: Vec::new() }
+        Self { what, limit, value, met, cases: None, case: None, missed: Vec::new() }
     }
 
-    /// A bar that each of several has to meet, given with their names: its value is the
-    /// worst. None without any.
-    pub fn each(what: impl Into<String>, limit: Limit, values: &[(f64, String)]) -> Option<Self> {
-        let (worst, case) = values.iter().min_by(|a, b| limit.worse(a.0, b.0))?;
+    pub fn at_least(what: impl Into<String>, limit: f64, value: f64) -> Self {
+        Self::new(what, AtLeast(limit), value)
+    }
+
+    pub fn at_most(what: impl Into<String>, limit: f64, value: f64) -> Self {
+        Self::new(what, AtMost(limit), value)
+    }
+
+    /// A bar that each of several cases has to meet; none without cases.
+    pub fn each(
+        what: impl Into<String>,
+        limit: Limit,
+        values: impl IntoIterator<Item = (f64, String)>,
+    ) -> Option<Self> {
+        let values: Vec<(f64, String)> = values.into_iter().collect();
+        let towards_limit = |value: f64| if matches!(limit, AtLeast(_)) { value } else { -value };
+        let order = |a: f64, b: f64| towards_limit(a).total_cmp(&towards_limit(b));
+        let (worst, case) = values.iter().min_by(|a, b| order(a.0, b.0))?;
         let missed = values.iter().filter(|(value, _)| !limit.is_met(*value));
         Some(Self {
+            cases: Some(values.len()),
             case: Some(case.clone()),
             missed: missed.map(|(_, name)| name.clone()).collect(),
-            ..Self::of(what, limit, *worst)
+            ..Self::new(what, limit, *worst)
         })
     }
 
-    /// The bar as lines of at most 100 columns.
+    /// A bar on a mean, or another sum, of all values; none without values.
+    pub fn together(
+        what: impl Into<String>,
+        limit: Limit,
+        values: impl IntoIterator<Item = f64>,
+        sum: fn(&[f64]) -> f64,
+    ) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().collect();
+        let bar = || Self { cases: Some(values.len()), ..Self::new(what, limit, sum(&values)) };
+        (!values.is_empty()).then(bar)
+    }
+
+    /// The bar as lines that fit a terminal.
     pub fn text(&self) -> String {
         let met = if self.met { "met   " } else { "MISSED" };
-        let mut line = format!("{met} {}: {:.2}", self.what, self.value);
-        let mut words = vec![format!("({})", self.limit)];
+        let mut line = met.to_owned();
+        let mut words: Vec<String> = self.what.split(' ').map(str::to_owned).collect();
+        words.last_mut().into_iter().for_each(|last| last.push(':'));
+        words.push(format!("{:.2}", self.value));
+        words.push(format!("({})", self.limit));
         if let (Some(case), true) = (&self.case, self.missed.len() < 2) {
             words.push(format!("`{case}`"));
         }
-        words.extend(self.filters.map(|filters| match filters {
-            1 => "1 filter".to_owned(),
-            _ => format!("{filters} filters"),
+        words.extend(self.cases.map(|cases| match cases {
+            1 => "1 case".to_owned(),
+            _ => format!("{cases} cases"),
         }));
         if self.missed.len() > 1 {
             words.push(format!("missed by {}:", self.missed.len()));
@@ -114,12 +131,34 @@ impl Bar {
     }
 }
 
+/// All bars, as [`Bar::text`].
+pub fn text(bars: &[Bar]) -> String {
+    bars.iter().map(Bar::text).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_a_number_meets_no_bar() {
+    fn a_bar_has_the_worst_value_and_names_the_cases_that_miss_it() {
+        let values = || [(5.0, "slow".to_owned()), (1.0, "fast".to_owned())];
+        let bar = Bar::each("memory: auto/touch", AtMost(1.25), values()).unwrap();
+        assert_eq!((bar.value, bar.met, bar.case.as_deref()), (5.0, false, Some("slow")));
+        assert_eq!(bar.missed, ["slow"]);
+        let bar = Bar::each("ratio", AtLeast(6.0), values()).unwrap();
+        assert_eq!((bar.value, bar.missed.len()), (1.0, 2));
+        assert_eq!(
+            bar.text(),
+            "MISSED ratio: 1.00 (at least 6) 2 cases missed by 2: `slow` `fast`\n"
+        );
+        let long = Bar { missed: vec!["a filter of some length".repeat(2); 4], ..bar };
+        assert!(long.text().lines().all(|line| line.chars().count() <= COLUMNS), "{}", long.text());
+        assert_eq!(Bar::each("nothing", AtLeast(1.0), []), None);
+    }
+
+    #[test]
+    fn nan_meets_no_bar() {
         assert!(!AtLeast(1.0).is_met(f64::NAN) && !AtMost(1.0).is_met(f64::NAN));
         assert!(AtLeast(1.0).is_met(1.0) && AtMost(1.0).is_met(1.0));
     }

@@ -61,12 +61,6 @@ impl Clock {
     pub fn is_slower(&self, other: &Self, fraction: f64) -> bool {
         self.gigahertz() < other.gigahertz() * (1.0 - fraction)
     }
-
-    /// A clock of one window, for tests.
-    #[cfg(test)]
-    pub fn of(gigahertz: f64) -> Self {
-        Self { windows: vec![gigahertz] }
-    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
-//! `forebay-bench SUITE`: measures this program beside what one would otherwise use.
+//! `forebay-bench SUITE`: measures forebay beside its alternatives.
 //!
-//! Every suite asserts the answers it times and runs its peers in the same run, in
-//! alternation. A ratio is the median over pairs of neighbouring runs, so that slow
-//! drift of the machine falls out. See METHOD.md in `bench/`.
+//! Every suite asserts the answers it times, and runs its peers in the same run, in
+//! alternation ([`rounds`]). A ratio is the median over pairs of neighbouring runs. See
+//! METHOD.md in `bench/`.
 #![deny(unsafe_code)]
 
 mod bar;
 mod clock;
-mod data;
-mod machine;
+mod cores;
 mod peers;
 mod record;
+mod rounds;
 mod stats;
 mod suites;
 mod svg;
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,9 +46,62 @@ struct Options {
     /// Measure one list that is hard on classifiers: what the suite runs for each
     #[arg(long, hide = true, value_name = "LIST")]
     shape: Option<String>,
-    #[command(flatten)]
-    filters: suites::filters::FilterOptions,
+    /// Compile a list of hosts, and print time and memory: what the suite runs for each
+    #[arg(long, hide = true, value_name = "NUMBER")]
+    compile_hosts: Option<usize>,
+    /// Folder of captures and rule lists from outside the project
+    #[arg(long, hide = true, value_name = "DIR", env = "FOREBAY_DATA", default_value = DATA)]
+    data: PathBuf,
+    /// Only cases whose expression or name contains this; rules and forward: or one of several
+    /// texts with commas between them; cases of forward are like 64/capacity
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Filters: only on this set; can be repeated
+    #[arg(long = "set", value_name = "NAME")]
+    sets: Vec<suites::filters::sets::Set>,
+    /// Filters: only this engine beside libpcap and touch; rules and forward: only this one; can
+    /// be repeated
+    #[arg(long = "engine", value_name = "NAME")]
+    engines: Vec<String>,
+    /// Filters: our back ends with other load latencies and prefetch distances
+    #[arg(long)]
+    sweep: bool,
+    /// Filters, rules and forward: rounds on every set
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Option<usize>,
+    /// Filters, rules and forward: write the figures to this folder, as SVG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
 }
+
+impl Options {
+    /// Whether `--only`, with several texts, selects a part of a suite.
+    fn names(&self, part: &str) -> bool {
+        let only = self.only.as_deref();
+        only.is_none_or(|texts| texts.split(',').any(|text| part.contains(text)))
+    }
+
+    /// The `forebay` to measure.
+    fn forebay(&self) -> Result<PathBuf, BenchError> {
+        let path = match &self.forebay {
+            Some(path) => path.clone(),
+            None => {
+                let this = std::env::current_exe().map_err(io_error("finding this program"))?;
+                this.with_file_name("forebay")
+            }
+        };
+        if path.is_file() {
+            return Ok(path);
+        }
+        Err(BenchError::Command {
+            command: path.display().to_string(),
+            message: "there is no such program; build it, or name it with --forebay".to_owned(),
+        })
+    }
+}
+
+/// Where data from outside the project is unless `FOREBAY_DATA` names a folder.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 /// The suites there are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -68,11 +122,11 @@ enum Suite {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if let Some(hosts) = options.filters.compile_hosts {
+    if let Some(hosts) = options.compile_hosts {
         return ending(suites::filters::probe(hosts));
     }
     if let Some(what) = &options.build_acl {
-        return ending(suites::rules::probe(what));
+        return ending(suites::rules::probe(what, &options.data));
     }
     if let Some(what) = &options.shape {
         return ending(suites::shapes::probe(what));

@@ -9,9 +9,10 @@ use std::ptr;
 
 use bpfjit_sys as _;
 use forebay_filter::Program;
+use forebay_jit::Packets;
 
 use super::libpcap::{BpfInsn, instructions};
-use crate::suites::filters::packets::{Engine, Packets};
+use crate::suites::filters::packets::Engine;
 
 /// `bpf_ctx_t` of bpfjit's `bpf-compat.h`.
 #[repr(C)]
@@ -65,9 +66,10 @@ impl Bpfjit {
 }
 
 impl Engine for Bpfjit {
-    fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
+    fn run(&mut self, packets: &Packets<'_>, _first: usize, verdict: &mut [u32]) {
         let base = packets.base();
-        let descriptors = packets.offset().iter().zip(packets.cap_len()).zip(packets.wire_len());
+        let [offset, cap_len, wire_len] = packets.tables();
+        let descriptors = offset.iter().zip(cap_len).zip(wire_len);
         for (((&offset, &cap_len), &wire_len), verdict) in descriptors.zip(verdict) {
             // SAFETY: the code is alive, and reads the packet within `cap_len` bytes,
             // all of which are in the memory; programs without extensions use neither

@@ -4,14 +4,14 @@
 //! takes a batch, as ours does.
 #![allow(unsafe_code, reason = "loads compiled C and calls it")]
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
+use forebay_jit::Packets;
 use libloading::{Library, Symbol};
 
-use crate::suites::filters::packets::{Engine, Packets};
+use super::process::CommandLine;
+use crate::suites::filters::packets::Engine;
 
 /// How the text is compiled.
 pub const FLAGS: [&str; 5] = ["-O3", "-march=native", "-std=c11", "-shared", "-fPIC"];
@@ -41,16 +41,9 @@ pub fn library(
     let object = folder.join(format!("{name}.so"));
     let failed = |error: std::io::Error| format!("{}: {error}", source.display());
     fs::write(&source, text).map_err(failed)?;
-    let output = Command::new(compiler)
-        .args(FLAGS)
-        .args(flags)
-        .args([OsStr::new("-o"), object.as_os_str(), source.as_os_str()])
-        .output()
-        .map_err(|error| format!("{}: {error}", compiler.display()))?;
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{} refuses the text: {message}", compiler.display()));
-    }
+    let (from, to) = (source.display().to_string(), object.display().to_string());
+    let arguments = [&FLAGS[..], flags, &["-o", &to, &from]].concat();
+    CommandLine::new(compiler, &arguments).output().map_err(|error| error.to_string())?;
     // SAFETY: what our own C was compiled to, which runs nothing when it is loaded.
     unsafe { Library::new(&object) }.map_err(|error| error.to_string())
 }
@@ -77,7 +70,8 @@ impl CCode {
 }
 
 impl Engine for CCode {
-    fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
+    fn run(&mut self, packets: &Packets<'_>, _first: usize, verdict: &mut [u32]) {
+        let [offset, cap_len, wire_len] = packets.tables();
         assert_eq!(packets.len(), verdict.len());
         // SAFETY: the code is loaded; the columns and the verdicts have as many places
         // as `count` says, and the packets lie inside their memory, beyond whose end
@@ -85,9 +79,9 @@ impl Engine for CCode {
         unsafe {
             (self.filter)(
                 packets.base(),
-                packets.offset().as_ptr(),
-                packets.cap_len().as_ptr(),
-                packets.wire_len().as_ptr(),
+                offset.as_ptr(),
+                cap_len.as_ptr(),
+                wire_len.as_ptr(),
                 verdict.as_mut_ptr(),
                 packets.len(),
             );
@@ -116,12 +110,12 @@ mod tests {
         let mut memory = Region::new(10).unwrap();
         memory.bytes_mut()[7] = 5;
         let mut descriptors = Descriptors::default();
-        descriptors.push(7, 2, 3);
-        descriptors.push(0, 1, 1);
+        descriptors.push([7, 2, 3]);
+        descriptors.push([0, 1, 1]);
         let mut verdict = [0; 2];
-        code.run(&Packets::new(&memory, &descriptors), &mut verdict);
+        code.run(&descriptors.packets(&memory), 0, &mut verdict);
         assert_eq!(verdict, [325, 110]);
         let error = CCode::compile(&compiler, "no C", folder.path(), "broken").unwrap_err();
-        assert!(error.contains("refuses"), "{error}");
+        assert!(error.contains("failed"), "{error}");
     }
 }

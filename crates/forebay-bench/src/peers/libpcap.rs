@@ -5,8 +5,9 @@
 use std::ffi::{c_int, c_uint};
 
 use forebay_filter::Program;
+use forebay_jit::Packets;
 
-use crate::suites::filters::packets::{Engine, Packets};
+use crate::suites::filters::packets::Engine;
 
 /// `struct bpf_insn` of `<pcap/bpf.h>`.
 #[derive(Clone, Copy, Debug)]
@@ -49,9 +50,10 @@ impl Libpcap {
 }
 
 impl Engine for Libpcap {
-    fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
+    fn run(&mut self, packets: &Packets<'_>, _first: usize, verdict: &mut [u32]) {
         let base = packets.base();
-        let descriptors = packets.offset().iter().zip(packets.cap_len()).zip(packets.wire_len());
+        let [offset, cap_len, wire_len] = packets.tables();
+        let descriptors = offset.iter().zip(cap_len).zip(wire_len);
         for (((&offset, &cap_len), &wire_len), verdict) in descriptors.zip(verdict) {
             // SAFETY: the program passed libpcap's validator, so that `bpf_filter`
             // stays inside it and its memory cells; it reads the packet within

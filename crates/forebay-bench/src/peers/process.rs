@@ -1,48 +1,68 @@
-//! Peers that are commands: run, timed from start to end, their memory watched.
+//! Commands: peers, compilers and this program itself, run to their end.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
+
 use crate::{BenchError, io_error};
 
-/// A command line.
+/// Time between two looks at whether a command has ended.
+const POLL: Duration = Duration::from_millis(2);
+
+/// A command line, and standard input.
 #[derive(Clone, Debug)]
 pub struct CommandLine {
     program: PathBuf,
     arguments: Vec<String>,
+    input: String,
 }
 
 impl CommandLine {
-    /// `program` with `arguments`.
-    pub fn new(program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
-        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        Self { program: program.into(), arguments }
+    pub fn new<A: AsRef<str>>(program: impl Into<PathBuf>, arguments: &[A]) -> Self {
+        let arguments = arguments.iter().map(|argument| argument.as_ref().to_owned()).collect();
+        Self { program: program.into(), arguments, input: String::new() }
+    }
+
+    pub fn input(self, input: impl Into<String>) -> Self {
+        Self { input: input.into(), ..self }
     }
 
     fn spawn(&self) -> Result<Child, BenchError> {
-        Command::new(&self.program)
+        let stdin = if self.input.is_empty() { Stdio::null() } else { Stdio::piped() };
+        let mut child = Command::new(&self.program)
             .args(&self.arguments)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(io_error(format!("starting {}", self.program.display())))
+            .map_err(io_error(format!("starting {}", self.program.display())))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            let written = stdin.write_all(self.input.as_bytes());
+            written.map_err(io_error(format!("writing to {}", self.program.display())))?;
+        }
+        Ok(child)
     }
 
-    /// Runs it. Returns the time it took and what it wrote to standard output.
+    /// Runs the command. Returns what it wrote to standard output.
+    pub fn output(&self) -> Result<String, BenchError> {
+        self.output_of(self.spawn()?)
+    }
+
+    /// Runs the command. Returns the time that took, and its output.
     pub fn time(&self) -> Result<(Duration, String), BenchError> {
         let started = Instant::now();
-        let child = self.spawn()?;
-        let answer = self.answer_of(child)?;
-        Ok((started.elapsed(), answer))
+        let output = self.output()?;
+        Ok((started.elapsed(), output))
     }
 
-    /// Runs it for at most `limit`. Returns what it wrote to standard output, which must
-    /// be little; nothing if it was ended before it was done.
-    pub fn answer_within(&self, limit: Duration) -> Result<Option<String>, BenchError> {
+    /// Runs the command, with an output that a pipe can hold. Returns none if it was killed
+    /// after `limit`.
+    pub fn output_within(&self, limit: Duration) -> Result<Option<String>, BenchError> {
         let mut child = self.spawn()?;
         let started = Instant::now();
         while child.try_wait().map_err(io_error("waiting"))?.is_none() {
@@ -51,13 +71,12 @@ impl CommandLine {
                 child.wait().map_err(io_error("waiting"))?;
                 return Ok(None);
             }
-            thread::sleep(Duration::from_millis(2));
+            thread::sleep(POLL);
         }
-        self.answer_of(child).map(Some)
+        self.output_of(child).map(Some)
     }
 
-    /// What a process that ends well wrote to standard output.
-    fn answer_of(&self, child: Child) -> Result<String, BenchError> {
+    fn output_of(&self, child: Child) -> Result<String, BenchError> {
         let output = child.wait_with_output().map_err(io_error("waiting"))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -68,17 +87,32 @@ impl CommandLine {
         })
     }
 
-    /// Runs it, not timed, and returns the most memory it had resident, in bytes.
+    /// Runs the command, not timed. Returns the most bytes it had resident.
     pub fn peak_memory(&self) -> Result<u64, BenchError> {
         let mut child = self.spawn()?;
         let status = format!("/proc/{}/status", child.id());
         let mut peak = 0;
         while child.try_wait().map_err(io_error("waiting"))?.is_none() {
             peak = peak.max(high_water(Path::new(&status)).unwrap_or(0));
-            thread::sleep(Duration::from_millis(2));
+            thread::sleep(POLL);
         }
         Ok(peak)
     }
+}
+
+/// Measures a part of a suite in a process of its own, so that its memory is its own: runs
+/// this program with `arguments` and reads the JSON that it prints. Returns none after `limit`.
+pub fn probe<T: DeserializeOwned>(
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<Option<T>, BenchError> {
+    let program = std::env::current_exe().map_err(io_error("finding this program"))?;
+    let output = CommandLine::new(program, arguments).output_within(limit)?;
+    let read = |text: String| {
+        let wrong = |error| BenchError::WrongAnswer(format!("{text:?}: {error}"));
+        serde_json::from_str(&text).map_err(wrong)
+    };
+    output.map(read).transpose()
 }
 
 /// The most memory that this process has had resident, in bytes.
@@ -91,7 +125,7 @@ pub fn restart_high_water() -> std::io::Result<()> {
     fs::write("/proc/self/clear_refs", "5")
 }
 
-/// The kernel's own high-water mark, so that looking now and then is enough.
+/// The kernel's own high-water mark, so that reading it now and then is enough.
 fn high_water(status: &Path) -> Option<u64> {
     let text = fs::read_to_string(status).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

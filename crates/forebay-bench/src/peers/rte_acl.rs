@@ -23,6 +23,7 @@ use forebay_rules::{FlagTest, PortTest, ProtocolTest, Rule, RuleList};
 
 use super::dpdk::{environment, library, symbol};
 use crate::suites::rules::engines::{Matcher, prefix};
+use crate::suites::rules::headers::Form;
 
 /// The algorithms, by their names in the rows and their numbers in
 /// `enum rte_acl_classify_alg`.
@@ -118,20 +119,16 @@ struct Input {
 
 const _: () = assert!(size_of::<Input>() == 20 && size_of::<AclRule>() == 16 + 7 * 16);
 
-/// Which fields the library is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fields {
-    /// Protocol, addresses and ports.
-    FiveTuple,
-    /// And what else our rules ask for.
-    All,
-}
+/// How the library compares rules of a form.
+#[derive(Clone, Copy, Debug)]
+struct Fields(Form);
 
 impl Fields {
+    /// Protocol, addresses and ports, and for packets the other tests of our rules.
     fn count(self) -> usize {
-        match self {
-            Self::FiveTuple => 5,
-            Self::All => 7,
+        match self.0 {
+            Form::FiveTuples => 5,
+            Form::Packets => 7,
         }
     }
 
@@ -240,12 +237,12 @@ pub struct Context {
 impl Context {
     /// Builds the tries of `list`. With a `max_size` in bytes they may be as large, and
     /// fewer; with 0 the library parts the rules into more and smaller ones.
-    pub fn build(list: &RuleList, fields: Fields, max_size: usize) -> Result<Self, String> {
+    pub fn build(list: &RuleList, form: Form, max_size: usize) -> Result<Self, String> {
         static CONTEXTS: AtomicU32 = AtomicU32::new(0);
-        let dpdk = Dpdk::get()?;
+        let (dpdk, fields) = (Dpdk::get()?, Fields(form));
         let count = list.rules.len() as u32;
         let rules: Vec<AclRule> = (list.rules.iter().zip(0..))
-            .map(|(rule, index)| acl_rule(rule, fields, index, count))
+            .map(|(rule, index)| acl_rule(rule, form, index, count))
             .collect::<Result<_, _>>()?;
         let name = format!("forebay-{}", CONTEXTS.fetch_add(1, Ordering::Relaxed));
         let name = CString::new(name).map_err(|error| error.to_string())?;
@@ -358,7 +355,7 @@ fn input(key: &Key4) -> Input {
 
 /// A rule as the library takes it: of the lists' form, which has one prefix, range or
 /// value a field.
-fn acl_rule(rule: &Rule, fields: Fields, index: u32, count: u32) -> Result<AclRule, String> {
+fn acl_rule(rule: &Rule, form: Form, index: u32, count: u32) -> Result<AclRule, String> {
     let refuse = |what: &str| format!("rte_acl is not given a {what} like that of `{rule}`");
     let address = |set| {
         let (address, length) = prefix(set)?;
@@ -402,7 +399,7 @@ fn acl_rule(rule: &Rule, fields: Fields, index: u32, count: u32) -> Result<AclRu
         }
     }
     let asks_more = flags != Field::default() || kind.value & u64::from(HAS_ICMP) != 0;
-    if fields == Fields::FiveTuple && asks_more {
+    if form == Form::FiveTuples && asks_more {
         return Err(refuse("test of flags or ICMP type"));
     }
     let range = |(low, high): (u16, u16)| Field { value: low.into(), mask_range: high.into() };
@@ -435,7 +432,7 @@ mod tests {
 
     use super::*;
     use crate::suites::rules::engines::first_match;
-    use crate::suites::rules::headers::{Form, draw};
+    use crate::suites::rules::headers::draw;
 
     const LIST: &str = "ip filter 1 pass 10.0.0.0/24 192.0.2.1 tcp 1000-2000 80\n\
         ip filter 2 pass 10.0.1.0/24 * icmp 3-8 1\n\
@@ -453,7 +450,7 @@ mod tests {
         let keys = draw(&list, 5_000, Form::Packets, 3);
         let expected: Vec<u32> = keys.iter().map(|key| first_match(&list, key)).collect();
         for max_size in [0, 1 << 30] {
-            let context = Rc::new(Context::build(&list, Fields::All, max_size).unwrap());
+            let context = Rc::new(Context::build(&list, Form::Packets, max_size).unwrap());
             assert!(context.bytes() > 0);
             for (name, algorithm) in ALGORITHMS {
                 let Ok(mut acl) = RteAcl::new(&context, algorithm) else { continue };
@@ -468,14 +465,14 @@ mod tests {
 
     #[test]
     fn rules_that_five_fields_cannot_say_are_refused() {
-        let refused = |text: &str, fields| {
+        let refused = |text: &str, form| {
             let list = yamaha::parse(text).unwrap().ascending();
-            acl_rule(&list.rules[0], fields, 0, 1).is_err()
+            acl_rule(&list.rules[0], form, 0, 1).is_err()
         };
-        assert!(refused("ip filter 1 pass * * established * *", Fields::FiveTuple));
-        assert!(!refused("ip filter 1 pass * * established * *", Fields::All));
-        assert!(refused("ip filter 1 pass 10.0.0.1-10.0.0.2 * * * *", Fields::All));
-        assert!(refused("ip filter 1 pass * * tcp,udp * *", Fields::All));
-        assert!(refused("ip filter 1 pass * * tcp 1,3 *", Fields::All));
+        assert!(refused("ip filter 1 pass * * established * *", Form::FiveTuples));
+        assert!(!refused("ip filter 1 pass * * established * *", Form::Packets));
+        assert!(refused("ip filter 1 pass 10.0.0.1-10.0.0.2 * * * *", Form::Packets));
+        assert!(refused("ip filter 1 pass * * tcp,udp * *", Form::Packets));
+        assert!(refused("ip filter 1 pass * * tcp 1,3 *", Form::Packets));
     }
 }

@@ -14,10 +14,11 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use forebay_filter::{Instruction, Program};
+use forebay_jit::Packets;
 
 use super::dpdk::{environment, library, symbol};
 use super::libpcap::{BpfInsn, instructions};
-use crate::suites::filters::packets::{Engine, Packets};
+use crate::suites::filters::packets::Engine;
 
 /// `struct bpf_program` of `<pcap/bpf.h>`.
 #[repr(C)]
@@ -109,9 +110,8 @@ pub struct RteBpf {
     dpdk: &'static Dpdk,
     bpf: *mut c_void,
     code: Code,
-    /// For the packets from number `first` on.
+    /// For the packets that were prepared.
     buffers: Vec<Mbuf>,
-    first: usize,
 }
 
 impl RteBpf {
@@ -139,9 +139,7 @@ impl RteBpf {
             let mut jit = Jit { code: None, size: 0 };
             let outcome = (dpdk.get_jit)(bpf, &mut jit);
             match jit.code {
-                Some(code) if outcome == 0 => {
-                    Ok(Self { dpdk, bpf, code, buffers: Vec::new(), first: 0 })
-                }
+                Some(code) if outcome == 0 => Ok(Self { dpdk, bpf, code, buffers: Vec::new() }),
                 _ => {
                     (dpdk.destroy)(bpf);
                     Err("rte_bpf does not compile the program".to_owned())
@@ -154,7 +152,7 @@ impl RteBpf {
 impl Engine for RteBpf {
     fn prepare(&mut self, packets: &Packets<'_>) {
         let buffer = |i: usize| {
-            let bytes = packets.bytes(i);
+            let bytes = packets.packet(i);
             Mbuf {
                 buf_addr: bytes.as_ptr(),
                 buf_iova: 0,
@@ -169,13 +167,11 @@ impl Engine for RteBpf {
                 rest: [0; 86],
             }
         };
-        self.first = packets.first();
         self.buffers.clear();
         self.buffers.extend((0..packets.len()).map(buffer));
     }
 
-    fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
-        let first = packets.first() - self.first;
+    fn run(&mut self, packets: &Packets<'_>, first: usize, verdict: &mut [u32]) {
         let buffers = &mut self.buffers[first..first + packets.len()];
         for (buffer, verdict) in buffers.iter_mut().zip(verdict) {
             let buffer: *mut Mbuf = buffer;

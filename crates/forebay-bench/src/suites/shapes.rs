@@ -2,15 +2,14 @@
 //!
 //! The shapes are those that the tests of `forebay-rules` draw. Each is built and measured
 //! in a process of its own, so that the peak of memory is its own. Times are those of the
-//! thread, so that they mean something on a machine that does other things too, and come
-//! with what the classifier itself expected when it was built.
+//! thread, so that other work on the machine does not count, and are shown beside the
+//! estimate of the classifier when it was built.
 
 #[path = "../../../forebay-rules/tests/support/draw.rs"]
 mod draw;
 #[path = "../../../forebay-rules/tests/support/lists.rs"]
 mod lists;
 
-use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -26,11 +25,12 @@ use forebay_rules::tree::Tree;
 use forebay_rules::{Rule, RuleList};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, json};
+use serde_json::json;
 
-use crate::peers::process::{CommandLine, own_high_water, restart_high_water};
+use crate::peers::process::{self, own_high_water, restart_high_water};
 use crate::record::{Record, Row};
-use crate::stats::{Sample, rounded};
+use crate::stats::Sample;
+use crate::table::table;
 use crate::{BenchError, Options, io_error};
 
 /// Rules of a list, and of one whose rules have 512 ranges of addresses each.
@@ -38,128 +38,109 @@ const RULES: usize = 100_000;
 const QUICK_RULES: usize = 10_000;
 const WIDE_RULES: usize = 1_000;
 
-/// Headers of a round, and those whose answers the oracle is asked for.
+/// Headers of a round, and those that are compared with the oracle.
 const HEADERS: usize = 1 << 15;
-const ASKED: usize = 100;
+const CHECKED: usize = 100;
 
 const ROUNDS: usize = 7;
 const SEED: u64 = 20_261_123;
 
-/// What a process may take for one shape.
+/// The time of a process for one shape.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// Where headers lie.
+/// How headers are drawn.
 const SETS: [&str; 2] = ["near", "mixed"];
 
-/// What a shape came to.
+/// The measurement of a shape.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
     rules: usize,
     /// Rules that are matched by their ranges.
     ranged: usize,
     build_s: f64,
-    /// What building added to the memory of the process.
+    /// Memory that building added to the process.
     peak_mib: f64,
     bytes: usize,
     levels: Vec<Level>,
 }
 
-/// The same with the instructions of a level.
+/// The measurement at one instruction-set level.
 #[derive(Debug, Serialize, Deserialize)]
 struct Level {
     isa: String,
-    /// What the classifier expects, in packets a second.
+    /// The classifier's own estimate, in packets a second.
     estimate: u64,
     /// Nanoseconds a packet of each round, on each of [`SETS`].
     nanos: [Vec<f64>; 2],
 }
 
 impl Level {
-    fn median(&self, set: usize) -> f64 {
-        Sample::new(self.nanos[set].clone()).median()
-    }
-
     /// Packets a second on the set that takes longest.
     fn rate(&self) -> f64 {
-        1e9 / self.median(0).max(self.median(1))
+        let [near, mixed] = self.nanos.each_ref().map(|nanos| Sample::new(nanos.clone()).median());
+        1e9 / near.max(mixed)
     }
 }
 
 /// Runs the suite.
 pub fn run(options: &Options) -> Result<Record, BenchError> {
-    let this = std::env::current_exe().map_err(io_error("finding this program"))?;
-    let mut all = Vec::new();
-    for shape in lists::ADVERSARIAL {
-        if !options.filters.names(shape) {
-            continue;
-        }
+    let mut all: Vec<(&str, Measured)> = Vec::new();
+    for shape in lists::ADVERSARIAL.into_iter().filter(|shape| options.names(shape)) {
         eprintln!("{shape}");
         let rules = match (shape, options.quick) {
             ("octets", _) => WIDE_RULES,
             (_, true) => QUICK_RULES,
             _ => RULES,
         };
-        let rounds = options.filters.rounds.unwrap_or(ROUNDS);
-        let what = format!("{shape}:{rules}:{rounds}");
-        let command = CommandLine::new(&this, &["shapes", "--shape", &what]);
-        let said = command.answer_within(TIME_LIMIT)?;
-        let failed = |message: String| BenchError::Command { command: shape.to_owned(), message };
-        let said = said.ok_or_else(|| failed("takes too long".to_owned()))?;
-        let measured: Measured =
-            serde_json::from_str(&said).map_err(|error| failed(error.to_string()))?;
-        all.push((shape, measured));
+        let what = format!("{shape}:{rules}:{}", options.rounds.unwrap_or(ROUNDS));
+        let measured = process::probe(&["shapes", "--shape", &what], TIME_LIMIT)?;
+        let message = "takes too long".to_owned();
+        let slow = || BenchError::Command { command: shape.to_owned(), message };
+        all.push((shape, measured.ok_or_else(slow)?));
     }
     let rows = all.iter().flat_map(|(shape, measured)| rows(shape, measured)).collect();
-    let mut record = Record::new("shapes", Vec::new(), rows);
-    record.shown = Some(table(&all));
-    Ok(record)
+    let record = Record::new("shapes", Vec::new(), rows, None);
+    Ok(Record { shown: shown(&all), ..record })
 }
 
 fn rows(shape: &str, measured: &Measured) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for level in &measured.levels {
-        for (set, name) in SETS.into_iter().enumerate() {
-            let sample = Sample::new(level.nanos[set].clone());
-            let mut more = Map::new();
-            more.insert("rules".into(), json!(measured.rules));
-            more.insert("ranged".into(), json!(measured.ranged));
-            more.insert("build_s".into(), json!(rounded(measured.build_s)));
-            more.insert("peak_mib".into(), json!(rounded(measured.peak_mib)));
-            more.insert("bytes".into(), json!(measured.bytes));
-            more.insert("estimate".into(), json!(level.estimate));
-            rows.push(Row {
-                case: shape.to_owned(),
-                set: name.to_owned(),
-                engine: format!("tree-{}", level.isa),
-                ns: Some(rounded(sample.median())),
-                cycles: None,
-                n: level.nanos[set].len(),
-                spread: Some(sample.spread().map(rounded)),
-                more,
-            });
-        }
-    }
-    rows
+    let Measured { rules, ranged, build_s, peak_mib, bytes, levels } = measured;
+    let rows = levels.iter().flat_map(|level| {
+        SETS.into_iter().zip(&level.nanos).map(move |(set, nanos)| {
+            Row::new(shape, set, format!("tree-{}", level.isa), nanos.clone())
+                .with("rules", rules)
+                .with("ranged", ranged)
+                .with("build_s", build_s)
+                .with("peak_mib", peak_mib)
+                .with("bytes", bytes)
+                .with("estimate", level.estimate)
+        })
+    });
+    rows.collect()
 }
 
-/// Millions of packets a second of each level, measured and expected.
-fn table(all: &[(&str, Measured)]) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(out, "shape     rules   ranged  build s  MiB peak  Mpps (expected) by level");
-    for (shape, measured) in all {
+/// Millions of packets a second at each level, measured and expected.
+fn shown(all: &[(&str, Measured)]) -> String {
+    let headings = ["shape", "Mpps (expected) by level", "rules", "ranged", "build s", "MiB peak"];
+    let line = |(shape, measured): &(&str, Measured)| {
         let Measured { rules, ranged, build_s, peak_mib, levels, .. } = measured;
-        let _ = write!(out, "{shape:<9} {rules:<7} {ranged:<7} {build_s:<8.2} {peak_mib:<9.0}");
-        for level in levels {
+        let rates = levels.iter().map(|level| {
             let (rate, expected) = (level.rate() / 1e6, level.estimate as f64 / 1e6);
-            let _ = write!(out, " {}: {rate:.2} ({expected:.2})", level.isa);
-        }
-        let _ = writeln!(out);
-    }
-    out
+            format!("{}: {rate:.2} ({expected:.2})", level.isa)
+        });
+        vec![
+            (*shape).to_owned(),
+            rates.collect::<Vec<_>>().join(" "),
+            rules.to_string(),
+            ranged.to_string(),
+            format!("{build_s:.2}"),
+            format!("{peak_mib:.0}"),
+        ]
+    };
+    table("", 2, &headings, all.iter().map(line).collect())
 }
 
-/// Measures a shape, named as in [`run`], and prints what it came to.
+/// Measures a shape, named as in [`run`], and prints a [`Measured`].
 pub fn probe(what: &str) -> Result<(), BenchError> {
     let wrong = || BenchError::Command {
         command: "shapes".to_owned(),
@@ -201,8 +182,7 @@ pub fn probe(what: &str) -> Result<(), BenchError> {
         let estimate = tree.estimate().rate;
         measured.levels.push(Level { isa: isa.name().to_owned(), estimate, nanos });
     }
-    let text = serde_json::to_string(&measured).map_err(std::io::Error::from);
-    println!("{}", text.map_err(io_error("writing what was measured"))?);
+    println!("{}", json!(measured));
     Ok(())
 }
 
@@ -212,11 +192,11 @@ fn thread_nanos() -> f64 {
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
 }
 
-/// Headers of one family, as the classifier takes them and, the first, as the oracle does.
+/// Headers of one family, in the form of the classifier, and the first in that of the oracle.
 struct Headers {
     four: Vec<Key4>,
     six: Vec<Key6>,
-    asked: Vec<Key>,
+    checked: Vec<Key>,
 }
 
 impl Headers {
@@ -242,11 +222,11 @@ impl Headers {
         (thread_nanos() - begun) / HEADERS as f64
     }
 
-    /// Holds the first answers against the oracle's.
+    /// Compares the first answers with the oracle's.
     fn check(&self, list: &RuleList, tree: &Tree) -> Result<(), BenchError> {
-        let mut answers = Vec::with_capacity(self.asked.len());
-        self.classify(tree, self.asked.len(), |rules| answers.extend_from_slice(rules));
-        for (key, answer) in self.asked.iter().zip(answers) {
+        let mut answers = Vec::with_capacity(self.checked.len());
+        self.classify(tree, self.checked.len(), |rules| answers.extend_from_slice(rules));
+        for (key, answer) in self.checked.iter().zip(answers) {
             let right = list.decide(key).rule.map_or(NO_RULE, |rule| rule as u32);
             if answer != right {
                 let complaint = format!("{key}: rule {answer} instead of {right}");
@@ -261,15 +241,15 @@ impl Headers {
 /// field; or mixed, each field of a rule of its own.
 fn drawn(list: &RuleList, set: &str) -> Headers {
     let mut draw = Draw::Seed(SEED + 1);
-    let mut headers = Headers { four: Vec::new(), six: Vec::new(), asked: Vec::new() };
+    let mut headers = Headers { four: Vec::new(), six: Vec::new(), checked: Vec::new() };
     for at in 0..HEADERS {
         let key = if set == "near" { near(&mut draw, list) } else { mixed(&mut draw, list) };
         match Packed::from(&key) {
             Packed::V4(key) => headers.four.push(key),
             Packed::V6(key) => headers.six.push(key),
         }
-        if at < ASKED {
-            headers.asked.push(key);
+        if at < CHECKED {
+            headers.checked.push(key);
         }
     }
     headers

@@ -5,17 +5,17 @@
 //! written captures are equal byte for byte.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use forebay_gen::{Config, Generator};
 use forebay_io::{Format, OutputName, WriteOptions, Writer};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use crate::clock::Clock;
 use crate::peers::process::{CommandLine, find};
-use crate::record::{Record, Row};
-use crate::stats::Sample;
+use crate::record::{Record, Results, Row};
+use crate::table::{number, range, table};
 use crate::{BenchError, Options, io_error};
 
 /// Filters: name, expression.
@@ -30,20 +30,17 @@ const SEED: u64 = 20_261_121;
 /// Windows of the clock after each pair of runs.
 const CLOCK_WINDOWS: usize = 3;
 
-struct Capture {
-    path: PathBuf,
-    packets: u64,
-    bytes: u64,
-}
-
-struct Bench<'a> {
+struct Suite {
     forebay: PathBuf,
     tcpdump: Option<PathBuf>,
-    folder: &'a Path,
-    capture: Capture,
+    folder: PathBuf,
+    /// The capture, its packets and its bytes.
+    capture: String,
+    packets: u64,
+    bytes: u64,
     pairs: usize,
     clock: Clock,
-    rows: Vec<Row>,
+    results: Results,
 }
 
 /// Runs the suite.
@@ -54,200 +51,171 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
         .map_err(io_error(format!("making a folder in {}", options.folder.display())))?;
     let (packets, pairs) = if options.quick { (300_000, 7) } else { (900_000, 21) };
     eprintln!("generating {packets} packets");
-    let capture = generate(folder.path(), packets)?;
-    let mut bench = Bench {
-        forebay: forebay_command(options)?,
+    let capture = folder.path().join("traffic.pcap");
+    let mut suite = Suite {
+        forebay: options.forebay()?,
         tcpdump: find("tcpdump"),
-        folder: folder.path(),
-        capture,
+        folder: folder.path().to_owned(),
+        bytes: generate(&capture, packets)?,
+        capture: capture.display().to_string(),
+        packets,
         pairs,
         clock: Clock::default(),
-        rows: Vec::new(),
+        results: Results::default(),
     };
     let mut notes = vec![format!(
-        "capture: {} packets, {:.0} MB, generated with seed {SEED}; {pairs} alternated pairs; \
+        "capture: {packets} packets, {:.0} MB, generated with seed {SEED}; {pairs} alternated pairs; \
          ratios are medians over pairs of tcpdump's time to forebay's",
-        bench.capture.packets,
-        bench.capture.bytes as f64 / 1e6,
+        suite.bytes as f64 / 1e6,
     )];
-    if bench.tcpdump.is_none() {
+    if suite.tcpdump.is_none() {
         notes.push("tcpdump is not installed: its rows are empty".to_owned());
     }
     for (name, expression) in FILTERS {
-        bench.compare(name, expression, true)?;
-        bench.compare(name, expression, false)?;
+        suite.compare(name, expression, true)?;
+        suite.compare(name, expression, false)?;
     }
-    bench.split()?;
-    let gigahertz = bench.clock.gigahertz();
-    for row in &mut bench.rows {
-        row.cycles = row.ns.map(|ns| ns * gigahertz);
-    }
+    suite.split()?;
+    suite
+        .results
+        .add_ratios("ratio", |_, row| (row.engine == "forebay").then(|| "tcpdump".to_owned()));
+    let gigahertz = suite.clock.gigahertz();
     notes.push(format!("clock: {gigahertz:.2} GHz"));
-    Ok(Record::new("split", notes, bench.rows))
+    let record = Record::new("split", notes, suite.results.0, Some(gigahertz));
+    Ok(Record { shown: shown(&record.rows), ..record })
 }
 
-fn forebay_command(options: &Options) -> Result<PathBuf, BenchError> {
-    let beside = || -> Result<PathBuf, BenchError> {
-        let here = std::env::current_exe().map_err(io_error("finding this program"))?;
-        Ok(here.with_file_name("forebay"))
-    };
-    let path = options.forebay.clone().map_or_else(beside, Ok)?;
-    if path.is_file() {
-        return Ok(path);
-    }
-    Err(BenchError::Command {
-        command: path.display().to_string(),
-        message: "there is no such program; build it, or name it with --forebay".to_owned(),
-    })
-}
-
-fn generate(folder: &Path, packets: u64) -> Result<Capture, BenchError> {
-    let path = folder.join("traffic.pcap");
+/// Generates a capture. Returns its bytes.
+fn generate(path: &Path, packets: u64) -> Result<u64, BenchError> {
     let config = Config { packets, flows: packets / 18, seed: SEED, ..Config::default() };
     let mut generator = Generator::new(config)?;
-    let name = OutputName::Exact(path.clone());
+    let name = OutputName::Exact(path.to_owned());
     let options = WriteOptions::default();
     let mut writer = Writer::create(name, Format::Pcap, generator.interfaces(), &options)?;
     while let Some(batch) = generator.next_batch().map_err(io_error("generating"))? {
         writer.write(&batch, &batch.live())?;
     }
-    let summary = writer.finish()?;
-    Ok(Capture { path, packets, bytes: summary.file_len })
+    Ok(writer.finish()?.file_len)
 }
 
-impl Bench<'_> {
+impl Suite {
     /// One filter, written out or counted, by both.
     fn compare(&mut self, case: &str, expression: &str, write: bool) -> Result<(), BenchError> {
         let set = if write { "read-write" } else { "count" };
         eprintln!("{case}, {set}");
-        let read = self.capture.path.display().to_string();
-        let ours_out = self.folder.join("ours.pcap");
-        let theirs_out = self.folder.join("theirs.pcap");
-        let (ours_name, theirs_name) =
-            (ours_out.display().to_string(), theirs_out.display().to_string());
-        let ours = if write {
-            CommandLine::new(&self.forebay, &["filter", "-r", &read, "-w", &ours_name, expression])
-        } else {
-            CommandLine::new(&self.forebay, &["filter", "-r", &read, "--count", expression])
+        let outputs = ["ours.pcap", "theirs.pcap"].map(|name| self.folder.join(name));
+        let command = |program: &PathBuf, output: &Path, flags: &[&str]| {
+            let output = output.display().to_string();
+            let job = if write { &["-w", &output][..] } else { &["--count"][..] };
+            let arguments = [flags, &["-r", &self.capture], job, &[expression]].concat();
+            CommandLine::new(program, &arguments)
         };
-        let theirs = self.tcpdump.as_ref().map(|tcpdump| {
-            // The capture counts nanoseconds, and only told to does tcpdump keep them;
-            // as root it would give its files to another user.
-            let nanos = "--time-stamp-precision=nano";
-            if write {
-                let arguments = [nanos, "-Z", "root", "-r", &read, "-w", &theirs_name, expression];
-                CommandLine::new(tcpdump, &arguments)
-            } else {
-                CommandLine::new(tcpdump, &[nanos, "-r", &read, "--count", expression])
-            }
-        });
-        let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
+        // The capture has nanoseconds, which tcpdump keeps only if told to; as root it
+        // would give its files to another user.
+        let flags = ["--time-stamp-precision=nano", "-Z", "root"];
+        let ours = command(&self.forebay, &outputs[0], &["filter"]);
+        let theirs = self.tcpdump.as_ref().map(|tcpdump| command(tcpdump, &outputs[1], &flags));
+        let commands: Vec<&CommandLine> = [&ours].into_iter().chain(&theirs).collect();
+        let mut times = [Vec::new(), Vec::new()];
         for round in 0..=self.pairs {
-            let (our_time, our_answer) = timed(&ours, &ours_out)?;
-            let their_run = theirs.as_ref().map(|theirs| timed(theirs, &theirs_out)).transpose()?;
-            if let Some((_, their_answer)) = &their_run {
-                let equal = match write {
-                    true => same_file(&ours_out, &theirs_out)?,
-                    false => our_answer == *their_answer,
-                };
-                if !equal {
-                    return Err(BenchError::WrongAnswer(format!("{case}, {set}: `{expression}`")));
+            let mut answers = Vec::new();
+            for (index, command) in commands.iter().enumerate() {
+                remove(&outputs[index])?;
+                let (time, answer) = command.time()?;
+                answers.push(if write { read(&outputs[index])? } else { answer.into_bytes() });
+                // The first round warms caches up.
+                if round > 0 {
+                    times[index].push(time.as_nanos() as f64 / self.packets as f64);
                 }
             }
-            // The first round warms caches up.
-            if round > 0 {
-                our_times.push(our_time);
-                their_times.extend(their_run.map(|(time, _)| time));
+            if answers.iter().any(|answer| *answer != answers[0]) {
+                return Err(BenchError::WrongAnswer(format!("{case}, {set}: `{expression}`")));
             }
             self.clock.sample(CLOCK_WINDOWS);
         }
-        let ratio = ratio(&our_times, &their_times);
-        if let Some(theirs) = &theirs {
-            self.add_row(case, set, "tcpdump", &their_times, theirs.peak_memory()?, None);
-        } else {
-            self.add_row(case, set, "tcpdump", &[], 0, None);
-        }
-        self.add_row(case, set, "forebay", &our_times, ours.peak_memory()?, ratio);
-        Ok(())
+        let [our_times, their_times] = times;
+        self.add_row(Row::new(case, set, "tcpdump", their_times), theirs.as_ref())?;
+        self.add_row(Row::new(case, set, "forebay", our_times), Some(&ours))
     }
 
     /// `forebay split` over four sensors.
     fn split(&mut self) -> Result<(), BenchError> {
         eprintln!("split");
-        let out = self.folder.join("sensors");
-        let (read, out_name) = (self.capture.path.display().to_string(), out.display().to_string());
-        let arguments = ["split", "--json", "--force", "-r", &read, "-n", "4", "-o", &out_name];
+        let output = self.folder.join("sensors").display().to_string();
+        let arguments =
+            ["split", "--json", "--force", "-r", &self.capture, "-n", "4", "-o", &output];
         let command = CommandLine::new(&self.forebay, &arguments);
         let mut times = Vec::new();
         for round in 0..=self.pairs {
             let (time, answer) = command.time()?;
             let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
-            if answer["totals"]["packets_out"] != json!(self.capture.packets) {
+            if answer["totals"]["packets_out"] != json!(self.packets) {
                 return Err(BenchError::WrongAnswer("split: packets are missing".to_owned()));
             }
             if round > 0 {
-                times.push(time);
+                times.push(time.as_nanos() as f64 / self.packets as f64);
             }
             self.clock.sample(CLOCK_WINDOWS);
         }
-        self.add_row("split-4", "read-write", "forebay", &times, command.peak_memory()?, None);
+        self.add_row(Row::new("split-4", "read-write", "forebay", times), Some(&command))
+    }
+
+    fn add_row(&mut self, row: Row, command: Option<&CommandLine>) -> Result<(), BenchError> {
+        self.results.0.push(match (row.ns, command) {
+            (Some(ns), Some(command)) => {
+                let peak = command.peak_memory()? as f64;
+                row.with("gbytes_per_s", self.bytes as f64 / (ns * self.packets as f64))
+                    .with("max_rss_mib", peak / f64::from(1 << 20))
+            }
+            _ => row,
+        });
         Ok(())
     }
+}
 
-    fn add_row(
-        &mut self,
-        case: &str,
-        set: &str,
-        engine: &str,
-        times: &[Duration],
-        peak: u64,
-        ratio: Option<Sample>,
-    ) {
-        let packets = self.capture.packets as f64;
-        let nanos =
-            Sample::new(times.iter().map(|time| time.as_nanos() as f64 / packets).collect());
-        let measured = !times.is_empty();
-        let mut more = Map::new();
-        if measured {
-            let seconds = nanos.median() * packets / 1e9;
-            more.insert("gbytes_per_s".into(), json!(self.capture.bytes as f64 / 1e9 / seconds));
-            more.insert("max_rss_mib".into(), json!(peak as f64 / f64::from(1 << 20)));
+fn shown(rows: &[Row]) -> String {
+    let headings = [
+        "case",
+        "set",
+        "engine",
+        "ns/packet",
+        "10%–90%",
+        "cycles",
+        "GB/s",
+        "peer/forebay",
+        "10%–90%",
+        "MiB",
+    ];
+    let cells = |row: &Row| {
+        let blank = |value: Option<f64>| value.map_or_else(String::new, |_| number(value));
+        let ratios = row.more.get("ratio_spread").cloned().unwrap_or_default();
+        let ratios: Option<[f64; 2]> = serde_json::from_value(ratios).ok();
+        vec![
+            row.case.clone(),
+            row.set.clone(),
+            row.engine.clone(),
+            number(row.ns),
+            row.spread.map_or_else(String::new, range),
+            number(row.cycles),
+            number(row.number("gbytes_per_s")),
+            blank(row.number("ratio")),
+            ratios.map_or_else(String::new, range),
+            blank(row.number("max_rss_mib")),
+        ]
+    };
+    table("", 3, &headings, rows.iter().map(cells).collect())
+}
+
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> Result<(), BenchError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(io_error(format!("removing {}", path.display()))(error))
         }
-        if let Some(ratio) = ratio {
-            more.insert("ratio".into(), json!(ratio.median()));
-            more.insert("ratio_spread".into(), json!(ratio.spread()));
-        }
-        self.rows.push(Row {
-            case: case.to_owned(),
-            set: set.to_owned(),
-            engine: engine.to_owned(),
-            ns: measured.then(|| nanos.median()),
-            cycles: None,
-            n: times.len(),
-            spread: measured.then(|| nanos.spread()),
-            more,
-        });
+        _ => Ok(()),
     }
 }
 
-/// Runs a command whose output file, if any, does not exist yet.
-fn timed(command: &CommandLine, out: &Path) -> Result<(Duration, String), BenchError> {
-    match fs::remove_file(out) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(io_error(format!("removing {}", out.display()))(error))
-        }
-        _ => command.time(),
-    }
-}
-
-fn ratio(ours: &[Duration], theirs: &[Duration]) -> Option<Sample> {
-    let pairs = ours.iter().zip(theirs);
-    (!theirs.is_empty())
-        .then(|| Sample::new(pairs.map(|(a, b)| b.as_secs_f64() / a.as_secs_f64()).collect()))
-}
-
-fn same_file(a: &Path, b: &Path) -> Result<bool, BenchError> {
-    let read =
-        |path: &Path| fs::read(path).map_err(io_error(format!("reading {}", path.display())));
-    Ok(read(a)? == read(b)?)
+fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
+    fs::read(path).map_err(io_error(format!("reading {}", path.display())))
 }

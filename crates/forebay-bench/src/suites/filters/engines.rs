@@ -1,190 +1,228 @@
-//! Who takes part: the floor, libpcap, the other compilers of filters, and ours.
+//! The engines: the floor, libpcap, other compilers of filters, the paper's two C programs,
+//! and each of our back ends at each instruction-set level and with other choices than the
+//! usual ones.
 
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::cell::Cell;
+use std::path::PathBuf;
 
-use forebay_filter::Program;
+use forebay_codegen::c;
+use forebay_codegen::code::{Backend, Isa, Options as Codegen, Scheduling};
+use forebay_filter::ir::Function;
+use forebay_filter::lists::{Form, compile_form, of_program};
+use forebay_filter::{CompileError, Program, compile_whole};
+use forebay_jit::{Filter, Options, Packets, cpu};
+use forebay_packet::LinkType;
 
-use super::c_forms::{self, Form};
-use super::ours::{Compiled, Subject, Variant};
-use super::packets::{Engine, Packets};
-use crate::BenchError;
+use super::packets::Engine;
 use crate::peers::bpfjit::Bpfjit;
+use crate::peers::c_code::CCode;
 use crate::peers::libpcap::Libpcap;
 use crate::peers::process::find;
 use crate::peers::rte_bpf::RteBpf;
 use crate::peers::touch::Touch;
-use crate::stats::Sample;
+use crate::rounds::{Contender, Role};
 
-/// The one whose answers are right.
+/// The engine whose answers are right.
 pub const JUDGE: &str = "libpcap";
 
-/// The one that the summary is about.
+/// The engine that the summary is about.
 pub const OURS: &str = "auto";
 
 /// Compilations of which the median counts, where a compilation takes microseconds.
 const COMPILATIONS: usize = 11;
 
-/// What a contender is there for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Gives no answers.
-    Floor,
-    /// Somebody else's: a wrong answer takes it out of the set.
-    Peer,
-    /// A wrong answer ends the benchmark.
-    Ours,
-}
+/// Load latencies in cycles, and prefetch distances in packets, that a sweep tries.
+const LATENCIES: [u8; 8] = [1, 2, 3, 4, 7, 10, 14, 20];
+const DISTANCES: [u16; 6] = [0, 8, 16, 48, 64, 96];
 
-impl Role {
-    /// Compares a contender's verdicts with libpcap's.
-    pub fn check(self, verdicts: &[u32], expected: &[u32]) -> Result<(), String> {
-        if self == Self::Floor || verdicts == expected {
-            return Ok(());
-        }
-        let pairs = verdicts.iter().zip(expected);
-        let wrong = pairs.filter(|(verdict, expected)| verdict != expected).count();
-        Err(format!("{wrong} of {} verdicts are not libpcap's", expected.len()))
-    }
-}
+/// The link type of all traffic.
+const LINK: LinkType = LinkType::ETHERNET;
 
-/// One that takes part, with its engine for the filter in question.
-pub struct Contender {
-    /// Its name in the rows.
-    pub name: String,
-    /// What it is there for.
-    pub role: Role,
-    /// Nothing where it is not installed or does not compile the filter.
-    pub engine: Option<Box<dyn Engine>>,
-    /// Microseconds from classic BPF to something that can be called, where anything is
-    /// compiled.
-    pub compile_us: Option<f64>,
-    /// The back end that the code came from, where that was a choice.
-    pub backend: Option<&'static str>,
-    /// Why it has no part.
-    pub notes: Vec<String>,
-}
+/// A filter of all engines.
+pub type Contenders = Vec<Contender<dyn Engine>>;
 
-impl Contender {
-    fn new(name: &str, role: Role) -> Self {
-        let name = name.to_owned();
-        Self { name, role, engine: None, compile_us: None, backend: None, notes: Vec::new() }
-    }
-
-    /// Notes a wrong answer. One of ours is an error.
-    pub fn is_wrong(&mut self, complaint: &str) -> Result<(), BenchError> {
-        let complaint = format!("{}, {complaint}", self.name);
-        if self.role == Role::Ours {
-            return Err(BenchError::WrongAnswer(complaint));
-        }
-        self.notes.push(complaint);
-        Ok(())
-    }
-
-    /// Takes an engine as it is.
-    fn with(mut self, engine: impl Engine + 'static) -> Self {
-        self.engine = Some(Box::new(engine));
-        self
-    }
-
-    /// Takes the engine that `make` makes, which is timed, `times` times over.
-    fn compiled<E: Engine + 'static>(
-        mut self,
-        times: usize,
-        make: impl Fn() -> Result<E, String>,
-    ) -> Self {
-        let mut micros = Vec::with_capacity(times);
-        for _ in 0..times {
-            let started = Instant::now();
-            let made = make();
-            micros.push(started.elapsed().as_secs_f64() * 1e6);
-            match made {
-                Ok(engine) => self.engine = Some(Box::new(engine)),
-                Err(why) => {
-                    self.notes.push(format!("{}: {why}", self.name));
-                    return self;
-                }
-            }
-        }
-        self.compile_us = Some(Sample::new(micros).median());
-        self
-    }
-}
-
-/// What the contenders are made with.
+/// A way to compile a filter.
 #[derive(Debug)]
-pub struct Makers {
-    /// Where C is compiled.
-    folder: PathBuf,
-    /// Name, compiler where it is installed, and form of its text.
-    compilers: Vec<(&'static str, Option<PathBuf>, Form)>,
-    /// Our kinds.
-    variants: Vec<Variant>,
-    wanted: Vec<String>,
+pub struct Variant {
+    name: String,
+    /// An error where this machine lacks the instructions.
+    options: Result<Options, String>,
 }
 
-impl Makers {
-    /// Looks for the compilers. `folder` takes what they make; `wanted` are the only
-    /// engines to take part, unless it is empty.
-    pub fn new(folder: &Path, wanted: &[String], variants: Vec<Variant>) -> Self {
-        let compilers = [
-            ("gcc-c", "gcc", Form::Unstructured),
-            ("gcc-structured", "gcc", Form::Structured),
-            ("clang-c", "clang", Form::Unstructured),
-            ("clang-structured", "clang", Form::Structured),
-        ];
-        let compilers = compilers.map(|(name, program, form)| (name, find(program), form)).into();
-        let wanted = wanted.to_vec();
-        Self { folder: folder.to_owned(), compilers, variants, wanted }
+impl Variant {
+    fn new(
+        name: impl Into<String>,
+        backend: Backend,
+        isa: Option<Isa>,
+        change: impl FnOnce(&mut Codegen),
+    ) -> Self {
+        let options = Options::new(backend, isa).map(|mut options| {
+            change(&mut options.codegen);
+            options.perf_map = false;
+            options
+        });
+        Self { name: name.into(), options: options.map_err(|error| error.to_string()) }
     }
 
-    /// All contenders for a filter, in the order of the rows.
-    pub fn contenders(&self, subject: &Subject) -> Vec<Contender> {
-        let Subject { program, function, .. } = subject;
-        let plain = |name: &str, role| Contender::new(name, role);
-        let mut all = vec![plain("touch", Role::Floor).with(Touch)];
-        let judge = plain(JUDGE, Role::Peer);
-        all.push(match Libpcap::new(program) {
-            Ok(engine) => judge.with(engine),
-            Err(why) => Contender { notes: vec![why], ..judge },
-        });
-        let mut add = |name: &str, role, make: &dyn Fn(Contender) -> Contender| {
-            if self.takes_part(name) {
-                all.push(make(plain(name, role)));
-            }
+    /// The choices of users, and the kernel of `pe` less scheduled.
+    pub fn usual() -> Vec<Self> {
+        let widest = cpu::detect().max(Isa::Avx512Bw);
+        let usual = |name, backend, isa| Self::new(name, backend, isa, |_| ());
+        let pe = |name, isa| usual(name, Backend::Pe, Some(isa));
+        let scheduled = |name, scheduling| {
+            Self::new(name, Backend::Pe, None, |codegen| codegen.scheduling = scheduling)
         };
-        add("bpfjit", Role::Peer, &|one| one.compiled(COMPILATIONS, || Bpfjit::new(program)));
-        add("rte_bpf", Role::Peer, &|one| one.compiled(COMPILATIONS, || RteBpf::new(program)));
-        for (name, compiler, form) in &self.compilers {
-            let make = || {
-                let compiler = compiler.as_deref().ok_or("the compiler is not installed")?;
-                c_forms::compile(function, *form, compiler, &self.folder, name)
-            };
-            add(name, Role::Ours, &|one| one.compiled(1, make));
-        }
-        add("interp", Role::Ours, &|one| one.with(Interp(program.clone())));
-        for variant in &self.variants {
-            add(&variant.name, Role::Ours, &|one| {
-                let made = one.compiled(COMPILATIONS, || Compiled::new(variant, subject));
-                let backend = Compiled::new(variant, subject).ok().map(|one| one.backend());
-                Contender { backend, ..made }
-            });
+        vec![
+            usual("list", Backend::List, None),
+            pe("pe-avx512", widest),
+            pe("pe-avx512bw", Isa::Avx512Bw),
+            pe("pe-avx2", Isa::Avx2),
+            pe("pe-scalar", Isa::Scalar),
+            scheduled("pe-unscheduled", Scheduling::None),
+            scheduled("pe-list-scheduled", Scheduling::List),
+            usual("ems", Backend::Ems, None),
+            usual("auto", Backend::Auto, None),
+        ]
+    }
+
+    /// Three back ends with other load latencies and prefetch distances than the usual ones.
+    pub fn swept() -> Vec<Self> {
+        let mut all = Vec::new();
+        for (name, backend) in [("list", Backend::List), ("pe", Backend::Pe), ("ems", Backend::Ems)]
+        {
+            all.push(Self::new(name, backend, None, |_| ()));
+            all.extend(LATENCIES.map(|latency| {
+                let name = format!("{name}-latency-{latency}");
+                Self::new(name, backend, None, |codegen| codegen.load_latency = latency)
+            }));
+            all.extend(DISTANCES.map(|distance| {
+                let name = format!("{name}-prefetch-{distance}");
+                Self::new(name, backend, None, |codegen| codegen.prefetch = distance)
+            }));
         }
         all
     }
 
-    fn takes_part(&self, name: &str) -> bool {
-        self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == name)
+    /// Compiles libpcap's program, or a long expression as for users, without libpcap.
+    fn compile(&self, subject: &Subject) -> Result<Filter, String> {
+        let options = self.options.as_ref().map_err(String::clone)?;
+        if subject.is_long {
+            let made = Filter::of_expression(&subject.expression, LINK, options);
+            return made.map_err(|error| error.to_string());
+        }
+        Filter::compile(&subject.program, options).map_err(|error| error.to_string())
+    }
+}
+
+/// A filter that is measured.
+#[derive(Debug)]
+pub struct Subject {
+    expression: String,
+    /// libpcap's program.
+    pub program: Program,
+    /// The form of our front end.
+    pub function: Function,
+    /// Whether our front end compiles lists in the expression without libpcap.
+    is_long: bool,
+}
+
+impl Subject {
+    pub fn new(expression: &str) -> Result<Self, CompileError> {
+        let form = compile_form(expression, LINK)?;
+        let is_long = matches!(form, Form::Function(_));
+        let (program, function) = match form {
+            Form::Function(function) => (compile_whole(expression, LINK)?, function),
+            Form::Program(program) => {
+                let function = of_program(&program);
+                (program, function)
+            }
+        };
+        Ok(Self { expression: expression.to_owned(), program, function, is_long })
+    }
+}
+
+/// What contenders are made with.
+#[derive(Debug)]
+pub struct Makers {
+    /// Where C is compiled.
+    pub folder: PathBuf,
+    pub variants: Vec<Variant>,
+    /// The only engines to take part, unless this is empty.
+    pub wanted: Vec<String>,
+}
+
+impl Makers {
+    /// All contenders for a filter, in the order of the rows.
+    pub fn contenders(&self, subject: &Subject) -> Contenders {
+        type CForm = fn(&Function) -> String;
+        let Subject { program, function, .. } = subject;
+        let mut all: Contenders = vec![
+            Contender::new("touch", Role::Floor, Ok(Box::new(Touch))),
+            Contender::new(JUDGE, Role::Peer, boxed(Libpcap::new(program))),
+        ];
+        let takes_part =
+            |name: &str| self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == name);
+        let mut compiled = |name: &str, role, times, make: &dyn Fn() -> Result<_, String>| {
+            if takes_part(name) {
+                let (made, micros) = Contender::timed(name, role, times, make);
+                all.push(match micros {
+                    Some(micros) => made.with("compile_us", micros),
+                    None => made,
+                });
+            }
+        };
+        compiled("bpfjit", Role::Peer, COMPILATIONS, &|| boxed(Bpfjit::new(program)));
+        compiled("rte_bpf", Role::Peer, COMPILATIONS, &|| boxed(RteBpf::new(program)));
+        let c_forms: [(_, _, CForm); 4] = [
+            ("gcc-c", "gcc", c::unstructured),
+            ("gcc-structured", "gcc", c::structured),
+            ("clang-c", "clang", c::unstructured),
+            ("clang-structured", "clang", c::structured),
+        ];
+        for (name, compiler, form) in c_forms {
+            compiled(name, Role::Ours, 1, &|| {
+                let compiler = find(compiler).ok_or("the compiler is not installed")?;
+                boxed(CCode::compile(&compiler, &form(function), &self.folder, name))
+            });
+        }
+        if takes_part("interp") {
+            let interpreter = Interpreter(program.clone());
+            all.push(Contender::new("interp", Role::Ours, Ok(Box::new(interpreter))));
+        }
+        for variant in self.variants.iter().filter(|variant| takes_part(&variant.name)) {
+            let backend = Cell::new(None);
+            let make = || {
+                let filter = variant.compile(subject)?;
+                backend.set(Some(filter.backend().name()));
+                boxed(Ok(filter))
+            };
+            let (made, micros) = Contender::timed(&variant.name, Role::Ours, COMPILATIONS, make);
+            all.push(match micros {
+                Some(micros) => made.with("compile_us", micros).with("backend", backend.get()),
+                None => made,
+            });
+        }
+        all
+    }
+}
+
+fn boxed<E: Engine + 'static>(made: Result<E, String>) -> Result<Box<dyn Engine>, String> {
+    made.map(|engine| Box::new(engine) as Box<dyn Engine>)
+}
+
+impl Engine for Filter {
+    fn run(&mut self, packets: &Packets<'_>, _first: usize, verdict: &mut [u32]) {
+        self.run_batch(packets, verdict);
     }
 }
 
 /// The interpreter of `forebay-filter`.
-struct Interp(Program);
+struct Interpreter(Program);
 
-impl Engine for Interp {
-    fn run(&mut self, packets: &Packets<'_>, verdict: &mut [u32]) {
+impl Engine for Interpreter {
+    fn run(&mut self, packets: &Packets<'_>, _first: usize, verdict: &mut [u32]) {
         for (i, verdict) in verdict.iter_mut().enumerate() {
-            *verdict = self.0.run(packets.bytes(i), packets.wire_len()[i]);
+            *verdict = self.0.run(packets.packet(i), packets.wire_len(i));
         }
     }
 }

@@ -1,17 +1,24 @@
-//! The filters measured: the 13 of the paper, and 12 longer ones of the kind people
-//! write.
+//! The filters: the 13 of the paper, and 12 longer ones of the kind people write.
 
-use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use super::model::Loops;
 
 /// A filter of the suite.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The pcap expression, which is also the case's name in the record.
     pub expression: String,
-    /// What tables call it.
+    /// The name in tables.
     pub short: String,
     /// Whether it is one of the paper's.
     pub paper: bool,
+    /// Instructions of libpcap's program, once the filter is measured.
+    pub instructions: usize,
+    /// The loops of `pe`, where it compiles the filter.
+    pub loops: Option<Loops>,
+    /// Tests in `list` code.
+    pub tests: usize,
 }
 
 /// Table 1 of Yamashita and Tsuru, "Software Pipelining for Packet Filters" (HPCC
@@ -32,8 +39,8 @@ pub const PAPER: [&str; 13] = [
     "port 3000",
 ];
 
-/// Filters from manuals, and from what operators and analysts type: what the tables
-/// call it, and the expression.
+/// Filters from manuals, and from what operators and analysts type: name in tables, and
+/// expression.
 const LONGER: [(&str, &str); 11] = [
     // HTTP segments that carry data, from tcpdump's manual page.
     (
@@ -77,21 +84,13 @@ pub const LISTED_HOSTS: [usize; 2] = [100, 3_000];
 
 /// All filters, the paper's first.
 pub fn all() -> Vec<Case> {
-    let paper = PAPER.into_iter().map(|expression| Case {
-        expression: expression.to_owned(),
-        short: expression.to_owned(),
-        paper: true,
-    });
-    let longer = LONGER.into_iter().map(|(short, expression)| Case {
-        expression: expression.to_owned(),
-        short: short.to_owned(),
-        paper: false,
-    });
-    let list = Case {
-        expression: host_list(LISTED_HOSTS[0]),
-        short: format!("{} hosts", LISTED_HOSTS[0]),
-        paper: false,
+    let case = |short: &str, expression: String, paper| {
+        let short = short.to_owned();
+        Case { expression, short, paper, instructions: 0, loops: None, tests: 0 }
     };
+    let paper = PAPER.into_iter().map(|text| case(text, text.to_owned(), true));
+    let longer = LONGER.into_iter().map(|(short, text)| case(short, text.to_owned(), false));
+    let list = case(&format!("{} hosts", LISTED_HOSTS[0]), host_list(LISTED_HOSTS[0]), false);
     paper.chain(longer).chain([list]).collect()
 }
 
@@ -112,14 +111,8 @@ pub fn few() -> Vec<Case> {
 
 /// `host A or host B …` with this many hosts.
 pub fn host_list(hosts: usize) -> String {
-    let mut expression = String::new();
-    for number in 0..hosts as u32 {
-        let [a, b, c, d] = listed_host(number);
-        let or = if number == 0 { "" } else { " or " };
-        // Writing to a string cannot fail.
-        let _ = write!(expression, "{or}host {a}.{b}.{c}.{d}");
-    }
-    expression
+    let host = |number| format!("host {}", Ipv4Addr::from(listed_host(number)));
+    (0..hosts as u32).map(host).collect::<Vec<_>>().join(" or ")
 }
 
 /// Host `number` of the lists: one of 10.0.0.0/12, in no order.

@@ -1,5 +1,5 @@
-//! What compiling a long list of hosts takes, from the expression to code: in processes
-//! of their own, so that their memory can be told apart.
+//! The time and memory that compiling a long list of hosts takes, from the expression to
+//! code.
 
 use std::time::{Duration, Instant};
 
@@ -8,50 +8,46 @@ use forebay_filter::compile::SNAP_LEN;
 use forebay_jit::{Filter, FilterSet, Options};
 use forebay_packet::LinkType;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::engines::OURS;
 use super::expressions::{LISTED_HOSTS, host_list, listed_host};
-use crate::peers::process::{CommandLine, own_high_water};
+use crate::BenchError;
+use crate::peers::process;
 use crate::record::Row;
 use crate::stats::Sample;
-use crate::{BenchError, io_error};
 
 /// Processes, of which the median counts.
 const RUNS: usize = 5;
 
-/// A process that takes longer is not waited for.
+/// A process that takes longer is killed.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// One in this many hosts is looked up afterwards.
 const CHECKED: usize = 50;
 
-/// What a process tells.
+/// The measurement of one process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Probe {
     micros: f64,
     peak_bytes: u64,
 }
 
-/// What it took.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ListTime {
-    /// Seconds from expression to code: the median.
+    /// Median seconds from expression to code.
     pub seconds: f64,
     /// The most memory that a process had resident, in mebibytes.
     pub max_rss_mib: f64,
 }
 
-/// Measures; nothing if it takes too long.
+/// Measures; none if it takes too long.
 pub fn measure() -> Result<Option<ListTime>, BenchError> {
-    let this = std::env::current_exe().map_err(io_error("finding this program"))?;
     let hosts = LISTED_HOSTS[1].to_string();
-    let command = CommandLine::new(this, &["filters", "--compile-hosts", &hosts]);
-    let mut probes = Vec::new();
+    let mut probes: Vec<Probe> = Vec::new();
     for _ in 0..RUNS {
-        let Some(answer) = command.answer_within(LIMIT)? else { return Ok(None) };
-        let probe: Probe = serde_json::from_str(&answer)
-            .map_err(|error| BenchError::WrongAnswer(format!("{answer:?}: {error}")))?;
+        let probe = process::probe(&["filters", "--compile-hosts", &hosts], LIMIT)?;
+        let Some(probe) = probe else { return Ok(None) };
         probes.push(probe);
     }
     let peak = probes.iter().map(|probe| probe.peak_bytes).max().unwrap_or_default();
@@ -59,26 +55,14 @@ pub fn measure() -> Result<Option<ListTime>, BenchError> {
     Ok(Some(ListTime { seconds: micros / 1e6, max_rss_mib: peak as f64 / f64::from(1 << 20) }))
 }
 
-/// The measurement as a row.
 pub fn row(time: Option<&ListTime>) -> Row {
-    let mut more = Map::new();
-    if let Some(time) = time {
-        more.insert("compile_us".into(), json!(time.seconds * 1e6));
-        more.insert("max_rss_mib".into(), json!(time.max_rss_mib));
-    }
-    Row {
-        case: format!("{} hosts", LISTED_HOSTS[1]),
-        set: "compile".to_owned(),
-        engine: OURS.to_owned(),
-        ns: None,
-        cycles: None,
-        n: time.map_or(0, |_| RUNS),
-        spread: None,
-        more,
-    }
+    let row = Row::new(format!("{} hosts", LISTED_HOSTS[1]), "compile", OURS, Vec::new());
+    let Some(time) = time else { return row };
+    let row = row.with("compile_us", time.seconds * 1e6).with("max_rss_mib", time.max_rss_mib);
+    Row { n: RUNS, ..row }
 }
 
-/// Compiles a list of so many hosts, looks some up, and prints what it took.
+/// Compiles a list of so many hosts, looks some up, and prints a [`Probe`].
 pub fn probe(hosts: usize) -> Result<(), BenchError> {
     let expression = host_list(hosts);
     let failed = |message: String| BenchError::Command { command: "compiling".into(), message };
@@ -88,16 +72,15 @@ pub fn probe(hosts: usize) -> Result<(), BenchError> {
     let filter = set.filter_for(LinkType::ETHERNET).map_err(|error| failed(error.to_string()))?;
     let micros = started.elapsed().as_secs_f64() * 1e6;
     check(filter, hosts)?;
-    let peak_bytes = own_high_water().ok_or_else(|| failed("no memory figures".to_owned()))?;
+    let peak = process::own_high_water();
+    let peak_bytes = peak.ok_or_else(|| failed("no memory figures".to_owned()))?;
     println!("{}", json!(Probe { micros, peak_bytes }));
     Ok(())
 }
 
-/// Looks up hosts that are on the list, as source and as destination, and some that are
-/// not.
+/// Looks up hosts that are on the list, as source and as destination, and some that are not.
 fn check(filter: &Filter, hosts: usize) -> Result<(), BenchError> {
-    let numbers = (0..2 * hosts as u32).step_by(CHECKED);
-    for number in numbers {
+    for number in (0..2 * hosts as u32).step_by(CHECKED) {
         for at in [26, 30] {
             let mut packet = [0; 34];
             packet[12..14].copy_from_slice(&[8, 0]);

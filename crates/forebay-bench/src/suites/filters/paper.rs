@@ -67,11 +67,6 @@ pub const RATIO: [[f64; 9]; 13] = [
 /// memory accesses conflict on the paper's machine.
 pub const MEAN_RATIO: [f64; 9] = [1.0, 5.7, 5.6, 8.3, 11.3, 8.3, 18.6, 16.3, 19.7];
 
-/// Lines of figure 2, as slope in cycles an instruction and cycles at none: predicated
-/// and enhanced modulo scheduled.
-#[cfg(test)]
-pub const LINES: [(f64, f64); 2] = [(0.22, 2.93), (0.14, 6.01)];
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,9 +7,10 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
+use forebay_jit::Packets;
 use forebay_packet::{BATCH, Region};
 
-use super::packets::{Descriptors, Packets};
+use super::packets::Descriptors;
 use crate::peers::touch::ETHER_TYPE;
 use crate::{BenchError, io_error};
 
@@ -55,7 +56,6 @@ pub enum Set {
 }
 
 impl Set {
-    /// All sets.
     pub const ALL: [Self; 9] = [
         Self::Hot,
         Self::Cache,
@@ -102,21 +102,19 @@ impl FromStr for Set {
 /// Slots of equal size that packets are copied into.
 #[derive(Debug)]
 pub struct Slots {
-    memory: Region,
+    pub memory: Region,
     stride: usize,
     /// Where a packet starts in its slot.
     headroom: usize,
-    /// One a filled slot.
-    descriptors: Descriptors,
+    /// The packets in the order of the slots.
+    pub descriptors: Descriptors,
 }
 
 impl Slots {
-    /// `count` slots for heads.
     pub fn of_heads(count: usize) -> Result<Self, BenchError> {
         Self::new(count, HEAD_STRIDE, HEADROOM)
     }
 
-    /// `count` slots for whole packets.
     pub fn of_packets(count: usize) -> Result<Self, BenchError> {
         Self::new(count, PACKET_STRIDE, HEADROOM)
     }
@@ -131,31 +129,31 @@ impl Slots {
         Ok(Self { memory, stride, headroom, descriptors: Descriptors::default() })
     }
 
-    /// Copies the packets of `from` that `chosen` names, one a slot. What does not fit
-    /// into a slot stays behind, as by a shorter snap length.
+    /// Copies the packets of `from` that `chosen` names, one a slot. What does not fit into a
+    /// slot is cut off, as by a shorter snap length.
     pub fn fill(&mut self, from: &Packets<'_>, chosen: &[u32]) {
-        self.descriptors.clear();
+        self.descriptors = Descriptors::default();
         for (slot, &packet) in chosen.iter().enumerate() {
-            let bytes = from.bytes(packet as usize);
+            let bytes = from.packet(packet as usize);
             let bytes = &bytes[..bytes.len().min(self.stride - self.headroom)];
             let start = slot * self.stride + self.headroom;
             self.memory.bytes_mut()[start..start + bytes.len()].copy_from_slice(bytes);
-            let wire_len = from.wire_len()[packet as usize];
-            self.descriptors.push(start as u32, bytes.len() as u32, wire_len);
+            let wire_len = from.wire_len(packet as usize);
+            self.descriptors.push([start as u32, bytes.len() as u32, wire_len]);
         }
     }
 
-    /// Copies the packets of these slots of `network`, and does little else: what is
-    /// timed comes right after.
+    /// Copies the packets of these slots of `network`, and does little else: what is timed
+    /// comes right after.
     pub fn receive(&mut self, network: &Self, slots: Range<usize>) {
-        let Descriptors { offset, cap_len, wire_len } = &mut self.descriptors;
-        let starts = (0..slots.len()).map(|slot| (slot * self.stride + self.headroom) as u32);
+        let [offset, cap_len, wire_len] = &mut self.descriptors.0;
+        let [_, from_cap_len, from_wire_len] = &network.descriptors.0;
         offset.clear();
-        offset.extend(starts);
+        offset.extend((0..slots.len()).map(|slot| (slot * self.stride + self.headroom) as u32));
         cap_len.clear();
-        cap_len.extend_from_slice(&network.descriptors.cap_len[slots.clone()]);
+        cap_len.extend_from_slice(&from_cap_len[slots.clone()]);
         wire_len.clear();
-        wire_len.extend_from_slice(&network.descriptors.wire_len[slots.clone()]);
+        wire_len.extend_from_slice(&from_wire_len[slots.clone()]);
         let from =
             &network.memory.bytes()[slots.start * NETWORK_STRIDE..slots.end * NETWORK_STRIDE];
         let to = self.memory.bytes_mut().chunks_exact_mut(self.stride);
@@ -164,19 +162,8 @@ impl Slots {
         }
     }
 
-    /// The memory that the slots are cut from.
-    pub fn memory(&self) -> &Region {
-        &self.memory
-    }
-
-    /// The packets in the order of the slots.
-    pub fn descriptors(&self) -> &Descriptors {
-        &self.descriptors
-    }
-
-    /// The packets, in their memory.
     pub fn packets(&self) -> Packets<'_> {
-        Packets::new(&self.memory, &self.descriptors)
+        self.descriptors.packets(&self.memory)
     }
 }
 
@@ -192,8 +179,8 @@ mod tests {
         slots.fill(&traffic.packets(), &[7, 3, 999]);
         let packets = slots.packets();
         assert_eq!(packets.len(), 3);
-        assert_eq!(packets.bytes(1), traffic.packets().bytes(3));
-        let ether_type = packets.bytes(2)[ETHER_TYPE..].as_ptr();
+        assert_eq!(packets.packet(1), traffic.packets().packet(3));
+        let ether_type = packets.packet(2)[ETHER_TYPE..].as_ptr();
         assert_eq!(ether_type.align_offset(LINE), 0);
     }
 
@@ -207,8 +194,8 @@ mod tests {
         let (received, all) = (buffer.packets(), traffic.packets());
         assert_eq!(received.len(), 4);
         for (i, from) in [7, 6, 5, 4].into_iter().enumerate() {
-            assert_eq!(received.bytes(i), all.bytes(from));
-            assert_eq!(received.wire_len()[i], all.wire_len()[from]);
+            assert_eq!(received.packet(i), all.packet(from));
+            assert_eq!(received.wire_len(i), all.wire_len(from));
         }
     }
 

@@ -2,16 +2,18 @@
 //! and a capture of real ones.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use forebay_filter::compile;
 use forebay_gen::{Config, Generator, Profile};
+use forebay_jit::Packets;
 use forebay_packet::{LinkType, Region};
 
 use super::expressions::PAPER;
-use super::packets::{Descriptors, Engine as _, Packets};
+use super::packets::{Descriptors, Engine as _};
 use super::paper::MATCHED;
 use crate::peers::libpcap::Libpcap;
-use crate::{BenchError, data, io_error};
+use crate::{BenchError, io_error};
 
 const SEED: u64 = 20_070_926;
 
@@ -28,9 +30,7 @@ const RECORD_HEADER: usize = 16;
 /// Packets in a memory of their own, in the order they came.
 #[derive(Debug)]
 pub struct Traffic {
-    /// Where they lie.
     pub memory: Region,
-    /// What they are.
     pub descriptors: Descriptors,
 }
 
@@ -54,28 +54,27 @@ impl Traffic {
             for i in 0..batch.len() {
                 let packet = batch.packet(i);
                 memory.bytes_mut()[end..end + packet.len()].copy_from_slice(packet);
-                descriptors.push(end as u32, packet.len() as u32, batch.wire_len(i));
+                descriptors.push([end as u32, packet.len() as u32, batch.wire_len(i)]);
                 end += packet.len();
             }
         }
         let traffic = Self { memory, descriptors };
         let all = traffic.packets();
-        let different: HashSet<&[u8]> = (0..all.len()).map(|i| all.bytes(i)).collect();
+        let different: HashSet<&[u8]> = (0..all.len()).map(|i| all.packet(i)).collect();
         if different.len() != all.len() {
             return Err(BenchError::WrongAnswer("generated packets repeat".to_owned()));
         }
         Ok(traffic)
     }
 
-    /// All packets.
     pub fn packets(&self) -> Packets<'_> {
-        Packets::new(&self.memory, &self.descriptors)
+        self.descriptors.packets(&self.memory)
     }
 
-    /// What libpcap says of every packet.
+    /// libpcap's verdict on every packet.
     pub fn verdicts(&self, judge: &mut Libpcap) -> Vec<u32> {
         let mut verdicts = vec![0; self.descriptors.len()];
-        judge.run(&self.packets(), &mut verdicts);
+        judge.run(&self.packets(), 0, &mut verdicts);
         verdicts
     }
 
@@ -97,9 +96,9 @@ impl Traffic {
         PAPER.into_iter().zip(MATCHED).map(share).collect()
     }
 
-    /// Reads the capture of real packets, as its file is; nothing where there is none.
-    pub fn captured() -> Result<Option<Self>, BenchError> {
-        let path = data::folder().join(CAPTURE);
+    /// Reads the capture of real packets, as its file is; none where there is no such file.
+    pub fn captured(data: &Path) -> Result<Option<Self>, BenchError> {
+        let path = data.join(CAPTURE);
         if !path.is_file() {
             return Ok(None);
         }
@@ -128,7 +127,7 @@ fn records(file: &[u8]) -> Option<Descriptors> {
         let start = at + RECORD_HEADER;
         at = start + cap_len as usize;
         file.get(start..at)?;
-        descriptors.push(start as u32, cap_len, wire_len);
+        descriptors.push([start as u32, cap_len, wire_len]);
     }
     Some(descriptors)
 }
@@ -152,7 +151,7 @@ mod tests {
         }
         file.extend([1, 2, 3]);
         let found = records(&file).unwrap();
-        assert_eq!((found.offset, found.cap_len, found.wire_len), (vec![40], vec![3], vec![60]));
+        assert_eq!(found.0, [[40], [3], [60]]);
         assert!(records(&file[..42]).is_none());
         assert!(records(&file[1..]).is_none());
     }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::cores::Cores;
 use super::traffic::SENSORS;
-use crate::peers::process::find;
+use crate::cores::Cores;
+use crate::peers::process::{CommandLine, find};
 use crate::{BenchError, io_error};
 
 /// How long it may take to be ready, or to end.
@@ -82,17 +82,10 @@ pub fn configuration(input: Port<'_>, output: Port<'_>, workers: usize) -> Strin
 /// Whether `program` takes a configuration, which is written to `file`.
 pub fn accepts(program: &Path, configuration: &str, file: &Path) -> Result<bool, BenchError> {
     fs::write(file, configuration).map_err(io_error(format!("writing {}", file.display())))?;
-    // Programs of before `--check=file` check nothing but the file anyway.
-    for check in ["--check=file", "--check"] {
-        let mut command = Command::new(program);
-        command.args(["run", check, "-c"]).arg(file);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let status = command.status();
-        if status.map_err(io_error(format!("starting {}", program.display())))?.success() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let file = file.display().to_string();
+    // Programs before `--check=file` check nothing but the file anyway.
+    let check = |check| CommandLine::new(program, &["run", check, "-c", &file]).output().is_ok();
+    Ok(check("--check=file") || check("--check"))
 }
 
 impl Broker {

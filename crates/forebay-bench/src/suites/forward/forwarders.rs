@@ -14,10 +14,10 @@ use forebay_bpf::{Action, Program, XdpLink, XdpMode};
 
 use super::arrival::counting_program;
 use super::broker::{Account, Broker, Port, accepts, configuration};
-use super::cores::Cores;
 use super::network::{self, feed, ip};
 use super::traffic::{Addressed, SENSORS};
 use crate::BenchError;
+use crate::cores::Cores;
 use crate::peers::process::find;
 
 /// The kinds there are.

@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use forebay_bpf::programs::generator::Sent;
 
 use super::arrival::Sink;
-use super::cores::{Busy, Cores};
 use super::forwarders::Forwarder;
 use super::sender::Sender;
 use super::traffic::Traffic;
 use crate::BenchError;
+use crate::cores::{Busy, Cores};
 
 /// Frames under way at the most: more than two blocks of a receive ring hold, less than
 /// any ring.

@@ -1,28 +1,18 @@
 //! Forwarding: each type of port, the kernel's bridge and nftables, between the same kind of
 //! interfaces, with the same frames.
-//!
-//! [`network`] and [`cores`] are the ground, [`traffic`] and [`sender`] what is sent,
-//! [`forwarders`] and [`broker`] who forwards it, [`arrival`] where it arrives. [`verify`]
-//! looks at every frame first; [`measure`] and [`loss_free`] are the trials; [`results`],
-//! [`bars`], [`tables`], [`paper`] and [`figures`] make something of them.
 
 mod arrival;
-mod bars;
 mod broker;
-mod cores;
-mod figures;
 mod forwarders;
 mod loss_free;
 mod measure;
 mod network;
 mod paper;
-mod results;
+mod report;
 mod sender;
-mod tables;
 mod traffic;
 mod verify;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -31,15 +21,15 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::bar::Bar;
-use crate::record::Record;
+use crate::bar;
+use crate::cores::Cores;
+use crate::record::{Record, Results, Row};
 use crate::{BenchError, Options, io_error};
 use arrival::{Sink, SinkKind};
-use cores::Cores;
 use forwarders::{Forwarder, Kind};
 use loss_free::Trials;
 use measure::{Offered, Path, SendingCost};
-use results::{Outcome, Results, Set};
+use report::{STEADY, Set, Subject};
 use traffic::{Addressed, Size, Traffic};
 
 /// Rounds of capacity, and how long one takes of a forwarder.
@@ -73,6 +63,10 @@ struct Suite<'a> {
     nobody: Forwarder,
     participants: Vec<Participant>,
     results: Results,
+    /// Rows of the generator, and empty ones of forwarders that are missing.
+    last_rows: Vec<Row>,
+    /// Forwarders that cannot take part.
+    missing: Vec<String>,
     verified: u64,
     notes: Vec<String>,
 }
@@ -104,15 +98,6 @@ fn watch_signals() -> Result<Arc<AtomicBool>, BenchError> {
     Ok(stop)
 }
 
-/// The `forebay` to measure.
-fn program(options: &Options) -> Result<PathBuf, BenchError> {
-    if let Some(program) = &options.forebay {
-        return Ok(program.clone());
-    }
-    let mine = std::env::current_exe().map_err(io_error("finding myself"))?;
-    Ok(mine.with_file_name("forebay"))
-}
-
 impl<'a> Suite<'a> {
     /// Makes all interfaces and starts all who take part.
     fn open(
@@ -121,10 +106,10 @@ impl<'a> Suite<'a> {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, BenchError> {
         let cores = Cores::new()?;
-        let program = program(options)?;
+        let program = options.forebay()?;
         let open = |kind, number| Forwarder::open(kind, number, &program, folder, &cores);
         let nobody = open(Kind::Nobody, 0)?.map_err(BenchError::Unable)?;
-        let wanted = &options.filters.engines;
+        let wanted = &options.engines;
         let mut kinds = Kind::all(cores.workers.len());
         let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
         if let Some(unknown) = wanted.iter().find(|name| !names.contains(name)) {
@@ -140,6 +125,8 @@ impl<'a> Suite<'a> {
             nobody,
             participants: Vec::new(),
             results: Results::default(),
+            last_rows: Vec::new(),
+            missing: Vec::new(),
             verified: 0,
             notes: Vec::new(),
             cores: cores.clone(),
@@ -151,7 +138,7 @@ impl<'a> Suite<'a> {
                     suite.participants.push(Participant { forwarder, sent: 0, arrived: 0 });
                 }
                 Err(note) => {
-                    suite.results.missing.push(kind.name());
+                    suite.missing.push(kind.name());
                     suite.notes.push(note);
                 }
             }
@@ -161,7 +148,7 @@ impl<'a> Suite<'a> {
 
     /// Whether a part of the suite is asked for.
     fn includes(&self, size: Size, set: Set) -> bool {
-        self.options.filters.names(&format!("{size}/{}", set.name()))
+        self.options.names(&format!("{size}/{set}"))
     }
 
     fn trials(&self) -> Trials {
@@ -190,8 +177,9 @@ impl<'a> Suite<'a> {
                 let counter = Sink::open(sink, &forwarder.arrives)?;
                 let name = forwarder.kind.name();
                 let user_space = forwarder.kind.is_user_space();
-                let outcome = Outcome::new(size, to_one.mean, sink, name, user_space);
-                turns.push(Turn { place, traffic, sink: counter, outcome });
+                let mean = to_one.mean;
+                let subject = Subject { size, mean, sink, engine: name, user_space };
+                turns.push(Turn { place, traffic, sink: counter, subject, rows: Vec::new() });
             }
             if self.includes(size, Set::Capacity) {
                 self.capacity(&mut turns, cost)?;
@@ -199,8 +187,11 @@ impl<'a> Suite<'a> {
             if sink == SinkKind::Xdp {
                 self.at_rates(size, &mut turns)?;
             }
-            self.results.outcomes.extend(turns.into_iter().map(|turn| turn.outcome));
+            self.results.0.extend(turns.into_iter().flat_map(|turn| turn.rows));
         }
+        let missing = self.missing.iter();
+        let empty = |engine| Row::new(size.to_string(), Set::Capacity, engine, Vec::new());
+        self.last_rows.extend(missing.map(empty));
         Ok(())
     }
 
@@ -214,7 +205,7 @@ impl<'a> Suite<'a> {
         let mut path = Path::open(&mut self.nobody, traffic, &sink, &self.cores, &self.stop)?;
         let cost = path.sending_cost(if self.options.quick { QUICK_ROUND } else { ROUND })?;
         path.close()?;
-        self.results.sending.push((size, cost));
+        self.last_rows.push(report::sending_row(size, cost));
         Ok(cost)
     }
 
@@ -234,11 +225,14 @@ impl<'a> Suite<'a> {
     fn capacity(&mut self, turns: &mut [Turn], cost: SendingCost) -> Result<(), BenchError> {
         let (usual, duration) =
             if self.options.quick { (QUICK_ROUNDS, QUICK_ROUND) } else { (ROUNDS, ROUND) };
-        for _ in 0..self.options.filters.rounds.unwrap_or(usual) {
-            for turn in &mut *turns {
-                let capacity = self.on_path(turn, |path| path.capacity(duration, cost))?;
-                turn.outcome.capacity.push(capacity);
+        let mut rounds = vec![Vec::new(); turns.len()];
+        for _ in 0..self.options.rounds.unwrap_or(usual) {
+            for (turn, rounds) in turns.iter().zip(&mut rounds) {
+                rounds.push(self.on_path(turn, |path| path.capacity(duration, cost))?);
             }
+        }
+        for (turn, rounds) in turns.iter_mut().zip(rounds) {
+            turn.rows.push(turn.subject.capacity(&rounds, &self.cores));
         }
         Ok(())
     }
@@ -248,31 +242,31 @@ impl<'a> Suite<'a> {
         let trials = self.trials();
         for turn in turns {
             let kind = self.participants[turn.place].forwarder.kind;
+            let mut rows = Vec::new();
+            if self.includes(size, Set::LossFree) {
+                let most = self.most(turn)?;
+                let found = self.on_path(turn, |path| loss_free::search(path, most, trials))?;
+                rows.push(turn.subject.loss_free(&found, &self.cores));
+            }
             if self.includes(size, Set::Steady) && size == Size::Bytes(64) && kind.is_user_space() {
-                for _ in 0..trials.count {
-                    let offered = self.on_path(turn, |path| steady(path, trials.last))?;
-                    turn.outcome.steady.push(offered);
-                }
+                let one = |_| self.on_path(turn, |path| steady(path, trials.last));
+                let offered: Vec<Offered> = (0..trials.count).map(one).collect::<Result<_, _>>()?;
+                rows.push(turn.subject.trials(Set::Steady, &offered, &self.cores));
             }
             if self.includes(size, Set::PaperRate) && size == Size::Bytes(paper::SIZES[1]) {
                 let rate = Some(paper::paper_rate());
                 let offered = self.on_path(turn, |path| path.offer(rate, trials.search))?;
-                turn.outcome.paper_rate.push(offered);
+                rows.push(turn.subject.trials(Set::PaperRate, &[offered], &self.cores));
             }
-            if self.includes(size, Set::LossFree) {
-                let most = self.most(turn)?;
-                let found = self.on_path(turn, |path| loss_free::search(path, most, trials))?;
-                turn.outcome.loss_free = Some(found);
-            }
+            turn.rows.extend(rows);
         }
         Ok(())
     }
 
-    /// A rate beyond what somebody can do without loss.
+    /// A rate beyond the forwarder's rate without loss.
     fn most(&mut self, turn: &Turn) -> Result<f64, BenchError> {
-        let known = turn.outcome.rate();
-        if !known.is_nan() {
-            return Ok(known * HEADROOM);
+        if let Some(ns) = turn.rows.first().and_then(|row| row.ns) {
+            return Ok(1e9 / ns * HEADROOM);
         }
         let cost = SendingCost::default();
         let capacity = self.on_path(turn, |path| path.capacity(ROUND, cost))?;
@@ -322,17 +316,18 @@ impl<'a> Suite<'a> {
             }
         }
         self.note_conditions();
-        let bars = bars::bars(&self.results);
-        if let Some(folder) = &self.options.filters.plots {
-            figures::write(folder, &self.results)?;
+        self.results.add_ratios("ratio_to_bridge", |_, row| {
+            let suffix = if row.engine.ends_with("-skb") { "-skb" } else { "" };
+            (row.set == Set::Capacity.to_string()).then(|| format!("bridge{suffix}"))
+        });
+        let bars = report::bars(&self.results);
+        if let Some(folder) = &self.options.plots {
+            report::figure(folder, &self.results)?;
         }
-        let mut shown = tables::all(&self.results) + &tables::paper(&self.results);
-        shown.extend(bars.iter().map(Bar::text));
-        let rows = self.results.rows(&self.cores);
-        let mut record = Record::new("forward", self.notes, rows);
-        record.shown = Some(shown);
-        record.summary = Some(json!({ "bars": bars }));
-        Ok(record)
+        let shown = report::tables(&self.results) + &bar::text(&bars);
+        let rows = self.results.0.into_iter().chain(self.last_rows).collect();
+        let record = Record::new("forward", self.notes, rows, None);
+        Ok(Record { shown, summary: json!({ "bars": bars }), ..record })
     }
 
     /// Says how the rows were measured.
@@ -362,10 +357,10 @@ impl<'a> Suite<'a> {
 /// Sends at the rate at which nothing must be lost. A trial in which the generator was kept
 /// from it shows nothing, unless something was lost all the same: then once more.
 fn steady(path: &mut Path<'_>, duration: Duration) -> Result<Offered, BenchError> {
-    let mut asked = bars::STEADY * MARGIN;
+    let mut asked = STEADY * MARGIN;
     let mut offered = path.offer(Some(asked), duration)?;
     for _ in 0..REPEATS {
-        if offered.lost > 0 || offered.rate >= bars::STEADY {
+        if offered.lost > 0 || offered.rate >= STEADY {
             break;
         }
         asked *= MARGIN;
@@ -374,10 +369,11 @@ fn steady(path: &mut Path<'_>, duration: Duration) -> Result<Offered, BenchError
     Ok(offered)
 }
 
-/// What is needed for a forwarder's turn, and what came of it.
+/// What a forwarder's turn takes, and its rows.
 struct Turn {
     place: usize,
     traffic: Arc<Traffic>,
     sink: Sink,
-    outcome: Outcome,
+    subject: Subject,
+    rows: Vec<Row>,
 }

@@ -2,12 +2,11 @@
 //! process that is in it, however that ends.
 
 use std::fs;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use forebay_io::device::{self, Link, Need};
 use nix::sched::{CloneFlags, unshare};
 
+use crate::peers::process::CommandLine;
 use crate::{BenchError, io_error};
 
 /// Leaves for a new network namespace, where IPv6 is silent. What this process starts from
@@ -32,25 +31,9 @@ pub fn enter() -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Gives a command its input, and waits until it has ended well.
+/// Runs a command with an input.
 pub fn feed(command: &str, arguments: &[&str], input: &str) -> Result<(), BenchError> {
-    let name = || format!("{command} {}", arguments.join(" "));
-    let mut child = Command::new(command)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(io_error(format!("starting {command}")))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes()).map_err(io_error(format!("writing to {command}")))?;
-    }
-    let output = child.wait_with_output().map_err(io_error(format!("waiting for {command}")))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(BenchError::Command { command: name(), message })
+    CommandLine::new(command, arguments).input(input).output().map(drop)
 }
 
 /// Has `ip` do something, a command a line.

@@ -13,8 +13,8 @@ use nix::sys::pthread::pthread_kill;
 use nix::sys::signal::Signal;
 use signal_hook::consts::SIGUSR1;
 
-use super::cores::Cores;
 use super::traffic::Traffic;
+use crate::cores::Cores;
 use crate::{BenchError, io_error};
 
 /// Frames in a row, as drivers send them.

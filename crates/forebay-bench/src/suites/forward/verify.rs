@@ -11,11 +11,11 @@ use forebay_io::af_packet::{PacketRx, RxOptions};
 use forebay_io::{Received, Rx};
 use forebay_packet::{Batch, MacAddress};
 
-use super::cores::Cores;
 use super::forwarders::Forwarder;
 use super::sender::Sender;
 use super::traffic::{Addressed, FLOWS, SENSORS, Traffic, sensor_of};
 use crate::BenchError;
+use crate::cores::Cores;
 
 /// Frames sent, each flow's several times, and how many a second.
 const FRAMES: u64 = 8 * FLOWS as u64;

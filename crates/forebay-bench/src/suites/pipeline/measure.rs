@@ -1,10 +1,10 @@
 //! Rounds: in each, packets go through every prefix of the stages, in a new order of the
-//! prefixes. What a stage takes is what its prefix takes more than the one before it, in
-//! the same round.
+//! prefixes. The time of a stage is the difference of its prefix to the one before it, in the
+//! same round.
 //!
-//! All memory but that of the packets is as a broker's is after a while: the table and its
-//! counters are those of earlier runs, and packets go round so often in a run that what a
-//! worker does once counts for nothing.
+//! All memory but that of the packets is as in a broker that has run for a while: the table
+//! and its counters are those of earlier runs, and packets go round so often in a run that
+//! the start of a worker does not count.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
@@ -15,25 +15,26 @@ use forebay_broker::report::Report;
 use forebay_broker::worker::Worker;
 use forebay_io::mem::{Replay, Sink};
 use forebay_packet::Batch;
+use forebay_packet::random::Random;
 
 use super::oracle::{Expected, Witness};
 use super::stages::{Setup, Stage};
 use crate::clock::Clock;
+use crate::stats::Sample;
 use crate::{BenchError, io_error};
-use forebay_packet::random::Random;
 
-/// Packets of a sink's ring: as many as a batch, so that the ring stays in the cache as the
-/// part of a device's ring does that is being filled.
+/// Packets of a sink's ring: as many as a batch, so that the ring stays in the cache, as the
+/// part of a device's ring that is being filled does.
 const SINK_SLOTS: usize = 256;
 
 /// Windows of the clock in each round.
 const WINDOWS: usize = 2;
 
-/// How long a round looks for time that the machine takes away.
+/// How long the idle loop of a round runs.
 const IDLE: Duration = Duration::from_millis(2);
 
-/// A pause that nothing but the machine makes: an idle loop looks at the time more often
-/// than each microsecond.
+/// A longer step of the idle loop, which reads the time more often than each microsecond, is
+/// a pause of the machine.
 const PAUSE: Duration = Duration::from_micros(5);
 
 /// A case under way.
@@ -62,6 +63,20 @@ pub struct Times {
     pub stolen: Vec<f64>,
     /// How often packets have gone through all stages up to the counters.
     pub counted: u64,
+}
+
+impl Times {
+    /// Nanoseconds a packet of each stage: the medians of the differences of its prefix to the
+    /// one before.
+    pub fn steps(&self) -> Vec<f64> {
+        let mut before = vec![0.0; self.prefixes.first().map_or(0, Vec::len)];
+        let step = |prefix: &Vec<f64>| {
+            let differences = prefix.iter().zip(&before).map(|(a, b)| a - b).collect();
+            before.clone_from(prefix);
+            Sample::new(differences).median()
+        };
+        self.prefixes.iter().map(step).collect()
+    }
 }
 
 impl Trial<'_> {
@@ -179,5 +194,16 @@ fn stolen() -> f64 {
             return lost.as_secs_f64() / (now - started).as_secs_f64();
         }
         before = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_stage_is_the_difference_of_its_prefix() {
+        let prefixes = vec![vec![1.0, 2.0, 1.0], vec![4.0, 6.0, 5.0], vec![9.0, 10.0, 10.0]];
+        assert_eq!(Times { prefixes, ..Times::default() }.steps(), [1.0, 4.0, 5.0]);
     }
 }

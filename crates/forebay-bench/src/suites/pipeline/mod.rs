@@ -1,13 +1,8 @@
-//! A worker of the broker, from memory to memory on one processor: what it does with a
-//! packet, and what each step of that takes.
-//!
-//! [`packets`] are what goes in, [`oracle`] knows what has to come out, [`stages`] makes
-//! workers, [`measure`] runs them, and [`results`] makes something of the times.
+//! A worker of the broker, from memory to memory on one processor: the time of each stage.
 
 mod measure;
 mod oracle;
 mod packets;
-mod results;
 mod stages;
 
 use std::sync::Arc;
@@ -19,16 +14,17 @@ use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, Interface, LinkT
 use forebay_pipeline::stages::CompiledRules;
 use forebay_rules::choose::EngineName;
 use forebay_rules::{Action, RuleList};
-use serde_json::json;
+use serde_json::{Map, json};
 
 use self::measure::{Times, Trial};
 use self::oracle::{Expected, Oracle};
-use self::results::Outcome;
 use self::stages::{Setup, Stage};
 use super::rules::lists;
-use crate::bar::Bar;
+use crate::bar::{self, Bar};
 use crate::clock::Clock;
-use crate::record::Record;
+use crate::record::{Record, Row, cache_note};
+use crate::stats::Sample;
+use crate::table::{number, range, table};
 use crate::{BenchError, Options};
 
 /// The filter: its class is that of `port 3000`, which asks for the ports of three
@@ -102,17 +98,27 @@ const CASES: [Case; 4] = [
 /// Runs the suite.
 pub fn run(options: &Options) -> Result<Record, BenchError> {
     let usual = if options.quick { QUICK_ROUNDS } else { ROUNDS };
-    let rounds = options.filters.rounds.unwrap_or(usual);
-    let only = options.filters.only.as_deref();
+    let rounds = options.rounds.unwrap_or(usual);
+    let only = options.only.as_deref().unwrap_or_default();
     let mut clock = Clock::default();
     clock.sample(FIRST_WINDOWS);
-    let mut outcomes = Vec::new();
-    for case in CASES.iter().filter(|case| only.is_none_or(|only| case.title().contains(only))) {
+    let mut measured = Vec::new();
+    for case in CASES.iter().filter(|case| case.title().contains(only)) {
         eprintln!("{}: {} packets", case.title(), case.packets);
-        outcomes.push(case.measure(rounds, &mut clock)?);
+        let (expected, times) = case.measure(rounds, &mut clock)?;
+        measured.push((case, expected, times));
     }
     let gigahertz = clock.gigahertz();
-    let mut notes = vec![
+    let bar = |(case, _, times): &(&Case, Expected, Times)| {
+        let [least, aim] = case.bar?;
+        let what = format!("{}: million packets a second that enter, aim {aim}", case.name);
+        Some(Bar::at_least(what, least, 1e3 / whole(times).median()))
+    };
+    let bars: Vec<Bar> = measured.iter().filter_map(bar).collect();
+    let rows = measured.iter().map(|(case, expected, times)| case.row(expected, times, gigahertz));
+    let lines = measured.iter().map(|(case, _, times)| case.line(times, gigahertz)).collect();
+    let notes = measured.iter().map(|(case, expected, times)| case.note(expected, times));
+    let conditions = [
         format!(
             "packets of {} bytes, each a flow of its own, in slots of 2,112 bytes visited in \
              shuffled order; filter `{FILTER}`; {rounds} rounds of every prefix of the stages, in \
@@ -121,17 +127,17 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
         ),
         format!("clock: {gigahertz:.2} GHz, the fastest of {} windows", clock.windows()),
     ];
-    if let Some(cache) = crate::machine::last_level_cache() {
-        notes.push(format!("the last level of the cache has {cache}"));
-    }
-    notes.extend(outcomes.iter().map(Outcome::note));
-    let bars: Vec<Bar> = outcomes.iter().filter_map(Outcome::bar).collect();
-    let rows = outcomes.iter().map(|one| one.row(gigahertz)).collect();
-    let mut record = Record::new("pipeline", notes, rows);
-    record.summary = Some(json!({ "bars": bars }));
-    let table = results::table(&outcomes, gigahertz);
-    record.shown = Some(bars.iter().fold(table, |shown, bar| shown + &bar.text()));
-    Ok(record)
+    let notes = conditions.into_iter().chain(cache_note()).chain(notes).collect();
+    let mut headings = vec!["case", "set", "Mpps", "10%–90%", "cycles"];
+    headings.extend(Stage::ALL.map(Stage::name));
+    let shown = table("", 2, &headings, lines) + &bar::text(&bars);
+    let record = Record::new("pipeline", notes, rows.collect(), Some(gigahertz));
+    Ok(Record { shown, summary: json!({ "bars": bars }), ..record })
+}
+
+/// Nanoseconds a packet that enters, of all stages.
+fn whole(times: &Times) -> Sample {
+    Sample::new(times.prefixes.last().cloned().unwrap_or_default())
 }
 
 impl Case {
@@ -146,7 +152,7 @@ impl Case {
         Stage::ALL.into_iter().filter(has).collect()
     }
 
-    fn measure(&self, rounds: usize, clock: &mut Clock) -> Result<Outcome, BenchError> {
+    fn measure(&self, rounds: usize, clock: &mut Clock) -> Result<(Expected, Times), BenchError> {
         let batches = packets::batches(self.packets)?;
         let list = if self.with_rules { Some(rules()?) } else { None };
         let assignment = stages::assignment();
@@ -171,7 +177,7 @@ impl Case {
         let times = trial.measure(rounds, clock)?;
         // Once was for the check.
         counted(&setup, &expected, times.counted + 1)?;
-        Ok(self.outcome(stages, &expected, times))
+        Ok((expected, times))
     }
 
     fn setup(
@@ -199,17 +205,63 @@ impl Case {
         Ok(Setup { filter, compiled_rules, decoder, hash_key, connections, forwarding })
     }
 
-    fn outcome(&self, stages: Vec<Stage>, expected: &Expected, times: Times) -> Outcome {
-        Outcome {
-            case: self.name,
-            set: self.set,
-            bar: self.bar,
-            packets: expected.packets,
-            hits: expected.packets - expected.misses,
-            output: expected.output(),
-            stages,
-            times,
-        }
+    /// Nanoseconds a packet of each stage, by place among all stages.
+    fn steps(&self, times: &Times) -> [Option<f64>; Stage::ALL.len()] {
+        let (stages, steps) = (self.stages(), times.steps());
+        Stage::ALL.map(|stage| steps.get(stages.iter().position(|one| *one == stage)?).copied())
+    }
+
+    fn row(&self, expected: &Expected, times: &Times, gigahertz: f64) -> Row {
+        let named = Stage::ALL.into_iter().map(Stage::name).zip(self.steps(times));
+        let stage_cycles: Map<String, serde_json::Value> = named
+            .filter_map(|(name, nanos)| Some((name.to_owned(), json!(nanos? * gigahertz))))
+            .collect();
+        let whole = whole(times);
+        let nanos = times.prefixes.last().cloned().unwrap_or_default();
+        Row::new(self.name, self.set, "forebay", nanos)
+            .with("pps", 1e9 / whole.median())
+            .with("pps_best", 1e9 / whole.quantile(0.0))
+            .with("packets", expected.packets)
+            .with("hits", expected.packets - expected.misses)
+            .with("sent", expected.output())
+            .with("touch_ns", Sample::new(times.touch.clone()).median())
+            .with("stage_cycles", stage_cycles)
+    }
+
+    /// The case in the table: cycles a packet that enters, of each stage.
+    fn line(&self, times: &Times, gigahertz: f64) -> Vec<String> {
+        let whole = whole(times);
+        let [fast, slow] = whole.spread();
+        let mut cells = vec![
+            self.name.to_owned(),
+            self.set.to_owned(),
+            number(Some(1e3 / whole.median())),
+            range([1e3 / slow, 1e3 / fast]),
+            number(Some(whole.median() * gigahertz)),
+        ];
+        let steps = self.steps(times).map(|nanos| number(nanos.map(|nanos| nanos * gigahertz)));
+        cells.extend(steps);
+        cells
+    }
+
+    /// The conditions of the case.
+    fn note(&self, expected: &Expected, times: &Times) -> String {
+        let packets = expected.packets;
+        let percent = |part: u64| 100.0 * part as f64 / packets as f64;
+        let (touch, stolen) = (times.touch.clone(), Sample::new(times.stolen.clone()));
+        let touch = Sample::new(touch).median();
+        format!(
+            "{}: {packets} packets, {:.1}% pass the filter, {:.1}% are sent; best round {:.1} Mpps; \
+             a plain loop that reads one byte of each takes {touch:.1} ns, {:.1} Mpps; an idle loop \
+             lost {:.1}% of its time in the middle round, {:.1}% in the tenth worst of a hundred",
+            self.title(),
+            percent(packets - expected.misses),
+            percent(expected.output()),
+            1e3 / whole(times).quantile(0.0),
+            1e3 / touch,
+            100.0 * stolen.median(),
+            100.0 * stolen.quantile(0.9),
+        )
     }
 }
 

@@ -4,13 +4,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use forebay_packet::random::Random;
 use forebay_packet::{Arena, BATCH, Batch, Interface, PacketMeta};
 use forebay_rules::packed::{HAS_PORTS, Key4, NOT_TCP};
 use forebay_rules::rule::{TCP, UDP, flag};
 
 use crate::suites::rules::frames::frame;
+use crate::suites::rules::headers::{NETWORKS, SERVERS, address};
 use crate::{BenchError, io_error};
-use forebay_packet::random::Random;
 
 /// Bytes of a packet.
 pub const LEN: usize = 64;
@@ -30,14 +31,6 @@ pub const HITS: usize = 30;
 const TO_SERVERS: usize = 100;
 
 const SEED: u64 = 20_261_122;
-
-/// Networks that the traffic is between, as first address and number of addresses:
-/// private ones (RFC 1918), shared ones (RFC 6598), and a part of all others.
-const NETWORKS: [(u32, usize); 3] =
-    [(0xac10_0000, 1 << 20), (0x6440_0000, 1 << 22), (0x0b00_0000, 0x5800_0000)];
-
-/// Networks of the rules' servers.
-const SERVERS: [(u32, usize); 3] = [(0xc000_0200, 256), (0xc612_1400, 512), (0xc613_0700, 256)];
 
 /// `count` packets in batches, in a shuffled order.
 pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
@@ -76,11 +69,9 @@ pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
 
 /// What the headers of a packet say.
 fn key(random: &mut Random) -> Key4 {
-    let address =
-        |(first, count): (u32, usize), random: &mut Random| first + random.index(count) as u32;
-    let source = address(NETWORKS[random.index(NETWORKS.len())], random);
+    let source = address(&NETWORKS, random);
     let networks = if random.index(1_000) < TO_SERVERS { &SERVERS } else { &NETWORKS };
-    let destination = address(networks[random.index(networks.len())], random);
+    let destination = address(networks, random);
     let client = 32_768 + random.index(28_232) as u16;
     let server = match random.index(100) {
         0..HITS => PORT,

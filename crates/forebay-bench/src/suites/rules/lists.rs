@@ -13,7 +13,7 @@ use forebay_rules::{ParseError, ProtocolTest, RuleList};
 
 use super::frames::packed;
 use super::headers::{Form, has_ports};
-use crate::{BenchError, data, io_error};
+use crate::{BenchError, io_error};
 
 /// The lists that stand for the paper's, each the beginning of the next.
 const PAPER: [&str; 5] = [
@@ -63,10 +63,10 @@ pub struct ClassBench {
 }
 
 impl ClassBench {
-    /// Reads a set; nothing if it is not there. For five-tuples its rules ask for
-    /// nothing else: so do the results that come with it.
-    pub fn read(source: Source, form: Form) -> Result<Option<Self>, BenchError> {
-        let folder = data::folder().join("classbench/generated");
+    /// Reads a set; none if it is not there. In the form of five-tuples, tests of anything
+    /// else are left out of the rules, as in the results that come with the set.
+    pub fn read(data: &Path, source: Source, form: Form) -> Result<Option<Self>, BenchError> {
+        let folder = data.join("classbench/generated");
         let file = |suffix: &str| text(&folder, &format!("{}{suffix}", source.name));
         let (Some(rules), Some(trace), Some(expected)) =
             (file("")?, file("_trace")?, file("_expected")?)

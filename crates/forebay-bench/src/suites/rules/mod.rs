@@ -1,58 +1,40 @@
 //! Rule lists: the paper's comparison of scans, and ClassBench's sets beside DPDK.
-//!
-//! [`lists`] are the rules, [`traffic`] and [`headers`] what is matched against them,
-//! [`engines`] and [`acl`] who takes part; [`measure`] runs the rounds, and [`results`],
-//! [`paper`], [`bars`] and [`tables`] make something of the times.
 
 pub mod engines;
 pub mod frames;
 pub mod headers;
 pub mod lists;
 
-mod acl;
-mod bars;
-mod figures;
 mod measure;
 mod paper;
-mod parsing;
-mod results;
-mod sets;
-mod tables;
-mod traffic;
+mod report;
 mod updates;
 
-pub use acl::probe;
+pub use engines::probe;
 
+use std::hint::black_box;
 use std::path::Path;
-use std::slice::from_mut;
 
+use forebay_packet::random::Random;
 use forebay_rules::RuleList;
 use forebay_rules::packed::Key4;
 use serde_json::json;
 
-use crate::bar::Bar;
+use crate::bar;
 use crate::peers::dpdk;
-use crate::record::{Record, Row};
-use crate::stats::rounded;
+use crate::record::{Record, Results, Row};
+use crate::rounds::{Contender, Role, Timing, Trial};
 use crate::{BenchError, Options, io_error};
-use bars::{ACL, NAIVE};
-use engines::{Contender, Role, first_match};
+use engines::{ACL, Contenders, Matcher, NAIVE, TREE, first_match, is_linear};
+use frames::{FRAME, frame, parsed};
 use headers::Form;
 use lists::{CLASSBENCH, ClassBench, Source};
-use measure::{Bench, Headers, OnSet, Trial, UnderWay};
-use paper::Line;
-use results::{Outcome, Participant};
-use sets::Set;
-use updates::Updates;
+use measure::{Headers, OnSet, Set, UnderWay, measure};
+use report::Report;
 
 /// Rounds where a round is short, and of a million headers.
 const ROUNDS: [usize; 2] = [101, 31];
-
-/// The same in a quick run.
 const QUICK_ROUNDS: [usize; 2] = [31, 31];
-
-/// How often a set is measured anew because the clock was slow; never in a quick run.
-const REPEATS: usize = 2;
 
 /// Headers drawn for `memory`, in a quick run, and those for `cache`.
 const IN_MEMORY: usize = 1_000_000;
@@ -66,128 +48,85 @@ const OTHERS: usize = 65_536;
 const SEED: u64 = 20_261_121;
 const OTHERS_SEED: u64 = 20_261_122;
 
-/// Headers times rules that the oracle is asked about for one list.
+/// Headers times rules that the oracle decides for one list.
 const ORACLE_WORK: usize = 1_000_000_000;
 const QUICK_ORACLE_WORK: usize = 200_000_000;
 
 /// Lists up to this size are scanned, too.
 const MOST_SCANNED: usize = 1_100;
 
-/// Sizes that lists are cut to, up to this power of two.
-const LARGEST_CUT: u32 = 12;
-
-/// The set that lists are cut from.
+/// The set that lists are cut from, up to this power of two.
 const CUT: Source = CLASSBENCH[3];
-
-/// The suite under way.
-struct Suite<'a> {
-    options: &'a Options,
-    bench: Bench,
-    notes: Vec<String>,
-}
-
-/// What the paper's comparison gave.
-struct Compared {
-    outcomes: Vec<Outcome>,
-    alphas: Vec<f64>,
-}
+const LARGEST_CUT: u32 = 12;
 
 /// Pairs of windows with and without changes to the list.
 const WINDOWS: usize = 41;
 const QUICK_WINDOWS: usize = 31;
 
-/// What ClassBench's sets gave.
-#[derive(Default)]
-struct Measured {
-    outcomes: Vec<Outcome>,
-    /// Of each list in its first form, what changing it took.
-    updates: Vec<(String, Vec<Updates>)>,
+/// The suite under way.
+struct Suite<'a> {
+    options: &'a Options,
+    timing: Timing,
+    results: Results,
+    trials: Vec<Trial>,
+    notes: Vec<String>,
 }
 
 /// Runs the suite.
 pub fn run(options: &Options) -> Result<Record, BenchError> {
     let folder = tempfile::tempdir().map_err(io_error("making a folder"))?;
-    let bench = Bench::new(if options.quick { 0 } else { REPEATS });
-    let mut suite = Suite { options, bench, notes: Vec::new() };
-    let compared = suite.compare(folder.path())?;
-    let mut measured = Measured::default();
+    let (timing, results) = (Timing::new(options.quick), Results::default());
+    let mut suite = Suite { options, timing, results, trials: Vec::new(), notes: Vec::new() };
+    let alphas = suite.compare(folder.path())?;
+    let mut classbench = Vec::new();
     for source in CLASSBENCH {
-        for form in [Form::Packets, Form::FiveTuples] {
-            let case = case_name(source, form);
+        for form in Form::ALL {
+            let case = form.case(source);
             if suite.wants(&case, source) {
                 eprintln!("{case}");
-                suite.classbench(source, form, case, &mut measured)?;
+                if suite.classbench(source, form, &case)? {
+                    classbench.push(case);
+                }
             }
         }
     }
-    let Measured { outcomes, updates } = measured;
-    let cuts = if suite.includes("crossover") { suite.crossover()? } else { Vec::new() };
-    let parsing = if suite.includes("parse") {
-        let rounds = suite.rounds(Set::Cache);
-        Some(parsing::measure(&mut suite.bench, &traffic::headers(), rounds)?)
-    } else {
-        None
-    };
+    if options.names("parse") {
+        suite.parsing()?;
+    }
+    let cuts = if options.names("crossover") { suite.crossover()? } else { Vec::new() };
     suite.note_conditions();
-    let gigahertz = suite.bench.clock.gigahertz();
-    let pairs: Vec<(&Outcome, f64)> =
-        compared.outcomes.iter().zip(compared.alphas.iter().copied()).collect();
-    let lines = paper::lines(&pairs, gigahertz);
-    if let Some(folder) = &options.filters.plots {
-        figures::write(folder, &lines, &cuts)?;
-    }
-    let mut bars = bars::linear(&pairs, &lines);
-    bars.extend(bars::large(&outcomes));
-    bars.extend(bars::updates(&updates));
-    bars.extend(bars::pairs(compared.outcomes.iter().chain(&outcomes)));
-    let mut rows = paper_rows(&compared, &lines, gigahertz);
-    rows.extend(outcomes.iter().flat_map(|one| one.rows(gigahertz, ACL)));
-    let changes = updates.iter().flat_map(|(case, all)| all.iter().map(move |one| (case, one)));
-    rows.extend(changes.map(|(case, one)| one.row(case, gigahertz)));
-    rows.extend(parsing.map(|times| parsing::row(times, gigahertz)));
-    rows.extend(cuts.iter().flat_map(|one| one.rows(gigahertz, "tree")));
-    let mut shown = String::new();
-    if !lines.is_empty() {
-        shown += &tables::paper(&lines, &compared.alphas);
-    }
-    if !outcomes.is_empty() {
-        shown += &tables::classbench(&outcomes);
-        shown += &tables::bounds(&outcomes);
-    }
-    shown += &tables::updates(&updates);
-    shown += &tables::crossover(CUT.name, &cuts);
-    shown.extend(bars.iter().map(Bar::text));
-    let mut record = Record::new("rules", suite.notes, rows);
-    record.shown = Some(shown);
-    record.summary = Some(json!({ "lines": lines, "bars": bars }));
-    Ok(record)
-}
-
-/// The name of a set in the rows.
-fn case_name(source: Source, form: Form) -> String {
-    match form {
-        Form::Packets => source.name.to_owned(),
-        Form::FiveTuples => format!("{}-5tuple", source.name),
-    }
-}
-
-/// The rows of the paper's lists, with each engine's line.
-fn paper_rows(compared: &Compared, lines: &[Line], gigahertz: f64) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (one, alpha) in compared.outcomes.iter().zip(&compared.alphas) {
-        for mut row in one.rows(gigahertz, NAIVE) {
-            row.more.insert("alpha".into(), json!(rounded(*alpha)));
-            if let Some(line) =
-                lines.iter().find(|line| line.engine == row.engine && line.set == row.set)
-            {
-                row.more.insert("t_o".into(), json!(line.t_o));
-                row.more.insert("t_p".into(), json!(line.t_p));
-                row.more.insert("t_p_spread".into(), json!(line.t_p_spread));
-            }
-            rows.push(row);
+    let Suite { timing, mut results, notes, .. } = suite;
+    results.add_ratios("ratio", |results, row| {
+        let peers = match &row.case {
+            _ if row.set.starts_with("updates-") => return None,
+            case if case.starts_with("paper-") => NAIVE,
+            case if case.contains("-cut-") => TREE,
+            _ => ACL,
+        };
+        let best = results.best(&row.case, &row.set, |name| name.starts_with(peers));
+        best.map(|best| best.engine.clone())
+    });
+    let gigahertz = timing.clock.gigahertz();
+    let lines = paper::lines(&results, &alphas, gigahertz);
+    for row in &mut results.0 {
+        let is_paper = row.case.starts_with("paper-");
+        let of_row = |line: &&paper::Line| line.engine == row.engine && line.set == row.set;
+        if let Some(line) = lines.iter().find(of_row).filter(|_| is_paper) {
+            row.more.insert("t_o".into(), json!(line.t_o));
+            row.more.insert("t_p".into(), json!(line.t_p));
+            row.more.insert("t_p_spread".into(), json!(line.t_p_spread));
         }
     }
-    rows
+    let (results, alphas, cuts) = (&results, &alphas[..], &cuts[..]);
+    let report = Report { results, lines: &lines, alphas, classbench: &classbench, cuts };
+    if let Some(folder) = &options.plots {
+        report.figures(folder)?;
+    }
+    let bars = report.bars();
+    let shown = report.tables() + &bar::text(&bars);
+    let summary = json!({ "lines": lines, "bars": bars });
+    let record = Record::new("rules", notes, results.0.clone(), Some(gigahertz));
+    Ok(Record { shown, summary, ..record })
 }
 
 /// The first matches of all headers, by the oracle, on all processors.
@@ -208,109 +147,99 @@ fn decided(list: &RuleList, keys: &[Key4]) -> Vec<u32> {
 }
 
 impl Suite<'_> {
-    /// Whether a part of the suite is asked for.
-    fn includes(&self, name: &str) -> bool {
-        self.options.filters.names(name)
-    }
-
     fn wants(&self, case: &str, source: Source) -> bool {
-        let quick = self.options.quick && self.options.filters.only.is_none();
-        self.includes(case) && !(quick && source.rules > 1_000)
+        let quick = self.options.quick && self.options.only.is_none();
+        self.options.names(case) && !(quick && source.rules > 1_000)
     }
 
-    fn keeps(&self, contender: &Contender) -> bool {
-        let wanted = &self.options.filters.engines;
-        wanted.is_empty() || wanted.iter().any(|name| name == contender.name)
+    fn keeps(&self, contender: &Contender<dyn Matcher>) -> bool {
+        let wanted = &self.options.engines;
+        wanted.is_empty() || wanted.contains(&contender.name)
     }
 
-    /// Whether a list of so many rules is scanned, too.
-    fn scans(&self, rules: usize) -> bool {
-        rules <= MOST_SCANNED && !self.options.quick
-    }
-
-    /// Whether lists are to be changed: in a quick run, one of them.
+    /// Whether a list is to be changed: in a quick run, only the first.
     fn updates_are_wanted(&self, source: Source) -> bool {
-        let wanted = &self.options.filters.engines;
-        let quick = self.options.quick && self.options.filters.only.is_none();
-        (wanted.is_empty() || wanted.iter().any(|name| name == "tree"))
+        let wanted = &self.options.engines;
+        let quick = self.options.quick && self.options.only.is_none();
+        (wanted.is_empty() || wanted.iter().any(|name| name == TREE))
             && !(quick && source != CLASSBENCH[0])
     }
 
-    /// Rounds of a set.
     fn rounds(&self, set: Set) -> usize {
         let [short, long] = if self.options.quick { QUICK_ROUNDS } else { ROUNDS };
-        let usual = if set.is_sliced() { long } else { short };
-        self.options.filters.rounds.unwrap_or(usual)
+        self.options.rounds.unwrap_or(if set.is_sliced() { long } else { short })
     }
 
-    /// The paper's comparison, in which all lists are measured in each round.
-    fn compare(&mut self, folder: &Path) -> Result<Compared, BenchError> {
-        let mut compared = Compared { outcomes: Vec::new(), alphas: Vec::new() };
-        if !self.includes("paper") {
-            return Ok(compared);
+    /// The paper's comparison, in which all lists are measured in each round. Returns α of
+    /// each list.
+    fn compare(&mut self, folder: &Path) -> Result<Vec<f64>, BenchError> {
+        if !self.options.names("paper") {
+            return Ok(Vec::new());
         }
         eprintln!("the paper's lists");
-        let keys = traffic::headers();
-        let mut lists = Vec::new();
+        let keys = headers::of_paper();
+        let (mut lists, mut alphas) = (Vec::new(), Vec::new());
         for list in lists::paper()? {
             let mut contenders = engines::naive_c(&list, folder);
             contenders.extend(engines::ours(&list));
             contenders.retain(|contender| self.keeps(contender));
             let expected = decided(&list, &keys);
-            compared.alphas.push(paper::alpha(&expected, list.rules.len()));
+            alphas.push(paper::alpha(&expected, list.rules.len()));
             let others = headers::draw(&list, OTHERS, Form::Packets, OTHERS_SEED);
             let headers = Headers { keys: keys.clone(), expected };
-            let trials = paper::SETS.map(|set| {
-                let in_cache = |one: &Contender| set == Set::Cache || one.role == Role::Ours;
-                Trial::new(set, headers.clone(), others.clone(), &contenders, in_cache)
+            let sets = paper::SETS.map(|set| {
+                let in_cache = |one: &Contender<_>| set == Set::Cache || one.role == Role::Ours;
+                let case = paper::case(list.rules.len());
+                OnSet::new(&case, (set, headers.clone()), &contenders, in_cache)
             });
-            lists.push(UnderWay { contenders, trials: trials.into() });
+            lists.push(UnderWay { contenders, others, sets: sets.into() });
         }
-        let measured = self.bench.measure(&mut lists, self.rounds(Set::Cache))?;
-        for (rules, (list, sets)) in paper::SIZES.into_iter().zip(lists.iter().zip(measured)) {
-            let outcome = self.outcome(format!("paper-{rules}"), rules, &list.contenders, sets);
-            compared.outcomes.push(outcome);
+        let first = self.results.0.len();
+        self.measure(&mut lists, &paper::SIZES, self.rounds(Set::Cache))?;
+        for row in &mut self.results.0[first..] {
+            let list = paper::SIZES.iter().position(|&rules| row.case == paper::case(rules));
+            let alpha = list.map(|list| alphas[list]);
+            row.more.insert("alpha".into(), json!(alpha));
         }
-        Ok(compared)
+        Ok(alphas)
     }
 
-    /// What was measured of a list.
-    fn outcome(
+    /// Measures lists of so many rules, and adds their rows and notes.
+    fn measure(
         &mut self,
-        case: String,
-        rules: usize,
-        contenders: &[Contender],
-        sets: Vec<OnSet>,
-    ) -> Outcome {
-        for note in contenders.iter().flat_map(|contender| &contender.notes) {
-            self.note(format!("{note} ({case})"));
-        }
-        for on in &sets {
-            if on.clock_is_slow(&self.bench.clock) {
-                self.note(format!("the clock was slow while {case} was measured on {}", on.set));
+        lists: &mut [UnderWay],
+        rules: &[usize],
+        rounds: usize,
+    ) -> Result<(), BenchError> {
+        let mut trials = measure(&mut self.timing, lists, rounds)?.into_iter();
+        for (list, rules) in lists.iter().zip(rules) {
+            for (on, trial) in list.sets.iter().zip(&mut trials) {
+                let (headers, matched) = on.matched();
+                let rows = trial.rows(&list.contenders).into_iter().map(|row| {
+                    row.with("rules", rules).with("headers", headers).with("matched", matched)
+                });
+                self.results.0.extend(rows);
+                let notes = list.contenders.iter().flat_map(|contender| &contender.notes);
+                self.notes.extend(notes.map(|note| format!("{note} ({})", trial.case)));
+                self.trials.push(trial);
             }
         }
-        let participants = contenders.iter().map(Participant::from).collect();
-        Outcome { case, rules, participants, sets }
+        Ok(())
     }
 
-    /// Measures one of ClassBench's sets, if it is there.
-    fn classbench(
-        &mut self,
-        source: Source,
-        form: Form,
-        case: String,
-        measured: &mut Measured,
-    ) -> Result<(), BenchError> {
-        let Some(ClassBench { list, trace, expected }) = ClassBench::read(source, form)? else {
-            self.note("ClassBench's sets are not in the folder that FOREBAY_DATA names".to_owned());
-            return Ok(());
+    /// Measures one of ClassBench's sets. Returns whether it is there.
+    fn classbench(&mut self, source: Source, form: Form, case: &str) -> Result<bool, BenchError> {
+        let set = ClassBench::read(&self.options.data, source, form)?;
+        let Some(ClassBench { list, trace, expected }) = set else {
+            self.notes.push("ClassBench's sets are not in the folder of the data".to_owned());
+            return Ok(false);
         };
         let count = if self.options.quick { QUICK_IN_MEMORY } else { IN_MEMORY };
         let keys = headers::draw(&list, count, form, SEED);
         let mut contenders = engines::ours(&list);
-        contenders.retain(|one| !one.linear || self.scans(list.rules.len()));
-        contenders.extend(acl::contenders(source, &list, form, &keys)?);
+        let scans = list.rules.len() <= MOST_SCANNED && !self.options.quick;
+        contenders.retain(|one| scans || !is_linear(one));
+        contenders.extend(engines::rte_acl(source, &list, form, &keys)?);
         contenders.retain(|contender| self.keeps(contender));
         let headers = self.judged(&list, keys.clone(), &mut contenders)?;
         let traced = self.judged(&list, trace, &mut contenders)?;
@@ -322,52 +251,49 @@ impl Suite<'_> {
             expected: headers.expected.iter().copied().take(CACHED).collect(),
         };
         let others = headers::draw(&list, OTHERS, form, OTHERS_SEED);
-        let mut under_way = UnderWay { contenders, trials: Vec::new() };
-        let mut sets: Vec<OnSet> = Vec::new();
+        let mut list_under_way = UnderWay { contenders, others, sets: Vec::new() };
         for set in [Set::Cache, Set::Memory, Set::MemoryWide, Set::Trace] {
             if set == Set::MemoryWide && self.options.quick {
                 continue;
             }
             // Calls of many headers are tried with the fastest peer only.
-            let peer = sets.last().and_then(|on| on.fastest(&under_way.contenders, Role::Peer));
-            let takes_part = |one: &Contender| match set {
+            let peer = self.results.best(case, "memory", |name| name.starts_with(ACL));
+            let peer = peer.map(|row| row.engine.as_str());
+            let takes_part = |one: &Contender<dyn Matcher>| match set {
                 Set::Cache => true,
                 Set::MemoryWide => {
-                    !one.linear && (one.role == Role::Ours || Some(one.name) == peer)
+                    !is_linear(one) && (one.role == Role::Ours || Some(one.name.as_str()) == peer)
                 }
-                _ => !one.linear,
+                _ => !is_linear(one),
             };
             let headers = match set {
                 Set::Cache => cached.clone(),
                 Set::Trace => traced.clone(),
                 _ => headers.clone(),
             };
-            let contenders = &under_way.contenders;
-            let trial = Trial::new(set, headers, others.clone(), contenders, takes_part);
-            under_way.trials = vec![trial];
-            let measured = self.bench.measure(from_mut(&mut under_way), self.rounds(set))?;
-            sets.extend(measured.into_iter().flatten());
+            let on = OnSet::new(case, (set, headers), &list_under_way.contenders, takes_part);
+            list_under_way.sets = vec![on];
+            let rounds = self.rounds(set);
+            self.measure(std::slice::from_mut(&mut list_under_way), &[list.rules.len()], rounds)?;
         }
         if form == Form::Packets && self.updates_are_wanted(source) {
             let pairs = if self.options.quick { QUICK_WINDOWS } else { WINDOWS };
-            match updates::measure(&list, &keys, pairs)? {
-                Some(updates) => measured.updates.push((case.clone(), updates)),
-                None => self.note("updates: there is only one processor".to_owned()),
+            match updates::measure(case, &list, &keys, pairs)? {
+                Some(rows) => self.results.0.extend(rows),
+                None => self.notes.push("updates: there is only one processor".to_owned()),
             }
         }
-        let outcome = self.outcome(case, list.rules.len(), &under_way.contenders, sets);
-        measured.outcomes.push(outcome);
-        Ok(())
+        Ok(true)
     }
 
-    /// Finds the right answers. The oracle says as many as it can in a reasonable time;
-    /// where that is not all, the others are those of the first contender that agrees
-    /// with it, and every other is held against them.
+    /// Finds the right answers. The oracle decides as many headers as it can in a reasonable
+    /// time; where these are not all, the other answers are those of the first contender that
+    /// agrees with it, and every other is compared with them.
     fn judged(
         &self,
         list: &RuleList,
         keys: Vec<Key4>,
-        contenders: &mut [Contender],
+        contenders: &mut Contenders,
     ) -> Result<Headers, BenchError> {
         let work = if self.options.quick { QUICK_ORACLE_WORK } else { ORACLE_WORK };
         let known = decided(list, &keys[..keys.len().min(work / list.rules.len().max(1))]);
@@ -375,8 +301,8 @@ impl Suite<'_> {
             return Ok(Headers { keys, expected: known });
         }
         let mut expected = vec![0; keys.len()];
-        for contender in contenders.iter_mut().filter(|one| !one.linear) {
-            let Some(matcher) = &mut contender.matcher else { continue };
+        for contender in contenders.iter_mut().filter(|one| !is_linear(one)) {
+            let Some(matcher) = &mut contender.engine else { continue };
             matcher.load(&keys).map_err(BenchError::WrongAnswer)?;
             let batch = Set::Memory.batch();
             for (index, rules) in expected.chunks_mut(batch).enumerate() {
@@ -388,17 +314,17 @@ impl Suite<'_> {
                 return Ok(Headers { keys, expected });
             }
             contender.is_wrong("answers are not the oracle's")?;
+            contender.engine = None;
         }
         expected = decided(list, &keys);
         Ok(Headers { keys, expected })
     }
 
-    /// Lists of growing size, cut from one set.
-    fn crossover(&mut self) -> Result<Vec<Outcome>, BenchError> {
-        let Some(ClassBench { list, .. }) = ClassBench::read(CUT, Form::Packets)? else {
-            return Ok(Vec::new());
-        };
-        let mut outcomes = Vec::new();
+    /// Lists of growing size, cut from one set. Returns the cases with their rules.
+    fn crossover(&mut self) -> Result<Vec<(String, usize)>, BenchError> {
+        let set = ClassBench::read(&self.options.data, CUT, Form::Packets)?;
+        let Some(ClassBench { list, .. }) = set else { return Ok(Vec::new()) };
+        let mut cases = Vec::new();
         let step = if self.options.quick { 3 } else { 1 };
         for power in (0..=LARGEST_CUT).step_by(step) {
             let rules = 1_usize << power;
@@ -411,52 +337,63 @@ impl Suite<'_> {
             let mut contenders = engines::ours(&cut);
             contenders.retain(|contender| self.keeps(contender));
             let expected = decided(&cut, &keys);
-            let headers = Headers { keys, expected };
-            let trial = Trial::new(Set::Cache, headers, others, &contenders, |_| true);
-            let rounds = self.rounds(Set::MemoryWide);
-            let mut under_way = UnderWay { contenders, trials: vec![trial] };
-            let measured = self.bench.measure(from_mut(&mut under_way), rounds)?;
-            let sets = measured.into_iter().flatten().collect();
             let case = format!("{}-cut-{rules}", CUT.name);
-            outcomes.push(self.outcome(case, rules, &under_way.contenders, sets));
+            let on = (Set::Cache, Headers { keys, expected });
+            let sets = vec![OnSet::new(&case, on, &contenders, |_| true)];
+            let rounds = self.rounds(Set::MemoryWide);
+            self.measure(&mut [UnderWay { contenders, others, sets }], &[rules], rounds)?;
+            cases.push((case, rules));
         }
-        Ok(outcomes)
+        Ok(cases)
     }
 
-    /// Adds a note once.
-    fn note(&mut self, note: String) {
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
+    /// Parses frames of the paper's headers, one after another in memory, in a new order each
+    /// round: engines are timed without that.
+    fn parsing(&mut self) -> Result<(), BenchError> {
+        let (headers, stopwatch) = (headers::of_paper(), self.timing.stopwatch);
+        let mut times = Vec::new();
+        for round in 0..self.rounds(Set::Cache) {
+            let order = Random::new(round as u64).draw(headers.len(), headers.len());
+            let keys: Vec<Key4> = order.iter().map(|&i| headers[i as usize]).collect();
+            let frames: Vec<u8> = keys.iter().flat_map(frame).collect();
+            let mut found = vec![None; keys.len()];
+            let ticks = stopwatch.ticks(|| {
+                for (frame, found) in frames.chunks_exact(FRAME).zip(&mut found) {
+                    *found = parsed(black_box(frame));
+                }
+            });
+            times.push(stopwatch.nanos(ticks) / keys.len() as f64);
+            if !found.iter().flatten().eq(&keys) {
+                return Err(BenchError::WrongAnswer("packets parsed to other keys".to_owned()));
+            }
+            self.timing.clock.sample(1);
         }
+        self.results.0.push(Row::new("parse", Set::Cache, "key", times));
+        Ok(())
     }
 
-    /// Says how the rows were measured.
     fn note_conditions(&mut self) {
+        let slow = self.trials.iter().filter(|trial| trial.is_slow(&self.timing.clock));
+        self.notes.extend(slow.map(|trial| {
+            format!("the clock was slow while {} was measured on {}", trial.case, trial.set)
+        }));
         let [short, long] = [Set::Cache, Set::Memory].map(|set| self.rounds(set));
         let count = if self.options.quick { QUICK_IN_MEMORY } else { IN_MEMORY };
-        self.note(format!(
+        self.notes.push(format!(
             "{short} rounds, {long} on memory; in each, all engines match the same headers in the \
              same new order, and take turns in a new order; {count} different headers in memory, \
              {CACHED} of them in cache, drawn from and beside the rules by seed {SEED}; paper's \
              headers by seed {}",
-            traffic::SEED
+            headers::SEED
         ));
-        self.note(format!(
-            "times are of the time stamp counter, less the {:.1} ns that reading it takes; clock: \
-             {:.2} GHz, the fastest of {} windows",
-            self.bench.stopwatch().cost(),
-            self.bench.clock.gigahertz(),
-            self.bench.clock.windows(),
-        ));
+        self.notes.extend(self.timing.notes());
         if let Ok(environment) = dpdk::environment() {
             let pages = if environment.has_huge_pages() { "huge" } else { "ordinary" };
-            self.note(format!("DPDK's heap lies in {pages} pages"));
-        }
-        if let Some(cache) = crate::machine::last_level_cache() {
-            self.note(format!("the last level of the cache has {cache}"));
+            self.notes.push(format!("DPDK's heap lies in {pages} pages"));
         }
         if self.options.quick {
-            self.note("quick: lists of 1,000 rules only, fewer headers and rounds".to_owned());
+            let note = "quick: lists of 1,000 rules only, fewer headers and rounds";
+            self.notes.push(note.to_owned());
         }
     }
 }

@@ -9,17 +9,17 @@
 
 use serde::Serialize;
 
-use super::results::Outcome;
-use super::sets::Set;
-use crate::stats::{Sample, least_squares, rounded};
+use super::measure::Set;
+use crate::record::Results;
+use crate::stats::{Sample, least_squares};
 
 /// The rules of its five lists.
 pub const SIZES: [usize; 5] = [2, 9, 18, 35, 71];
 
-/// What the lists are measured on.
+/// The sets that the lists are measured on.
 pub const SETS: [Set; 2] = [Set::Cache, Set::CacheWide];
 
-/// Rules that its packets are held against on average.
+/// The mean number of rules that its packets are compared with.
 pub const ALPHA: [f64; 5] = [2.00, 8.99, 17.68, 34.36, 69.73];
 
 /// Its ways to scan, with cycles a packet on each list (table 2), T_O and T_P (table 3).
@@ -33,7 +33,7 @@ pub const THEIRS: [(&str, [f64; 5], [f64; 2]); 7] = [
     ("ems", [71.1, 117.8, 177.4, 288.5, 440.4], [74.4, 5.4]),
 ];
 
-/// The mean number of rules that packets are held against, of which these match first.
+/// The mean number of rules that packets are compared with that match these rules first.
 pub fn alpha(first_matches: &[u32], rules: usize) -> f64 {
     let tried = |&rule: &u32| rules.min((rule as usize).saturating_add(1)) as f64;
     first_matches.iter().map(tried).sum::<f64>() / first_matches.len() as f64
@@ -42,9 +42,7 @@ pub fn alpha(first_matches: &[u32], rules: usize) -> f64 {
 /// The line of an engine over the five lists.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// The set.
     pub set: String,
-    /// The engine.
     pub engine: String,
     /// Cycles a packet on each list: medians.
     pub cycles: Vec<f64>,
@@ -56,71 +54,69 @@ pub struct Line {
     pub t_p_spread: [f64; 2],
 }
 
-/// The lists with the α of each.
-pub type Lists<'a> = [(&'a Outcome, f64)];
-
-/// The lines of all engines that were measured on all lists, set by set.
-pub fn lines(lists: &Lists<'_>, gigahertz: f64) -> Vec<Line> {
-    let Some((first, _)) = lists.first() else { return Vec::new() };
-    let names = || first.participants.iter().map(|one| one.name);
-    let of_set = |set| names().filter_map(move |engine| line(lists, set, engine, gigahertz));
-    SETS.into_iter().flat_map(of_set).collect()
+/// The name of a list in the rows.
+pub fn case(rules: usize) -> String {
+    format!("paper-{rules}")
 }
 
-fn line(lists: &Lists<'_>, set: Set, engine: &str, gigahertz: f64) -> Option<Line> {
-    let times = |one: &Outcome| Some(one.times(set, engine)?.to_vec());
-    let times: Option<Vec<(f64, Vec<f64>)>> =
-        lists.iter().map(|(one, alpha)| Some((*alpha, times(one)?))).collect();
-    let times = times?;
-    let median = |times: &[f64]| Sample::new(times.to_vec()).median() * gigahertz;
-    let points: Vec<(f64, f64)> =
-        times.iter().map(|(alpha, times)| (*alpha, median(times))).collect();
+/// The lines of all engines that were measured on all lists, set by set. `alphas` has the α
+/// of each list.
+pub fn lines(results: &Results, alphas: &[f64], gigahertz: f64) -> Vec<Line> {
+    let engines = results.names(|row| &row.engine);
+    let of_set = |set: Set| {
+        let set = set.to_string();
+        let engines = engines.iter();
+        engines.filter_map(|engine| line(results, alphas, &set, engine, gigahertz)).collect()
+    };
+    SETS.into_iter().flat_map(|set| -> Vec<Line> { of_set(set) }).collect()
+}
+
+fn line(
+    results: &Results,
+    alphas: &[f64],
+    set: &str,
+    engine: &str,
+    gigahertz: f64,
+) -> Option<Line> {
+    let cycles = |rules| Some(results.nanos(&case(rules), set, engine)? * gigahertz);
+    let cycles: Vec<f64> = SIZES.into_iter().map(cycles).collect::<Option<_>>()?;
+    let points: Vec<(f64, f64)> = alphas.iter().copied().zip(cycles.iter().copied()).collect();
     let (t_p, t_o) = least_squares(&points)?;
-    let slopes = slopes(&times).into_iter().map(|slope| slope * gigahertz).collect();
-    Some(Line {
-        set: set.to_string(),
-        engine: engine.to_owned(),
-        cycles: points.iter().map(|(_, cycles)| rounded(*cycles)).collect(),
-        t_o: rounded(t_o),
-        t_p: rounded(t_p),
-        t_p_spread: Sample::new(slopes).spread().map(rounded),
-    })
+    let slopes = slopes(results, alphas, set, engine)?;
+    let slopes = slopes.into_iter().map(|slope| slope * gigahertz).collect();
+    let t_p_spread = Sample::new(slopes).spread();
+    Some(Line { set: set.to_owned(), engine: engine.to_owned(), cycles, t_o, t_p, t_p_spread })
 }
 
 /// The slope of each round, in nanoseconds a rule.
-fn slopes(times: &[(f64, Vec<f64>)]) -> Vec<f64> {
-    let rounds = times.iter().map(|(_, times)| times.len()).min().unwrap_or(0);
-    let points = |round: usize| -> Vec<(f64, f64)> {
-        times.iter().map(|(alpha, times)| (*alpha, times[round])).collect()
+fn slopes(results: &Results, alphas: &[f64], set: &str, engine: &str) -> Option<Vec<f64>> {
+    let times = |rules| Some(&results.row(&case(rules), set, engine)?.times);
+    let times: Vec<&Vec<f64>> = SIZES.into_iter().map(times).collect::<Option<_>>()?;
+    let rounds = times.iter().map(|times| times.len()).min().unwrap_or(0);
+    let slope = |round: usize| {
+        let points = alphas.iter().zip(&times).map(|(&alpha, times)| (alpha, times[round]));
+        Some(least_squares(&points.collect::<Vec<_>>())?.0)
     };
-    (0..rounds).filter_map(|round| Some(least_squares(&points(round))?.0)).collect()
+    Some((0..rounds).filter_map(slope).collect()).filter(|slopes: &Vec<f64>| !slopes.is_empty())
 }
 
-/// How many times the T_P of `fast` the least one of the engines is whose names start
-/// with `start`: the median over the rounds.
-pub fn slope_ratio(lists: &Lists<'_>, start: &str, fast: &str) -> Option<f64> {
-    let of = |engine: &str| -> Option<Vec<f64>> {
-        let times: Option<Vec<(f64, Vec<f64>)>> = lists
-            .iter()
-            .map(|(one, alpha)| Some((*alpha, one.times(Set::Cache, engine)?.to_vec())))
-            .collect();
-        Some(slopes(&times?))
-    };
+/// The least T_P of the engines whose names start with `start`, divided by that of `fast`:
+/// the median over the rounds.
+pub fn slope_ratio(results: &Results, alphas: &[f64], start: &str, fast: &str) -> Option<f64> {
+    let of = |engine: &str| slopes(results, alphas, &Set::Cache.to_string(), engine);
     let fast = of(fast)?;
-    let (first, _) = lists.first()?;
-    let names = first.participants.iter().map(|one| one.name);
     let ratio = |slow: Vec<f64>| {
         Sample::new(slow.iter().zip(&fast).map(|(slow, fast)| slow / fast).collect()).median()
     };
-    let ratios =
-        names.filter(|name| name.starts_with(start)).filter_map(|name| Some(ratio(of(name)?)));
-    ratios.min_by(f64::total_cmp)
+    let engines = results.names(|row| &row.engine);
+    let ratios = engines.iter().filter(|name| name.starts_with(start));
+    ratios.filter_map(|name| Some(ratio(of(name)?))).min_by(f64::total_cmp)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::outcome;
     use super::*;
+    use crate::record::Row;
 
     #[test]
     fn the_lines_of_the_paper_are_those_of_its_table() {
@@ -141,18 +137,16 @@ mod tests {
 
     #[test]
     fn lines_are_found_again() {
-        let on_list = |alpha: f64| {
-            let (slow, fast) = ([10.0 + 2.0 * alpha; 3], [1.0 + 0.1 * alpha; 3]);
-            let mut one = outcome("paper", 2, &[("naive-gcc", &slow), ("pe", &fast), ("ems", &[])]);
-            one.sets[0].set = Set::Cache;
-            one
+        let row = |(rules, alpha): (usize, f64)| {
+            let row = |engine, time| Row::new(case(rules), Set::Cache, engine, vec![time; 3]);
+            [row("naive-gcc", 10.0 + 2.0 * alpha), row("pe", 1.0 + 0.1 * alpha)]
         };
-        let outcomes = ALPHA.map(on_list);
-        let lists: Vec<(&Outcome, f64)> = outcomes.iter().zip(ALPHA).collect();
-        let lines = lines(&lists, 3.0);
+        let mut results = Results(SIZES.into_iter().zip(ALPHA).flat_map(row).collect());
+        results.0.push(Row::new(case(2), Set::Cache, "ems", vec![1.0]));
+        let lines = lines(&results, &ALPHA, 3.0);
         assert_eq!(lines.len(), 2);
         assert!((lines[0].t_p - 6.0).abs() < 1e-3 && (lines[0].t_o - 30.0).abs() < 1e-2);
-        assert!((slope_ratio(&lists, "naive", "pe").unwrap() - 20.0).abs() < 1e-6);
-        assert_eq!(slope_ratio(&lists, "naive", "ems"), None);
+        assert!((slope_ratio(&results, &ALPHA, "naive", "pe").unwrap() - 20.0).abs() < 1e-6);
+        assert_eq!(slope_ratio(&results, &ALPHA, "naive", "ems"), None);
     }
 }

@@ -1,40 +1,42 @@
 //! Changes to a list while a reader matches packets against it.
 //!
-//! The reader runs on one processor, whoever changes the list and whatever rebuilds it
-//! on another. There are two lists, the same at first, of which one is never changed.
-//! Windows alternate: in one the reader matches against that, in the other against the
-//! one that is being changed, and what it loses is the median over such pairs. So all
-//! that earlier changes have left in a list counts as a loss, too. A change is one rule
-//! inserted, deleted or moved, anywhere in the list, at even distances in time. It takes
-//! as long as the call: when that returns, every later look at the list sees the change.
-//! In the end the list's answers are held against the oracle's.
+//! The reader runs on one processor, the thread that changes the list and the one that
+//! rebuilds it on another. There are two lists, the same at first, of which one is never
+//! changed. Windows alternate: in one the reader matches against that, in the other against
+//! the one that is being changed, and the reader's loss is the median over such pairs, so
+//! that all that earlier changes have left in a list counts. A change is one rule inserted,
+//! deleted or moved, anywhere in the list, at even distances in time. Its time is that of the
+//! call: when that returns, every later look-up sees the change. In the end the list's answers
+//! are compared with the oracle's.
 //!
-//! A machine that is itself a guest stands still now and then, and so does whatever is
-//! timed on it. What that comes to is measured beside: in the other windows, at the same
-//! times, nothing is done for [`SPIN`], which takes as long as it takes.
+//! A virtual machine is stopped now and then by its host, in whatever is timed. To measure
+//! that, an idle loop runs for [`SPIN`] in the other windows, at the same times.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_jit::cpu;
 use forebay_packet::BATCH;
+use forebay_packet::random::Random;
 use forebay_rules::engine::NO_RULE;
 use forebay_rules::packed::Key4;
 use forebay_rules::tree::{Live, LiveError, RuleId};
 use forebay_rules::{Rule, RuleList};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde_json::{Map, json};
 
-use super::engines::first_match;
+use super::engines::{TREE, first_match};
+use crate::BenchError;
+use crate::cores::Cores;
 use crate::record::Row;
-use crate::stats::{Sample, rounded};
-use crate::{BenchError, io_error};
-use forebay_packet::random::Random;
+use crate::stats::Sample;
 
 /// Changes a second.
 pub const RATES: [u32; 2] = [100, 1_000];
+
+/// The set of a row of this rate.
+pub fn set(rate: u32) -> String {
+    format!("updates-{rate}")
+}
 
 /// How long a window is: ten changes at the lower rate.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -42,31 +44,14 @@ const WINDOW: Duration = Duration::from_millis(100);
 /// How long the reader runs before a window, so that its list is in the cache.
 const SETTLING: Duration = Duration::from_millis(10);
 
-/// How long nothing is done in place of a change: about what one takes.
+/// How long the idle loop runs in place of a change: about the time of a change.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// Batches between two looks at whether the reader is to end.
+/// Batches between two checks whether the reader is to end.
 const STRIDE: usize = 64;
 
-/// Headers that the oracle is asked about in the end.
-const ASKED: usize = 500;
-
-/// What was measured at one rate.
-#[derive(Clone, Debug)]
-pub struct Updates {
-    /// Changes a second.
-    pub rate: u32,
-    /// Microseconds of each change.
-    pub micros: Vec<f64>,
-    /// Microseconds that each [`SPIN`] took.
-    pub spins: Vec<f64>,
-    /// The part of its speed that the reader lost, of each pair of windows.
-    pub losses: Vec<f64>,
-    /// Nanoseconds a packet of the reader in windows with changes.
-    pub nanos: Vec<f64>,
-    /// How often the list was built anew meanwhile.
-    pub merges: u64,
-}
+/// Headers that are compared with the oracle in the end.
+const CHECKED: usize = 500;
 
 /// What the threads share.
 struct Shared<'a> {
@@ -82,42 +67,33 @@ struct Shared<'a> {
     ended: AtomicBool,
 }
 
-/// Measures `pairs` pairs of windows at each rate; nothing where there is one processor
-/// only.
+/// Measures `pairs` pairs of windows at each rate. Returns a row for each; none where there is
+/// only one processor.
 pub fn measure(
+    case: &str,
     list: &RuleList,
     keys: &[Key4],
     pairs: usize,
-) -> Result<Option<Vec<Updates>>, BenchError> {
-    let before = sched_getaffinity(None).map_err(|error| failed(error.into()))?;
-    let mut processors = (0..CpuSet::MAX_CPU).filter(|&processor| before.is_set(processor));
-    let (Some(readers), Some(writers)) = (processors.next(), processors.next()) else {
+) -> Result<Option<Vec<Row>>, BenchError> {
+    let cores = Cores::new()?;
+    let (reader, writer) = (cores.generator, cores.workers[0]);
+    if reader == writer {
         return Ok(None);
-    };
-    // The thread that merges is started with the list and stays where it was started.
-    pin(writers)?;
-    let outcome = on_two(list, keys, pairs, readers);
-    sched_setaffinity(None, &before).map_err(|error| failed(error.into()))?;
+    }
+    // The thread that rebuilds is started with the list and stays where it was started.
+    Cores::pin(&[writer])?;
+    let outcome = on_two(case, list, keys, pairs, reader);
+    cores.release()?;
     outcome.map(Some)
 }
 
-fn failed(error: io::Error) -> BenchError {
-    io_error("choosing a processor")(error)
-}
-
-/// Has this thread run on one processor.
-fn pin(processor: usize) -> Result<(), BenchError> {
-    let mut set = CpuSet::new();
-    set.set(processor);
-    sched_setaffinity(None, &set).map_err(|error| failed(error.into()))
-}
-
 fn on_two(
+    case: &str,
     list: &RuleList,
     keys: &[Key4],
     pairs: usize,
-    readers: usize,
-) -> Result<Vec<Updates>, BenchError> {
+    reader: usize,
+) -> Result<Vec<Row>, BenchError> {
     let wrong = |what: String| BenchError::WrongAnswer(what);
     let make = || Live::new(list, cpu::detect(), 1).map_err(|error| wrong(error.to_string()));
     let (live, calm) = (make()?, make()?);
@@ -131,9 +107,9 @@ fn on_two(
     };
     let mut changes = Changes::new(&live, list);
     let measured = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| pin(readers).map(|()| shared.read()));
-        let measured: Result<Vec<Updates>, BenchError> =
-            RATES.into_iter().map(|rate| shared.at_rate(rate, pairs, &mut changes)).collect();
+        let reader = scope.spawn(|| Cores::pin(&[reader]).map(|()| shared.read()));
+        let at_rate = |rate| shared.at_rate(case, rate, pairs, &mut changes);
+        let measured: Result<Vec<Row>, BenchError> = RATES.into_iter().map(at_rate).collect();
         shared.ended.store(true, Ordering::Relaxed);
         reader.join().unwrap_or_else(|_| Err(wrong("the reader panicked".to_owned())))?;
         measured
@@ -159,10 +135,11 @@ impl Shared<'_> {
 
     fn at_rate(
         &self,
+        case: &str,
         rate: u32,
         pairs: usize,
         changes: &mut Changes<'_>,
-    ) -> Result<Updates, BenchError> {
+    ) -> Result<Row, BenchError> {
         let merges = self.live.merges();
         let (mut losses, mut nanos) = (Vec::new(), Vec::new());
         let (mut micros, mut spins) = (Vec::new(), Vec::new());
@@ -179,7 +156,17 @@ impl Shared<'_> {
             nanos.push(1e9 / busy);
         }
         let merges = self.live.merges() - merges;
-        Ok(Updates { rate, micros, spins, losses, nanos, merges })
+        let updates = micros.len();
+        let [micros, spins, losses] = [micros, spins, losses].map(Sample::new);
+        Ok(Row::new(case, set(rate), TREE, nanos)
+            .with("update_p50_us", micros.median())
+            .with("update_p99_us", micros.quantile(0.99))
+            .with("spin_p50_us", spins.median())
+            .with("spin_p99_us", spins.quantile(0.99))
+            .with("updates", updates)
+            .with("reader_loss", losses.median())
+            .with("reader_loss_spread", losses.spread())
+            .with("merges", merges))
     }
 
     /// Packets a second of the reader while `work` is done so often a second.
@@ -203,7 +190,7 @@ impl Shared<'_> {
     }
 }
 
-/// Does nothing for [`SPIN`]. Returns the microseconds that it took.
+/// Runs an idle loop for [`SPIN`]. Returns the microseconds that it took.
 fn spin() -> f64 {
     let started = Instant::now();
     while started.elapsed() < SPIN {
@@ -253,12 +240,12 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Holds the list's answers against the oracle's.
+/// Compares the list's answers with the oracle's.
 fn check(live: &Live, keys: &[Key4]) -> Result<(), BenchError> {
     let held = live.rules();
     let rules = held.iter().map(|(_, rule)| Rule::clone(rule)).collect();
     let list = RuleList { rules, ..RuleList::default() };
-    let keys = &keys[..keys.len().min(ASKED)];
+    let keys = &keys[..keys.len().min(CHECKED)];
     let mut answers = vec![0; keys.len()];
     live.read().classify4(keys, &mut answers);
     for (key, answer) in keys.iter().zip(answers) {
@@ -272,47 +259,4 @@ fn check(live: &Live, keys: &[Key4]) -> Result<(), BenchError> {
         }
     }
     Ok(())
-}
-
-impl Updates {
-    /// Microseconds that this part of the changes took less than.
-    pub fn quantile(&self, fraction: f64) -> f64 {
-        Sample::new(self.micros.clone()).quantile(fraction)
-    }
-
-    /// Microseconds that this part of the times in which nothing was done took less than.
-    pub fn spin_quantile(&self, fraction: f64) -> f64 {
-        Sample::new(self.spins.clone()).quantile(fraction)
-    }
-
-    /// The part of its speed that the reader lost.
-    pub fn loss(&self) -> f64 {
-        Sample::new(self.losses.clone()).median()
-    }
-
-    /// The measurement as a row.
-    pub fn row(&self, case: &str, gigahertz: f64) -> Row {
-        let nanos = Sample::new(self.nanos.clone());
-        let losses = Sample::new(self.losses.clone());
-        let mut more = Map::new();
-        let mut add = |key: &str, value| more.insert(key.to_owned(), value);
-        add("update_p50_us", json!(rounded(self.quantile(0.5))));
-        add("update_p99_us", json!(rounded(self.quantile(0.99))));
-        add("spin_p50_us", json!(rounded(self.spin_quantile(0.5))));
-        add("spin_p99_us", json!(rounded(self.spin_quantile(0.99))));
-        add("updates", json!(self.micros.len()));
-        add("reader_loss", json!(rounded(losses.median())));
-        add("reader_loss_spread", json!(losses.spread().map(rounded)));
-        add("merges", json!(self.merges));
-        Row {
-            case: case.to_owned(),
-            set: format!("updates-{}", self.rate),
-            engine: "tree".to_owned(),
-            ns: Some(rounded(nanos.median())),
-            cycles: Some(rounded(nanos.median() * gigahertz)),
-            n: self.losses.len(),
-            spread: Some(nanos.spread().map(rounded)),
-            more,
-        }
-    }
 }
