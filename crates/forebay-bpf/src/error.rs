@@ -101,7 +101,7 @@ pub enum BpfError {
     )]
     Quiesce(io::Error),
     /// The number of processors cannot be determined.
-    #[error("cannot tell how many processors there can be: {0}")]
+    #[error("cannot determine the number of possible processors: {0}")]
     Processors(io::Error),
 }
 

@@ -278,7 +278,7 @@ impl DeviceMap {
     /// # Errors
     /// The kernel's.
     pub fn id(&self) -> Result<u32, BpfError> {
-        self.0.map.id().map_err(self.0.failed("ask for the number of"))
+        self.0.map.id().map_err(self.0.failed("read the number of"))
     }
 
     /// Empties a slot; returns false if it was empty.

@@ -66,7 +66,7 @@ impl From<SetError> for Error {
 }
 
 impl Error {
-    /// The status tells who can fix the problem: the programmer, the author of the filter
+    /// The status shows who can fix the problem: the programmer, the author of the filter
     /// or the rules, the machine's administrator, or this library's authors.
     pub(crate) fn status(&self) -> Status {
         match self {

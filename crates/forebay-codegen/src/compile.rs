@@ -22,7 +22,7 @@ use crate::{ems, list, pe};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// The interpreter was requested.
-    #[error("back end 'interp' makes no code")]
+    #[error("back end 'interp' generates no code")]
     NoCode,
     /// An instruction could not be encoded.
     #[error(transparent)]

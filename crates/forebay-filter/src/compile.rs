@@ -105,7 +105,7 @@ pub enum CompileError {
     #[error("libpcap compiled the filter to a program that is not valid: {0}")]
     Program(#[from] VerifyError),
     /// libpcap's program cannot be parsed: a bug in its bindings.
-    #[error("libpcap's program does not read: {0}")]
+    #[error("cannot parse libpcap's program: {0}")]
     Text(#[from] TextError),
 }
 

@@ -138,7 +138,7 @@ impl Default for Config {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// Each flow needs at least one packet.
-    #[error("{flows} flows need at least {flows} packets, and {packets} were asked for")]
+    #[error("{flows} flows need at least {flows} packets, and {packets} were requested")]
     FlowsExceedPackets {
         /// Flows requested.
         flows: u64,
@@ -146,7 +146,7 @@ pub enum ConfigError {
         packets: u64,
     },
     /// Packets must belong to flows, and a profile may need several kinds.
-    #[error("the {profile} profile needs at least {min} flows, and {flows} were asked for")]
+    #[error("the {profile} profile needs at least {min} flows, and {flows} were requested")]
     TooFewFlows {
         /// The profile.
         profile: Profile,
@@ -156,10 +156,10 @@ pub enum ConfigError {
         min: u64,
     },
     /// More than [`MAX_FLOWS`].
-    #[error("{0} flows were asked for; the most is {MAX_FLOWS}")]
+    #[error("{0} flows were requested; the maximum is {MAX_FLOWS}")]
     TooManyFlows(u64),
     /// More than [`MAX_PACKETS`].
-    #[error("{0} packets were asked for; the most is {MAX_PACKETS}")]
+    #[error("{0} packets were requested; the maximum is {MAX_PACKETS}")]
     TooManyPackets(u64),
     /// Outside [`Profile::sizes`].
     #[error("the {profile} profile takes sizes of {min} to {max} bytes, not {size}")]

@@ -41,7 +41,7 @@ const SCRATCH: usize = 12 << 10;
 /// packet's number, and are fewer than its packets.
 const SLOW: usize = BATCH;
 
-// SAFETY: a type; who makes a value of it answers for what it points to.
+// SAFETY: a type; the creator of a value is responsible for its pointers.
 type Function = unsafe extern "sysv64" fn(*const Arguments);
 
 /// The argument table. Field order and sizes are part of the convention.
@@ -395,8 +395,8 @@ impl BatchCall<'_> {
         // tables of that length. `reach` bytes are readable from each offset
         // (`Kernel::one_batch` and `Kernel::edge` saw to it), and `cap_len`
         // bytes too (an invariant of `Packets`; 0 in place of an offset is no
-        // higher). The code asks for at most the scratch memory there is, or
-        // for none where the address dangles (`check`); marks of groups that
+        // higher). The code uses at most the available scratch memory, or
+        // none if the address dangles (`check`); marks of groups that
         // end with packet 256 or before end with `slow` or before.
         unsafe { function(&raw const arguments) };
     }

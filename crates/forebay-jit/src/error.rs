@@ -18,7 +18,7 @@ pub enum JitError {
     Cpu(#[from] CpuError),
     /// The filter's function violates a rule on which the safety of its code
     /// rests.
-    #[error("the filter's function cannot be shown to be safe: {0}")]
+    #[error("the filter's function fails verification: {0}")]
     Function(#[from] IrError),
     /// The code generator failed.
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub enum JitError {
         lanes: usize,
     },
     /// The code needs too much scratch memory.
-    #[error("the code wants {wanted} bytes of scratch memory, and at most {most} are supported")]
+    #[error("the code needs {wanted} bytes of scratch memory, and at most {most} are supported")]
     Scratch {
         /// Bytes needed.
         wanted: usize,

@@ -23,7 +23,7 @@ pub struct Line(pub [u64; 8]);
 /// Bytes of a [`Line`].
 pub const LINE: usize = size_of::<Line>();
 
-// SAFETY: a type; who makes a value of it answers for what it points to.
+// SAFETY: a type; the creator of a value is responsible for its pointers.
 type Function = unsafe extern "sysv64" fn(*const Arguments);
 
 /// The argument table. Field order and sizes are part of the convention.

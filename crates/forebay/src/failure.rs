@@ -114,7 +114,7 @@ pub enum Failure {
     #[error("enough was written")]
     Enough,
     /// A failure that cannot be reported, as standard error is closed.
-    #[error("standard error takes nothing")]
+    #[error("cannot write to standard error")]
     Untold,
     /// A failure, to be printed before the ledger so far.
     #[error("{failure}")]

@@ -50,7 +50,7 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
     },
     UnsafePlace {
         path: "crates/forebay-io/src/device/sys.rs",
-        reason: "SIOCETHTOOL, on a buffer whose size its content says",
+        reason: "SIOCETHTOOL, on a buffer whose content states its size",
     },
     UnsafePlace {
         path: "crates/forebay-io/src/mem/ring.rs",
@@ -86,7 +86,7 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
     },
     UnsafePlace {
         path: "crates/forebay-rules/src/tree/arena.rs",
-        reason: "cells written once and read without a lock, of which readers know only those written",
+        reason: "cells written once and read without a lock; readers access only written cells",
     },
     UnsafePlace {
         path: "crates/forebay-rules/src/tree/kernel/",
@@ -206,7 +206,7 @@ pub const CONFINED: &[Confined] = &[
     Confined {
         name: "clap",
         within: &["forebay", "forebay-bench"],
-        reason: "libraries know nothing of the command line",
+        reason: "libraries are independent of the command line",
     },
     Confined {
         name: "indicatif",

@@ -89,7 +89,7 @@ fn check_macro(source: &SourceFile<'_>, index: usize, findings: &mut Vec<Finding
         findings.push(source.finding(
             range.start,
             "banned",
-            format!("`{name}!`: a library returns what it has to say; only commands print"),
+            format!("`{name}!`: a library returns its messages; only commands print"),
         ));
     }
 }
@@ -116,7 +116,7 @@ fn check_unwrap(source: &SourceFile<'_>, index: usize, findings: &mut Vec<Findin
         findings.push(source.finding(
             at,
             "banned",
-            format!("`.expect({written})`: say in words why it cannot fail"),
+            format!("`.expect({written})`: state in words why it cannot fail"),
         ));
     }
 }
@@ -137,14 +137,14 @@ fn check_attribute(source: &SourceFile<'_>, index: usize, findings: &mut Vec<Fin
         findings.push(source.finding(
             at,
             "ignored-test",
-            "a test that does not run guards nothing: let it skip at run time and say why, or delete it",
+            "a test that does not run checks nothing: skip it at run time with a reason, or delete it",
         ));
     }
     if name.is("allow") && !has_reason(source, index) {
         findings.push(source.finding(
             at,
             "allow-reason",
-            "say why the lint is wrong here: `reason = \"…\"`, or a `//` comment on the line before or the same line",
+            "state why the lint is wrong here: `reason = \"…\"`, or a `//` comment on the line before or the same line",
         ));
     }
 }

@@ -17,16 +17,16 @@ use crate::table::{Entry, NO_SENSOR, Phase};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotBegun {
     /// The bucket is already at that sensor.
-    #[error("the bucket is at this sensor already")]
+    #[error("the bucket is already at this sensor")]
     There,
     /// The bucket's last move is in a phase that cannot be changed.
-    #[error("a move of this bucket is on its way")]
+    #[error("a move of this bucket is in progress")]
     Busy,
     /// The sensor is dead or does not exist.
     #[error("the sensor is not alive")]
     NotAlive,
     /// The limit of concurrent moves is reached.
-    #[error("{0} moves are on their way, as many as may be")]
+    #[error("{0} moves are in progress, the maximum")]
     TooMany(usize),
 }
 

@@ -26,7 +26,7 @@ pub const MAX_SLOTS: usize = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
     /// A jump to an unbound label.
-    #[error("instruction {index} jumps to the label `{label}`, which is bound to no place")]
+    #[error("instruction {index} jumps to the label `{label}`, which is not bound")]
     Unbound {
         /// The instruction's index, from 0.
         index: usize,

@@ -372,7 +372,7 @@ mod tests {
         (0..count).map(packet).collect()
     }
 
-    /// Asks for the rules of `count` packets of raw IP.
+    /// Matches packets of raw IP.
     fn matched(rules: &Owned, packets: &[[u8; 44]]) -> Vec<u32> {
         let count = packets.len();
         let offset: Vec<u32> = (0..count as u32).map(|i| i * 44).collect();

@@ -22,7 +22,7 @@ use super::test::{Content, Reading, Test, read};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A test precedes its predecessor, or its data is not loaded yet.
-    #[error("test {node} at cycle {time} comes before cycle {least}, when it can be made")]
+    #[error("test {node} at cycle {time} comes before cycle {least}, the earliest possible")]
     Early {
         /// The test.
         node: usize,
@@ -46,7 +46,7 @@ pub enum Fault {
         slot: u32,
     },
     /// A step uses a packet that is not in the batch.
-    #[error("pattern {pattern} concerns packet {packet}, which there is not")]
+    #[error("pattern {pattern} concerns packet {packet}, which is not in the batch")]
     NoPacket {
         /// The pattern.
         pattern: usize,
@@ -54,13 +54,13 @@ pub enum Fault {
         packet: isize,
     },
     /// A packet is left, and the pattern does not let it enter.
-    #[error("pattern {pattern} goes on as if there were no packet left")]
+    #[error("pattern {pattern} starts no packet although packets are left")]
     LeftOut {
         /// The pattern.
         pattern: usize,
     },
     /// A register does not hold the value that a step reads.
-    #[error("pattern {pattern} finds something else in the registers of packet {packet}")]
+    #[error("pattern {pattern} reads a wrong value in a register of packet {packet}")]
     Register {
         /// The pattern.
         pattern: usize,
@@ -68,7 +68,7 @@ pub enum Fault {
         packet: usize,
     },
     /// A packet passed other tests than the filter's, or has another verdict.
-    #[error("packet {packet} was tested or decided otherwise than the filter says")]
+    #[error("packet {packet}: the tests or the verdict differ from the filter's")]
     Path {
         /// The packet's number.
         packet: usize,

@@ -71,7 +71,7 @@ pub fn tables_used(body: &LoopBody) -> Vec<Table> {
 
 /// Too few registers for a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("loop '{name}' needs more than the {available} {class} registers there are")]
+#[error("loop '{name}' needs more than the {available} available {class} registers")]
 pub struct RegisterPressure {
     /// The loop.
     pub name: &'static str,

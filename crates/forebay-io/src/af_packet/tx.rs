@@ -172,7 +172,7 @@ impl PacketTx {
                 Change::Missed => {
                     let link = self.links.numbered(self.index);
                     if let Some(link) =
-                        link.map_err(DeviceError::system(&self.device, "ask for its MTU"))?
+                        link.map_err(DeviceError::system(&self.device, "read its MTU"))?
                     {
                         self.set_limit(&link);
                     }
@@ -338,7 +338,7 @@ impl PacketTx {
     /// Those behind move up, as the kernel goes through the slots one by one.
     fn take_out_refused(&mut self) -> Result<(), Error> {
         let link = self.links.numbered(self.index);
-        match link.map_err(DeviceError::system(&self.device, "ask for its MTU"))? {
+        match link.map_err(DeviceError::system(&self.device, "read its MTU"))? {
             Some(link) => self.set_limit(&link),
             None => return Err(self.go()),
         }
@@ -387,7 +387,7 @@ impl PacketTx {
             return Ok(!works);
         }
         let link = self.links.numbered(self.index);
-        match link.map_err(DeviceError::system(&self.device, "ask for its state"))? {
+        match link.map_err(DeviceError::system(&self.device, "read its state"))? {
             Some(link) => self.link_seen = Some((Instant::now(), link.works())),
             None => return Err(self.go()),
         }

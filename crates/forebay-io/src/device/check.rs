@@ -98,7 +98,7 @@ pub fn check(
         checker.sending(&link, need)?;
     }
     if need.receive {
-        checker.host_stack(&link, "the host answers what it hears there");
+        checker.host_stack(&link, "the host answers packets received there");
     } else if need.send {
         checker.host_stack(&link, "the host sends packets of its own there");
     }
@@ -347,7 +347,7 @@ fn has_given_address(text: &str, device: &str) -> bool {
     })
 }
 
-const ASK: &str = "ask for its offloads";
+const ASK: &str = "read its offloads";
 
 fn is_veth(link: &Link) -> bool {
     link.kind.as_deref() == Some("veth")
@@ -389,7 +389,7 @@ pub fn at_other_end(device: &str, switched: &str) -> Option<String> {
 /// The system's, including that the driver does not report it.
 pub fn driver(device: &str) -> Result<String, DeviceError> {
     let asked = Ethtool::open(device).and_then(|tool| tool.driver());
-    asked.map_err(DeviceError::system(device, "ask for its driver"))
+    asked.map_err(DeviceError::system(device, "read its driver"))
 }
 
 /// Receive queues in use, as reported by the driver, else by the kernel.

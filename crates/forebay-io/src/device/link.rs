@@ -234,7 +234,7 @@ pub(crate) struct Links {
 impl Links {
     /// Opens queries on behalf of `device`.
     pub(crate) fn open(device: &str) -> Result<Self, DeviceError> {
-        Self::new().map_err(DeviceError::system(device, "ask about devices"))
+        Self::new().map_err(DeviceError::system(device, "query devices"))
     }
 
     pub(super) fn new() -> io::Result<Self> {
@@ -249,7 +249,7 @@ impl Links {
         }
         let mut request = vec![0; IFINFO];
         push_attribute(&mut request, attribute::NAME, &[name.as_bytes(), b"\0"].concat());
-        self.ask(&request).map_err(DeviceError::system(name, "ask about it"))?.ok_or_else(missing)
+        self.ask(&request).map_err(DeviceError::system(name, "query it"))?.ok_or_else(missing)
     }
 
     /// The device with this number, if it still exists.

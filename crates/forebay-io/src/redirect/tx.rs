@@ -95,7 +95,7 @@ impl RedirectTx {
             if !takes {
                 let cure = at_other_end(device, "gro on");
                 let cure = cure.map_or_else(String::new, |command| format!(": run `{command}`"));
-                let what = format!("a driver that takes no redirected frames{cure}");
+                let what = format!("a driver that accepts no redirected frames{cure}");
                 return Err(DeviceError::options(device, what).into());
             }
         }

@@ -48,7 +48,7 @@ pub enum Violation {
         reason: &'static str,
     },
     /// An op starts before an operand is ready.
-    #[error("op {to} starts in cycle {start}, but the result of op {from} is there in {ready}")]
+    #[error("op {to} starts in cycle {start}, but the result of op {from} is ready in {ready}")]
     Dependence {
         /// The op that defines the operand.
         from: usize,
@@ -154,17 +154,17 @@ fn check_body(source: &LoopBody, scheduled: &ScheduledLoop) -> Result<(), Violat
         match scheduled.origin.get(number).copied().flatten() {
             Some(origin) => {
                 let asked = source.ops.get(origin as usize).filter(|_| origin == next);
-                let Some(asked) = asked else { return broken("ops are asked for in order") };
+                let Some(asked) = asked else { return broken("source ops are expected in order") };
                 next += 1;
                 let mut same = op.clone();
                 if op.tied && !op.operands.is_empty() && !asked.operands.is_empty() {
                     same.operands[0] = asked.operands[0];
                 }
                 if &same != asked {
-                    return broken("another op is asked for");
+                    return broken("another op is expected");
                 }
             }
-            None if !is_copy(op) => return broken("a copy is expected where nothing is asked for"),
+            None if !is_copy(op) => return broken("only a copy may be added"),
             None if !copies_enough(op, &scheduled.body) => {
                 return broken("a copy of all that is read of the register is expected");
             }
@@ -180,7 +180,7 @@ fn check_body(source: &LoopBody, scheduled: &ScheduledLoop) -> Result<(), Violat
     if whole {
         Ok(())
     } else {
-        let reason = "all ops, invariants and registers asked for are expected";
+        let reason = "all ops, invariants and registers of the source are expected";
         Err(Violation::Body { op: body.ops.len(), reason })
     }
 }
@@ -198,10 +198,10 @@ fn check_units(body: &LoopBody) -> Result<(), Violation> {
         let asks = |units: u16| op.units.0.iter().any(|&ask| ask != 0 && ask & !units == 0);
         match accesses(op) {
             Access::None if op.units.0 == [0; 2] && !is_copy(op) => {
-                return broken("it asks for no unit");
+                return broken("it requests no unit");
             }
-            Access::Load if !asks(LOADS) => return broken("a load asks for no load unit"),
-            Access::Store if !asks(STORES) => return broken("a store asks for no store unit"),
+            Access::Load if !asks(LOADS) => return broken("a load requests no load unit"),
+            Access::Store if !asks(STORES) => return broken("a store requests no store unit"),
             Access::Load if memory(op).is_some_and(|base| tables.contains(&base)) => {
                 return broken("it loads from a table that the loop stores to");
             }

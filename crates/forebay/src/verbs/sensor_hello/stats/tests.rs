@@ -59,7 +59,7 @@ fn what_a_program_dropped_before_is_not_told() {
         (&[(0, said(Some(1_000), 50)), (60, said(Some(8), 70))], [0, 70]),
         // A log of two programs that have ended.
         (&[(0, said(Some(1_000), 50)), (0, said(Some(8), 7))], [0, 0]),
-        // One that does not tell its age.
+        // A program that does not report its age.
         (&[(0, said(None, 50)), (60, said(None, 53))], [0, 3]),
         (&[(0, said(None, 50)), (60, said(None, 7))], [0, 7]),
         (&[(0, said(Some(1_000), 50)), (60, said(None, 53))], [0, 3]),
