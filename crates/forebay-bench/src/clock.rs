@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_millis(1);
 
-/// Steps between two looks at the time.
+/// Steps between two readings of the time.
 const CHAIN: u64 = 10_000;
 
 /// Latency of a step in cycles.

@@ -1,4 +1,4 @@
-//! Which processor does what, and how busy all are.
+//! The processors of the generator and of the workers, and the time that all are in use.
 
 use std::fs;
 
@@ -6,24 +6,22 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::{BenchError, io_error};
 
-/// Who runs where.
 #[derive(Clone, Debug)]
 pub struct Cores {
-    /// The generator, and the kernel's share of forwarding: what is sent is received by the
-    /// processor that sent it.
+    /// The generator, and the kernel's share of forwarding: frames are received by the
+    /// processor that sent them.
     pub generator: usize,
     /// The broker's workers, and the kernel's share of sending for them.
     pub workers: Vec<usize>,
-    /// All that this process may use.
+    /// All that this process may use, which [`Cores::release`] restores.
     all: CpuSet,
 }
 
 impl Cores {
-    /// The processors there are: the first generates, the others work. With only one, it
-    /// does both.
+    /// The first processor generates, the others work; a single one does both.
     pub fn new() -> Result<Self, BenchError> {
         let all = sched_getaffinity(None)
-            .map_err(|error| io_error("asking for processors")(error.into()))?;
+            .map_err(|error| io_error("reading the affinity")(error.into()))?;
         let mut numbers = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core));
         let generator = numbers.next().unwrap_or_default();
         let mut workers: Vec<usize> = numbers.collect();
@@ -33,14 +31,14 @@ impl Cores {
         Ok(Self { generator, workers, all })
     }
 
-    /// Has this thread, and what it starts, run on those processors.
+    /// Restricts this thread, and what it starts, to these processors.
     pub fn pin(cores: &[usize]) -> Result<(), BenchError> {
         let mut set = CpuSet::new();
         cores.iter().for_each(|&core| set.set(core));
         set_affinity(&set)
     }
 
-    /// Has this thread run on any.
+    /// Lets this thread run on all processors.
     pub fn release(&self) -> Result<(), BenchError> {
         set_affinity(&self.all)
     }
@@ -50,17 +48,15 @@ fn set_affinity(set: &CpuSet) -> Result<(), BenchError> {
     sched_setaffinity(None, set).map_err(|error| io_error("choosing processors")(error.into()))
 }
 
-/// What processors have done since they were started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Busy {
-    /// Seconds that all together were in use, interrupts included.
+    /// Seconds that all together were in use, with interrupts.
     pub seconds: f64,
-    /// How often each was about to receive from the network.
+    /// Receptions from the network of each.
     pub receptions: Vec<u64>,
 }
 
 impl Busy {
-    /// As of now.
     pub fn now() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let interrupts = fs::read_to_string("/proc/softirqs").unwrap_or_default();

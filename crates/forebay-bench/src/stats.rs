@@ -4,14 +4,12 @@
 pub struct Sample(Vec<f64>);
 
 impl Sample {
-    /// Sorts the values.
     pub fn new(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         Self(values)
     }
 
-    /// The value that a fraction of all lie below, between neighbours where it falls
-    /// between them; NaN without values.
+    /// The quantile, interpolated between neighbours; NaN without values.
     pub fn quantile(&self, fraction: f64) -> f64 {
         let Some(last) = self.0.len().checked_sub(1) else { return f64::NAN };
         let at = fraction * last as f64;
@@ -19,7 +17,6 @@ impl Sample {
         low + (high - low) * at.fract()
     }
 
-    /// The middle value.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
@@ -35,12 +32,12 @@ pub fn geometric_mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
-/// The number to five significant digits: more say nothing, and fill the records.
+/// The number to five significant digits.
 pub fn rounded(number: f64) -> f64 {
     format!("{number:.4e}").parse().unwrap_or(number)
 }
 
-/// Slope and intercept of the line of least squares; nothing without two different x.
+/// Slope and intercept of the line of least squares; none without two different x.
 pub fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -64,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_geometric_mean_does_not_care_which_is_in_the_numerator() {
+    fn a_geometric_mean_of_reciprocals_is_the_reciprocal() {
         assert!((geometric_mean(&[2.0, 8.0]) - 4.0).abs() < 1e-12);
         assert!((geometric_mean(&[0.5, 0.125]) - 0.25).abs() < 1e-12);
         assert!(geometric_mean(&[]).is_nan());

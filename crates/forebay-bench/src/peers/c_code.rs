@@ -1,7 +1,5 @@
-//! The C forms of a filter, compiled by the system's compilers and loaded.
-//!
-//! Both compilers get the same text and the flags `-O3 -march=native`; the function
-//! takes a batch, as ours does.
+//! The C forms of a filter, compiled by the system's compilers with the same flags and loaded.
+//! The function takes a batch, as ours does.
 #![allow(unsafe_code, reason = "loads compiled C and calls it")]
 
 use std::fs;
@@ -13,7 +11,6 @@ use libloading::{Library, Symbol};
 use super::process::CommandLine;
 use crate::suites::filters::packets::Engine;
 
-/// How the text is compiled.
 pub const FLAGS: [&str; 5] = ["-O3", "-march=native", "-std=c11", "-shared", "-fPIC"];
 
 /// `void filter(const uint8_t *base, const uint32_t *offset, const uint32_t *cap_len,

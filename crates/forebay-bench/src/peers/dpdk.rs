@@ -5,8 +5,8 @@
 //! as starting pins the thread it runs on to a processor.
 //!
 //! The heap lies in huge pages where the kernel has enough of them free, as DPDK's
-//! guides ask for, and in ordinary ones otherwise. Vectors of 512 bits are allowed:
-//! unless told so, DPDK leaves code for them out.
+//! guides recommend, and in ordinary ones otherwise. Vectors of 512 bits are allowed, which
+//! DPDK does not use by default.
 #![allow(unsafe_code, reason = "loads DPDK and starts it")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -20,7 +20,7 @@ use libloading::Library;
 /// 23.11 and 24.11.
 const ABI: [u32; 3] = [23, 24, 25];
 
-/// As little of DPDK as will start: no devices, no other process.
+/// Arguments that start as little of DPDK as possible.
 const START: [&str; 6] = [
     "forebay-bench",
     "--no-shconf",
@@ -78,7 +78,7 @@ fn start() -> Result<Environment, String> {
     Ok(Environment { eal, abi, huge_pages })
 }
 
-/// Bytes of huge pages that nobody uses.
+/// Bytes of huge pages that are free.
 fn free_huge_pages() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| -> u64 {

@@ -1,5 +1,5 @@
-/* The paper's figure 2: the program that almost anybody would write to find the first
- * pattern that a packet matches. One loop for each protocol that patterns name, chosen
+/* The paper's figure 2: the obvious program to find the first pattern that a packet
+ * matches. One loop for each protocol that patterns name, chosen
  * by the packet's (section 4.1.1). Two conditions of the figure are completed: a pattern
  * of any protocol can name ports, and patterns that do match no packet without them.
  *

@@ -137,8 +137,7 @@ impl Matcher for NaiveC {
         let packets = self.packets.as_ref().map_or(&[][..], Region::bytes);
         assert!(first + rules.len() <= self.count);
         // SAFETY: the code is loaded; `load` has laid out `count` packets, each with all
-        // bytes that the program looks at inside its stride, and there are as many
-        // places for rules as packets are asked for.
+        // bytes that the program reads inside its stride, and `rules` has a place for each.
         unsafe {
             (self.classify)(
                 packets.as_ptr().add(first * stride + start),
@@ -152,9 +151,9 @@ impl Matcher for NaiveC {
     }
 }
 
-/// A rule as a pattern, if the paper's language (section 3) can say it.
+/// A rule as a pattern, if the paper's language (section 3) has such rules.
 fn pattern(rule: &Rule) -> Result<Pattern, String> {
-    let refuse = |what: &str| format!("the naive C knows no such {what} as that of `{rule}`");
+    let refuse = |what: &str| format!("the naive C has no {what} like that of `{rule}`");
     let address = |set| {
         let (address, length) = prefix(set)?;
         Some((address, u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)))

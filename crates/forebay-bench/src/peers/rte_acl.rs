@@ -3,12 +3,11 @@
 //! A context holds a list's rules and the tries built of them; each of the library's
 //! algorithms walks the same tries. The library takes fields in network order and four
 //! bytes at a time, the first of them one byte long (DPDK Programmer's Guide, "Packet
-//! Classification and Access Control"): a receiver would point it at the headers as they
-//! came, so that its inputs are laid out before what is timed.
+//! Classification and Access Control"). A receiver would point it at received headers, so that
+//! its inputs are laid out outside of the timed part.
 //!
-//! What our rules ask beyond the usual five fields goes into a sixth group of four bytes:
-//! whether there are ports or an ICMP type, and TCP's control bits. Lists that ask for
-//! nothing of the kind, matched against packets that all have ports, do without.
+//! The tests of our rules beyond the usual five fields are in a sixth group of four bytes:
+//! presence of ports or an ICMP type, and TCP's control bits. Five-tuples do without.
 #![allow(unsafe_code, reason = "calls DPDK")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -38,7 +37,7 @@ pub const ALGORITHMS: [(&str, c_int); 5] = [
 /// `RTE_ACL_MAX_FIELDS` of `<rte_acl.h>`.
 const MOST_FIELDS: usize = 64;
 
-/// What fields can be compared by: value and mask, prefix, range.
+/// The kinds of fields: value and mask, prefix, range.
 const BITMASK: u8 = 2;
 const PREFIX: u8 = 0;
 const RANGE: u8 = 1;
@@ -103,7 +102,7 @@ struct HeapStatistics {
     allocated: usize,
 }
 
-/// A header as the library is given it, in network order.
+/// A header in the library's form, in network order.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Input {
@@ -249,7 +248,7 @@ impl Context {
         let rule_size = fields.rule_size() as u32;
         let parameters =
             Parameters { name: name.as_ptr(), socket: -1, rule_size, rules: count.max(1) };
-        // SAFETY: the parameters are those that `rte_acl.h` asks for; the name is copied.
+        // SAFETY: the parameters are those of `rte_acl.h`; the name is copied.
         let context = unsafe { (dpdk.create)(&raw const parameters) };
         if context.is_null() {
             return Err("rte_acl makes no context".to_owned());
@@ -334,7 +333,7 @@ impl Matcher for RteAcl {
         }
     }
 
-    /// The library says the number of a rule counted from 1, or 0.
+    /// The library's answer is the number of a rule counted from 1, or 0.
     fn answers(&self, rules: &mut [u32]) {
         rules.iter_mut().for_each(|rule| *rule = rule.wrapping_sub(1));
     }
@@ -353,10 +352,9 @@ fn input(key: &Key4) -> Input {
     }
 }
 
-/// A rule as the library takes it: of the lists' form, which has one prefix, range or
-/// value a field.
+/// A rule in the library's form, which has one prefix, range or value a field.
 fn acl_rule(rule: &Rule, form: Form, index: u32, count: u32) -> Result<AclRule, String> {
-    let refuse = |what: &str| format!("rte_acl is not given a {what} like that of `{rule}`");
+    let refuse = |what: &str| format!("rte_acl has no {what} like that of `{rule}`");
     let address = |set| {
         let (address, length) = prefix(set)?;
         Some(Field { value: address.into(), mask_range: length.into() })
@@ -420,7 +418,7 @@ fn acl_rule(rule: &Rule, form: Form, index: u32, count: u32) -> Result<AclRule, 
     })
 }
 
-/// Asks for a bit of `kind`.
+/// Adds a test that a bit of `kind` is set.
 fn require(kind: &mut Field, bit: u16) {
     kind.value |= u64::from(bit);
     kind.mask_range |= u64::from(bit);

@@ -1,13 +1,13 @@
 //! Times of a microsecond and less, by the processor's time stamp counter.
 //!
-//! A batch of 256 packets takes some hundred nanoseconds, about what asking the
-//! system for the time takes a few times. The counter is read between fences, so that
+//! A batch of 256 packets takes some hundred nanoseconds, about as long as reading the
+//! system's clock a few times. The counter is read between fences, so that
 //! no instruction of the timed part is counted before or after it (Paoloni, "How to
 //! Benchmark Code Execution Times on Intel IA-32 and IA-64", 2010). What two readings
 //! with nothing between them cost is measured and subtracted.
 //!
 //! The counter ticks at a rate of its own, measured against the system's clock. On
-//! other processors than x86-64 the system's clock is asked.
+//! other processors than x86-64 the system's clock is read.
 #![allow(unsafe_code, reason = "reads the time stamp counter")]
 
 use std::time::{Duration, Instant};

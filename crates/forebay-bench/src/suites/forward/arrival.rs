@@ -1,5 +1,5 @@
-//! Where frames arrive and are counted: an interface whose frames the host's stack drops,
-//! or one whose frames an XDP program counts and drops before that.
+//! Sinks: an XDP program that counts and drops frames, or the host's stack, which drops frames
+//! for other stations.
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,47 +15,36 @@ use crate::BenchError;
 /// Words from one processor's counter to the next: two lines of the cache.
 const STRIDE: usize = 16;
 
-/// The kinds there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkKind {
-    /// An XDP program.
     Xdp,
-    /// The host's stack.
     Stack,
 }
 
 impl SinkKind {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Xdp, Self::Stack];
 
-    /// What the name of an engine has behind it.
+    /// The end of the engine's name in rows of this sink.
     pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Xdp => "",
-            Self::Stack => "-skb",
-        }
+        if self == Self::Xdp { "" } else { "-skb" }
     }
 }
 
 impl fmt::Display for SinkKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Xdp => "xdp",
-            Self::Stack => "stack",
-        })
+        f.write_str(if *self == Self::Xdp { "xdp" } else { "stack" })
     }
 }
 
-/// Counts what arrives at an interface.
+/// Counts frames that arrive at an interface.
 pub enum Sink {
-    /// By a program, which is on the interface as long as this lives.
+    /// A program, which is attached as long as this lives.
     Xdp { _link: XdpLink, counters: SharedMemory },
-    /// By the interface's own counter.
+    /// The interface's own counter.
     Stack { interface: String },
 }
 
 impl Sink {
-    /// Counts what arrives at `interface` from now on.
     pub fn open(kind: SinkKind, interface: &str) -> Result<Self, BenchError> {
         if kind == SinkKind::Stack {
             return Ok(Self::Stack { interface: interface.to_owned() });
@@ -65,7 +54,7 @@ impl Sink {
         Ok(Self::Xdp { _link: link, counters })
     }
 
-    /// Frames so far; only differences mean something.
+    /// Frames so far, from an arbitrary start.
     pub fn frames(&self) -> Result<u64, BenchError> {
         match self {
             Self::Xdp { counters, .. } => {
@@ -77,14 +66,14 @@ impl Sink {
     }
 }
 
-/// A program that counts each frame and drops it, and where it counts.
+/// A program that counts and drops each frame, and its counters.
 pub fn counting_program() -> Result<(Program, SharedMemory), BpfError> {
     let processors = processors()?;
     let counters = SharedMemory::create("arrived", processors as usize * STRIDE)?;
     let mut asm = Assembler::new();
     let drop = asm.label("drop");
     asm.call(Helper::GetSmpProcessorId);
-    // The verifier is told so.
+    // Never taken: it gives the verifier the bound of the index.
     asm.branch(Condition::GreaterOrEqual, R0, processors as i32, drop);
     asm.alu(Alu::Mul, R0, STRIDE as i32 * 8);
     asm.load_map_value(R1, &counters, 0);

@@ -1,4 +1,4 @@
-//! Who forwards: the kernel's bridge, nftables, and Forebay by each type of port. Each has
+//! Forwarders: the kernel's bridge, nftables, and Forebay by each type of port. Each has
 //! interfaces of its own, so that all are ready all the time.
 //!
 //! ```text
@@ -13,33 +13,32 @@ use forebay_bpf::map::DeviceMap;
 use forebay_bpf::{Action, Program, XdpLink, XdpMode};
 
 use super::arrival::counting_program;
-use super::broker::{Account, Broker, Port, accepts, configuration};
+use super::broker::{Account, Broker, accepts, configuration};
 use super::network::{self, feed, ip};
 use super::traffic::{Addressed, SENSORS};
 use crate::BenchError;
 use crate::cores::Cores;
 use crate::peers::process::find;
 
-/// The kinds there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nobody: frames are counted and dropped where they come in. The floor under all.
+    /// No forwarder: frames are counted and dropped at the input, the floor under all.
     Nobody,
     /// The kernel's bridge, which only forwards: the paper's baseline.
     Bridge,
     /// The bridge, with nftables choosing the destination address.
     NftBridge,
-    /// nftables where frames come in, choosing the address and the way out.
+    /// nftables at the input, choosing the address and the output.
     NftNetdev,
-    /// An XDP program that sends every frame on, and looks at none: what the kernel takes for
-    /// any program that redirects.
+    /// An XDP program that redirects every frame without reading it: the cost of any program
+    /// that redirects.
     Redirect,
     /// `forebay run`: type of the input, type of the output, workers.
     Broker(&'static str, &'static str, usize),
 }
 
 impl Kind {
-    /// All, where that many workers can run beside the generator.
+    /// All forwarders, where that many workers can run beside the generator.
     pub fn all(workers: usize) -> Vec<Self> {
         let mut all = vec![Self::Bridge, Self::NftBridge, Self::NftNetdev];
         for n in [1, 2, 4].into_iter().filter(|&n| n <= workers.max(1)) {
@@ -53,7 +52,7 @@ impl Kind {
         all
     }
 
-    /// Its name in the record.
+    /// The name in the record.
     pub fn name(self) -> String {
         match self {
             Self::Nobody => "generator".to_owned(),
@@ -68,51 +67,40 @@ impl Kind {
 
     /// Whether packets leave the kernel, on other processors than the generator's.
     pub fn is_user_space(self) -> bool {
-        matches!(self, Self::Broker(..)) && !self.is_in_kernel()
+        matches!(self, Self::Broker(..)) && !self.is_xdp()
     }
 
-    /// Whether `forebay run` has the kernel forward.
-    fn is_in_kernel(self) -> bool {
+    fn is_xdp(self) -> bool {
         matches!(self, Self::Broker("xdp", ..))
     }
 
-    /// Who frames have to be for.
     pub fn addressed(self) -> Addressed {
         let chooses = !matches!(self, Self::Bridge | Self::Redirect);
         if chooses { Addressed::ToOne } else { Addressed::ToSensors }
     }
-
-    /// The command that it takes and that is not installed.
-    fn missing(self) -> Option<&'static str> {
-        let nft = matches!(self, Self::NftBridge | Self::NftNetdev);
-        (nft && find("nft").is_none()).then_some("nft")
-    }
 }
 
-/// Somebody who forwards, and between which interfaces.
+/// A forwarder between two interfaces.
 pub struct Forwarder {
-    /// Who.
     pub kind: Kind,
-    /// The number of the interface that the generator sends by.
+    /// The index and name of the interface that the generator sends by.
     pub sender: u32,
-    /// The name of that interface.
     pub sends: String,
     /// The name of the interface where frames arrive.
     pub arrives: String,
     /// The names of the two that are forwarded between.
     between: [String; 2],
-    what: What,
+    running: Running,
 }
 
-/// What makes it forward, for as long as it is kept.
-enum What {
+/// What has to be kept for a forwarder to run.
+enum Running {
     Kernel,
     Broker(Broker),
     Program { _link: XdpLink },
 }
 
-impl What {
-    /// A program of ours where frames come in.
+impl Running {
     fn program(program: &Program, input: &str) -> Result<Self, BenchError> {
         let index = network::link(input)?.index;
         Ok(Self::Program { _link: XdpLink::attach(program, index, XdpMode::Driver)? })
@@ -120,8 +108,8 @@ impl What {
 }
 
 impl Forwarder {
-    /// Makes the interfaces of number `number` and somebody who forwards between them.
-    /// What is wrong is a note where the machine lacks something.
+    /// Makes the interfaces of number `number` and a forwarder between them; a note where the
+    /// machine or the program lacks something.
     pub fn open(
         kind: Kind,
         number: usize,
@@ -129,10 +117,11 @@ impl Forwarder {
         folder: &Path,
         cores: &Cores,
     ) -> Result<Result<Self, String>, BenchError> {
-        if let Some(command) = kind.missing() {
-            return Ok(Err(format!("{}: {command} is not installed", kind.name())));
+        if matches!(kind, Kind::NftBridge | Kind::NftNetdev) && find("nft").is_none() {
+            return Ok(Err(format!("{}: nft is not installed", kind.name())));
         }
-        if kind.is_in_kernel() && !takes_xdp(program, folder)? {
+        let xdp = configuration(("xdp", "in0"), ("xdp", "out0"), 1);
+        if kind.is_xdp() && !accepts(program, &xdp, &folder.join("xdp.toml"))? {
             return Ok(Err(format!("xdp: {} has no ports of that type", program.display())));
         }
         let [sends, input, output, arrives] =
@@ -145,62 +134,54 @@ impl Forwarder {
             network::receive_by_napi(&output)?;
         }
         let sender = network::link(&sends)?.index;
-        let (input_end, output_end) =
-            (input.as_str(), if to_tap { arrives.as_str() } else { output.as_str() });
-        let what = match kind {
-            Kind::Nobody => {
-                let (program, _) = counting_program()?;
-                What::program(&program, &input)?
-            }
+        let running = match kind {
+            Kind::Nobody => Running::program(&counting_program()?.0, &input)?,
             Kind::Redirect => {
                 let program = redirecting_program(network::link(&output)?.index)?;
-                What::program(&program, &input)?
+                Running::program(&program, &input)?
             }
             Kind::Bridge | Kind::NftBridge => {
                 bridge(number, &input, &output)?;
-                What::Kernel
+                Running::Kernel
             }
-            Kind::NftNetdev => What::Kernel,
+            Kind::NftNetdev => Running::Kernel,
             Kind::Broker(from, to, workers) => {
-                let ports = [
-                    Port { kind: from, interface: input_end },
-                    Port { kind: to, interface: output_end },
-                ];
-                let text = configuration(ports[0], ports[1], workers);
+                let output = if to_tap { &arrives } else { &output };
+                let text = configuration((from, &input), (to, output), workers);
                 let on = &cores.workers[..workers.min(cores.workers.len())];
                 let file = folder.join(format!("run-{number}.toml"));
-                What::Broker(Broker::start(program, &text, &file, cores, on)?)
+                Running::Broker(Broker::start(program, &text, &file, cores, on)?)
             }
         };
         if to_tap {
             ip(&format!("link set {arrives} up\n"))?;
         }
-        // Last, as a broker switches off what glues packets together, and NAPI with it.
+        // Last, as a broker switches off segmentation offloads, and NAPI with them.
         network::receive_by_napi(&sends)?;
         let between = [input, output];
-        Ok(Ok(Self { kind, sender, sends, arrives, between, what }))
+        Ok(Ok(Self { kind, sender, sends, arrives, between, running }))
     }
 
-    /// Gets ready for its turn: rules that others' frames would be held against, too, are
-    /// there only while their turn lasts.
+    /// Begins a turn: rules that would also apply to frames of other forwarders are there
+    /// only during their turns.
     pub fn begin(&self) -> Result<(), BenchError> {
         let [input, output] = &self.between;
-        match self.kind {
-            Kind::NftBridge => chain(
-                "bridge",
-                "hook prerouting priority -300",
-                &format!("iifname \"{input}\" {}", choice()),
-            ),
-            Kind::NftNetdev => chain(
-                "netdev",
-                &format!("hook ingress device \"{input}\" priority 0"),
-                &format!("{} fwd to \"{output}\"", choice()),
-            ),
-            _ => Ok(()),
-        }
+        let (family, hook, rule) = match self.kind {
+            Kind::NftBridge => {
+                let rule = format!("iifname \"{input}\" {}", choice());
+                ("bridge", "hook prerouting priority -300".to_owned(), rule)
+            }
+            Kind::NftNetdev => {
+                let hook = format!("hook ingress device \"{input}\" priority 0");
+                ("netdev", hook, format!("{} fwd to \"{output}\"", choice()))
+            }
+            _ => return Ok(()),
+        };
+        let chain = format!("chain spread {{\ntype filter {hook};\n{rule}\n}}");
+        feed("nft", &["-f", "-"], &format!("table {family} bench {{\n{chain}\n}}\n"))
     }
 
-    /// Ends its turn.
+    /// Ends a turn.
     pub fn end(&self) -> Result<(), BenchError> {
         match self.kind {
             Kind::NftBridge => feed("nft", &["-f", "-"], "delete table bridge bench\n"),
@@ -209,19 +190,19 @@ impl Forwarder {
         }
     }
 
-    /// That it still forwards.
+    /// Fails if a broker has ended.
     pub fn check(&mut self) -> Result<(), BenchError> {
-        match &mut self.what {
-            What::Broker(broker) => broker.check(),
+        match &mut self.running {
+            Running::Broker(broker) => broker.check(),
             _ => Ok(()),
         }
     }
 
-    /// Ends it; what became of all frames, where it gives account of that.
+    /// Ends the forwarder. Returns a broker's account of all frames.
     pub fn close(self) -> Result<Option<Account>, BenchError> {
-        match self.what {
-            What::Broker(broker) => broker.stop().map(Some),
-            What::Kernel | What::Program { .. } => Ok(None),
+        match self.running {
+            Running::Broker(broker) => broker.stop().map(Some),
+            Running::Kernel | Running::Program { .. } => Ok(None),
         }
     }
 }
@@ -240,19 +221,6 @@ fn redirecting_program(interface: u32) -> Result<Program, BenchError> {
     Ok(Program::load("bench_redirect", kind, asm)?)
 }
 
-/// Whether `program` has ports of type `xdp`.
-fn takes_xdp(program: &Path, folder: &Path) -> Result<bool, BenchError> {
-    let port = |interface| Port { kind: "xdp", interface };
-    accepts(program, &configuration(port("in0"), port("out0"), 1), &folder.join("xdp.toml"))
-}
-
-/// Has nftables hold frames against a rule, in a table called `bench`.
-fn chain(family: &str, hook: &str, rule: &str) -> Result<(), BenchError> {
-    let chain =
-        format!("table {family} bench {{\nchain spread {{\ntype filter {hook};\n{rule}\n}}\n}}\n");
-    feed("nft", &["-f", "-"], &chain)
-}
-
 /// L2NAT in nftables' language: the hash of a flow chooses a sensor's address.
 fn choice() -> String {
     let sensors: Vec<String> =
@@ -265,7 +233,7 @@ fn choice() -> String {
     )
 }
 
-/// A bridge that knows where the sensors are, and learns nothing.
+/// A bridge with static entries for the sensors, which learns nothing.
 fn bridge(number: usize, input: &str, output: &str) -> Result<(), BenchError> {
     ip(&format!(
         "link add bridge{number} type bridge stp_state 0 mcast_snooping 0\n\

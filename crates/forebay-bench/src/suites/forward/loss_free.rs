@@ -1,25 +1,22 @@
-//! The highest rate at which nothing is lost, by bisection (RFC 2544, section 26.1; the
-//! trials are shorter), and losses at given rates.
+//! The highest rate without loss, by bisection (RFC 2544, section 26.1; the trials are
+//! shorter).
 
 use std::time::Duration;
 
 use super::measure::{Offered, Path};
 use crate::BenchError;
 
-/// How long trials take, and how many there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Trials {
-    /// Of the search.
+    /// Duration of a trial of the search.
     pub search: Duration,
-    /// Of what the search found.
+    /// Duration and number of the trials at the rate that was found.
     pub last: Duration,
-    /// How many of these.
     pub count: usize,
-    /// The search ends where the bounds are that near to each other.
+    /// The search ends when its bounds differ by this part.
     pub resolution: f64,
 }
 
-/// Those of a full run, and of a quick one.
 pub const FULL: Trials = Trials {
     search: Duration::from_secs(3),
     last: Duration::from_secs(10),
@@ -33,29 +30,26 @@ pub const QUICK: Trials = Trials {
     resolution: 0.06,
 };
 
-/// A rate that was sent at less than this part is beyond the generator.
+/// The generator cannot reach a rate of which it sends less than this part.
 const REACHED: f64 = 0.98;
 
-/// How much lower is tried where a last trial loses something, and how many rates: down to
-/// a third of the first.
+/// After a loss in the last trials, a lower rate is tried: by this factor, and down to a third
+/// of the first.
 const STEP: f64 = 0.95;
 const RATES: usize = 23;
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LossFree {
-    /// Frames a second; the least of the last trials. None where every rate that was tried
-    /// lost frames.
+    /// The least frames a second of the last trials; none where every rate lost frames.
     pub rate: Option<f64>,
-    /// The last trials at that rate, all of them without loss.
     pub trials: Vec<Offered>,
 }
 
-/// Looks for the highest rate at which nothing is lost; `most` is one at which something
-/// may be. In the search a rate has to lose twice: a pause of the machine, which any rate may
-/// meet, would else halve what is found. The last trials may lose nothing at all.
+/// Finds the highest rate without loss; `most` is a rate with loss. In the search a rate has
+/// to lose twice, as any rate may meet a pause of the machine, which would halve the result.
+/// The last trials may lose nothing at all.
 pub fn search(path: &mut Path<'_>, most: f64, trials: Trials) -> Result<LossFree, BenchError> {
-    // Where the kernel forwards, the generator can be no faster than that.
+    // Where the kernel forwards, the generator cannot be faster than the forwarder.
     if !path.forwarder.kind.is_user_space() {
         let last = last_trials(path, None, trials)?;
         if let Some(found) = without_loss(last) {
@@ -90,7 +84,7 @@ pub fn search(path: &mut Path<'_>, most: f64, trials: Trials) -> Result<LossFree
     Ok(LossFree { rate: None, trials: Vec::new() })
 }
 
-/// The last trials at a rate, up to the first that loses something.
+/// The last trials at a rate, up to the first with loss.
 fn last_trials(
     path: &mut Path<'_>,
     rate: Option<f64>,
@@ -106,7 +100,7 @@ fn last_trials(
     Ok(all)
 }
 
-/// What was found, if no trial lost anything.
+/// The result, if no trial lost a frame.
 fn without_loss(trials: Vec<Offered>) -> Option<LossFree> {
     let rate = trials.iter().map(|offered| offered.rate).fold(f64::INFINITY, f64::min);
     let none_lost = trials.iter().all(|offered| offered.lost == 0);

@@ -1,13 +1,12 @@
 //! Trials: frames sent through a forwarder, counted where they arrive.
 //!
-//! **Capacity** is what arrives in a second while there is always something to do. Where
-//! the kernel forwards, sender, forwarder and receiver take turns on one processor: each
-//! frame sent is a frame forwarded, and the generator may send what it can. Where packets
-//! cross to another processor, so many frames are on their way and no more ([`WINDOW`]):
-//! the generator is allowed another for each that arrived. Nothing is lost then, and the
-//! forwarder never waits for work.
+//! **Capacity** is the frames that arrive in a second while the forwarder always has work.
+//! Where the kernel forwards, sender, forwarder and receiver take turns on one processor, so
+//! that the generator may send as fast as it can. Where packets cross to another processor,
+//! [`WINDOW`] frames are under way: the generator may send another for each that arrived.
+//! Nothing is lost then, and the forwarder never waits for work.
 //!
-//! **Loss** is what was sent and had not arrived when nothing arrived any more.
+//! **Loss** is the frames that were sent and had not arrived when arrivals ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,39 +22,37 @@ use super::traffic::Traffic;
 use crate::BenchError;
 use crate::cores::{Busy, Cores};
 
-/// Frames under way at the most: more than two blocks of a receive ring hold, less than
-/// any ring.
+/// Frames under way: more than two blocks of a receive ring hold, less than any ring.
 const WINDOW: u64 = 4096;
 
-/// Between two looks at what arrived.
-const LOOK: Duration = Duration::from_micros(200);
+/// Time between two readings of the arrivals.
+const POLL: Duration = Duration::from_micros(200);
 
-/// How long nothing must arrive for what is under way to be lost.
+/// Frames under way are lost when nothing has arrived for so long.
 const SILENCE: Duration = Duration::from_millis(40);
 
-/// Before the first frame counts.
+/// Time before the first frame counts.
 const WARM_UP: Duration = Duration::from_millis(150);
 
-/// Arrivals that are missing for that long end a trial.
+/// The longest wait for arrivals at the end of a trial.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the generator's rate is corrected, after how long, to within what part, and
-/// up to how many times the rate wanted.
+/// Corrections of the generator's rate: how many, after how long, the error that is good
+/// enough, and the most that is set in terms of the wanted rate.
 const APPROACHES: usize = 8;
 const APPROACH: Duration = Duration::from_millis(50);
 const NEAR: f64 = 0.005;
-const MOST_ASKED: f64 = 8.0;
+const MOST_SET: f64 = 8.0;
 
-/// What it costs to send: taken off what forwarding costs.
+/// The cost of sending, which is subtracted from that of forwarding.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SendingCost {
-    /// Nanoseconds a frame, to where the forwarder receives it.
+    /// Nanoseconds a frame, up to the forwarder's input.
     pub a_frame: f64,
     /// Nanoseconds a run of the generator in which no frame was due.
     pub a_pause: f64,
 }
 
-/// What a forwarder can do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
     /// Frames a second that arrived.
@@ -73,20 +70,20 @@ pub struct Capacity {
 pub struct Offered {
     /// Frames a second that were sent.
     pub rate: f64,
-    /// Frames that were sent, and those of them that did not arrive.
+    /// Frames sent, and those of them that did not arrive.
     pub sent: u64,
     pub lost: u64,
 }
 
-/// A forwarder with its traffic and where that arrives.
+/// A forwarder with its traffic and a sink.
 pub struct Path<'a> {
     pub forwarder: &'a mut Forwarder,
     pub sender: Sender,
     pub sink: &'a Sink,
     pub stop: &'a AtomicBool,
-    /// Frames lost so far, as far as that was noticed.
+    /// Frames known to be lost so far.
     lost: u64,
-    /// What was sent and had arrived before the first trial.
+    /// Frames sent and arrived before the first trial.
     begun: (u64, u64),
 }
 
@@ -112,8 +109,7 @@ impl<'a> Path<'a> {
         Ok(Self { forwarder, sender, sink, stop, lost: 0, begun })
     }
 
-    /// Ends the generator. Gives the frames that were sent in all trials, and those that
-    /// arrived.
+    /// Ends the generator. Returns the frames sent in all trials, and those that arrived.
     pub fn close(self) -> Result<(u64, u64), BenchError> {
         let totals = (self.sent(), self.arrived()?);
         self.sender.stop()?;
@@ -133,15 +129,15 @@ impl<'a> Path<'a> {
         Ok(Snapshot { at: Instant::now(), sent, arrived, busy: Busy::now() })
     }
 
-    /// Whether somebody wants all to end, or the forwarder has.
-    fn look_round(&mut self) -> Result<(), BenchError> {
+    /// Fails after a signal, and if the forwarder has ended.
+    fn check(&mut self) -> Result<(), BenchError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(BenchError::Interrupted);
         }
         self.forwarder.check()
     }
 
-    /// Has frames sent for so long, as many as there is room for.
+    /// Keeps [`WINDOW`] frames under way for a while.
     fn pump(&mut self, duration: Duration) -> Result<(), BenchError> {
         let started = Instant::now();
         if !self.forwarder.kind.is_user_space() {
@@ -154,27 +150,27 @@ impl<'a> Path<'a> {
             if now != arrived {
                 (arrived, at) = (now, Instant::now());
             } else if at.elapsed() > SILENCE {
-                self.look_round()?;
+                self.check()?;
                 self.lost = self.sent().saturating_sub(arrived);
                 at = Instant::now();
             }
             self.sender.allow(self.begun.0 + arrived + self.lost + WINDOW);
-            sleep(LOOK);
+            sleep(POLL);
         }
-        self.look_round()
+        self.check()
     }
 
     fn wait(&mut self, duration: Duration) -> Result<(), BenchError> {
         let until = Instant::now() + duration;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             sleep(left.min(Duration::from_millis(100)));
-            self.look_round()?;
+            self.check()?;
         }
         Ok(())
     }
 
-    /// Has nothing more sent and waits until nothing arrives any more. Gives what of all
-    /// that was sent so far did not arrive.
+    /// Stops sending and waits for the end of arrivals. Returns the frames of all trials that
+    /// did not arrive.
     fn settle(&mut self) -> Result<u64, BenchError> {
         self.sender.close();
         let started = Instant::now();
@@ -189,15 +185,15 @@ impl<'a> Path<'a> {
                 break;
             }
         }
-        self.look_round()?;
+        self.check()?;
         self.lost = self.sent().checked_sub(arrived).ok_or_else(|| {
-            let who = self.forwarder.kind.name();
-            BenchError::WrongAnswer(format!("{who}: more frames arrived than were sent"))
+            let name = self.forwarder.kind.name();
+            BenchError::WrongAnswer(format!("{name}: more frames arrived than were sent"))
         })?;
         Ok(self.lost)
     }
 
-    /// What arrives while there is always something to do.
+    /// Measures capacity.
     pub fn capacity(
         &mut self,
         duration: Duration,
@@ -224,7 +220,7 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// Sends for so long at a rate, or, without one, as fast as the generator can.
+    /// Sends for `duration` at a rate, or, without one, as fast as the generator can.
     pub fn offer(&mut self, rate: Option<f64>, duration: Duration) -> Result<Offered, BenchError> {
         let (sent, lost) = (self.sent(), self.lost);
         self.sender.pace(rate);
@@ -240,10 +236,10 @@ impl<'a> Path<'a> {
         Ok(Offered { rate: frames as f64 / seconds, sent: self.sent() - sent, lost })
     }
 
-    /// Has the generator send at a rate. It never catches up, so that it sends less than it
-    /// is asked for by what receiving keeps it from: it is asked for more.
+    /// Sets the generator to a rate. It never catches up on frames that receiving delayed, so
+    /// that more than the rate is set.
     fn approach(&mut self, rate: f64) -> Result<(), BenchError> {
-        let mut asked = rate;
+        let mut set = rate;
         for _ in 0..APPROACHES {
             let (begun, started) = (self.sent(), Instant::now());
             self.wait(APPROACH)?;
@@ -251,30 +247,25 @@ impl<'a> Path<'a> {
             if (got / rate - 1.0).abs() < NEAR {
                 break;
             }
-            asked = (asked * rate / got.max(1.0)).min(rate * MOST_ASKED);
-            self.sender.pace(Some(asked));
+            set = (set * rate / got.max(1.0)).min(rate * MOST_SET);
+            self.sender.pace(Some(set));
         }
         Ok(())
     }
 
-    /// What sending costs: a frame by this path, which is nobody's, and a pause.
+    /// Measures the cost of a frame and of a pause by this path, which has no forwarder.
     pub fn sending_cost(&mut self, duration: Duration) -> Result<SendingCost, BenchError> {
-        let rate = self.free_rate(duration)?;
+        self.sender.pace(None);
+        self.sender.allow(u64::MAX);
+        self.wait(WARM_UP)?;
+        let (before, started) = (self.sent(), Instant::now());
+        self.wait(duration)?;
+        let rate = (self.sent() - before) as f64 / started.elapsed().as_secs_f64();
         self.sender.close();
         let (before, started) = (self.sender.sent().idle, Instant::now());
         self.wait(duration)?;
         let pauses = self.sender.sent().idle - before;
         let a_pause = started.elapsed().as_nanos() as f64 / pauses.max(1) as f64;
         Ok(SendingCost { a_frame: 1e9 / rate, a_pause })
-    }
-
-    /// Frames a second that the generator sends by itself.
-    fn free_rate(&mut self, duration: Duration) -> Result<f64, BenchError> {
-        self.sender.pace(None);
-        self.sender.allow(u64::MAX);
-        self.wait(WARM_UP)?;
-        let (before, started) = (self.sent(), Instant::now());
-        self.wait(duration)?;
-        Ok((self.sent() - before) as f64 / started.elapsed().as_secs_f64())
     }
 }

@@ -38,17 +38,17 @@ const ROUND: Duration = Duration::from_secs(1);
 const QUICK_ROUNDS: usize = 3;
 const QUICK_ROUND: Duration = Duration::from_millis(250);
 
-/// How much more the generator is asked for than the rate at which nothing must be lost, as
-/// it keeps a rate only about.
+/// The rate that is set for [`STEADY`] is higher by this factor, as the generator keeps a rate
+/// only roughly.
 const MARGIN: f64 = 1.05;
 
-/// How often a trial is repeated, with that much more each time, in which it did not keep it.
+/// How often a trial below [`STEADY`] is repeated, each time with a higher rate by that factor.
 const REPEATS: usize = 3;
 
-/// How much above its capacity a port is tried to be without loss.
+/// The search for the rate without loss begins at the capacity times this factor.
 const HEADROOM: f64 = 1.1;
 
-/// A forwarder, and all frames that were sent to it and came out of it.
+/// A forwarder, and all frames that were sent to it and arrived from it.
 struct Participant {
     forwarder: Forwarder,
     sent: u64,
@@ -86,8 +86,8 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
     suite.finish()
 }
 
-/// The first signal to end sets a flag, so that all is cleaned up; the second ends all at
-/// once.
+/// The first signal to end sets a flag, so that forwarders are ended; the second ends this
+/// process at once.
 fn watch_signals() -> Result<Arc<AtomicBool>, BenchError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -99,7 +99,7 @@ fn watch_signals() -> Result<Arc<AtomicBool>, BenchError> {
 }
 
 impl<'a> Suite<'a> {
-    /// Makes all interfaces and starts all who take part.
+    /// Makes all interfaces and starts all forwarders.
     fn open(
         options: &'a Options,
         folder: &std::path::Path,
@@ -146,7 +146,6 @@ impl<'a> Suite<'a> {
         Ok(suite)
     }
 
-    /// Whether a part of the suite is asked for.
     fn includes(&self, size: Size, set: Set) -> bool {
         self.options.names(&format!("{size}/{set}"))
     }
@@ -155,7 +154,7 @@ impl<'a> Suite<'a> {
         if self.options.quick { loss_free::QUICK } else { loss_free::FULL }
     }
 
-    /// All that is to be measured with frames of one size.
+    /// Measures all forwarders with frames of one size.
     fn measure(&mut self, size: Size) -> Result<(), BenchError> {
         eprintln!("{size} bytes");
         let to_sensors = Arc::new(Traffic::new(size, Addressed::ToSensors)?);
@@ -195,7 +194,6 @@ impl<'a> Suite<'a> {
         Ok(())
     }
 
-    /// What sending frames of a size costs.
     fn sending_cost(
         &mut self,
         size: Size,
@@ -209,7 +207,7 @@ impl<'a> Suite<'a> {
         Ok(cost)
     }
 
-    /// Looks at every frame that somebody forwards, for a while.
+    /// Checks every frame of a forwarder for a while.
     fn verify(&mut self, place: usize, traffic: &Arc<Traffic>) -> Result<(), BenchError> {
         let one = &mut self.participants[place];
         one.forwarder.begin()?;
@@ -221,7 +219,7 @@ impl<'a> Suite<'a> {
         Ok(())
     }
 
-    /// Rounds, in each of which all have their turn.
+    /// Rounds, in each of which every forwarder has its turn.
     fn capacity(&mut self, turns: &mut [Turn], cost: SendingCost) -> Result<(), BenchError> {
         let (usual, duration) =
             if self.options.quick { (QUICK_ROUNDS, QUICK_ROUND) } else { (ROUNDS, ROUND) };
@@ -273,7 +271,7 @@ impl<'a> Suite<'a> {
         Ok(capacity.rate * HEADROOM)
     }
 
-    /// Does something with a forwarder and its traffic under way.
+    /// Runs a trial of a forwarder.
     fn on_path<T>(
         &mut self,
         turn: &Turn,
@@ -291,7 +289,7 @@ impl<'a> Suite<'a> {
         Ok(outcome)
     }
 
-    /// Ends all who took part, holds their accounts against ours, and draws it all up.
+    /// Ends all forwarders, compares their accounts with our counts, and makes the record.
     fn finish(mut self) -> Result<Record, BenchError> {
         for one in std::mem::take(&mut self.participants) {
             let name = one.forwarder.kind.name();
@@ -330,7 +328,6 @@ impl<'a> Suite<'a> {
         Ok(Record { shown, summary: json!({ "bars": bars }), ..record })
     }
 
-    /// Says how the rows were measured.
     fn note_conditions(&mut self) {
         let Cores { generator, workers, .. } = &self.cores;
         self.notes.push(format!(
@@ -339,7 +336,7 @@ impl<'a> Suite<'a> {
              {workers:?}: workers of af_packet, af_xdp and tap, and the sink behind them"
         ));
         self.notes.push(format!(
-            "{} frames were looked at one by one before anything was timed: all arrived once, in \
+            "{} frames were checked one by one before anything was timed: all arrived once, in \
              their flow's order, at one sensor a flow",
             self.verified
         ));
@@ -354,17 +351,17 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// Sends at the rate at which nothing must be lost. A trial in which the generator was kept
-/// from it shows nothing, unless something was lost all the same: then once more.
+/// Sends at [`STEADY`] frames a second. A trial in which the generator did not reach that and
+/// nothing was lost shows nothing, and is repeated.
 fn steady(path: &mut Path<'_>, duration: Duration) -> Result<Offered, BenchError> {
-    let mut asked = STEADY * MARGIN;
-    let mut offered = path.offer(Some(asked), duration)?;
+    let mut rate = STEADY * MARGIN;
+    let mut offered = path.offer(Some(rate), duration)?;
     for _ in 0..REPEATS {
         if offered.lost > 0 || offered.rate >= STEADY {
             break;
         }
-        asked *= MARGIN;
-        offered = path.offer(Some(asked), duration)?;
+        rate *= MARGIN;
+        offered = path.offer(Some(rate), duration)?;
     }
     Ok(offered)
 }

@@ -1,8 +1,8 @@
-//! What the paper measured: Yamada et al., "Performance improvement of packet forwarding in
+//! Values of the paper: Yamada et al., "Performance improvement of packet forwarding in
 //! software-based load balancer for parallel distributed NIDS" (IPSJ SIG Technical Report,
 //! 2011).
 
-/// Who took part.
+/// The forwarders.
 pub const THEIRS: [&str; 6] =
     ["bridge", "1 thread", "2 threads", "3 threads", "4 threads", "5 threads"];
 
@@ -18,8 +18,8 @@ pub const SENT: f64 = 9.8;
 /// The sizes of the two.
 pub const SIZES: [usize; 2] = [128, 1500];
 
-/// Points of figure 8 as far as the text and the tables give them: for each that took
-/// part, gigabits a second at 128 and at 1,500 bytes.
+/// Points of figure 8 as far as the text and the tables give them: gigabits a second of each
+/// forwarder at 128 and at 1,500 bytes.
 pub fn figure_8() -> [(&'static str, [f64; 2]); 6] {
     std::array::from_fn(|i| {
         let small = KPPS[i] * 1e3 * SIZES[0] as f64 * 8.0 / 1e9;

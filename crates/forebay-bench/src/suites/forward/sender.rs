@@ -1,5 +1,4 @@
-//! The generator at work: a thread that is in the kernel all the time, on a processor of
-//! its own.
+//! The running generator: a thread inside a call of the kernel, on a processor of its own.
 
 use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::Arc;
@@ -17,13 +16,13 @@ use super::traffic::Traffic;
 use crate::cores::Cores;
 use crate::{BenchError, io_error};
 
-/// Frames in a row, as drivers send them.
+/// Frames that are sent together, as by drivers.
 const BATCH: u32 = 64;
 
-/// How long the kernel gets to make its frames before they are asked for.
+/// The time in which the kernel makes its frames.
 const SET_UP: Duration = Duration::from_millis(60);
 
-/// A running generator, which sends what it is allowed. It ends when this is dropped.
+/// A running generator, which ends when this is dropped.
 pub struct Sender {
     traffic: Arc<Traffic>,
     stop: Arc<AtomicBool>,
@@ -31,10 +30,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Starts on a processor, by the interface of that number. Nothing is sent before
-    /// [`Sender::allow`].
+    /// Starts on a processor, by an interface. Nothing is sent before [`Sender::allow`].
     pub fn start(traffic: &Arc<Traffic>, interface: u32, core: usize) -> Result<Self, BenchError> {
-        // A signal that is handled ends the call, and nothing else.
+        // A handled signal interrupts the call without other effect.
         let noticed = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGUSR1, noticed).map_err(io_error("handling signals"))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -42,7 +40,7 @@ impl Sender {
         traffic.generator.allow(traffic.generator.sent().frames);
         traffic.generator.set_interval(Duration::ZERO);
         let work = move || {
-            // Elsewhere is slower, no worse.
+            // A generator that cannot be pinned is slower, but works.
             let _ = Cores::pin(&[core]);
             while !ours.load(Ordering::Relaxed) {
                 theirs.generator.run(&theirs.frame, interface, u32::MAX, BATCH)?;
@@ -55,28 +53,27 @@ impl Sender {
         Ok(Self { traffic: Arc::clone(traffic), stop, thread: Some(thread) })
     }
 
-    /// What was sent since the generator was loaded.
+    /// Frames sent since the generator was loaded.
     pub fn sent(&self) -> Sent {
         self.traffic.generator.sent()
     }
 
-    /// Lets it send until so many frames were sent since it was loaded.
+    /// Sets the number of frames since it was loaded at which it stops.
     pub fn allow(&self, frames: u64) {
         self.traffic.generator.allow(frames);
     }
 
-    /// Has it send at a rate, or as fast as it can.
+    /// Sets its rate; as fast as it can without one.
     pub fn pace(&self, rate: Option<f64>) {
         let interval = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate));
         self.traffic.generator.set_interval(interval);
     }
 
-    /// Has it send no more; it may already have begun a few.
+    /// Stops it; it may already have begun a few frames.
     pub fn close(&self) {
         self.allow(self.sent().frames);
     }
 
-    /// Ends it.
     pub fn stop(mut self) -> Result<(), BenchError> {
         self.end()
     }
@@ -85,7 +82,7 @@ impl Sender {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         self.stop.store(true, Ordering::Relaxed);
         while !thread.is_finished() {
-            // It may come just before the thread is in the kernel: then once more.
+            // A signal just before the call has no effect: it is repeated.
             let _ = pthread_kill(thread.as_pthread_t(), Signal::SIGUSR1);
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -98,7 +95,7 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // Whoever wants to know has called `stop`.
+        // `stop` reports errors.
         let _ = self.end();
     }
 }

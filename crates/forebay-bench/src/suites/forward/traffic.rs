@@ -1,4 +1,4 @@
-//! The frames: probes of many flows, of one size or in a mix, from one station.
+//! Frames: probes of many flows, of one size or in a mix, from one station.
 
 use std::fmt;
 
@@ -12,19 +12,18 @@ use forebay_packet::random::Random;
 /// Flows, each as often as any other.
 pub const FLOWS: u32 = 4096;
 
-/// Bytes of the frame check sequence, which counts for sizes and is never seen.
-pub const CHECK_SEQUENCE: usize = 4;
+/// Bytes of the frame check sequence, which sizes include and virtual interfaces lack.
+const CHECK_SEQUENCE: usize = 4;
 
 /// The sizes of the mix, with their weights.
 const MIX: [(usize, usize); 3] = [(64, 7), (570, 4), (1518, 1)];
 
-/// Where a probe has its number.
+/// The offset of a probe's number.
 const NUMBER_AT: usize = 50;
 
-/// The station that frames come from, and the one that they are for before anybody
-/// changes that.
+/// The source address, and the destination before a forwarder sets it.
 const FROM: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x01]);
-pub const TO: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x99]);
+const TO: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x99]);
 
 /// Stations that frames are spread over.
 pub const SENSORS: [MacAddress; 4] = [
@@ -34,17 +33,15 @@ pub const SENSORS: [MacAddress; 4] = [
     MacAddress([0x02, 0, 0, 0, 1, 0x04]),
 ];
 
-/// How long frames are, frame check sequence included.
+/// The size of frames, with the frame check sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// All so many bytes.
     Bytes(usize),
     /// 64, 570 and 1,518 bytes as 7 to 4 to 1.
     Imix,
 }
 
 impl Size {
-    /// Those of the suite.
     pub const ALL: [Self; 8] = [
         Self::Bytes(64),
         Self::Bytes(128),
@@ -56,10 +53,8 @@ impl Size {
         Self::Imix,
     ];
 
-    /// Those of a quick run.
     pub const QUICK: [Self; 2] = [Self::Bytes(64), Self::Bytes(1500)];
 
-    /// The longest frame.
     fn longest(self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -92,27 +87,25 @@ impl fmt::Display for Size {
     }
 }
 
-/// Who the frames are for.
+/// The destination of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressed {
-    /// Each to a sensor: who only forwards.
+    /// Each flow to a sensor, for forwarders that do not choose.
     ToSensors,
-    /// All to one station: who spreads them.
+    /// All to one station, for forwarders that spread them.
     ToOne,
 }
 
-/// Frames of some size, ready to be sent.
+/// Frames of some size with a loaded generator.
 pub struct Traffic {
-    /// What sends them.
     pub generator: Generator,
-    /// What the generator's frames are made of.
+    /// The frame that the generator's frames are made of.
     pub frame: Vec<u8>,
-    /// Bytes of a frame on average, frame check sequence included.
+    /// Bytes of a frame on average, with the frame check sequence.
     pub mean: f64,
 }
 
 impl Traffic {
-    /// Loads a generator of such frames.
     pub fn new(size: Size, addressed: Addressed) -> Result<Self, BenchError> {
         let longest = size.longest() - CHECK_SEQUENCE;
         let sizes: Vec<usize> = (0..FLOWS).map(|flow| size.of_flow(flow)).collect();
@@ -143,7 +136,7 @@ impl Traffic {
     }
 }
 
-/// The sensor that a flow's frames are for where nobody spreads them.
+/// The sensor of a flow for forwarders that do not choose.
 pub fn sensor_of(flow: u32) -> MacAddress {
     SENSORS[flow as usize % SENSORS.len()]
 }

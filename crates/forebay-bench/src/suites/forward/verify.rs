@@ -1,5 +1,5 @@
-//! Right answers, before anything is timed: every frame sent arrives once, in the order of
-//! its flow, as it was, at a sensor's address, and all frames of a flow at the same one.
+//! Answers, before anything is timed: every frame sent arrives once, unchanged, in the order of
+//! its flow, at a sensor's address, and all frames of a flow at the same one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::traffic::{Addressed, FLOWS, SENSORS, Traffic, sensor_of};
 use crate::BenchError;
 use crate::cores::Cores;
 
-/// Frames sent, each flow's several times, and how many a second.
+/// Frames sent, several of each flow, and frames a second.
 const FRAMES: u64 = 8 * FLOWS as u64;
 const RATE: f64 = 100_000.0;
 
-/// How long the last frame is waited for.
+/// The longest wait for the last frame.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Has frames forwarded and looks at each. Gives how many there were.
+/// Sends frames through a forwarder and checks each. Returns how many there were.
 pub fn check(
     forwarder: &mut Forwarder,
     traffic: &Arc<Traffic>,
@@ -58,11 +58,10 @@ pub fn check(
     Err(BenchError::WrongAnswer(format!("{name}: {}", faults.join("; "))))
 }
 
-/// Judges frames.
 struct Judge {
     addressed: Addressed,
     tracker: Tracker,
-    /// Numbers that flows had when this began.
+    /// The first number of each flow.
     first: HashMap<u32, u64>,
     frames: u64,
     /// Frames by sensor.
@@ -91,7 +90,7 @@ impl Judge {
     }
 
     fn frame(&mut self, frame: &[u8]) {
-        // What the host itself says is nobody's frame.
+        // The host may send frames of its own.
         let Some(probe) = Probe::of_frame(frame) else { return };
         self.frames += 1;
         self.first.entry(probe.flow).or_insert(probe.sequence);
@@ -103,17 +102,16 @@ impl Judge {
         self.to_sensors[sensor] += 1;
         let right = match self.addressed {
             Addressed::ToSensors => sensor_of(probe.flow) == SENSORS[sensor],
-            // Whose hash is not known may choose any, the same for the whole flow.
+            // Any sensor is right, the same for the whole flow.
             Addressed::ToOne => true,
         };
         self.wrong_sensor += u64::from(!right);
         self.tracker.frame(frame, sensor as u8, 0);
     }
 
-    /// What is wrong.
     fn faults(&self) -> Vec<String> {
         let Tally { flows, lost, duplicates, reordered, torn_flows, .. } = self.tracker.tally();
-        // A generator that has sent before goes on with its flows' numbers.
+        // A generator that has sent before continues its flows' numbers.
         let before: u64 = self.first.values().sum();
         let unused = self.to_sensors.iter().filter(|&&frames| frames == 0).count() as u64;
         [

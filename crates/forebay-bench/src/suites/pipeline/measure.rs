@@ -39,15 +39,12 @@ const PAUSE: Duration = Duration::from_micros(5);
 
 /// A case under way.
 pub struct Trial<'a> {
-    /// Its stages.
     pub setup: &'a Setup,
-    /// Those that there are, in order.
+    /// The stages of the case, in order.
     pub stages: &'a [Stage],
-    /// The packets.
     pub batches: &'a [Batch],
-    /// What has to come of them.
     pub expected: &'a Expected,
-    /// How often they go round in a run.
+    /// Passes of the packets in a run.
     pub passes: u64,
 }
 
@@ -56,12 +53,12 @@ pub struct Trial<'a> {
 pub struct Times {
     /// Nanoseconds a packet of each prefix, round by round.
     pub prefixes: Vec<Vec<f64>>,
-    /// Nanoseconds a packet of looking at one byte of each, in their order, and of nothing
-    /// else: what the memory of this machine takes, round by round.
+    /// Nanoseconds a packet of reading one byte of each in their order, and of nothing else, as
+    /// a measure of the memory of this machine.
     pub touch: Vec<f64>,
-    /// The part of the time that the machine took away from an idle loop, round by round.
+    /// The part of the time that pauses of the machine took from an idle loop.
     pub stolen: Vec<f64>,
-    /// How often packets have gone through all stages up to the counters.
+    /// Passes of the packets through all stages up to the counters.
     pub counted: u64,
 }
 
@@ -117,7 +114,7 @@ impl Trial<'_> {
         Ok(times)
     }
 
-    /// Nanoseconds a packet of looking at the first byte that the stages look at.
+    /// Nanoseconds a packet of reading the byte that the stages read first.
     fn touch(&self) -> f64 {
         const ETHERTYPE: usize = 12;
         let started = Instant::now();
@@ -139,7 +136,7 @@ impl Trial<'_> {
         Ok(nanos / (self.expected.packets * self.passes) as f64)
     }
 
-    /// Holds a report against what is expected of so many rounds of the packets.
+    /// Compares a report with what is expected of so many passes.
     fn checked(&self, last: Stage, report: &Report, passes: u64) -> Result<(), BenchError> {
         let wrong = |what: &str| {
             Err(BenchError::WrongAnswer(format!("up to {}: {what}: {report:?}", last.name())))
@@ -180,7 +177,7 @@ fn sink() -> Result<Sink, BenchError> {
     Sink::new(SINK_SLOTS).map_err(io_error("getting memory for a sink"))
 }
 
-/// The part of the time that an idle loop does not get.
+/// The part of the time that an idle loop loses.
 fn stolen() -> f64 {
     let started = Instant::now();
     let (mut before, mut lost) = (started, Duration::ZERO);

@@ -27,8 +27,7 @@ use crate::stats::Sample;
 use crate::table::{number, range, table};
 use crate::{BenchError, Options};
 
-/// The filter: its class is that of `port 3000`, which asks for the ports of three
-/// protocols of two families.
+/// The filter, which tests the ports of three protocols of two families.
 const FILTER: &str = "port 3000";
 
 /// Rounds of a full run, and of a quick one.
@@ -38,21 +37,18 @@ const QUICK_ROUNDS: usize = 31;
 /// Windows of the clock before anything is measured.
 const FIRST_WINDOWS: usize = 50;
 
-/// What is measured.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     name: &'static str,
-    /// Where the packets lie.
     set: &'static str,
     /// Different packets, each a flow of its own.
     packets: usize,
-    /// How often they go round in a run.
+    /// Passes of the packets in a run.
     passes: u64,
-    /// Whether they are held against rules, too.
+    /// Whether rules are matched, too.
     with_rules: bool,
-    /// What a flow is.
     affinity: Affinity,
-    /// Million packets a second that are to enter at least, and that are aimed at.
+    /// Bar and aim for the million packets a second that enter.
     bar: Option<[f64; 2]>,
 }
 
@@ -141,12 +137,10 @@ fn whole(times: &Times) -> Sample {
 }
 
 impl Case {
-    /// What it is called.
     fn title(&self) -> String {
         format!("{}, {}", self.name, self.set)
     }
 
-    /// Its stages.
     fn stages(&self) -> Vec<Stage> {
         let has = |stage: &Stage| self.with_rules || *stage != Stage::Rules;
         Stage::ALL.into_iter().filter(has).collect()
@@ -175,7 +169,7 @@ impl Case {
         let trial = Trial { setup: &setup, stages: &stages, batches, expected: &expected, passes };
         trial.check()?;
         let times = trial.measure(rounds, clock)?;
-        // Once was for the check.
+        // One pass more was that of the check.
         counted(&setup, &expected, times.counted + 1)?;
         Ok((expected, times))
     }
@@ -265,7 +259,7 @@ impl Case {
     }
 }
 
-/// The paper's list of 71 rules, as a broker would have it: what no rule rejects passes.
+/// The paper's list of 71 rules; packets that no rule rejects pass.
 fn rules() -> Result<Arc<RuleList>, BenchError> {
     let lists = lists::paper()?;
     let longest = lists.into_iter().max_by_key(|list| list.rules.len());
@@ -273,7 +267,7 @@ fn rules() -> Result<Arc<RuleList>, BenchError> {
     Ok(Arc::new(RuleList { default: Action::Pass, ..list }))
 }
 
-/// Holds the counters of all buckets against what they should be after so many rounds.
+/// Compares the counters of all buckets with what is expected of so many passes.
 fn counted(setup: &Setup, expected: &Expected, passes: u64) -> Result<(), BenchError> {
     let counters = setup.forwarding.counters();
     for bucket in 0..BUCKETS {

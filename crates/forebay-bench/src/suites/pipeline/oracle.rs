@@ -1,5 +1,4 @@
-//! What has to come out, found by the slow and simple forms of everything, and who checks
-//! that it does.
+//! The expected output, by the slow and simple form of every stage, and a sink that checks it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +9,6 @@ use forebay_io::{Error, Tx, TxCounters, mem::Sink};
 use forebay_packet::{Batch, Decoder, HashKey, LiveMask, Region, Rewrite};
 use forebay_rules::{Action, Key, RuleList};
 
-/// A packet that goes out, and how.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     /// Where it lies in its region.
@@ -19,21 +17,16 @@ struct Sent {
     sensor: u16,
 }
 
-/// Everything that there is to know of the packets before they are sent through.
+/// The reference implementations of the stages.
 pub struct Oracle<'a> {
-    /// The filter, to be interpreted.
     pub filter: &'a Program,
-    /// The rules that drop packets.
     pub rules: Option<&'a RuleList>,
-    /// How flows are found.
     pub decoder: Decoder,
-    /// The key of their hash.
     pub hash_key: HashKey,
-    /// Where each bucket goes.
     pub assignment: &'a Assignment,
 }
 
-/// What has to come out when all packets went in once.
+/// The expected output of one pass of the packets.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// Packets that go in.
@@ -46,20 +39,18 @@ pub struct Expected {
     pub buckets: Vec<u64>,
     /// Bytes of those, on the wire.
     pub bytes: Vec<u64>,
-    /// Those that come out, in order.
+    /// Packets that come out, in order.
     sent: Arc<Vec<Sent>>,
     region: Arc<Region>,
 }
 
 impl Expected {
-    /// Packets that come out.
     pub fn output(&self) -> u64 {
         self.sent.len() as u64
     }
 }
 
 impl Oracle<'_> {
-    /// What becomes of all packets of `batches`.
     pub fn judge(&self, batches: &[Batch]) -> Option<Expected> {
         let region = Arc::clone(batches.first()?.region());
         let (mut misses, mut rejected) = (0, 0);
@@ -92,24 +83,23 @@ impl Oracle<'_> {
     }
 }
 
-/// A sink that compares what is sent with what was expected, packet by packet.
+/// A sink that compares packets with the expected ones.
 pub struct Witness {
     sink: Sink,
     expected: Expected,
     next: usize,
-    /// Packets that were not what was expected; shared with who asks.
+    /// Packets that were not the expected ones.
     wrong: Arc<AtomicU64>,
 }
 
 impl Witness {
-    /// A witness for as many rounds of the packets as there are, and where it counts what
-    /// is wrong.
+    /// Returns the sink, and its count of wrong packets.
     pub fn new(sink: Sink, expected: Expected) -> (Self, Arc<AtomicU64>) {
         let wrong = Arc::new(AtomicU64::new(0));
         (Self { sink, expected, next: 0, wrong: Arc::clone(&wrong) }, wrong)
     }
 
-    /// Whether the packet that was sent so many packets ago is the one expected next.
+    /// Whether the packet sent so many packets ago is the one expected next.
     fn is_expected(&mut self, ago: usize, rewrites: &[Rewrite]) -> bool {
         let Expected { sent, region, .. } = &self.expected;
         let Some(&Sent { offset, len, sensor }) = sent.get(self.next % sent.len().max(1)) else {

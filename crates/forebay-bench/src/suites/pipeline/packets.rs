@@ -1,5 +1,5 @@
-//! The packets: no two alike, each a flow of its own, in slots of 2,112 bytes that are
-//! visited in an order without order.
+//! The packets: no two alike, each a flow of its own, in slots of 2,112 bytes that are visited
+//! in shuffled order.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::{BenchError, io_error};
 /// Bytes of a packet.
 pub const LEN: usize = 64;
 
-/// What an arena for packets of any usual size has slots for: with the alignment of the
+/// Bytes of a slot of an arena for packets of any usual size: with the alignment of the
 /// EtherType a stride of 2,112 bytes.
 const SLOT: usize = 2048;
 
-/// The port that the filter looks for.
+/// The port that the filter matches.
 pub const PORT: u16 = 3000;
 
 /// Packets in a hundred that the filter lets pass.
 pub const HITS: usize = 30;
 
-/// Packets in a thousand that go to the networks of the rules' servers, where rules
-/// decide; elsewhere none matches.
+/// Packets in a thousand that go to the networks of the rules' servers; no rule matches the
+/// others.
 const TO_SERVERS: usize = 100;
 
 const SEED: u64 = 20_261_122;
@@ -45,7 +45,7 @@ pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
             packet[..head.len()].copy_from_slice(&head);
             packet[..12].copy_from_slice(&[2, 0, 0, 0, 0, 0xaa, 2, 0, 0, 0, 0, 0xbb]);
             packet[16..18].copy_from_slice(&(LEN as u16 - 14).to_be_bytes());
-            // The end of the packet tells it from all others.
+            // The end of each packet is different.
             packet[LEN - 4..].copy_from_slice(&(arena.len() as u32).to_be_bytes());
             arena.push(&packet, LEN as u32, 0, 0);
         }
@@ -67,7 +67,7 @@ pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
     Ok(shuffled.chunks(BATCH).map(batch_of).collect())
 }
 
-/// What the headers of a packet say.
+/// The fields of a packet.
 fn key(random: &mut Random) -> Key4 {
     let source = address(&NETWORKS, random);
     let networks = if random.index(1_000) < TO_SERVERS { &SERVERS } else { &NETWORKS };

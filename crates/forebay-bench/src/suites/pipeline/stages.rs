@@ -1,4 +1,4 @@
-//! The stages of a worker, all of them or only the first so many.
+//! Workers with all stages, or only the first.
 
 use std::sync::Arc;
 
@@ -17,30 +17,29 @@ use forebay_pipeline::{Branch, Chain, Fork};
 /// Sensors that the packets are spread over.
 const SENSORS: u16 = 4;
 
-/// How long keys would be kept of buckets that move, in nanoseconds; none does.
+/// Nanoseconds that keys of moving buckets are kept; no bucket moves.
 const HOLD: u64 = 2_000_000_000;
 
-/// What a worker does with a packet, step by step.
+/// The stages of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Taken from the port, and through stages that do nothing.
     Rx,
-    /// Held against the filter.
+    /// Filtered.
     Filter,
-    /// Held against the rules.
+    /// Matched against the rules.
     Rules,
     /// Headers decoded, flow hashed.
     Classify,
     /// Fragments joined: there are none.
     Fragments,
-    /// Its bucket looked up and counted.
+    /// The bucket found and counted.
     Balance,
     /// Written to the sink with the sensor's addresses.
     Tx,
 }
 
 impl Stage {
-    /// All of them, in order.
     pub const ALL: [Self; 7] = [
         Self::Rx,
         Self::Filter,
@@ -51,7 +50,6 @@ impl Stage {
         Self::Tx,
     ];
 
-    /// Its name in tables and records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rx => "rx",
@@ -65,15 +63,11 @@ impl Stage {
     }
 }
 
-/// What workers are made of.
 pub struct Setup {
-    /// The filter.
     pub filter: FilterSet,
     /// The rules, where the case has any.
     pub compiled_rules: Option<CompiledRules>,
-    /// How flows are found.
     pub decoder: Decoder,
-    /// The key of their hash.
     pub hash_key: HashKey,
     /// Whether a flow is a transport connection.
     pub connections: bool,
@@ -81,7 +75,6 @@ pub struct Setup {
     pub forwarding: Arc<WorkerTable>,
 }
 
-/// Where the buckets are.
 pub fn assignment() -> Assignment {
     Assignment::of_weights(&[1; SENSORS as usize]).expect("a few sensors of equal weight")
 }
@@ -93,8 +86,8 @@ pub fn forwarding(assignment: &Assignment) -> Arc<WorkerTable> {
 }
 
 impl Setup {
-    /// A worker that takes packets from `rx` and does what is to be done up to `last`. What
-    /// is left of packets then goes nowhere, unless that is the end.
+    /// A worker that takes packets from `rx` through the stages up to `last`. Packets are sent
+    /// only if that is the last stage of all.
     pub fn worker(&self, last: Stage, rx: impl Rx + 'static, tx: impl Tx + 'static) -> Worker {
         let upto = |stage: Stage| stage <= last;
         let mut trunk = Chain::new();

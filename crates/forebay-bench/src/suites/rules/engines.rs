@@ -113,7 +113,7 @@ fn made<E: Engine + 'static>(made: Result<E, impl Display>) -> Made {
     Ok((Box::new(engine), Map::new()))
 }
 
-/// Code with branches. One back end can give way to another.
+/// Code with branches. A back end may fall back to another.
 fn compiled(list: &RuleList, backend: Backend) -> Made {
     let compiled = Compiled::new(list, backend, cpu::detect());
     let compiled = compiled.map_err(|error| error.to_string())?;

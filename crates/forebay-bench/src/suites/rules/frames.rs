@@ -37,7 +37,7 @@ pub fn parsed(frame: &[u8]) -> Option<Key4> {
     Key::of_packet(LinkType::ETHERNET, frame).as_ref().and_then(packed)
 }
 
-/// A key of IPv4 as engines take it.
+/// A key of IPv4 in the form of engines.
 pub fn packed(key: &Key) -> Option<Key4> {
     match Packed::from(key) {
         Packed::V4(packed) => Some(packed),
@@ -45,7 +45,7 @@ pub fn packed(key: &Key) -> Option<Key4> {
     }
 }
 
-/// A key as the oracle takes it.
+/// A key in the form of the oracle.
 pub fn unpacked(key: &Key4) -> Key {
     Key {
         family: Family::Ipv4,

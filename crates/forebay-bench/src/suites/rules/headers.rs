@@ -10,6 +10,7 @@ use forebay_packet::random::Random;
 use forebay_rules::key::Key;
 use forebay_rules::packed::Key4;
 use forebay_rules::rule::{Family, ICMP, TCP, UDP, flag};
+use forebay_rules::sets::Number;
 use forebay_rules::{FlagTest, PortTest, ProtocolTest, RangeSet, Rule, RuleList};
 
 use super::frames::packed;
@@ -101,14 +102,21 @@ pub fn has_ports(protocol: u8) -> bool {
 }
 
 /// A random number of the set.
-fn member(set: &RangeSet<u128>, random: &mut Random) -> u128 {
+fn member<T: Number + Into<u128>>(set: &RangeSet<T>, random: &mut Random) -> u128 {
     let (low, high) = random.pick(set.ranges());
+    let (low, high): (u128, u128) = (low.into(), high.into());
     low + random.index((high - low) as usize + 1) as u128
 }
 
 /// The number before or behind one of the set's ranges; `inside` if there is none.
-fn beside(set: &RangeSet<u128>, inside: u128, greatest: u128, random: &mut Random) -> u128 {
+fn beside<T: Number + Into<u128>>(
+    set: &RangeSet<T>,
+    inside: u128,
+    greatest: u128,
+    random: &mut Random,
+) -> u128 {
     let (low, high) = random.pick(set.ranges());
+    let (low, high): (u128, u128) = (low.into(), high.into());
     let outside = if random.index(2) == 0 { low.checked_sub(1) } else { high.checked_add(1) };
     outside.filter(|&number| number <= greatest).unwrap_or(inside)
 }
@@ -116,18 +124,13 @@ fn beside(set: &RangeSet<u128>, inside: u128, greatest: u128, random: &mut Rando
 fn port(test: &PortTest, random: &mut Random) -> u16 {
     match test {
         PortTest::Any => random.index(1 << 16) as u16,
-        PortTest::In(set) => {
-            let (low, high) = random.pick(set.ranges());
-            low + random.index(usize::from(high - low) + 1) as u16
-        }
+        PortTest::In(set) => member(set, random) as u16,
     }
 }
 
 fn port_beside(test: &PortTest, inside: u16, random: &mut Random) -> u16 {
     let PortTest::In(set) = test else { return inside };
-    let (low, high) = random.pick(set.ranges());
-    let outside = if random.index(2) == 0 { low.checked_sub(1) } else { high.checked_add(1) };
-    outside.unwrap_or(inside)
+    beside(set, inside.into(), u16::MAX.into(), random) as u16
 }
 
 /// A protocol of the rule; of any, those that make up most traffic.
@@ -165,11 +168,7 @@ fn icmp(rule: &Rule, random: &mut Random) -> (u8, u8) {
     if let ProtocolTest::Only(test) = &rule.protocol
         && let Some(icmp) = &test.icmp
     {
-        let pick = |set: &RangeSet<u8>, random: &mut Random| {
-            let (low, high) = random.pick(set.ranges());
-            low + random.index(usize::from(high - low) + 1) as u8
-        };
-        return (pick(&icmp.types, random), pick(&icmp.codes, random));
+        return (member(&icmp.types, random) as u8, member(&icmp.codes, random) as u8);
     }
     (random.pick(&[0, 3, 8, 11]), random.index(4) as u8)
 }

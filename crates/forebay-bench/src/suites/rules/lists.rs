@@ -58,7 +58,7 @@ pub struct ClassBench {
     pub list: RuleList,
     /// The trace's headers.
     pub trace: Vec<Key4>,
-    /// The rule that each of them matches first, where the set comes with that.
+    /// The rule that each of them matches first, where the set has that.
     pub expected: Option<Vec<u32>>,
 }
 
@@ -94,7 +94,7 @@ impl ClassBench {
     }
 }
 
-/// A file's text, which may be compressed; nothing if it is not there.
+/// A file's text, which may be compressed; none if it is not there.
 fn text(folder: &Path, name: &str) -> Result<Option<String>, BenchError> {
     let (plain, packed) = (folder.join(name), folder.join(format!("{name}.gz")));
     let read = |path: &Path| -> io::Result<String> {
@@ -111,9 +111,9 @@ fn text(folder: &Path, name: &str) -> Result<Option<String>, BenchError> {
     read(path).map(Some).map_err(io_error(format!("reading {}", path.display())))
 }
 
-/// A line of a trace: source, destination, ports, protocol, and more. Traces give every
-/// protocol ports and none flags; as packets, theirs are acknowledgments of TCP and echo
-/// requests of ICMP.
+/// A line of a trace: source, destination, ports, protocol, and more. Traces have ports for
+/// every protocol and no flags; in the form of packets, those of TCP are acknowledgments and
+/// those of ICMP echo requests.
 fn traced(line: &str, form: Form) -> Option<Key4> {
     let mut words = line.split_whitespace();
     let mut number = || words.next()?.parse::<u32>().ok();

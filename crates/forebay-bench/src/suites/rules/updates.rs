@@ -53,13 +53,11 @@ const STRIDE: usize = 64;
 /// Headers that are compared with the oracle in the end.
 const CHECKED: usize = 500;
 
-/// What the threads share.
 struct Shared<'a> {
-    /// The list that is changed.
+    /// The list that is changed, and the one that is not.
     live: &'a Live,
-    /// The list that is not.
     calm: &'a Live,
-    /// Whether the reader is to use the one that is changed.
+    /// Whether the reader uses the one that is changed.
     busy: AtomicBool,
     keys: &'a [Key4],
     /// Packets that the reader has matched.
@@ -119,7 +117,7 @@ fn on_two(
 }
 
 impl Shared<'_> {
-    /// Matches headers until told to end.
+    /// Matches headers until `ended` is set.
     fn read(&self) {
         let mut rules = [0; BATCH];
         for (index, keys) in self.keys.chunks_exact(BATCH).cycle().enumerate() {
@@ -169,7 +167,7 @@ impl Shared<'_> {
             .with("merges", merges))
     }
 
-    /// Packets a second of the reader while `work` is done so often a second.
+    /// Packets a second of the reader while `work` is done at a rate.
     fn window(
         &self,
         busy: bool,
@@ -202,9 +200,9 @@ fn spin() -> f64 {
 /// Draws changes and makes them.
 struct Changes<'a> {
     live: &'a Live,
-    /// What is in the list, in no order.
+    /// The rules in the list, in no order.
     held: Vec<(RuleId, Arc<Rule>)>,
-    /// What has been taken out and is to be put in again.
+    /// A deleted rule, which is inserted again.
     taken: Option<Arc<Rule>>,
     random: Random,
 }
@@ -215,7 +213,7 @@ impl<'a> Changes<'a> {
         Self { live, held: live.rules(), taken: None, random }
     }
 
-    /// Makes a change: in turns a rule is moved, taken out, or put in again elsewhere.
+    /// Makes a change: a rule is moved or deleted, or the last deleted one inserted elsewhere.
     /// Returns microseconds.
     fn make(&mut self) -> Result<f64, BenchError> {
         let wrong = |error: LiveError| BenchError::WrongAnswer(format!("an update: {error}"));
