@@ -1,4 +1,4 @@
-//! Decisions on loads that are given.
+//! Decisions on given loads.
 
 use forebay_packet::{HashKey, siphash13};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::assign::Assignment;
 use crate::table::{NO_SENSOR, Phase};
 
-/// Buckets, sensors, and a mover that needs a few intervals for each move.
+/// Buckets, sensors, and a mover that takes a few intervals for each move.
 struct Model {
     balancer: Balancer,
     sensors: Vec<SensorShare>,
@@ -41,7 +41,7 @@ impl Model {
         Self::new(&vec![SensorShare::of_weight(1); n])
     }
 
-    /// An interval passes.
+    /// Simulates an interval.
     fn step(&mut self) -> Plan {
         self.interval += 1;
         let plan = self.balancer.decide(&View {
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// The part of the load that each sensor has, in packets.
+    /// The fraction of the packets that each sensor has.
     fn parts(&self) -> Vec<f64> {
         let mut sums = vec![0.0; self.sensors.len()];
         for (entry, load) in self.entries.iter().zip(&self.loads) {
@@ -97,7 +97,7 @@ fn load(packets: f64) -> Load {
     Load { packets, bits: packets * 4_000.0 }
 }
 
-/// Heavy-tailed loads, the greatest twenty times the mean.
+/// Heavy-tailed loads; the largest is twenty times the mean.
 fn skewed(seed: u64) -> Vec<Load> {
     let draw = |i| (siphash13(&HashKey([seed, 2]), &[i]) >> 12) as f64 / (1_u64 << 52) as f64;
     (0..BUCKETS as u64).map(|i| load(1.0 / (0.01 + draw(i)))).collect()
@@ -141,7 +141,7 @@ fn passing_loads_are_split_by_buckets_and_do_not_chase_noise() {
     let mut model = Model::equal(4);
     let total = 1e6;
     for round in 0..60 {
-        // Which buckets are loaded is drawn anew each interval.
+        // The loads of the buckets are random in each interval.
         model.loads = skewed(1_000 + round);
         let factor = total / model.total().packets;
         model.loads.iter_mut().for_each(|load| *load = *load * factor);
@@ -260,7 +260,7 @@ fn lost_buckets_are_spread_in_proportion_to_room() {
 #[test]
 fn an_emergency_comes_after_patience_and_takes_no_more_than_it_must() {
     let mut model = Model::equal(4);
-    // Nothing can move, as if every flow lasted.
+    // No bucket can move, as if no flow ended.
     model.balancer.settings.emergency = true;
     model.sensors[1].max_packets = Some(BUCKETS as f64 / 8.0);
     let entries = model.entries.clone();

@@ -8,7 +8,7 @@ use crate::table::{BucketTable, Entry, NO_SENSOR, Phase};
 
 const HOLD: u64 = 1_000;
 
-/// A bucket that is at sensor 0 of three at the beginning.
+/// A bucket that is initially at sensor 0 of three.
 const BUCKET: u16 = 0x4321;
 
 struct Rig {
@@ -40,7 +40,7 @@ impl Rig {
         u64::from(BUCKET) << 48 | key.wrapping_mul(0x1234_5678_9abd) & 0xffff_ffff_ffff
     }
 
-    /// Where a packet of `key` goes that comes to `worker`, which rests afterwards.
+    /// The sensor of a packet of `key` at `worker`, which is idle afterwards.
     fn packet(&mut self, worker: usize, key: u64, tcp: TcpSignal) -> u16 {
         self.workers[worker].begin(self.now);
         let sensor = self.stale_packet(worker, key, tcp);
@@ -48,7 +48,7 @@ impl Rig {
         sensor
     }
 
-    /// The same for a worker in the middle of a batch.
+    /// As [`Self::packet`], with the worker in the middle of a batch.
     fn stale_packet(&mut self, worker: usize, key: u64, tcp: TcpSignal) -> u16 {
         let mut sensors = Vec::new();
         let facts = |_| PacketFacts { tcp, bytes: 100, ..PacketFacts::default() };
@@ -65,7 +65,7 @@ impl Rig {
         self.forwarding.entry(BUCKET).phase()
     }
 
-    /// Time passes, and the mover is called often.
+    /// Simulates a time in which the mover is called often.
     fn pass(&mut self, time: u64) {
         for _ in 0..time / 20 {
             self.now += 20;
@@ -223,7 +223,7 @@ fn a_move_may_begin_while_keys_of_the_last_are_left() {
     assert_eq!(rig.plain(1), 2);
 }
 
-/// The bucket's phase when sensor `dead` dies; where a known and a new key go after.
+/// The bucket's phase when sensor `dead` fails; the sensors of a known and a new key afterwards.
 #[test]
 fn a_sensor_may_die_in_every_phase() {
     let cases = [
@@ -364,7 +364,7 @@ fn traffic_of_known_keys_is_counted_as_displaced() {
     assert_eq!((new.from.packets(), new.to.packets()), (1, 0));
 }
 
-/// A model of what torn means, for one bucket: where each key was last, and when.
+/// The definition of a torn flow, for one bucket: the last sensor of each key, and the time.
 #[derive(Default)]
 struct LastSeen(std::collections::HashMap<u64, (u64, u16)>);
 
@@ -380,8 +380,8 @@ impl LastSeen {
 }
 
 proptest::proptest! {
-    /// Whatever happens in whatever order, no key is torn but from a sensor that died, none
-    /// goes to a dead sensor, and all comes to rest.
+    /// For any order of events: no key is torn except from a failed sensor, none goes to a failed
+    /// sensor, and all moves end.
     #[test]
     fn no_key_is_torn_whatever_happens(
         steps in proptest::collection::vec((0_u8..16, 0_u64..8, 0_u16..3), 1..400),
@@ -395,7 +395,7 @@ proptest::proptest! {
             match (step, other) {
                 (0..=7, _) => {
                     let worker = usize::from(step % 2);
-                    // Some packets come to a worker that rests afterwards, some not.
+                    // The worker is idle after some packets, and not after others.
                     let goes = if step < 4 {
                         rig.packet(worker, key, TcpSignal::Nothing)
                     } else {

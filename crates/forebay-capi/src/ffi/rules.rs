@@ -173,7 +173,7 @@ mod tests {
         ipv6 lan1 secure filter in 7\n\
         ip wan secure filter out 20\n";
 
-    /// What the last failing call of this thread said.
+    /// The message of the last failing call of this thread.
     fn last() -> String {
         // SAFETY: zero-terminated, and no call fails meanwhile.
         unsafe { CStr::from_ptr(forebay_last_error()) }.to_str().unwrap().to_owned()
@@ -182,7 +182,7 @@ mod tests {
     /// Rules from the library, freed at the end.
     struct Owned(*mut Rules);
 
-    // SAFETY: what the header promises, and the compiler confirms of `Rules` in
+    // SAFETY: documented in the header, and checked by the compiler for `Rules` in
     // `rules_are_for_all_threads`.
     unsafe impl Sync for Owned {}
 
@@ -212,8 +212,8 @@ mod tests {
     fn mistakes_in_rules_are_told() {
         let mut rules = ptr::null_mut();
         let (one, no) = (c"#".as_ptr(), ptr::null());
-        // SAFETY: null pointers may be given; what is too long must be refused
-        // without a look.
+        // SAFETY: null pointers are allowed; a length that is too large is refused
+        // before any access.
         let status = unsafe { forebay_rules_new(no, 1, no, no, &mut rules) };
         assert_eq!((status, last()), (Status::InvalidArgument, "text is a null pointer".into()));
         // SAFETY: as above.
@@ -298,7 +298,7 @@ mod tests {
         for index in [0, NO_RULE, NOT_IP] {
             assert_eq!(asked(ptr::null(), index), (NO_RULE, 0, 0), "{index}");
         }
-        // SAFETY: null may be given.
+        // SAFETY: null is allowed.
         unsafe {
             assert_eq!(forebay_rules_count(ptr::null()), 0);
             forebay_rules_free(ptr::null_mut());
@@ -313,8 +313,7 @@ mod tests {
         let word = words.as_mut_ptr();
         let at = |index: usize| word.wrapping_add(index);
         let run = |base: *const u32, len: usize, cap_len: *const u32, rule: *mut u32, count| {
-            // SAFETY: inside `words`, or such that the call must refuse it
-            // without a look.
+            // SAFETY: inside `words`, or refused by the call before any access.
             unsafe {
                 forebay_rules_match(rules.0, 1, base.cast(), len, at(0), cap_len, rule, count)
             }
@@ -338,7 +337,7 @@ mod tests {
         for (rule, name) in [(1, "offset"), (2, "cap_len"), (5, "base")] {
             refused(at(4), 8, at(2), at(rule), 2, &format!("rule shares memory with {name}"));
         }
-        // SAFETY: a null pointer may be given.
+        // SAFETY: a null pointer is allowed.
         let status =
             unsafe { forebay_rules_match(ptr::null(), 1, ptr::null(), 0, at(0), at(2), at(7), 2) };
         assert_eq!((status, last()), (Status::InvalidArgument, "rules is a null pointer".into()));
@@ -404,7 +403,7 @@ mod tests {
             let name = std::ffi::CString::new(engine).unwrap();
             let rules = &match new(TEXT.as_bytes(), Some(c"lan1:in"), Some(&name)) {
                 Ok(rules) => rules,
-                // The machine may lack what the engine needs.
+                // The machine may not support the engine.
                 Err(status) => {
                     assert_eq!(status, Status::Unavailable, "{engine}: {}", last());
                     continue;

@@ -330,9 +330,9 @@ mod tests {
     use crate::sched::samples::{extraction, random_body};
     use crate::sched::{Options, schedule_loop};
 
-    /// Runs the frame of `code` over a batch of `count` and gives the packet
-    /// number plus displacement, in bytes, of every access to a table, with
-    /// the instruction's memory base.
+    /// Runs the frame of `code` over a batch of `count`. Returns, for each access
+    /// to a table, the packet number plus displacement in bytes, and the
+    /// instruction's memory base.
     fn accesses(code: &Assembled, count: i64) -> Vec<(Mnemonic, Register, i64)> {
         let options = DecoderOptions::NONE;
         let (mut packet, mut bound, mut flags) = (i64::MIN, i64::MIN, 0);
@@ -393,8 +393,8 @@ mod tests {
         Some(assembled)
     }
 
-    /// What the ops of `body` access in a batch of `count`; of those that look
-    /// ahead, all they may.
+    /// The accesses of the ops of `body` in a batch of `count`; for ops with
+    /// lookahead, all that are permitted.
     fn expected(body: &LoopBody, count: i64, ahead: bool) -> Vec<(Mnemonic, Register, i64)> {
         let step = i64::from(body.step);
         let whole = (0..count / step).map(|iteration| iteration * step);

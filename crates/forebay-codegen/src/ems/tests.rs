@@ -1,4 +1,4 @@
-//! Tests of plans by the checker, and of the checker by broken plans.
+//! Tests of plans by the checker, and of the checker by invalid plans.
 
 use forebay_filter::compile;
 use forebay_filter::ir::{BlockId, Function, build, simplify};
@@ -37,8 +37,8 @@ fn options(ems_patterns: usize) -> Options {
     Options { ems_patterns, ..Options::new(Backend::Ems, Isa::Scalar) }
 }
 
-/// A coin for each packet and block, of which some fall on one side more often:
-/// so do packets that come a long way.
+/// A pseudo-random outcome for each packet and block. For some seeds one outcome is more likely,
+/// so that packets pass many blocks.
 fn coin(seed: u64, packet: usize, block: BlockId) -> bool {
     let mut mixed = seed << 40 ^ (packet as u64) << 20 ^ u64::from(block.0);
     for _ in 0..2 {
@@ -85,7 +85,7 @@ fn all_packets_alike_take_their_way() {
     }
 }
 
-/// What the documentation of this back end says of code size.
+/// The statements on code size in this back end's documentation.
 #[test]
 fn fewer_patterns_mean_fewer_packets_in_flight() {
     for (expression, patterns) in [("ip and tcp", [200, 74, 24]), ("port 3000", [939, 244, 85])] {
@@ -114,7 +114,7 @@ fn places_that_nothing_bounds_are_turned_down() {
     assert!(matches!(error, EmsError::Value(_)), "{error}");
 }
 
-/// All that one pattern of `plan` may have wrong, as plans.
+/// Plans with one error each in pattern `id` of `plan`.
 fn broken<'f>(plan: &Plan<'f>, id: usize) -> Vec<(String, Plan<'f>)> {
     let stages = plan.schedule.stages;
     let mut plans = Vec::new();
@@ -155,7 +155,7 @@ fn broken<'f>(plan: &Plan<'f>, id: usize) -> Vec<(String, Plan<'f>)> {
             Step::Decide(packet, node) => {
                 (Some(Step::Decide(moved(packet), node)), Step::Decide(later(packet), node))
             }
-            // It is stored from no register.
+            // It is not stored from a register.
             Step::Verdict(packet, verdict @ Verdict::Constant(_)) => {
                 (None, Step::Verdict(later(packet), verdict))
             }

@@ -225,9 +225,9 @@ mod tests {
         }
     }
 
-    /// Blocks that test the byte at each displacement for a constant, one after
-    /// another while they fail; `then` is the other successor of each. The last
-    /// two blocks return 1 and 0.
+    /// A chain of blocks that compare the byte at each displacement with a
+    /// constant; if equal, they go to `then`, otherwise to the next. The last two
+    /// blocks return 0 and 1.
     fn chain(links: &[(u32, u32, u32)]) -> Function {
         let mut function = Function::new();
         for (at, &(displacement, constant, then)) in links.iter().enumerate() {

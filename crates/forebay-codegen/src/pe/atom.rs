@@ -431,7 +431,7 @@ mod tests {
             let predicate = equals(&mut function, field, 1);
             let literal = Reader::new(&function).literal(&predicate);
             assert_eq!(literal.is_some(), fits, "{width:?} at {offset}");
-            // Nor can it be computed with.
+            // The same applies to an operand of an operation.
             let other = load(&mut function, Width::Byte, 0);
             let op = Arithmetic::Sub;
             let sum = function.value(Value::Binary { op, left: field, right: other });

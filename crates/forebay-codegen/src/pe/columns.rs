@@ -306,10 +306,10 @@ mod tests {
         // 18 bytes on: a window from 10 has both, one from 12 only the first.
         let window = Window::choose(&[(12, 13), (18, 21)]).unwrap();
         assert_eq!(window, Window { start: 10, words: vec![0, 2] });
-        // The later four bytes are one word only of a window from 3.
+        // Only a window from 3 has the later four bytes in one word.
         let window = Window::choose(&[(5, 5), (7, 10)]).unwrap();
         assert_eq!(window, Window { start: 3, words: vec![0, 1] });
-        // The same at a packet's start, before which nothing lies.
+        // The same at the start of a packet, where no window starts earlier.
         let window = Window::choose(&[(1, 1), (3, 6)]).unwrap();
         assert_eq!(window, Window { start: 1, words: vec![0] });
         assert_eq!(Window::choose(&[]), None);

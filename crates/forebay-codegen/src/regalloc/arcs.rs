@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Places of the circle that each name of each lifetime covers.
+    /// The positions on the circle covered by each register of each lifetime.
     fn covered(spans: &[(u32, u32)], period: u32, unroll: u32) -> Vec<Vec<u32>> {
         let circle = period * unroll;
         let names = |&(start, end): &(u32, u32)| {

@@ -1,4 +1,4 @@
-//! Schedules of random loops and of one by hand, proved by the checker.
+//! Schedules of random loops and of one by hand, verified by the checker.
 
 use iced_x86::{Code, Register};
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ proptest! {
         ]),
     ) {
         let options = Options { load_latency, scheduling };
-        // Where registers do not suffice, nothing is to be proved.
+        // If the registers do not suffice, there is no schedule to check.
         if let Ok(scheduled) = schedule_loop(&body, &options, Isa::Avx512Bw) {
             prop_assert_eq!(check(&body, &scheduled), Ok(()));
             if let Some(pipelined) = &scheduled.pipelined {
@@ -55,7 +55,7 @@ proptest! {
     }
 }
 
-/// A pipelined loop of several stages and names, proved right.
+/// A pipelined loop of several stages and registers per value, verified.
 fn sample() -> (LoopBody, ScheduledLoop) {
     let body = extraction(2, 0);
     let scheduled = scheduled(&body);
@@ -66,7 +66,7 @@ fn sample() -> (LoopBody, ScheduledLoop) {
     (body, scheduled)
 }
 
-/// What the checker says of `sample` after a change to its pipelined form.
+/// The checker's result for `sample` after a change to its pipelined form.
 fn broken(change: impl FnOnce(&mut Pipelined)) -> Violation {
     let (body, mut scheduled) = sample();
     change(scheduled.pipelined.as_mut().expect("it is pipelined"));
@@ -93,7 +93,7 @@ fn an_op_before_its_operand_is_found() {
     }
 }
 
-/// Which ops of the sample load.
+/// The ops of the sample that load.
 const LOADS: [u32; 9] = [1, 1, 1, 1, 0, 1, 1, 1, 0];
 
 #[test]
@@ -166,8 +166,7 @@ fn a_wrong_number_of_iterations_is_found() {
 
 #[test]
 fn a_register_overwritten_while_it_is_alive_is_found() {
-    // All names of the shuffled bytes, which live for several iterations, in
-    // one register.
+    // One register for all copies of the shuffled bytes, which are live for several iterations.
     let (body, _) = sample();
     let bytes = body.ops[1].dest.expect("a shuffle has a result").0;
     let found = broken(|pipelined| {
@@ -233,7 +232,7 @@ fn an_operand_overwritten_in_place_is_found_where_it_is_wanted_later() {
     let mut scheduled = scheduled(&body);
     assert_eq!(scheduled.origin, [Some(0), None, Some(1), Some(2)], "a copy is made");
     assert_eq!(check(&body, &scheduled), Ok(()));
-    // The copy in the register it is made from.
+    // The copy has the register of its source.
     let copy = scheduled.body.ops[1].dest.expect("a copy has a result").0 as usize;
     for reg in [copy, next.0 as usize] {
         let registers = &mut scheduled.single.allocation.registers;
@@ -242,7 +241,7 @@ fn an_operand_overwritten_in_place_is_found_where_it_is_wanted_later() {
     assert!(matches!(check(&body, &scheduled), Err(Violation::Value { .. })));
 }
 
-/// `next = offset + 1` in 64 bits, where `offset` is wanted again.
+/// `next = offset + 1` in 64 bits, with `offset` used later.
 fn copied() -> (LoopBody, ScheduledLoop) {
     let mut sample = Sample::new(1);
     let memory = vec![at_packet(Table::Offset, 4, 0)];
@@ -286,7 +285,7 @@ fn a_copy_of_half_a_register_is_found() {
 #[test]
 fn a_tied_operand_in_another_register_is_found() {
     let (body, mut scheduled) = copied();
-    // The result in a register that nothing else is in.
+    // The result has a register that is otherwise unused.
     let next = scheduled.body.ops[2].dest.expect("a sum has a result").0 as usize;
     for placed in scheduled.pipelined.iter_mut().map(|pipelined| &mut pipelined.placed) {
         let unroll = placed.allocation.unroll as usize;
@@ -348,7 +347,7 @@ fn a_level_without_opmasks_refuses_loops_that_use_them() {
 
 #[test]
 fn fewer_registers_make_for_a_longer_interval() {
-    // Eight masks wanted at the end: more than there are.
+    // Eight masks are used at the end, more than there are registers.
     let mut sample = Sample::new(1);
     let zero = sample.vector_invariant(PoolId(0));
     let mut masks: Vec<Reg> = Vec::new();

@@ -263,7 +263,7 @@ mod tests {
             let merge = |a: u8, b: u8| (a.abs_diff(b) < 2).then_some(a.max(b));
             let mut left_over = 1000;
             let both = left.intersection(&right, merge, &mut left_over);
-            // With fewer steps than that takes, some of the entries.
+            // With fewer steps than needed, the result has some of the entries.
             let (mut few, mut none) = ((1000 - left_over) / 2, 0);
             let some = [
                 left.intersection(&right, merge, &mut few),

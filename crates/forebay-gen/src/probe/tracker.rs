@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(tally(&frames), expected);
     }
 
-    /// A flow that goes from one place to another is late only if it is by the frames' times.
+    /// After a change of place, a frame is late only according to its time stamp.
     #[test]
     fn places_that_are_read_late_reorder_nothing() {
         assert_eq!(tally(&[(1, 0, 0, 10), (1, 2, 1, 30), (1, 1, 0, 20)]).reordered, 0);
@@ -256,7 +256,7 @@ mod tests {
             send(sequence);
         }
         send(20_000);
-        // Of those that never came, and within the window of the highest.
+        // The first was missing and is within the window of the highest number.
         send(20_000 - WINDOW + 1);
         send(20_000 - WINDOW);
         let tally = tracker.tally();
@@ -276,7 +276,7 @@ mod tests {
             (8, 2, 0),
             (8, 1, 0),
             (9, 0, 1),
-            // Late: the one that was missing of the run before, and what can only be a copy.
+            // Late: the missing frame of the previous run, and a copy.
             (8, 3, 1),
             (8, 2, 1),
             (9, 4, 1),

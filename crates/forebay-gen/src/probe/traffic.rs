@@ -177,7 +177,7 @@ mod tests {
     fn flows_end_and_others_take_their_place() {
         let life = Life::Mean(1_000_000_000);
         let mut probes = Probes::new(&ProbeOptions { life, ..options(100) }).unwrap();
-        // A frame each 100 us for 10 s: each of 100 ranks lives through some ten flows.
+        // A frame each 100 us for 10 s: each of 100 ranks has about ten flows.
         for frame in 0..100_000 {
             probes.next(frame * 100_000);
         }
@@ -189,8 +189,8 @@ mod tests {
     fn the_first_of_many_flows_has_its_share() {
         let mut probes = Probes::new(&ProbeOptions { zipf: true, ..options(1_000) }).unwrap();
         let first = (0..100_000).filter(|_| probes.next(0).0.flow == 0).count();
-        // 1 in the harmonic number of 1,000, 7.49, and a little more: the others' shares are
-        // rounded down, and what is left goes to the first ranks.
+        // 1 divided by the harmonic number of 1,000 (7.49), and a little more: shares are
+        // rounded down, and the first ranks get the rest.
         assert!((13_000..15_000).contains(&first), "{first}");
         assert_eq!(Probes::new(&options(0)).err(), Some(ProbeError(0)));
     }

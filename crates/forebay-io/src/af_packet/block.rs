@@ -164,7 +164,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A packet as the kernel lays it out, and how it is described.
+    /// A packet in the kernel's layout, with its descriptor.
     struct Laid<'a> {
         packet: &'a [u8],
         status: u32,

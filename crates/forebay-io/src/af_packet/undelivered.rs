@@ -219,15 +219,15 @@ mod tests {
             }
             difference.counted
         };
-        // Of 50 frames 30 found a backlog full, as others of other devices, and 2 had half a
-        // tag.
+        // Of 50 frames 30 were dropped at a full backlog, as were frames of other devices, and
+        // 2 had half a tag.
         let full = (stats(150, 37), backlog(41));
         assert_eq!(counted(&[full]), 2);
-        // What a driver gives up does not get as far as a backlog.
+        // Frames dropped by a driver do not reach a backlog.
         let [before, after] = [37, 1037].map(|dropped| (stats(150, dropped), backlog(31)));
         assert_eq!(counted(&[before, after]), 2);
         assert_eq!(counted(&[(stats(150, 1037), backlog(1))]), 32);
-        // Nothing is left out where nothing is known.
+        // If the backlog's counters are unknown, nothing is subtracted.
         assert_eq!(counted(&[(stats(150, 37), None)]), 32);
     }
 }

@@ -289,7 +289,7 @@ mod tests {
         let mut expected = FIRST_TRIAL;
         let mut now = start;
         for _ in 0..12 {
-            // Refused by every call until the device is tried.
+            // Every call is refused until the next test of the device.
             for later in [0, 1, 20] {
                 way.leave(now + Duration::from_millis(later));
             }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::{pcap, pcapng};
 
-    /// A file of that format, and where its records end.
+    /// A file of a format, and the ends of its records.
     fn file(format: Format) -> (Vec<u8>, Vec<(usize, Content)>) {
         let interface = Interface::default();
         let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! The page as a whole: always well formed, always finite, never talking to
-//! anything outside, whatever the report holds.
+//! The complete page is well formed, has only finite numbers and no references to external
+//! resources, for any report.
 
 use super::model::{
     Balancing, Imbalance, LedgerRow, SensorLoad, SplitReport, Spread, TimeSeries, TopFlow, Totals,
@@ -94,7 +94,7 @@ fn top_flow() -> TopFlow {
     }
 }
 
-/// Every tag closed in order, every attribute value quoted and ended.
+/// Checks that all tags are closed in order, and all attribute values are quoted.
 fn assert_balanced(page: &str) {
     const VOID: [&str; 4] = ["meta", "input", "br", "hr"];
     let mut open: Vec<&str> = Vec::new();
@@ -128,7 +128,7 @@ fn assert_balanced(page: &str) {
     assert!(open.is_empty(), "left open: {open:?}");
 }
 
-/// No number in the page that is none, and none outside the drawings.
+/// Checks that all numbers are finite, paths are well formed, and percentages are 0 to 100.
 fn assert_finite(page: &str) {
     let script = page.find("<script>").unwrap_or(page.len());
     for word in ["NaN", "inf", "null", "e+"] {

@@ -1,4 +1,4 @@
-//! Sources of statistics as programs write them, and as they are when something is wrong.
+//! Statistics as programs write them, and damaged statistics.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -45,15 +45,15 @@ fn sources_are_named_by_kind_and_path() {
 #[test]
 fn what_a_program_dropped_before_is_not_told() {
     let said = |uptime, dropped| Said { dropped, uptime };
-    // What it says after so many seconds, and what it dropped since the first.
+    // Readings after numbers of seconds, and the drops since the first.
     for (readings, expected) in [
-        // Older than this process.
+        // The program is older than this process.
         (&[(0, said(Some(1_000), 50)), (8, said(Some(1_008), 53))][..], [0, 3]),
         (&[(5, said(Some(8), 50)), (13, said(Some(16), 53))], [0, 3]),
-        // Started by it, told as a second older, and after a while.
+        // The program was started by this process; its age is a second too high.
         (&[(8, said(Some(9), 4)), (16, said(Some(17), 6))], [4, 6]),
         (&[(90, said(Some(8), 4)), (98, said(Some(16), 4))], [4, 4]),
-        // Started anew, with fewer drops, as many, and more.
+        // The program was restarted, with fewer drops, as many, and more.
         (&[(0, said(Some(1_000), 50)), (60, said(Some(8), 7))], [0, 7]),
         (&[(0, said(Some(1_000), 50)), (60, said(Some(8), 50))], [0, 50]),
         (&[(0, said(Some(1_000), 50)), (60, said(Some(8), 70))], [0, 70]),
@@ -86,7 +86,7 @@ fn eve_says_the_drops_since_the_start_of_suricata() {
     assert_eq!(reader.dropped().unwrap(), Some(2));
     append(&path, &half[20..]);
     assert_eq!(reader.dropped().unwrap(), Some(4));
-    // Suricata has been started anew.
+    // Suricata was restarted.
     append(&path, &event(1, 20));
     assert_eq!(reader.dropped().unwrap(), Some(24));
     append(&path, "{\"event_type\":\"stats\",\"stats\":{\"capture\":{\"kernel_drops\":-1}}}\n");
@@ -131,7 +131,7 @@ fn zeek_says_the_drops_of_each_interval() {
     assert_eq!(zeek.dropped().unwrap(), Some(0), "in part of the time before");
     append(&path, "3.0\tw1\t100\t3\t-\n3.0\tw2\t100\t4\t-\n4.0\tw1\t1\t-\t-\n5.0\n");
     assert_eq!(zeek.dropped().unwrap(), Some(7));
-    // In another log, of processes that are new as well.
+    // Another log, with a new process.
     fs::rename(&path, path.with_extension("1")).unwrap();
     append(&path, "#fields\tts\tpkts_dropped\tpeer\n5.0\t2\tw1\n5.0\t1\tw3\n");
     assert_eq!(zeek.dropped().unwrap(), Some(10));
