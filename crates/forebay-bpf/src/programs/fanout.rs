@@ -17,7 +17,7 @@ use forebay_packet::flow::AddressKind;
 use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R5, R6, R7, R8};
 use crate::asm::{Alu, Assembler, Condition, Helper, Label, Size};
 use crate::error::BpfError;
-use crate::flow::link::{ETHER_TYPE, ETHERNET, MAX_TAGS, TAG, TAGGED_TYPE, dispatch};
+use crate::flow::link::{ETHER_TYPE, ETHERNET, emit_tags};
 use crate::flow::{frame, pair};
 use crate::program::{Kind, Program};
 
@@ -138,17 +138,7 @@ fn emit_link(asm: &mut Assembler, start: Start, ip: Label, elsewhere: Label) {
     asm.load(Size::Half, R2, FP, HEADER + ETHER_TYPE);
     asm.mov(R7, ETHERNET);
     asm.bind(typed);
-    for _ in 0..MAX_TAGS {
-        let tag = asm.label("tag");
-        dispatch(asm, ip, Some(tag));
-        asm.jump(elsewhere);
-        asm.bind(tag);
-        copy(asm, 0, TAG, elsewhere);
-        asm.load(Size::Half, R2, FP, HEADER + TAGGED_TYPE);
-        asm.alu(Alu::Add, R7, TAG);
-    }
-    dispatch(asm, ip, None);
-    asm.jump(elsewhere);
+    emit_tags(asm, ip, elsewhere, (FP, HEADER), |asm, len| copy(asm, 0, len, elsewhere));
 }
 
 /// Copies `bytes` bytes from `offset` after R7 to the stack.

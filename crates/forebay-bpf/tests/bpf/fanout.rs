@@ -20,9 +20,13 @@ fn address_pair(frame: &[u8]) -> Option<FlowKey> {
     let mut at = 12;
     let kind = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
     for _ in 0..2 {
-        if matches!(kind(at)?, 0x8100 | 0x88a8 | 0x9100 | 0x9200) {
-            at += 4;
-        }
+        at += match kind(at)? {
+            0x8100 | 0x88a8 | 0x9100 | 0x9200 => 4,
+            0x8926 | 0x892f | 0xf1c1 => 6,
+            0x893f | 0xdada => 8,
+            0x8909 if frame.get(at + 3) == Some(&1) => 8,
+            _ => 0,
+        };
     }
     if !matches!(kind(at)?, 0x0800 | 0x86dd) {
         return None;
@@ -85,6 +89,7 @@ fn fragments_options_tags_and_answers_stay_with_their_pair() {
             ethernet(&[], 0x0800, &options),
             ethernet(&[(0x8100, 5)], 0x0800, &plain),
             ethernet(&[(0x88a8, 7), (0x8100, 5)], 0x0800, &plain),
+            ethernet(&[(0x8100, 5), (0x8909, 0x0101), (1, 512)], 0x0800, &plain),
             // GRE, whatever is in it.
             ethernet(&[], 0x0800, &ipv4(47, b, a, 0, &udp_header(a, b, 9))),
         ];

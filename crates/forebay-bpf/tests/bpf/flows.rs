@@ -9,8 +9,11 @@ use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use crate::build::{BACK, FORTH};
+use crate::splitter::{Splitter, settings};
 use crate::support;
 use crate::support::frames::{ethernet, ipv4, ipv6, ports};
+use crate::table::cases;
 
 const HASH_KEY: HashKey = HashKey([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 
@@ -59,6 +62,30 @@ fn every_hash_is_that_of_user_space() {
     }
     assert!(frames > 100_000, "{frames} frames");
     assert!(mine * 2 > frames, "the kernel claims {mine} of {frames}");
+}
+
+/// Every kind of packet that user space decodes, on Ethernet: the kernel finds the same flow,
+/// or leaves the packet to user space.
+#[test]
+fn every_kind_of_packet_is_understood_alike_or_left_to_user_space() {
+    if !support::bpf() {
+        return;
+    }
+    let mut decoders = BothDecoders::new(Affinity::FiveTuple, true);
+    let mut claimed = Vec::new();
+    for case in cases().into_iter().filter(|case| case.link == LinkType::ETHERNET) {
+        let claims = [FORTH, BACK].map(|way| decoders.agree(&(case.build)(way)));
+        assert_eq!(claims[0], claims[1], "{}", case.name);
+        let splitter = Splitter::new(&settings());
+        assert_eq!(splitter.passes(&(case.build)(FORTH)), !claims[0], "{}", case.name);
+        if claims[0] {
+            claimed.push(case.name);
+        }
+    }
+    let tags = ["tag 0x8100", "tag 0x88a8", "tag 0x9100", "tag 0x9200", "802.1BR"];
+    let others = ["Cisco MetaData", "VN-Tag", "HSR", "802.1CB", "EDSA", "PRP"];
+    let expected = [&["Ethernet"][..], &tags, &others].concat();
+    assert_eq!(claimed, expected);
 }
 
 #[test]

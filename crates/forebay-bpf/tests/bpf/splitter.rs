@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_millis(400);
 /// The loopback interface, which is in every network namespace.
 const LOOPBACK: u32 = 1;
 
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     Settings {
         filter: None,
         flow: FlowOptions { affinity: Affinity::FiveTuple, hash_key: HASH_KEY, tunnels: true },
@@ -40,14 +40,14 @@ fn sensor(last: u8) -> Sensor {
     Sensor { device: 3, destination, source: None, tag: None }
 }
 
-struct Splitter {
+pub struct Splitter {
     state: State,
     program: Program,
 }
 
 impl Splitter {
     /// With two sensors, 0 and 1; all buckets are sensor 0's.
-    fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings) -> Self {
         let limits = Limits { records: 100, keys_per_move: 8, ..Limits::default() };
         let state = State::create(limits).unwrap();
         state.devices().set(3, LOOPBACK).unwrap();
@@ -72,7 +72,7 @@ impl Splitter {
         out[5]
     }
 
-    fn passes(&self, frame: &[u8]) -> bool {
+    pub fn passes(&self, frame: &[u8]) -> bool {
         self.run(frame).0 == Action::Pass
     }
 }
