@@ -84,7 +84,8 @@ pub fn status(
             "unknown": hellos.unknown,
             "malformed": hellos.malformed,
         },
-        "remarks": losses(&report.remarks),
+        "remarks": Map::from_iter(report.remarks.named().map(|(name, n)| (name.into(), n.into()))),
+        "undecoded": Map::from_iter(report.remarks.undecoded().map(|(name, n)| (name, n.into()))),
         "failed": report.failed,
         "closes": report.ledger.closes(),
     })

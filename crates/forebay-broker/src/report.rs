@@ -1,15 +1,15 @@
 //! What workers say of themselves, one by one and together.
 
 use forebay_io::{Losses, RxCounters, TxCounters};
-use forebay_pipeline::{DropCount, Ledger, LedgerRow};
+use forebay_pipeline::{DropCount, Ledger, LedgerRow, Remarks};
 
 /// The account of a worker, or of several.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Where every packet went.
     pub ledger: Ledger,
-    /// What stages noticed: name and packets.
-    pub remarks: Vec<(&'static str, u64)>,
+    /// What stages noticed.
+    pub remarks: Remarks,
     /// The inputs, by name.
     pub inputs: Vec<(String, RxCounters)>,
     /// The outputs, by name.
@@ -27,7 +27,7 @@ impl Report {
                 None => self.ledger.rows.push(row),
             }
         }
-        add_all(&mut self.remarks, other.remarks);
+        self.remarks.add(&other.remarks);
         for (name, theirs) in other.inputs {
             match self.inputs.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, ours)) => {
@@ -102,7 +102,7 @@ mod tests {
             ledger: Ledger {
                 rows: vec![LedgerRow::passed("rx a", packets), LedgerRow::passed("tx b", packets)],
             },
-            remarks: vec![("not_ip", 1)],
+            remarks: Remarks::from([("not_ip", 1)]),
             inputs: vec![(
                 "a".to_owned(),
                 RxCounters {
@@ -118,7 +118,7 @@ mod tests {
         let mut sum = report(10, 7);
         sum.add(report(5, 8));
         assert!(sum.ledger.closes() && sum.ledger.input() == 15);
-        assert_eq!(sum.remarks, [("not_ip", 2)]);
+        assert_eq!(sum.remarks.get("not_ip"), 2);
         let (_, input) = &sum.inputs[0];
         assert_eq!((input.packets, input.bytes), (15, 900));
         assert_eq!(

@@ -337,7 +337,7 @@ impl Worker {
         }
         report.ledger.rows.extend(self.delivery.unroutable());
         report.remarks = self.trunk.remarks();
-        report.remarks.extend(self.fork.remarks());
+        report.remarks.add(&self.fork.remarks());
         report.failed.extend(self.failed.iter().cloned());
         report.failed.extend(self.delivery.failed.iter().cloned());
         report

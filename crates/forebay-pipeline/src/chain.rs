@@ -8,6 +8,7 @@ use forebay_packet::{Batch, HashKey};
 
 use crate::ledger::{DropCount, LedgerRow};
 use crate::optional::{GroupStages, OptionalStage};
+use crate::remarks::Remarks;
 use crate::stage::{Outbox, Settings, Stage, StageError};
 use crate::stages::OPTIONAL;
 
@@ -23,7 +24,7 @@ struct Link {
     input: u64,
     output: u64,
     /// Of stages that were turned off.
-    remarks: Vec<(&'static str, u64)>,
+    remarks: Remarks,
 }
 
 /// Stages that packets pass one after another.
@@ -216,8 +217,10 @@ impl Chain {
 
     /// What the stages noticed: stage, name, packets.
     #[must_use]
-    pub fn remarks(&self) -> Vec<(&'static str, u64)> {
-        self.links.iter().flat_map(Link::remarks).collect()
+    pub fn remarks(&self) -> Remarks {
+        let mut remarks = Remarks::default();
+        self.links.iter().for_each(|link| remarks.add(&link.remarks()));
+        remarks
     }
 }
 
@@ -247,14 +250,9 @@ impl Link {
         Ok(())
     }
 
-    fn remarks(&self) -> Vec<(&'static str, u64)> {
+    fn remarks(&self) -> Remarks {
         let mut remarks = self.remarks.clone();
-        for (name, packets) in self.stage.iter().flat_map(|stage| stage.remarks()) {
-            match remarks.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, sum)) => *sum += packets,
-                None => remarks.push((name, packets)),
-            }
-        }
+        self.stage.iter().for_each(|stage| remarks.add(&stage.remarks()));
         remarks
     }
 

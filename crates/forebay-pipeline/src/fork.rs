@@ -7,6 +7,7 @@ use forebay_packet::Batch;
 
 use crate::chain::Chain;
 use crate::ledger::{DropCount, LedgerRow};
+use crate::remarks::Remarks;
 use crate::stage::{Settings, StageError};
 
 /// A way that packets can go.
@@ -196,8 +197,10 @@ impl Fork {
 
     /// What the stages noticed: name and packets.
     #[must_use]
-    pub fn remarks(&self) -> Vec<(&'static str, u64)> {
-        self.branches.iter().flat_map(|branch| branch.chain.remarks()).collect()
+    pub fn remarks(&self) -> Remarks {
+        let mut remarks = Remarks::default();
+        self.branches.iter().for_each(|branch| remarks.add(&branch.chain.remarks()));
+        remarks
     }
 }
 

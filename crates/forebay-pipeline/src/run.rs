@@ -20,6 +20,7 @@ use forebay_packet::Batch;
 
 use crate::chain::Chain;
 use crate::ledger::{ABORTED, DropCount, Ledger, LedgerRow};
+use crate::remarks::Remarks;
 use crate::stage::StageError;
 
 /// Turns between two ticks of the stages.
@@ -47,8 +48,8 @@ pub enum RunError<R, D> {
 pub struct Run<R, D> {
     /// Where every packet went.
     pub ledger: Ledger,
-    /// What stages noticed besides: name and packets.
-    pub remarks: Vec<(&'static str, u64)>,
+    /// What stages noticed besides.
+    pub remarks: Remarks,
     /// What ended the run before the input did; the first to happen.
     pub error: Option<RunError<R, D>>,
 }
@@ -348,14 +349,9 @@ fn finished<R, D>(
     rows.append(&mut shared);
     rows.append(&mut serial.rows());
     rows.push(LedgerRow::passed("write", written));
-    let mut remarks: Vec<(&'static str, u64)> = Vec::new();
+    let mut remarks = Remarks::default();
     let chains = workers.iter().map(|(_, chain)| chain).chain([serial]);
-    for (name, packets) in chains.flat_map(Chain::remarks) {
-        match remarks.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => *sum += packets,
-            None => remarks.push((name, packets)),
-        }
-    }
+    chains.for_each(|chain| remarks.add(&chain.remarks()));
     if broken {
         settle(&mut rows);
     }

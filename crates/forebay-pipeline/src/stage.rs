@@ -6,6 +6,8 @@ use std::sync::Arc;
 use forebay_jit::FilterError;
 use forebay_packet::Batch;
 
+use crate::remarks::Remarks;
+
 /// What a stage never does to packets. The tests of this crate hold every stage to
 /// its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +166,7 @@ pub trait Stage: Send {
     }
 
     /// What it has noticed besides: names and packets.
-    fn remarks(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+    fn remarks(&self) -> Remarks {
+        Remarks::default()
     }
 }

@@ -56,7 +56,7 @@ fn port(client: (u8, u16), server: u8, announced: u16) -> Vec<u8> {
 }
 
 fn remark(chain: &Chain, name: &str) -> u64 {
-    chain.remarks().iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n)
+    chain.remarks().get(name)
 }
 
 /// Remarks on announcements: expected, followed, packets, elsewhere, refused.

@@ -13,7 +13,7 @@ fn chain(window: Window) -> Chain {
 }
 
 fn remark(chain: &Chain, name: &str) -> u64 {
-    chain.remarks().iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n)
+    chain.remarks().get(name)
 }
 
 #[test]

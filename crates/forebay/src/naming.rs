@@ -1,11 +1,15 @@
 //! Names of flows: addresses, ports and protocols as usually written.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use forebay_packet::FlowKey;
 use forebay_packet::flow::AddressKind;
+use forebay_pipeline::Remarks;
 use serde_json::{Map, Value, json};
+
+use crate::show::human;
 
 /// Protocol numbers with a name; others are printed as numbers.
 const PROTOCOLS: &[(u8, &str)] = &[
@@ -28,6 +32,23 @@ const PROTOCOLS: &[(u8, &str)] = &[
     (132, "sctp"),
     (136, "udplite"),
 ];
+
+/// A sentence about the packets that end at undecoded headers, if there are any.
+#[must_use]
+pub fn undecoded(remarks: &Remarks) -> Option<String> {
+    let mut all: Vec<_> = remarks.undecoded().collect();
+    all.sort_by_key(|(_, packets)| Reverse(*packets));
+    let each = all.iter().map(|(header, packets)| format!("{header} ({})", human::count(*packets)));
+    let headers = each.collect::<Vec<_>>().join(", ");
+    (!headers.is_empty())
+        .then(|| format!("headers that are not decoded, with their packets: {headers}"))
+}
+
+/// The packets that end at undecoded headers, by the header.
+#[must_use]
+pub fn undecoded_json(remarks: &Remarks) -> Value {
+    remarks.undecoded().map(|(header, packets)| (header, Value::from(packets))).collect()
+}
 
 /// The protocol of a flow.
 #[must_use]

@@ -194,6 +194,34 @@ fn a_device_that_takes_nothing_fails() {
 }
 
 #[test]
+fn headers_that_are_not_decoded_are_named_with_their_packets() {
+    let ethernet = |ether_type: u16, payload: &[u8]| {
+        [&[2; 12][..], &ether_type.to_be_bytes(), payload, &[0; 46]].concat()
+    };
+    let mut packets = make::datagrams(9);
+    let mut add = |count: usize, packet: Vec<u8>| packets.extend(vec![packet; count]);
+    add(5, ethernet(0x88cc, &[]));
+    add(3, ethernet(38, &[0x42, 0x42, 3]));
+    // MACsec with an encrypted payload, behind a VLAN tag.
+    add(2, ethernet(0x8100, &[0, 7, 0x88, 0xe5, 0x0c, 0, 0, 0, 0, 1]));
+    let authenticated = [&[0x45, 0, 0, 60, 0, 0, 0, 0, 64, 51, 0, 0][..], &[10; 48]].concat();
+    add(4, ethernet(0x0800, &authenticated));
+    let scratch = Scratch::with_packets(1);
+    let input = scratch.file("kinds.pcap", &Pcap::of(make::ETHERNET).file(&packets));
+    let folder = scratch.path("out");
+    let split = split(&input, folder.to_str().unwrap(), &["-n", "3", "--json"]).exits(0).json();
+    let expected = json!({
+        "EtherType 0x88cc": 5, "LLC 0x4242": 3, "EtherType 0x88e5": 2, "IP protocol 51": 4,
+    });
+    assert_eq!(split["undecoded"], expected);
+    let notes = split["notes"].to_string();
+    assert!(notes.contains("EtherType 0x88cc (5), IP protocol 51 (4)"), "{notes}");
+    assert_eq!(run(["flows", "-r", &input, "--json"]).exits(0).json()["undecoded"], expected);
+    let said = run(["flows", "-r", &input]).exits(0).stderr;
+    assert!(said.contains("LLC 0x4242 (3), EtherType 0x88e5 (2)"), "{said}");
+}
+
+#[test]
 fn a_link_type_nobody_knows_is_carried_and_counted_but_not_filtered() {
     let scratch = Scratch::with_packets(40);
     let packets = make::datagrams(60);
@@ -203,6 +231,7 @@ fn a_link_type_nobody_knows_is_carried_and_counted_but_not_filtered() {
     let outcome = ran.json();
     let notes = outcome["notes"].to_string();
     assert!(notes.contains("60 packets") && notes.contains("link type"), "{notes}");
+    assert_eq!(outcome["undecoded"], json!({ "link type 12345": 60 }));
     let sensors = command::sensor_files(&folder).into_iter().map(capture::read);
     let loads: Vec<usize> = sensors
         .map(|sensor| {

@@ -310,6 +310,8 @@ fn jumbo_runt_tagged_and_cut_frames_arrive_as_they_were() {
                 assert_eq!(got[12..], sent[12..], "{input}: frame {i}");
             }
             assert_eq!(got.len(), sent.len());
+            let status = network.ask(&["status"]).unwrap();
+            assert_eq!(status["undecoded"], serde_json::json!({ "LLC 0x4242": 20 }));
             broker.signal(libc::SIGTERM);
             let said = broker.ended();
             assert_eq!((&said["closes"], &said["errors"]), (&true.into(), &serde_json::json!([])));

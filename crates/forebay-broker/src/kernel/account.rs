@@ -10,7 +10,7 @@
 
 use forebay_bpf::programs::splitter::{Outcomes, Traffic};
 use forebay_io::{Losses, RxCounters};
-use forebay_pipeline::{DropCount, LedgerRow};
+use forebay_pipeline::{DropCount, LedgerRow, Remarks};
 
 use crate::report::{Report, add_all};
 
@@ -89,12 +89,12 @@ pub fn merge(
             add_all(&mut counters.losses, lost.clone());
         }
     }
-    report.remarks.extend([
+    report.remarks.add(&Remarks::from([
         ("user_space", outcomes.to_user_space.packets),
         ("not_marked", outcomes.not_marked),
         ("not_recorded", outcomes.not_recorded),
         ("restarts", outcomes.restarts),
-    ]);
+    ]));
     report
 }
 

@@ -71,8 +71,16 @@ pub fn page(shown: &Shown<'_>) -> String {
         Kind::Counter,
         "What stages noticed of packets and flows that they passed on.",
     );
-    for &(remark, count) in &report.remarks {
+    for (remark, count) in report.remarks.named() {
         page.sample("forebay_remarks_total", &[("remark", remark)], count as f64);
+    }
+    page.metric(
+        "forebay_undecoded_total",
+        Kind::Counter,
+        "Packets without a flow's ports, by the header that is not decoded.",
+    );
+    for (header, packets) in report.remarks.undecoded() {
+        page.sample("forebay_undecoded_total", &[("header", &header)], packets as f64);
     }
     page.metric("forebay_port_bytes_total", Kind::Counter, "Bytes received and sent.");
     for (name, counters) in &report.inputs {

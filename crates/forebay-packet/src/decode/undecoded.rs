@@ -26,7 +26,10 @@ pub enum Undecoded {
 impl fmt::Display for Undecoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Link(link) => write!(f, "link type {} ({link})", link.0),
+            Self::Link(link) => match link.name() {
+                Some(name) => write!(f, "link type {name}"),
+                None => write!(f, "link type {}", link.0),
+            },
             Self::EtherType(ether_type) => write!(f, "EtherType {ether_type:#06x}"),
             Self::Llc(sap) => write!(f, "LLC {sap:#06x}"),
             Self::Ppp(protocol) => write!(f, "PPP protocol {protocol:#06x}"),

@@ -3,6 +3,7 @@
 use forebay_packet::decode::{Fragment, FragmentNote, Outcome};
 use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LinkType, SimdLevel};
 
+use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
 /// Decodes headers; sets each packet's flow, hash and notes on fragments.
@@ -14,13 +15,23 @@ pub struct Classify {
     unknown_link: u64,
     not_ip: u64,
     cut: u64,
+    /// Packets by the header that ended the walk.
+    undecoded: Remarks,
 }
 
 impl Classify {
     /// Decodes with `decoder`, hashes with `hash_key`.
     #[must_use]
     pub fn new(decoder: Decoder, hash_key: HashKey) -> Self {
-        Self { decoder, hash_key, lanes: None, unknown_link: 0, not_ip: 0, cut: 0 }
+        Self {
+            decoder,
+            hash_key,
+            lanes: None,
+            unknown_link: 0,
+            not_ip: 0,
+            cut: 0,
+            undecoded: Remarks::default(),
+        }
     }
 
     /// As [`Classify::new`], and keeps no keys but those of fragments: whoever wants to
@@ -38,6 +49,9 @@ impl Classify {
             Outcome::NotIp => self.not_ip += 1,
             Outcome::Cut => self.cut += 1,
             Outcome::Arp | Outcome::Ip | Outcome::LaterFragment => {}
+        }
+        if let Some(what) = decoded.undecoded {
+            self.undecoded.count_undecoded(what);
         }
         batch.hash[i] = decoded.affinity.hash(&self.hash_key);
         if self.lanes.is_none() || decoded.fragments[0].is_some() {
@@ -91,11 +105,13 @@ impl Stage for Classify {
         Ok(())
     }
 
-    fn remarks(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    fn remarks(&self) -> Remarks {
+        let mut remarks = Remarks::from([
             ("unknown_link_type", self.unknown_link),
             ("not_ip", self.not_ip),
             ("headers_cut", self.cut),
-        ]
+        ]);
+        remarks.add(&self.undecoded);
+        remarks
     }
 }

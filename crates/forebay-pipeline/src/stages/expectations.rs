@@ -31,6 +31,7 @@ use forebay_packet::announcement::{Announcement, ControlProtocol, announcements}
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Affinity, Batch, DecodeOptions, Decoder, FlowKey, LinkType};
 
+use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
 /// Ends that are expected at once.
@@ -381,14 +382,14 @@ impl Stage for Expectations {
         Ok(())
     }
 
-    fn remarks(&self) -> Vec<(&'static str, u64)> {
+    fn remarks(&self) -> Remarks {
         let Counts { expected, met, packets, elsewhere, refused } = self.counts;
-        vec![
+        Remarks::from([
             ("data_flows_expected", expected),
             ("data_flows_followed", met),
             ("data_packets_followed", packets),
             ("data_flows_elsewhere", elsewhere),
             ("data_flows_refused", refused),
-        ]
+        ])
     }
 }

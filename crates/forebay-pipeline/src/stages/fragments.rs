@@ -21,6 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use forebay_packet::decode::{FragmentKey, FragmentNote, FragmentRole, FragmentSpan};
 use forebay_packet::{Batch, FlowKey};
 
+use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
 /// Datagrams that are remembered.
@@ -419,7 +420,10 @@ impl Stage for Fragments {
         self.held_packets
     }
 
-    fn remarks(&self) -> Vec<(&'static str, u64)> {
-        vec![("fragments_joined", self.joined), ("fragments_without_first", self.orphaned)]
+    fn remarks(&self) -> Remarks {
+        Remarks::from([
+            ("fragments_joined", self.joined),
+            ("fragments_without_first", self.orphaned),
+        ])
     }
 }

@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use forebay_packet::decode::{FragmentKey, FragmentNote, FragmentRole};
 use forebay_packet::{Batch, FlowKey, HashKey, siphash13};
 
+use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Stage, StageError};
 
 /// Datagrams that are remembered by each worker.
@@ -151,11 +152,11 @@ impl Stage for LiveFragments {
         Ok(())
     }
 
-    fn remarks(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    fn remarks(&self) -> Remarks {
+        Remarks::from([
             ("fragments_joined", self.joined),
             ("fragments_before_first", self.before_first),
             ("datagrams_forgotten", self.forgotten),
-        ]
+        ])
     }
 }

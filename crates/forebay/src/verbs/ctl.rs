@@ -111,6 +111,10 @@ fn status(answer: &Value) -> String {
         out +=
             &format!("alarm: {stage} loses {percent:.3}% ({reason}): {}\n", text(&alarm["cure"]));
     }
+    let undecoded = counts(&answer["undecoded"]);
+    if !undecoded.is_empty() {
+        out += &format!("headers that are not decoded, with their packets: {undecoded}\n");
+    }
     for failed in items(&answer["failed"]) {
         out += &format!("failed: {}\n", text(failed));
     }

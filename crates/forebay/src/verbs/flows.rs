@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use forebay_packet::{Affinity, Decoder, HashKey, community_id};
 use forebay_pipeline::stages::{Classify, Fragments, Window};
-use forebay_pipeline::{Chain, FlowRecord, FlowTable, Ledger};
+use forebay_pipeline::{Chain, FlowRecord, FlowTable, Ledger, Remarks};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
@@ -59,11 +59,16 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
         (true, _) | (_, FlowFormat::Json) => print_json(&Document {
             listing: &listing,
             ledger: &run.ledger,
+            remarks: &run.remarks,
             error: failure.as_ref().map(ToString::to_string),
         }),
         (_, FlowFormat::Csv) => print(|out| write_csv(out, &listing)),
         (_, FlowFormat::Table) => print(|out| write_table(out, &listing)),
     };
+    if let Some(note) = naming::undecoded(&run.remarks).filter(|_| !cli.quiet && !cli.json) {
+        // A failure to write to standard error cannot be reported.
+        let _ = writeln!(io::stderr(), "{note}");
+    }
     conclude(&run.ledger, cli, failure, shown)
 }
 
@@ -109,17 +114,19 @@ impl<'a> Listing<'a> {
 struct Document<'a> {
     listing: &'a Listing<'a>,
     ledger: &'a Ledger,
+    remarks: &'a Remarks,
     error: Option<String>,
 }
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // In alphabetical order, as all JSON of the command.
-        let mut map = serializer.serialize_map(Some(4))?;
+        let mut map = serializer.serialize_map(Some(5))?;
         map.serialize_entry("closes", &self.ledger.closes())?;
         map.serialize_entry("error", &self.error)?;
         map.serialize_entry("flows", self.listing)?;
         map.serialize_entry("ledger", &json!(self.ledger))?;
+        map.serialize_entry("undecoded", &naming::undecoded_json(self.remarks))?;
         map.end()
     }
 }

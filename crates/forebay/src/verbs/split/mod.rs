@@ -126,7 +126,7 @@ fn show(cli: &Cli, outcome: &Outcome<'_>) -> Result<(), Failure> {
         outcome::write_report(path, &shown)?;
     }
     if cli.json {
-        print_json(&outcome::as_json(&shown))
+        print_json(&outcome::as_json(&shown, outcome.remarks))
     } else if cli.quiet {
         Ok(())
     } else {

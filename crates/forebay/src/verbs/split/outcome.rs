@@ -8,7 +8,7 @@ use forebay_balance::{Assignment, MOST_UNITS, UnitSummary, max_over_mean, random
 use forebay_io::{Placement, Summary, WholeFile};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{FlowKey, community_id};
-use forebay_pipeline::{FlowRecord, FlowTable, Ledger};
+use forebay_pipeline::{FlowRecord, FlowTable, Ledger, Remarks};
 use serde_json::{Value, json};
 
 use crate::cli::{SplitArgs, SplitBalance, SplitKey};
@@ -41,7 +41,7 @@ pub struct Outcome<'a> {
     pub counted: Option<&'a UnitSummary>,
     pub files: &'a [Summary],
     pub ledger: &'a Ledger,
-    pub remarks: &'a [(&'static str, u64)],
+    pub remarks: &'a Remarks,
     pub flows: &'a FlowTable,
     pub series: &'a Series,
     pub bytes_in: u64,
@@ -284,10 +284,10 @@ impl Outcome<'_> {
                 human::count(self.flows.records().len() as u64),
             )),
         };
-        let remarks = self.remarks.iter().filter(|(_, packets)| *packets > 0).filter_map(
+        let remarks = self.remarks.named().filter(|(_, packets)| *packets > 0).filter_map(
             |(name, packets)| {
-                let packets = human::count(*packets);
-                Some(match *name {
+                let packets = human::count(packets);
+                Some(match name {
                     "unknown_link_type" => format!(
                         "{packets} packets of link types that are not decoded; \
                          they went by a hash of their leading bytes"
@@ -328,7 +328,7 @@ impl Outcome<'_> {
                 human::count(MOST_UNITS as u64),
             )
         });
-        remarks.chain(unrecorded).chain(in_buckets).collect()
+        remarks.chain(naming::undecoded(self.remarks)).chain(unrecorded).chain(in_buckets).collect()
     }
 
     /// The result as readable text.
@@ -404,8 +404,9 @@ fn ledger_row(row: &forebay_pipeline::LedgerRow) -> LedgerRow {
 
 /// The result as JSON: the page's data without its series, with the ledger under its
 /// documented name.
-pub fn as_json(shown: &SplitReport) -> Value {
+pub fn as_json(shown: &SplitReport, remarks: &Remarks) -> Value {
     json!({
+        "undecoded": naming::undecoded_json(remarks),
         "input": shown.inputs,
         "totals": shown.totals,
         "sensors": shown.sensors,
