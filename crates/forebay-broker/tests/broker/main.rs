@@ -1,0 +1,4 @@
+//! The broker without devices.
+
+mod clients;
+mod config;

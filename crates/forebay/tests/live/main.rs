@@ -1,0 +1,25 @@
+//! The command and the broker in network namespaces.
+
+#[path = "../support"]
+mod support {
+    pub mod broker;
+    pub mod command;
+    pub mod frames;
+    pub mod gro;
+    pub mod listener;
+    pub mod namespace;
+    pub mod switched;
+}
+
+mod balance;
+mod check;
+mod filter;
+mod floods;
+mod limits;
+mod losses;
+mod recording;
+mod rules_import;
+mod sensors;
+mod service;
+mod traffic;
+mod xdp;

@@ -1,0 +1,143 @@
+//! `forebay flows`: Community IDs against the published baselines, sums against the
+//! capture, and one content in three forms.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::command::{ran, run};
+use crate::support::{capture, data};
+use serde_json::Value;
+
+fn flows(capture: &Path, options: &[&str]) -> Vec<Value> {
+    let mut arguments = vec!["flows", "-r", capture.to_str().unwrap(), "--json"];
+    arguments.extend(options);
+    let outcome = run(arguments).exits(0).json();
+    outcome["flows"].as_array().unwrap().clone()
+}
+
+fn number(flow: &Value, name: &str) -> u64 {
+    flow[name].as_u64().unwrap_or_else(|| panic!("{name} of {flow}"))
+}
+
+fn text<'a>(flow: &'a Value, name: &str) -> &'a str {
+    flow[name].as_str().unwrap_or_else(|| panic!("{name} of {flow}"))
+}
+
+/// The captures of the Community ID specification, except the one that holds all others.
+fn specification() -> Option<(PathBuf, Vec<PathBuf>)> {
+    let folder = data::folder()?.join("captures/corelight__community-id-spec");
+    let captures = fs::read_dir(folder.join("pcaps")).unwrap().map(|entry| entry.unwrap().path());
+    let mut captures: Vec<PathBuf> = captures.collect();
+    captures.sort();
+    assert_eq!(captures.len(), 9);
+    Some((folder, captures))
+}
+
+#[test]
+fn community_ids_are_those_of_the_specification() {
+    let Some((folder, captures)) = specification() else { return };
+    for (seed, baseline) in [("0", "baseline_deflt.json"), ("1", "baseline_seed1.json")] {
+        let text = fs::read(folder.join("baseline").join(baseline)).unwrap();
+        let baseline: Vec<Value> = serde_json::from_slice(&text).unwrap();
+        let id = |one: &Value| one["communityid"].as_str().map(str::to_owned);
+        let expected: BTreeSet<String> = baseline.iter().filter_map(id).collect();
+        let listed = captures.iter().flat_map(|file| flows(file, &["--seed", seed]));
+        let found: BTreeSet<String> =
+            listed.filter_map(|flow| flow["community_id"].as_str().map(str::to_owned)).collect();
+        assert!(expected.len() > 10);
+        assert_eq!(found, expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn packets_and_bytes_add_up_to_the_capture() {
+    let Some((_, mut captures)) = specification() else { return };
+    captures.extend(data::folder().map(|folder| folder.join("mix/dev-mix.pcap")));
+    for file in captures {
+        let flows = flows(&file, &[]);
+        let packets = capture::read(&file).packets;
+        let sum = |a: &str, b: &str| flows.iter().map(|one| number(one, a) + number(one, b)).sum();
+        let (count, bytes): (u64, u64) =
+            (sum("packets_ab", "packets_ba"), sum("bytes_ab", "bytes_ba"));
+        assert_eq!(count, packets.len() as u64, "{}", file.display());
+        let expected: u64 = packets.iter().map(|one| u64::from(one.wire_len)).sum();
+        assert_eq!(bytes, expected, "{}", file.display());
+        for flow in &flows {
+            assert!(number(flow, "packets_ab") > 0, "the first packet goes from a to b: {flow}");
+            assert!(text(flow, "first") <= text(flow, "last"), "{flow}");
+            assert!(
+                !text(flow, "proto").is_empty() && flow["a"].is_string() && flow["b"].is_string()
+            );
+        }
+    }
+}
+
+#[test]
+fn csv_says_what_json_says() {
+    let Some(folder) = data::folder() else { return };
+    let file = folder.join("mix/dev-mix.pcap");
+    let csv = run(["flows", "-r", file.to_str().unwrap(), "--format", "csv"]).exits(0).text();
+    let mut lines = csv.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let expected = "community_id,proto,a,b,packets_ab,packets_ba,bytes_ab,bytes_ba,first,last";
+    assert_eq!(names.join(","), expected);
+    let flows = flows(&file, &[]);
+    assert!(flows.len() > 2_000 && lines.clone().count() == flows.len());
+    for (line, flow) in lines.zip(&flows) {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields.len(), names.len(), "{line}");
+        for (name, field) in names.iter().zip(fields) {
+            let value = match &flow[name] {
+                Value::Null => String::new(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            assert_eq!(field, value, "{name} of {flow}");
+        }
+    }
+}
+
+#[test]
+fn top_lists_the_largest_flows_largest_first() {
+    let Some(folder) = data::folder() else { return };
+    let file = folder.join("mix/dev-mix.pcap");
+    let bytes = |flow: &Value| number(flow, "bytes_ab") + number(flow, "bytes_ba");
+    let mut all: Vec<u64> = flows(&file, &[]).iter().map(bytes).collect();
+    all.sort_unstable();
+    let expected: Vec<u64> = all.into_iter().rev().take(7).collect();
+    let top: Vec<u64> = flows(&file, &["--top", "7"]).iter().map(bytes).collect();
+    assert_eq!(top, expected);
+    assert!(flows(&file, &["--top", "0"]).is_empty());
+}
+
+#[test]
+fn the_table_has_a_line_for_each_flow_and_fits_the_terminal() {
+    let Some(folder) = data::folder() else { return };
+    let file = folder.join("mix/dev-mix.pcap");
+    let table = run(["flows", "-r", file.to_str().unwrap()]).exits(0).text();
+    let flows = flows(&file, &[]);
+    assert!(table.lines().count() > flows.len() && !table.contains('\u{1b}'));
+    for flow in &flows {
+        assert!(table.contains(text(flow, "a")), "{flow}");
+    }
+    if !data::has_program("script") {
+        return;
+    }
+    let forebay = env!("CARGO_BIN_EXE_forebay");
+    for columns in [80, 200] {
+        let shown = format!(
+            "stty cols {columns}; NO_COLOR=1 {forebay} -q flows --top 20 -r '{}'",
+            file.display()
+        );
+        let mut command = Command::new("script");
+        command.args(["-q", "-e", "-c", &shown, "/dev/null"]).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let on_terminal = ran(&command, output).exits(0).text();
+        let widest = on_terminal.lines().map(|line| line.trim_end().chars().count()).max();
+        assert!(on_terminal.lines().count() > 20, "{on_terminal}");
+        assert!(widest.is_some_and(|widest| widest <= columns), "{on_terminal}");
+        assert_eq!(on_terminal.contains("community id"), columns > 80, "{on_terminal}");
+    }
+}

@@ -1,0 +1,25 @@
+//! The command over files, in one program, so that it is linked once. `peaks` is one of its
+//! own, because the kernel counts what a process held before execve(2).
+
+#[path = "../support"]
+mod support {
+    pub mod capture;
+    pub mod command;
+    pub mod data;
+    pub mod independent;
+    pub mod libpcap;
+    pub mod make;
+    pub mod parallel;
+    pub mod scratch;
+}
+
+mod bad_input;
+mod captures;
+mod endings;
+mod filter;
+mod flows;
+mod memory;
+mod outputs;
+mod rules;
+mod split;
+mod verdicts;
