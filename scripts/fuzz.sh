@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while, or those named.
+# Runs every fuzz target for a while, or those named, as many at a time as there are cores.
 #
 #   scripts/fuzz.sh SECONDS [TARGET...]
 #
@@ -53,17 +53,24 @@ fi
 RUSTFLAGS=$flags "${cargo[@]}" build --quiet --release --manifest-path fuzz/Cargo.toml \
     --target "$host" --target-dir "$build" "${targets[@]/#/--bin=}"
 
-for target in "${targets[@]}"; do
-    corpus=(fuzz/corpus/"$target")
+# Fuzzes one target, and prints what it ran in one piece.
+fuzz() {
+    local target=$1 corpus=(fuzz/corpus/"$1")
     [[ -d fuzz/seeds/$target ]] && corpus+=(fuzz/seeds/"$target")
     mkdir -p "${corpus[0]}" fuzz/artifacts/"$target"
-    printf 'fuzz: %s for %s s\n' "$target" "$seconds"
-    log=$build/$target.log
+    local log=$build/$target.log
     if ! "$build/$host/release/$target" "${corpus[@]}" \
         -max_total_time="$seconds" -seed="${FUZZ_SEED:-1}" -timeout=10 -rss_limit_mb=4096 \
         -print_final_stats=1 -artifact_prefix=fuzz/artifacts/"$target"/ >"$log" 2>&1; then
-        tail -n 60 "$log"
-        die "$target: a finding, kept in fuzz/artifacts/$target"
+        printf '%s\nfuzz: error: %s: a finding, kept in fuzz/artifacts/%s\n' \
+            "$(tail -n 60 "$log")" "$target" "$target" >&2
+        return 1
     fi
-    sed -n 's/^stat::\(number_of_executed_units\|new_units_added\): */fuzz:   \1 /p' "$log"
-done
+    printf 'fuzz: %s for %s s\n%s\n' "$target" "$seconds" \
+        "$(sed -n 's/^stat::\(number_of_executed_units\|new_units_added\): */fuzz:   \1 /p' "$log")"
+}
+export -f fuzz
+export build host seconds
+
+# One target a core at a time.
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I '{}' bash -c 'fuzz {}'
