@@ -29,7 +29,7 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "vector instructions by intrinsics: the values of some packets of a batch",
     },
     UnsafePlace {
-        path: "crates/forebay-bpf/src/sys.rs",
+        path: "crates/forebay-bpf/src/sys/",
         reason: "the bpf(2) system call, and memory shared with BPF programs",
     },
     UnsafePlace {

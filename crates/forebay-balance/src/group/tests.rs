@@ -4,6 +4,7 @@ use forebay_packet::FlowKey;
 
 use super::*;
 use crate::balancer::Oversize;
+use crate::balancer::Plan;
 use crate::balancer::load::Dimension;
 use crate::balancer::targets::HEADROOM;
 use crate::health::HelloRule;

@@ -41,6 +41,7 @@ mod constants;
 mod decide;
 mod decide_avx2;
 pub mod decision;
+mod elements;
 mod extract;
 mod extract_avx2;
 mod lanes;

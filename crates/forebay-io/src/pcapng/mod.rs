@@ -1,6 +1,7 @@
 //! The pcapng format (draft-ietf-opsawg-pcapng): blocks of a type, a length,
 //! a body and the length again, all in the byte order of their section.
 
+mod fields;
 mod read;
 mod write;
 

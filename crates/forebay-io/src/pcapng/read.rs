@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use forebay_packet::{BATCH, Batch, Clock, Interface, LinkType, PacketMeta, Resolution};
 
+use super::fields::{byte_order, number, short, text};
 use super::{
-    BLOCK_HEAD, BLOCK_TAIL, BYTE_ORDER, IF_DESCRIPTION, IF_NAME, IF_TSOFFSET, IF_TSRESOL,
-    INTERFACE, OLD_PACKET, OPT_END, PACKET, SECTION_HEADER, SIMPLE_PACKET,
+    BLOCK_HEAD, BLOCK_TAIL, IF_DESCRIPTION, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE,
+    OLD_PACKET, OPT_END, PACKET, SECTION_HEADER, SIMPLE_PACKET,
 };
 use crate::error::Error;
 use crate::reader::ReadOptions;
@@ -63,7 +64,7 @@ pub(crate) struct Parser {
 }
 
 /// An error in a block.
-enum Fault {
+pub(super) enum Fault {
     Bad(String),
     UndefinedInterface(u32),
     TooManyInterfaces,
@@ -450,18 +451,6 @@ fn fixed_len(kind: u32) -> usize {
     }
 }
 
-/// Whether a section whose header has this body is big-endian.
-fn byte_order(body: &[u8]) -> Result<bool, Fault> {
-    match (number(body, 0, false), number(body, 0, true)) {
-        (BYTE_ORDER, _) => Ok(false),
-        (_, BYTE_ORDER) => Ok(true),
-        (_, found) => Err(Fault::Bad(format!(
-            "a section whose byte-order number is {found:08x}; expected {BYTE_ORDER:08x} or {:08x}",
-            BYTE_ORDER.swap_bytes()
-        ))),
-    }
-}
-
 fn describe_option(
     interface: &mut Interface,
     &OptionField { code, value, .. }: &OptionField<'_>,
@@ -489,23 +478,6 @@ fn describe_option(
         _ => {}
     }
     Ok(())
-}
-
-/// An option's text. Some writers append zeros, contrary to the specification.
-fn text(value: &[u8]) -> String {
-    String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
-}
-
-/// Four bytes as a number; zero past the end, which callers exclude.
-fn number(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
-    let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
-    if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-}
-
-/// Two bytes as a number; zero past the end, which callers exclude.
-fn short(bytes: &[u8], at: usize, big_endian: bool) -> u16 {
-    let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
-    if big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
 }
 
 const _: () = assert!(MAX_INTERFACES - 1 <= u16::MAX as usize);
