@@ -19,11 +19,11 @@ use forebay_packet::random::Random;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::BenchError;
 use crate::clock::Clock;
 use crate::peers::stopwatch::Stopwatch;
-use crate::record::Row;
+use crate::record::{Results, Row};
 use crate::stats::Sample;
+use crate::{BenchError, Options};
 
 /// The fewest slices of a round.
 const FEWEST_SLICES: usize = 16;
@@ -155,7 +155,7 @@ impl Timing {
         Ok(best.map_or_else(Vec::new, |(_, trials)| trials))
     }
 
-    pub fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let times = format!(
             "times are of the time stamp counter, less the {:.1} ns that reading it takes; clock: \
              {:.2} GHz, the fastest of {} windows",
@@ -164,6 +164,47 @@ impl Timing {
             self.clock.windows(),
         );
         [times].into_iter().chain(crate::record::cache_note()).collect()
+    }
+}
+
+/// The state of a suite under way.
+pub struct Run<'a> {
+    pub options: &'a Options,
+    pub timing: Timing,
+    pub results: Results,
+    pub notes: Vec<String>,
+    trials: Vec<Trial>,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(options: &'a Options) -> Self {
+        let (timing, results) = (Timing::new(options.quick), Results::default());
+        Self { options, timing, results, notes: Vec::new(), trials: Vec::new() }
+    }
+
+    /// Adds the rows of a trial, to each of which `complete` adds values.
+    pub fn add<E: ?Sized>(
+        &mut self,
+        trial: Trial,
+        contenders: &[Contender<E>],
+        complete: impl Fn(Row) -> Row,
+    ) {
+        self.results.0.extend(trial.rows(contenders).into_iter().map(complete));
+        self.trials.push(trial);
+    }
+
+    /// Notes how rows were measured, and which while the clock was slow.
+    pub fn note_conditions(&mut self, rounds: String) {
+        let slow = self.trials.iter().filter(|trial| trial.is_slow(&self.timing.clock));
+        self.notes.extend(slow.map(|trial| {
+            format!(
+                "the clock was slower than the run's fastest by more than 5% (`gigahertz` in the \
+                 rows): `{}` on {}",
+                trial.case, trial.set
+            )
+        }));
+        self.notes.push(rounds);
+        self.notes.extend(self.timing.notes());
     }
 }
 
@@ -227,12 +268,12 @@ impl Trial {
         Ok(())
     }
 
-    pub fn is_slow(&self, run: &Clock) -> bool {
+    fn is_slow(&self, run: &Clock) -> bool {
         self.clock.is_slower(run, CLOCK_TOLERANCE)
     }
 
     /// A row for each contender.
-    pub fn rows<E: ?Sized>(&self, contenders: &[Contender<E>]) -> Vec<Row> {
+    fn rows<E: ?Sized>(&self, contenders: &[Contender<E>]) -> Vec<Row> {
         let row = |(one, times): (&Contender<E>, &Option<Vec<f64>>)| {
             let times = times.clone().unwrap_or_default();
             let mut row = Row::new(&self.case, &self.set, &one.name, times);

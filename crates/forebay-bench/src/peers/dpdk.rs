@@ -107,6 +107,45 @@ pub unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, Strin
     found.map(|symbol| *symbol).map_err(|error| error.to_string())
 }
 
+/// Declares a table of functions of a DPDK library, which is loaded once. Functions marked with
+/// `eal` are those of the environment. The types must be those of DPDK's headers.
+macro_rules! functions {
+    ($table:ident of $library:literal {
+        $($field:ident($($argument:ty),*) $(-> $result:ty)? = $symbol:literal $($eal:ident)?,)*
+    }) => {
+        #[derive(Debug)]
+        struct $table {
+            $(
+                // SAFETY: a type, which the user of the macro has from DPDK's headers.
+                $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,
+            )*
+        }
+
+        impl $table {
+            fn get() -> Result<&'static Self, String> {
+                static TABLE: std::sync::OnceLock<Result<$table, String>> =
+                    std::sync::OnceLock::new();
+                TABLE.get_or_init(Self::load).as_ref().map_err(String::clone)
+            }
+
+            fn load() -> Result<Self, String> {
+                let environment = super::dpdk::environment()?;
+                let missing = || concat!("librte_", $library, " is not installed").to_owned();
+                let library = super::dpdk::library($library, environment.abi());
+                let library = library.ok_or_else(missing)?;
+                $(
+                    let from = [$(environment.$eal(),)? library][0];
+                    // SAFETY: the table declares the type of DPDK's headers; both libraries
+                    // stay loaded for ever.
+                    let $field = unsafe { super::dpdk::symbol(from, $symbol)? };
+                )*
+                Ok(Self { $($field,)* })
+            }
+        }
+    };
+}
+pub(super) use functions;
+
 /// Starts DPDK's environment on a processor that this thread may use.
 ///
 /// # Safety

@@ -13,14 +13,13 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use forebay_rules::packed::{HAS_ICMP, HAS_PORTS, Key4, NO_FLAGS, UNREACHABLE};
 use forebay_rules::rule::{ICMP, TCP};
 use forebay_rules::{FlagTest, PortTest, ProtocolTest, Rule, RuleList};
 
-use super::dpdk::{environment, library, symbol};
+use super::dpdk::functions;
 use crate::suites::rules::engines::{Matcher, prefix};
 use crate::suites::rules::headers::Form;
 
@@ -157,59 +156,21 @@ impl Fields {
     }
 }
 
-/// The functions used.
-#[derive(Debug)]
-struct Dpdk {
-    // SAFETY: a type, that of `rte_acl.h`.
-    create: unsafe extern "C" fn(parameters: *const Parameters) -> *mut c_void,
-    // SAFETY: a type, that of `rte_acl.h`.
-    add_rules: unsafe extern "C" fn(*mut c_void, rules: *const AclRule, count: u32) -> c_int,
-    // SAFETY: a type, that of `rte_acl.h`.
-    build: unsafe extern "C" fn(*mut c_void, config: *const Config) -> c_int,
-    // SAFETY: a type, that of `rte_acl.h`.
-    set_algorithm: unsafe extern "C" fn(*mut c_void, algorithm: c_int) -> c_int,
-    classify: Classify,
-    // SAFETY: a type, that of `rte_acl.h`.
-    free: unsafe extern "C" fn(*mut c_void),
-    // SAFETY: a type, that of `rte_malloc.h`.
-    heap: unsafe extern "C" fn(socket: c_int, statistics: *mut HeapStatistics) -> c_int,
-}
-
-/// `rte_acl_classify_alg`.
-// SAFETY: a type, that of `rte_acl.h`.
-type Classify = unsafe extern "C" fn(
-    context: *const c_void,
-    data: *const *const u8,
-    results: *mut u32,
-    count: u32,
-    categories: u32,
-    algorithm: c_int,
-) -> c_int;
+// The types are those of `rte_acl.h` and `rte_malloc.h`.
+functions! { Dpdk of "acl" {
+    create(*const Parameters) -> *mut c_void = c"rte_acl_create",
+    add_rules(*mut c_void, *const AclRule, u32) -> c_int = c"rte_acl_add_rules",
+    build(*mut c_void, *const Config) -> c_int = c"rte_acl_build",
+    set_algorithm(*mut c_void, c_int) -> c_int = c"rte_acl_set_ctx_classify",
+    // Context, data, results, their count, categories, and algorithm.
+    classify(*const c_void, *const *const u8, *mut u32, u32, u32, c_int) -> c_int
+        = c"rte_acl_classify_alg",
+    free(*mut c_void) = c"rte_acl_free",
+    heap(c_int, *mut HeapStatistics) -> c_int
+        = c"rte_malloc_get_socket_stats" eal,
+} }
 
 impl Dpdk {
-    fn get() -> Result<&'static Self, String> {
-        static DPDK: OnceLock<Result<Dpdk, String>> = OnceLock::new();
-        DPDK.get_or_init(Self::load).as_ref().map_err(String::clone)
-    }
-
-    fn load() -> Result<Self, String> {
-        let environment = environment()?;
-        let acl = library("acl", environment.abi()).ok_or("librte_acl is not installed")?;
-        // SAFETY: symbols and types are those of DPDK's headers; both libraries stay
-        // loaded for ever.
-        unsafe {
-            Ok(Self {
-                create: symbol(acl, c"rte_acl_create")?,
-                add_rules: symbol(acl, c"rte_acl_add_rules")?,
-                build: symbol(acl, c"rte_acl_build")?,
-                set_algorithm: symbol(acl, c"rte_acl_set_ctx_classify")?,
-                classify: symbol(acl, c"rte_acl_classify_alg")?,
-                free: symbol(acl, c"rte_acl_free")?,
-                heap: symbol(environment.eal(), c"rte_malloc_get_socket_stats")?,
-            })
-        }
-    }
-
     /// Bytes taken from DPDK's heap.
     fn heap_bytes(&self) -> usize {
         let mut statistics = HeapStatistics::default();

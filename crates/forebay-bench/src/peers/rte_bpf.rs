@@ -11,12 +11,11 @@
 #![allow(unsafe_code, reason = "loads DPDK, and calls it and the code it makes")]
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::OnceLock;
 
 use forebay_filter::{Instruction, Program};
 use forebay_jit::Packets;
 
-use super::dpdk::{environment, library, symbol};
+use super::dpdk::functions;
 use super::libpcap::{BpfInsn, instructions};
 use crate::suites::filters::packets::Engine;
 
@@ -57,44 +56,14 @@ const _: () = assert!(size_of::<Mbuf>() == 128 && std::mem::offset_of!(Mbuf, dat
 // SAFETY: a type, that of the code that DPDK generates.
 type Code = unsafe extern "C" fn(context: *mut c_void) -> u64;
 
-/// The functions used.
-#[derive(Debug)]
-struct Dpdk {
-    // SAFETY: a type, that of `rte_bpf.h`.
-    convert: unsafe extern "C" fn(program: *const BpfProgram) -> *mut c_void,
-    // SAFETY: a type, that of `rte_bpf.h`.
-    load: unsafe extern "C" fn(parameters: *const c_void) -> *mut c_void,
-    // SAFETY: a type, that of `rte_bpf.h`.
-    get_jit: unsafe extern "C" fn(bpf: *const c_void, jit: *mut Jit) -> c_int,
-    // SAFETY: a type, that of `rte_bpf.h`.
-    destroy: unsafe extern "C" fn(bpf: *mut c_void),
-    // SAFETY: a type, that of `rte_malloc.h`.
-    free: unsafe extern "C" fn(memory: *mut c_void),
-}
-
-impl Dpdk {
-    /// Loads and starts DPDK, once.
-    fn get() -> Result<&'static Self, String> {
-        static DPDK: OnceLock<Result<Dpdk, String>> = OnceLock::new();
-        DPDK.get_or_init(Self::start).as_ref().map_err(String::clone)
-    }
-
-    fn start() -> Result<Self, String> {
-        let environment = environment()?;
-        let bpf = library("bpf", environment.abi()).ok_or("librte_bpf is not installed")?;
-        // SAFETY: symbols and types are those of DPDK's headers; both libraries stay
-        // loaded for ever.
-        unsafe {
-            Ok(Self {
-                convert: symbol(bpf, c"rte_bpf_convert")?,
-                load: symbol(bpf, c"rte_bpf_load")?,
-                get_jit: symbol(bpf, c"rte_bpf_get_jit")?,
-                destroy: symbol(bpf, c"rte_bpf_destroy")?,
-                free: symbol(environment.eal(), c"rte_free")?,
-            })
-        }
-    }
-}
+// The types are those of `rte_bpf.h` and `rte_malloc.h`.
+functions! { Dpdk of "bpf" {
+    convert(*const BpfProgram) -> *mut c_void = c"rte_bpf_convert",
+    load(*const c_void) -> *mut c_void = c"rte_bpf_load",
+    get_jit(*const c_void, *mut Jit) -> c_int = c"rte_bpf_get_jit",
+    destroy(*mut c_void) = c"rte_bpf_destroy",
+    free(*mut c_void) = c"rte_free" eal,
+} }
 
 /// Whether the instruction is `jset` with a constant of one byte. `emit_tst_imm` of
 /// DPDK's `lib/bpf/bpf_jit_x86.c` gives `test` a constant of one byte then, where the

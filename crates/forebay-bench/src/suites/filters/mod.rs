@@ -19,8 +19,8 @@ use forebay_codegen::cost;
 use serde_json::json;
 
 use crate::peers::libpcap::Libpcap;
-use crate::record::{Record, Results};
-use crate::rounds::{Timing, Trial};
+use crate::record::Record;
+use crate::rounds::Run;
 use crate::{BenchError, Options, io_error};
 use engines::{JUDGE, Makers, OURS, Subject, Variant};
 use expressions::{Case, LISTED_HOSTS};
@@ -39,13 +39,9 @@ const PACKETS: u64 = IN_MEMORY as u64;
 
 /// The suite under way.
 struct Suite<'a> {
-    options: &'a Options,
+    run: Run<'a>,
     makers: Makers,
     bench: Bench,
-    timing: Timing,
-    results: Results,
-    trials: Vec<Trial>,
-    notes: Vec<String>,
 }
 
 /// Runs the suite.
@@ -59,15 +55,9 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
     let folder = tempfile::tempdir().map_err(io_error("making a folder"))?;
     let variants = if options.sweep { Variant::swept() } else { Variant::usual() };
     let (folder, wanted) = (folder.path().to_owned(), options.engines.clone());
-    let mut suite = Suite {
-        options,
-        makers: Makers { folder, variants, wanted },
-        bench: Bench::new(traffic, captured, in_memory)?,
-        timing: Timing::new(options.quick),
-        results: Results::default(),
-        trials: Vec::new(),
-        notes: Vec::new(),
-    };
+    let bench = Bench::new(traffic, captured, in_memory)?;
+    let makers = Makers { folder, variants, wanted };
+    let mut suite = Suite { run: Run::new(options), makers, bench };
     let mut cases = if options.quick { expressions::few() } else { expressions::all() };
     let only = options.only.as_deref().unwrap_or_default();
     cases.retain(|case| case.expression.contains(only) || case.short.contains(only));
@@ -77,7 +67,7 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
         eprintln!("{number} of {count}: {}", case.short);
         suite.case(case, &sets)?;
     }
-    suite.results.add_ratios("ratio", |_, _| Some(JUDGE.to_owned()));
+    suite.run.results.add_ratios("ratio", |_, _| Some(JUDGE.to_owned()));
     // A part of the suite does without the long list.
     let is_whole = options.sets.is_empty() && options.only.is_none();
     let list = if is_whole && options.engines.is_empty() && !options.sweep {
@@ -86,7 +76,7 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
         None
     };
     suite.note_conditions();
-    let Suite { timing, results, notes, .. } = suite;
+    let Run { timing, results, notes, .. } = suite.run;
     let gigahertz = timing.clock.gigahertz();
     if let Some(folder) = &options.plots {
         report::figures(folder, &cases, &results, gigahertz)?;
@@ -123,23 +113,23 @@ impl Suite<'_> {
         for &set in sets {
             let [short, long] = self.usual_rounds();
             let usual = if matches!(set, Set::Memory | Set::Capture) { long } else { short };
-            let rounds = self.options.rounds.unwrap_or(usual);
+            let rounds = self.run.options.rounds.unwrap_or(usual);
             let bench = &mut self.bench;
-            let trials = self.timing.steady(|timing| {
+            let trials = self.run.timing.steady(|timing| {
                 let on = (case.expression.as_str(), set);
                 bench.measure(timing, on, &mut contenders, &expected, rounds)
             })?;
-            let rows = trials.iter().flat_map(|trial| trial.rows(&contenders));
-            self.results.0.extend(rows.map(|row| row.with("paper", case.paper)));
-            self.trials.extend(trials);
+            for trial in trials {
+                self.run.add(trial, &contenders, |row| row.with("paper", case.paper));
+            }
         }
         let notes = contenders.into_iter().flat_map(|contender| contender.notes);
-        self.notes.extend(notes.map(|note| format!("{note} (`{}`)", case.short)));
+        self.run.notes.extend(notes.map(|note| format!("{note} (`{}`)", case.short)));
         Ok(())
     }
 
     fn usual_rounds(&self) -> [usize; 2] {
-        if self.options.quick { QUICK_ROUNDS } else { ROUNDS }
+        if self.run.options.quick { QUICK_ROUNDS } else { ROUNDS }
     }
 
     /// Compiles the long list; none if that takes too long.
@@ -149,33 +139,25 @@ impl Suite<'_> {
         let time = list::measure()?;
         if time.is_none() {
             let seconds = list::LIMIT.as_secs();
-            self.notes.push(format!("{hosts} hosts were not compiled within {seconds} s"));
+            self.run.notes.push(format!("{hosts} hosts were not compiled within {seconds} s"));
         }
         Ok(time)
     }
 
     fn note_conditions(&mut self) {
-        let slow = self.trials.iter().filter(|trial| trial.is_slow(&self.timing.clock));
-        self.notes.extend(slow.map(|trial| {
-            format!(
-                "the clock was slower than the run's fastest by more than 5% (`gigahertz` in the \
-                 rows): `{}` on {}",
-                trial.case, trial.set
-            )
-        }));
         let [short, long] = self.usual_rounds();
-        let rounds = match self.options.rounds {
+        let rounds = match self.run.options.rounds {
             Some(rounds) => format!("{rounds} rounds"),
             None => format!("{short} rounds, {long} on memory and capture"),
         };
         let all = self.bench.traffic.descriptors.len();
-        self.notes.push(format!(
+        let notes = format!(
             "{rounds}; in each, all engines filter the same packets in the same new order, and \
              take turns in a new order; {all} different packets, of which {COPIED} a round are in hot, \
              {CACHED} in cache and batch-*, all in memory"
-        ));
-        self.notes.extend(self.timing.notes());
-        self.notes.push(match &self.bench.captured {
+        );
+        self.run.note_conditions(notes);
+        self.run.notes.push(match &self.bench.captured {
             Some(captured) => {
                 let packets = captured.descriptors.len();
                 format!(
@@ -183,10 +165,10 @@ impl Suite<'_> {
                     captured.memory.len() as f64 / 1e6
                 )
             }
-            None => format!("capture: no {CAPTURE} in {}", self.options.data.display()),
+            None => format!("capture: no {CAPTURE} in {}", self.run.options.data.display()),
         });
-        if self.options.quick {
-            self.notes.push("quick: 8 of the 25 filters, fewer rounds".to_owned());
+        if self.run.options.quick {
+            self.run.notes.push("quick: 8 of the 25 filters, fewer rounds".to_owned());
         }
     }
 }

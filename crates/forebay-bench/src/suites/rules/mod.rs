@@ -22,8 +22,8 @@ use serde_json::json;
 
 use crate::bar;
 use crate::peers::dpdk;
-use crate::record::{Record, Results, Row};
-use crate::rounds::{Contender, Role, Timing, Trial};
+use crate::record::{Record, Row};
+use crate::rounds::{Contender, Role, Run};
 use crate::{BenchError, Options, io_error};
 use engines::{ACL, Contenders, Matcher, NAIVE, TREE, first_match, is_linear};
 use frames::{FRAME, frame, parsed};
@@ -64,19 +64,12 @@ const WINDOWS: usize = 41;
 const QUICK_WINDOWS: usize = 31;
 
 /// The suite under way.
-struct Suite<'a> {
-    options: &'a Options,
-    timing: Timing,
-    results: Results,
-    trials: Vec<Trial>,
-    notes: Vec<String>,
-}
+struct Suite<'a>(Run<'a>);
 
 /// Runs the suite.
 pub fn run(options: &Options) -> Result<Record, BenchError> {
     let folder = tempfile::tempdir().map_err(io_error("making a folder"))?;
-    let (timing, results) = (Timing::new(options.quick), Results::default());
-    let mut suite = Suite { options, timing, results, trials: Vec::new(), notes: Vec::new() };
+    let mut suite = Suite(Run::new(options));
     let alphas = suite.compare(folder.path())?;
     let mut classbench = Vec::new();
     for source in CLASSBENCH {
@@ -95,7 +88,7 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
     }
     let cuts = if options.names("crossover") { suite.crossover()? } else { Vec::new() };
     suite.note_conditions();
-    let Suite { timing, mut results, notes, .. } = suite;
+    let Run { timing, mut results, notes, .. } = suite.0;
     results.add_ratios("ratio", |results, row| {
         let peers = match &row.case {
             _ if row.set.starts_with("updates-") => return None,
@@ -148,32 +141,32 @@ fn decided(list: &RuleList, keys: &[Key4]) -> Vec<u32> {
 
 impl Suite<'_> {
     fn wants(&self, case: &str, source: Source) -> bool {
-        let quick = self.options.quick && self.options.only.is_none();
-        self.options.names(case) && !(quick && source.rules > 1_000)
+        let quick = self.0.options.quick && self.0.options.only.is_none();
+        self.0.options.names(case) && !(quick && source.rules > 1_000)
     }
 
     fn keeps(&self, contender: &Contender<dyn Matcher>) -> bool {
-        let wanted = &self.options.engines;
+        let wanted = &self.0.options.engines;
         wanted.is_empty() || wanted.contains(&contender.name)
     }
 
     /// Whether a list is to be changed: in a quick run, only the first.
     fn updates_are_wanted(&self, source: Source) -> bool {
-        let wanted = &self.options.engines;
-        let quick = self.options.quick && self.options.only.is_none();
+        let wanted = &self.0.options.engines;
+        let quick = self.0.options.quick && self.0.options.only.is_none();
         (wanted.is_empty() || wanted.iter().any(|name| name == TREE))
             && !(quick && source != CLASSBENCH[0])
     }
 
     fn rounds(&self, set: Set) -> usize {
-        let [short, long] = if self.options.quick { QUICK_ROUNDS } else { ROUNDS };
-        self.options.rounds.unwrap_or(if set.is_sliced() { long } else { short })
+        let [short, long] = if self.0.options.quick { QUICK_ROUNDS } else { ROUNDS };
+        self.0.options.rounds.unwrap_or(if set.is_sliced() { long } else { short })
     }
 
     /// The paper's comparison, in which all lists are measured in each round. Returns α of
     /// each list.
     fn compare(&mut self, folder: &Path) -> Result<Vec<f64>, BenchError> {
-        if !self.options.names("paper") {
+        if !self.0.options.names("paper") {
             return Ok(Vec::new());
         }
         eprintln!("the paper's lists");
@@ -194,9 +187,9 @@ impl Suite<'_> {
             });
             lists.push(UnderWay { contenders, others, sets: sets.into() });
         }
-        let first = self.results.0.len();
+        let first = self.0.results.0.len();
         self.measure(&mut lists, &paper::SIZES, self.rounds(Set::Cache))?;
-        for row in &mut self.results.0[first..] {
+        for row in &mut self.0.results.0[first..] {
             let list = paper::SIZES.iter().position(|&rules| row.case == paper::case(rules));
             let alpha = list.map(|list| alphas[list]);
             row.more.insert("alpha".into(), json!(alpha));
@@ -211,17 +204,15 @@ impl Suite<'_> {
         rules: &[usize],
         rounds: usize,
     ) -> Result<(), BenchError> {
-        let mut trials = measure(&mut self.timing, lists, rounds)?.into_iter();
+        let mut trials = measure(&mut self.0.timing, lists, rounds)?.into_iter();
         for (list, rules) in lists.iter().zip(rules) {
             for (on, trial) in list.sets.iter().zip(&mut trials) {
                 let (headers, matched) = on.matched();
-                let rows = trial.rows(&list.contenders).into_iter().map(|row| {
+                let notes = list.contenders.iter().flat_map(|contender| &contender.notes);
+                self.0.notes.extend(notes.map(|note| format!("{note} ({})", trial.case)));
+                self.0.add(trial, &list.contenders, |row| {
                     row.with("rules", rules).with("headers", headers).with("matched", matched)
                 });
-                self.results.0.extend(rows);
-                let notes = list.contenders.iter().flat_map(|contender| &contender.notes);
-                self.notes.extend(notes.map(|note| format!("{note} ({})", trial.case)));
-                self.trials.push(trial);
             }
         }
         Ok(())
@@ -229,15 +220,15 @@ impl Suite<'_> {
 
     /// Measures one of ClassBench's sets. Returns whether it is there.
     fn classbench(&mut self, source: Source, form: Form, case: &str) -> Result<bool, BenchError> {
-        let set = ClassBench::read(&self.options.data, source, form)?;
+        let set = ClassBench::read(&self.0.options.data, source, form)?;
         let Some(ClassBench { list, trace, expected }) = set else {
-            self.notes.push("ClassBench's sets are not in the folder of the data".to_owned());
+            self.0.notes.push("ClassBench's sets are not in the folder of the data".to_owned());
             return Ok(false);
         };
-        let count = if self.options.quick { QUICK_IN_MEMORY } else { IN_MEMORY };
+        let count = if self.0.options.quick { QUICK_IN_MEMORY } else { IN_MEMORY };
         let keys = headers::draw(&list, count, form, SEED);
         let mut contenders = engines::ours(&list);
-        let scans = list.rules.len() <= MOST_SCANNED && !self.options.quick;
+        let scans = list.rules.len() <= MOST_SCANNED && !self.0.options.quick;
         contenders.retain(|one| scans || !is_linear(one));
         contenders.extend(engines::rte_acl(source, &list, form, &keys)?);
         contenders.retain(|contender| self.keeps(contender));
@@ -253,11 +244,11 @@ impl Suite<'_> {
         let others = headers::draw(&list, OTHERS, form, OTHERS_SEED);
         let mut list_under_way = UnderWay { contenders, others, sets: Vec::new() };
         for set in [Set::Cache, Set::Memory, Set::MemoryWide, Set::Trace] {
-            if set == Set::MemoryWide && self.options.quick {
+            if set == Set::MemoryWide && self.0.options.quick {
                 continue;
             }
             // Calls of many headers are tried with the fastest peer only.
-            let peer = self.results.best(case, "memory", |name| name.starts_with(ACL));
+            let peer = self.0.results.best(case, "memory", |name| name.starts_with(ACL));
             let peer = peer.map(|row| row.engine.as_str());
             let takes_part = |one: &Contender<dyn Matcher>| match set {
                 Set::Cache => true,
@@ -277,10 +268,10 @@ impl Suite<'_> {
             self.measure(std::slice::from_mut(&mut list_under_way), &[list.rules.len()], rounds)?;
         }
         if form == Form::Packets && self.updates_are_wanted(source) {
-            let pairs = if self.options.quick { QUICK_WINDOWS } else { WINDOWS };
+            let pairs = if self.0.options.quick { QUICK_WINDOWS } else { WINDOWS };
             match updates::measure(case, &list, &keys, pairs)? {
-                Some(rows) => self.results.0.extend(rows),
-                None => self.notes.push("updates: there is only one processor".to_owned()),
+                Some(rows) => self.0.results.0.extend(rows),
+                None => self.0.notes.push("updates: there is only one processor".to_owned()),
             }
         }
         Ok(true)
@@ -295,7 +286,7 @@ impl Suite<'_> {
         keys: Vec<Key4>,
         contenders: &mut Contenders,
     ) -> Result<Headers, BenchError> {
-        let work = if self.options.quick { QUICK_ORACLE_WORK } else { ORACLE_WORK };
+        let work = if self.0.options.quick { QUICK_ORACLE_WORK } else { ORACLE_WORK };
         let known = decided(list, &keys[..keys.len().min(work / list.rules.len().max(1))]);
         if known.len() == keys.len() {
             return Ok(Headers { keys, expected: known });
@@ -322,10 +313,10 @@ impl Suite<'_> {
 
     /// Lists of growing size, cut from one set. Returns the cases with their rules.
     fn crossover(&mut self) -> Result<Vec<(String, usize)>, BenchError> {
-        let set = ClassBench::read(&self.options.data, CUT, Form::Packets)?;
+        let set = ClassBench::read(&self.0.options.data, CUT, Form::Packets)?;
         let Some(ClassBench { list, .. }) = set else { return Ok(Vec::new()) };
         let mut cases = Vec::new();
-        let step = if self.options.quick { 3 } else { 1 };
+        let step = if self.0.options.quick { 3 } else { 1 };
         for power in (0..=LARGEST_CUT).step_by(step) {
             let rules = 1_usize << power;
             eprintln!("{rules} rules of {}", CUT.name);
@@ -350,7 +341,7 @@ impl Suite<'_> {
     /// Parses frames of the paper's headers, one after another in memory, in a new order each
     /// round: engines are timed without that.
     fn parsing(&mut self) -> Result<(), BenchError> {
-        let (headers, stopwatch) = (headers::of_paper(), self.timing.stopwatch);
+        let (headers, stopwatch) = (headers::of_paper(), self.0.timing.stopwatch);
         let mut times = Vec::new();
         for round in 0..self.rounds(Set::Cache) {
             let order = Random::new(round as u64).draw(headers.len(), headers.len());
@@ -366,34 +357,30 @@ impl Suite<'_> {
             if !found.iter().flatten().eq(&keys) {
                 return Err(BenchError::WrongAnswer("packets parsed to other keys".to_owned()));
             }
-            self.timing.clock.sample(1);
+            self.0.timing.clock.sample(1);
         }
-        self.results.0.push(Row::new("parse", Set::Cache, "key", times));
+        self.0.results.0.push(Row::new("parse", Set::Cache, "key", times));
         Ok(())
     }
 
     fn note_conditions(&mut self) {
-        let slow = self.trials.iter().filter(|trial| trial.is_slow(&self.timing.clock));
-        self.notes.extend(slow.map(|trial| {
-            format!("the clock was slow while {} was measured on {}", trial.case, trial.set)
-        }));
         let [short, long] = [Set::Cache, Set::Memory].map(|set| self.rounds(set));
-        let count = if self.options.quick { QUICK_IN_MEMORY } else { IN_MEMORY };
-        self.notes.push(format!(
+        let count = if self.0.options.quick { QUICK_IN_MEMORY } else { IN_MEMORY };
+        let rounds = format!(
             "{short} rounds, {long} on memory; in each, all engines match the same headers in the \
              same new order, and take turns in a new order; {count} different headers in memory, \
              {CACHED} of them in cache, drawn from and beside the rules by seed {SEED}; paper's \
              headers by seed {}",
             headers::SEED
-        ));
-        self.notes.extend(self.timing.notes());
+        );
+        self.0.note_conditions(rounds);
         if let Ok(environment) = dpdk::environment() {
             let pages = if environment.has_huge_pages() { "huge" } else { "ordinary" };
-            self.notes.push(format!("DPDK's heap lies in {pages} pages"));
+            self.0.notes.push(format!("DPDK's heap lies in {pages} pages"));
         }
-        if self.options.quick {
+        if self.0.options.quick {
             let note = "quick: lists of 1,000 rules only, fewer headers and rounds";
-            self.notes.push(note.to_owned());
+            self.0.notes.push(note.to_owned());
         }
     }
 }
