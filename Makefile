@@ -38,10 +38,11 @@ bench: setup-bench ## Measure against tcpdump (BENCH_ARGS="--json FILE --quick")
 	cargo build --release --locked -p forebay -p forebay-bench
 	$(TARGET_DIR)/release/forebay-bench split $(BENCH_ARGS)
 
-lint: setup-lint ## Formatting, clippy, house rules, shell scripts, dependencies
+lint: setup-lint ## Formatting, clippy, house rules, kernel programs, shell scripts, dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo xtask style
+	cargo xtask bpf --check
 	shellcheck $(SHELL_SCRIPTS)
 	scripts/deny.sh
 

@@ -6,7 +6,8 @@
 #   scripts/setup.sh live    and tools that the live demo runs as sensors
 #   scripts/setup.sh bench   and clang and libraries of DPDK, as benchmark peers if
 #                            they are available
-#   scripts/setup.sh lint    and rustfmt, clippy, shellcheck, cargo-deny
+#   scripts/setup.sh lint    and rustfmt, clippy, shellcheck, cargo-deny, and clang
+#                            with libbpf, which compile kernel programs
 #
 # For Debian 12 and Ubuntu 24.04. Elsewhere it changes nothing if the programs
 # are installed, and otherwise lists the missing ones. Packages are
@@ -84,6 +85,9 @@ missing_packages() {
     fi
     if [[ $group == lint ]]; then
         has shellcheck || echo shellcheck
+        has clang || echo clang
+        has llvm-strip || echo llvm
+        [[ -e /usr/include/bpf/bpf_helpers.h ]] || echo libbpf-dev
     fi
 }
 

@@ -1,5 +1,6 @@
 //! Errors of assembling, loading and attaching programs.
 
+use std::error::Error;
 use std::{fmt, io};
 
 use crate::asm::AssembleError;
@@ -77,14 +78,17 @@ pub enum BpfError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The layout of a kernel structure is not available.
-    #[error("cannot find {what} in /sys/kernel/btf/vmlinux: {source}")]
-    Types {
-        /// The structure and member.
-        what: String,
+    /// A compiled program cannot be linked with the process's maps or the kernel's types.
+    #[error("cannot link the BPF program `{program}`: {}", Chain(source.as_ref()))]
+    Compiled {
+        /// The program's name.
+        program: &'static str,
         /// The reason.
-        source: io::Error,
+        source: Box<dyn Error + Send + Sync>,
     },
+    /// The network namespace of this thread cannot be determined.
+    #[error("cannot read {0}: {1}")]
+    Namespace(&'static str, io::Error),
     /// A setting is out of range.
     #[error("{setting} is {value}, and must be {expected}")]
     Setting {
@@ -126,6 +130,16 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.log.is_empty() { Ok(()) } else { write!(f, "\n{}", self.log) }
+    }
+}
+
+/// An error with its causes, which its own text does not have.
+struct Chain<'a>(&'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        self.0.source().map_or(Ok(()), |cause| write!(f, ": {}", Chain(cause)))
     }
 }
 

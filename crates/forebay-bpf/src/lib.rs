@@ -1,9 +1,10 @@
-//! BPF programs generated at run time.
+//! BPF programs for the kernel.
 //!
-//! The kernel side of a live port is a few small programs that depend on settings: a
-//! filter, a hash key, the number of workers. They are not compiled from C, but assembled
-//! here, instruction by instruction, for the present settings, then loaded, and checked by
-//! the kernel's verifier:
+//! The kernel side of a live port is a few small programs that depend on settings. Programs
+//! that are the same for all settings but for numbers are written in C (`programs/`), and
+//! compiled by `cargo xtask bpf`. Those with a user's filter or the flow code are assembled
+//! here, instruction by instruction, for the present settings. All are loaded at run time,
+//! and checked by the kernel's verifier:
 //!
 //! * [`asm`]: the assembler;
 //! * [`translate`]: classic filters as BPF code;
@@ -21,11 +22,11 @@
 compile_error!("forebay-bpf supports little-endian machines only");
 
 pub mod asm;
-mod btf;
 mod error;
 pub mod flow;
 pub mod link;
 pub mod map;
+mod object;
 pub mod program;
 pub mod programs;
 mod sys;

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 
 use crate::error::BpfError;
+use crate::sys::layout::Layout;
 use crate::sys::{MapKind, MapLayout, Mapping, OwnMemory, RawMap};
 
 /// A value of fixed length in a map.
@@ -181,19 +182,22 @@ impl<K, V> AsFd for HashMap<K, V> {
     }
 }
 
-/// Memory that BPF programs address directly and that is mapped into this process.
+/// Values that BPF programs address directly and that are mapped into this process; words,
+/// or structures of words.
 #[derive(Debug)]
-pub struct SharedMemory {
+pub struct SharedMemory<T = AtomicU64> {
     named: Named,
     mapping: Mapping,
+    kind: PhantomData<T>,
 }
 
-impl SharedMemory {
-    /// Creates memory of `words` 64-bit words, all 0.
+impl<T: Layout> SharedMemory<T> {
+    /// Creates memory of `count` values, all 0.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn create(name: &'static str, words: usize) -> Result<Self, BpfError> {
+    pub fn create(name: &'static str, count: usize) -> Result<Self, BpfError> {
+        let words = count.saturating_mul(size_of::<T>()) / 8;
         let limit = || BpfError::Setting {
             setting: "the length of shared memory",
             value: words as u64,
@@ -210,17 +214,17 @@ impl SharedMemory {
         };
         let named = Named::create(name, layout)?;
         let mapping = named.map.map().map_err(named.failed("map"))?;
-        Ok(Self { named, mapping })
+        Ok(Self { named, mapping, kind: PhantomData })
     }
 
-    /// The words. A BPF program finds word `n` at byte 8`n` of the map's value.
+    /// The values; at least one. A BPF program finds them one after another in the map's value.
     #[must_use]
-    pub fn words(&self) -> &[AtomicU64] {
-        self.mapping.words()
+    pub fn values(&self) -> &[T] {
+        self.mapping.values()
     }
 }
 
-impl AsFd for SharedMemory {
+impl<T> AsFd for SharedMemory<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.named.map.as_fd()
     }

@@ -104,18 +104,28 @@ impl Program {
     /// # Errors
     /// If the kernel refuses it: with the end of its verifier's log.
     pub fn load_code(name: &'static str, kind: Kind, code: &Code) -> Result<Self, BpfError> {
+        Self::load_slots(name, kind, code.slots(), || code.to_string())
+    }
+
+    /// Loads instructions; the listing is for the error.
+    pub(crate) fn load_slots(
+        name: &'static str,
+        kind: Kind,
+        slots: &[[u8; 8]],
+        listing: impl FnOnce() -> String,
+    ) -> Result<Self, BpfError> {
         let license = kind.license();
         let (kind, attach, flags) = kind.numbers();
         let layout = ProgramLayout { kind, attach, flags, name, license };
         // Logging takes time and is needed only if the program is refused.
-        if let Ok(fd) = sys::program_load(layout, code.slots(), &mut []) {
+        if let Ok(fd) = sys::program_load(layout, slots, &mut []) {
             return Ok(Self { name, fd });
         }
         let mut log = vec![0; LOG_BYTES];
-        match sys::program_load(layout, code.slots(), &mut log) {
+        match sys::program_load(layout, slots, &mut log) {
             Ok(fd) => Ok(Self { name, fd }),
             Err(source) => {
-                let refusal = Box::new(Refusal::new(&log, code.to_string()));
+                let refusal = Box::new(Refusal::new(&log, listing()));
                 Err(BpfError::Refused { program: name, source, refusal })
             }
         }

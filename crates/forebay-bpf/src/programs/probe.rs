@@ -48,6 +48,6 @@ impl Probe {
     pub fn hash(&mut self, frame: &[u8]) -> Result<Option<u64>, BpfError> {
         let run = self.program.run(frame, &mut [])?;
         let mine = Action::from_result(run.result) == Some(Action::Redirect);
-        Ok(mine.then(|| self.found.words()[0].load(Relaxed)))
+        Ok(mine.then(|| self.found.values()[0].load(Relaxed)))
     }
 }

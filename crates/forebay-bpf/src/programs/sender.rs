@@ -21,18 +21,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::asm::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
-use crate::asm::{Alu, Assembler, Condition, Helper, Label, Size};
 use crate::error::BpfError;
-use crate::flow::{XDP_DATA, XDP_DATA_END};
 use crate::map::{DeviceMap, ReadMemory, SharedMemory, processors};
-use crate::program::{Action, Kind, Program};
-use crate::programs::losses::{REFUSED, RedirectLosses};
-use crate::programs::splitter::MAX_DEVICES;
+use crate::object::{Loader, include_program};
+use crate::program::{Kind, Program};
+use crate::programs::losses::RedirectLosses;
 use crate::sys::TestRun;
-
-/// The longest frame: a page minus the kernel's reserve.
-pub const MAX_FRAME: usize = 3392;
+use crate::sys::layout::{MAX_DEVICES, Reason, SEND_MEMORY, SEND_PREFIX, SendControl};
+pub use crate::sys::layout::{MAX_FRAME, MIN_FRAME};
 
 /// The longest MTU of a device to send to. A frame longer than the device accepts, with its
 /// Ethernet header and a VLAN tag, must still fit: see [`Sender::probe`].
@@ -42,46 +38,14 @@ const _: () = assert!(MAX_MTU == 3373, "as the error of `Sender::probe` says");
 /// Bytes by which a frame that is too long for a device exceeds its MTU.
 pub(crate) const OVER: usize = 14 + 4 + 1;
 
-/// The shortest frame: an Ethernet header.
-pub const MIN_FRAME: usize = 14;
-
 /// The most frames of a call.
 const MOST: u32 = 4096;
 
 /// Frames that the kernel sends before the other end of a veth pair can receive.
 const BATCH: u32 = 64;
 
-/// Bytes of memory for frames. The frames of a call should stay in the processor's cache.
-const MEMORY: usize = 512 << 10;
-
-/// Bytes before a frame, which contain its length. Frames are aligned to as many.
-const PREFIX: usize = 8;
-
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 pub(crate) const LIVE_FRAMES: u32 = 1 << 1;
-
-/// Bytes that the program copies at once, while as many are left.
-const BLOCK: i32 = 64;
-
-/// The words that control the program, and its counters.
-#[derive(Clone, Copy)]
-#[repr(i16)]
-enum Word {
-    /// The position of the next frame's prefix.
-    Position,
-    /// The length of the frames that the kernel creates.
-    Length,
-    Runs,
-    NoDevice,
-    Failed,
-    End,
-}
-
-impl Word {
-    fn at(self) -> i16 {
-        self as i16 * 8
-    }
-}
 
 /// State shared by all senders to a device.
 #[derive(Debug)]
@@ -98,7 +62,7 @@ pub struct Sender {
     /// Its slot in the device map.
     slot: u32,
     memory: ReadMemory,
-    control: SharedMemory,
+    control: SharedMemory<SendControl>,
     /// The content of the memory: bytes, frames, and the longest frame.
     used: usize,
     frames: u32,
@@ -128,14 +92,14 @@ impl Sender {
     /// # Errors
     /// More than 1,024 senders; the kernel's, also about counting the device's losses.
     pub fn load(interface: u32, count: u32) -> Result<Vec<Self>, BpfError> {
-        if count > MAX_DEVICES {
+        if count > MAX_DEVICES as u32 {
             return Err(BpfError::Setting {
                 setting: "the number of senders",
                 value: count.into(),
                 expected: "1024 at most",
             });
         }
-        let devices = DeviceMap::create("send_devices", MAX_DEVICES)?;
+        let devices = DeviceMap::create("send_devices", MAX_DEVICES as u32)?;
         let owners = SharedMemory::create("send_owners", processors()? as usize)?;
         let losses = RedirectLosses::watch_runs(&devices, interface, &owners)?;
         for slot in 0..count {
@@ -146,10 +110,16 @@ impl Sender {
     }
 
     fn new(output: &Arc<Output>, owners: &SharedMemory, slot: u32) -> Result<Self, BpfError> {
-        let memory = ReadMemory::create("send_frames", (MEMORY / 8) as u32)?;
-        let control = SharedMemory::create("send_control", Word::End as usize)?;
-        let asm = assemble(&memory, &control, owners, &output.devices, slot);
-        let program = Program::load("forebay_send", Kind::Xdp { multi_buffer: false }, asm)?;
+        let memory = ReadMemory::create("send_frames", (SEND_MEMORY / 8) as u32)?;
+        let control = SharedMemory::create("send_control", 1)?;
+        let program = Loader::new(include_program!("sender"))
+            .set("slot", slot.into())
+            .set("processors", owners.values().len() as u64)
+            .map("control", &control)
+            .map("frames", &memory)
+            .map("owners", owners)
+            .map("devices", &output.devices)
+            .load("forebay_send", Kind::Xdp { multi_buffer: false })?;
         let output = Arc::clone(output);
         let (used, frames, longest, no_memory) = (0, 0, 0, 0);
         Ok(Self { program, output, slot, memory, control, used, frames, longest, no_memory })
@@ -164,10 +134,10 @@ impl Sender {
     /// A buffer for a frame of up to [`MAX_FRAME`] bytes; `None` if [`send`](Self::send)
     /// must be called first.
     pub fn room(&mut self) -> Option<&mut [u8]> {
-        if self.frames >= MOST || self.used + PREFIX + MAX_FRAME > MEMORY {
+        if self.frames >= MOST || self.used + SEND_PREFIX + MAX_FRAME > SEND_MEMORY {
             return None;
         }
-        self.memory.bytes_mut().get_mut(self.used + PREFIX..)?.get_mut(..MAX_FRAME)
+        self.memory.bytes_mut().get_mut(self.used + SEND_PREFIX..)?.get_mut(..MAX_FRAME)
     }
 
     /// Places the frame of this length that was written into the buffer. Returns false,
@@ -177,11 +147,11 @@ impl Sender {
         if !(MIN_FRAME..=MAX_FRAME).contains(&len) || self.room().is_none() {
             return false;
         }
-        let prefix = self.memory.bytes_mut().get_mut(self.used..self.used + PREFIX);
+        let prefix = self.memory.bytes_mut().get_mut(self.used..self.used + SEND_PREFIX);
         if let Some(prefix) = prefix {
             prefix.copy_from_slice(&(len as u64).to_le_bytes());
         }
-        self.used += PREFIX + len.next_multiple_of(PREFIX);
+        self.used += SEND_PREFIX + len.next_multiple_of(SEND_PREFIX);
         self.frames += 1;
         self.longest = self.longest.max(len);
         true
@@ -201,11 +171,11 @@ impl Sender {
         let mut left = std::mem::take(&mut self.frames);
         self.used = 0;
         let longest = std::mem::take(&mut self.longest);
-        self.set(Word::Position, 0);
-        self.set(Word::Length, longest as u64);
+        self.control().position.store(0, Relaxed);
+        self.control().length.store(longest as u64, Relaxed);
         let frame = [0; MAX_FRAME];
         while left > 0 {
-            let before = self.get(Word::Runs);
+            let before = self.control().runs.load(Relaxed);
             let run = TestRun {
                 data_in: &frame[..longest],
                 repeat: left,
@@ -214,7 +184,7 @@ impl Sender {
                 ..TestRun::default()
             };
             let outcome = self.program.test(run);
-            let runs = self.get(Word::Runs) - before;
+            let runs = self.control().runs.load(Relaxed) - before;
             left = left.saturating_sub(u32::try_from(runs).unwrap_or(u32::MAX));
             let reason = match &outcome {
                 Err(BpfError::Run { source, .. }) => Some(source.kind()),
@@ -232,7 +202,9 @@ impl Sender {
                 self.no_memory += u64::from(left);
                 return Ok(());
             }
-            self.add(Word::Failed, left);
+            for counter in [&self.control().failed, &self.control().runs] {
+                counter.fetch_add(left.into(), Relaxed);
+            }
             return outcome.map(|_| ());
         }
         Ok(())
@@ -259,170 +231,59 @@ impl Sender {
         self.place(len);
         self.send()?;
         let lost = self.output.losses.take(self.slot);
-        for word in [Word::Runs, Word::NoDevice, Word::Failed] {
-            self.set(word, 0);
-        }
-        Ok(lost.iter().sum::<u64>() == 1 && lost[REFUSED as usize] == 0)
+        self.reset();
+        Ok(lost.iter().sum::<u64>() == 1 && lost[Reason::Refused as usize] == 0)
     }
 
     /// Returns the counts so far and resets them.
     pub fn settle(&mut self) -> Fate {
         let fate = self.fate();
         self.output.losses.take(self.slot);
-        for word in [Word::Runs, Word::NoDevice, Word::Failed] {
-            self.set(word, 0);
-        }
+        self.reset();
         self.no_memory = 0;
         fate
+    }
+
+    fn control(&self) -> &SendControl {
+        &self.control.values()[0]
+    }
+
+    fn reset(&self) {
+        let control = self.control();
+        for counter in [&control.runs, &control.no_device, &control.failed] {
+            counter.store(0, Relaxed);
+        }
     }
 
     /// Frames without a device.
     #[must_use]
     pub fn no_device(&self) -> u64 {
-        self.get(Word::NoDevice)
+        self.control().no_device.load(Relaxed)
     }
 
     /// Counts of frames by result.
     #[must_use]
     pub fn fate(&self) -> Fate {
-        let (no_device, failed) = (self.no_device(), self.get(Word::Failed));
+        let (no_device, failed) = (self.no_device(), self.control().failed.load(Relaxed));
         let behind = self.output.losses.lost(self.slot);
         let before = BEFORE.into_iter().zip([self.no_memory, failed]);
         let losses: Vec<(&'static str, u64)> = behind.into_iter().chain(before).collect();
         let lost: u64 = losses.iter().map(|(_, frames)| frames).sum();
-        let given = self.get(Word::Runs) + self.no_memory;
+        let given = self.control().runs.load(Relaxed) + self.no_memory;
         Fate { sent: given.saturating_sub(no_device + lost), no_device, losses }
     }
-
-    fn get(&self, word: Word) -> u64 {
-        self.control.words()[word as usize].load(Relaxed)
-    }
-
-    fn set(&self, word: Word, value: u64) {
-        self.control.words()[word as usize].store(value, Relaxed);
-    }
-
-    /// Counts frames for which the program did not run.
-    fn add(&self, word: Word, frames: u32) {
-        for word in [word, Word::Runs] {
-            self.set(word, self.get(word) + u64::from(frames));
-        }
-    }
-}
-
-/// The code. R6 = the control words, R7 = the frame's length, R8 = the frame in the memory,
-/// R9 = the context.
-fn assemble(
-    memory: &ReadMemory,
-    control: &SharedMemory,
-    owners: &SharedMemory,
-    devices: &DeviceMap,
-    slot: u32,
-) -> Assembler {
-    let mut asm = Assembler::new();
-    let (wrong, sent) = (asm.label("wrong"), asm.label("sent"));
-    asm.mov(R9, R1);
-    asm.load_map_value(R6, control, 0);
-    asm.increment(R6, Word::Runs.at(), R1);
-    emit_next(&mut asm, memory, wrong);
-    emit_length(&mut asm, wrong);
-    emit_copy(&mut asm, wrong);
-
-    asm.call(Helper::GetSmpProcessorId);
-    asm.branch(Condition::GreaterOrEqual, R0, owners.words().len() as i32, wrong);
-    asm.alu(Alu::Lsh, R0, 3);
-    asm.load_map_value(R1, owners, 0);
-    asm.alu(Alu::Add, R1, R0);
-    asm.store(Size::Double, R1, 0, slot.cast_signed());
-    asm.load_map(R1, devices);
-    asm.mov(R2, slot.cast_signed());
-    asm.mov(R3, Action::Drop as i32);
-    asm.call(Helper::RedirectMap);
-    asm.branch(Condition::Equal, R0, Action::Redirect as i32, sent);
-    asm.increment(R6, Word::NoDevice.at(), R1);
-    asm.bind(sent);
-    asm.exit();
-    asm.bind(wrong);
-    asm.increment(R6, Word::Failed.at(), R1);
-    asm.exit_with(Action::Drop as i32);
-    asm
-}
-
-/// Loads the next frame's position and length, with bounds for the verifier.
-fn emit_next(asm: &mut Assembler, memory: &ReadMemory, wrong: Label) {
-    asm.load(Size::Double, R1, R6, Word::Position.at());
-    asm.branch(Condition::Greater, R1, (MEMORY - PREFIX - MAX_FRAME) as i32, wrong);
-    asm.load_map_value(R8, memory, 0);
-    asm.alu(Alu::Add, R8, R1);
-    asm.load(Size::Double, R7, R8, 0);
-    asm.branch(Condition::Greater, R7, MAX_FRAME as i32, wrong);
-    asm.branch(Condition::Less, R7, MIN_FRAME as i32, wrong);
-    asm.alu(Alu::Add, R8, PREFIX as i32);
-    asm.alu(Alu::Add, R1, R7);
-    asm.alu(Alu::Add, R1, 2 * PREFIX as i32 - 1);
-    asm.alu(Alu::And, R1, -(PREFIX as i32));
-    asm.store(Size::Double, R6, Word::Position.at(), R1);
-}
-
-/// Shortens the frame of the context.
-fn emit_length(asm: &mut Assembler, wrong: Label) {
-    let whole = asm.label("whole");
-    asm.load(Size::Double, R1, R6, Word::Length.at());
-    asm.mov(R2, R7);
-    asm.alu(Alu::Sub, R2, R1);
-    asm.branch(Condition::Equal, R2, 0, whole);
-    asm.mov(R1, R9);
-    asm.call(Helper::XdpAdjustTail);
-    asm.branch(Condition::NotEqual, R0, 0, wrong);
-    asm.bind(whole);
-}
-
-/// Copies R7 bytes from R8 to the frame of the context: first blocks, then words, then the
-/// rest in halves.
-fn emit_copy(asm: &mut Assembler, wrong: Label) {
-    asm.load(Size::Word, R1, R9, XDP_DATA);
-    asm.load(Size::Word, R2, R9, XDP_DATA_END);
-    for bytes in [BLOCK, 8] {
-        let (again, done) = (asm.bind_new("again"), asm.label("done"));
-        asm.branch(Condition::Less, R7, bytes, done);
-        emit_piece(asm, bytes, Size::Double, wrong);
-        asm.alu(Alu::Sub, R7, bytes);
-        asm.jump(again);
-        asm.bind(done);
-    }
-    for (bytes, size) in [(4, Size::Word), (2, Size::Half), (1, Size::Byte)] {
-        let done = asm.label("done");
-        asm.mov(R3, R7);
-        asm.alu(Alu::And, R3, bytes);
-        asm.branch(Condition::Equal, R3, 0, done);
-        emit_piece(asm, bytes, size, wrong);
-        asm.bind(done);
-    }
-}
-
-/// Copies `bytes` bytes from R8 to R1, and advances both. R2 = the frame's end.
-fn emit_piece(asm: &mut Assembler, bytes: i32, size: Size, wrong: Label) {
-    asm.mov(R4, R1);
-    asm.alu(Alu::Add, R4, bytes);
-    asm.branch(Condition::Greater, R4, R2, wrong);
-    for at in (0..bytes as i16).step_by(size.bytes() as usize) {
-        asm.load(size, R5, R8, at);
-        asm.store(size, R1, at, R5);
-    }
-    asm.alu(Alu::Add, R1, bytes);
-    asm.alu(Alu::Add, R8, bytes);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::programs::losses::REASONS;
+    use crate::programs::losses::NAMES;
 
     #[test]
     fn reasons_are_named_once() {
-        let mut names: Vec<&str> = REASONS.into_iter().chain(BEFORE).collect();
+        let mut names: Vec<&str> = NAMES.into_iter().chain(BEFORE).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), REASONS.len() + BEFORE.len());
+        assert_eq!(names.len(), NAMES.len() + BEFORE.len());
     }
 }

@@ -9,18 +9,17 @@
 //! Kernels before 6.3 do not check the driver. There the test passes although the driver
 //! may refuse frames later; callers must watch the counter `refused` afterwards.
 
-use crate::asm::Assembler;
-use crate::asm::Helper;
-use crate::asm::Register::{R1, R2, R3};
 use crate::error::BpfError;
-use crate::program::{Action, Kind, Program};
-use crate::programs::losses::{REFUSED, RedirectLosses, TOO_LONG};
+use crate::object::{Loader, include_program};
+use crate::program::{Kind, Program};
+use crate::programs::losses::RedirectLosses;
 use crate::programs::sender::{LIVE_FRAMES, MAX_FRAME, OVER};
-use crate::programs::splitter::{MAX_OUTPUTS, State};
+use crate::programs::splitter::State;
 use crate::sys::TestRun;
+use crate::sys::layout::{MAX_OUTPUTS, Reason};
 
 /// The slot of these tests.
-const SLOT: u32 = MAX_OUTPUTS;
+const SLOT: u32 = MAX_OUTPUTS as u32;
 
 /// A program that redirects a frame to the interface in `SLOT`.
 #[derive(Debug)]
@@ -35,13 +34,9 @@ impl Trial {
     /// # Errors
     /// The kernel's.
     pub fn load(state: &State, multi_buffer: bool) -> Result<Self, BpfError> {
-        let mut asm = Assembler::new();
-        asm.load_map(R1, state.devices());
-        asm.mov(R2, SLOT.cast_signed());
-        asm.mov(R3, Action::Drop as i32);
-        asm.call(Helper::RedirectMap);
-        asm.exit();
-        Ok(Self { program: Program::load("forebay_trial", Kind::Xdp { multi_buffer }, asm)? })
+        let loader = Loader::new(include_program!("trial")).map("devices", state.devices());
+        let program = loader.load("forebay_trial", Kind::Xdp { multi_buffer })?;
+        Ok(Self { program })
     }
 
     /// Whether the interface with this number and MTU accepts redirected frames; `None` if
@@ -71,11 +66,11 @@ impl Trial {
         let after = losses.lost(SLOT);
         state.devices().clear(SLOT)?;
         ran?;
-        let grew = |reason: i32| {
+        let grew = |reason: Reason| {
             let count = |lost: &[(&str, u64)]| lost.get(reason as usize).map_or(0, |one| one.1);
             count(&after) > count(&before)
         };
-        Ok(match (grew(TOO_LONG), grew(REFUSED)) {
+        Ok(match (grew(Reason::TooLong), grew(Reason::Refused)) {
             (_, true) => Some(false),
             (true, false) => Some(true),
             (false, false) => None,

@@ -10,6 +10,7 @@
 //! with the process that holds them.
 #![allow(unsafe_code, reason = "a system call with pointers, and a shared mapping")]
 
+pub(crate) mod layout;
 mod program;
 
 use std::io::{self, ErrorKind};
@@ -17,6 +18,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::AtomicU64;
+
+use layout::Layout;
 
 pub(crate) use program::{
     ProgramLayout, TestRun, link_create, link_update, program_load, raw_tracepoint_open, test_run,
@@ -37,6 +40,7 @@ enum Command {
     TestRun = 10,
     ObjectInfo = 15,
     RawTracepointOpen = 17,
+    MapFreeze = 22,
     MapLookupBatch = 24,
     LinkCreate = 28,
     LinkUpdate = 29,
@@ -115,6 +119,9 @@ pub(crate) enum MapKind {
 /// `BPF_F_MMAPABLE`.
 const MMAPABLE: u32 = 1 << 10;
 
+/// `BPF_F_RDONLY_PROG`.
+const READ_ONLY: u32 = 1 << 7;
+
 #[repr(C)]
 struct MapCreate {
     kind: u32,
@@ -173,12 +180,30 @@ pub(crate) struct MapPart {
 impl RawMap {
     /// Creates a map, its elements empty or zero.
     pub fn create(name: &str, layout: MapLayout) -> io::Result<Self> {
+        let flags = if layout.kind == MapKind::SharedArray { MMAPABLE } else { 0 };
+        Self::with_flags(name, layout, flags)
+    }
+
+    /// Creates an array of one value, which never changes.
+    pub fn constants(value: &[u8]) -> io::Result<Self> {
+        let value_size = length(value.len())?;
+        let layout =
+            MapLayout { kind: MapKind::SharedArray, key_size: 4, value_size, max_entries: 1 };
+        let map = Self::with_flags("constants", layout, READ_ONLY)?;
+        map.update(&[0; 4], value)?;
+        let mut fd = map.fd.as_raw_fd();
+        // SAFETY: the only field is the descriptor.
+        unsafe { bpf(Command::MapFreeze, &mut fd) }?;
+        Ok(map)
+    }
+
+    fn with_flags(name: &str, layout: MapLayout, flags: u32) -> io::Result<Self> {
         let mut attributes = MapCreate {
             kind: layout.kind as u32,
             key_size: layout.key_size,
             value_size: layout.value_size,
             max_entries: layout.max_entries,
-            flags: if layout.kind == MapKind::SharedArray { MMAPABLE } else { 0 },
+            flags,
             inner_map_fd: 0,
             numa_node: 0,
             name: kernel_name(name),
@@ -336,11 +361,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// The memory as words.
-    pub fn words(&self) -> &[AtomicU64] {
+    /// The memory as values of words.
+    pub fn values<T: Layout>(&self) -> &[T] {
+        let count = self.words * 8 / size_of::<T>();
         // SAFETY: the mapping is `words` long, page-aligned, readable and writable
-        // while `self` lives. BPF programs write it by aligned 64-bit stores.
-        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.words) }
+        // while `self` lives, and `T` consists of atomic words. BPF programs write it by
+        // aligned stores.
+        unsafe { slice::from_raw_parts(self.base.as_ptr().cast(), count) }
     }
 }
 

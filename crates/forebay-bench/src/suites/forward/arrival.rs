@@ -58,7 +58,7 @@ impl Sink {
     pub fn frames(&self) -> Result<u64, BenchError> {
         match self {
             Self::Xdp { counters, .. } => {
-                let words = counters.words().iter().step_by(STRIDE);
+                let words = counters.values().iter().step_by(STRIDE);
                 Ok(words.map(|word| word.load(Relaxed)).sum())
             }
             Self::Stack { interface } => Ok(network::link(interface)?.stats.rx_packets),

@@ -49,6 +49,7 @@ use std::time::Duration;
 use crate::error::BpfError;
 use crate::flow::FlowOptions;
 use crate::program::{Kind, Program};
+use crate::sys::layout;
 
 pub use entry::{NO_SENSOR, Record};
 pub use state::{Limits, Outcomes, Sensor, State, Traffic};
@@ -61,10 +62,10 @@ pub const BUCKETS: usize = 1 << 16;
 pub const MAX_SENSORS: u16 = 1024;
 
 /// The most interfaces that sensors are behind.
-pub const MAX_DEVICES: u32 = 1024;
+pub const MAX_DEVICES: u32 = layout::MAX_DEVICES as u32;
 
 /// The most interfaces of a program's sensors; one slot is left for [`super::trial`].
-pub const MAX_OUTPUTS: u32 = MAX_DEVICES - 1;
+pub const MAX_OUTPUTS: u32 = layout::MAX_OUTPUTS as u32;
 
 /// The most inputs.
 pub const MAX_INPUTS: u32 = 32;

@@ -280,7 +280,7 @@ impl State {
 
     /// Word `n` of the table that starts at `at`, whose bounds the caller knows.
     fn word(&self, at: u32, n: usize) -> &AtomicU64 {
-        &self.tables.words()[at as usize / 8 + n]
+        &self.tables.values()[at as usize / 8 + n]
     }
 
     /// What the table says of a bucket, as [`super::entry`] has it.
@@ -386,7 +386,7 @@ impl State {
             });
         }
         let at = (SENSORS_AT + u32::from(sensor) * SENSOR_ENTRY) as usize / 8;
-        Ok(&self.tables.words()[at..at + SENSOR_ENTRY as usize / 8])
+        Ok(&self.tables.values()[at..at + SENSOR_ENTRY as usize / 8])
     }
 
     /// Has user space send the frames for the interface in a slot of the device map, from the
@@ -454,14 +454,14 @@ impl State {
     /// A bucket's two words on each processor.
     fn bucket_cells(&self, bucket: u16) -> impl Iterator<Item = &[AtomicU64]> {
         let at = (BUCKET_COUNTERS_AT + u32::from(bucket) * PAIR) as usize / 8;
-        let sections = self.counters.words().chunks_exact(SECTION as usize / 8);
+        let sections = self.counters.values().chunks_exact(SECTION as usize / 8);
         sections.map(move |section| &section[at..at + 2])
     }
 
     /// A bucket's two words in one section.
     pub(super) fn bucket_cell(&self, section: u32, bucket: u16) -> &[AtomicU64] {
         let at = section * SECTION + BUCKET_COUNTERS_AT + u32::from(bucket) * PAIR;
-        &self.counters.words()[at as usize / 8..][..2]
+        &self.counters.values()[at as usize / 8..][..2]
     }
 
     /// Which of two maps of flows is current.
@@ -527,7 +527,7 @@ impl State {
 
     /// A pair of counters over all sections.
     fn sum(&self, at: u32) -> Traffic {
-        let words = self.counters.words();
+        let words = self.counters.values();
         let mut sum = Traffic::default();
         for section in 0..self.processors as usize + self.workers as usize {
             let at = (section * SECTION as usize + at as usize) / 8;

@@ -1,0 +1,124 @@
+//! Programs compiled from C (`programs/*.bpf.c`), with settings and maps of this process.
+
+use std::collections::{HashMap, HashSet};
+use std::error::Error;
+use std::os::fd::{AsFd, AsRawFd};
+
+use aya_obj::btf::Btf;
+use aya_obj::generated::bpf_insn;
+use aya_obj::{EbpfSectionKind, Object};
+
+use crate::error::BpfError;
+use crate::program::{Kind, Program};
+use crate::sys::RawMap;
+
+/// The object of `programs/NAME.bpf.c`.
+macro_rules! include_program {
+    ($name:literal) => {{
+        // Parsed in place; the alignment is that of an ELF header.
+        #[repr(align(8))]
+        struct Aligned<T: ?Sized>(T);
+        const OBJECT: &Aligned<[u8]> =
+            &Aligned(*include_bytes!(concat!("../../programs/", $name, ".bpf.o")));
+        &OBJECT.0
+    }};
+}
+pub(crate) use include_program;
+
+/// Loads compiled programs.
+#[derive(Clone)]
+pub(crate) struct Loader<'a> {
+    object: &'static [u8],
+    settings: Vec<(&'static str, u64)>,
+    maps: Vec<(&'static str, &'a dyn AsFd)>,
+}
+
+impl<'a> Loader<'a> {
+    /// Of this object.
+    pub fn new(object: &'static [u8]) -> Self {
+        Self { object, settings: Vec::new(), maps: Vec::new() }
+    }
+
+    /// The value of a `SETTING`.
+    pub fn set(mut self, name: &'static str, value: u64) -> Self {
+        self.settings.push((name, value));
+        self
+    }
+
+    /// The map that is a `MAP`, or the memory that is `SHARED`.
+    pub fn map(mut self, name: &'static str, map: &'a dyn AsFd) -> Self {
+        self.maps.push((name, map));
+        self
+    }
+
+    /// Loads the program with this name.
+    ///
+    /// # Errors
+    /// The kernel's; the object does not have what is given, or this kernel does not have
+    /// what the object reads.
+    pub fn load(self, name: &'static str, kind: Kind) -> Result<Program, BpfError> {
+        let wrong = |source| BpfError::Compiled { program: name, source };
+        let mut object = Object::parse(self.object).map_err(|error| wrong(error.into()))?;
+        let settings: Vec<_> =
+            self.settings.iter().map(|&(name, value)| (name, value.to_ne_bytes())).collect();
+        let settings: HashMap<&str, (&[u8], bool)> =
+            settings.iter().map(|(name, bytes)| (*name, (&bytes[..], true))).collect();
+        object.patch_map_data(settings).map_err(|error| wrong(error.into()))?;
+        let constants = constants(&object).map_err(|source| BpfError::Map {
+            map: "constants",
+            action: "make",
+            source,
+        })?;
+        let code = self.link(&mut object, name, constants.as_ref()).map_err(wrong)?;
+        Program::load_slots(name, kind, &code, String::new)
+    }
+
+    /// The code of a program with its functions and maps.
+    fn link(
+        &self,
+        object: &mut Object,
+        name: &str,
+        constants: Option<&RawMap>,
+    ) -> Result<Vec<[u8; 8]>, Box<dyn Error + Send + Sync>> {
+        if object.has_btf_relocations() {
+            object.relocate_btf(&Btf::from_sys_fs()?)?;
+        }
+        let key = object.programs.get(name).ok_or("there is no such program")?.function_key();
+        for other in object.programs.values().map(aya_obj::Program::function_key) {
+            if other != key {
+                object.functions.remove(&other);
+            }
+        }
+        object.programs.retain(|other, _| other == name);
+        let sections = object.functions.keys().map(|function| function.0);
+        let text: HashSet<usize> = sections.filter(|&section| section != key.0).collect();
+        let maps = std::mem::take(&mut object.maps);
+        let linked = maps.iter().filter_map(|(section, map)| {
+            let fd = if map.section_kind() == EbpfSectionKind::Rodata {
+                constants.map(|constants| constants.as_fd())
+            } else {
+                let name = section.strip_prefix(".bss.").unwrap_or(section);
+                self.maps.iter().find(|given| given.0 == name).map(|given| given.1.as_fd())
+            };
+            Some((section.as_str(), fd?.as_raw_fd(), map))
+        });
+        object.relocate_maps(linked, &text)?;
+        object.relocate_calls(&text)?;
+        let function = object.functions.get(&key).ok_or("there is no such program")?;
+        Ok(function.instructions.iter().map(slot).collect())
+    }
+}
+
+/// The map of settings and other constants, if the object has any.
+fn constants(object: &Object) -> std::io::Result<Option<RawMap>> {
+    let found = object.maps.values().find(|map| map.section_kind() == EbpfSectionKind::Rodata);
+    found.map(|map| RawMap::constants(map.data())).transpose()
+}
+
+/// An instruction as passed to `bpf(2)`.
+fn slot(instruction: &bpf_insn) -> [u8; 8] {
+    let registers = instruction.src_reg() << 4 | instruction.dst_reg();
+    let [o0, o1] = instruction.off.to_le_bytes();
+    let [i0, i1, i2, i3] = instruction.imm.to_le_bytes();
+    [instruction.code, registers, o0, o1, i0, i1, i2, i3]
+}
