@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::{BenchError, io_error};
+use crate::{During, Result};
 
 #[derive(Clone, Debug)]
 pub struct Cores {
@@ -19,9 +19,8 @@ pub struct Cores {
 
 impl Cores {
     /// The first processor generates, the others work; a single one does both.
-    pub fn new() -> Result<Self, BenchError> {
-        let all = sched_getaffinity(None)
-            .map_err(|error| io_error("reading the affinity")(error.into()))?;
+    pub fn new() -> Result<Self> {
+        let all = sched_getaffinity(None).during("reading the affinity")?;
         let mut numbers = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core));
         let generator = numbers.next().unwrap_or_default();
         let mut workers: Vec<usize> = numbers.collect();
@@ -32,20 +31,20 @@ impl Cores {
     }
 
     /// Restricts this thread, and what it starts, to these processors.
-    pub fn pin(cores: &[usize]) -> Result<(), BenchError> {
+    pub fn pin(cores: &[usize]) -> Result<()> {
         let mut set = CpuSet::new();
         cores.iter().for_each(|&core| set.set(core));
         set_affinity(&set)
     }
 
     /// Lets this thread run on all processors.
-    pub fn release(&self) -> Result<(), BenchError> {
+    pub fn release(&self) -> Result<()> {
         set_affinity(&self.all)
     }
 }
 
-fn set_affinity(set: &CpuSet) -> Result<(), BenchError> {
-    sched_setaffinity(None, set).map_err(|error| io_error("choosing processors")(error.into()))
+fn set_affinity(set: &CpuSet) -> Result<()> {
+    sched_setaffinity(None, set).during("choosing processors")
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

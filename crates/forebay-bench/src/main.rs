@@ -16,6 +16,7 @@ mod suites;
 mod svg;
 mod table;
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -82,21 +83,16 @@ impl Options {
     }
 
     /// The `forebay` to measure.
-    fn forebay(&self) -> Result<PathBuf, BenchError> {
+    fn forebay(&self) -> Result<PathBuf> {
         let path = match &self.forebay {
             Some(path) => path.clone(),
-            None => {
-                let this = std::env::current_exe().map_err(io_error("finding this program"))?;
-                this.with_file_name("forebay")
-            }
+            None => std::env::current_exe()?.with_file_name("forebay"),
         };
         if path.is_file() {
             return Ok(path);
         }
-        Err(BenchError::Command {
-            command: path.display().to_string(),
-            message: "there is no such program; build it, or name it with --forebay".to_owned(),
-        })
+        let hint = "there is no such program; build it, or name it with --forebay";
+        Err(format!("{}: {hint}", path.display()).into())
     }
 }
 
@@ -121,64 +117,65 @@ enum Suite {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    if let Some(hosts) = options.compile_hosts {
-        return ending(suites::filters::probe(hosts));
-    }
-    if let Some(what) = &options.build_acl {
-        return ending(suites::rules::probe(what, &options.data));
-    }
-    if let Some(what) = &options.shape {
-        return ending(suites::shapes::probe(what));
-    }
-    let outcome = match options.suite {
-        Suite::Filters => suites::filters::run(&options),
-        Suite::Pipeline => suites::pipeline::run(&options),
-        Suite::Rules => suites::rules::run(&options),
-        Suite::Shapes => suites::shapes::run(&options),
-        Suite::Split => suites::split::run(&options),
-        Suite::Forward => suites::forward::run(&options),
-    };
-    ending(outcome.and_then(|record| record.publish(options.json.as_deref())))
-}
-
-fn ending(outcome: Result<(), BenchError>) -> ExitCode {
-    match outcome {
+    match measure(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
+        Err(Failure(why)) => {
+            eprintln!("error: {why}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Why a benchmark could not be run, or is not valid.
-#[derive(Debug, thiserror::Error)]
-enum BenchError {
-    #[error("{doing}: {source}")]
-    Io { doing: String, source: std::io::Error },
-    #[error("{0}")]
-    Capture(#[from] forebay_io::Error),
-    #[error("{0}")]
-    Traffic(#[from] forebay_gen::ConfigError),
-    #[error("{0}")]
-    Expression(#[from] forebay_filter::CompileError),
-    #[error("{0}")]
-    Rules(#[from] forebay_rules::ParseError),
-    #[error("{command} failed: {message}")]
-    Command { command: String, message: String },
-    #[error("wrong answer: {0}")]
-    WrongAnswer(String),
-    #[error("{0}")]
-    Bpf(#[from] forebay_bpf::BpfError),
-    #[error("{0}")]
-    Unable(String),
-    #[error("interrupted")]
-    Interrupted,
+fn measure(options: &Options) -> Result<()> {
+    if let Some(hosts) = options.compile_hosts {
+        return suites::filters::probe(hosts);
+    }
+    if let Some(what) = &options.build_acl {
+        return suites::rules::probe(what, &options.data);
+    }
+    if let Some(what) = &options.shape {
+        return suites::shapes::probe(what);
+    }
+    let run = match options.suite {
+        Suite::Filters => suites::filters::run,
+        Suite::Pipeline => suites::pipeline::run,
+        Suite::Rules => suites::rules::run,
+        Suite::Shapes => suites::shapes::run,
+        Suite::Split => suites::split::run,
+        Suite::Forward => suites::forward::run,
+    };
+    run(options)?.publish(options.json.as_deref())
 }
 
-/// Adds what was being done to an input or output error.
-fn io_error(doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError {
-    let doing = doing.into();
-    |source| BenchError::Io { doing, source }
+/// Why a benchmark could not be run, or is not valid, as the program ends with it.
+#[derive(Clone, Debug)]
+struct Failure(String);
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl<E: Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
 }
+
+/// Names what was being done before an error.
+trait During<T> {
+    fn during(self, doing: impl Display) -> Result<T>;
+}
+
+impl<T, E: Display> During<T> for Result<T, E> {
+    fn during(self, doing: impl Display) -> Result<T> {
+        self.map_err(|error| Failure(format!("{doing}: {error}")))
+    }
+}
+
+/// Fails with a wrong answer unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($what:tt)+) => {
+        if !$condition {
+            return Err(format!("wrong answer: {}", format_args!($($what)+)).into());
+        }
+    };
+}
+use ensure;

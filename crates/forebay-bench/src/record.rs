@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::bar::Bar;
 use crate::stats::{Sample, rounded};
-use crate::{BenchError, io_error};
+use crate::{During, Result};
 
 /// One measurement: an engine on one set of one case.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -229,17 +228,15 @@ impl Record {
     }
 
     /// Prints the tables and notes, and writes the rows to a file where one is named.
-    pub fn publish(&self, json: Option<&Path>) -> Result<(), BenchError> {
+    pub fn publish(&self, json: Option<&Path>) -> Result<()> {
         print!("{}", self.shown);
         self.notes.iter().for_each(|note| println!("{note}"));
         println!("{} cores of {}", self.machine.cores, self.machine.cpu);
         let Some(path) = json else { return Ok(()) };
-        let failed = || io_error(format!("writing {}", path.display()));
         let mut value = json!(self);
         round(&mut value);
-        let text =
-            serde_json::to_string_pretty(&value).map_err(io::Error::from).map_err(failed())?;
-        fs::write(path, text + "\n").map_err(failed())
+        let text = serde_json::to_string_pretty(&value)? + "\n";
+        fs::write(path, text).during(format_args!("writing {}", path.display()))
     }
 }
 

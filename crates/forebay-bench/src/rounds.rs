@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::peers::stopwatch::Stopwatch;
 use crate::record::{Results, Row};
 use crate::stats::Sample;
-use crate::{BenchError, Options};
+use crate::{Failure, Options, Result, ensure};
 
 /// The fewest slices of a round.
 const FEWEST_SLICES: usize = 16;
@@ -63,10 +63,10 @@ pub struct Contender<E: ?Sized> {
 }
 
 impl<E: ?Sized> Contender<E> {
-    pub fn new(name: &str, role: Role, engine: Result<Box<E>, String>) -> Self {
+    pub fn new(name: &str, role: Role, engine: Result<Box<E>>) -> Self {
         let (engine, notes) = match engine {
             Ok(engine) => (Some(engine), Vec::new()),
-            Err(why) => (None, vec![format!("{name}: {why}")]),
+            Err(Failure(why)) => (None, vec![format!("{name}: {why}")]),
         };
         Self { name: name.to_owned(), role, engine, more: Map::new(), notes }
     }
@@ -77,7 +77,7 @@ impl<E: ?Sized> Contender<E> {
         name: &str,
         role: Role,
         times: usize,
-        mut make: impl FnMut() -> Result<Box<E>, String>,
+        mut make: impl FnMut() -> Result<Box<E>>,
     ) -> (Self, Option<f64>) {
         let mut micros = Vec::with_capacity(times);
         loop {
@@ -99,11 +99,9 @@ impl<E: ?Sized> Contender<E> {
     }
 
     /// Notes a peer's wrong answer. One of ours is an error.
-    pub fn is_wrong(&mut self, complaint: &str) -> Result<(), BenchError> {
+    pub fn is_wrong(&mut self, complaint: &str) -> Result<()> {
         let complaint = format!("{}, {complaint}", self.name);
-        if self.role == Role::Ours {
-            return Err(BenchError::WrongAnswer(complaint));
-        }
+        ensure!(self.role != Role::Ours, "{complaint}");
         self.notes.push(complaint);
         Ok(())
     }
@@ -138,8 +136,8 @@ impl Timing {
     /// measurement with the fewest slow trials.
     pub fn steady(
         &mut self,
-        mut measure: impl FnMut(&mut Self) -> Result<Vec<Trial>, BenchError>,
-    ) -> Result<Vec<Trial>, BenchError> {
+        mut measure: impl FnMut(&mut Self) -> Result<Vec<Trial>>,
+    ) -> Result<Vec<Trial>> {
         let mut best: Option<(usize, Vec<Trial>)> = None;
         for _ in 0..=self.repeats {
             let trials = measure(self)?;
@@ -238,8 +236,8 @@ impl Trial {
         number: u64,
         contenders: &mut [Contender<E>],
         (packets, sliced): (usize, bool),
-        mut turn: impl FnMut(&mut E, Role, Range<usize>) -> Result<f64, String>,
-    ) -> Result<(), BenchError> {
+        mut turn: impl FnMut(&mut E, Role, Range<usize>) -> Result<f64>,
+    ) -> Result<()> {
         let present = (0..contenders.len()).filter(|&index| self.times[index].is_some());
         let present: Vec<usize> = present.collect();
         let order = Random::new(!number).draw(present.len(), present.len());
@@ -254,7 +252,7 @@ impl Trial {
             let range = slice * packets / slices..(slice + 1) * packets / slices;
             match turn(engine, contender.role, range) {
                 Ok(passed) => nanos[index].push(passed),
-                Err(complaint) => {
+                Err(Failure(complaint)) => {
                     contender.is_wrong(&format!("{}: {complaint}", self.set))?;
                     self.times[index] = None;
                 }
@@ -351,12 +349,12 @@ mod tests {
         let mut all = [
             engine("right", Role::Ours),
             engine("wrong", Role::Peer),
-            Contender::new("absent", Role::Peer, Err("is not installed".to_owned())),
+            Contender::new("absent", Role::Peer, Err("is not installed".into())),
         ];
         let mut trial = Trial::new("tcp", "hot", &all, |_| true);
         let first_is_right = |answer: &mut f64, role, range: Range<usize>| match role {
             Role::Ours => Ok(*answer * range.len() as f64),
-            _ => Err("0 instead of 1".to_owned()),
+            _ => Err("0 instead of 1".into()),
         };
         for number in 0..3 {
             trial.round(number, &mut all, (32, false), first_is_right).unwrap();
@@ -367,7 +365,7 @@ mod tests {
         assert_eq!(all[2].notes, ["absent: is not installed"]);
         let mut ours = [engine("wrong", Role::Ours)];
         let mut trial = Trial::new("tcp", "hot", &ours, |_| true);
-        let wrong = |_: &mut f64, _, _| Err(String::new());
+        let wrong = |_: &mut f64, _, _| Err("".into());
         assert!(trial.round(0, &mut ours, (32, false), wrong).is_err());
     }
 }

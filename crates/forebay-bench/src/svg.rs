@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write as _};
 use std::fs;
 use std::path::Path;
 
-use crate::{BenchError, io_error};
+use crate::{During, Result};
 
 /// Colours that the common kinds of colour blindness keep apart (Okabe and Ito), brown and a
 /// light green.
@@ -59,10 +59,10 @@ pub struct ChartBar<'a> {
 }
 
 /// Writes a figure to `folder`, which is made where it is not there.
-pub fn write(folder: &Path, name: &str, figure: &str) -> Result<(), BenchError> {
+pub fn write(folder: &Path, name: &str, figure: &str) -> Result<()> {
     let path = folder.join(name);
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, figure));
-    written.map_err(io_error(format!("writing {}", path.display())))
+    written.during(format_args!("writing {}", path.display()))
 }
 
 /// A map from values to a stretch of the drawing, with marks.

@@ -12,6 +12,7 @@ use forebay_filter::Program;
 use forebay_jit::Packets;
 
 use super::libpcap::{BpfInsn, instructions};
+use crate::Result;
 use crate::suites::filters::packets::Engine;
 
 /// `bpf_ctx_t` of bpfjit's `bpf-compat.h`.
@@ -55,13 +56,13 @@ pub struct Bpfjit(Code);
 
 impl Bpfjit {
     /// Compiles, if bpfjit can.
-    pub fn new(program: &Program) -> Result<Self, String> {
+    pub fn new(program: &Program) -> Result<Self> {
         let instructions = instructions(program);
         // SAFETY: the context and that many instructions are there to be read; the
         // program was verified, and the code refers to neither later.
         let code =
             unsafe { bpfjit_generate_code(&PLAIN, instructions.as_ptr(), instructions.len()) };
-        code.map(Self).ok_or_else(|| "bpfjit does not compile the program".to_owned())
+        code.map(Self).ok_or_else(|| "bpfjit does not compile the program".into())
     }
 }
 

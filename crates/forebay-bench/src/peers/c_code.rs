@@ -10,6 +10,7 @@ use libloading::{Library, Symbol};
 
 use super::process::CommandLine;
 use crate::suites::filters::packets::Engine;
+use crate::{Failure, Result};
 
 pub const FLAGS: [&str; 5] = ["-O3", "-march=native", "-std=c11", "-shared", "-fPIC"];
 
@@ -33,16 +34,16 @@ pub fn library(
     text: &str,
     folder: &Path,
     name: &str,
-) -> Result<Library, String> {
+) -> Result<Library> {
     let source = folder.join(format!("{name}.c"));
     let object = folder.join(format!("{name}.so"));
     let failed = |error: std::io::Error| format!("{}: {error}", source.display());
     fs::write(&source, text).map_err(failed)?;
     let (from, to) = (source.display().to_string(), object.display().to_string());
     let arguments = [&FLAGS[..], flags, &["-o", &to, &from]].concat();
-    CommandLine::new(compiler, &arguments).output().map_err(|error| error.to_string())?;
+    CommandLine::new(compiler, &arguments).output()?;
     // SAFETY: what our own C was compiled to, which runs nothing when it is loaded.
-    unsafe { Library::new(&object) }.map_err(|error| error.to_string())
+    unsafe { Library::new(&object) }.map_err(Failure::from)
 }
 
 /// A loaded filter.
@@ -55,12 +56,11 @@ pub struct CCode {
 
 impl CCode {
     /// Compiles `text`, which defines the function `filter`.
-    pub fn compile(compiler: &Path, text: &str, folder: &Path, name: &str) -> Result<Self, String> {
+    pub fn compile(compiler: &Path, text: &str, folder: &Path, name: &str) -> Result<Self> {
         let library = library(compiler, &[], text, folder, name)?;
         // SAFETY: our C forms define `filter` with this type.
         unsafe {
-            let filter: Symbol<'_, Filter> =
-                library.get(b"filter\0").map_err(|error| error.to_string())?;
+            let filter: Symbol<'_, Filter> = library.get(b"filter\0")?;
             Ok(Self { filter: *filter, _library: library })
         }
     }
@@ -112,7 +112,7 @@ mod tests {
         let mut verdict = [0; 2];
         code.run(&descriptors.packets(&memory), 0, &mut verdict);
         assert_eq!(verdict, [325, 110]);
-        let error = CCode::compile(&compiler, "no C", folder.path(), "broken").unwrap_err();
+        let error = CCode::compile(&compiler, "no C", folder.path(), "broken").unwrap_err().0;
         assert!(error.contains("failed"), "{error}");
     }
 }

@@ -14,6 +14,7 @@ use std::fs;
 use std::sync::OnceLock;
 use std::thread;
 
+use crate::{Failure, Result};
 use libloading::Library;
 
 /// Versions of DPDK's binary interface whose structures are those in this crate: 22.11,
@@ -62,19 +63,19 @@ impl Environment {
 }
 
 /// Loads and starts DPDK, once.
-pub fn environment() -> Result<&'static Environment, String> {
-    static STARTED: OnceLock<Result<Environment, String>> = OnceLock::new();
-    STARTED.get_or_init(start).as_ref().map_err(String::clone)
+pub fn environment() -> Result<&'static Environment> {
+    static STARTED: OnceLock<Result<Environment>> = OnceLock::new();
+    STARTED.get_or_init(start).as_ref().map_err(Failure::clone)
 }
 
-fn start() -> Result<Environment, String> {
+fn start() -> Result<Environment> {
     let found = ABI.into_iter().find_map(|abi| Some((library("eal", abi)?, abi)));
     let (eal, abi) = found.ok_or("DPDK is not installed")?;
     let huge_pages = free_huge_pages() >= HUGE_HEAP;
     let heap: &[&str] = if huge_pages { &["--in-memory"] } else { &["--no-huge", "-m", HEAP] };
     // SAFETY: it is `librte_eal`, and started here only.
     let starting = thread::spawn(move || unsafe { start_environment(eal, heap) });
-    starting.join().unwrap_or_else(|_| Err("starting DPDK failed".to_owned()))?;
+    starting.join().unwrap_or_else(|_| Err("starting DPDK failed".into()))?;
     Ok(Environment { eal, abi, huge_pages })
 }
 
@@ -101,10 +102,10 @@ pub fn library(name: &str, abi: u32) -> Option<&'static Library> {
 ///
 /// # Safety
 /// `T` must be the function's type.
-pub unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, String> {
+pub unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T> {
     // SAFETY: as the caller promises.
     let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    found.map(|symbol| *symbol).map_err(|error| error.to_string())
+    found.map(|symbol| *symbol).map_err(Failure::from)
 }
 
 /// Declares a table of functions of a DPDK library, which is loaded once. Functions marked with
@@ -122,13 +123,13 @@ macro_rules! functions {
         }
 
         impl $table {
-            fn get() -> Result<&'static Self, String> {
-                static TABLE: std::sync::OnceLock<Result<$table, String>> =
+            fn get() -> crate::Result<&'static Self> {
+                static TABLE: std::sync::OnceLock<crate::Result<$table>> =
                     std::sync::OnceLock::new();
-                TABLE.get_or_init(Self::load).as_ref().map_err(String::clone)
+                TABLE.get_or_init(Self::load).as_ref().map_err(crate::Failure::clone)
             }
 
-            fn load() -> Result<Self, String> {
+            fn load() -> crate::Result<Self> {
                 let environment = super::dpdk::environment()?;
                 let missing = || concat!("librte_", $library, " is not installed").to_owned();
                 let library = super::dpdk::library($library, environment.abi());
@@ -150,7 +151,7 @@ pub(super) use functions;
 ///
 /// # Safety
 /// `eal` must be `librte_eal`, and not started yet.
-unsafe fn start_environment(eal: &Library, heap: &[&str]) -> Result<(), String> {
+unsafe fn start_environment(eal: &Library, heap: &[&str]) -> Result<()> {
     // SAFETY: a type, that of `rte_eal.h`.
     type Init = unsafe extern "C" fn(count: c_int, arguments: *mut *mut c_char) -> c_int;
     let processor = rustix::thread::sched_getcpu().to_string();
@@ -165,5 +166,5 @@ unsafe fn start_environment(eal: &Library, heap: &[&str]) -> Result<(), String> 
         let init: Init = symbol(eal, c"rte_eal_init")?;
         init(pointers.len() as c_int, pointers.as_mut_ptr())
     };
-    if outcome < 0 { Err("DPDK's environment does not start".to_owned()) } else { Ok(()) }
+    if outcome < 0 { Err("DPDK's environment does not start".into()) } else { Ok(()) }
 }

@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_uint};
 use forebay_filter::Program;
 use forebay_jit::Packets;
 
+use crate::Result;
 use crate::suites::filters::packets::Engine;
 
 /// `struct bpf_insn` of `<pcap/bpf.h>`.
@@ -38,12 +39,12 @@ pub struct Libpcap(Vec<BpfInsn>);
 
 impl Libpcap {
     /// Takes what libpcap's own validator accepts.
-    pub fn new(program: &Program) -> Result<Self, String> {
+    pub fn new(program: &Program) -> Result<Self> {
         let instructions = instructions(program);
-        let length = c_int::try_from(instructions.len()).map_err(|error| error.to_string())?;
+        let length = c_int::try_from(instructions.len())?;
         // SAFETY: `bpf_validate` reads `length` instructions and nothing else.
         match unsafe { bpf_validate(instructions.as_ptr(), length) } {
-            0 => Err("bpf_validate refuses the program".to_owned()),
+            0 => Err("bpf_validate refuses the program".into()),
             _ => Ok(Self(instructions)),
         }
     }

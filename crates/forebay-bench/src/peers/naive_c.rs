@@ -13,6 +13,7 @@ use super::c_code::library;
 use super::process::find;
 use crate::suites::rules::engines::{Matcher, prefix};
 use crate::suites::rules::frames::{FRAME, frame};
+use crate::{Failure, Result};
 
 /// The program.
 const TEXT: &str = include_str!("naive.c");
@@ -95,14 +96,13 @@ impl NaiveC {
         compiler: &str,
         folder: &Path,
         name: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         let program = find(compiler).ok_or_else(|| format!("{compiler} is not installed"))?;
         let patterns = list.rules.iter().map(pattern).collect::<Result<_, _>>()?;
         let library = library(&program, flags(compiler), TEXT, folder, name)?;
         // SAFETY: the program defines `classify` with this type.
         let classify = unsafe {
-            let found: Symbol<'_, Classify> =
-                library.get(b"classify\0").map_err(|error| error.to_string())?;
+            let found: Symbol<'_, Classify> = library.get(b"classify\0")?;
             *found
         };
         let (packets, count) = (None, 0);
@@ -111,10 +111,10 @@ impl NaiveC {
 }
 
 impl Matcher for NaiveC {
-    fn load(&mut self, keys: &[Key4]) -> Result<(), String> {
+    fn load(&mut self, keys: &[Key4]) -> Result<()> {
         let (stride, start) = self.layout.stride_and_start();
         if self.count != keys.len() {
-            let region = Region::new(keys.len() * stride).map_err(|error| error.to_string())?;
+            let region = Region::new(keys.len() * stride)?;
             (self.packets, self.count) = (Some(region), keys.len());
         }
         let packets = self.packets.as_mut().map_or(&mut [][..], Region::bytes_mut);
@@ -152,8 +152,8 @@ impl Matcher for NaiveC {
 }
 
 /// A rule as a pattern, if the paper's language (section 3) has such rules.
-fn pattern(rule: &Rule) -> Result<Pattern, String> {
-    let refuse = |what: &str| format!("the naive C has no {what} like that of `{rule}`");
+fn pattern(rule: &Rule) -> Result<Pattern> {
+    let refuse = |what: &str| Failure(format!("the naive C has no {what} like that of `{rule}`"));
     let address = |set| {
         let (address, length) = prefix(set)?;
         Some((address, u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
-use crate::{BenchError, io_error};
+use crate::{During, Result};
 
 /// Time between two looks at whether a command has ended.
 const POLL: Duration = Duration::from_millis(2);
@@ -32,7 +32,7 @@ impl CommandLine {
         Self { input: input.into(), ..self }
     }
 
-    fn spawn(&self) -> Result<Child, BenchError> {
+    fn spawn(&self) -> Result<Child> {
         let stdin = if self.input.is_empty() { Stdio::null() } else { Stdio::piped() };
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
@@ -40,21 +40,21 @@ impl CommandLine {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(io_error(format!("starting {}", self.program.display())))?;
+            .during(format_args!("starting {}", self.program.display()))?;
         if let Some(mut stdin) = child.stdin.take() {
             let written = stdin.write_all(self.input.as_bytes());
-            written.map_err(io_error(format!("writing to {}", self.program.display())))?;
+            written.during(format_args!("writing to {}", self.program.display()))?;
         }
         Ok(child)
     }
 
     /// Runs the command. Returns what it wrote to standard output.
-    pub fn output(&self) -> Result<String, BenchError> {
+    pub fn output(&self) -> Result<String> {
         self.output_of(self.spawn()?)
     }
 
     /// Runs the command. Returns the time that took, and its output.
-    pub fn time(&self) -> Result<(Duration, String), BenchError> {
+    pub fn time(&self) -> Result<(Duration, String)> {
         let started = Instant::now();
         let output = self.output()?;
         Ok((started.elapsed(), output))
@@ -62,13 +62,13 @@ impl CommandLine {
 
     /// Runs the command, with an output that a pipe can hold. Returns none if it was killed
     /// after `limit`.
-    pub fn output_within(&self, limit: Duration) -> Result<Option<String>, BenchError> {
+    pub fn output_within(&self, limit: Duration) -> Result<Option<String>> {
         let mut child = self.spawn()?;
         let started = Instant::now();
-        while child.try_wait().map_err(io_error("waiting"))?.is_none() {
+        while child.try_wait().during("waiting")?.is_none() {
             if started.elapsed() > limit {
-                child.kill().map_err(io_error("ending a process"))?;
-                child.wait().map_err(io_error("waiting"))?;
+                child.kill().during("ending a process")?;
+                child.wait().during("waiting")?;
                 return Ok(None);
             }
             thread::sleep(POLL);
@@ -76,23 +76,21 @@ impl CommandLine {
         self.output_of(child).map(Some)
     }
 
-    fn output_of(&self, child: Child) -> Result<String, BenchError> {
-        let output = child.wait_with_output().map_err(io_error("waiting"))?;
+    fn output_of(&self, child: Child) -> Result<String> {
+        let output = child.wait_with_output().during("waiting")?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        Err(BenchError::Command {
-            command: format!("{} {}", self.program.display(), self.arguments.join(" ")),
-            message: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        let (program, message) = (self.program.display(), String::from_utf8_lossy(&output.stderr));
+        Err(format!("{program} {} failed: {message}", self.arguments.join(" ")).into())
     }
 
     /// Runs the command, not timed. Returns the most bytes it had resident.
-    pub fn peak_memory(&self) -> Result<u64, BenchError> {
+    pub fn peak_memory(&self) -> Result<u64> {
         let mut child = self.spawn()?;
         let status = format!("/proc/{}/status", child.id());
         let mut peak = 0;
-        while child.try_wait().map_err(io_error("waiting"))?.is_none() {
+        while child.try_wait().during("waiting")?.is_none() {
             peak = peak.max(high_water(Path::new(&status)).unwrap_or(0));
             thread::sleep(POLL);
         }
@@ -102,16 +100,10 @@ impl CommandLine {
 
 /// Measures a part of a suite in a process of its own, so that its memory is its own: runs
 /// this program with `arguments` and reads the JSON that it prints. Returns none after `limit`.
-pub fn probe<T: DeserializeOwned>(
-    arguments: &[&str],
-    limit: Duration,
-) -> Result<Option<T>, BenchError> {
-    let program = std::env::current_exe().map_err(io_error("finding this program"))?;
+pub fn probe<T: DeserializeOwned>(arguments: &[&str], limit: Duration) -> Result<Option<T>> {
+    let program = std::env::current_exe().during("finding this program")?;
     let output = CommandLine::new(program, arguments).output_within(limit)?;
-    let read = |text: String| {
-        let wrong = |error| BenchError::WrongAnswer(format!("{text:?}: {error}"));
-        serde_json::from_str(&text).map_err(wrong)
-    };
+    let read = |text: String| serde_json::from_str(&text).during(&text);
     output.map(read).transpose()
 }
 

@@ -22,6 +22,7 @@ use forebay_rules::{FlagTest, PortTest, ProtocolTest, Rule, RuleList};
 use super::dpdk::functions;
 use crate::suites::rules::engines::{Matcher, prefix};
 use crate::suites::rules::headers::Form;
+use crate::{Failure, Result};
 
 /// The algorithms, by their names in the rows and their numbers in
 /// `enum rte_acl_classify_alg`.
@@ -182,7 +183,7 @@ impl Dpdk {
 }
 
 /// Whether the library is there.
-pub fn is_installed() -> Result<(), String> {
+pub fn is_installed() -> Result<()> {
     Dpdk::get().map(|_| ())
 }
 
@@ -197,7 +198,7 @@ pub struct Context {
 impl Context {
     /// Builds the tries of `list`. With a `max_size` in bytes they may be as large, and
     /// fewer; with 0 the library parts the rules into more and smaller ones.
-    pub fn build(list: &RuleList, form: Form, max_size: usize) -> Result<Self, String> {
+    pub fn build(list: &RuleList, form: Form, max_size: usize) -> Result<Self> {
         static CONTEXTS: AtomicU32 = AtomicU32::new(0);
         let (dpdk, fields) = (Dpdk::get()?, Fields(form));
         let count = list.rules.len() as u32;
@@ -205,14 +206,14 @@ impl Context {
             .map(|(rule, index)| acl_rule(rule, form, index, count))
             .collect::<Result<_, _>>()?;
         let name = format!("forebay-{}", CONTEXTS.fetch_add(1, Ordering::Relaxed));
-        let name = CString::new(name).map_err(|error| error.to_string())?;
+        let name = CString::new(name)?;
         let rule_size = fields.rule_size() as u32;
         let parameters =
             Parameters { name: name.as_ptr(), socket: -1, rule_size, rules: count.max(1) };
         // SAFETY: the parameters are those of `rte_acl.h`; the name is copied.
         let context = unsafe { (dpdk.create)(&raw const parameters) };
         if context.is_null() {
-            return Err("rte_acl makes no context".to_owned());
+            return Err("rte_acl makes no context".into());
         }
         let mut made = Self { dpdk, context, bytes: dpdk.heap_bytes() };
         let config = fields.config(max_size);
@@ -220,14 +221,14 @@ impl Context {
             // SAFETY: the context is alive, and a rule has at least `rule_size` bytes.
             let outcome = unsafe { (dpdk.add_rules)(context, ptr::from_ref(rule), 1) };
             if outcome != 0 {
-                return Err(format!("rte_acl refuses a rule ({outcome})"));
+                return Err(format!("rte_acl refuses a rule ({outcome})").into());
             }
         }
         // SAFETY: the context is alive, and the configuration defines as many fields as
         // its rules have.
         let outcome = unsafe { (dpdk.build)(context, &raw const config) };
         if outcome != 0 {
-            return Err(format!("rte_acl does not build its tries ({outcome})"));
+            return Err(format!("rte_acl does not build its tries ({outcome})").into());
         }
         made.bytes = dpdk.heap_bytes().saturating_sub(made.bytes);
         Ok(made)
@@ -257,11 +258,11 @@ pub struct RteAcl {
 
 impl RteAcl {
     /// The algorithm of that number, if this machine can run it.
-    pub fn new(context: &Rc<Context>, algorithm: c_int) -> Result<Self, String> {
+    pub fn new(context: &Rc<Context>, algorithm: c_int) -> Result<Self> {
         // SAFETY: the context is alive; a number that cannot be is refused.
         let outcome = unsafe { (context.dpdk.set_algorithm)(context.context, algorithm) };
         if outcome != 0 {
-            return Err("this machine or this DPDK does not have the algorithm".to_owned());
+            return Err("this machine or this DPDK does not have the algorithm".into());
         }
         let context = Rc::clone(context);
         Ok(Self { context, algorithm, inputs: Vec::new(), pointers: Vec::new() })
@@ -269,7 +270,7 @@ impl RteAcl {
 }
 
 impl Matcher for RteAcl {
-    fn load(&mut self, keys: &[Key4]) -> Result<(), String> {
+    fn load(&mut self, keys: &[Key4]) -> Result<()> {
         self.pointers.clear();
         self.inputs.clear();
         self.inputs.extend(keys.iter().map(input));
@@ -314,8 +315,8 @@ fn input(key: &Key4) -> Input {
 }
 
 /// A rule in the library's form, which has one prefix, range or value a field.
-fn acl_rule(rule: &Rule, form: Form, index: u32, count: u32) -> Result<AclRule, String> {
-    let refuse = |what: &str| format!("rte_acl has no {what} like that of `{rule}`");
+fn acl_rule(rule: &Rule, form: Form, index: u32, count: u32) -> Result<AclRule> {
+    let refuse = |what: &str| Failure(format!("rte_acl has no {what} like that of `{rule}`"));
     let address = |set| {
         let (address, length) = prefix(set)?;
         Some(Field { value: address.into(), mask_range: length.into() })
@@ -402,7 +403,7 @@ mod tests {
     #[test]
     fn every_algorithm_answers_as_the_oracle() {
         if let Err(why) = is_installed() {
-            eprintln!("skipped: {why}");
+            eprintln!("skipped: {}", why.0);
             return;
         }
         let list = yamaha::parse(LIST).unwrap().ascending();

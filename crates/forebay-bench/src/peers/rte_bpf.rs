@@ -17,6 +17,7 @@ use forebay_jit::Packets;
 
 use super::dpdk::functions;
 use super::libpcap::{BpfInsn, instructions};
+use crate::Result;
 use crate::suites::filters::packets::Engine;
 
 /// `struct bpf_program` of `<pcap/bpf.h>`.
@@ -85,25 +86,25 @@ pub struct RteBpf {
 
 impl RteBpf {
     /// Compiles, if DPDK is there and can.
-    pub fn new(program: &Program) -> Result<Self, String> {
+    pub fn new(program: &Program) -> Result<Self> {
         let dpdk = Dpdk::get()?;
         if program.instructions().iter().any(breaks_the_compiler) {
-            return Err("librte_bpf encodes a test of bits below 128 wrongly".to_owned());
+            return Err("librte_bpf encodes a test of bits below 128 wrongly".into());
         }
         let instructions = instructions(program);
-        let length = c_uint::try_from(instructions.len()).map_err(|error| error.to_string())?;
+        let length = c_uint::try_from(instructions.len())?;
         let classic = BpfProgram { length, instructions: instructions.as_ptr() };
         // SAFETY: the program is there while it is converted, its parameters while
         // they are loaded; nothing refers to either later.
         unsafe {
             let parameters = (dpdk.convert)(&classic);
             if parameters.is_null() {
-                return Err("rte_bpf_convert refuses the program".to_owned());
+                return Err("rte_bpf_convert refuses the program".into());
             }
             let bpf = (dpdk.load)(parameters);
             (dpdk.free)(parameters);
             if bpf.is_null() {
-                return Err("rte_bpf_load refuses the program".to_owned());
+                return Err("rte_bpf_load refuses the program".into());
             }
             let mut jit = Jit { code: None, size: 0 };
             let outcome = (dpdk.get_jit)(bpf, &mut jit);
@@ -111,7 +112,7 @@ impl RteBpf {
                 Some(code) if outcome == 0 => Ok(Self { dpdk, bpf, code, buffers: Vec::new() }),
                 _ => {
                     (dpdk.destroy)(bpf);
-                    Err("rte_bpf does not compile the program".to_owned())
+                    Err("rte_bpf does not compile the program".into())
                 }
             }
         }

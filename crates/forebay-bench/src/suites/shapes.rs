@@ -31,7 +31,7 @@ use crate::peers::process::{self, own_high_water, restart_high_water};
 use crate::record::{Record, Row};
 use crate::stats::Sample;
 use crate::table::table;
-use crate::{BenchError, Options, io_error};
+use crate::{During, Failure, Options, Result, ensure};
 
 /// Rules of a list, and of one whose rules have 512 ranges of addresses each.
 const RULES: usize = 100_000;
@@ -83,7 +83,7 @@ impl Level {
 }
 
 /// Runs the suite.
-pub fn run(options: &Options) -> Result<Record, BenchError> {
+pub fn run(options: &Options) -> Result<Record> {
     let mut all: Vec<(&str, Measured)> = Vec::new();
     for shape in lists::ADVERSARIAL.into_iter().filter(|shape| options.names(shape)) {
         eprintln!("{shape}");
@@ -94,9 +94,7 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
         };
         let what = format!("{shape}:{rules}:{}", options.rounds.unwrap_or(ROUNDS));
         let measured = process::probe(&["shapes", "--shape", &what], TIME_LIMIT)?;
-        let message = "takes too long".to_owned();
-        let slow = || BenchError::Command { command: shape.to_owned(), message };
-        all.push((shape, measured.ok_or_else(slow)?));
+        all.push((shape, measured.ok_or("takes too long").during(shape)?));
     }
     let rows = all.iter().flat_map(|(shape, measured)| rows(shape, measured)).collect();
     let record = Record::new("shapes", Vec::new(), rows, None);
@@ -141,22 +139,18 @@ fn shown(all: &[(&str, Measured)]) -> String {
 }
 
 /// Measures a shape, named as in [`run`], and prints a [`Measured`].
-pub fn probe(what: &str) -> Result<(), BenchError> {
-    let wrong = || BenchError::Command {
-        command: "shapes".to_owned(),
-        message: format!("{what}: expected SHAPE:RULES:ROUNDS"),
-    };
+pub fn probe(what: &str) -> Result<()> {
     let mut parts = what.split(':');
-    let mut next = || parts.next().ok_or_else(wrong);
+    let mut next = || parts.next().ok_or("expected SHAPE:RULES:ROUNDS").during(what);
     let shape = next()?;
-    let rules: usize = next()?.parse().map_err(|_| wrong())?;
-    let rounds: usize = next()?.parse().map_err(|_| wrong())?;
+    let rules: usize = next()?.parse()?;
+    let rounds: usize = next()?.parse()?;
     let list = lists::adversarial(&mut Draw::Seed(SEED), shape, rules);
     let headers = SETS.map(|set| drawn(&list, set));
-    restart_high_water().map_err(io_error("counting memory anew"))?;
+    restart_high_water().during("counting memory anew")?;
     let before = own_high_water().unwrap_or(0);
     let begun = thread_nanos();
-    let built = |isa| Tree::new(&list, isa).map_err(|error| BenchError::Unable(error.to_string()));
+    let built = |isa| Tree::new(&list, isa).map_err(Failure::from);
     let tree = built(Isa::Scalar)?;
     let build_s = (thread_nanos() - begun) / 1e9;
     let peak = own_high_water().unwrap_or(0).saturating_sub(before);
@@ -223,15 +217,12 @@ impl Headers {
     }
 
     /// Compares the first answers with the oracle's.
-    fn check(&self, list: &RuleList, tree: &Tree) -> Result<(), BenchError> {
+    fn check(&self, list: &RuleList, tree: &Tree) -> Result<()> {
         let mut answers = Vec::with_capacity(self.checked.len());
         self.classify(tree, self.checked.len(), |rules| answers.extend_from_slice(rules));
         for (key, answer) in self.checked.iter().zip(answers) {
             let right = list.decide(key).rule.map_or(NO_RULE, |rule| rule as u32);
-            if answer != right {
-                let complaint = format!("{key}: rule {answer} instead of {right}");
-                return Err(BenchError::WrongAnswer(complaint));
-            }
+            ensure!(answer == right, "{key}: rule {answer} instead of {right}");
         }
         Ok(())
     }

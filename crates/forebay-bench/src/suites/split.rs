@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::peers::process::{CommandLine, find};
 use crate::record::{Record, Results, Row};
 use crate::table::{number, range, table};
-use crate::{BenchError, Options, io_error};
+use crate::{During, Options, Result, ensure};
 
 /// Filters: name, expression.
 const FILTERS: [(&str, &str); 3] = [
@@ -44,11 +44,11 @@ struct Suite {
 }
 
 /// Runs the suite.
-pub fn run(options: &Options) -> Result<Record, BenchError> {
+pub fn run(options: &Options) -> Result<Record> {
     let folder = tempfile::Builder::new()
         .prefix("forebay-bench-")
         .tempdir_in(&options.folder)
-        .map_err(io_error(format!("making a folder in {}", options.folder.display())))?;
+        .during(format_args!("making a folder in {}", options.folder.display()))?;
     let (packets, pairs) = if options.quick { (300_000, 7) } else { (900_000, 21) };
     eprintln!("generating {packets} packets");
     let capture = folder.path().join("traffic.pcap");
@@ -86,13 +86,13 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
 }
 
 /// Generates a capture. Returns its bytes.
-fn generate(path: &Path, packets: u64) -> Result<u64, BenchError> {
+fn generate(path: &Path, packets: u64) -> Result<u64> {
     let config = Config { packets, flows: packets / 18, seed: SEED, ..Config::default() };
     let mut generator = Generator::new(config)?;
     let name = OutputName::Exact(path.to_owned());
     let options = WriteOptions::default();
     let mut writer = Writer::create(name, Format::Pcap, generator.interfaces(), &options)?;
-    while let Some(batch) = generator.next_batch().map_err(io_error("generating"))? {
+    while let Some(batch) = generator.next_batch().during("generating")? {
         writer.write(&batch, &batch.live())?;
     }
     Ok(writer.finish()?.file_len)
@@ -100,7 +100,7 @@ fn generate(path: &Path, packets: u64) -> Result<u64, BenchError> {
 
 impl Suite {
     /// One filter, written out or counted, by both.
-    fn compare(&mut self, case: &str, expression: &str, write: bool) -> Result<(), BenchError> {
+    fn compare(&mut self, case: &str, expression: &str, write: bool) -> Result<()> {
         let set = if write { "read-write" } else { "count" };
         eprintln!("{case}, {set}");
         let outputs = ["ours.pcap", "theirs.pcap"].map(|name| self.folder.join(name));
@@ -128,9 +128,8 @@ impl Suite {
                     times[index].push(time.as_nanos() as f64 / self.packets as f64);
                 }
             }
-            if answers.iter().any(|answer| *answer != answers[0]) {
-                return Err(BenchError::WrongAnswer(format!("{case}, {set}: `{expression}`")));
-            }
+            let are_equal = answers.iter().all(|answer| *answer == answers[0]);
+            ensure!(are_equal, "{case}, {set}: `{expression}`");
             self.clock.sample(CLOCK_WINDOWS);
         }
         let [our_times, their_times] = times;
@@ -139,7 +138,7 @@ impl Suite {
     }
 
     /// `forebay split` over four sensors.
-    fn split(&mut self) -> Result<(), BenchError> {
+    fn split(&mut self) -> Result<()> {
         eprintln!("split");
         let output = self.folder.join("sensors").display().to_string();
         let arguments =
@@ -149,9 +148,8 @@ impl Suite {
         for round in 0..=self.pairs {
             let (time, answer) = command.time()?;
             let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
-            if answer["totals"]["packets_out"] != json!(self.packets) {
-                return Err(BenchError::WrongAnswer("split: packets are missing".to_owned()));
-            }
+            let is_all = answer["totals"]["packets_out"] == json!(self.packets);
+            ensure!(is_all, "split: packets are missing");
             if round > 0 {
                 times.push(time.as_nanos() as f64 / self.packets as f64);
             }
@@ -160,7 +158,7 @@ impl Suite {
         self.add_row(Row::new("split-4", "read-write", "forebay", times), Some(&command))
     }
 
-    fn add_row(&mut self, row: Row, command: Option<&CommandLine>) -> Result<(), BenchError> {
+    fn add_row(&mut self, row: Row, command: Option<&CommandLine>) -> Result<()> {
         self.results.0.push(match (row.ns, command) {
             (Some(ns), Some(command)) => {
                 let peak = command.peak_memory()? as f64;
@@ -207,15 +205,13 @@ fn shown(rows: &[Row]) -> String {
 }
 
 /// Removes a file, if it is there.
-fn remove(path: &Path) -> Result<(), BenchError> {
+fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(io_error(format!("removing {}", path.display()))(error))
-        }
-        _ => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => outcome.during(format_args!("removing {}", path.display())),
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
-    fs::read(path).map_err(io_error(format!("reading {}", path.display())))
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).during(format_args!("reading {}", path.display()))
 }

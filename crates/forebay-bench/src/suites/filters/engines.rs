@@ -21,6 +21,7 @@ use crate::peers::process::find;
 use crate::peers::rte_bpf::RteBpf;
 use crate::peers::touch::Touch;
 use crate::rounds::{Contender, Role};
+use crate::{Failure, Result};
 
 /// The engine whose answers are right.
 pub const JUDGE: &str = "libpcap";
@@ -46,7 +47,7 @@ pub type Contenders = Vec<Contender<dyn Engine>>;
 pub struct Variant {
     name: String,
     /// An error where this machine lacks the instructions.
-    options: Result<Options, String>,
+    options: Result<Options>,
 }
 
 impl Variant {
@@ -61,7 +62,7 @@ impl Variant {
             options.perf_map = false;
             options
         });
-        Self { name: name.into(), options: options.map_err(|error| error.to_string()) }
+        Self { name: name.into(), options: options.map_err(Failure::from) }
     }
 
     /// The choices of users, and the kernel of `pe` less scheduled.
@@ -104,13 +105,13 @@ impl Variant {
     }
 
     /// Compiles libpcap's program, or a long expression as for users, without libpcap.
-    fn compile(&self, subject: &Subject) -> Result<Filter, String> {
-        let options = self.options.as_ref().map_err(String::clone)?;
+    fn compile(&self, subject: &Subject) -> Result<Filter> {
+        let options = self.options.as_ref().map_err(Failure::clone)?;
         if subject.is_long {
             let made = Filter::of_expression(&subject.expression, LINK, options);
-            return made.map_err(|error| error.to_string());
+            return made.map_err(Failure::from);
         }
-        Filter::compile(&subject.program, options).map_err(|error| error.to_string())
+        Filter::compile(&subject.program, options).map_err(Failure::from)
     }
 }
 
@@ -162,7 +163,7 @@ impl Makers {
         ];
         let takes_part =
             |name: &str| self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == name);
-        let mut compiled = |name: &str, role, times, make: &dyn Fn() -> Result<_, String>| {
+        let mut compiled = |name: &str, role, times, make: &dyn Fn() -> Result<_>| {
             if takes_part(name) {
                 let (made, micros) = Contender::timed(name, role, times, make);
                 all.push(match micros {
@@ -206,7 +207,7 @@ impl Makers {
     }
 }
 
-fn boxed<E: Engine + 'static>(made: Result<E, String>) -> Result<Box<dyn Engine>, String> {
+fn boxed<E: Engine + 'static>(made: Result<E>) -> Result<Box<dyn Engine>> {
     made.map(|engine| Box::new(engine) as Box<dyn Engine>)
 }
 

@@ -12,10 +12,10 @@ use serde_json::json;
 
 use super::engines::OURS;
 use super::expressions::{LISTED_HOSTS, host_list, listed_host};
-use crate::BenchError;
 use crate::peers::process;
 use crate::record::Row;
 use crate::stats::Sample;
+use crate::{Result, ensure};
 
 /// Processes, of which the median counts.
 const RUNS: usize = 5;
@@ -42,7 +42,7 @@ pub struct ListTime {
 }
 
 /// Measures; none if it takes too long.
-pub fn measure() -> Result<Option<ListTime>, BenchError> {
+pub fn measure() -> Result<Option<ListTime>> {
     let hosts = LISTED_HOSTS[1].to_string();
     let mut probes: Vec<Probe> = Vec::new();
     for _ in 0..RUNS {
@@ -63,23 +63,21 @@ pub fn row(time: Option<&ListTime>) -> Row {
 }
 
 /// Compiles a list of so many hosts, looks some up, and prints a [`Probe`].
-pub fn probe(hosts: usize) -> Result<(), BenchError> {
+pub fn probe(hosts: usize) -> Result<()> {
     let expression = host_list(hosts);
-    let failed = |message: String| BenchError::Command { command: "compiling".into(), message };
-    let options = Options::new(Backend::Auto, None).map_err(|error| failed(error.to_string()))?;
+    let options = Options::new(Backend::Auto, None)?;
     let started = Instant::now();
     let mut set = FilterSet::new(expression, options);
-    let filter = set.filter_for(LinkType::ETHERNET).map_err(|error| failed(error.to_string()))?;
+    let filter = set.filter_for(LinkType::ETHERNET)?;
     let micros = started.elapsed().as_secs_f64() * 1e6;
     check(filter, hosts)?;
-    let peak = process::own_high_water();
-    let peak_bytes = peak.ok_or_else(|| failed("no memory figures".to_owned()))?;
+    let peak_bytes = process::own_high_water().ok_or("no memory figures")?;
     println!("{}", json!(Probe { micros, peak_bytes }));
     Ok(())
 }
 
 /// Looks up hosts that are on the list, as source and as destination, and some that are not.
-fn check(filter: &Filter, hosts: usize) -> Result<(), BenchError> {
+fn check(filter: &Filter, hosts: usize) -> Result<()> {
     for number in (0..2 * hosts as u32).step_by(CHECKED) {
         for at in [26, 30] {
             let mut packet = [0; 34];
@@ -88,10 +86,7 @@ fn check(filter: &Filter, hosts: usize) -> Result<(), BenchError> {
             packet[at..at + 4].copy_from_slice(&listed_host(number));
             let expected = if (number as usize) < hosts { SNAP_LEN } else { 0 };
             let verdict = filter.run(&packet, packet.len() as u32);
-            if verdict != expected {
-                let complaint = format!("host {number}: {verdict} instead of {expected}");
-                return Err(BenchError::WrongAnswer(complaint));
-            }
+            ensure!(verdict == expected, "host {number}: {verdict} instead of {expected}");
         }
     }
     Ok(())

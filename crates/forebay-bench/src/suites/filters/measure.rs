@@ -24,7 +24,7 @@ use super::engines::Contenders;
 use super::packets::{Descriptors, Engine};
 use super::sets::{CACHED, COPIED, Set, Slots};
 use super::traffic::Traffic;
-use crate::BenchError;
+use crate::Result;
 use crate::peers::stopwatch::Stopwatch;
 use crate::peers::touch::Touch;
 use crate::rounds::{Role, Timing, Trial};
@@ -67,11 +67,7 @@ struct Round {
 
 impl Bench {
     /// Lays the packets out; those of the set `memory` only if `in_memory` is not 0.
-    pub fn new(
-        traffic: Traffic,
-        captured: Option<Traffic>,
-        in_memory: usize,
-    ) -> Result<Self, BenchError> {
+    pub fn new(traffic: Traffic, captured: Option<Traffic>, in_memory: usize) -> Result<Self> {
         let all = traffic.packets();
         let mut memory = None;
         if in_memory > 0 {
@@ -110,7 +106,7 @@ impl Bench {
         contenders: &mut Contenders,
         expected: &Expected,
         rounds: usize,
-    ) -> Result<Vec<Trial>, BenchError> {
+    ) -> Result<Vec<Trial>> {
         let has = self.has(set);
         let mut trial = Trial::new(case, set, contenders, |_| has);
         let stopwatch = timing.stopwatch;
@@ -188,7 +184,7 @@ impl Bench {
         (engine, role): (&mut dyn Engine, Role),
         round: &Round,
         range: Range<usize>,
-    ) -> Result<u64, String> {
+    ) -> Result<u64> {
         let mut verdicts = mem::take(&mut self.verdicts);
         verdicts.clear();
         verdicts.resize(range.len(), u32::MAX);
@@ -219,7 +215,7 @@ impl Bench {
         stopwatch: &Stopwatch,
         (engine, role): (&mut dyn Engine, Role),
         round: &Round,
-    ) -> Result<u64, String> {
+    ) -> Result<u64> {
         warm_up(engine, &self.others.packets());
         let mut ticks = 0;
         let mut verdicts = [u32::MAX; BATCH];
@@ -239,13 +235,13 @@ impl Bench {
 }
 
 /// Compares verdicts with libpcap's.
-fn check(role: Role, verdicts: &[u32], expected: &[u32]) -> Result<(), String> {
+fn check(role: Role, verdicts: &[u32], expected: &[u32]) -> Result<()> {
     if role == Role::Floor || verdicts == expected {
         return Ok(());
     }
     let pairs = verdicts.iter().zip(expected);
     let wrong = pairs.filter(|(verdict, expected)| verdict != expected).count();
-    Err(format!("{wrong} of {} verdicts are not libpcap's", expected.len()))
+    Err(format!("{wrong} of {} verdicts are not libpcap's", expected.len()).into())
 }
 
 /// Runs over these packets for a while.

@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::peers::libpcap::Libpcap;
 use crate::record::Record;
 use crate::rounds::Run;
-use crate::{BenchError, Options, io_error};
+use crate::{During, Options, Result};
 use engines::{JUDGE, Makers, OURS, Subject, Variant};
 use expressions::{Case, LISTED_HOSTS};
 use measure::{Bench, Expected};
@@ -45,14 +45,14 @@ struct Suite<'a> {
 }
 
 /// Runs the suite.
-pub fn run(options: &Options) -> Result<Record, BenchError> {
+pub fn run(options: &Options) -> Result<Record> {
     eprintln!("generating {PACKETS} packets");
     let traffic = Traffic::generate(PACKETS)?;
     let shares = traffic.paper_shares()?;
     let captured = Traffic::captured(&options.data)?;
     let wants = |set: Set| options.sets.is_empty() || options.sets.contains(&set);
     let in_memory = if wants(Set::Memory) { IN_MEMORY } else { 0 };
-    let folder = tempfile::tempdir().map_err(io_error("making a folder"))?;
+    let folder = tempfile::tempdir().during("making a folder")?;
     let variants = if options.sweep { Variant::swept() } else { Variant::usual() };
     let (folder, wanted) = (folder.path().to_owned(), options.engines.clone());
     let bench = Bench::new(traffic, captured, in_memory)?;
@@ -98,12 +98,12 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
 
 impl Suite<'_> {
     /// Measures one filter on these sets.
-    fn case(&mut self, case: &mut Case, sets: &[Set]) -> Result<(), BenchError> {
+    fn case(&mut self, case: &mut Case, sets: &[Set]) -> Result<()> {
         let subject = Subject::new(&case.expression)?;
         case.instructions = subject.program.instructions().len();
         case.loops = Loops::of(&subject.function);
         case.tests = cost::tests(&subject.function);
-        let mut judge = Libpcap::new(&subject.program).map_err(BenchError::WrongAnswer)?;
+        let mut judge = Libpcap::new(&subject.program)?;
         let captured = self.bench.captured.as_ref();
         let expected = Expected {
             traffic: self.bench.traffic.verdicts(&mut judge),
@@ -133,7 +133,7 @@ impl Suite<'_> {
     }
 
     /// Compiles the long list; none if that takes too long.
-    fn list(&mut self) -> Result<Option<list::ListTime>, BenchError> {
+    fn list(&mut self) -> Result<Option<list::ListTime>> {
         let hosts = LISTED_HOSTS[1];
         eprintln!("a list of {hosts} hosts");
         let time = list::measure()?;

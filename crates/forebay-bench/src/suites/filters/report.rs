@@ -6,7 +6,7 @@ use super::engines::{JUDGE, OURS};
 use super::expressions::Case;
 use super::paper;
 use super::summary::is_c_form;
-use crate::BenchError;
+use crate::Result;
 use crate::record::Results;
 use crate::stats::{geometric_mean, least_squares};
 use crate::svg::{self, COLOURS, ChartBar, Mark, Plot, Series};
@@ -120,12 +120,7 @@ pub fn swept(results: &Results) -> String {
 const MOST_INSTRUCTIONS: usize = 64;
 
 /// Writes `figure-1.svg` and `figure-2.svg` to `folder`.
-pub fn figures(
-    folder: &Path,
-    cases: &[Case],
-    results: &Results,
-    gigahertz: f64,
-) -> Result<(), BenchError> {
+pub fn figures(folder: &Path, cases: &[Case], results: &Results, gigahertz: f64) -> Result<()> {
     svg::write(folder, "figure-1.svg", &figure_1(cases, results))?;
     svg::write(folder, "figure-2.svg", &figure_2(cases, results, gigahertz))
 }

@@ -12,7 +12,7 @@ use forebay_packet::{BATCH, Region};
 
 use super::packets::Descriptors;
 use crate::peers::touch::ETHER_TYPE;
-use crate::{BenchError, io_error};
+use crate::{During, Result};
 
 /// Bytes of a line of the cache.
 pub const LINE: usize = 64;
@@ -111,21 +111,21 @@ pub struct Slots {
 }
 
 impl Slots {
-    pub fn of_heads(count: usize) -> Result<Self, BenchError> {
+    pub fn of_heads(count: usize) -> Result<Self> {
         Self::new(count, HEAD_STRIDE, HEADROOM)
     }
 
-    pub fn of_packets(count: usize) -> Result<Self, BenchError> {
+    pub fn of_packets(count: usize) -> Result<Self> {
         Self::new(count, PACKET_STRIDE, HEADROOM)
     }
 
     /// `count` slots without room between short packets: what they are received from.
-    pub fn network(count: usize) -> Result<Self, BenchError> {
+    pub fn network(count: usize) -> Result<Self> {
         Self::new(count, NETWORK_STRIDE, 0)
     }
 
-    fn new(count: usize, stride: usize, headroom: usize) -> Result<Self, BenchError> {
-        let memory = Region::new(count * stride).map_err(io_error("making room for packets"))?;
+    fn new(count: usize, stride: usize, headroom: usize) -> Result<Self> {
+        let memory = Region::new(count * stride).during("making room for packets")?;
         Ok(Self { memory, stride, headroom, descriptors: Descriptors::default() })
     }
 

@@ -13,7 +13,7 @@ use super::expressions::PAPER;
 use super::packets::{Descriptors, Engine as _};
 use super::paper::MATCHED;
 use crate::peers::libpcap::Libpcap;
-use crate::{BenchError, io_error};
+use crate::{During, Result, ensure};
 
 const SEED: u64 = 20_070_926;
 
@@ -36,7 +36,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Generates packets, all of them different.
-    pub fn generate(packets: u64) -> Result<Self, BenchError> {
+    pub fn generate(packets: u64) -> Result<Self> {
         let config = Config {
             packets,
             flows: packets / 20,
@@ -45,12 +45,12 @@ impl Traffic {
             ..Config::default()
         };
         let longest = usize::from(config.size_or_default());
-        let out_of_memory = || io_error("making room for the packets");
-        let mut memory = Region::new(packets as usize * longest).map_err(out_of_memory())?;
+        let mut memory =
+            Region::new(packets as usize * longest).during("making room for the packets")?;
         let mut descriptors = Descriptors::default();
         let mut generator = Generator::new(config)?;
         let mut end = 0;
-        while let Some(batch) = generator.next_batch().map_err(io_error("generating"))? {
+        while let Some(batch) = generator.next_batch().during("generating")? {
             for i in 0..batch.len() {
                 let packet = batch.packet(i);
                 memory.bytes_mut()[end..end + packet.len()].copy_from_slice(packet);
@@ -61,9 +61,7 @@ impl Traffic {
         let traffic = Self { memory, descriptors };
         let all = traffic.packets();
         let different: HashSet<&[u8]> = (0..all.len()).map(|i| all.packet(i)).collect();
-        if different.len() != all.len() {
-            return Err(BenchError::WrongAnswer("generated packets repeat".to_owned()));
-        }
+        ensure!(different.len() == all.len(), "generated packets repeat");
         Ok(traffic)
     }
 
@@ -80,34 +78,30 @@ impl Traffic {
 
     /// The percentage of the packets that each of the paper's filters matches, after
     /// comparing it with the paper's.
-    pub fn paper_shares(&self) -> Result<Vec<f64>, BenchError> {
+    pub fn paper_shares(&self) -> Result<Vec<f64>> {
         let share = |(expression, wanted): (&str, f64)| {
             let program = compile(expression, LinkType::ETHERNET)?;
-            let mut judge = Libpcap::new(&program).map_err(BenchError::WrongAnswer)?;
+            let mut judge = Libpcap::new(&program)?;
             let verdicts = self.verdicts(&mut judge);
             let matched = verdicts.iter().filter(|&&verdict| verdict != 0).count();
             let share = 100.0 * matched as f64 / verdicts.len() as f64;
-            if (share - wanted).abs() <= TOLERANCE {
-                return Ok(share);
-            }
-            let complaint = format!("`{expression}` matches {share:.1}% instead of {wanted}%");
-            Err(BenchError::WrongAnswer(complaint))
+            let is_near = (share - wanted).abs() <= TOLERANCE;
+            ensure!(is_near, "`{expression}` matches {share:.1}% instead of {wanted}%");
+            Ok(share)
         };
         PAPER.into_iter().zip(MATCHED).map(share).collect()
     }
 
     /// Reads the capture of real packets, as its file is; none where there is no such file.
-    pub fn captured(data: &Path) -> Result<Option<Self>, BenchError> {
+    pub fn captured(data: &Path) -> Result<Option<Self>> {
         let path = data.join(CAPTURE);
         if !path.is_file() {
             return Ok(None);
         }
-        let doing = || io_error(format!("reading {}", path.display()));
-        let file = std::fs::read(&path).map_err(doing())?;
-        let descriptors = records(&file)
-            .ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidData))
-            .map_err(doing())?;
-        let mut memory = Region::new(file.len()).map_err(doing())?;
+        let reading = format!("reading {}", path.display());
+        let file = std::fs::read(&path).during(&reading)?;
+        let descriptors = records(&file).ok_or("no capture of Ethernet").during(&reading)?;
+        let mut memory = Region::new(file.len()).during(&reading)?;
         memory.bytes_mut().copy_from_slice(&file);
         Ok(Some(Self { memory, descriptors }))
     }

@@ -10,7 +10,7 @@ use forebay_bpf::map::{SharedMemory, processors};
 use forebay_bpf::{Action, BpfError, Kind, Program, XdpLink, XdpMode};
 
 use super::network;
-use crate::BenchError;
+use crate::Result;
 
 /// Words from one processor's counter to the next: two lines of the cache.
 const STRIDE: usize = 16;
@@ -45,7 +45,7 @@ pub enum Sink {
 }
 
 impl Sink {
-    pub fn open(kind: SinkKind, interface: &str) -> Result<Self, BenchError> {
+    pub fn open(kind: SinkKind, interface: &str) -> Result<Self> {
         if kind == SinkKind::Stack {
             return Ok(Self::Stack { interface: interface.to_owned() });
         }
@@ -55,7 +55,7 @@ impl Sink {
     }
 
     /// Frames so far, from an arbitrary start.
-    pub fn frames(&self) -> Result<u64, BenchError> {
+    pub fn frames(&self) -> Result<u64> {
         match self {
             Self::Xdp { counters, .. } => {
                 let words = counters.values().iter().step_by(STRIDE);

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::traffic::SENSORS;
 use crate::cores::Cores;
 use crate::peers::process::{CommandLine, find};
-use crate::{BenchError, io_error};
+use crate::{During, Failure, Result};
 
 /// The time to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,12 +69,12 @@ pub fn configuration(input: (&str, &str), output: (&str, &str), workers: usize) 
     text
 }
 
-fn write_to(file: &Path, configuration: &str) -> Result<(), BenchError> {
-    fs::write(file, configuration).map_err(io_error(format!("writing {}", file.display())))
+fn write_to(file: &Path, configuration: &str) -> Result<()> {
+    fs::write(file, configuration).during(format_args!("writing {}", file.display()))
 }
 
 /// Whether `program` accepts a configuration, which is written to `file`.
-pub fn accepts(program: &Path, configuration: &str, file: &Path) -> Result<bool, BenchError> {
+pub fn accepts(program: &Path, configuration: &str, file: &Path) -> Result<bool> {
     write_to(file, configuration)?;
     let file = file.display().to_string();
     // Programs before `--check=file` check nothing but the file anyway.
@@ -91,7 +91,7 @@ impl Broker {
         file: &Path,
         cores: &Cores,
         on: &[usize],
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self> {
         write_to(file, configuration)?;
         // `setpriv` has the kernel kill the broker if this process is killed.
         let mut command = match find("setpriv") {
@@ -107,7 +107,7 @@ impl Broker {
         Cores::pin(on)?;
         let started = command.spawn();
         cores.release()?;
-        let mut child = started.map_err(io_error(format!("starting {}", program.display())))?;
+        let mut child = started.during(format_args!("starting {}", program.display()))?;
         let stderr = child.stderr.take();
         let (sender, errors) = mpsc::channel();
         thread::spawn(move || {
@@ -127,28 +127,26 @@ impl Broker {
         Err(broker.failure("does not start"))
     }
 
-    fn failure(&mut self, what: &str) -> BenchError {
+    fn failure(&mut self, what: &str) -> Failure {
         self.received.extend(self.errors.try_iter());
-        let message = format!("{what}: {}", self.received.join("; "));
-        BenchError::Command { command: "forebay run".to_owned(), message }
+        format!("forebay run failed: {what}: {}", self.received.join("; ")).into()
     }
 
     /// Fails if the broker has ended.
-    pub fn check(&mut self) -> Result<(), BenchError> {
-        match self.child.try_wait().map_err(io_error("waiting for forebay"))? {
+    pub fn check(&mut self) -> Result<()> {
+        match self.child.try_wait().during("waiting for forebay")? {
             None => Ok(()),
             Some(status) => Err(self.failure(&format!("ended by itself, {status}"))),
         }
     }
 
     /// Ends the broker. Returns its account.
-    pub fn stop(mut self) -> Result<Account, BenchError> {
+    pub fn stop(mut self) -> Result<Account> {
         self.check()?;
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM)
-            .map_err(|error| io_error("ending forebay")(error.into()))?;
+        kill_process(pid, Signal::TERM).during("ending forebay")?;
         let until = Instant::now() + PATIENCE;
-        while self.child.try_wait().map_err(io_error("waiting for forebay"))?.is_none() {
+        while self.child.try_wait().during("waiting for forebay")?.is_none() {
             if Instant::now() >= until {
                 return Err(self.failure("does not end"));
             }
@@ -156,7 +154,7 @@ impl Broker {
         }
         let mut text = String::new();
         if let Some(stdout) = &mut self.child.stdout {
-            stdout.read_to_string(&mut text).map_err(io_error("reading from forebay"))?;
+            stdout.read_to_string(&mut text).during("reading from forebay")?;
         }
         Account::read(&text).ok_or_else(|| self.failure("gives no account"))
     }

@@ -16,7 +16,7 @@ use super::arrival::counting_program;
 use super::broker::{Account, Broker, accepts, configuration};
 use super::network::{self, feed, ip};
 use super::traffic::{Addressed, SENSORS};
-use crate::BenchError;
+use crate::Result;
 use crate::cores::Cores;
 use crate::peers::process::find;
 
@@ -101,7 +101,7 @@ enum Running {
 }
 
 impl Running {
-    fn program(program: &Program, input: &str) -> Result<Self, BenchError> {
+    fn program(program: &Program, input: &str) -> Result<Self> {
         let index = network::link(input)?.index;
         Ok(Self::Program { _link: XdpLink::attach(program, index, XdpMode::Driver)? })
     }
@@ -116,13 +116,13 @@ impl Forwarder {
         program: &Path,
         folder: &Path,
         cores: &Cores,
-    ) -> Result<Result<Self, String>, BenchError> {
+    ) -> Result<Result<Self>> {
         if matches!(kind, Kind::NftBridge | Kind::NftNetdev) && find("nft").is_none() {
-            return Ok(Err(format!("{}: nft is not installed", kind.name())));
+            return Ok(Err(format!("{}: nft is not installed", kind.name()).into()));
         }
         let xdp = configuration(("xdp", "in0"), ("xdp", "out0"), 1);
         if kind.is_xdp() && !accepts(program, &xdp, &folder.join("xdp.toml"))? {
-            return Ok(Err(format!("xdp: {} has no ports of that type", program.display())));
+            return Ok(Err(format!("xdp: {} has no ports of that type", program.display()).into()));
         }
         let [sends, input, output, arrives] =
             ["send", "in", "out", "arrive"].map(|name| format!("{name}{number}"));
@@ -164,7 +164,7 @@ impl Forwarder {
 
     /// Begins a turn: rules that would also apply to frames of other forwarders are there
     /// only during their turns.
-    pub fn begin(&self) -> Result<(), BenchError> {
+    pub fn begin(&self) -> Result<()> {
         let [input, output] = &self.between;
         let (family, hook, rule) = match self.kind {
             Kind::NftBridge => {
@@ -182,7 +182,7 @@ impl Forwarder {
     }
 
     /// Ends a turn.
-    pub fn end(&self) -> Result<(), BenchError> {
+    pub fn end(&self) -> Result<()> {
         match self.kind {
             Kind::NftBridge => feed("nft", &["-f", "-"], "delete table bridge bench\n"),
             Kind::NftNetdev => feed("nft", &["-f", "-"], "delete table netdev bench\n"),
@@ -191,7 +191,7 @@ impl Forwarder {
     }
 
     /// Fails if a broker has ended.
-    pub fn check(&mut self) -> Result<(), BenchError> {
+    pub fn check(&mut self) -> Result<()> {
         match &mut self.running {
             Running::Broker(broker) => broker.check(),
             _ => Ok(()),
@@ -199,7 +199,7 @@ impl Forwarder {
     }
 
     /// Ends the forwarder. Returns a broker's account of all frames.
-    pub fn close(self) -> Result<Option<Account>, BenchError> {
+    pub fn close(self) -> Result<Option<Account>> {
         match self.running {
             Running::Broker(broker) => broker.stop().map(Some),
             Running::Kernel | Running::Program { .. } => Ok(None),
@@ -208,7 +208,7 @@ impl Forwarder {
 }
 
 /// A program that sends all frames to an interface.
-fn redirecting_program(interface: u32) -> Result<Program, BenchError> {
+fn redirecting_program(interface: u32) -> Result<Program> {
     let devices = DeviceMap::create("bench_output", 1)?;
     devices.set(0, interface)?;
     let mut asm = Assembler::new();
@@ -234,7 +234,7 @@ fn choice() -> String {
 }
 
 /// A bridge with static entries for the sensors, which learns nothing.
-fn bridge(number: usize, input: &str, output: &str) -> Result<(), BenchError> {
+fn bridge(number: usize, input: &str, output: &str) -> Result<()> {
     ip(&format!(
         "link add bridge{number} type bridge stp_state 0 mcast_snooping 0\n\
          link set {input} master bridge{number}\n\

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::measure::{Offered, Path};
-use crate::BenchError;
+use crate::Result;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Trials {
@@ -48,7 +48,7 @@ pub struct LossFree {
 /// Finds the highest rate without loss; `most` is a rate with loss. In the search a rate has
 /// to lose twice, as any rate may meet a pause of the machine, which would halve the result.
 /// The last trials may lose nothing at all.
-pub fn search(path: &mut Path<'_>, most: f64, trials: Trials) -> Result<LossFree, BenchError> {
+pub fn search(path: &mut Path<'_>, most: f64, trials: Trials) -> Result<LossFree> {
     // Where the kernel forwards, the generator cannot be faster than the forwarder.
     if !path.forwarder.kind.is_user_space() {
         let last = last_trials(path, None, trials)?;
@@ -85,11 +85,7 @@ pub fn search(path: &mut Path<'_>, most: f64, trials: Trials) -> Result<LossFree
 }
 
 /// The last trials at a rate, up to the first with loss.
-fn last_trials(
-    path: &mut Path<'_>,
-    rate: Option<f64>,
-    trials: Trials,
-) -> Result<Vec<Offered>, BenchError> {
+fn last_trials(path: &mut Path<'_>, rate: Option<f64>, trials: Trials) -> Result<Vec<Offered>> {
     let mut all = Vec::new();
     for _ in 0..trials.count {
         all.push(path.offer(rate, trials.last)?);

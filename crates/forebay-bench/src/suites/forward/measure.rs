@@ -19,8 +19,8 @@ use super::arrival::Sink;
 use super::forwarders::Forwarder;
 use super::sender::Sender;
 use super::traffic::Traffic;
-use crate::BenchError;
 use crate::cores::{Busy, Cores};
+use crate::{Result, ensure};
 
 /// Frames under way: more than two blocks of a receive ring hold, less than any ring.
 const WINDOW: u64 = 4096;
@@ -103,14 +103,14 @@ impl<'a> Path<'a> {
         sink: &'a Sink,
         cores: &Cores,
         stop: &'a AtomicBool,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self> {
         let sender = Sender::start(traffic, forwarder.sender, cores.generator)?;
         let begun = (sender.sent().frames, sink.frames()?);
         Ok(Self { forwarder, sender, sink, stop, lost: 0, begun })
     }
 
     /// Ends the generator. Returns the frames sent in all trials, and those that arrived.
-    pub fn close(self) -> Result<(u64, u64), BenchError> {
+    pub fn close(self) -> Result<(u64, u64)> {
         let totals = (self.sent(), self.arrived()?);
         self.sender.stop()?;
         Ok(totals)
@@ -120,25 +120,25 @@ impl<'a> Path<'a> {
         self.sender.sent().frames - self.begun.0
     }
 
-    fn arrived(&self) -> Result<u64, BenchError> {
+    fn arrived(&self) -> Result<u64> {
         Ok(self.sink.frames()?.wrapping_sub(self.begun.1))
     }
 
-    fn snapshot(&self) -> Result<Snapshot, BenchError> {
+    fn snapshot(&self) -> Result<Snapshot> {
         let (sent, arrived) = (self.sender.sent(), self.sink.frames()?);
         Ok(Snapshot { at: Instant::now(), sent, arrived, busy: Busy::now() })
     }
 
     /// Fails after a signal, and if the forwarder has ended.
-    fn check(&mut self) -> Result<(), BenchError> {
+    fn check(&mut self) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(BenchError::Interrupted);
+            return Err("interrupted".into());
         }
         self.forwarder.check()
     }
 
     /// Keeps [`WINDOW`] frames under way for a while.
-    fn pump(&mut self, duration: Duration) -> Result<(), BenchError> {
+    fn pump(&mut self, duration: Duration) -> Result<()> {
         let started = Instant::now();
         if !self.forwarder.kind.is_user_space() {
             self.sender.allow(u64::MAX);
@@ -160,7 +160,7 @@ impl<'a> Path<'a> {
         self.check()
     }
 
-    fn wait(&mut self, duration: Duration) -> Result<(), BenchError> {
+    fn wait(&mut self, duration: Duration) -> Result<()> {
         let until = Instant::now() + duration;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             sleep(left.min(Duration::from_millis(100)));
@@ -171,7 +171,7 @@ impl<'a> Path<'a> {
 
     /// Stops sending and waits for the end of arrivals. Returns the frames of all trials that
     /// did not arrive.
-    fn settle(&mut self) -> Result<u64, BenchError> {
+    fn settle(&mut self) -> Result<u64> {
         self.sender.close();
         let started = Instant::now();
         let (mut arrived, mut at) = (self.arrived()?, Instant::now());
@@ -186,19 +186,14 @@ impl<'a> Path<'a> {
             }
         }
         self.check()?;
-        self.lost = self.sent().checked_sub(arrived).ok_or_else(|| {
-            let name = self.forwarder.kind.name();
-            BenchError::WrongAnswer(format!("{name}: more frames arrived than were sent"))
-        })?;
+        let name = self.forwarder.kind.name();
+        ensure!(arrived <= self.sent(), "{name}: more frames arrived than were sent");
+        self.lost = self.sent() - arrived;
         Ok(self.lost)
     }
 
     /// Measures capacity.
-    pub fn capacity(
-        &mut self,
-        duration: Duration,
-        cost: SendingCost,
-    ) -> Result<Capacity, BenchError> {
+    pub fn capacity(&mut self, duration: Duration, cost: SendingCost) -> Result<Capacity> {
         let (sent, lost) = (self.sent(), self.lost);
         self.sender.pace(None);
         self.pump(WARM_UP)?;
@@ -221,7 +216,7 @@ impl<'a> Path<'a> {
     }
 
     /// Sends for `duration` at a rate, or, without one, as fast as the generator can.
-    pub fn offer(&mut self, rate: Option<f64>, duration: Duration) -> Result<Offered, BenchError> {
+    pub fn offer(&mut self, rate: Option<f64>, duration: Duration) -> Result<Offered> {
         let (sent, lost) = (self.sent(), self.lost);
         self.sender.pace(rate);
         self.sender.allow(u64::MAX);
@@ -238,7 +233,7 @@ impl<'a> Path<'a> {
 
     /// Sets the generator to a rate. It never catches up on frames that receiving delayed, so
     /// that more than the rate is set.
-    fn approach(&mut self, rate: f64) -> Result<(), BenchError> {
+    fn approach(&mut self, rate: f64) -> Result<()> {
         let mut set = rate;
         for _ in 0..APPROACHES {
             let (begun, started) = (self.sent(), Instant::now());
@@ -254,7 +249,7 @@ impl<'a> Path<'a> {
     }
 
     /// Measures the cost of a frame and of a pause by this path, which has no forwarder.
-    pub fn sending_cost(&mut self, duration: Duration) -> Result<SendingCost, BenchError> {
+    pub fn sending_cost(&mut self, duration: Duration) -> Result<SendingCost> {
         self.sender.pace(None);
         self.sender.allow(u64::MAX);
         self.wait(WARM_UP)?;

@@ -21,10 +21,9 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::bar;
 use crate::cores::Cores;
 use crate::record::{Record, Results, Row};
-use crate::{BenchError, Options, io_error};
+use crate::{During, Failure, Options, Result, bar, ensure};
 use arrival::{Sink, SinkKind};
 use forwarders::{Forwarder, Kind};
 use loss_free::Trials;
@@ -72,10 +71,10 @@ struct Suite<'a> {
 }
 
 /// Runs the suite.
-pub fn run(options: &Options) -> Result<Record, BenchError> {
+pub fn run(options: &Options) -> Result<Record> {
     let stop = watch_signals()?;
     network::enter()?;
-    let folder = tempfile::tempdir().map_err(io_error("making a folder"))?;
+    let folder = tempfile::tempdir().during("making a folder")?;
     let mut suite = Suite::open(options, folder.path(), stop)?;
     let sizes: &[Size] = if options.quick { &Size::QUICK } else { &Size::ALL };
     for &size in sizes {
@@ -88,35 +87,32 @@ pub fn run(options: &Options) -> Result<Record, BenchError> {
 
 /// The first signal to end sets a flag, so that forwarders are ended; the second ends this
 /// process at once.
-fn watch_signals() -> Result<Arc<AtomicBool>, BenchError> {
+fn watch_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .map_err(io_error("handling signals"))?;
+            .during("handling signals")?;
     }
     Ok(stop)
 }
 
 impl<'a> Suite<'a> {
     /// Makes all interfaces and starts all forwarders.
-    fn open(
-        options: &'a Options,
-        folder: &std::path::Path,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Self, BenchError> {
+    fn open(options: &'a Options, folder: &std::path::Path, stop: Arc<AtomicBool>) -> Result<Self> {
         let cores = Cores::new()?;
         let program = options.forebay()?;
         let open = |kind, number| Forwarder::open(kind, number, &program, folder, &cores);
-        let nobody = open(Kind::Nobody, 0)?.map_err(BenchError::Unable)?;
+        let nobody = open(Kind::Nobody, 0)??;
         let wanted = &options.engines;
         let mut kinds = Kind::all(cores.workers.len());
         let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
         if let Some(unknown) = wanted.iter().find(|name| !names.contains(name)) {
-            return Err(BenchError::Unable(format!(
+            return Err(format!(
                 "there is no engine '{unknown}' on this machine; expected one of {}",
                 names.join(", ")
-            )));
+            )
+            .into());
         }
         kinds.retain(|kind| wanted.is_empty() || wanted.contains(&kind.name()));
         let mut suite = Self {
@@ -137,7 +133,7 @@ impl<'a> Suite<'a> {
                 Ok(forwarder) => {
                     suite.participants.push(Participant { forwarder, sent: 0, arrived: 0 });
                 }
-                Err(note) => {
+                Err(Failure(note)) => {
                     suite.missing.push(kind.name());
                     suite.notes.push(note);
                 }
@@ -155,7 +151,7 @@ impl<'a> Suite<'a> {
     }
 
     /// Measures all forwarders with frames of one size.
-    fn measure(&mut self, size: Size) -> Result<(), BenchError> {
+    fn measure(&mut self, size: Size) -> Result<()> {
         eprintln!("{size} bytes");
         let to_sensors = Arc::new(Traffic::new(size, Addressed::ToSensors)?);
         let to_one = Arc::new(Traffic::new(size, Addressed::ToOne)?);
@@ -194,11 +190,7 @@ impl<'a> Suite<'a> {
         Ok(())
     }
 
-    fn sending_cost(
-        &mut self,
-        size: Size,
-        traffic: &Arc<Traffic>,
-    ) -> Result<SendingCost, BenchError> {
+    fn sending_cost(&mut self, size: Size, traffic: &Arc<Traffic>) -> Result<SendingCost> {
         let sink = Sink::open(SinkKind::Stack, &self.nobody.sends)?;
         let mut path = Path::open(&mut self.nobody, traffic, &sink, &self.cores, &self.stop)?;
         let cost = path.sending_cost(if self.options.quick { QUICK_ROUND } else { ROUND })?;
@@ -208,7 +200,7 @@ impl<'a> Suite<'a> {
     }
 
     /// Checks every frame of a forwarder for a while.
-    fn verify(&mut self, place: usize, traffic: &Arc<Traffic>) -> Result<(), BenchError> {
+    fn verify(&mut self, place: usize, traffic: &Arc<Traffic>) -> Result<()> {
         let one = &mut self.participants[place];
         one.forwarder.begin()?;
         let frames = verify::check(&mut one.forwarder, traffic, &self.cores, &self.stop)?;
@@ -220,7 +212,7 @@ impl<'a> Suite<'a> {
     }
 
     /// Rounds, in each of which every forwarder has its turn.
-    fn capacity(&mut self, turns: &mut [Turn], cost: SendingCost) -> Result<(), BenchError> {
+    fn capacity(&mut self, turns: &mut [Turn], cost: SendingCost) -> Result<()> {
         let (usual, duration) =
             if self.options.quick { (QUICK_ROUNDS, QUICK_ROUND) } else { (ROUNDS, ROUND) };
         let mut rounds = vec![Vec::new(); turns.len()];
@@ -236,7 +228,7 @@ impl<'a> Suite<'a> {
     }
 
     /// The highest rates without loss, and losses at given rates.
-    fn at_rates(&mut self, size: Size, turns: &mut [Turn]) -> Result<(), BenchError> {
+    fn at_rates(&mut self, size: Size, turns: &mut [Turn]) -> Result<()> {
         let trials = self.trials();
         for turn in turns {
             let kind = self.participants[turn.place].forwarder.kind;
@@ -262,7 +254,7 @@ impl<'a> Suite<'a> {
     }
 
     /// A rate beyond the forwarder's rate without loss.
-    fn most(&mut self, turn: &Turn) -> Result<f64, BenchError> {
+    fn most(&mut self, turn: &Turn) -> Result<f64> {
         if let Some(ns) = turn.rows.first().and_then(|row| row.ns) {
             return Ok(1e9 / ns * HEADROOM);
         }
@@ -275,8 +267,8 @@ impl<'a> Suite<'a> {
     fn on_path<T>(
         &mut self,
         turn: &Turn,
-        act: impl FnOnce(&mut Path<'_>) -> Result<T, BenchError>,
-    ) -> Result<T, BenchError> {
+        act: impl FnOnce(&mut Path<'_>) -> Result<T>,
+    ) -> Result<T> {
         let one = &mut self.participants[turn.place];
         one.forwarder.begin()?;
         let mut path =
@@ -290,18 +282,16 @@ impl<'a> Suite<'a> {
     }
 
     /// Ends all forwarders, compares their accounts with our counts, and makes the record.
-    fn finish(mut self) -> Result<Record, BenchError> {
+    fn finish(mut self) -> Result<Record> {
         for one in std::mem::take(&mut self.participants) {
             let name = one.forwarder.kind.name();
             let Some(account) = one.forwarder.close()? else { continue };
             let lost: u64 = account.losses.iter().map(|(_, frames)| frames).sum();
             let ours = (one.sent, one.arrived);
-            if !account.closes || (account.received, account.sent) != ours {
-                return Err(BenchError::WrongAnswer(format!(
-                    "{name}: {} frames were sent and {} arrived, but its account is {account:?}",
-                    one.sent, one.arrived
-                )));
-            }
+            ensure!(
+                account.closes && (account.received, account.sent) == ours,
+                "{name}: {ours:?} frames were sent and arrived, but its account is {account:?}"
+            );
             if lost > 0 {
                 let named: Vec<String> = account
                     .losses
@@ -353,7 +343,7 @@ impl<'a> Suite<'a> {
 
 /// Sends at [`STEADY`] frames a second. A trial in which the generator did not reach that and
 /// nothing was lost shows nothing, and is repeated.
-fn steady(path: &mut Path<'_>, duration: Duration) -> Result<Offered, BenchError> {
+fn steady(path: &mut Path<'_>, duration: Duration) -> Result<Offered> {
     let mut rate = STEADY * MARGIN;
     let mut offered = path.offer(Some(rate), duration)?;
     for _ in 0..REPEATS {

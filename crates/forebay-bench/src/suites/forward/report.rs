@@ -8,7 +8,7 @@ use super::loss_free::LossFree;
 use super::measure::{Capacity, Offered, SendingCost};
 use super::paper::{KPPS, LOSS, SENT, SIZES, THEIRS, figure_8};
 use super::traffic::Size;
-use crate::BenchError;
+use crate::Result;
 use crate::bar::Bar;
 use crate::bar::Limit::AtLeast;
 use crate::cores::Cores;
@@ -245,7 +245,7 @@ fn paper_table(
 
 /// Writes `forward-figure-8.svg` to `folder`, if capacity was measured: gigabits a second by
 /// size, into an XDP sink, on logarithmic scales, the paper's and ours.
-pub fn figure(folder: &Path, results: &Results) -> Result<(), BenchError> {
+pub fn figure(folder: &Path, results: &Results) -> Result<()> {
     match throughput(results) {
         Some(text) => svg::write(folder, "forward-figure-8.svg", &text),
         None => Ok(()),

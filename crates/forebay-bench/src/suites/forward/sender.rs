@@ -14,7 +14,7 @@ use signal_hook::consts::SIGUSR1;
 
 use super::traffic::Traffic;
 use crate::cores::Cores;
-use crate::{BenchError, io_error};
+use crate::{During, Result};
 
 /// Frames that are sent together, as by drivers.
 const BATCH: u32 = 64;
@@ -31,10 +31,10 @@ pub struct Sender {
 
 impl Sender {
     /// Starts on a processor, by an interface. Nothing is sent before [`Sender::allow`].
-    pub fn start(traffic: &Arc<Traffic>, interface: u32, core: usize) -> Result<Self, BenchError> {
+    pub fn start(traffic: &Arc<Traffic>, interface: u32, core: usize) -> Result<Self> {
         // A handled signal interrupts the call without other effect.
         let noticed = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGUSR1, noticed).map_err(io_error("handling signals"))?;
+        signal_hook::flag::register(SIGUSR1, noticed).during("handling signals")?;
         let stop = Arc::new(AtomicBool::new(false));
         let (ours, theirs) = (Arc::clone(&stop), Arc::clone(traffic));
         traffic.generator.allow(traffic.generator.sent().frames);
@@ -48,7 +48,7 @@ impl Sender {
             Ok(())
         };
         let thread = std::thread::Builder::new().name("generator".to_owned()).spawn(work);
-        let thread = thread.map_err(io_error("starting a thread"))?;
+        let thread = thread.during("starting a thread")?;
         std::thread::sleep(SET_UP);
         Ok(Self { traffic: Arc::clone(traffic), stop, thread: Some(thread) })
     }
@@ -74,11 +74,11 @@ impl Sender {
         self.allow(self.sent().frames);
     }
 
-    pub fn stop(mut self) -> Result<(), BenchError> {
+    pub fn stop(mut self) -> Result<()> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<(), BenchError> {
+    fn end(&mut self) -> Result<()> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         self.stop.store(true, Ordering::Relaxed);
         while !thread.is_finished() {

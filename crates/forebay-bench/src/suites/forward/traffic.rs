@@ -6,7 +6,7 @@ use forebay_bpf::programs::generator::{Flows, Generator, HEAD};
 use forebay_gen::probe::{Probe, ProbeFrame};
 use forebay_packet::MacAddress;
 
-use crate::BenchError;
+use crate::Result;
 use forebay_packet::random::Random;
 
 /// Flows, each as often as any other.
@@ -106,7 +106,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    pub fn new(size: Size, addressed: Addressed) -> Result<Self, BenchError> {
+    pub fn new(size: Size, addressed: Addressed) -> Result<Self> {
         let longest = size.longest() - CHECK_SEQUENCE;
         let sizes: Vec<usize> = (0..FLOWS).map(|flow| size.of_flow(flow)).collect();
         let heads: Vec<[u8; HEAD]> = (0..FLOWS)

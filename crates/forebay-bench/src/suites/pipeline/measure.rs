@@ -21,7 +21,7 @@ use super::oracle::{Expected, Witness};
 use super::stages::{Setup, Stage};
 use crate::clock::Clock;
 use crate::stats::Sample;
-use crate::{BenchError, io_error};
+use crate::{During, Failure, Result, ensure};
 
 /// Packets of a sink's ring: as many as a batch, so that the ring stays in the cache, as the
 /// part of a device's ring that is being filled does.
@@ -78,21 +78,18 @@ impl Times {
 
 impl Trial<'_> {
     /// Sends the packets through once, with a witness.
-    pub fn check(&self) -> Result<(), BenchError> {
+    pub fn check(&self) -> Result<()> {
         let (tx, wrong) = Witness::new(sink()?, self.expected.clone());
         let rx = Replay::new(self.batches.to_vec(), 1);
         let worker = self.setup.worker(Stage::Tx, rx, tx);
         self.checked(Stage::Tx, &work(worker)?, 1)?;
-        match wrong.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            wrong => Err(BenchError::WrongAnswer(format!(
-                "{wrong} packets that were sent are not those expected"
-            ))),
-        }
+        let others = wrong.load(Ordering::Relaxed);
+        ensure!(others == 0, "{others} packets that were sent are not those expected");
+        Ok(())
     }
 
     /// Measures every prefix, so many rounds.
-    pub fn measure(&self, rounds: usize, clock: &mut Clock) -> Result<Times, BenchError> {
+    pub fn measure(&self, rounds: usize, clock: &mut Clock) -> Result<Times> {
         let count = self.stages.len();
         let mut times = Times { prefixes: vec![Vec::new(); count], ..Times::default() };
         // The first round warms caches up.
@@ -126,7 +123,7 @@ impl Trial<'_> {
     }
 
     /// Nanoseconds a packet of a run up to stage `last`.
-    fn run(&self, last: Stage) -> Result<f64, BenchError> {
+    fn run(&self, last: Stage) -> Result<f64> {
         let rx = Replay::new(self.batches.to_vec(), self.passes);
         let worker = self.setup.worker(last, rx, sink()?);
         let started = Instant::now();
@@ -137,44 +134,44 @@ impl Trial<'_> {
     }
 
     /// Compares a report with what is expected of so many passes.
-    fn checked(&self, last: Stage, report: &Report, passes: u64) -> Result<(), BenchError> {
-        let wrong = |what: &str| {
-            Err(BenchError::WrongAnswer(format!("up to {}: {what}: {report:?}", last.name())))
-        };
+    fn checked(&self, last: Stage, report: &Report, passes: u64) -> Result<()> {
         let ledger = &report.ledger;
-        if ledger.input() != self.expected.packets * passes {
-            return wrong("packets that came in");
-        }
         let dropped = |name: &str| {
             let drops = ledger.rows.iter().flat_map(|row| &row.drops);
             drops.filter(|drop| drop.name == name).map(|drop| drop.packets).sum::<u64>()
         };
-        if last >= Stage::Filter && dropped("no_match") != self.expected.misses * passes {
-            return wrong("packets that the filter drops");
-        }
-        if last >= Stage::Rules && dropped("rejected") != self.expected.rejected * passes {
-            return wrong("packets that rules drop");
-        }
-        if last == Stage::Tx {
-            if !ledger.closes() || !report.failed.is_empty() {
-                return wrong("a ledger that does not close");
-            }
-            if ledger.output() != self.expected.output() * passes {
-                return wrong("packets that came out");
-            }
+        let Expected { packets, misses, rejected, .. } = self.expected;
+        let closes = ledger.closes() && report.failed.is_empty();
+        let claims = [
+            (Stage::Rx, ledger.input() == packets * passes, "packets that came in"),
+            (
+                Stage::Filter,
+                dropped("no_match") == misses * passes,
+                "packets that the filter drops",
+            ),
+            (Stage::Rules, dropped("rejected") == rejected * passes, "packets that rules drop"),
+            (Stage::Tx, closes, "a ledger that does not close"),
+            (
+                Stage::Tx,
+                ledger.output() == self.expected.output() * passes,
+                "packets that came out",
+            ),
+        ];
+        for (stage, holds, what) in claims {
+            ensure!(last < stage || holds, "up to {}: {what}: {report:?}", last.name());
         }
         Ok(())
     }
 }
 
-fn work(worker: Worker) -> Result<Report, BenchError> {
-    let mailbox = WorkerMailbox::new().map_err(io_error("making a worker's mailbox"))?;
+fn work(worker: Worker) -> Result<Report> {
+    let mailbox = WorkerMailbox::new().during("making a worker's mailbox")?;
     let (report, outcome) = worker.run(&mailbox);
-    outcome.map(|()| report).map_err(|error| BenchError::WrongAnswer(error.to_string()))
+    outcome.map(|()| report).map_err(Failure::from)
 }
 
-fn sink() -> Result<Sink, BenchError> {
-    Sink::new(SINK_SLOTS).map_err(io_error("getting memory for a sink"))
+fn sink() -> Result<Sink> {
+    Sink::new(SINK_SLOTS).during("getting memory for a sink")
 }
 
 /// The part of the time that an idle loop loses.

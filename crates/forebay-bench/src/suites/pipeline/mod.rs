@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::record::{Record, Row, cache_note};
 use crate::stats::Sample;
 use crate::table::{number, range, table};
-use crate::{BenchError, Options};
+use crate::{Options, Result, ensure};
 
 /// The filter, which tests the ports of three protocols of two families.
 const FILTER: &str = "port 3000";
@@ -92,7 +92,7 @@ const CASES: [Case; 4] = [
 ];
 
 /// Runs the suite.
-pub fn run(options: &Options) -> Result<Record, BenchError> {
+pub fn run(options: &Options) -> Result<Record> {
     let usual = if options.quick { QUICK_ROUNDS } else { ROUNDS };
     let rounds = options.rounds.unwrap_or(usual);
     let only = options.only.as_deref().unwrap_or_default();
@@ -146,7 +146,7 @@ impl Case {
         Stage::ALL.into_iter().filter(has).collect()
     }
 
-    fn measure(&self, rounds: usize, clock: &mut Clock) -> Result<(Expected, Times), BenchError> {
+    fn measure(&self, rounds: usize, clock: &mut Clock) -> Result<(Expected, Times)> {
         let batches = packets::batches(self.packets)?;
         let list = if self.with_rules { Some(rules()?) } else { None };
         let assignment = stages::assignment();
@@ -160,9 +160,7 @@ impl Case {
             hash_key,
             assignment: &assignment,
         };
-        let expected = oracle
-            .judge(&batches)
-            .ok_or_else(|| BenchError::WrongAnswer("no packets".to_owned()))?;
+        let expected = oracle.judge(&batches).ok_or("no packets")?;
         let setup = self.setup(list, decoder, hash_key, &assignment)?;
         let stages = self.stages();
         let (batches, passes) = (batches.as_slice(), self.passes);
@@ -180,20 +178,15 @@ impl Case {
         decoder: Decoder,
         hash_key: HashKey,
         assignment: &Assignment,
-    ) -> Result<Setup, BenchError> {
-        let refused = |error: &dyn std::error::Error| BenchError::WrongAnswer(error.to_string());
-        let code = Code::new(Backend::Auto, None).map_err(|error| refused(&error))?;
+    ) -> Result<Setup> {
+        let code = Code::new(Backend::Auto, None)?;
         let mut filter = FilterSet::new(FILTER, code);
-        filter.prepare(&[Interface::default()]).map_err(|error| refused(&error))?;
-        let compiled_rules = match list {
-            Some(list) => {
-                let engine = EngineName::Auto
-                    .build(&list, cpu::detect())
-                    .map_err(|error| refused(&error))?;
-                Some(CompiledRules::new(list, engine))
-            }
-            None => None,
+        filter.prepare(&[Interface::default()])?;
+        let compile = |list: Arc<RuleList>| -> Result<CompiledRules> {
+            let engine = EngineName::Auto.build(&list, cpu::detect())?;
+            Ok(CompiledRules::new(list, engine))
         };
+        let compiled_rules = list.map(compile).transpose()?;
         let connections = self.affinity == Affinity::FiveTuple;
         let forwarding = stages::forwarding(assignment);
         Ok(Setup { filter, compiled_rules, decoder, hash_key, connections, forwarding })
@@ -260,25 +253,21 @@ impl Case {
 }
 
 /// The paper's list of 71 rules; packets that no rule rejects pass.
-fn rules() -> Result<Arc<RuleList>, BenchError> {
+fn rules() -> Result<Arc<RuleList>> {
     let lists = lists::paper()?;
     let longest = lists.into_iter().max_by_key(|list| list.rules.len());
-    let list = longest.ok_or_else(|| BenchError::WrongAnswer("no lists".to_owned()))?;
+    let list = longest.ok_or("no lists")?;
     Ok(Arc::new(RuleList { default: Action::Pass, ..list }))
 }
 
 /// Compares the counters of all buckets with what is expected of so many passes.
-fn counted(setup: &Setup, expected: &Expected, passes: u64) -> Result<(), BenchError> {
+fn counted(setup: &Setup, expected: &Expected, passes: u64) -> Result<()> {
     let counters = setup.forwarding.counters();
     for bucket in 0..BUCKETS {
         let (packets, bytes) = (expected.buckets[bucket], expected.bytes[bucket]);
         let should = Tally::new(packets * passes, bytes * passes);
         let tally = counters.tally(bucket as u16);
-        if tally != should {
-            return Err(BenchError::WrongAnswer(format!(
-                "bucket {bucket} counted {tally:?} instead of {should:?}"
-            )));
-        }
+        ensure!(tally == should, "bucket {bucket} counted {tally:?} instead of {should:?}");
     }
     Ok(())
 }

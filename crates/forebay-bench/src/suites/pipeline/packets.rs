@@ -11,7 +11,7 @@ use forebay_rules::rule::{TCP, UDP, flag};
 
 use crate::suites::rules::frames::frame;
 use crate::suites::rules::headers::{NETWORKS, SERVERS, address};
-use crate::{BenchError, io_error};
+use crate::{During, Result};
 
 /// Bytes of a packet.
 pub const LEN: usize = 64;
@@ -33,8 +33,8 @@ const TO_SERVERS: usize = 100;
 const SEED: u64 = 20_261_122;
 
 /// `count` packets in batches, in a shuffled order.
-pub fn batches(count: usize) -> Result<Vec<Batch>, BenchError> {
-    let mut arena = Arena::new(count, SLOT).map_err(io_error("getting memory for packets"))?;
+pub fn batches(count: usize) -> Result<Vec<Batch>> {
+    let mut arena = Arena::new(count, SLOT).during("getting memory for packets")?;
     let mut random = Random::new(SEED);
     let mut flows = HashSet::with_capacity(count);
     while arena.len() < count {

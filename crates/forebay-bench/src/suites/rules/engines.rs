@@ -29,7 +29,7 @@ use crate::peers::naive_c::{Layout, NaiveC};
 use crate::peers::process;
 use crate::peers::rte_acl::{ALGORITHMS, Context, RteAcl, is_installed};
 use crate::rounds::{Contender, Role};
-use crate::{BenchError, io_error};
+use crate::{During, Failure, Result};
 
 /// How the names of DPDK's algorithms, and of the naive C, start.
 pub const ACL: &str = "rte_acl";
@@ -58,7 +58,7 @@ const TRIED: usize = 65_536;
 /// Rules made ready, and headers to match against them.
 pub trait Matcher {
     /// Takes headers in the engine's own form, as a receiver would have them; not timed.
-    fn load(&mut self, _keys: &[Key4]) -> Result<(), String> {
+    fn load(&mut self, _keys: &[Key4]) -> Result<()> {
         Ok(())
     }
 
@@ -88,12 +88,12 @@ pub fn is_linear(one: &Contender<dyn Matcher>) -> bool {
     one.name != TREE && !one.name.starts_with(ACL)
 }
 
-fn boxed<M: Matcher + 'static>(made: Result<M, String>) -> Result<Box<dyn Matcher>, String> {
+fn boxed<M: Matcher + 'static>(made: Result<M>) -> Result<Box<dyn Matcher>> {
     made.map(|matcher| Box::new(matcher) as Box<dyn Matcher>)
 }
 
 /// One of our engines, with values for its rows.
-type Made = Result<(Box<dyn Engine>, Map<String, Value>), String>;
+type Made = Result<(Box<dyn Engine>, Map<String, Value>)>;
 
 type Make = fn(&RuleList) -> Made;
 
@@ -109,20 +109,20 @@ const OURS: [(&str, Make); 7] = [
 ];
 
 fn made<E: Engine + 'static>(made: Result<E, impl Display>) -> Made {
-    let engine = made.map_err(|error| error.to_string())?;
+    let engine = made?;
     Ok((Box::new(engine), Map::new()))
 }
 
 /// Code with branches. A back end may fall back to another.
 fn compiled(list: &RuleList, backend: Backend) -> Made {
     let compiled = Compiled::new(list, backend, cpu::detect());
-    let compiled = compiled.map_err(|error| error.to_string())?;
+    let compiled = compiled?;
     let backend = json!(compiled.backend(Family::Ipv4).name());
     Ok((Box::new(compiled), [("backend".to_owned(), backend)].into_iter().collect()))
 }
 
 fn tree(list: &RuleList) -> Made {
-    let tree = Tree::new(list, cpu::detect()).map_err(|error| error.to_string())?;
+    let tree = Tree::new(list, cpu::detect())?;
     let Bound { trees, nodes, blocks, vectors, .. } = tree.bound(Family::Ipv4);
     let bound = json!({ "trees": trees, "nodes": nodes, "blocks": blocks, "vectors": vectors });
     Ok((Box::new(tree), [("bound".to_owned(), bound)].into_iter().collect()))
@@ -188,12 +188,7 @@ pub fn naive_c(list: &RuleList, folder: &Path) -> Contenders {
 }
 
 /// All algorithms of DPDK's classifier for the list of `source`.
-pub fn rte_acl(
-    source: Source,
-    list: &RuleList,
-    form: Form,
-    keys: &[Key4],
-) -> Result<Contenders, BenchError> {
+pub fn rte_acl(source: Source, list: &RuleList, form: Form, keys: &[Key4]) -> Result<Contenders> {
     let best = match fits(source, list, form)? {
         Ok(()) => best(list, form, &keys[..keys.len().min(TRIED)]),
         Err(why) => Err(why),
@@ -211,9 +206,9 @@ pub fn rte_acl(
 }
 
 /// Builds both ways and keeps the faster one, with its limit and milliseconds to build it.
-fn best(list: &RuleList, form: Form, keys: &[Key4]) -> Result<(Rc<Context>, usize, f64), String> {
+fn best(list: &RuleList, form: Form, keys: &[Key4]) -> Result<(Rc<Context>, usize, f64)> {
     let sizes = if list.rules.len() > LONG { &SIZES[..1] } else { &SIZES[..] };
-    let (mut best, mut least, mut refused) = (None, f64::INFINITY, String::new());
+    let (mut best, mut least, mut refused) = (None, f64::INFINITY, Failure(String::new()));
     for &max_size in sizes {
         let started = Instant::now();
         match Context::build(list, form, max_size) {
@@ -232,7 +227,7 @@ fn best(list: &RuleList, form: Form, keys: &[Key4]) -> Result<(Rc<Context>, usiz
 }
 
 /// The least time of any algorithm for the headers, of a few runs.
-fn trial(context: &Rc<Context>, keys: &[Key4]) -> Result<f64, String> {
+fn trial(context: &Rc<Context>, keys: &[Key4]) -> Result<f64> {
     const RUNS: usize = 3;
     let mut least = f64::INFINITY;
     let mut rules = vec![0; keys.len()];
@@ -249,7 +244,7 @@ fn trial(context: &Rc<Context>, keys: &[Key4]) -> Result<f64, String> {
 }
 
 /// Whether a long list can be built within the limits.
-fn fits(source: Source, list: &RuleList, form: Form) -> Result<Result<(), String>, BenchError> {
+fn fits(source: Source, list: &RuleList, form: Form) -> Result<Result<()>> {
     if let Err(why) = is_installed() {
         return Ok(Err(why));
     }
@@ -259,22 +254,21 @@ fn fits(source: Source, list: &RuleList, form: Form) -> Result<Result<(), String
     eprintln!("rte_acl: trying to build {}", source.name);
     Ok(match process::probe(&["rules", "--build-acl", &form.case(source)], TIME_LIMIT) {
         Ok(Some(true)) => Ok(()),
-        Ok(_) => Err(format!("builds no tries within {} s", TIME_LIMIT.as_secs())),
-        Err(_) => Err(format!("builds no tries within {} GiB", MEMORY_LIMIT >> 30)),
+        Ok(_) => Err(format!("builds no tries within {} s", TIME_LIMIT.as_secs()).into()),
+        Err(_) => Err(format!("builds no tries within {} GiB", MEMORY_LIMIT >> 30).into()),
     })
 }
 
 /// Builds the tries of a case within the limit of memory.
-pub fn probe(case: &str, data: &Path) -> Result<(), BenchError> {
-    let failed = |message: String| BenchError::Command { command: "rte_acl".into(), message };
+pub fn probe(case: &str, data: &Path) -> Result<()> {
     let mut all = CLASSBENCH.into_iter().flat_map(|source| Form::ALL.map(|form| (source, form)));
     let named = all.find(|(source, form)| form.case(*source) == case);
-    let (source, form) = named.ok_or_else(|| failed(format!("no set {case}")))?;
+    let (source, form) = named.ok_or("no such set").during(case)?;
     let limit = Rlimit { current: Some(MEMORY_LIMIT), maximum: Some(MEMORY_LIMIT) };
-    setrlimit(Resource::As, limit).map_err(|error| io_error("limiting memory")(error.into()))?;
+    setrlimit(Resource::As, limit).during("limiting memory")?;
     let set = ClassBench::read(data, source, form)?;
-    let set = set.ok_or_else(|| failed(format!("{case} is not there")))?;
-    Context::build(&set.list, form, SIZES[0]).map_err(failed)?;
+    let set = set.ok_or("is not there").during(case)?;
+    Context::build(&set.list, form, SIZES[0])?;
     println!("true");
     Ok(())
 }

@@ -13,7 +13,7 @@ use forebay_rules::{ParseError, ProtocolTest, RuleList};
 
 use super::frames::packed;
 use super::headers::{Form, has_ports};
-use crate::{BenchError, io_error};
+use crate::{During, Result};
 
 /// The lists that stand for the paper's, each the beginning of the next.
 const PAPER: [&str; 5] = [
@@ -65,7 +65,7 @@ pub struct ClassBench {
 impl ClassBench {
     /// Reads a set; none if it is not there. In the form of five-tuples, tests of anything
     /// else are left out of the rules, as in the results that come with the set.
-    pub fn read(data: &Path, source: Source, form: Form) -> Result<Option<Self>, BenchError> {
+    pub fn read(data: &Path, source: Source, form: Form) -> Result<Option<Self>> {
         let folder = data.join("classbench/generated");
         let file = |suffix: &str| text(&folder, &format!("{}{suffix}", source.name));
         let (Some(rules), Some(trace), Some(expected)) =
@@ -74,9 +74,8 @@ impl ClassBench {
             return Ok(None);
         };
         let mut list = classbench::parse(&rules)?;
-        let invalid = |what: &str| BenchError::WrongAnswer(format!("{}: {what}", source.name));
         let trace: Option<Vec<Key4>> = trace.lines().map(|line| traced(line, form)).collect();
-        let trace = trace.ok_or_else(|| invalid("a trace that is not one"))?;
+        let trace = trace.ok_or("a trace that is not one").during(source.name)?;
         let mut known = None;
         if form == Form::FiveTuples {
             list.rules.iter_mut().for_each(|rule| {
@@ -88,14 +87,14 @@ impl ClassBench {
             let lines = expected.lines().filter(|line| !line.starts_with('#'));
             let rules: Option<Vec<u32>> = lines.map(first_match).collect();
             let rules = rules.filter(|rules| rules.len() == trace.len());
-            known = Some(rules.ok_or_else(|| invalid("results that are not the trace's"))?);
+            known = Some(rules.ok_or("results that are not the trace's").during(source.name)?);
         }
         Ok(Some(Self { list, trace, expected: known }))
     }
 }
 
 /// A file's text, which may be compressed; none if it is not there.
-fn text(folder: &Path, name: &str) -> Result<Option<String>, BenchError> {
+fn text(folder: &Path, name: &str) -> Result<Option<String>> {
     let (plain, packed) = (folder.join(name), folder.join(format!("{name}.gz")));
     let read = |path: &Path| -> io::Result<String> {
         if path == plain {
@@ -108,7 +107,7 @@ fn text(folder: &Path, name: &str) -> Result<Option<String>, BenchError> {
     let Some(path) = [&plain, &packed].into_iter().find(|path| path.is_file()) else {
         return Ok(None);
     };
-    read(path).map(Some).map_err(io_error(format!("reading {}", path.display())))
+    read(path).map(Some).during(format_args!("reading {}", path.display()))
 }
 
 /// A line of a trace: source, destination, ports, protocol, and more. Traces have ports for

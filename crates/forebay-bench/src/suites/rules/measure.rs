@@ -15,9 +15,9 @@ use forebay_packet::random::Random;
 use forebay_rules::packed::Key4;
 
 use super::engines::{Contenders, Matcher};
-use crate::BenchError;
 use crate::peers::stopwatch::Stopwatch;
 use crate::rounds::{Contender, Timing, Trial};
+use crate::{Failure, Result};
 
 /// How long an engine runs over other headers before it is timed.
 const WARM_UP: Duration = Duration::from_millis(1);
@@ -110,7 +110,7 @@ impl OnSet {
         trial: &mut Trial,
         contenders: &mut Contenders,
         others: &[Key4],
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         let number = timing.next_round();
         let Headers { keys, expected } = &self.headers;
         let order = Random::new(number).draw(keys.len(), keys.len());
@@ -122,7 +122,7 @@ impl OnSet {
             let Some(matcher) = contender.engine.as_mut().filter(|_| times.is_some()) else {
                 continue;
             };
-            if let Err(why) = matcher.load(&keys) {
+            if let Err(Failure(why)) = matcher.load(&keys) {
                 contender.notes.push(format!("{}: {why}", contender.name));
                 *times = None;
             }
@@ -136,11 +136,7 @@ impl OnSet {
 }
 
 /// Measures all contenders of all lists in each round, on each of their sets.
-pub fn measure(
-    timing: &mut Timing,
-    lists: &mut [UnderWay],
-    rounds: usize,
-) -> Result<Vec<Trial>, BenchError> {
+pub fn measure(timing: &mut Timing, lists: &mut [UnderWay], rounds: usize) -> Result<Vec<Trial>> {
     timing.steady(|timing| {
         let sets = lists.iter().flat_map(|list| &list.sets);
         let mut trials: Vec<Trial> = sets.map(|on| on.trial.clone()).collect();
@@ -164,7 +160,7 @@ fn turn(
     keys: &[Key4],
     expected: &[u32],
     range: Range<usize>,
-) -> Result<f64, String> {
+) -> Result<f64> {
     warm_up(matcher, keys, expected.len());
     let (keys, expected) = (&keys[range.clone()], &expected[range.clone()]);
     if !set.is_sliced() {
@@ -190,7 +186,7 @@ fn turn(
     let first = wrong.first().map_or_else(String::new, |(key, (rule, right))| {
         format!(", the first for {key:?}: {rule} instead of {right}")
     });
-    Err(format!("{} of {} answers are wrong{first}", wrong.len(), rules.len()))
+    Err(format!("{} of {} answers are wrong{first}", wrong.len(), rules.len()).into())
 }
 
 /// Runs for a while over the headers behind the first `first`.

@@ -20,11 +20,10 @@ use forebay_rules::RuleList;
 use forebay_rules::packed::Key4;
 use serde_json::json;
 
-use crate::bar;
 use crate::peers::dpdk;
 use crate::record::{Record, Row};
 use crate::rounds::{Contender, Role, Run};
-use crate::{BenchError, Options, io_error};
+use crate::{During, Options, Result, bar, ensure};
 use engines::{ACL, Contenders, Matcher, NAIVE, TREE, first_match, is_linear};
 use frames::{FRAME, frame, parsed};
 use headers::Form;
@@ -67,8 +66,8 @@ const QUICK_WINDOWS: usize = 31;
 struct Suite<'a>(Run<'a>);
 
 /// Runs the suite.
-pub fn run(options: &Options) -> Result<Record, BenchError> {
-    let folder = tempfile::tempdir().map_err(io_error("making a folder"))?;
+pub fn run(options: &Options) -> Result<Record> {
+    let folder = tempfile::tempdir().during("making a folder")?;
     let mut suite = Suite(Run::new(options));
     let alphas = suite.compare(folder.path())?;
     let mut classbench = Vec::new();
@@ -165,7 +164,7 @@ impl Suite<'_> {
 
     /// The paper's comparison, in which all lists are measured in each round. Returns α of
     /// each list.
-    fn compare(&mut self, folder: &Path) -> Result<Vec<f64>, BenchError> {
+    fn compare(&mut self, folder: &Path) -> Result<Vec<f64>> {
         if !self.0.options.names("paper") {
             return Ok(Vec::new());
         }
@@ -198,12 +197,7 @@ impl Suite<'_> {
     }
 
     /// Measures lists of so many rules, and adds their rows and notes.
-    fn measure(
-        &mut self,
-        lists: &mut [UnderWay],
-        rules: &[usize],
-        rounds: usize,
-    ) -> Result<(), BenchError> {
+    fn measure(&mut self, lists: &mut [UnderWay], rules: &[usize], rounds: usize) -> Result<()> {
         let mut trials = measure(&mut self.0.timing, lists, rounds)?.into_iter();
         for (list, rules) in lists.iter().zip(rules) {
             for (on, trial) in list.sets.iter().zip(&mut trials) {
@@ -219,7 +213,7 @@ impl Suite<'_> {
     }
 
     /// Measures one of ClassBench's sets. Returns whether it is there.
-    fn classbench(&mut self, source: Source, form: Form, case: &str) -> Result<bool, BenchError> {
+    fn classbench(&mut self, source: Source, form: Form, case: &str) -> Result<bool> {
         let set = ClassBench::read(&self.0.options.data, source, form)?;
         let Some(ClassBench { list, trace, expected }) = set else {
             self.0.notes.push("ClassBench's sets are not in the folder of the data".to_owned());
@@ -234,9 +228,8 @@ impl Suite<'_> {
         contenders.retain(|contender| self.keeps(contender));
         let headers = self.judged(&list, keys.clone(), &mut contenders)?;
         let traced = self.judged(&list, trace, &mut contenders)?;
-        if expected.is_some_and(|expected| expected != traced.expected) {
-            return Err(BenchError::WrongAnswer(format!("{case}: not the trace's known results")));
-        }
+        let is_known = expected.is_none_or(|expected| expected == traced.expected);
+        ensure!(is_known, "{case}: not the trace's known results");
         let cached = Headers {
             keys: headers.keys.iter().copied().take(CACHED).collect(),
             expected: headers.expected.iter().copied().take(CACHED).collect(),
@@ -285,7 +278,7 @@ impl Suite<'_> {
         list: &RuleList,
         keys: Vec<Key4>,
         contenders: &mut Contenders,
-    ) -> Result<Headers, BenchError> {
+    ) -> Result<Headers> {
         let work = if self.0.options.quick { QUICK_ORACLE_WORK } else { ORACLE_WORK };
         let known = decided(list, &keys[..keys.len().min(work / list.rules.len().max(1))]);
         if known.len() == keys.len() {
@@ -294,7 +287,7 @@ impl Suite<'_> {
         let mut expected = vec![0; keys.len()];
         for contender in contenders.iter_mut().filter(|one| !is_linear(one)) {
             let Some(matcher) = &mut contender.engine else { continue };
-            matcher.load(&keys).map_err(BenchError::WrongAnswer)?;
+            matcher.load(&keys)?;
             let batch = Set::Memory.batch();
             for (index, rules) in expected.chunks_mut(batch).enumerate() {
                 let first = index * batch;
@@ -312,7 +305,7 @@ impl Suite<'_> {
     }
 
     /// Lists of growing size, cut from one set. Returns the cases with their rules.
-    fn crossover(&mut self) -> Result<Vec<(String, usize)>, BenchError> {
+    fn crossover(&mut self) -> Result<Vec<(String, usize)>> {
         let set = ClassBench::read(&self.0.options.data, CUT, Form::Packets)?;
         let Some(ClassBench { list, .. }) = set else { return Ok(Vec::new()) };
         let mut cases = Vec::new();
@@ -340,7 +333,7 @@ impl Suite<'_> {
 
     /// Parses frames of the paper's headers, one after another in memory, in a new order each
     /// round: engines are timed without that.
-    fn parsing(&mut self) -> Result<(), BenchError> {
+    fn parsing(&mut self) -> Result<()> {
         let (headers, stopwatch) = (headers::of_paper(), self.0.timing.stopwatch);
         let mut times = Vec::new();
         for round in 0..self.rounds(Set::Cache) {
@@ -354,9 +347,7 @@ impl Suite<'_> {
                 }
             });
             times.push(stopwatch.nanos(ticks) / keys.len() as f64);
-            if !found.iter().flatten().eq(&keys) {
-                return Err(BenchError::WrongAnswer("packets parsed to other keys".to_owned()));
-            }
+            ensure!(found.iter().flatten().eq(&keys), "packets parsed to other keys");
             self.0.timing.clock.sample(1);
         }
         self.0.results.0.push(Row::new("parse", Set::Cache, "key", times));

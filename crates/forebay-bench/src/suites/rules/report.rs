@@ -9,7 +9,7 @@ use super::engines::{ACL, NAIVE, TREE};
 use super::measure::Set;
 use super::paper::{ALPHA, Line, SETS, SIZES, THEIRS, slope_ratio};
 use super::updates::{self, RATES};
-use crate::BenchError;
+use crate::Result;
 use crate::bar::Bar;
 use crate::bar::Limit::{AtLeast, AtMost};
 use crate::record::Results;
@@ -234,7 +234,7 @@ impl Report<'_> {
 
     /// Writes `rules-figure-1.svg` and `rules-figure-2.svg` to `folder`, if there is anything
     /// to draw.
-    pub fn figures(&self, folder: &Path) -> Result<(), BenchError> {
+    pub fn figures(&self, folder: &Path) -> Result<()> {
         if !self.lines.is_empty() {
             svg::write(folder, "rules-figure-1.svg", &self.slopes())?;
         }

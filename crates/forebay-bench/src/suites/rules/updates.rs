@@ -21,14 +21,14 @@ use forebay_packet::BATCH;
 use forebay_packet::random::Random;
 use forebay_rules::engine::NO_RULE;
 use forebay_rules::packed::Key4;
-use forebay_rules::tree::{Live, LiveError, RuleId};
+use forebay_rules::tree::{Live, RuleId};
 use forebay_rules::{Rule, RuleList};
 
 use super::engines::{TREE, first_match};
-use crate::BenchError;
 use crate::cores::Cores;
 use crate::record::Row;
 use crate::stats::Sample;
+use crate::{Result, ensure};
 
 /// Changes a second.
 pub const RATES: [u32; 2] = [100, 1_000];
@@ -72,7 +72,7 @@ pub fn measure(
     list: &RuleList,
     keys: &[Key4],
     pairs: usize,
-) -> Result<Option<Vec<Row>>, BenchError> {
+) -> Result<Option<Vec<Row>>> {
     let cores = Cores::new()?;
     let (reader, writer) = (cores.generator, cores.workers[0]);
     if reader == writer {
@@ -91,9 +91,8 @@ fn on_two(
     keys: &[Key4],
     pairs: usize,
     reader: usize,
-) -> Result<Vec<Row>, BenchError> {
-    let wrong = |what: String| BenchError::WrongAnswer(what);
-    let make = || Live::new(list, cpu::detect(), 1).map_err(|error| wrong(error.to_string()));
+) -> Result<Vec<Row>> {
+    let make = || Live::new(list, cpu::detect(), 1);
     let (live, calm) = (make()?, make()?);
     let shared = Shared {
         live: &live,
@@ -107,9 +106,9 @@ fn on_two(
     let measured = std::thread::scope(|scope| {
         let reader = scope.spawn(|| Cores::pin(&[reader]).map(|()| shared.read()));
         let at_rate = |rate| shared.at_rate(case, rate, pairs, &mut changes);
-        let measured: Result<Vec<Row>, BenchError> = RATES.into_iter().map(at_rate).collect();
+        let measured: Result<Vec<Row>> = RATES.into_iter().map(at_rate).collect();
         shared.ended.store(true, Ordering::Relaxed);
-        reader.join().unwrap_or_else(|_| Err(wrong("the reader panicked".to_owned())))?;
+        reader.join().unwrap_or_else(|_| Err("the reader panicked".into()))?;
         measured
     })?;
     check(&live, keys)?;
@@ -137,7 +136,7 @@ impl Shared<'_> {
         rate: u32,
         pairs: usize,
         changes: &mut Changes<'_>,
-    ) -> Result<Row, BenchError> {
+    ) -> Result<Row> {
         let merges = self.live.merges();
         let (mut losses, mut nanos) = (Vec::new(), Vec::new());
         let (mut micros, mut spins) = (Vec::new(), Vec::new());
@@ -168,12 +167,7 @@ impl Shared<'_> {
     }
 
     /// Packets a second of the reader while `work` is done at a rate.
-    fn window(
-        &self,
-        busy: bool,
-        rate: u32,
-        mut work: impl FnMut() -> Result<(), BenchError>,
-    ) -> Result<f64, BenchError> {
+    fn window(&self, busy: bool, rate: u32, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
         self.busy.store(busy, Ordering::Relaxed);
         std::thread::sleep(SETTLING);
         let (started, before) = (Instant::now(), self.matched.load(Ordering::Relaxed));
@@ -215,23 +209,22 @@ impl<'a> Changes<'a> {
 
     /// Makes a change: a rule is moved or deleted, or the last deleted one inserted elsewhere.
     /// Returns microseconds.
-    fn make(&mut self) -> Result<f64, BenchError> {
-        let wrong = |error: LiveError| BenchError::WrongAnswer(format!("an update: {error}"));
+    fn make(&mut self) -> Result<f64> {
         let position = self.random.index(self.held.len());
         let drawn = self.random.index(self.held.len());
         if let Some(rule) = self.taken.take() {
             let (to_insert, started) = (Rule::clone(&rule), Instant::now());
-            let id = self.live.insert(position, to_insert).map_err(wrong)?;
+            let id = self.live.insert(position, to_insert)?;
             let micros = started.elapsed().as_secs_f64() * 1e6;
             self.held.push((id, rule));
             return Ok(micros);
         }
         let started = Instant::now();
         if self.random.index(2) == 0 {
-            self.live.relocate(self.held[drawn].0, position).map_err(wrong)?;
+            self.live.relocate(self.held[drawn].0, position)?;
             return Ok(started.elapsed().as_secs_f64() * 1e6);
         }
-        self.live.delete(self.held[drawn].0).map_err(wrong)?;
+        self.live.delete(self.held[drawn].0)?;
         let micros = started.elapsed().as_secs_f64() * 1e6;
         self.taken = Some(self.held.swap_remove(drawn).1);
         Ok(micros)
@@ -239,7 +232,7 @@ impl<'a> Changes<'a> {
 }
 
 /// Compares the list's answers with the oracle's.
-fn check(live: &Live, keys: &[Key4]) -> Result<(), BenchError> {
+fn check(live: &Live, keys: &[Key4]) -> Result<()> {
     let held = live.rules();
     let rules = held.iter().map(|(_, rule)| Rule::clone(rule)).collect();
     let list = RuleList { rules, ..RuleList::default() };
@@ -251,10 +244,7 @@ fn check(live: &Live, keys: &[Key4]) -> Result<(), BenchError> {
             NO_RULE => NO_RULE,
             index => held[index as usize].0.number,
         };
-        if answer != right {
-            let complaint = format!("updates: {key:?}: rule {answer} instead of {right}");
-            return Err(BenchError::WrongAnswer(complaint));
-        }
+        ensure!(answer == right, "updates: {key:?}: rule {answer} instead of {right}");
     }
     Ok(())
 }
