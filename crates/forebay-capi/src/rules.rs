@@ -6,7 +6,7 @@ use forebay_rules::choose::EngineName;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::language::load::{Names, Selection, load};
 use forebay_rules::packed::{Key4, Key6, Packed};
-use forebay_rules::{Action, Family, Key, Rule, RuleList};
+use forebay_rules::{Action, Family, Rule, RuleList};
 
 use crate::error::Error;
 
@@ -75,7 +75,7 @@ impl Rules {
     pub(crate) fn answer(&self, link: LinkType, packets: &Packets, answers: &mut [u32]) {
         let (mut v4, mut v6) = (Keyed::<Key4>::default(), Keyed::<Key6>::default());
         for (i, answer) in answers.iter_mut().enumerate() {
-            match Key::of_packet(link, packets.packet(i)).as_ref().map(Packed::from) {
+            match Packed::of_packet(link, packets.packet(i)) {
                 Some(Packed::V4(key)) => v4.push(key, i),
                 Some(Packed::V6(key)) => v6.push(key, i),
                 None => *answer = NOT_IP,

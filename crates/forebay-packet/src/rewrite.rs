@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::strip::{Strip, Stripped};
+use crate::decode::{Strip, Stripped};
 
 /// A MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -84,6 +84,9 @@ fn labels_are_taken_off_and_tags_before_them_stay() {
     assert_eq!(strip(only, &six), left);
     let wire = join(&[&OUTER, &[0x88, 0x47], &labels, &[0; 4], &plain()]);
     assert_eq!(strip(only, &wire), plain());
+    let without_word = join(&[&[0x22; 6], &plain()[6..]]);
+    let wire = join(&[&OUTER, &[0x88, 0x47], &labels, &without_word]);
+    assert_eq!(strip(only, &wire), without_word);
     let channel = join(&[&OUTER, &[0x88, 0x47], &labels, &[0x10; 4], &plain()]);
     assert_eq!(strip(only, &channel), channel);
 }
@@ -127,8 +130,15 @@ fn fragments_and_other_ports_stay_as_they_are() {
     let mut fragment = around([8, 0], &ipv4(17, &vxlan));
     fragment[20] = 0x20;
     assert_eq!(strip(ALL, &fragment), fragment);
-    let other = around([8, 0], &ipv4(17, &udp(53, &[8; 40])));
-    assert_eq!(strip(ALL, &other), other);
+    let geneve = join(&[&[0, 0, 0x65, 0x58, 0, 0, 9, 0], &plain()]);
+    let gtp = join(&[&[0x30, 255, 0, 36, 0, 0, 0, 9], &ipv4(17, &udp(53, b"question"))]);
+    for (port, payload) in [(53, vec![8; 40]), (6081, geneve), (2152, gtp)] {
+        let other = around([8, 0], &ipv4(17, &udp(port, &payload)));
+        assert_eq!(strip(ALL, &other), other);
+    }
+    // An EtherType that GRE has, without GRE.
+    let bridged = join(&[&OUTER, &[0x65, 0x58], &INNER, &[0x81, 0, 0, 5], &plain()[12..]]);
+    assert_eq!(strip(ALL, &bridged), bridged);
 }
 
 #[test]

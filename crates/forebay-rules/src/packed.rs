@@ -5,7 +5,9 @@
 //! both. What a packet lacks is 0 in its field, and `kind` and `flags` say so.
 
 use crate::key::Key;
-use crate::rule::{Family, TCP, UDP};
+use crate::rule::{Family, TCP};
+use forebay_packet::LinkType;
+use forebay_packet::decode::PlainHead;
 
 /// In `kind`: the protocol cannot be reached.
 pub const UNREACHABLE: u16 = 256;
@@ -68,36 +70,30 @@ pub enum Packed {
     V6(Key6),
 }
 
-/// Bytes of a plain frame up to TCP's control bits, and the least length of a datagram that
-/// has them.
-const HEAD: usize = 48;
-const WITH_FLAGS: u16 = 34;
-
-impl Key4 {
-    /// The key of an Ethernet frame where it is plain to see: IPv4 without options, not a
-    /// later fragment, TCP or UDP. What is found is the key of [`Key::of_packet`]; where
-    /// nothing is, that has to look.
+impl Packed {
+    /// The key of a packet, as [`Key::of_packet`] finds it.
     #[inline]
     #[must_use]
-    pub fn of_plain(frame: &[u8]) -> Option<Self> {
-        let head: &[u8; HEAD] = frame.first_chunk()?;
-        let u16_at = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let u32_at =
-            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let total_len = u16_at(16);
-        let whole = u16_at(20) & 0x1fff == 0 && (total_len == 0 || total_len >= WITH_FLAGS);
-        let (protocol, is_tcp) = (head[23], head[23] == TCP);
-        if u16_at(12) != 0x0800 || head[14] != 0x45 || !whole || !(is_tcp || protocol == UDP) {
-            return None;
+    pub fn of_packet(link: LinkType, packet: &[u8]) -> Option<Self> {
+        let plain = if link == LinkType::ETHERNET { PlainHead::of(packet) } else { None };
+        match plain {
+            Some(head) => Some(Self::V4(head.into())),
+            None => Key::of_packet(link, packet).as_ref().map(Self::from),
         }
-        Some(Self {
-            source: u32_at(26),
-            destination: u32_at(30),
-            first: u16_at(34),
-            second: u16_at(36),
-            kind: u16::from(protocol) | HAS_PORTS,
-            flags: if is_tcp { head[47].into() } else { NOT_TCP },
-        })
+    }
+}
+
+impl From<PlainHead> for Key4 {
+    #[inline]
+    fn from(head: PlainHead) -> Self {
+        Self {
+            source: head.source,
+            destination: head.destination,
+            first: head.ports.0,
+            second: head.ports.1,
+            kind: u16::from(head.protocol()) | HAS_PORTS,
+            flags: head.tcp_flags.map_or(NOT_TCP, u16::from),
+        }
     }
 }
 

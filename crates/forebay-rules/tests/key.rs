@@ -2,7 +2,9 @@
 //! packets and behind IPv6 extension headers.
 
 use forebay_packet::LinkType;
+use forebay_packet::decode::PlainHead;
 use forebay_rules::key::Key;
+use forebay_rules::packed::Packed;
 use forebay_rules::rule::Family;
 
 /// An IPv4 packet of `protocol` with fragment field `fragment`.
@@ -153,4 +155,34 @@ fn what_lies_before_ip_is_passed_over() {
         let cut = Key::of_packet(LinkType::ETHERNET, &tagged[..captured]);
         assert_eq!(cut.is_some(), captured >= 22 + 20, "{captured}");
     }
+}
+
+/// Frames of the commonest kind have a short way to the key, which finds the same.
+#[test]
+fn plain_frames_have_the_key_of_any_packet() {
+    let plain = PlainHead::of(&ethernet(&ipv4(6, 0, &TCP_SYN))).unwrap();
+    assert_eq!((plain.protocol(), plain.ports, plain.tcp_flags), (6, (1024, 80), Some(2)));
+    let mut found = 0;
+    for protocol in [6, 17] {
+        let frame = ethernet(&ipv4(protocol, 0, &TCP_SYN));
+        let cut = (0..frame.len()).map(|len| frame[..len].to_vec());
+        let changed = (12..frame.len()).flat_map(|at| {
+            [0, 1, 6, 17, 20, 24, 33, 34, 0x20, 0x45, 0x46, 0xff].map(|value| {
+                let mut frame = frame.clone();
+                frame[at] = value;
+                frame
+            })
+        });
+        for frame in cut.chain(changed) {
+            let expected = Key::of_packet(LinkType::ETHERNET, &frame);
+            let packed = Packed::of_packet(LinkType::ETHERNET, &frame);
+            assert_eq!(packed, expected.as_ref().map(Packed::from), "{frame:02x?}");
+            found += usize::from(PlainHead::of(&frame).is_some());
+        }
+    }
+    assert!(found > 300, "{found}");
+}
+
+fn ethernet(packet: &[u8]) -> Vec<u8> {
+    [&[2; 12][..], &[8, 0], packet].concat()
 }

@@ -2,10 +2,10 @@
 //! labels, PPP. `docs/decoded-headers.md` lists them with their sources.
 //!
 //! [`next`] is a pure function from a header to the one behind it, so that the walk for a
-//! flow and the search for the outermost IP header ([`ip_packet`]) are the same walk.
+//! flow, the search for the outermost IP header and the removal of headers are one walk.
 
 use super::bytes::Bytes;
-use super::{Header, MAX_LAYERS, Outcome, Undecoded, Walk, radio};
+use super::{Header, Outcome, Undecoded, Walk, radio};
 use crate::flow::{AddressKind, FlowKey};
 use crate::link::LinkType;
 
@@ -23,6 +23,14 @@ pub(super) const PPP: u16 = 0x880b;
 const E_TAG: u16 = 0x893f;
 const SERVICE_TAG: u16 = 0x88e7;
 
+/// Customer, provider and two older VLAN tags.
+macro_rules! vlan_tag {
+    () => {
+        0x8100 | 0x88a8 | 0x9100 | 0x9200
+    };
+}
+pub(super) use vlan_tag;
+
 /// Kinds of identifiers, so that equal numbers of different kinds differ; tunnel.rs has
 /// those from 16 up.
 const VLAN_ID: u8 = 1;
@@ -35,21 +43,6 @@ const LABEL: u8 = 5;
 const MAX_ATTRIBUTES: usize = 32;
 
 pub(super) type Next = Option<(Header, usize)>;
-
-/// The bytes from the outermost IP header on, of a packet captured on a link of that type;
-/// none if no IP header can be reached.
-#[must_use]
-pub fn ip_packet(link: LinkType, packet: &[u8]) -> Option<&[u8]> {
-    let bytes = Bytes::new(packet);
-    let (mut header, mut at) = first(bytes, link, 0)?;
-    for _ in 0..MAX_LAYERS {
-        if let Header::Ip = header {
-            return packet.get(at..);
-        }
-        (header, at) = next(bytes, header, at)?;
-    }
-    None
-}
 
 /// The first header of a packet on a link of that type.
 pub(super) fn first(bytes: Bytes<'_>, link: LinkType, at: usize) -> Next {
@@ -133,8 +126,7 @@ fn behind_type(bytes: Bytes<'_>, ether_type: u16, at: usize) -> Next {
     match ether_type {
         IPV4 | IPV6 => Some((Header::Ip, at)),
         ARP => Some((Header::Arp, at)),
-        // Customer, provider and two older VLAN tags.
-        0x8100 | 0x88a8 | 0x9100 | 0x9200 => tag(4),
+        vlan_tag!() => tag(4),
         // VN-Tag; HSR; 802.1CB's redundancy tag.
         0x8926 | 0x892f | 0xf1c1 => tag(6),
         // 802.1BR; Marvell's switches, with the number that Linux gives their tag.
@@ -304,7 +296,7 @@ impl Walk<'_> {
     fn identifier(&mut self, header: Header, at: usize) {
         let options = self.options;
         let found = match header {
-            Header::EtherType(0x8100 | 0x88a8 | 0x9100 | 0x9200) => {
+            Header::EtherType(vlan_tag!()) => {
                 self.bytes.u16(at).map(|tag| (VLAN_ID, u32::from(tag & 0x0fff)))
             }
             Header::EtherType(E_TAG) => {

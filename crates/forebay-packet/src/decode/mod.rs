@@ -17,8 +17,10 @@ mod bytes;
 mod lanes;
 mod link;
 mod network;
+mod outermost;
 mod plain;
 mod radio;
+mod strip;
 mod transport;
 mod tunnel;
 mod undecoded;
@@ -28,8 +30,12 @@ use crate::hash::{HashKey, siphash13};
 use crate::link::LinkType;
 use bytes::Bytes;
 pub use lanes::SimdLevel;
-pub use link::ip_packet;
-pub use plain::Plain;
+pub use network::is_extension;
+pub use outermost::{IpPacket, UpperLayer, ip_packet};
+pub use plain::{Plain, PlainHead};
+pub use strip::Strip;
+pub(crate) use strip::Stripped;
+pub use transport::has_ports;
 pub use undecoded::Undecoded;
 
 pub(crate) use transport::{ICMP, ICMPV6, SCTP, TCP, UDP};
@@ -244,6 +250,8 @@ struct Walk<'a> {
     quoted: bool,
     /// What the transport header of the key carries.
     payload: Option<&'a [u8]>,
+    /// An authentication header in IPv6 is passed, as rules do: for a flow it ends the walk.
+    passes_authentication: bool,
 }
 
 /// Bytes of a packet that stand for it when nothing in it is understood.
@@ -270,18 +278,8 @@ impl Decoder {
         link: LinkType,
         packet: &'a [u8],
     ) -> (Decoded, Option<&'a [u8]>) {
-        let bytes = Bytes::new(packet);
-        let mut walk = Walk {
-            options: self.options,
-            bytes,
-            // What a link type's decoder finds nothing in is still of a known type.
-            found: Decoded { outcome: Outcome::NotIp, ..Decoded::default() },
-            scope: 0,
-            tunnels_left: self.options.tunnel_depth,
-            quoted: false,
-            payload: None,
-        };
-        let mut next = link::first(bytes, link, 0);
+        let mut walk = Walk::new(self.options, Bytes::new(packet));
+        let mut next = link::first(walk.bytes, link, 0);
         for _ in 0..MAX_LAYERS {
             let Some((header, at)) = next else { break };
             next = match header {
@@ -299,7 +297,31 @@ impl Decoder {
     }
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    #[inline]
+    fn new(options: DecodeOptions, bytes: Bytes<'a>) -> Self {
+        Self {
+            options,
+            bytes,
+            // What a link type's decoder finds nothing in is still of a known type.
+            found: Decoded { outcome: Outcome::NotIp, ..Decoded::default() },
+            scope: 0,
+            tunnels_left: options.tunnel_depth,
+            quoted: false,
+            payload: None,
+            passes_authentication: false,
+        }
+    }
+
+    /// The header behind one; nothing is noted of link headers.
+    fn behind(&mut self, header: Header, at: usize) -> link::Next {
+        match header {
+            Header::Ip => self.ip(at),
+            Header::Transport(datagram) => self.transport(datagram, at),
+            header => link::next(self.bytes, header, at),
+        }
+    }
+
     /// Nothing has an address: the leading bytes stand for the packet.
     fn opaque(&mut self) {
         let leading = self.bytes.until(LEADING).from(0);

@@ -1,5 +1,6 @@
 //! IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200), fragments included.
 
+use super::bytes::Bytes;
 use super::{Datagram, FragmentKey, FragmentRole, FragmentSpan, Header, Outcome, Walk};
 use crate::flow::AddressKind;
 
@@ -20,26 +21,55 @@ const MAX_EXTENSIONS: usize = 32;
 
 type Next = Option<(Header, usize)>;
 
+/// Whether another header follows an IPv6 header of that number.
+#[must_use]
+pub fn is_extension(protocol: u8) -> bool {
+    matches!(
+        protocol,
+        IPV6_HOP_BY_HOP
+            | IPV6_ROUTING
+            | IPV6_FRAGMENT
+            | AUTHENTICATION
+            | IPV6_DESTINATION
+            | MOBILITY
+            | HOST_IDENTITY
+            | SHIM6
+    )
+}
+
+/// Addresses and protocol of an IP header; its own version field says which it is.
+pub(super) fn datagram(bytes: Bytes<'_>, at: usize) -> Option<Datagram> {
+    Some(match bytes.u8(at)? >> 4 {
+        4 => Datagram {
+            kind: AddressKind::Ipv4,
+            protocol: bytes.u8(at + 9)?,
+            source: u128::from(bytes.u32(at + 12)?),
+            destination: u128::from(bytes.u32(at + 16)?),
+        },
+        6 => Datagram {
+            kind: AddressKind::Ipv6,
+            protocol: bytes.u8(at + 6)?,
+            source: bytes.u128(at + 8)?,
+            destination: bytes.u128(at + 24)?,
+        },
+        _ => return None,
+    })
+}
+
 impl Walk<'_> {
-    /// An IP header; its own version field says which.
+    /// An IP header.
     pub(super) fn ip(&mut self, at: usize) -> Next {
-        match self.bytes.u8(at)? >> 4 {
-            4 => self.ipv4(at),
-            6 => self.ipv6(at),
-            _ => None,
+        let datagram = datagram(self.bytes, at)?;
+        match datagram.kind {
+            AddressKind::Ipv4 => self.ipv4(datagram, at),
+            _ => self.ipv6(datagram, at),
         }
     }
 
-    fn ipv4(&mut self, at: usize) -> Next {
+    fn ipv4(&mut self, datagram: Datagram, at: usize) -> Next {
         let header_len = usize::from(self.bytes.u8(at)? & 0x0f) * 4;
         let total_len = usize::from(self.bytes.u16(at + 2)?);
         let fragment = self.bytes.u16(at + 6)?;
-        let datagram = Datagram {
-            kind: AddressKind::Ipv4,
-            protocol: self.bytes.u8(at + 9)?,
-            source: u128::from(self.bytes.u32(at + 12)?),
-            destination: u128::from(self.bytes.u32(at + 16)?),
-        };
         if header_len < 20 {
             return None;
         }
@@ -66,14 +96,8 @@ impl Walk<'_> {
         Some((Header::Transport(datagram), at + header_len))
     }
 
-    fn ipv6(&mut self, at: usize) -> Next {
+    fn ipv6(&mut self, mut datagram: Datagram, at: usize) -> Next {
         let payload_len = usize::from(self.bytes.u16(at + 4)?);
-        let mut datagram = Datagram {
-            kind: AddressKind::Ipv6,
-            protocol: self.bytes.u8(at + 6)?,
-            source: self.bytes.u128(at + 8)?,
-            destination: self.bytes.u128(at + 24)?,
-        };
         // Zero: a jumbogram (RFC 2675), or left in for the network card.
         if payload_len != 0 {
             self.bytes = self.bytes.until(at + 40 + payload_len);
@@ -93,6 +117,9 @@ impl Walk<'_> {
                 }
                 IPV6_HOP_BY_HOP | IPV6_ROUTING | IPV6_DESTINATION | MOBILITY | HOST_IDENTITY
                 | SHIM6 => self.bytes.u8(at + 1).map(|units| usize::from(units) * 8 + 8),
+                AUTHENTICATION if self.passes_authentication => {
+                    self.bytes.u8(at + 1).map(|units| usize::from(units) * 4 + 8)
+                }
                 IPV6_FRAGMENT => match self.ipv6_fragment(datagram, at, end) {
                     Ipv6Fragment::Cut => None,
                     Ipv6Fragment::Later => return None,

@@ -2,6 +2,7 @@
 //! TCP or UDP. It finds what the long way finds, or nothing.
 
 use super::Decoder;
+use super::link::IPV4;
 use super::transport::{TCP, UDP};
 use super::tunnel::is_tunnel_port;
 use crate::flow::{AddressKind, FlowKey};
@@ -9,8 +10,63 @@ use crate::flow::{AddressKind, FlowKey};
 /// Bytes up to the end of the ports.
 const HEAD: usize = 38;
 
-/// The least length of an IPv4 datagram that holds the ports.
+/// Where in a frame TCP's control bits are.
+const CONTROL_BITS: usize = 47;
+
+/// The least lengths of IPv4 datagrams that hold the ports, and the control bits.
 const WITH_PORTS: u16 = 24;
+const WITH_CONTROL_BITS: u16 = 34;
+
+/// Fields of the headers of an Ethernet frame that holds IPv4 without options, not a later
+/// fragment, with TCP or UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainHead {
+    /// Source address.
+    pub source: u32,
+    /// Destination address.
+    pub destination: u32,
+    /// Source and destination port.
+    pub ports: (u16, u16),
+    /// TCP's control bits; none for UDP.
+    pub tcp_flags: Option<u8>,
+    /// Fragments follow.
+    is_first: bool,
+}
+
+impl PlainHead {
+    /// The fields, where the frame is that plain: all of them.
+    #[inline]
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        let head: &[u8; HEAD] = frame.first_chunk()?;
+        let u16_at = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let u32_at =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (protocol, total_len, fragment) = (head[23], u16_at(16), u16_at(20));
+        // Zero is left in by hosts that let the network card cut the segment.
+        let holds = |len: u16| total_len == 0 || total_len >= len;
+        let is_ipv4 = u16_at(12) == IPV4 && head[14] == 0x45 && fragment & 0x1fff == 0;
+        let tcp_flags = match protocol {
+            TCP if holds(WITH_CONTROL_BITS) => Some(*frame.get(CONTROL_BITS)?),
+            UDP if holds(WITH_PORTS) => None,
+            _ => return None,
+        };
+        is_ipv4.then(|| Self {
+            source: u32_at(26),
+            destination: u32_at(30),
+            ports: (u16_at(34), u16_at(36)),
+            tcp_flags,
+            is_first: fragment & 0x2000 != 0,
+        })
+    }
+
+    /// TCP or UDP.
+    #[inline]
+    #[must_use]
+    pub fn protocol(&self) -> u8 {
+        if self.tcp_flags.is_some() { TCP } else { UDP }
+    }
+}
 
 /// The flow of a plain packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +85,13 @@ impl Decoder {
     #[inline]
     #[must_use]
     pub fn decode_plain(&self, frame: &[u8]) -> Option<Plain> {
-        let head: &[u8; HEAD] = frame.first_chunk()?;
-        let u16_at = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let u32_at =
-            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let total_len = u16_at(16);
-        let whole = u16_at(20) & 0x3fff == 0 && (total_len == 0 || total_len >= WITH_PORTS);
-        let (protocol, destination_port) = (head[23], u16_at(36));
-        let plain = protocol == TCP || protocol == UDP && !is_tunnel_port(destination_port);
-        if u16_at(12) != 0x0800 || head[14] != 0x45 || !whole || !plain {
+        let head = PlainHead::of(frame)?;
+        let protocol = head.protocol();
+        if head.is_first || protocol == UDP && is_tunnel_port(head.ports.1) {
             return None;
         }
-        let source = (u128::from(u32_at(26)), u16_at(34));
-        let destination = (u128::from(u32_at(30)), destination_port);
+        let source = (u128::from(head.source), head.ports.0);
+        let destination = (u128::from(head.destination), head.ports.1);
         let (key, reversed) = FlowKey::two_way(AddressKind::Ipv4, protocol, source, destination);
         let key = FlowKey { has_ports: true, ..key };
         let affinity = self.options.affinity.of(key, reversed);

@@ -1,5 +1,6 @@
 //! Transport headers: ports, and what ICMP says.
 
+use super::bytes::Bytes;
 use super::network::AUTHENTICATION;
 use super::tunnel::UDP_HEADER;
 use super::{Datagram, Header, Outcome, Undecoded, Walk};
@@ -20,14 +21,35 @@ const UDP_LITE: u8 = 136;
 
 type Next = Option<(Header, usize)>;
 
+/// Whether a protocol's header begins with a source and a destination port.
+#[must_use]
+pub fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
+}
+
+/// The ports that a header begins with, if they were captured.
+pub(super) fn ports(bytes: Bytes<'_>, at: usize) -> Option<(u16, u16)> {
+    Some((bytes.u16(at)?, bytes.u16(at + 2)?))
+}
+
+/// The control bits of a TCP header, if they were captured.
+pub(super) fn control_bits(bytes: Bytes<'_>, at: usize) -> Option<u8> {
+    bytes.u8(at + 13)
+}
+
+/// Type and code of an ICMP message, if they were captured.
+pub(super) fn icmp(bytes: Bytes<'_>, at: usize) -> Option<(u8, u8)> {
+    Some((bytes.u8(at)?, bytes.u8(at + 1)?))
+}
+
 impl<'a> Walk<'a> {
     pub(super) fn transport(&mut self, datagram: Datagram, at: usize) -> Next {
         match datagram.protocol {
-            TCP | SCTP | DCCP | UDP_LITE => self.ports(datagram, at).and(None),
             UDP => {
                 let (_, destination) = self.ports(datagram, at)?;
                 self.udp_tunnel(destination, at + UDP_HEADER)
             }
+            protocol if has_ports(protocol) => self.ports(datagram, at).and(None),
             ICMP if datagram.kind == AddressKind::Ipv4 => self.icmp(datagram, at),
             ICMPV6 if datagram.kind == AddressKind::Ipv6 => self.icmp(datagram, at),
             GRE => {
@@ -54,7 +76,7 @@ impl<'a> Walk<'a> {
 
     /// Notes the five-tuple; the ports, unless they are cut off.
     fn ports(&mut self, datagram: Datagram, at: usize) -> Option<(u16, u16)> {
-        let (Some(from), Some(to)) = (self.bytes.u16(at), self.bytes.u16(at + 2)) else {
+        let Some((from, to)) = ports(self.bytes, at) else {
             self.cut(datagram);
             return None;
         };
@@ -63,7 +85,7 @@ impl<'a> Walk<'a> {
         let key = FlowKey { has_ports: true, ..key };
         self.found(key, reversed, key, Outcome::Ip);
         if !self.quoted {
-            self.found.tcp_flags = self.bytes.u8(at + 13).filter(|_| protocol == TCP);
+            self.found.tcp_flags = control_bits(self.bytes, at).filter(|_| protocol == TCP);
             self.payload = self.payload_of(protocol, at);
         }
         Some((from, to))
@@ -80,7 +102,7 @@ impl<'a> Walk<'a> {
     }
 
     fn icmp(&mut self, datagram: Datagram, at: usize) -> Next {
-        let (Some(kind), Some(code)) = (self.bytes.u8(at), self.bytes.u8(at + 1)) else {
+        let Some((kind, code)) = icmp(self.bytes, at) else {
             self.cut(datagram);
             return None;
         };

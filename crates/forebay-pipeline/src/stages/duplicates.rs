@@ -58,10 +58,6 @@ impl StageConfig for DuplicateWindow {
 const SETS: usize = 1 << 14;
 const WAYS: usize = 4;
 
-/// Bytes of an IPv4 header without options, and of an IPv6 header.
-const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
-
 /// A packet that was seen.
 #[derive(Clone, Copy)]
 struct Seen {
@@ -114,25 +110,13 @@ impl Duplicates {
     /// A digest of what copies of a packet have in common.
     fn digest(&mut self, link: LinkType, packet: &[u8]) -> u64 {
         self.words.clear();
-        match ip_packet(link, packet)
-            .map(|packet| (packet, packet.first().map_or(0, |byte| byte >> 4)))
-        {
-            Some((packet, 4)) if packet.len() >= IPV4_HEADER => {
-                let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
-                let mut header: [u8; IPV4_HEADER] = *packet.first_chunk().unwrap_or(&[0; 20]);
-                (header[8], header[10], header[11]) = (0, 0, 0);
+        match ip_packet(link, packet) {
+            Some(ip) => {
+                let (header, rest) = ip.routed_alike();
                 self.add(&header);
-                self.add(within(packet, IPV4_HEADER, total));
+                self.add(rest);
             }
-            Some((packet, 6)) if packet.len() >= IPV6_HEADER => {
-                let payload = usize::from(u16::from_be_bytes([packet[4], packet[5]]));
-                let total = if payload == 0 { 0 } else { IPV6_HEADER + payload };
-                let mut header: [u8; IPV6_HEADER] = *packet.first_chunk().unwrap_or(&[0; 40]);
-                header[7] = 0;
-                self.add(&header);
-                self.add(within(packet, IPV6_HEADER, total));
-            }
-            _ => self.add(packet),
+            None => self.add(packet),
         }
         siphash13(&self.hash_key, &self.words)
     }
@@ -150,13 +134,6 @@ impl Duplicates {
 /// How long ago a packet was seen, or will be.
 fn age(now: i64, seen: Seen) -> u64 {
     now.abs_diff(seen.at)
-}
-
-/// The bytes of an IP packet after `from`, without what is behind it in the frame.
-fn within(packet: &[u8], from: usize, total: usize) -> &[u8] {
-    // Zero is left in by hosts that let the network card cut the segment.
-    let end = if total < from { packet.len() } else { packet.len().min(total) };
-    &packet[from..end]
 }
 
 impl Stage for Duplicates {

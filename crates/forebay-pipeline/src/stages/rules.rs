@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_packet::{Batch, LinkType, LiveMask};
+use forebay_packet::{Batch, LiveMask};
 use forebay_rules::counters::Counters;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::packed::{Key4, Key6, Packed};
@@ -57,7 +57,7 @@ impl CompiledRules {
     #[must_use]
     pub fn decide(&self, keys: &[Key]) -> Vec<u32> {
         let mut keyed = Keyed::default();
-        keys.iter().enumerate().for_each(|(i, key)| keyed.push(key, i));
+        keys.iter().enumerate().for_each(|(i, key)| keyed.push(key.into(), i));
         let mut rules = vec![NO_RULE; keys.len()];
         keyed.judge(&*self.engine, &mut rules);
         rules
@@ -87,8 +87,9 @@ impl Keyed {
         self.v6.1.clear();
     }
 
-    fn push(&mut self, key: &Key, packet: usize) {
-        match Packed::from(key) {
+    #[inline]
+    fn push(&mut self, key: Packed, packet: usize) {
+        match key {
             Packed::V4(key) => {
                 self.v4.0.push(key);
                 self.v4.1.push(packet);
@@ -104,14 +105,8 @@ impl Keyed {
     fn judge_batch(&mut self, compiled_rules: &CompiledRules, batch: &mut Batch) {
         self.clear();
         for i in batch.live().iter() {
-            let (link, packet) = (batch.interface(i).link, batch.packet(i));
-            if link == LinkType::ETHERNET
-                && let Some(key) = Key4::of_plain(packet)
-            {
-                self.v4.0.push(key);
-                self.v4.1.push(i);
-            } else if let Some(key) = Key::of_packet(link, packet) {
-                self.push(&key, i);
+            if let Some(key) = Packed::of_packet(batch.interface(i).link, batch.packet(i)) {
+                self.push(key, i);
             }
         }
         let packets = batch.len();

@@ -1,0 +1,114 @@
+//! The outermost IP packet that was captured: rules match its headers, and copies of a packet
+//! have it in common.
+
+use super::bytes::Bytes;
+use super::network::{datagram, is_extension};
+use super::transport::{ICMP, ICMPV6, TCP, control_bits, has_ports, icmp, ports};
+use super::{Datagram, DecodeOptions, Header, MAX_LAYERS, Outcome, Walk, link};
+use crate::flow::AddressKind;
+use crate::link::LinkType;
+
+/// Bytes of an IPv4 header without options, and of an IPv6 header.
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+
+/// An IP packet whose addresses were captured.
+#[derive(Clone, Copy)]
+pub struct IpPacket<'a> {
+    datagram: Datagram,
+    /// From its header on, with what is behind it in the frame.
+    bytes: Bytes<'a>,
+}
+
+/// What the headers behind an IP header say. What cannot be reached is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct UpperLayer {
+    /// The protocol, in IPv6 that behind all extension headers.
+    pub protocol: Option<u8>,
+    /// Source and destination port.
+    pub ports: Option<(u16, u16)>,
+    /// TCP's control bits.
+    pub tcp_flags: Option<u8>,
+    /// Type and code of an ICMP message of the packet's family.
+    pub icmp: Option<(u8, u8)>,
+}
+
+/// The outermost IP packet, captured on a link of that type; none if no IP header can be
+/// reached, or one that is cut before its addresses end.
+#[must_use]
+pub fn ip_packet(link: LinkType, packet: &[u8]) -> Option<IpPacket<'_>> {
+    let bytes = Bytes::new(packet);
+    let (mut header, mut at) = link::first(bytes, link, 0)?;
+    for _ in 0..MAX_LAYERS {
+        if let Header::Ip = header {
+            let bytes = Bytes::new(bytes.from(at));
+            return Some(IpPacket { datagram: datagram(bytes, 0)?, bytes });
+        }
+        (header, at) = link::next(bytes, header, at)?;
+    }
+    None
+}
+
+impl<'a> IpPacket<'a> {
+    /// Whether it is IPv6, and not IPv4.
+    #[must_use]
+    pub fn is_ipv6(&self) -> bool {
+        self.datagram.kind == AddressKind::Ipv6
+    }
+
+    /// Source and destination address.
+    #[must_use]
+    pub fn addresses(&self) -> (u128, u128) {
+        (self.datagram.source, self.datagram.destination)
+    }
+
+    /// What the headers behind the IP header say; no tunnel is entered.
+    #[must_use]
+    pub fn upper_layer(&self) -> UpperLayer {
+        let mut walk = Walk::new(DecodeOptions::default(), self.bytes);
+        walk.passes_authentication = true;
+        let (protocol, at) = match walk.ip(0) {
+            Some((Header::Transport(upper), at)) if !self.is_ipv6() || at <= walk.bytes.len() => {
+                (upper.protocol, at)
+            }
+            // A later fragment, or a header of IPv4 that is cut or malformed.
+            _ if !self.is_ipv6() => {
+                return UpperLayer { protocol: Some(self.datagram.protocol), ..Default::default() };
+            }
+            _ => {
+                let known = walk.found.outcome == Outcome::LaterFragment;
+                let protocol = Some(walk.found.key.protocol);
+                let protocol = protocol.filter(|&next| known && !is_extension(next));
+                return UpperLayer { protocol, ..Default::default() };
+            }
+        };
+        let own_icmp = if self.is_ipv6() { ICMPV6 } else { ICMP };
+        UpperLayer {
+            protocol: Some(protocol),
+            ports: ports(walk.bytes, at).filter(|_| has_ports(protocol)),
+            tcp_flags: control_bits(walk.bytes, at).filter(|_| protocol == TCP),
+            icmp: icmp(walk.bytes, at).filter(|_| protocol == own_icmp),
+        }
+    }
+
+    /// What is the same in front of a router and behind it: the header without its options,
+    /// and without hop limit and checksum, then the rest of the packet.
+    #[must_use]
+    pub fn routed_alike(&self) -> ([u8; IPV6_HEADER], &'a [u8]) {
+        let (len, changed, total) = if self.is_ipv6() {
+            let payload = self.bytes.u16(4).map_or(0, usize::from);
+            let total = if payload == 0 { 0 } else { IPV6_HEADER + payload };
+            (IPV6_HEADER, &[7][..], total)
+        } else {
+            (IPV4_HEADER, &[8, 10, 11][..], self.bytes.u16(2).map_or(0, usize::from))
+        };
+        let whole = self.bytes.from(0);
+        let (start, rest) = whole.split_at(len.min(whole.len()));
+        let mut header = [0; IPV6_HEADER];
+        header[..start.len()].copy_from_slice(start);
+        changed.iter().for_each(|&at| header[at] = 0);
+        // Zero is left in by hosts that let the network card cut the segment.
+        let end = if total < len { rest.len() } else { rest.len().min(total - len) };
+        (header, &rest[..end])
+    }
+}
