@@ -28,6 +28,16 @@ pub struct Count {
 }
 
 impl Count {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+            last: self.last.max(other.last),
+        }
+    }
+
     /// What was counted since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
@@ -116,13 +126,20 @@ impl Counters {
     #[must_use]
     pub fn with_cells(workers: usize, rules: usize) -> Self {
         let counters = Self::new(workers);
-        for cells in &counters.workers {
+        counters.prepare(rules);
+        counters
+    }
+
+    /// Makes the cells of so many rules, as far as there are none yet.
+    pub fn prepare(&self, rules: usize) {
+        for cells in &self.workers {
             for chunk in cells.chunks.iter().take(rules.div_ceil(CHUNK)) {
-                cancel::check();
-                chunk.get_or_init(fresh);
+                if chunk.get().is_none() {
+                    cancel::check();
+                    chunk.get_or_init(fresh);
+                }
             }
         }
-        counters
     }
 
     /// The number of a worker that nobody else has claimed; none if all are taken.
@@ -153,11 +170,7 @@ impl Counters {
     }
 
     fn sum(&self, of: impl Fn(&Cells) -> Count) -> Count {
-        self.workers.iter().map(of).fold(Count::default(), |sum, count| Count {
-            packets: sum.packets + count.packets,
-            bytes: sum.bytes + count.bytes,
-            last: sum.last.max(count.last),
-        })
+        self.workers.iter().map(of).fold(Count::default(), Count::and)
     }
 }
 

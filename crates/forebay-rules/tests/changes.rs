@@ -13,11 +13,15 @@ mod lists;
 use contest::{classify, decide, trees};
 use draw::Draw;
 use forebay_codegen::code::Isa;
+use forebay_packet::cancel::Watch;
 use forebay_rules::engine::{Engine, NO_RULE};
+use forebay_rules::language::yamaha;
 use forebay_rules::packed::{Key4, Key6};
 use forebay_rules::rule::{Family, Rule, RuleList};
-use forebay_rules::tree::{Live, RuleId};
+use forebay_rules::tree::{Edit, InForce, Live, LiveError, Place, RuleId};
 use headers::Header;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A list that changes, and what it should have become.
 struct Changing {
@@ -205,4 +209,50 @@ fn rules_that_prefixes_would_multiply_come_and_go() {
         }
         assert!(matching > 100, "{shape}: {matching}");
     }
+}
+
+#[test]
+fn a_change_whose_list_cannot_be_built_is_undone() {
+    let host = |n: u32| format!("ip filter {n} pass 10.{}.{}.1\n", n / 256, n % 256);
+    let parse = |text: &str| yamaha::parse(text).unwrap().ascending();
+    let list = parse(&(1..=5_000).map(host).collect::<String>());
+    let may_end = Arc::new(AtomicBool::new(false));
+    let watched = Arc::clone(&may_end);
+    let watch = move || -> Watch {
+        let may_end = Arc::clone(&watched);
+        Box::new(move || {
+            while !may_end.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            Err("no memory".to_owned())
+        })
+    };
+    let made = Live::automatic(list.clone(), Isa::Scalar, 1, Box::new(watch));
+    let (live, _) = made.map_err(|(error, _)| error).unwrap();
+    // More atoms than are kept outside the trees.
+    let ports: String = (0..40).map(|n| format!("{},", 2 * n)).collect();
+    let ports = ports.trim_end_matches(',');
+    let wide = format!("ip filter 9999 reject * * tcp {ports} {ports}");
+    let wide = yamaha::rule(&wide).unwrap();
+    let insert = |number: u32| {
+        let rule = yamaha::rule(&format!("ip filter {number} reject *")).unwrap();
+        vec![Edit::Insert(rule, Place::End)]
+    };
+    let edited = live.edit(vec![Edit::Insert(wide, Place::Start)]);
+    assert_eq!(edited, Ok(InForce::Later));
+    assert_eq!(live.edit(insert(9_998)), Err(LiveError::Busy));
+    // Found of the list with the change.
+    let difference = live.difference(&list, 1).unwrap();
+    assert_eq!(difference.changes(), 1);
+    may_end.store(true, Ordering::Relaxed);
+    let outcome = loop {
+        if let Some(outcome) = live.outcome() {
+            break outcome;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(outcome, Err(LiveError::Refused("no memory".to_owned())));
+    assert!(live.rules().iter().map(|(_, rule)| &**rule).eq(&list.rules));
+    assert_eq!(live.follow(difference), Err(LiveError::Changed));
+    assert_eq!(live.difference(&list, 0).map(|same| same.changes()), Some(0));
 }

@@ -380,9 +380,16 @@ impl Imported {
         let list = &self.list.list;
         engine.choose(list, isa).map_err(|source| {
             let is = |rule: &Rule| source.rule() == Some((rule.family, rule.number));
-            let line = list.rules.iter().position(is).and_then(|index| self.line(index));
-            LoadError::Engine { line, list: self.list.given_name().map(str::to_owned), source }
+            let index = list.rules.iter().position(is);
+            self.refusal(source, index)
         })
+    }
+
+    /// That no engine takes the list, for the rule at `index`.
+    #[must_use]
+    pub fn refusal(&self, source: EngineError, index: Option<usize>) -> LoadError {
+        let line = index.and_then(|index| self.line(index));
+        LoadError::Engine { line, list: self.list.given_name().map(str::to_owned), source }
     }
 
     /// What is to be told of conditions that `unsupported` decided, a bounded number of

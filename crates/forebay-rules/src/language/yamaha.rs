@@ -231,6 +231,24 @@ pub fn parse(text: &str) -> Result<Document, ParseError> {
     Ok(document)
 }
 
+/// Reads one filter: a line, which may be numbered 0.
+///
+/// # Errors
+/// If it is anything else.
+pub fn rule(text: &str) -> Result<Rule, ParseError> {
+    let mut words = Words::new(1, text.trim_end(), '#');
+    let expected = "one filter: `ip filter` or `ipv6 filter`, a number, and what it says";
+    let family = match words.need(expected)? {
+        "ip" => Family::Ipv4,
+        "ipv6" => Family::Ipv6,
+        word => return Err(words.error(word, expected)),
+    };
+    match words.need(expected)? {
+        "filter" if !text.trim_end().contains('\n') => filter(family, 0, &mut words, &mut 0),
+        word => Err(words.error(word, expected)),
+    }
+}
+
 /// One `secure filter` line.
 struct Application {
     line: usize,

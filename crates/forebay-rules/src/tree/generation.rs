@@ -1,17 +1,21 @@
-//! A list between two rebuilds: what readers see of it, and how it is changed.
+//! A list between two rebuilds.
+//!
+//! Readers use a [`Version`], which never changes. Changes are made on a copy of the parts that
+//! they touch, and the copy becomes the next version.
 
-use super::TreeError;
 use super::arena::Full;
 use super::build::multiplies;
-use super::kernel::Matcher;
+use super::kernel::{Matcher, TreeKey};
 use super::labels::{Labels, NO_LABEL};
 use super::rate::Cost;
-use super::side::{Side, Vectors};
+use super::side::{MAX_OUTSIDE, Side, Vectors};
 use super::wildcards::WildcardIndex;
-use crate::atom::Atom;
-use crate::engine::NO_RULE;
-use crate::rule::{Family, Rule};
-use std::collections::HashMap;
+use super::{TreeError, least_labels};
+use crate::atom::{Atom, Extent};
+use crate::engine::{Engine, NO_RULE};
+use crate::packed::{Key4, Key6};
+use crate::rule::{Action, Family, Rule};
+use forebay_codegen::code::Isa;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,17 +32,76 @@ const TIGHT: u32 = 64;
 /// Four places for each of them.
 const INSERTED_BITS: u32 = MOST_INSERTED.ilog2() + 2;
 
-/// What a reader goes by, from one look to the next.
+/// The bit of a rule's name in a version that is set if the rule rejects.
+pub(super) const REJECTS: u32 = 1 << 31;
+
+/// The list as readers see it.
 pub(super) struct Version {
-    /// For IPv4.
-    pub v4: Vec<Matcher<1>>,
-    /// For IPv6.
-    pub v6: Vec<Matcher<4>>,
-    /// Whose labels are whose.
-    pub names: Arc<Names>,
+    how: How,
+    default: Action,
+    isa: Isa,
 }
 
-/// Which rule a label is of.
+/// How packets are matched.
+pub(super) enum How {
+    /// By trees that can be changed.
+    Trees { v4: Vec<Matcher<1>>, v6: Vec<Matcher<4>>, names: Arc<Names> },
+    /// By an engine that cannot be changed, with the name of each rule.
+    Engine(Box<dyn Engine>, Vec<u32>),
+}
+
+impl Version {
+    pub fn new(how: How, default: Action, isa: Isa) -> Self {
+        Self { how, default, isa }
+    }
+
+    /// The action for packets that no rule matches.
+    pub fn default(&self) -> Action {
+        self.default
+    }
+
+    /// Writes for each key the name of the first rule that matches it, or [`NO_RULE`].
+    pub fn classify4(&self, keys: &[Key4], rules: &mut [u32]) {
+        match &self.how {
+            How::Trees { v4, names, .. } => self.by_trees(v4, names, keys, rules),
+            How::Engine(engine, names) => {
+                engine.classify4(keys, rules);
+                name(names, rules);
+            }
+        }
+    }
+
+    /// As [`Version::classify4`], for IPv6.
+    pub fn classify6(&self, keys: &[Key6], rules: &mut [u32]) {
+        match &self.how {
+            How::Trees { v6, names, .. } => self.by_trees(v6, names, keys, rules),
+            How::Engine(engine, names) => {
+                engine.classify6(keys, rules);
+                name(names, rules);
+            }
+        }
+    }
+
+    fn by_trees<const Q: usize, K: TreeKey>(
+        &self,
+        matchers: &[Matcher<Q>],
+        names: &Names,
+        keys: &[K],
+        rules: &mut [u32],
+    ) {
+        least_labels(self.isa, matchers, keys, rules);
+        rules.iter_mut().for_each(|rule| *rule = names.rule(*rule));
+    }
+}
+
+/// Replaces indices by names.
+fn name(names: &[u32], rules: &mut [u32]) {
+    for rule in rules {
+        *rule = names.get(*rule as usize).copied().unwrap_or(NO_RULE);
+    }
+}
+
+/// The [`Held::name`] of each label's rule.
 pub(super) struct Names {
     labels: Labels,
     /// Of the rules that the list was built with, by their place.
@@ -102,27 +165,30 @@ impl From<Full> for Exhausted {
     }
 }
 
-/// A rule, by its number among all that the list has ever held.
+/// A rule of the list.
 #[derive(Clone)]
 pub(super) struct Held {
-    pub id: u32,
+    /// Its number, with [`REJECTS`] if it rejects.
+    pub name: u32,
     pub rule: Arc<Rule>,
 }
 
-/// Makes a version the one that readers see.
-pub(super) type Publish<'a> = &'a dyn Fn(&Arc<Version>);
+/// A change of the list.
+#[derive(Clone)]
+pub(super) enum Change {
+    /// Inserts a rule at a place.
+    Insert(usize, Held),
+    /// Removes the rule at a place.
+    Delete(usize, Arc<Rule>),
+}
 
 /// The list as its one writer knows it.
 pub(super) struct Generation {
-    /// What readers are to see.
-    pub version: Arc<Version>,
     v4: Side<1>,
     v6: Side<4>,
+    names: Arc<Names>,
     /// The labels of the rules, in order.
     order: Vec<u32>,
-    by_label: HashMap<u32, Held>,
-    /// By a rule's number.
-    labels: HashMap<u32, u32>,
     /// Rules put in since the list was built.
     inserted: usize,
     /// Whether room for labels has become short somewhere.
@@ -134,8 +200,8 @@ impl Generation {
     ///
     /// # Errors
     /// If one of them has too many atoms.
-    pub fn build(rules: Vec<Held>) -> Result<Self, TreeError> {
-        let names = Arc::new(Names::new(rules.iter().map(|held| held.id).collect()));
+    pub fn build(rules: &[Held]) -> Result<Self, TreeError> {
+        let names = Arc::new(Names::new(rules.iter().map(|held| held.name).collect()));
         let spread = names.labels;
         let of_family = |family| {
             let all = rules.iter().enumerate();
@@ -144,38 +210,19 @@ impl Generation {
         };
         let v4 = Side::build(of_family(Family::Ipv4), Family::Ipv4)?;
         let v6 = Side::build(of_family(Family::Ipv6), Family::Ipv6)?;
-        let order: Vec<_> = (0..rules.len()).map(|index| spread.label(index)).collect();
-        let ids = rules.iter().map(|held| held.id);
-        Ok(Self {
-            version: Arc::new(Version { v4: v4.matchers(), v6: v6.matchers(), names }),
-            v4,
-            v6,
-            labels: ids.zip(order.iter().copied()).collect(),
-            by_label: order.iter().copied().zip(rules).collect(),
-            order,
-            inserted: 0,
-            tight: false,
-        })
+        let order = (0..rules.len()).map(|index| spread.label(index)).collect();
+        Ok(Self { v4, v6, names, order, inserted: 0, tight: false })
+    }
+
+    /// The next version's way to match.
+    pub fn how(&self) -> How {
+        let names = Arc::clone(&self.names);
+        How::Trees { v4: self.v4.matchers(), v6: self.v6.matchers(), names }
     }
 
     /// What packets of either family cost when the list was built.
     pub fn costs(&self) -> [Cost; 2] {
         [self.v4.cost(), self.v6.cost()]
-    }
-
-    /// The rules, in order.
-    pub fn rules(&self) -> impl Iterator<Item = &Held> {
-        self.order.iter().filter_map(|label| self.by_label.get(label))
-    }
-
-    /// How many rules there are.
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Whether there is a rule of that number.
-    pub fn has(&self, id: u32) -> bool {
-        self.labels.contains_key(&id)
     }
 
     /// Whether the list should be built anew before long.
@@ -186,11 +233,6 @@ impl Generation {
             || self.inserted >= DUE_INSERTED
     }
 
-    /// Whether there is work that need not hold up a writer.
-    pub fn wants_work(&self) -> bool {
-        self.needs_rebuild() || self.v4.wants_vectors() || self.v6.wants_vectors()
-    }
-
     /// The bit vectors that should be built, of either family.
     pub fn wanted_vectors(&self) -> Option<(Family, Vectors)> {
         let of = |family, wanted: Option<Vectors>| wanted.map(|vectors| (family, vectors));
@@ -199,105 +241,53 @@ impl Generation {
     }
 
     /// Takes in bit vectors that were built meanwhile.
-    pub fn install(
-        &mut self,
-        family: Family,
-        vectors: Vectors,
-        wild: WildcardIndex,
-        publish: Publish,
-    ) {
+    pub fn install(&mut self, family: Family, vectors: Vectors, wild: WildcardIndex) {
         match family {
             Family::Ipv4 => self.v4.install(vectors, wild),
             Family::Ipv6 => self.v6.install(vectors, wild),
         }
-        self.publish_if(true, publish);
     }
 
-    /// Puts a rule before the one at `position`, or at the end.
+    /// Makes changes one after another.
     ///
     /// # Errors
-    /// If there is no room in place; readers may then see the rule for some
-    /// of the packets that it matches.
-    pub fn insert(
-        &mut self,
-        held: Held,
-        position: usize,
-        publish: Publish,
-    ) -> Result<(), Exhausted> {
-        if self.inserted == MOST_INSERTED || multiplies(&held.rule) {
+    /// If there is no room for one of them; those before it are made, and it may be made in part.
+    pub fn make(&mut self, changes: &[Change]) -> Result<(), Exhausted> {
+        changes.iter().try_for_each(|change| match change {
+            Change::Insert(at, held) => self.insert(*at, held),
+            Change::Delete(at, rule) => self.delete(*at, rule),
+        })
+    }
+
+    fn insert(&mut self, at: usize, Held { name, rule }: &Held) -> Result<(), Exhausted> {
+        // Rules that multiply go into no tree; those of too many atoms need a new list.
+        let outside = multiplies(rule);
+        let too_many = outside && Extent::of(rule).atoms > MAX_OUTSIDE;
+        if self.inserted == MOST_INSERTED || too_many {
             return Err(Exhausted);
         }
-        let label = self.free_label(position).ok_or(Exhausted)?;
-        self.version.names.add(label, held.id);
+        let label = self.free_label(at).ok_or(Exhausted)?;
+        self.names.add(label, *name);
         self.inserted += 1;
-        let atoms = Atom::of_rule(&held.rule).map_err(|_| Exhausted)?;
-        let four = held.rule.family == Family::Ipv4;
-        let news = if four { self.v4.admit(&atoms) } else { self.v6.admit(&atoms) };
-        self.publish_if(news, publish);
-        let outside =
-            if four { self.v4.insert(label, &atoms)? } else { self.v6.insert(label, &atoms)? };
-        self.publish_if(outside, publish);
-        self.order.insert(position, label);
-        self.labels.insert(held.id, label);
-        self.by_label.insert(label, held);
+        let atoms = Atom::of_rule(rule).map_err(|_| Exhausted)?;
+        match rule.family {
+            Family::Ipv4 => self.v4.insert(label, &atoms, outside)?,
+            Family::Ipv6 => self.v6.insert(label, &atoms, outside)?,
+        }
+        self.order.insert(at, label);
         Ok(())
     }
 
-    /// Takes a rule out, if there is one of that number.
-    ///
-    /// # Errors
-    /// If there is no room in place; readers may then still see the rule for
-    /// some packets.
-    pub fn delete(&mut self, id: u32, publish: Publish) -> Result<(), Exhausted> {
-        self.labels.remove(&id).map_or(Ok(()), |label| self.take_out(label, publish))
-    }
-
-    /// Moves a rule, if there is one of that number, so that it comes to stand
-    /// at `position`. It is in both places until `wait` has waited for readers
-    /// that may not have seen the new one, and the first decides: that is the
-    /// list from before or the one from after.
-    ///
-    /// # Errors
-    /// As [`Generation::insert`] and [`Generation::delete`].
-    pub fn relocate(
-        &mut self,
-        id: u32,
-        position: usize,
-        publish: Publish,
-        wait: &dyn Fn(),
-    ) -> Result<(), Exhausted> {
-        let Some(&old) = self.labels.get(&id) else { return Ok(()) };
-        let Some(held) = self.by_label.get(&old).cloned() else { return Ok(()) };
-        let from = self.order.partition_point(|&label| label < old);
-        let before = if position > from { position + 1 } else { position };
-        self.insert(held, before, publish)?;
-        wait();
-        self.take_out(old, publish)
-    }
-
-    fn take_out(&mut self, label: u32, publish: Publish) -> Result<(), Exhausted> {
-        let place = self.order.partition_point(|&other| other < label);
-        self.order.remove(place);
-        let Some(held) = self.by_label.remove(&label) else { return Ok(()) };
-        // One that multiplies is in no tree.
-        let atoms = match multiplies(&held.rule) {
+    fn delete(&mut self, at: usize, rule: &Rule) -> Result<(), Exhausted> {
+        let label = self.order.remove(at);
+        // One that multiplies is in no tree; atoms outside are removed by their label.
+        let atoms = match multiplies(rule) {
             true => Vec::new(),
-            false => Atom::of_rule(&held.rule).unwrap_or_default(),
+            false => Atom::of_rule(rule).unwrap_or_default(),
         };
-        let news = match held.rule.family {
-            Family::Ipv4 => self.v4.remove(label, &atoms)?,
-            Family::Ipv6 => self.v6.remove(label, &atoms)?,
-        };
-        self.publish_if(news, publish);
-        Ok(())
-    }
-
-    fn publish_if(&mut self, news: bool, publish: Publish) {
-        if news {
-            let names = Arc::clone(&self.version.names);
-            let (v4, v6) = (self.v4.matchers(), self.v6.matchers());
-            self.version = Arc::new(Version { v4, v6, names });
-            publish(&self.version);
+        match rule.family {
+            Family::Ipv4 => self.v4.remove(label, &atoms),
+            Family::Ipv6 => self.v6.remove(label, &atoms),
         }
     }
 
@@ -305,9 +295,9 @@ impl Generation {
     fn free_label(&mut self, position: usize) -> Option<u32> {
         let before = position.checked_sub(1).and_then(|at| self.order.get(at)).copied();
         let after = self.order.get(position).copied();
-        let (label, room) = self.version.names.labels.between(before, after)?;
+        let (label, room) = self.names.labels.between(before, after)?;
         self.tight |= room < TIGHT;
         let high = after.unwrap_or(NO_LABEL);
-        (label..high).take(MOST_INSERTED).find(|&label| !self.version.names.knows(label))
+        (label..high).take(MOST_INSERTED).find(|&label| !self.names.knows(label))
     }
 }

@@ -15,7 +15,7 @@ use crate::packed::words;
 use crate::rule::Family;
 use forebay_packet::cancel;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 /// Atoms of a block.
 pub(super) const LANES: usize = 8;
@@ -113,14 +113,16 @@ pub(super) struct Node {
     pub base: u32,
 }
 
-/// Several trees that share their arrays.
+/// Several trees that share their arrays. A copy has slots of its own and shares all else:
+/// blocks that are added to one of them are reached from no slot of the others.
+#[derive(Clone)]
 pub(super) struct Forest<const Q: usize> {
     /// The nodes of all trees.
-    pub nodes: Vec<Node>,
+    pub nodes: Arc<[Node]>,
     /// The children of all nodes: references to nodes, or with [`BLOCK`] to blocks.
-    pub slots: Vec<AtomicU32>,
+    pub slots: Vec<u32>,
     /// The blocks of all trees; the first is empty.
-    pub blocks: Arena<Block<Q>>,
+    pub blocks: Arc<Arena<Block<Q>>>,
     /// The slot that each tree begins with.
     pub roots: Vec<u32>,
 }
@@ -132,7 +134,7 @@ const WINDOW: usize = 24;
 struct Builder<'a, const Q: usize> {
     entries: &'a [Entry],
     nodes: Vec<Node>,
-    slots: Vec<AtomicU32>,
+    slots: Vec<u32>,
     blocks: Vec<Block<Q>>,
     /// The block that each list begins with.
     known: HashMap<Vec<u32>, u32>,
@@ -163,16 +165,16 @@ impl<const Q: usize> Forest<Q> {
             builder.known.clear();
             let slot = builder.slots.len();
             roots.push(slot as u32);
-            builder.slots.push(AtomicU32::new(BLOCK));
-            let place = builder.place(plan);
-            builder.slots[slot].store(place, Ordering::Relaxed);
+            builder.slots.push(BLOCK);
+            builder.slots[slot] = builder.place(plan);
         }
         let Builder { nodes, slots, blocks, .. } = builder;
         let more = if spare == 0 { 0 } else { LEAST_SPARE + blocks.len() * spare / 100 };
         if blocks.len() + more > MAX_BLOCKS || slots.len() > MAX_SLOTS {
             return Err(TreeError::Blocks { blocks: blocks.len(), slots: slots.len() });
         }
-        let forest = Self { nodes, slots, blocks: Arena::new(blocks, more), roots };
+        let blocks = Arc::new(Arena::new(blocks, more));
+        let forest = Self { nodes: nodes.into(), slots, blocks, roots };
         assert!(forest.is_closed(), "a tree refers to what it has");
         Ok(forest)
     }
@@ -188,7 +190,7 @@ impl<const Q: usize> Forest<Q> {
             let end = u64::from(node.base).saturating_add(children);
             node.word as usize <= Q && end <= self.slots.len() as u64
         });
-        let slots = self.slots.iter().all(|slot| self.has(slot.load(Ordering::Relaxed)));
+        let slots = self.slots.iter().all(|&slot| self.has(slot));
         let count = self.blocks.len() as u32;
         let lists = (0..count).all(|at| match self.blocks.get(at).next {
             0 => true,
@@ -215,21 +217,21 @@ impl<const Q: usize> Forest<Q> {
     }
 
     /// Has a slot lead to what there is.
-    pub fn lead(&self, slot: u32, to: u32) {
+    pub fn lead(&mut self, slot: u32, to: u32) {
         assert!(self.has(to), "a slot leads to what there is");
-        self.slots[slot as usize].store(to, Ordering::Release);
+        self.slots[slot as usize] = to;
     }
 
     /// No trees.
     pub fn empty() -> Self {
-        let blocks = Arena::new(vec![Block::EMPTY], 0);
-        Self { nodes: Vec::new(), slots: Vec::new(), blocks, roots: Vec::new() }
+        let blocks = Arc::new(Arena::new(vec![Block::EMPTY], 0));
+        Self { nodes: Arc::default(), slots: Vec::new(), blocks, roots: Vec::new() }
     }
 
     /// What the tree `tree` begins with.
     #[inline]
     pub fn root(&self, tree: usize) -> u32 {
-        self.slots[self.roots[tree] as usize].load(Ordering::Acquire)
+        self.slots[self.roots[tree] as usize]
     }
 
     /// Bytes of all arrays.
@@ -262,13 +264,12 @@ impl<const Q: usize> Builder<'_, Q> {
             Plan::Leaf(members) => BLOCK | self.place_list(members),
             Plan::Node(cut, children) => {
                 let base = self.slots.len();
-                self.slots.extend(children.iter().map(|_| AtomicU32::new(BLOCK)));
+                self.slots.extend(children.iter().map(|_| BLOCK));
                 let node = self.nodes.len() as u32;
                 let (mask, word) = (cut.mask, cut.word as u32);
                 self.nodes.push(Node { mask, word, base: base as u32 });
                 for (at, child) in children.iter().enumerate() {
-                    let place = self.place(child);
-                    self.slots[base + at].store(place, Ordering::Relaxed);
+                    self.slots[base + at] = self.place(child);
                 }
                 node
             }
@@ -340,25 +341,29 @@ mod tests {
 
     /// A tree of two leaves, one of them a list of two blocks.
     fn forest() -> Forest<1> {
-        let slots = [0, BLOCK, BLOCK | CHAIN | 1].map(AtomicU32::new).into();
-        let nodes = vec![Node { mask: 1 << 40, word: 1, base: 1 }];
+        let slots = vec![0, BLOCK, BLOCK | CHAIN | 1];
+        let nodes = [Node { mask: 1 << 40, word: 1, base: 1 }].into();
         let blocks = vec![Block::EMPTY, Block { next: 2, ..Block::EMPTY }, Block::EMPTY];
-        Forest { nodes, slots, blocks: Arena::new(blocks, 1), roots: vec![0] }
+        Forest { nodes, slots, blocks: Arc::new(Arena::new(blocks, 1)), roots: vec![0] }
     }
 
     #[test]
     fn a_tree_that_refers_to_what_it_lacks_is_refused() {
+        fn node(forest: &mut Forest<1>) -> &mut Node {
+            &mut Arc::make_mut(&mut forest.nodes)[0]
+        }
+        let list = |next| Arc::new(Arena::new(vec![Block { next, ..Block::EMPTY }; 3], 0));
         assert!(forest().is_closed());
-        let broken: [fn(&mut Forest<1>); 9] = [
-            |forest| forest.roots.push(3),
-            |forest| forest.nodes[0].base = 2,
-            |forest| forest.nodes[0].base = u32::MAX,
-            |forest| forest.nodes[0].mask = 3,
-            |forest| forest.nodes[0].word = 2,
-            |forest| forest.slots[0] = AtomicU32::new(1),
-            |forest| forest.slots[1] = AtomicU32::new(BLOCK | 3),
-            |forest| forest.blocks = Arena::new(vec![Block { next: 1, ..Block::EMPTY }; 3], 0),
-            |forest| forest.blocks = Arena::new(vec![Block { next: 3, ..Block::EMPTY }; 3], 0),
+        let broken: [&dyn Fn(&mut Forest<1>); 9] = [
+            &|forest: &mut Forest<1>| forest.roots.push(3),
+            &|forest: &mut Forest<1>| node(forest).base = 2,
+            &|forest: &mut Forest<1>| node(forest).base = u32::MAX,
+            &|forest: &mut Forest<1>| node(forest).mask = 3,
+            &|forest: &mut Forest<1>| node(forest).word = 2,
+            &|forest: &mut Forest<1>| forest.slots[0] = 1,
+            &|forest: &mut Forest<1>| forest.slots[1] = BLOCK | 3,
+            &|forest: &mut Forest<1>| forest.blocks = list(1),
+            &|forest: &mut Forest<1>| forest.blocks = list(3),
         ];
         for (number, break_it) in broken.into_iter().enumerate() {
             let mut forest = forest();
@@ -370,7 +375,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "a slot leads to what there is")]
     fn a_change_leads_to_what_there_is() {
-        let forest = forest();
+        let mut forest = forest();
         assert_eq!(forest.push(Block { next: 2, ..Block::EMPTY }), Ok(3));
         forest.lead(1, BLOCK | 3);
         forest.lead(1, BLOCK | 4);

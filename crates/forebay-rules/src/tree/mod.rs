@@ -32,7 +32,6 @@ mod live;
 mod plan;
 mod ranges;
 mod rate;
-mod readers;
 mod side;
 mod update;
 mod wildcards;
@@ -45,7 +44,9 @@ use build::{Built, matchers};
 use forebay_codegen::code::Isa;
 use kernel::{Matcher, TreeKey};
 use labels::{Labels, NO_LABEL};
-pub use live::{Live, LiveError, Reading, RuleId};
+pub use live::{
+    Difference, Edit, InForce, Live, LiveError, LiveReader, Named, Place, Reading, RuleId, View,
+};
 pub use rate::{Estimate, LEAST_RATE};
 
 /// The most work that a packet can make.

@@ -3,12 +3,14 @@
 //! An atom goes into the leaves of the tree of its class. Atoms that no tree
 //! takes (they say little of addresses, they would go into too many leaves, or
 //! the tests of the dictionary are used up) wait outside, in blocks that every
-//! packet is held against; there are at most 64. Those that say little of
-//! addresses leave them again as soon as new bit vectors have been built, the
-//! others when the whole list is built anew.
+//! packet is held against. Those that say little of addresses leave them again
+//! as soon as new bit vectors have been built, the others when the whole list
+//! is built anew.
+//!
+//! Forests, dictionaries and vectors of the version that readers have are copied before
+//! they are changed.
 
 use super::TreeError;
-use super::arena::Full;
 use super::build::{Built, class, matchers, paged};
 use super::generation::Exhausted;
 use super::kernel::Matcher;
@@ -18,16 +20,18 @@ use super::rate::Cost;
 use super::wildcards::{MAX_MEMBERS, WildcardIndex};
 use crate::atom::Atom;
 use crate::rule::{Family, Rule};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The most atoms that wait outside the trees.
-const MAX_OUTSIDE: usize = 64;
+/// The most atoms that wait outside the trees: a nanosecond of a packet's time for every ten or
+/// so.
+pub(super) const MAX_OUTSIDE: usize = 1024;
 
 /// The most leaves that an atom is put into; beyond, it waits outside.
 const MOST_LEAVES: usize = 2048;
 
-/// Room for blocks, in percent of those there are.
-const SPARE: usize = 50;
+/// Room for blocks, in percent of those there are. What is not used takes no memory.
+const SPARE: usize = 200;
 
 /// Rules taken out of ranges from which on a rebuild is due.
 const DUE_GONE: usize = 1024;
@@ -104,11 +108,6 @@ impl<const Q: usize> Side<Q> {
         self.cost
     }
 
-    /// Whether [`Side::wanted_vectors`] are any.
-    pub fn wants_vectors(&self) -> bool {
-        self.outside.iter().any(|(_, atom)| self.takes(atom))
-    }
-
     /// The bit vectors that should be built for atoms that wait outside.
     pub fn wanted_vectors(&self) -> Option<Vectors> {
         let waiting: Vec<_> = self.outside.iter().filter(|(_, atom)| self.takes(atom)).collect();
@@ -125,15 +124,15 @@ impl<const Q: usize> Side<Q> {
     /// the list.
     pub fn install(&mut self, vectors: Vectors, wild: WildcardIndex) {
         let Some(page) = self.pages.first_mut() else { return };
-        let there = |atom: &(u32, Atom)| self.wild.contains(atom) || self.outside.contains(atom);
-        let (kept, gone): (Vec<_>, Vec<_>) = vectors.atoms.into_iter().partition(there);
+        let there: HashSet<_> = self.wild.iter().chain(&self.outside).copied().collect();
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            vectors.atoms.into_iter().partition(|atom| there.contains(atom));
         let mut live = wild.all();
-        gone.iter().for_each(|(label, _)| {
-            wild.clear(*label, &mut live);
-        });
+        gone.iter().for_each(|(label, _)| wild.clear(*label, &mut live));
         page.live = live;
         page.wild = Some(Arc::new(wild));
-        self.outside.retain(|atom| !kept.contains(atom));
+        let taken: HashSet<_> = kept.iter().copied().collect();
+        self.outside.retain(|atom| !taken.contains(atom));
         self.wild = kept;
         // Fewer atoms than fitted before.
         let _ = self.lay_out();
@@ -142,15 +141,12 @@ impl<const Q: usize> Side<Q> {
     /// Whether bit vectors can take `atom`, which waits outside.
     fn takes(&self, atom: &Atom) -> bool {
         is_wild(atom)
-            && self.wild.len() + MAX_OUTSIDE <= MAX_MEMBERS
+            && self.wild.len() + self.outside.len() <= MAX_MEMBERS
             && self.pages.first().is_some_and(|page| page.trees[class(atom)].is_none())
     }
 
-    /// Enters the tests of `atoms` into the dictionaries. If that changed any,
-    /// readers have to see it before the atoms go in: who goes by the older
-    /// dictionary takes a new test for failed.
-    pub fn admit(&mut self, atoms: &[Atom]) -> bool {
-        let mut news = false;
+    /// Enters the tests of `atoms` into the dictionaries.
+    fn admit(&mut self, atoms: &[Atom]) {
         for atom in atoms {
             if self.page_of(atom).is_some() {
                 continue;
@@ -159,54 +155,49 @@ impl<const Q: usize> Side<Q> {
                 let mut tests = (*page.tests).clone();
                 if tests.id(&atom.test).is_some() {
                     page.tests = Arc::new(tests);
-                    news = true;
                     break;
                 }
             }
         }
-        news
     }
 
-    /// Puts `atoms` in, under one label. True if the matchers are others now,
-    /// which readers have to see.
+    /// Puts `atoms` in, under one label; outside the trees if `outside` says so.
     ///
     /// # Errors
     /// If there is no room; some atoms may be in then.
-    pub fn insert(&mut self, label: u32, atoms: &[Atom]) -> Result<bool, Exhausted> {
+    pub fn insert(&mut self, label: u32, atoms: &[Atom], outside: bool) -> Result<(), Exhausted> {
+        self.admit(atoms);
         let before = self.outside.len();
         for atom in atoms {
-            if !self.insert_into_tree(label, atom)? {
+            if outside || !self.insert_into_tree(label, atom) {
                 self.outside.push((label, *atom));
             }
         }
         if self.outside.len() > MAX_OUTSIDE {
-            self.outside.truncate(before);
             return Err(Exhausted);
         }
-        let news = self.outside.len() != before;
-        if news {
+        if self.outside.len() != before {
             self.lay_out()?;
         }
-        Ok(news)
+        Ok(())
     }
 
-    /// Takes `atoms`, which have this label, out. True if the matchers are
-    /// others now, which readers have to see.
+    /// Takes `atoms`, which have this label, out.
     ///
     /// # Errors
     /// If there is no room; some atoms may be out then.
-    pub fn remove(&mut self, label: u32, atoms: &[Atom]) -> Result<bool, Exhausted> {
+    pub fn remove(&mut self, label: u32, atoms: &[Atom]) -> Result<(), Exhausted> {
         let before = self.outside.len();
         self.outside.retain(|(other, _)| *other != label);
-        let mut news = self.outside.len() != before;
-        if news {
+        if self.outside.len() != before {
             self.lay_out()?;
         }
         for atom in atoms {
-            for page in &self.pages {
+            // The number of the test does not matter to find the leaves.
+            let entry = self.entry(label, atom, 0);
+            for page in &mut self.pages {
                 if let Some(tree) = page.trees[class(atom)] {
-                    // The number of the test does not matter to find the leaves.
-                    page.forest.remove(tree, &self.entry(label, atom, 0))?;
+                    Arc::make_mut(&mut page.forest).remove(tree, &entry)?;
                 }
             }
         }
@@ -215,20 +206,23 @@ impl<const Q: usize> Side<Q> {
                 let gone = Arc::make_mut(&mut page.gone);
                 let at = gone.partition_point(|&other| other < label);
                 gone.insert(at, label);
-                news = true;
             }
-            if page.wild.as_ref().is_some_and(|wild| wild.clear(label, &mut page.live)) {
-                news = true;
+            if let Some(wild) = &page.wild {
+                wild.clear(label, &mut page.live);
             }
         }
         self.wild.retain(|(other, _)| *other != label);
-        Ok(news)
+        Ok(())
     }
 
-    fn insert_into_tree(&self, label: u32, atom: &Atom) -> Result<bool, Full> {
-        let Some((page, test)) = self.page_of(atom) else { return Ok(false) };
-        let Some(tree) = page.trees[class(atom)] else { return Ok(false) };
-        page.forest.insert(tree, &self.entry(label, atom, test), MOST_LEAVES)
+    /// Whether a tree has taken the atom.
+    fn insert_into_tree(&mut self, label: u32, atom: &Atom) -> bool {
+        let Some((page, test)) = self.page_of(atom) else { return false };
+        let entry = self.entry(label, atom, test);
+        let page = &mut self.pages[page];
+        let Some(tree) = page.trees[class(atom)] else { return false };
+        // One that finds no room for its blocks has changed nothing.
+        Arc::make_mut(&mut page.forest).insert(tree, &entry, MOST_LEAVES).unwrap_or(false)
     }
 
     fn entry(&self, label: u32, atom: &Atom, test: u8) -> Entry {
@@ -236,9 +230,9 @@ impl<const Q: usize> Side<Q> {
     }
 
     /// The page whose dictionary has the test of `atom`, and its number there.
-    fn page_of(&self, atom: &Atom) -> Option<(&Matcher<Q>, u8)> {
-        let mut pages = self.pages.iter();
-        pages.find_map(|page| page.tests.known(&atom.test).map(|test| (page, test)))
+    fn page_of(&self, atom: &Atom) -> Option<(usize, u8)> {
+        let mut pages = self.pages.iter().enumerate();
+        pages.find_map(|(at, page)| page.tests.known(&atom.test).map(|test| (at, test)))
     }
 
     /// Lays the atoms that wait outside out in blocks.

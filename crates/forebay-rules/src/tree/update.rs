@@ -1,17 +1,14 @@
-//! Changing a forest under its readers: leaves are copied, changed, and swapped.
+//! Changing a copy of a forest: leaves are copied, changed, and led to.
 //!
-//! A reader finds a leaf through one slot. To change a list of atoms, new
-//! blocks are written where nobody looks, and then the slot is stored; a
-//! reader goes by the old list or by the new one. A change that takes several
-//! slots is seen by a packet as soon as the one slot that it comes by is
-//! stored.
+//! To change a list of atoms, new blocks are written behind those there are, and the slots of
+//! the copy lead to them. Readers of the forest that was copied follow its own slots, so that
+//! they meet none of it.
 
 use super::arena::Full;
 use super::labels::NO_LABEL;
 use super::layout::{BLOCK, Block, CHAIN, Forest, LANES, NUMBER};
 use super::plan::{Entry, extract};
 use crate::atom::Ternary;
-use std::sync::atomic::Ordering;
 
 /// Words of the longest key.
 const WORDS: usize = 5;
@@ -73,7 +70,7 @@ impl<const Q: usize> Forest<Q> {
     ///
     /// # Errors
     /// If there is no room for new blocks; nothing is changed then.
-    pub fn insert(&self, tree: usize, entry: &Entry, most: usize) -> Result<bool, Full> {
+    pub fn insert(&mut self, tree: usize, entry: &Entry, most: usize) -> Result<bool, Full> {
         let Some(touched) = self.touched(tree, &entry.words, most) else { return Ok(false) };
         let lane = Lane::of(&Block::of([entry]), 0);
         self.change(&touched, |lanes| {
@@ -89,7 +86,7 @@ impl<const Q: usize> Forest<Q> {
     ///
     /// # Errors
     /// If there is no room for new blocks; nothing is changed then.
-    pub fn remove(&self, tree: usize, entry: &Entry) -> Result<bool, Full> {
+    pub fn remove(&mut self, tree: usize, entry: &Entry) -> Result<bool, Full> {
         let touched = self.touched(tree, &entry.words, usize::MAX).unwrap_or_default();
         self.change(&touched, |lanes| {
             let before = lanes.len();
@@ -105,7 +102,7 @@ impl<const Q: usize> Forest<Q> {
         let mut open =
             vec![Touched { slot: self.roots[tree], region: [Ternary::default(); WORDS] }];
         while let Some(next) = open.pop() {
-            let at = self.slots[next.slot as usize].load(Ordering::Relaxed);
+            let at = self.slots[next.slot as usize];
             if at & BLOCK != 0 {
                 touched.push(next);
                 if touched.len() > most {
@@ -138,15 +135,13 @@ impl<const Q: usize> Forest<Q> {
     /// leaf stays. Slots are stored when all new blocks are written. True if
     /// any leaf was changed.
     fn change(
-        &self,
+        &mut self,
         touched: &[Touched],
         mut edit: impl FnMut(&mut Vec<Lane<Q>>) -> bool,
     ) -> Result<bool, Full> {
         // Slots that share a list share what becomes of it.
-        let mut by_list: Vec<_> = touched
-            .iter()
-            .map(|touched| (self.slots[touched.slot as usize].load(Ordering::Relaxed), touched))
-            .collect();
+        let mut by_list: Vec<_> =
+            touched.iter().map(|touched| (self.slots[touched.slot as usize], touched)).collect();
         by_list.sort_unstable_by_key(|(list, _)| *list);
         let mut stores = Vec::with_capacity(touched.len());
         let (mut lanes, mut own) = (Vec::new(), Vec::new());

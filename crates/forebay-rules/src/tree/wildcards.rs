@@ -199,14 +199,11 @@ impl WildcardIndex {
         all
     }
 
-    /// Clears the bits of the members that have `label`; false if none has.
-    pub fn clear(&self, label: u32, live: &mut [Chunk]) -> bool {
-        let mut any = false;
+    /// Clears the bits of the members that have `label`.
+    pub fn clear(&self, label: u32, live: &mut [Chunk]) {
         for (chunk, bit) in self.bits(|other| other == label) {
             live[chunk].0[bit / 64] &= !(1 << (bit % 64));
-            any = true;
         }
-        any
     }
 
     /// The labels of the members.

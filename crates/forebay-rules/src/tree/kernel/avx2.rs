@@ -5,7 +5,6 @@ use super::{BATCH, Matcher, TreeKey, port_words, scalar};
 use crate::tree::labels::NO_LABEL;
 use crate::tree::layout::{BLOCK, Block, LANES, NUMBER};
 use std::arch::x86_64::*;
-use std::sync::atomic::Ordering;
 
 /// Lowers each label to that of the first atom that its key matches.
 ///
@@ -29,8 +28,7 @@ pub(in crate::tree) unsafe fn classify<const Q: usize, K: TreeKey>(
                 for (key, at) in keys.iter().zip(&mut at).filter(|(_, at)| **at & BLOCK == 0) {
                     let node = &forest.nodes[*at as usize];
                     let child = _pext_u64(key.word(node.word as usize), node.mask);
-                    let slot = &forest.slots[node.base as usize + child as usize];
-                    *at = slot.load(Ordering::Acquire);
+                    *at = forest.slots[node.base as usize + child as usize];
                     inner += usize::from(*at & BLOCK == 0);
                 }
             }

@@ -15,7 +15,6 @@ use crate::tree::layout::{BLOCK, Block, CHAIN, LANES, NUMBER};
 use crate::tree::wildcards::{CHUNK_LABELS, Chunk, FIELDS, PortClasses, WildcardIndex};
 use std::arch::x86_64::*;
 use std::mem::offset_of;
-use std::sync::atomic::Ordering;
 
 const _: () = assert!(KIND_PLACES == 1 << 10, "a place is nine bits of a kind, and whether");
 
@@ -133,7 +132,7 @@ unsafe fn child<const Q: usize, K: TreeKey>(matcher: &Matcher<Q>, node: u32, key
         let node = matcher.forest.nodes.get_unchecked(node as usize);
         let word = *(&raw const *key).cast::<u64>().add(node.word as usize);
         let child = node.base as usize + _pext_u64(word, node.mask) as usize;
-        matcher.forest.slots.get_unchecked(child).load(Ordering::Acquire)
+        *matcher.forest.slots.get_unchecked(child)
     }
 }
 

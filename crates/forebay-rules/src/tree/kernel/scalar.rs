@@ -6,7 +6,6 @@ use crate::tree::labels::NO_LABEL;
 use crate::tree::layout::{BLOCK, Block, LANES, NUMBER};
 use crate::tree::plan::extract;
 use crate::tree::wildcards::{CHUNK_LABELS, Chunk, WildcardIndex};
-use std::sync::atomic::Ordering;
 
 /// Lowers each label to that of the first atom that its key matches.
 pub(in crate::tree) fn classify<const Q: usize, K: TreeKey>(
@@ -33,7 +32,7 @@ fn walk<const Q: usize, K: TreeKey>(matcher: &Matcher<Q>, root: u32, key: &K) ->
     while at & BLOCK == 0 {
         let node = &forest.nodes[at as usize];
         let child = extract(key.word(node.word as usize), node.mask);
-        at = forest.slots[node.base as usize + child as usize].load(Ordering::Acquire);
+        at = forest.slots[node.base as usize + child as usize];
     }
     let (first, second, kind, flags) = key.rest();
     let failed = matcher.tests.failed(kind, flags);

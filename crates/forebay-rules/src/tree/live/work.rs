@@ -1,0 +1,183 @@
+//! Work in the background: new lists, bit vectors, engines.
+
+use super::super::generation::{Generation, Held, How};
+use super::super::side::Vectors;
+use super::{LiveError, Shared, State};
+use crate::choose::{EngineName, MOST_LINEAR};
+use crate::rule::{Family, RuleList};
+use forebay_packet::cancel::{Cancel, Stopped};
+use std::sync::Arc;
+
+/// The most changes that are applied to a new list while writers wait.
+const FEW: usize = 8;
+
+/// Work for the thread.
+enum Work {
+    /// To build the list of these rules.
+    List(Vec<Held>),
+    /// To build bit vectors for what waits outside trees.
+    Vectors(Family, Vectors),
+    /// To build an engine that cannot be changed, for a short list.
+    Engine(RuleList, Vec<u32>),
+}
+
+impl State {
+    fn needs_list(&self) -> bool {
+        let is_due = self.generation.as_ref().is_some_and(Generation::needs_rebuild);
+        self.waiting.is_some() || (is_due && self.refused != Some(self.edition))
+    }
+
+    fn wanted_vectors(&self) -> Option<(Family, Vectors)> {
+        self.generation.as_ref()?.wanted_vectors()
+    }
+
+    fn needs_engine(&self) -> bool {
+        let is_refused = self.refused == Some(self.edition);
+        let is_due = !self.is_compiled && self.generation.is_some() && self.edition > 0;
+        is_due && !is_refused && self.list.len() <= MOST_LINEAR
+    }
+
+    fn has_work(&self) -> bool {
+        self.needs_list() || self.wanted_vectors().is_some() || self.needs_engine()
+    }
+
+    fn work(&mut self) -> Option<Work> {
+        if self.needs_list() {
+            self.log = Some(Vec::new());
+            return Some(Work::List(self.list.held()));
+        }
+        if let Some((family, vectors)) = self.wanted_vectors() {
+            return Some(Work::Vectors(family, vectors));
+        }
+        self.needs_engine()
+            .then(|| Work::Engine(self.list.as_list(self.default), self.list.names()))
+    }
+}
+
+impl Shared {
+    /// Starts the thread if there is work and it does not run.
+    pub(super) fn wake(self: &Arc<Self>, state: &mut State) {
+        if state.working || state.stop || !state.has_work() {
+            return;
+        }
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("forebay-rules".to_owned());
+        state.working = true;
+        if let Err(error) = thread.spawn(move || while shared.work() {}) {
+            state.working = false;
+            self.fail(state, &format!("cannot start a thread: {error}"));
+        }
+    }
+
+    /// Does one piece of work. Returns false if there is none.
+    fn work(&self) -> bool {
+        let mut state = self.state();
+        let work = if state.stop { None } else { state.work() };
+        let Some(work) = work else {
+            state.working = false;
+            return false;
+        };
+        let (edition, merges) = (state.edition, state.merges);
+        let cancel = Cancel::watched((self.watch)());
+        state.cancel = cancel.clone();
+        drop(state);
+        let done = cancel.run(|| self.perform(work, edition, merges));
+        let why = match done {
+            Ok(Ok(())) => return true,
+            Ok(Err(why)) => why,
+            Err(Stopped::Refused(why)) => why,
+            Err(Stopped::Cancelled) => "cancelled".to_owned(),
+        };
+        self.fail(&mut self.state(), &why);
+        true
+    }
+
+    fn perform(&self, work: Work, edition: u64, merges: u64) -> Result<(), String> {
+        match work {
+            Work::List(rules) => {
+                let built = Generation::build(&rules).map_err(|error| error.to_string())?;
+                self.bring_up_to_date(built, merges);
+            }
+            Work::Vectors(family, vectors) => {
+                let wild = vectors.build();
+                let mut state = self.state();
+                if state.merges == merges
+                    && let Some(generation) = &mut state.generation
+                {
+                    generation.install(family, vectors, wild);
+                    self.publish(&mut state);
+                }
+            }
+            Work::Engine(list, names) => {
+                let chosen = EngineName::Auto.choose(&list, self.isa);
+                let mut state = self.state();
+                match chosen {
+                    Ok(chosen) if chosen.name != EngineName::Tree => {
+                        if state.edition == edition {
+                            self.put_in_force(&mut state, How::Engine(chosen.engine, names));
+                            state.is_compiled = true;
+                        }
+                    }
+                    // Trees are what is in force.
+                    _ => state.refused = Some(edition),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that work has failed, and undoes the change that waits for it.
+    fn fail(&self, state: &mut State, why: &str) {
+        state.refused = Some(state.edition);
+        state.log = None;
+        match state.waiting.take() {
+            Some(steps) => {
+                state.list.undo(steps);
+                state.edition += 1;
+                state.refused = Some(state.edition);
+                state.outcome = Some(Err(LiveError::Refused(why.to_owned())));
+            }
+            None => state.complaint = Some(why.to_owned()),
+        }
+        self.done.notify_all();
+    }
+
+    /// Applies the changes since its build began to `generation`, and replaces the list with it,
+    /// unless there is a later one or no room.
+    fn bring_up_to_date(&self, mut generation: Generation, merges: u64) {
+        loop {
+            let mut state = self.state();
+            let Some(changes) = state.log.take().filter(|_| state.merges == merges) else { return };
+            let last = changes.len() <= FEW;
+            let held = if last {
+                Some(state)
+            } else {
+                state.log = Some(Vec::new());
+                drop(state);
+                None
+            };
+            if generation.make(&changes).is_err() {
+                // The next one is built with all changes.
+                self.forget(held);
+                return;
+            }
+            if let Some(mut state) = held {
+                let old = state.generation.replace(generation);
+                state.merges += 1;
+                self.publish(&mut state);
+                if state.waiting.take().is_some() {
+                    state.outcome = Some(Ok(()));
+                }
+                self.done.notify_all();
+                drop(state);
+                drop(old);
+                return;
+            }
+        }
+    }
+
+    fn forget(&self, held: Option<std::sync::MutexGuard<'_, State>>) {
+        let mut state = held.unwrap_or_else(|| self.state());
+        state.log = None;
+    }
+}
