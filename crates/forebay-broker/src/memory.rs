@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 
 use forebay_packet::cancel::Watch;
 
+/// The key of the configuration that limits the memory of a preparation.
+pub const KEY: &str = "reload_memory";
+
 /// What is left for all else, in bytes.
 const RESERVE: u64 = 32 << 20;
 

@@ -8,12 +8,15 @@ use forebay_io::text::{self, Source, TextError};
 use forebay_jit::{FilterError, FilterSet, Isa, Options};
 use forebay_packet::{Affinity, DecodeOptions, Interface};
 use forebay_pipeline::Settings;
-use forebay_pipeline::stages::CompiledRules;
-use forebay_rules::choose::EngineName;
+use forebay_pipeline::stages::RuleSource;
 use forebay_rules::language::load::{FileError, LoadError, load};
+use forebay_rules::tree::{Difference, Live};
 
 use crate::config::{Config, Key, RULE_KEYS};
 use crate::memory;
+
+/// The most rules inserted, removed or moved for which a reload changes the list in force.
+const MOST_CHANGES: usize = 256;
 
 /// What a configuration names and cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -52,24 +55,30 @@ pub struct CodeOptions {
 }
 
 /// What the stages need.
-#[derive(Clone)]
 pub struct Plan {
     /// The filter of all packets.
     pub filter: Option<FilterSet>,
     /// The rules of all packets.
-    pub rules: Option<CompiledRules>,
-    /// What is to be told of how they were read and are matched.
+    pub rules: Option<Arc<Live>>,
+    /// The changes to make first, if the rules are those in force.
+    pub difference: Option<Difference>,
+    /// Notices about how they were read and are matched.
     pub notices: Vec<String>,
     /// The filter of each group.
     pub group_filters: Vec<Option<FilterSet>>,
 }
 
 impl Plan {
-    /// Compiles what `config` names.
+    /// Compiles what `config` names. If its rules differ little from those `in_force`, the plan has
+    /// the changes of these.
     ///
     /// # Errors
     /// [`PlanError`]
-    pub fn new(config: &Config, options: &CodeOptions) -> Result<Self, PlanError> {
+    pub fn new(
+        config: &Config,
+        options: &CodeOptions,
+        in_force: Option<&Arc<Live>>,
+    ) -> Result<Self, PlanError> {
         let of_stages: u64 = config.groups.iter().map(|group| group.stages.memory_bytes()).sum();
         memory::suffices(of_stages * config.workers as u64, u64::MAX, "")
             .map_err(PlanError::Stages)?;
@@ -79,26 +88,28 @@ impl Plan {
             let place = || format!("group {}", group.name);
             group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
         };
-        let (rules, notices) = rules(config, options)?.unzip();
+        let planned = rules(config, options, in_force)?.unwrap_or_default();
         Ok(Self {
             filter: filter.transpose()?,
-            rules,
-            notices: notices.unwrap_or_default(),
+            rules: planned.rules,
+            difference: planned.difference,
+            notices: planned.notices,
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
         })
     }
 
     /// The same without filters, for workers whose packets have passed them.
     #[must_use]
-    pub fn unfiltered(&self) -> Self {
+    pub fn unfiltered(self) -> Self {
         let group_filters = vec![None; self.group_filters.len()];
-        Self { filter: None, rules: self.rules.clone(), notices: Vec::new(), group_filters }
+        Self { filter: None, notices: Vec::new(), group_filters, ..self }
     }
 
     /// Settings for the stages that all packets pass.
     #[must_use]
     pub fn trunk(&self) -> Settings {
-        Settings::new().with(self.filter.clone()).with(self.rules.clone())
+        let rules = self.rules.as_ref().map(|rules| RuleSource::Live(rules.reader()));
+        Settings::new().with(self.filter.clone()).with(rules)
     }
 }
 
@@ -127,22 +138,39 @@ fn compile(text: &str, place: String, options: &CodeOptions) -> Result<FilterSet
     }
 }
 
-/// The rules, and what is to be told of them.
+/// Rules, and notices about them.
+#[derive(Default)]
+struct Planned {
+    rules: Option<Arc<Live>>,
+    difference: Option<Difference>,
+    notices: Vec<String>,
+}
+
 fn rules(
     config: &Config,
     options: &CodeOptions,
-) -> Result<Option<(CompiledRules, Vec<String>)>, PlanError> {
+    in_force: Option<&Arc<Live>>,
+) -> Result<Option<Planned>, PlanError> {
     let Some(file) = &config.rules else { return Ok(None) };
     let name = file.display().to_string();
     let refused = |error: LoadError| error.in_file(&name);
     let bytes = text::read_bytes(file, Source::Regular, "a file of rules", text::MOST_RULES)
         .map_err(|source| PlanError::Read { file: file.clone(), source })?;
     let selection = &config.rule_selection;
-    let imported = load(&bytes, selection, &RULE_KEYS).map_err(refused)?;
+    let mut imported = load(&bytes, selection, &RULE_KEYS).map_err(refused)?;
     drop(bytes);
-    let chosen = imported.choose(EngineName::Auto, options.isa).map_err(refused)?;
     let mut notices = imported.warnings(&name, selection.unsupported);
-    notices.extend(chosen.notice().map(|notice| format!("{name}: {notice}")));
-    let compiled_rules = CompiledRules::new(Arc::new(imported.list.list), chosen.engine);
-    Ok(Some((compiled_rules.counted(config.workers), notices)))
+    let list = std::mem::take(&mut imported.list.list);
+    if let Some(live) = in_force
+        && let Some(difference) = live.difference(&list, MOST_CHANGES)
+    {
+        let (rules, difference) = (Some(Arc::clone(live)), Some(difference));
+        return Ok(Some(Planned { rules, difference, notices }));
+    }
+    let most = config.reload_memory;
+    let watch = Box::new(move || memory::watch(most, memory::KEY));
+    let built = Live::automatic(list, options.isa, config.workers, watch);
+    let (live, notice) = built.map_err(|(error, index)| refused(imported.refusal(error, index)))?;
+    notices.extend(notice.map(|notice| format!("{name}: {notice}")));
+    Ok(Some(Planned { rules: Some(live.into()), difference: None, notices }))
 }

@@ -1,9 +1,8 @@
 //! The rules in force: what each has decided, and where another list differs.
 
-use forebay_pipeline::stages::CompiledRules;
 use forebay_rules::counters::Count;
-use forebay_rules::engine::NO_RULE;
-use forebay_rules::{Action, Family, Rule, RuleList};
+use forebay_rules::tree::View;
+use forebay_rules::{Action, Family, Rule};
 use serde_json::{Value, json};
 
 use crate::control::RulePage;
@@ -19,14 +18,8 @@ const MOST_RANGES: usize = 500;
 /// Rules that have samples of their own.
 const MOST_SAMPLES: usize = 1000;
 
-/// What the stages of all workers have counted for the rule at a place, or for [`NO_RULE`].
-fn total(compiled_rules: &CompiledRules, rule: u32) -> Count {
-    let Some(counters) = compiled_rules.counters() else { return Count::default() };
-    if rule == NO_RULE { counters.default_total() } else { counters.total(rule) }
-}
-
 /// A page of the list; `now` is the workers' clock.
-pub fn answer(compiled_rules: &CompiledRules, page: RulePage, now: u64) -> Value {
+pub fn answer(list: &View<'_>, page: RulePage, now: u64) -> Value {
     let with_count = |mut object: Value, count: Count| {
         let seconds = |last: u64| now.saturating_sub(last) as f64 / 1e9;
         object["packets"] = count.packets.into();
@@ -34,10 +27,8 @@ pub fn answer(compiled_rules: &CompiledRules, page: RulePage, now: u64) -> Value
         object["last_s_ago"] = (count.packets > 0).then(|| seconds(count.last)).into();
         object
     };
-    let list = compiled_rules.list();
     let (mut shown, mut bytes, mut next) = (Vec::new(), 0, None);
-    for (index, rule) in list.rules.iter().enumerate().skip(page.from.saturating_sub(1)) {
-        let count = total(compiled_rules, index as u32);
+    for (index, (rule, count)) in list.rules().enumerate().skip(page.from.saturating_sub(1)) {
         if page.hit && count.packets == 0 {
             continue;
         }
@@ -45,7 +36,7 @@ pub fn answer(compiled_rules: &CompiledRules, page: RulePage, now: u64) -> Value
             next = Some(index + 1);
             break;
         }
-        let text = text_of(rule);
+        let text = if page.whole { rule.to_string() } else { text_of(rule) };
         bytes += text.len();
         let object = json!({
             "place": index + 1,
@@ -56,57 +47,67 @@ pub fn answer(compiled_rules: &CompiledRules, page: RulePage, now: u64) -> Value
         });
         shown.push(with_count(object, count));
     }
-    let default = json!({"action": action(list.default)});
+    let default = json!({"action": action(list.default_action())});
     json!({
-        "count": list.rules.len(),
+        "count": list.count(),
+        "edition": list.edition(),
         "rules": shown,
         "next": next,
-        "default": with_count(default, total(compiled_rules, NO_RULE)),
+        "default": with_count(default, list.default_count()),
+        "removed": with_count(json!({}), list.removed()),
     })
 }
 
 /// Where `new` differs from `old`, if it does: what is between the rules that both begin with
 /// and those that both end with.
-pub fn difference(old: &RuleList, new: &RuleList) -> Option<String> {
-    if old == new {
-        return None;
+pub fn difference(old: &View<'_>, new: &View<'_>) -> Option<String> {
+    let pairs = old.rules().zip(new.rules());
+    let before = pairs.take_while(|((old, _), (new, _))| old == new).count();
+    let same = old.default_action() == new.default_action();
+    let is_all = before == old.count() && before == new.count();
+    if is_all {
+        let default = action(new.default_action());
+        return (!same).then(|| format!("the rules' default is now to {default}"));
     }
-    let same = |pair: &(&Rule, &Rule)| pair.0 == pair.1;
-    let before = old.rules.iter().zip(&new.rules).take_while(same).count();
-    let rest = old.rules[before..].iter().rev().zip(new.rules[before..].iter().rev());
-    let behind = rest.take_while(same).count();
-    let places = |list: &RuleList| match list.rules.len() - behind {
-        last if last == before => "none".to_owned(),
-        last => format!("{} to {last} of {}", before + 1, list.rules.len()),
-    };
-    if old.rules == new.rules {
-        return Some(format!("the rules' default is now to {}", action(new.default)));
-    }
-    let default = match old.default == new.default {
+    let rest = old.rules().skip(before).rev().zip(new.rules().skip(before).rev());
+    let behind = rest.take_while(|((old, _), (new, _))| old == new).count();
+    let ends = [old, new].map(|list| (list.count() - behind, list.count()));
+    let default = match same {
         true => String::new(),
-        false => format!(", and the default is to {}", action(new.default)),
+        false => format!(", and the default is to {}", action(new.default_action())),
     };
-    Some(format!("rules at places {} are now {}{default}", places(old), places(new)))
+    Some(format!("{}{default}", places(before, ends)))
+}
+
+/// That the rules behind so many, up to places in the old and the new list, differ; each with
+/// how many rules there are.
+pub fn places(before: usize, ends: [(usize, usize); 2]) -> String {
+    let [old, new] = ends.map(|(last, count)| match last {
+        last if last == before => "none".to_owned(),
+        last => format!("{} to {last} of {count}", before + 1),
+    });
+    format!("rules at places {old} are now {new}")
 }
 
 /// Adds packets by rule: of the first rules each, of all others the sum.
-pub fn metrics(compiled_rules: &CompiledRules, page: &mut Page) {
+pub fn metrics(list: &View<'_>, page: &mut Page) {
     const NAME: &str = "forebay_rule_packets_total";
     page.metric(NAME, Kind::Counter, "Packets that a rule decided.");
-    let list = compiled_rules.list();
-    let packets = |index: usize| total(compiled_rules, index as u32).packets;
-    for (index, rule) in list.rules.iter().enumerate().take(MOST_SAMPLES) {
+    for (rule, count) in list.rules().take(MOST_SAMPLES) {
         let number = rule.number.to_string();
         let family = family(rule.family);
         let labels = [("rule", &*number), ("family", family), ("action", action(rule.action))];
-        page.sample(NAME, &labels, packets(index) as f64);
+        page.sample(NAME, &labels, count.packets as f64);
     }
-    if list.rules.len() > MOST_SAMPLES {
-        let others: u64 = (MOST_SAMPLES..list.rules.len()).map(packets).sum();
+    if list.count() > MOST_SAMPLES {
+        let others: u64 = list.rules().skip(MOST_SAMPLES).map(|(_, count)| count.packets).sum();
         page.sample(NAME, &[("rule", "others")], others as f64);
     }
-    let labels = [("rule", "default"), ("action", action(list.default))];
-    page.sample(NAME, &labels, total(compiled_rules, NO_RULE).packets as f64);
+    if list.edition() > 0 {
+        page.sample(NAME, &[("rule", "removed")], list.removed().packets as f64);
+    }
+    let labels = [("rule", "default"), ("action", action(list.default_action()))];
+    page.sample(NAME, &labels, list.default_count().packets as f64);
 }
 
 /// A rule's text, or how long it would be.
@@ -137,24 +138,32 @@ fn action(action: Action) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_rules::choose::EngineName;
+    use forebay_rules::RuleList;
+    use forebay_rules::engine::NO_RULE;
     use forebay_rules::language::yamaha;
+    use forebay_rules::tree::Live;
 
-    const WHOLE: RulePage = RulePage { from: 1, limit: 100, hit: false };
+    const WHOLE: RulePage = RulePage { from: 1, limit: 100, hit: false, whole: false };
 
-    fn naive(text: &str, workers: usize) -> CompiledRules {
-        let list = yamaha::parse(text).unwrap().ascending();
-        let engine = EngineName::Naive.build(&list, forebay_jit::Isa::Scalar).unwrap();
-        CompiledRules::new(list.into(), engine).counted(workers)
+    fn live_of(list: &RuleList, workers: usize) -> Live {
+        Live::new(list, forebay_jit::Isa::Scalar, workers).unwrap()
+    }
+
+    fn live(text: &str, workers: usize) -> Live {
+        live_of(&yamaha::parse(text).unwrap().ascending(), workers)
+    }
+
+    fn answer(live: &Live, page: RulePage, now: u64) -> Value {
+        live.look(|list| super::answer(list, page, now))
     }
 
     /// `rules` rules of which every third has decided packets, as many as its place, and the
     /// default 7.
-    fn compiled_rules(rules: u32, with: &str) -> CompiledRules {
+    fn counted(rules: u32, with: &str) -> Live {
         let text: String =
             (1..=rules).map(|n| format!("ip filter {n} pass 10.0.0.{n} {with}\n")).collect();
-        let compiled_rules = naive(&text, 2);
-        let counters = compiled_rules.counters().unwrap();
+        let live = live(&text, 2);
+        let counters = live.counters();
         for worker in 0..2 {
             let counter = counters.worker(worker);
             for place in (3..=rules).step_by(3) {
@@ -162,14 +171,14 @@ mod tests {
             }
         }
         (0..7).for_each(|_| counters.worker(0).count(NO_RULE, 60, 9));
-        compiled_rules
+        live
     }
 
     #[test]
     fn pages_go_through_the_list_and_end() {
-        let compiled_rules = compiled_rules(20, "");
+        let live = counted(20, "");
         let page = |from, limit, hit| {
-            answer(&compiled_rules, RulePage { from, limit, hit }, 2_000_000_005)
+            answer(&live, RulePage { from, limit, hit, whole: false }, 2_000_000_005)
         };
         let places = |value: &Value| -> Vec<u64> {
             value["rules"]
@@ -199,11 +208,7 @@ mod tests {
     fn a_page_of_long_rules_is_short() {
         let with = |ports: u32| {
             let ports = (0..ports).map(|n| (2 * n).to_string()).collect::<Vec<_>>().join(",");
-            answer(
-                &compiled_rules(255, &format!("* tcp {ports}")),
-                RulePage { limit: 255, ..WHOLE },
-                0,
-            )
+            answer(&counted(255, &format!("* tcp {ports}")), RulePage { limit: 255, ..WHOLE }, 0)
         };
         let long = with(2000);
         let text = "ip filter 1 pass … # of 2002 ranges";
@@ -214,13 +219,16 @@ mod tests {
 
     #[test]
     fn a_page_ends_by_its_bytes() {
-        let ports = (0..450).map(|n| (2 * n + 10_000).to_string()).collect::<Vec<_>>().join(",");
-        let list: String =
-            (1..=2000).map(|n| format!("ip filter {n} pass * * tcp {ports}\n")).collect();
-        let page = answer(&naive(&list, 1), RulePage { limit: usize::MAX, ..WHOLE }, 0);
+        let address = |n, at| format!("2001:db8:1111:2222:3333:4444:{n:x}:{:x}", 0x1000 + 2 * at);
+        let rule = |n: u32| {
+            let all = (0..450).map(|at| address(n, at)).collect::<Vec<_>>().join(",");
+            format!("ipv6 filter {n} pass {all}\n")
+        };
+        let list: String = (1..=300).map(rule).collect();
+        let page = answer(&live(&list, 1), RulePage { limit: usize::MAX, ..WHOLE }, 0);
         let next = page["next"].as_u64().unwrap() as usize;
         assert_eq!(page["rules"].as_array().unwrap().len(), next - 1);
-        assert!((1000..2000).contains(&next), "{next}");
+        assert!((150..300).contains(&next), "{next}");
     }
 
     #[test]
@@ -228,6 +236,10 @@ mod tests {
         let list = |numbers: &[u32]| {
             let of = |&number| Rule::any(number, Family::Ipv4, Action::Pass);
             RuleList { rules: numbers.iter().map(of).collect(), ..RuleList::default() }
+        };
+        let between = |old: &RuleList, new: &RuleList| {
+            let [old, new] = [old, new].map(|list| live_of(list, 1));
+            old.look(|old| new.look(|new| difference(old, new)))
         };
         for (old, new, expected) in [
             (&[1, 2, 3][..], &[1, 2, 3][..], None),
@@ -238,10 +250,10 @@ mod tests {
             (&[], &[7, 8], Some("none are now 1 to 2 of 2")),
         ] {
             let expected = expected.map(|places| format!("rules at places {places}"));
-            assert_eq!(difference(&list(old), &list(new)), expected, "{old:?} {new:?}");
+            assert_eq!(between(&list(old), &list(new)), expected, "{old:?} {new:?}");
         }
         let passing = RuleList { default: Action::Pass, ..list(&[1]) };
-        let said = |old| difference(&list(old), &passing).unwrap();
+        let said = |old| between(&list(old), &passing).unwrap();
         assert_eq!(said(&[1]), "the rules' default is now to pass");
         assert!(said(&[2]).ends_with("are now 1 to 1 of 1, and the default is to pass"));
     }
@@ -250,11 +262,11 @@ mod tests {
     fn samples_are_bounded_in_number_and_sum_up_to_all() {
         let list = |rules| {
             let text: String = (1..=rules).map(|n| format!("ip filter {n} pass *\n")).collect();
-            let compiled_rules = naive(&text, 1);
-            let counter = compiled_rules.counters().unwrap().worker(0);
+            let live = live(&text, 1);
+            let counter = live.counters().worker(0);
             (0..rules).for_each(|rule| counter.count(rule, 1, 1));
             let mut page = Page::default();
-            metrics(&compiled_rules, &mut page);
+            live.look(|list| metrics(list, &mut page));
             page.finish()
         };
         let samples = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();

@@ -6,6 +6,7 @@
 //! configuration. What may take long is left to threads: to compile what a changed file
 //! names, and to tell people.
 
+mod edits;
 mod notices;
 mod reload;
 mod stages;
@@ -22,8 +23,8 @@ use forebay_balance::Event;
 use forebay_balance::health::Manual;
 use forebay_io::device::Finding;
 use forebay_packet::HashKey;
-use forebay_pipeline::stages::CompiledRules;
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
+use forebay_rules::tree::Live;
 use rustix::thread::CapabilitySet;
 
 use crate::alarms::Alarms;
@@ -45,8 +46,8 @@ use crate::plan::{CodeOptions, Plan, PlanError};
 use crate::ports::{Attached, PortError, Ports};
 use crate::privileges::{self, PrivilegeError};
 use crate::report::Report;
-use crate::rule_counts;
 use crate::worker::{Route, Worker, WorkerError};
+use edits::Edits;
 use notices::Notices;
 use reload::Reloads;
 use stages::Stages;
@@ -174,7 +175,8 @@ pub struct Broker {
     cures: Cures,
     reloads: Reloads,
     /// The rules in force, which workers count by.
-    compiled_rules: Option<CompiledRules>,
+    rules: Option<Arc<Live>>,
+    edits: Edits,
 }
 
 impl Broker {
@@ -236,7 +238,8 @@ impl Broker {
             programs: ports.programs,
             kernel,
             reloads: Reloads::default(),
-            compiled_rules: plan.rules,
+            rules: plan.rules,
+            edits: Edits::default(),
         })
     }
 
@@ -365,6 +368,7 @@ impl Broker {
         if changed {
             self.shunt(running);
         }
+        self.follow_edits(notices);
         self.watch(now, running, notices);
     }
 
@@ -387,12 +391,9 @@ impl Broker {
             Request::Ledger => Ok(answers::ledger(&self.account(report(running)))),
             Request::Status => Ok(self.status(&self.account(report(running)))),
             Request::Events => Ok(notices.events()),
-            Request::Rules { page } => {
-                let none = || "no list of rules is in force".to_owned();
-                let compiled_rules = self.compiled_rules.as_ref().ok_or_else(none);
-                compiled_rules.map(|compiled_rules| {
-                    rule_counts::answer(compiled_rules, *page, self.clock.now())
-                })
+            // Answered when no change waits.
+            Request::Rules { .. } | Request::EditRules { .. } => {
+                return self.answer_on_rules(request);
             }
             Request::Metrics => {
                 let report = self.account(report(running));
@@ -402,7 +403,7 @@ impl Broker {
                     report: &report,
                     alarms: &self.alarms,
                     links: &self.links,
-                    compiled_rules: self.compiled_rules.as_ref(),
+                    rules: self.rules.as_deref(),
                 });
                 Ok(page.into())
             }

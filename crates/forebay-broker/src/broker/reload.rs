@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use forebay_bpf::Program;
 use forebay_io::text::MOST_RULES;
 use forebay_packet::cancel::{Cancel, Stopped};
 use forebay_pipeline::stages::Steering;
+use forebay_rules::tree::{InForce, Live};
 
 use super::notices::Notices;
 use super::stages::Stages;
@@ -51,9 +53,6 @@ const MOST_CANCELLED: u32 = 3;
 /// Bytes of memory that each byte of a list of rules comes to at least, when it is parsed.
 const LEAST_FOR_RULES: u64 = 4;
 
-/// The key of the configuration that limits the memory of a preparation.
-const MEMORY_KEY: &str = "reload_memory";
-
 /// How long workers may take to take new settings over.
 const HANDING_OVER: Duration = Duration::from_secs(3);
 
@@ -71,16 +70,21 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    fn read(path: &Path, options: &CodeOptions, most: u64) -> Result<Self, String> {
+    fn read(
+        path: &Path,
+        options: &CodeOptions,
+        most: u64,
+        rules: Option<&Arc<Live>>,
+    ) -> Result<Self, String> {
         let config = Config::read(path).map_err(|error| error.to_string())?;
         if let Some(rules) = &config.rules {
             // One that is too long is refused when it is read.
             let len = std::fs::metadata(rules).map_or(0, |metadata| metadata.len());
             let need = len.min(MOST_RULES) * LEAST_FOR_RULES;
             let refused = |why| format!("{}: {why}", rules.display());
-            memory::suffices(need, most, MEMORY_KEY).map_err(refused)?;
+            memory::suffices(need, most, memory::KEY).map_err(refused)?;
         }
-        let plan = Plan::new(&config, options).map_err(|error| error.to_string())?;
+        let plan = Plan::new(&config, options, rules).map_err(|error| error.to_string())?;
         Ok(Self { config, plan })
     }
 
@@ -130,14 +134,15 @@ impl Preparation {
         path: PathBuf,
         options: CodeOptions,
         most: u64,
+        rules: Option<Arc<Live>>,
         requests: Vec<ControlRequest>,
     ) -> Self {
         let (done, prepared) = mpsc::channel();
-        let cancel = Cancel::watched(memory::watch(most, MEMORY_KEY));
+        let cancel = Cancel::watched(memory::watch(most, memory::KEY));
         let prepare = {
             let (done, cancel) = (done.clone(), cancel.clone());
             move || {
-                let prepared = cancel.run(|| Prepared::read(&path, &options, most));
+                let prepared = cancel.run(|| Prepared::read(&path, &options, most, rules.as_ref()));
                 if !matches!(prepared, Ok(Ok(_))) {
                     trim();
                 }
@@ -179,8 +184,14 @@ impl Reloads {
 
     /// Begins the requested preparation, and cancels the one under way, which it replaces.
     /// Clients of the old one get the result of the new one. `most` is the memory that it may
-    /// take, in bytes.
-    pub(super) fn begin(&mut self, path: PathBuf, options: CodeOptions, most: u64) -> Begun {
+    /// take, in bytes; `rules` are those in force.
+    pub(super) fn begin(
+        &mut self,
+        path: PathBuf,
+        options: CodeOptions,
+        most: u64,
+        rules: Option<Arc<Live>>,
+    ) -> Begun {
         if !self.asked {
             return Begun::Nothing;
         }
@@ -203,7 +214,7 @@ impl Reloads {
             requests.append(&mut last.requests);
             self.overtaken.extend(last.thread.take());
         }
-        self.under_way = Some(Preparation::begin(path, options, most, requests));
+        self.under_way = Some(Preparation::begin(path, options, most, rules, requests));
         Begun::Another
     }
 
@@ -241,7 +252,8 @@ impl Broker {
             conclude(&outcome, requests, notices);
         }
         let most = self.config.reload_memory;
-        match self.reloads.begin(self.path.clone(), self.options.clone(), most) {
+        let (path, options, rules) = (self.path.clone(), self.options.clone(), self.rules.clone());
+        match self.reloads.begin(path, options, most, rules) {
             Begun::Nothing => {}
             Begun::Another => self.notifier.reloading(),
             Begun::TooMany(requests) => conclude(&Err(ALL_LATE.to_owned()), requests, notices),
@@ -261,18 +273,18 @@ impl Broker {
         let programs = self.kernel.as_ref().map(|kernel| kernel.prepare(&config)).transpose();
         let programs = programs.map_err(|error| refused(&error))?;
         let mut plan = if self.kernel.is_some() { plan.unfiltered() } else { plan };
-        let changed = match (&mut plan.rules, &self.compiled_rules) {
-            (Some(new), Some(old)) => {
-                let changed = rule_counts::difference(old.list(), new.list());
-                if changed.is_none() {
-                    // Its counters go on.
-                    new.clone_from(old);
-                }
-                changed
+        let difference = plan.difference.take();
+        let mut changed = match (&plan.rules, &self.rules) {
+            (Some(new), Some(old)) if !Arc::ptr_eq(new, old) => {
+                old.look(|old| new.look(|new| rule_counts::difference(old, new)))
             }
-            (Some(new), None) => Some(format!("there are rules now, {}", new.list().rules.len())),
+            (Some(_), Some(_)) => None,
+            (Some(new), None) => {
+                Some(format!("there are rules now, {}", new.look(|list| list.count())))
+            }
             (None, Some(old)) => {
-                Some(format!("there are no rules any more, of {}", old.list().rules.len()))
+                let count = old.look(|list| list.count());
+                Some(format!("there are no rules any more, of {count}"))
             }
             (None, None) => None,
         };
@@ -290,6 +302,18 @@ impl Broker {
                 let opened = opened.map_err(|error| error.to_string())?;
                 fresh.push(opened);
             }
+        }
+        if let (Some(rules), Some(difference)) = (&plan.rules, difference)
+            && difference.changes() > 0
+        {
+            let (before, ends) = difference.span;
+            let mut told = rule_counts::places(before, ends);
+            let followed = rules.follow(difference);
+            if followed.map_err(|error| format!("rules: {error}"))? == InForce::Later {
+                told += ", in force when the list has been built anew";
+                self.await_rules(rules);
+            }
+            changed = Some(told);
         }
         let made = self.put_through(config, &plan, programs.unwrap_or_default(), fresh, running);
         made.map_err(|why| {
@@ -343,7 +367,7 @@ impl Broker {
         let handed_over = self.hand_over(&config, plan, steering, running);
         // The groups are those of the new one, whatever comes now.
         self.config = config;
-        self.compiled_rules.clone_from(&plan.rules);
+        self.rules.clone_from(&plan.rules);
         handed_over?;
         // Only now, when all workers know the way to every sensor.
         for (live, group) in self.groups.iter_mut().zip(&self.config.groups) {
@@ -461,7 +485,7 @@ mod tests {
     fn begin(reloads: &mut Reloads) -> Begun {
         let filters = Options::new(Backend::Auto, None).unwrap();
         let options = CodeOptions { filters, isa: Isa::Scalar };
-        reloads.begin(PathBuf::from("/no/such/file"), options, 1 << 30)
+        reloads.begin(PathBuf::from("/no/such/file"), options, 1 << 30, None)
     }
 
     /// What is said of the next that is ready.

@@ -25,7 +25,7 @@ impl Stages<'_> {
     pub(super) fn trunk(&self) -> Chain {
         Chain::new()
             .with(Filter::optional(self.plan.filter.clone()))
-            .with(Rules::optional(self.plan.rules.clone()))
+            .with(Rules::optional(self.plan.rules.as_ref().map(|rules| rules.reader().into())))
     }
 
     fn branch(&self, group: &Group, steering: Box<dyn Steering>, settings: &Settings) -> Branch {

@@ -64,7 +64,9 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Value, AskError> {
 }
 
 fn converse(mut stream: UnixStream, request: &Request) -> io::Result<String> {
-    let patience = if *request == Request::Reload { PATIENCE_TO_RELOAD } else { PATIENCE };
+    let builds =
+        matches!(request, Request::Reload | Request::Rules { .. } | Request::EditRules { .. });
+    let patience = if builds { PATIENCE_TO_RELOAD } else { PATIENCE };
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_string(request)?;

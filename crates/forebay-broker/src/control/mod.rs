@@ -15,7 +15,7 @@ pub use client::{AskError, ask};
 pub use server::{ControlError, ControlRequest, Requests, Server, is_free, make_folder};
 
 /// The longest request and the longest answer, in bytes.
-const MOST_REQUEST: usize = 4 << 10;
+const MOST_REQUEST: usize = 256 << 10;
 const MOST_ANSWER: u64 = 64 << 20;
 
 /// What can be asked of a running broker.
@@ -54,8 +54,67 @@ pub enum Request {
         #[serde(default)]
         page: RulePage,
     },
+    /// Change the rules in force: all edits, or none of them.
+    EditRules {
+        /// The edits, one after another.
+        edits: Vec<RuleEdit>,
+    },
     /// All numbers, as Prometheus reads them.
     Metrics,
+}
+
+impl Request {
+    /// Whether it changes something: it is then done even if the client has hung up.
+    fn is_order(&self) -> bool {
+        matches!(self, Self::Reload | Self::Drain | Self::Sensor { .. } | Self::EditRules { .. })
+    }
+}
+
+/// A change of the rules in force. A rule is named by its number, with the prefix `ipv6:` if it is
+/// of IPv6; its text is in Forebay's own language.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "edit", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum RuleEdit {
+    /// Inserts a rule.
+    Insert {
+        /// The rule.
+        text: String,
+        /// Its place.
+        place: RulePlace,
+    },
+    /// Removes a rule.
+    Delete {
+        /// Its name.
+        rule: String,
+    },
+    /// Moves a rule; its counter continues.
+    Move {
+        /// Its name.
+        rule: String,
+        /// Its new place.
+        place: RulePlace,
+    },
+    /// Replaces a rule.
+    Replace {
+        /// Its name.
+        rule: String,
+        /// The new rule.
+        text: String,
+    },
+}
+
+/// A place in the list of rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RulePlace {
+    /// Before the rule of this name.
+    Before(String),
+    /// After the rule of this name.
+    After(String),
+    /// Before all rules.
+    Start,
+    /// After all rules.
+    End,
 }
 
 /// Some of the rules in force.
@@ -68,11 +127,13 @@ pub struct RulePage {
     pub limit: usize,
     /// Only rules that have decided packets.
     pub hit: bool,
+    /// Whole texts, also of long rules.
+    pub whole: bool,
 }
 
 impl Default for RulePage {
     fn default() -> Self {
-        Self { from: 1, limit: 100, hit: false }
+        Self { from: 1, limit: 100, hit: false, whole: false }
     }
 }
 

@@ -73,9 +73,8 @@ impl ControlRequest {
 
     /// Whether it is a question whose client has hung up. Orders are never idle.
     fn is_idle(&self) -> bool {
-        let is_order =
-            matches!(self.kind, Request::Reload | Request::Drain | Request::Sensor { .. });
-        !is_order && self.client.as_ref().is_some_and(|client| client.strong_count() == 0)
+        !self.kind.is_order()
+            && self.client.as_ref().is_some_and(|client| client.strong_count() == 0)
     }
 
     /// Answers. The client may have hung up.

@@ -3,7 +3,7 @@
 use forebay_balance::SensorStatus;
 use forebay_balance::balancer::targets::Standing;
 use forebay_io::Recorded;
-use forebay_pipeline::stages::CompiledRules;
+use forebay_rules::tree::Live;
 
 use super::{Kind, Page};
 use crate::alarms::Alarms;
@@ -27,12 +27,12 @@ pub struct Shown<'a> {
     /// Which ports' links work.
     pub links: &'a Links,
     /// The rules in force.
-    pub compiled_rules: Option<&'a CompiledRules>,
+    pub rules: Option<&'a Live>,
 }
 
 /// The page of metrics.
 pub fn page(shown: &Shown<'_>) -> String {
-    let &Shown { groups, hellos, report, alarms, links, compiled_rules } = shown;
+    let &Shown { groups, hellos, report, alarms, links, rules } = shown;
     let mut page = Page::default();
     page.metric("forebay_packets_total", Kind::Counter, "Packets into and out of a stage.");
     for row in &report.ledger.rows {
@@ -97,9 +97,9 @@ pub fn page(shown: &Shown<'_>) -> String {
     sensors(&mut page, groups);
     rejected(&mut page, hellos);
     moves(&mut page, groups);
-    compiled_rules
-        .into_iter()
-        .for_each(|compiled_rules| rule_counts::metrics(compiled_rules, &mut page));
+    if let Some(rules) = rules {
+        rules.look(|list| rule_counts::metrics(list, &mut page));
+    }
     page.metric("forebay_failed_ports", Kind::Gauge, "Ports that are of no further use.");
     page.sample("forebay_failed_ports", &[], report.failed.len() as f64);
     page.finish()

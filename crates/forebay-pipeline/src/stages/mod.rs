@@ -21,7 +21,7 @@ pub use fragments::{Fragments, Window};
 pub use limit::Limit;
 pub use live_balance::{LiveBalance, SpareSensors, Steering};
 pub use live_fragments::{DATAGRAMS, LiveFragments};
-pub use rules::{CompiledRules, NOT_IP, Rules};
+pub use rules::{CompiledRules, NOT_IP, RuleSource, Rules};
 pub use shunt::{ShuntRule, ShuntTo, ShuntedFlow};
 
 use crate::optional::OptionalStage;

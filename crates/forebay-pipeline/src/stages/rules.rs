@@ -6,6 +6,7 @@ use forebay_packet::{Batch, LiveMask};
 use forebay_rules::counters::Counters;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::packed::{Key4, Key6, Packed};
+use forebay_rules::tree::{LiveReader, Reading};
 use forebay_rules::{Action, Key, RuleList};
 
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
@@ -21,8 +22,6 @@ pub struct CompiledRules {
     list: Arc<RuleList>,
     /// Of each rule, and of the default behind them, whether it rejects.
     rejects: Arc<[bool]>,
-    /// What live stages count by rule.
-    counters: Option<Arc<Counters>>,
 }
 
 impl CompiledRules {
@@ -31,20 +30,7 @@ impl CompiledRules {
     pub fn new(list: Arc<RuleList>, engine: Box<dyn Engine>) -> Self {
         let actions = list.rules.iter().map(|rule| rule.action).chain([list.default]);
         let rejects = actions.map(|action| action == Action::Reject).collect();
-        Self { engine: engine.into(), list, rejects, counters: None }
-    }
-
-    /// The same with counters by rule, for the stages of so many workers.
-    #[must_use]
-    pub fn counted(self, workers: usize) -> Self {
-        let counters = Counters::with_cells(workers, self.list.rules.len());
-        Self { counters: Some(counters.into()), ..self }
-    }
-
-    /// What stages have counted by the rules' places in the list, if they count.
-    #[must_use]
-    pub fn counters(&self) -> Option<&Counters> {
-        self.counters.as_deref()
+        Self { engine: engine.into(), list, rejects }
     }
 
     /// The list.
@@ -68,6 +54,74 @@ impl CompiledRules {
         let default = self.rejects.len() - 1;
         let decided = (verdict as usize).min(default);
         verdict != NOT_IP && self.rejects[decided]
+    }
+}
+
+/// The rules of a stage.
+#[derive(Clone)]
+pub enum RuleSource {
+    /// A list that does not change.
+    Compiled(CompiledRules),
+    /// A list that may change at any time. Each batch is matched against one version of it, and
+    /// its packets are counted by rule.
+    Live(LiveReader),
+}
+
+/// A rule list, or none any more.
+impl Setting for Option<RuleSource> {}
+
+impl From<CompiledRules> for RuleSource {
+    fn from(rules: CompiledRules) -> Self {
+        Self::Compiled(rules)
+    }
+}
+
+impl From<LiveReader> for RuleSource {
+    fn from(rules: LiveReader) -> Self {
+        Self::Live(rules)
+    }
+}
+
+impl RuleSource {
+    fn counters(&self) -> Option<&Counters> {
+        match self {
+            Self::Compiled(_) => None,
+            Self::Live(live) => Some(live.counters()),
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Compiled(one), Self::Compiled(other)) => Arc::ptr_eq(&one.list, &other.list),
+            (Self::Live(one), Self::Live(other)) => one.is_of_same(other),
+            _ => false,
+        }
+    }
+}
+
+/// Finds the rules of keys.
+trait Classify {
+    fn classify4(&self, keys: &[Key4], rules: &mut [u32]);
+    fn classify6(&self, keys: &[Key6], rules: &mut [u32]);
+}
+
+impl Classify for dyn Engine {
+    fn classify4(&self, keys: &[Key4], rules: &mut [u32]) {
+        Engine::classify4(self, keys, rules);
+    }
+
+    fn classify6(&self, keys: &[Key6], rules: &mut [u32]) {
+        Engine::classify6(self, keys, rules);
+    }
+}
+
+impl Classify for Reading {
+    fn classify4(&self, keys: &[Key4], rules: &mut [u32]) {
+        self.judge4(keys, rules);
+    }
+
+    fn classify6(&self, keys: &[Key6], rules: &mut [u32]) {
+        self.judge6(keys, rules);
     }
 }
 
@@ -102,7 +156,7 @@ impl Keyed {
     }
 
     /// Sets the verdicts of a batch.
-    fn judge_batch(&mut self, compiled_rules: &CompiledRules, batch: &mut Batch) {
+    fn judge_batch(&mut self, rules: &(impl Classify + ?Sized), batch: &mut Batch) {
         self.clear();
         for i in batch.live().iter() {
             if let Some(key) = Packed::of_packet(batch.interface(i).link, batch.packet(i)) {
@@ -112,11 +166,11 @@ impl Keyed {
         let packets = batch.len();
         batch.verdict.clear();
         batch.verdict.resize(packets, NOT_IP);
-        self.judge(&*compiled_rules.engine, &mut batch.verdict);
+        self.judge(rules, &mut batch.verdict);
     }
 
     /// Sets the verdicts of the packets that have a key.
-    fn judge(&mut self, engine: &dyn Engine, verdict: &mut [u32]) {
+    fn judge(&mut self, engine: &(impl Classify + ?Sized), verdict: &mut [u32]) {
         let rules = &mut self.rules;
         rules.clear();
         rules.resize(self.v4.0.len(), NO_RULE);
@@ -129,11 +183,11 @@ impl Keyed {
     }
 }
 
-/// Sets each packet's verdict to the index of the first rule that matches, to
-/// [`NO_RULE`] where the default decides, or to [`NOT_IP`]; and drops what the
-/// list rejects. Packets that are not IP pass.
+/// Sets each packet's verdict to the index of the first rule that matches (of a list that
+/// changes, to the rule's number), to [`NO_RULE`] where the default decides, or to [`NOT_IP`];
+/// and drops what the list rejects. Packets that are not IP pass.
 pub struct Rules {
-    compiled_rules: Option<CompiledRules>,
+    source: Option<RuleSource>,
     drops: bool,
     keyed: Keyed,
     /// Which cells of the rules' counters are this stage's.
@@ -142,29 +196,51 @@ pub struct Rules {
     now: u64,
 }
 
-/// A rule list, or none any more.
-impl Setting for Option<CompiledRules> {}
-
 impl Rules {
-    /// Drops what `compiled_rules` rejects.
+    /// Drops what `rules` reject.
     #[must_use]
-    pub fn new(compiled_rules: CompiledRules) -> Self {
-        Self::optional(Some(compiled_rules))
+    pub fn new(rules: impl Into<RuleSource>) -> Self {
+        Self::optional(Some(rules.into()))
     }
 
     /// As [`Rules::new`]; passes everything while there is no list.
     #[must_use]
-    pub fn optional(compiled_rules: Option<CompiledRules>) -> Self {
-        let cells =
-            compiled_rules.as_ref().and_then(CompiledRules::counters).and_then(Counters::claim);
-        Self { compiled_rules, drops: true, keyed: Keyed::default(), cells, now: 0 }
+    pub fn optional(source: Option<RuleSource>) -> Self {
+        let cells = source.as_ref().and_then(RuleSource::counters).and_then(Counters::claim);
+        Self { source, drops: true, keyed: Keyed::default(), cells, now: 0 }
     }
 
     /// Sets verdicts only.
     #[must_use]
-    pub fn judge_only(compiled_rules: CompiledRules) -> Self {
-        Self { drops: false, ..Self::new(compiled_rules) }
+    pub fn judge_only(rules: impl Into<RuleSource>) -> Self {
+        Self { drops: false, ..Self::new(rules) }
     }
+}
+
+/// Sets and counts the verdicts of a batch by a list that may change. Returns the packets that
+/// pass.
+fn judge_live(
+    keyed: &mut Keyed,
+    live: &LiveReader,
+    cells: Option<usize>,
+    now: u64,
+    batch: &mut Batch,
+) -> LiveMask {
+    // Kept until all packets are counted: until then no number is given to another rule.
+    let reading = live.read();
+    keyed.judge_batch(&reading, batch);
+    let passed =
+        LiveMask::of(&batch.verdict, |judged| judged == NOT_IP || !reading.rejects(judged));
+    for judged in batch.verdict.iter_mut().filter(|judged| **judged != NOT_IP) {
+        *judged = Reading::number(*judged);
+    }
+    if let Some(cells) = cells {
+        let counter = live.counters().worker(cells);
+        for i in batch.live().iter().filter(|&i| batch.verdict[i] != NOT_IP) {
+            counter.count(batch.verdict[i], batch.wire_len(i).into(), now);
+        }
+    }
+    passed
 }
 
 impl Stage for Rules {
@@ -185,20 +261,20 @@ impl Stage for Rules {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        let Some(compiled_rules) = &self.compiled_rules else {
-            out.emit(batch);
-            return Ok(());
-        };
-        self.keyed.judge_batch(compiled_rules, &mut batch);
-        if let (Some(counters), Some(cells)) = (compiled_rules.counters(), self.cells) {
-            let counter = counters.worker(cells);
-            for i in batch.live().iter().filter(|&i| batch.verdict[i] != NOT_IP) {
-                counter.count(batch.verdict[i], batch.wire_len(i).into(), self.now);
+        let Self { source, drops, keyed, cells, now } = self;
+        let passed = match source {
+            None => {
+                out.emit(batch);
+                return Ok(());
             }
-        }
-        if self.drops {
+            Some(RuleSource::Live(live)) => judge_live(keyed, live, *cells, *now, &mut batch),
+            Some(RuleSource::Compiled(rules)) => {
+                keyed.judge_batch(&*rules.engine, &mut batch);
+                LiveMask::of(&batch.verdict, |verdict| !rules.rejects(verdict))
+            }
+        };
+        if *drops {
             let before = batch.live().count();
-            let passed = LiveMask::of(&batch.verdict, |verdict| !compiled_rules.rejects(verdict));
             batch.retain(&passed);
             out.dropped(0, (before - batch.live().count()) as u64);
         }
@@ -207,14 +283,13 @@ impl Stage for Rules {
     }
 
     fn reload(&mut self, settings: &Settings) {
-        let Some(compiled_rules) = settings.get::<Option<CompiledRules>>() else { return };
-        let is_same = match (&self.compiled_rules, compiled_rules) {
-            (Some(old), Some(new)) => Arc::ptr_eq(&old.list, &new.list),
+        let Some(source) = settings.get::<Option<RuleSource>>() else { return };
+        let is_same = match (&self.source, source) {
+            (Some(old), Some(new)) => old.is_same(new),
             _ => false,
         };
         if !is_same {
-            *self =
-                Self { drops: self.drops, now: self.now, ..Self::optional(compiled_rules.clone()) };
+            *self = Self { drops: self.drops, now: self.now, ..Self::optional(source.clone()) };
         }
     }
 }

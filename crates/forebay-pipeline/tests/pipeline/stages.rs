@@ -7,10 +7,11 @@ use forebay_balance::Assignment;
 use forebay_packet::{Arena, Batch, DecodeOptions, HashKey, Interface, LinkType};
 use forebay_pipeline::stages::{
     Balance, CompiledRules, DuplicateWindow, Duplicates, Expectations, Filter, Follow, Fragments,
-    Limit, Rules, Timing, Window,
+    Limit, RuleSource, Rules, Timing, Window,
 };
 use forebay_pipeline::{Chain, Settings, Stage, StageError};
 use forebay_rules::choose::EngineName;
+use forebay_rules::tree::{Edit, InForce, Live, Named, Place};
 
 fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
     let assignment = Assignment::of_weights(&[1, 2]).unwrap();
@@ -140,7 +141,7 @@ fn settings_take_effect_between_batches_and_lose_nothing() {
     let after = through(&mut chain, batches(&input, 256));
     assert_eq!(packets(&after).len(), 512);
     assert!(after.iter().any(|batch| batch.output.contains(&1)));
-    reload(&mut chain, &Settings::new().with(Some(compiled_rules("tcp"))));
+    reload(&mut chain, &Settings::new().with(Some(RuleSource::from(compiled_rules("tcp")))));
     assert!(packets(&through(&mut chain, batches(&input, 256))).is_empty());
     let rejected = &chain.rows()[1].drops[0];
     assert_eq!((rejected.name, rejected.packets), ("rejected", 512));
@@ -186,10 +187,7 @@ fn packets_of_a_link_type_that_the_filter_is_wrong_for_need_not_stop_a_pipeline(
 fn rules_count_what_each_decides_also_after_a_reload_of_the_same_list() {
     let text = "ip filter 1 pass * * udp 1\nip filter 2 reject * * udp 2-900\n";
     let list = forebay_rules::language::yamaha::parse(text).unwrap().ascending();
-    let counted = || {
-        let engine = EngineName::Auto.build(&list, forebay_jit::cpu::detect()).unwrap();
-        CompiledRules::new(list.clone().into(), engine).counted(2)
-    };
+    let counted = || Live::new(&list, forebay_jit::cpu::detect(), 2).unwrap();
     let input = traffic(1_000);
     // Of each rule, and of the default.
     let mut expected = [0_u64; 3];
@@ -199,14 +197,14 @@ fn rules_count_what_each_decides_also_after_a_reload_of_the_same_list() {
         }
     }
     assert!(expected.iter().all(|&packets| packets > 0), "{expected:?}");
-    let assert_times = |compiled_rules: &CompiledRules, times: u64, last: u64| {
-        let counters = compiled_rules.counters().unwrap();
+    let assert_times = |live: &Live, times: u64, last: u64| {
+        let counters = live.counters();
         let counts = [counters.total(0), counters.total(1), counters.default_total()];
         assert_eq!(counts.map(|count| count.packets), expected.map(|packets| times * packets));
         assert!(counts.iter().all(|count| count.last == last && count.bytes >= count.packets));
     };
-    let compiled_rules = counted();
-    let mut workers = [0; 2].map(|_| Chain::new().with(Rules::new(compiled_rules.clone())));
+    let live = counted();
+    let mut workers = [0; 2].map(|_| Chain::new().with(Rules::new(live.reader())));
     let pass = |workers: &mut [Chain], now| {
         for chain in workers {
             chain.begin(now);
@@ -214,18 +212,47 @@ fn rules_count_what_each_decides_also_after_a_reload_of_the_same_list() {
         }
     };
     pass(&mut workers, 7);
-    assert_times(&compiled_rules, 2, 7);
-    let reload_all = |workers: &mut [Chain], compiled_rules: &CompiledRules| {
-        let settings = Settings::new().with(Some(compiled_rules.clone()));
+    assert_times(&live, 2, 7);
+    let reload_all = |workers: &mut [Chain], live: &Live| {
+        let settings = Settings::new().with(Some(RuleSource::Live(live.reader())));
         workers.iter_mut().for_each(|chain| reload(chain, &settings));
     };
-    reload_all(&mut workers, &compiled_rules);
+    reload_all(&mut workers, &live);
     pass(&mut workers, 9);
-    assert_times(&compiled_rules, 4, 9);
+    assert_times(&live, 4, 9);
     // A list of its own begins anew, and has all cells that it takes.
-    let (old, compiled_rules) = (compiled_rules, counted());
-    reload_all(&mut workers, &compiled_rules);
+    let (old, live) = (live, counted());
+    reload_all(&mut workers, &live);
     pass(&mut workers, 11);
     assert_times(&old, 4, 9);
-    assert_times(&compiled_rules, 2, 11);
+    assert_times(&live, 2, 11);
+}
+
+#[test]
+fn a_batch_is_held_against_the_list_as_it_is_then() {
+    let rule = |text: &str| forebay_rules::language::yamaha::rule(text).unwrap();
+    let list = forebay_rules::RuleList {
+        rules: vec![rule("ip filter 1 pass *")],
+        ..forebay_rules::RuleList::default()
+    };
+    let live = Live::new(&list, forebay_jit::cpu::detect(), 1).unwrap();
+    let mut chain = Chain::new().with(Rules::new(live.reader()));
+    let input: Vec<_> = traffic(500)
+        .into_iter()
+        .filter(|(_, packet)| {
+            let key = forebay_rules::Key::of_packet(LinkType::ETHERNET, packet);
+            key.is_some_and(|key| key.family == forebay_rules::Family::Ipv4)
+        })
+        .collect();
+    let mut passing = || packets(&through(&mut chain, batches(&input, 256))).len();
+    assert_eq!(passing(), input.len());
+    let place = Place::Before(Named { family: forebay_rules::Family::Ipv4, number: 1 });
+    let edits = vec![Edit::Insert(rule("ip filter 2 reject * * udp 2-900"), place)];
+    assert_eq!(live.edit(edits), Ok(InForce::Now));
+    let left = passing();
+    assert!(0 < left && left < input.len(), "{left} of {}", input.len());
+    let all = live.look(|view| {
+        view.rules().map(|(rule, count)| (rule.number, count.packets)).collect::<Vec<_>>()
+    });
+    assert_eq!(all, [(2, (input.len() - left) as u64), (1, (input.len() + left) as u64)]);
 }

@@ -127,7 +127,7 @@ pub enum CtlVerb {
 pub enum RulesAsk {
     /// The list, with the packets that each rule has decided
     ///
-    /// They are counted from the start, or from the reload that changed the list.
+    /// They are counted from the start, or from the change that inserted the rule.
     Show {
         /// The place in the list of the first rule that is shown
         #[arg(long, value_name = "PLACE", default_value_t = 1)]
@@ -139,6 +139,65 @@ pub enum RulesAsk {
         #[arg(long)]
         hit: bool,
     },
+    /// Insert a rule
+    Insert {
+        /// Its place
+        #[command(flatten)]
+        place: RulePlaceArgs,
+        /// The rule, as in a file of rules: ip filter NUMBER pass|reject …
+        #[arg(required = true, value_name = "RULE")]
+        text: Vec<String>,
+    },
+    /// Remove rules: all that are named, or none
+    Delete {
+        /// The rules
+        #[arg(required = true, value_name = RULE_NAME)]
+        rules: Vec<String>,
+    },
+    /// Move a rule; its counter continues
+    Move {
+        /// The rule
+        #[arg(value_name = RULE_NAME)]
+        rule: String,
+        /// Its new place
+        #[command(flatten)]
+        place: RulePlaceArgs,
+    },
+    /// Replace a rule by another at the same place
+    Replace {
+        /// The old rule
+        #[arg(value_name = RULE_NAME)]
+        rule: String,
+        /// The new rule: ip filter NUMBER pass|reject …
+        #[arg(required = true, value_name = "RULE")]
+        text: Vec<String>,
+    },
+    /// Write the list to a file, in Forebay's own language
+    Save {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// How a rule of a list is named.
+const RULE_NAME: &str = "[ipv6:]NUMBER";
+
+/// A place in the list of rules.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct RulePlaceArgs {
+    /// Before this rule
+    #[arg(long, value_name = RULE_NAME)]
+    pub before: Option<String>,
+    /// After this rule
+    #[arg(long, value_name = RULE_NAME)]
+    pub after: Option<String>,
+    /// Before all rules
+    #[arg(long)]
+    pub start: bool,
+    /// After all rules
+    #[arg(long)]
+    pub end: bool,
 }
 
 /// What can be done to a sensor.

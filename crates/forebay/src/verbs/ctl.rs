@@ -2,15 +2,19 @@
 
 use std::io::{self, Write as _};
 
-use forebay_broker::control::{Request, RulePage, SensorAction, ask};
+use forebay_broker::control::{Request, SensorAction, ask};
 use serde_json::Value;
 
+use super::ctl_rules;
 use crate::cli::{self, Cli, CtlArgs, CtlVerb, RulesAsk};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
-use crate::show::{Colour, Column, Table, human, terminal_columns, text as cells};
+use crate::show::{Colour, Column, Table, human, terminal_columns};
 
 pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
+    if let CtlVerb::Rules { ask: RulesAsk::Save { file } } = &args.ask {
+        return ctl_rules::save(cli, &args.socket, file);
+    }
     let answer = ask(&args.socket, &request(&args.ask))?;
     if cli.json {
         return print_json(&answer);
@@ -21,8 +25,8 @@ pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
         CtlVerb::Buckets { .. } => buckets(&answer),
         CtlVerb::Ledger => ledger(&answer),
         CtlVerb::Events => events(&answer),
-        CtlVerb::Rules { .. } => rules(&answer),
-        CtlVerb::Reload | CtlVerb::Drain | CtlVerb::Sensor { .. } => {
+        CtlVerb::Rules { ask: RulesAsk::Show { .. } } => ctl_rules::shown(&answer),
+        CtlVerb::Reload | CtlVerb::Drain | CtlVerb::Sensor { .. } | CtlVerb::Rules { .. } => {
             if !cli.quiet {
                 let done = answer.as_str().unwrap_or("done");
                 // Nobody is there to be told of a standard error that takes nothing.
@@ -41,9 +45,7 @@ fn request(verb: &CtlVerb) -> Request {
         CtlVerb::Buckets { group } => Request::Buckets { group: group.clone() },
         CtlVerb::Ledger => Request::Ledger,
         CtlVerb::Events => Request::Events,
-        CtlVerb::Rules { ask: RulesAsk::Show { from, limit, hit } } => {
-            Request::Rules { page: RulePage { from: *from, limit: *limit, hit: *hit } }
-        }
+        CtlVerb::Rules { ask } => ctl_rules::request(ask),
         CtlVerb::Reload => Request::Reload,
         CtlVerb::Drain => Request::Drain,
         CtlVerb::Sensor { name, action, group } => Request::Sensor {
@@ -160,38 +162,6 @@ fn sensors(answer: &Value) -> String {
     shown(&table)
 }
 
-/// The rules in force, and what they have decided.
-fn rules(answer: &Value) -> String {
-    /// The most of a rule's text that is shown.
-    const TEXT: usize = 240;
-    let mut table = Table::new(vec![
-        Column::right("rule"),
-        Column::right("packets"),
-        Column::right("bytes"),
-        Column::right("last"),
-        Column::wrapped("filter"),
-    ]);
-    let mut row = |name: String, of: &Value, filter: &str| {
-        let last = of["last_s_ago"].as_f64().map(|ago| human::duration((ago * 1e9) as u64));
-        table.row([
-            name,
-            human::count(number(&of["packets"])),
-            human::bytes(number(&of["bytes"])),
-            last.map_or("-".to_owned(), |ago| format!("{ago} ago")),
-            cells::truncate(filter, TEXT).into_owned(),
-        ]);
-    };
-    for rule in items(&answer["rules"]) {
-        let prefix = if rule["family"] == "ipv6" { "IPv6 " } else { "" };
-        row(format!("{prefix}{}", number(&rule["number"])), rule, &text(&rule["text"]));
-    }
-    let default = &answer["default"];
-    row("-".to_owned(), default, &format!("{} by default", text(&default["action"])));
-    let count = human::count(number(&answer["count"]));
-    let more = answer["next"].as_u64().map(|next| format!("; more by --from {next}"));
-    format!("{}{count} rules{}\n", shown(&table), more.unwrap_or_default())
-}
-
 /// What was told last.
 fn events(answer: &Value) -> String {
     let line = |event: &Value| {
@@ -249,19 +219,19 @@ fn ledger(answer: &Value) -> String {
     shown(&table)
 }
 
-fn shown(table: &Table) -> String {
+pub(super) fn shown(table: &Table) -> String {
     table.render(terminal_columns(io::stdout()), Colour::stdout())
 }
 
-fn items(value: &Value) -> &[Value] {
+pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn number(value: &Value) -> u64 {
+pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 

@@ -2,6 +2,7 @@
 
 mod compile;
 mod ctl;
+mod ctl_rules;
 mod filter;
 mod flows;
 mod gen_live;

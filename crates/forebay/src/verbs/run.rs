@@ -42,7 +42,7 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
         isa: forebay_jit::cpu::choose(cli.isa.map(Into::into))
             .map_err(|error| Failure::Usage(error.to_string()))?,
     };
-    let plan = Plan::new(&config, &options)?;
+    let plan = Plan::new(&config, &options, None)?;
     if !cli.quiet {
         for notice in &plan.notices {
             // A failure to write to standard error cannot be reported.

@@ -1,0 +1,121 @@
+//! Requests for the rules in force: to read and to change them.
+//!
+//! Most changes are in force at once. If a thread has to build the list anew first, the request
+//! is answered after that, and later requests wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use forebay_rules::language::yamaha;
+use forebay_rules::tree::{Edit, InForce, Live, LiveError, Place};
+use serde_json::Value;
+
+use super::Broker;
+use super::notices::Notices;
+use crate::control::{Answer, ControlRequest, Request, RuleEdit, RulePage, RulePlace};
+use crate::rule_counts;
+
+/// Requests that are not answered yet. The control socket limits their number.
+#[derive(Default)]
+pub(super) struct Edits {
+    /// The change that is not in force yet, with its request, if it has one, and its list.
+    waiting: Option<(Option<ControlRequest>, Arc<Live>)>,
+    queue: VecDeque<ControlRequest>,
+}
+
+impl Broker {
+    /// Answers a request for the rules, or queues it if a change is not in force yet.
+    pub(super) fn answer_on_rules(&mut self, request: ControlRequest) {
+        if self.edits.waiting.is_some() {
+            self.edits.queue.push_back(request);
+            return;
+        }
+        let done = match &request.kind {
+            Request::Rules { page } => self.show_rules(*page),
+            Request::EditRules { edits } => match self.try_edit(edits) {
+                Ok((InForce::Later, live)) => {
+                    self.edits.waiting = Some((Some(request), live));
+                    return;
+                }
+                Ok((InForce::Now, _)) => Ok(done_text(edits.len())),
+                Err(why) => Err(why),
+            },
+            _ => return,
+        };
+        request.answer(done.map_or_else(Answer::Refused, Answer::Done));
+    }
+
+    fn show_rules(&self, page: RulePage) -> Result<Value, String> {
+        let live = self.rules.as_ref().ok_or(NO_LIST)?;
+        let now = self.clock.now();
+        Ok(live.look(|list| rule_counts::answer(list, page, now)))
+    }
+
+    fn try_edit(&self, edits: &[RuleEdit]) -> Result<(InForce, Arc<Live>), String> {
+        let live = self.rules.as_ref().ok_or(NO_LIST)?;
+        let edits = edits.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let in_force = live.edit(edits).map_err(|error| error.to_string())?;
+        Ok((in_force, Arc::clone(live)))
+    }
+
+    /// Records a change, without a request, that will be in force later.
+    pub(super) fn await_rules(&mut self, live: &Arc<Live>) {
+        self.edits.waiting.get_or_insert((None, Arc::clone(live)));
+    }
+
+    /// Answers requests whose changes are in force now, and reports failures.
+    pub(super) fn follow_edits(&mut self, notices: &mut Notices) {
+        if let Some(why) = self.rules.as_ref().and_then(|live| live.complaint()) {
+            notices.tell(format!("the changed list of rules cannot be built anew: {why}"));
+        }
+        let Some((_, live)) = &self.edits.waiting else { return };
+        let is_in_force = self.rules.as_ref().is_some_and(|rules| Arc::ptr_eq(rules, live));
+        let outcome = match live.outcome() {
+            _ if !is_in_force => Err(OTHER_LIST.to_owned()),
+            Some(outcome) => outcome.map_err(|error: LiveError| error.to_string()),
+            None => return,
+        };
+        let Some((request, _)) = self.edits.waiting.take() else { return };
+        match (request, outcome) {
+            (Some(request), outcome) => {
+                let edits = match &request.kind {
+                    Request::EditRules { edits } => edits.len(),
+                    _ => 0,
+                };
+                let outcome = outcome.map(|()| done_text(edits));
+                request.answer(outcome.map_or_else(Answer::Refused, Answer::Done));
+            }
+            (None, Ok(())) => notices.tell("the changed rules are in force".to_owned()),
+            (None, Err(why)) => notices.tell(format!("the rules are not changed: {why}")),
+        }
+        for request in std::mem::take(&mut self.edits.queue) {
+            self.answer_on_rules(request);
+        }
+    }
+}
+
+const NO_LIST: &str = "no list of rules is in force";
+const OTHER_LIST: &str = "a reload has replaced the list of rules";
+
+fn done_text(edits: usize) -> Value {
+    let plural = if edits == 1 { " is" } else { "s are" };
+    format!("{edits} change{plural} in force").into()
+}
+
+fn read(edit: &RuleEdit) -> Result<Edit, String> {
+    let rule = |text: &str| yamaha::rule(text).map_err(|error| format!("{text}: {error}"));
+    let place = |place: &RulePlace| -> Result<Place, String> {
+        Ok(match place {
+            RulePlace::Before(rule) => Place::Before(rule.parse()?),
+            RulePlace::After(rule) => Place::After(rule.parse()?),
+            RulePlace::Start => Place::Start,
+            RulePlace::End => Place::End,
+        })
+    };
+    Ok(match edit {
+        RuleEdit::Insert { text, place: at } => Edit::Insert(rule(text)?, place(at)?),
+        RuleEdit::Delete { rule } => Edit::Delete(rule.parse()?),
+        RuleEdit::Move { rule, place: at } => Edit::Move(rule.parse()?, place(at)?),
+        RuleEdit::Replace { rule: name, text } => Edit::Replace(name.parse()?, rule(text)?),
+    })
+}
