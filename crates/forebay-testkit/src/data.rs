@@ -1,19 +1,43 @@
-//! External test data: captures, expressions, rule sets.
+//! Test data: captures, expressions, rule sets.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of test data: `FOREBAY_DATA`, or else `shared/data` beside the project.
-/// Without it the test is [`skipped`](crate::skipped).
-pub fn folder() -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let path = env::var_os("FOREBAY_DATA").map_or_else(default, PathBuf::from);
-    if path.is_dir() {
-        return Some(path);
+/// Whether `FOREBAY_DATA` names a folder of larger test data.
+fn is_external() -> bool {
+    env::var_os("FOREBAY_DATA").is_some_and(|value| !value.is_empty())
+}
+
+/// The folder of test data: what `FOREBAY_DATA` names, or else this project's own corpus
+/// ([`corpus`](crate::corpus)), with files of the same names.
+///
+/// # Panics
+/// If `FOREBAY_DATA` names no folder.
+pub fn folder() -> PathBuf {
+    let path = match env::var_os("FOREBAY_DATA") {
+        Some(path) if is_external() => PathBuf::from(path),
+        _ => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/corpus")),
+    };
+    // Cargo starts tests in the folder of their crate, and so a relative path would fail there.
+    assert!(path.is_dir(), "FOREBAY_DATA={}: not an absolute path of a folder", path.display());
+    path
+}
+
+/// The folder of test data, for a test that the own corpus does not serve; without
+/// `FOREBAY_DATA` the test is [`skipped`](crate::skipped).
+pub fn external() -> Option<PathBuf> {
+    if !is_external() {
+        crate::skipped("takes the larger test data; FOREBAY_DATA is not set");
+        return None;
     }
-    crate::skipped(&format!("no test data at {}; set FOREBAY_DATA", path.display()));
-    None
+    Some(folder())
+}
+
+/// How many of something a test must find, so that it has compared anything: `external` of it
+/// in the larger test data, `own` in the own corpus.
+pub fn at_least(external: usize, own: usize) -> usize {
+    if is_external() { external } else { own }
 }
 
 /// The lines of a file, without empty lines and comments.

@@ -2,14 +2,26 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | [`data`] | external test data |
+//! | [`capture`] | an independent reader of captures |
+//! | [`corpus`] | makes the captures of the repository |
+//! | [`data`] | finds test data |
+//! | [`independent`] | an independent judge of which packets are of one flow |
+//! | [`make`] | captures made by hand, byte by byte |
 //! | [`namespace`] | a network namespace for a test, devices in it, waiting |
+//! | [`packets`] | packets of every kind that the decoder knows |
+//! | [`parallel`] | work on all processors |
 //!
 //! A test that cannot run on the present machine calls [`skipped`] and returns.
 #![deny(unsafe_code)]
 
+pub mod capture;
+pub mod corpus;
 pub mod data;
+pub mod independent;
+pub mod make;
 pub mod namespace;
+pub mod packets;
+pub mod parallel;
 
 use std::env;
 use std::fs::OpenOptions;

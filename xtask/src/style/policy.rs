@@ -114,15 +114,18 @@ pub struct Layer {
     pub uses: &'static [&'static str],
 }
 
+/// The crate that the tests of all crates may use, those below it too.
+pub const TESTKIT: &str = "forebay-testkit";
+
 /// The crates from the bottom up. A crate's tests may use every crate above
 /// it in this list; its product code only those named.
 pub const LAYERS: &[Layer] = &[
-    Layer { name: "forebay-testkit", uses: &[] },
     Layer { name: "forebay-packet", uses: &[] },
     Layer { name: "forebay-filter", uses: &["forebay-packet"] },
     Layer { name: "forebay-bpf", uses: &["forebay-packet", "forebay-filter"] },
     Layer { name: "forebay-io", uses: &["forebay-packet", "forebay-bpf"] },
     Layer { name: "forebay-gen", uses: &["forebay-packet"] },
+    Layer { name: TESTKIT, uses: &["forebay-packet", "forebay-gen"] },
     Layer { name: "forebay-codegen", uses: &["forebay-packet", "forebay-filter"] },
     Layer { name: "forebay-jit", uses: &["forebay-packet", "forebay-filter", "forebay-codegen"] },
     Layer {

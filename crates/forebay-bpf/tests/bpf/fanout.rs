@@ -65,7 +65,10 @@ fn packets_between_two_addresses_have_one_worker() {
             packets_of[worker as usize] += 1;
         }
     }
-    assert!(packets_of.iter().all(|&packets| packets > 5000), "{packets_of:?}");
+    assert!(
+        packets_of.iter().all(|&packets| packets > forebay_testkit::data::at_least(5000, 200)),
+        "{packets_of:?}"
+    );
 }
 
 #[test]

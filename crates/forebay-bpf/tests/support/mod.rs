@@ -24,5 +24,5 @@ pub fn bpf() -> bool {
 
 /// The folder of test data, or nothing where there is none or no BPF to try it on.
 pub fn data() -> Option<PathBuf> {
-    if bpf() { forebay_testkit::data::folder() } else { None }
+    bpf().then(forebay_testkit::data::folder)
 }

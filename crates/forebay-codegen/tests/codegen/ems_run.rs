@@ -12,7 +12,7 @@ use forebay_filter::ir::{
 use forebay_filter::{CompileError, compile};
 use forebay_packet::LinkType;
 use forebay_packet::random::Random;
-use forebay_testkit::data::folder as data;
+use forebay_testkit::data;
 
 /// Bytes of a packet in memory.
 const SLOT: usize = 512;
@@ -222,11 +222,7 @@ fn check(function: &Function, built: &Built, random: &mut Random, what: &str) ->
 fn every_expression_gives_the_verdicts_of_the_filter() {
     let mut random = Random::new(11);
     let mut expressions: Vec<String> = EXPRESSIONS.map(str::to_owned).to_vec();
-    if let Some(data) = data() {
-        let text = std::fs::read_to_string(data.join("filters/expressions.txt")).unwrap();
-        let is_filter = |line: &&str| !line.is_empty() && !line.starts_with('#');
-        expressions.extend(text.lines().filter(is_filter).map(str::to_owned));
-    }
+    expressions.extend(data::expressions(&data::folder()));
     let (mut taken, mut both) = (0, 0);
     for expression in &expressions {
         let function = function(expression).expect(expression);

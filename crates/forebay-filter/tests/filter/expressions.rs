@@ -4,7 +4,7 @@ use forebay_filter::{Program, compile};
 use forebay_packet::LinkType;
 
 use crate::support::libpcap::Oracle;
-use crate::support::{Captured, captures, data, ethernet_packets, expressions};
+use crate::support::{Captured, at_least, captures, data, ethernet_packets, expressions};
 
 struct Case {
     expression: String,
@@ -33,7 +33,7 @@ fn check(cases: &[Case], packet: &Captured, accepted: &mut [u64]) {
 
 #[test]
 fn verdicts_equal_libpcaps_on_all_ethernet_captures() {
-    let Some(data) = data() else { return };
+    let data = data();
     let cases = cases(expressions(&data));
     assert!(cases.len() > 100);
     let captures = captures(&data);
@@ -46,14 +46,14 @@ fn verdicts_equal_libpcaps_on_all_ethernet_captures() {
         }
     }
     // A comparison of nothing would pass too.
-    assert!(packets > 100_000, "only {packets} packets");
+    assert!(packets > at_least(100_000, 3_000) as u64, "only {packets} packets");
     let in_use = accepted.iter().filter(|&&n| n > 0).count();
     assert!(in_use > cases.len() / 2, "only {in_use} expressions accepted a packet");
 }
 
 #[test]
 fn verdicts_equal_libpcaps_on_packets_cut_anywhere() {
-    let Some(data) = data() else { return };
+    let data = data();
     let cases = cases(expressions(&data));
     let packets = ethernet_packets(&data.join("mix/dev-mix.pcap"));
     let mut accepted = vec![0; cases.len()];

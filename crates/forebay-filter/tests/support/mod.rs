@@ -6,7 +6,7 @@ pub mod libpcap;
 use std::path::Path;
 
 use forebay_filter::Instruction;
-pub use forebay_testkit::data::{captures, expressions, folder as data, lines};
+pub use forebay_testkit::data::{at_least, captures, expressions, folder as data, lines};
 
 /// A packet as captured, and its length on the wire.
 pub struct Captured {

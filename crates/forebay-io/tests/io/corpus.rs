@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Packet, blocks, read_all, test_data};
+use crate::common::{Packet, at_least, blocks, read_all, test_data};
 
 fn files_under(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -58,7 +58,7 @@ fn plain_parse(file: &[u8]) -> Option<(Vec<Packet>, bool)> {
 
 #[test]
 fn every_capture_reads_as_a_plain_parser_reads_it() {
-    let Some(data) = test_data() else { return };
+    let data = test_data();
     let mut files = Vec::new();
     files_under(&data.join("captures"), &mut files);
     let (mut plain, mut packets_read) = (0, 0);
@@ -80,12 +80,15 @@ fn every_capture_reads_as_a_plain_parser_reads_it() {
         assert_eq!(words[0], words[1], "{shown}");
     }
     eprintln!("{} files, {plain} of them plain pcap; {packets_read} packets", files.len());
-    assert!(plain > 1000 && packets_read > 100_000, "{plain} files, {packets_read} packets");
+    assert!(
+        plain > at_least(1000, 60) && packets_read > at_least(100_000, 6_000),
+        "{plain} files, {packets_read} packets"
+    );
 }
 
 #[test]
 fn the_index_counts_the_packets_that_are_read() {
-    let Some(data) = test_data() else { return };
+    let data = test_data();
     let index = fs::read_to_string(data.join("captures/INDEX.tsv")).unwrap();
     for line in index.lines().skip(1) {
         let fields: Vec<&str> = line.split('\t').collect();

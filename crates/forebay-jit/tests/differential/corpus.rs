@@ -7,14 +7,14 @@ use forebay_packet::Batch;
 
 use crate::filters::{Way, cases, ways};
 use crate::support::corpus::{
-    Captured, batches, captures, data, ethernet, expressions, full, laid_out,
+    Captured, at_least, batches, captures, data, ethernet, expressions, full, laid_out,
 };
 
 #[test]
 fn verdicts_on_all_ethernet_captures() {
-    let Some(data) = data() else { return };
+    let data = data();
     let packets = ethernet(&captures(&data));
-    assert!(packets.len() > 100_000, "only {} packets", packets.len());
+    assert!(packets.len() > at_least(100_000, 3_000), "only {} packets", packets.len());
     // As they would lie in a capture: at all alignments.
     let (region, tables) = laid_out(&packets, |i| i * 13 % 64);
     let packets =
@@ -30,13 +30,13 @@ fn verdicts_on_all_ethernet_captures() {
         }
     }
     // A comparison of nothing would pass too.
-    assert!(in_use > 100_000, "only {in_use} packets accepted");
+    assert!(in_use > at_least(100_000, 30_000), "only {in_use} packets accepted");
     assert!(tally.batch > tally.slow, "{tally:?}");
 }
 
 #[test]
 fn verdicts_on_packets_cut_anywhere() {
-    let Some(data) = data() else { return };
+    let data = data();
     let whole = ethernet(&[data.join("mix/dev-mix.pcap")]);
     let mut packets = Vec::new();
     for packet in whole.iter().step_by(97) {
@@ -57,7 +57,7 @@ fn verdicts_on_packets_cut_anywhere() {
 /// against those of back ends, by default four of them for each batch.
 #[test]
 fn verdicts_on_captures_of_all_link_types() {
-    let Some(data) = data() else { return };
+    let data = data();
     let expressions = expressions(&data);
     let ways = ways();
     let mut sets = HashMap::new();
@@ -87,5 +87,8 @@ fn verdicts_on_captures_of_all_link_types() {
             assert_eq!(verdict, truth, "{expression} by {way} on {}", path.display());
         }
     }
-    assert!(compared > 1000 && compared > refused, "{compared} compared, {refused} refused");
+    assert!(
+        compared > at_least(1000, 30) as u32 && compared > refused,
+        "{compared} compared, {refused} refused"
+    );
 }

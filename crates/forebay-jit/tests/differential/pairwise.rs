@@ -10,7 +10,7 @@ use crate::support::corpus::{data, ethernet, full, laid_out};
 
 #[test]
 fn sizes_alignments_expressions_and_ways() {
-    let Some(data) = data() else { return };
+    let data = data();
     let mix = ethernet(&[data.join("mix/dev-mix.pcap")]);
     let chosen: Vec<_> = mix.iter().step_by(mix.len() / 2000).take(2000).cloned().collect();
     assert_eq!(chosen.len(), 2000);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use forebay_io::{ReadOptions, Reader};
 use forebay_packet::{Batch, LinkType, Region};
 #[allow(unused_imports, reason = "each test uses its part")]
-pub use forebay_testkit::data::{captures, expressions, folder as data};
+pub use forebay_testkit::data::{at_least, captures, expressions, folder as data};
 
 /// Whether everything is to be tried, not a sample.
 pub fn full() -> bool {

@@ -1,3 +1,3 @@
 //! What the tests share: where the test data lies.
 
-pub use forebay_testkit::data::folder as data;
+pub use forebay_testkit::data::external as data;

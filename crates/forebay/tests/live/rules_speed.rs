@@ -14,7 +14,7 @@ use crate::support::namespace::in_namespace;
 use crate::support::switched::{Switch, Switched};
 use forebay_broker::control::{Request, RuleEdit, RulePlace, ask};
 use forebay_packet::random::Random;
-use forebay_testkit::{data, skipped};
+use forebay_testkit::data;
 use serde_json::{Value, json};
 
 /// The most milliseconds of 99 in 100 changes.
@@ -31,7 +31,7 @@ enum By {
 
 #[test]
 fn changes_are_in_force_within_milliseconds() {
-    let Some(data) = data::folder() else { return skipped("no test data") };
+    let Some(data) = data::external() else { return };
     in_namespace(move || {
         let record = std::env::var_os("FOREBAY_EDITS_RECORD");
         let (set, rules, changes) = match record {

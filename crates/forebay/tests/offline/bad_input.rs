@@ -8,9 +8,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::command::{self, Ran, command, files, run, run_with_input};
-use crate::support::make::{self, ETHERNET, Pcap, RAW};
+use crate::support::data;
 use crate::support::scratch::Scratch;
-use crate::support::{capture, data};
+use forebay_testkit::capture;
+use forebay_testkit::make::{self, ETHERNET, Pcap, RAW};
 use serde_json::json;
 
 fn split(input: &str, folder: &str, options: &[&str]) -> Ran {
@@ -47,7 +48,7 @@ fn what_is_no_capture_is_refused_by_name() {
 
 #[test]
 fn a_refused_expression_leaves_nothing_behind() {
-    let Some(data) = data::folder() else { return };
+    let data = data::folder();
     let scratch = Scratch::with_packets(40);
     let out = scratch.text("out");
     let copy = scratch.text("copy.pcap");

@@ -11,14 +11,11 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::capture::{self, Capture, Packet};
 use crate::support::command::{self, Ran};
 use crate::support::data::{self, Indexed};
-use crate::support::{independent, parallel};
 use forebay_gen::Framing;
-
-/// Versions other than 2.2 to 2.4 that the reader of the tests would read all the same.
-const REFUSED_VERSIONS: usize = 4;
+use forebay_testkit::capture::{self, Capture, Packet};
+use forebay_testkit::{independent, parallel};
 
 /// Splits a capture over five sensors. Returns its packets, and the sensor of each; or
 /// nothing where it is refused as a whole.
@@ -96,8 +93,9 @@ fn assert_whole<G: Hash + Eq + std::fmt::Debug>(
     }
 }
 
-/// The VLAN identifiers of an Ethernet frame, outermost first.
-fn vlans(packet: &Packet) -> Vec<u16> {
+/// The VLAN identifiers of an Ethernet frame, outermost first; none where a header other than
+/// IP follows, which may hide further ones.
+fn vlans(packet: &Packet) -> Option<Vec<u16>> {
     let mut found = Vec::new();
     let mut at = 12;
     while packet.link == 1
@@ -107,18 +105,19 @@ fn vlans(packet: &Packet) -> Vec<u16> {
         found.push(u16::from_be_bytes([tag_high, tag_low]) & 0x0fff);
         at += 4;
     }
-    found
+    let is_ip = matches!(packet.data.get(at..at + 2), Some([0x08, 0x00] | [0x86, 0xdd]));
+    (packet.link != 1 || is_ip).then_some(found)
 }
 
-fn all_captures() -> Option<Vec<Indexed>> {
-    let captures = data::captures(&data::folder()?);
-    assert!(captures.len() >= 1_866, "only {} captures", captures.len());
-    Some(captures)
+fn all_captures() -> Vec<Indexed> {
+    let captures = data::captures(&data::folder());
+    assert!(captures.len() >= data::at_least(1_866, 60), "only {} captures", captures.len());
+    captures
 }
 
 #[test]
 fn every_capture_is_split_into_whole_flows() {
-    let Some(captures) = all_captures() else { return };
+    let captures = all_captures();
     let [refused, cut, spread] = [const { AtomicUsize::new(0) }; 3];
     parallel::for_each(&captures, |Indexed { path, .. }| {
         let Some((input, sensors)) = split(path, &[]) else {
@@ -132,9 +131,10 @@ fn every_capture_is_split_into_whole_flows() {
     });
     let [refused, cut, spread] = [refused, cut, spread].map(AtomicUsize::into_inner);
     println!("{cut} captures are cut, {refused} refused, {spread} use several sensors");
-    assert_eq!(refused, REFUSED_VERSIONS);
+    // Versions other than 2.2 to 2.4, which the reader of the tests reads all the same.
+    assert_eq!(refused, data::at_least(4, 1));
     // Otherwise the checks above would have had little to find.
-    assert!(cut >= 8 && spread > 400);
+    assert!(cut >= data::at_least(8, 5) && spread > data::at_least(400, 30));
 }
 
 /// Tags and fabrics are on the frames of one direction only.
@@ -160,7 +160,7 @@ fn flows_stay_whole_in_every_framing() {
 
 #[test]
 fn flows_stay_whole_where_loads_are_counted() {
-    let Some(captures) = all_captures() else { return };
+    let captures = all_captures();
     let some: Vec<_> = captures.iter().skip(1).step_by(5).collect();
     parallel::for_each(&some, |Indexed { path, .. }| {
         let Some((input, sensors)) = split(path, &["--balance", "packets"]) else { return };
@@ -170,7 +170,7 @@ fn flows_stay_whole_where_loads_are_counted() {
 
 #[test]
 fn address_pairs_stay_whole_with_the_key_ip_pair() {
-    let Some(captures) = all_captures() else { return };
+    let captures = all_captures();
     let some: Vec<_> = captures.iter().step_by(10).collect();
     parallel::for_each(&some, |Indexed { path, .. }| {
         let Some((input, sensors)) = split(path, &["--key", "ip-pair"]) else { return };
@@ -194,7 +194,7 @@ fn address(packet: &Packet, end: usize) -> Option<[u8; 4]> {
 
 #[test]
 fn what_is_from_or_to_an_address_stays_together_with_the_keys_src_and_dst() {
-    let Some(captures) = all_captures() else { return };
+    let captures = all_captures();
     let some: Vec<_> = captures.iter().skip(3).step_by(10).collect();
     let apart = AtomicUsize::new(0);
     parallel::for_each(&some, |Indexed { path, .. }| {
@@ -212,18 +212,18 @@ fn what_is_from_or_to_an_address_stays_together_with_the_keys_src_and_dst() {
             }
         }
     });
-    assert!(apart.into_inner() > 100);
+    assert!(apart.into_inner() > data::at_least(100, 10));
 }
 
 #[test]
 fn flows_stay_whole_within_their_vlan() {
-    let Some(captures) = all_captures() else { return };
+    let captures = all_captures();
     let some: Vec<_> = captures.iter().skip(5).step_by(10).collect();
     parallel::for_each(&some, |Indexed { path, .. }| {
         let Some((input, sensors)) = split(path, &["--vlan-in-key"]) else { return };
         let identities = independent::identities(&input);
         let tagged = identities.into_iter().zip(&input.packets);
-        let groups = tagged.map(|(one, packet)| one.map(|one| (one, vlans(packet))));
+        let groups = tagged.map(|(one, packet)| one.zip(vlans(packet)));
         assert_whole(path, groups, &sensors);
     });
 }

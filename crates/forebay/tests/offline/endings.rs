@@ -6,10 +6,10 @@ use std::io::{self, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::capture;
 use crate::support::command::{self, Ran, command, run};
-use crate::support::make::{self, ETHERNET, Pcap, RAW};
 use crate::support::scratch::Scratch;
+use forebay_testkit::capture;
+use forebay_testkit::make::{self, ETHERNET, Pcap, RAW};
 
 /// Runs the command with a standard output that nobody reads.
 fn run_unread(arguments: &[&str]) -> Ran {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::command::{self, run};
-use crate::support::make::{self, ETHERNET, Pcap};
+use crate::support::data;
 use crate::support::scratch::Scratch;
-use crate::support::{capture, data};
+use forebay_testkit::capture;
+use forebay_testkit::make::{self, ETHERNET, Pcap};
 use serde_json::{Value, json};
 
 impl Scratch {
@@ -179,7 +180,7 @@ fn names_by_time_take_known_conversions_only() {
 
 #[test]
 fn listings_equal_tcpdumps() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     if !data::has_program("tcpdump") {
         return;
     }

@@ -3,13 +3,9 @@
 
 #[path = "../support"]
 mod support {
-    pub mod capture;
     pub mod command;
     pub mod data;
-    pub mod independent;
     pub mod libpcap;
-    pub mod make;
-    pub mod parallel;
     pub mod scratch;
 }
 

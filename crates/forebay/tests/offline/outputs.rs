@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::command::{self, command, files, run};
-use crate::support::make::{self, ETHERNET, Pcap};
 use crate::support::scratch::Scratch;
+use forebay_testkit::make::{self, ETHERNET, Pcap};
 
 /// Has a command live with a file system that has no files without names: the call that makes
 /// one (open(2) with O_TMPFILE) fails as it does there.

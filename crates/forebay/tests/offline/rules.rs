@@ -5,12 +5,13 @@ use std::fs;
 use std::process::Command;
 
 use crate::support::command::{Ran, ran, run, run_with_input};
-use crate::support::make::{self, ETHERNET, Pcap};
+use crate::support::data;
 use crate::support::scratch::Scratch;
-use crate::support::{capture, data};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{DecodeOptions, Decoder, LinkType};
 use forebay_rules::Key;
+use forebay_testkit::capture;
+use forebay_testkit::make::{self, ETHERNET, Pcap};
 use serde_json::Value;
 
 /// The filters of a small site, with a mistake in lines 6, 8 and 9.
@@ -233,7 +234,7 @@ fn a_rule_of_many_combinations_is_matched_by_its_ranges() {
 
 #[test]
 fn every_engine_says_the_same() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     let scratch = Scratch::with_packets(0);
     let file = scratch.file("edge.rules", EDGE.as_bytes());
     let wide = "ip filter 1 pass * * tcp * 1-1023\nip filter 2 reject 10.0.0.0/8 * udp\n\
@@ -248,7 +249,9 @@ fn every_engine_says_the_same() {
             rules("match", file, &options).exits(0).text()
         };
         let expected = verdicts("naive");
-        assert!(expected.lines().any(|line| line != "-"), "{file}: some rule matches");
+        let matched = expected.lines().filter(|line| *line != "-").count();
+        let least = if file == &wide { 1_000 } else { data::at_least(1, 0) };
+        assert!(matched >= least, "{file}: rules match {matched} packets");
         for engine in ["list", "pe", "pe-generic", "pe-1", "ems", "tree", "auto"] {
             assert!(verdicts(engine) == expected, "{engine} on {file}");
         }
@@ -289,7 +292,7 @@ fn a_split_gives_sensors_what_the_rules_pass() {
 
 #[test]
 fn verdicts_agree_with_libpcap_where_expressions_say_the_same() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     let scratch = Scratch::with_packets(0);
     // Expressions look neither behind tags and labels, as rules do, nor at the version.
     let plain = |one: &capture::Packet| {
@@ -297,7 +300,7 @@ fn verdicts_agree_with_libpcap_where_expressions_say_the_same() {
     };
     let packets = capture::read(folder.join("mix/dev-mix.pcap")).packets;
     let frames: Vec<Vec<u8>> = packets.into_iter().filter(plain).map(|one| one.data).collect();
-    assert!(frames.len() > 30_000);
+    assert!(frames.len() > data::at_least(30_000, 3_500));
     let input = scratch.file("plain.pcap", &Pcap::of(ETHERNET).file(&frames));
     let cases = [
         ("ip filter 1 pass * * udp * 53", "ip and udp dst port 53"),
@@ -326,7 +329,7 @@ fn verdicts_agree_with_libpcap_where_expressions_say_the_same() {
 
 #[test]
 fn keys_have_the_addresses_that_the_flow_decoder_finds() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     let options = DecodeOptions { tunnel_depth: 0, ..DecodeOptions::default() };
     let decoder = Decoder::new(options);
     let (mut equal, mut missed) = (0, 0);
@@ -355,12 +358,15 @@ fn keys_have_the_addresses_that_the_flow_decoder_finds() {
         }
     }
     // It looks for Ethernet behind MPLS labels, too.
-    assert!(equal > 100_000 && missed < 100, "{equal} equal, {missed} missed");
+    assert!(
+        equal > data::at_least(100_000, 3_000) && missed < 100,
+        "{equal} equal, {missed} missed"
+    );
 }
 
 #[test]
 fn imported_sets_find_the_first_matches_that_come_with_them() {
-    let Some(folder) = data::folder() else { return };
+    let Some(folder) = data::external() else { return };
     let folder = folder.join("classbench/generated");
     let scratch = Scratch::with_packets(0);
     for set in ["acl1_1k", "fw1_1k", "ipc1_1k"] {
@@ -615,7 +621,7 @@ fn the_list_that_an_interface_applies_is_imported() {
 
 #[test]
 fn tables_fit_the_terminal() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     if !data::has_program("script") {
         return;
     }

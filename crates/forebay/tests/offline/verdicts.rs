@@ -7,11 +7,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::capture::{self, Packet};
 use crate::support::data::Indexed;
 use crate::support::libpcap::Oracle;
-use crate::support::make::{ETHERNET, Pcap};
-use crate::support::{command, data, parallel};
+use crate::support::{command, data};
+use forebay_testkit::capture::{self, Packet};
+use forebay_testkit::make::{ETHERNET, Pcap};
+use forebay_testkit::parallel;
 
 /// All packets of all captures that are nothing but Ethernet.
 fn ethernet_packets(captures: &[Indexed]) -> Vec<Packet> {
@@ -53,9 +54,9 @@ fn assert_verdicts(of: &str, found: &str, expected: &str) {
 
 #[test]
 fn verdicts_equal_libpcaps_for_all_expressions_on_all_ethernet_packets() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     let packets = ethernet_packets(&data::captures(&folder));
-    assert!(packets.len() > 100_000, "only {} packets", packets.len());
+    assert!(packets.len() > data::at_least(100_000, 3_000), "only {} packets", packets.len());
     let scratch = tempfile::tempdir().unwrap();
     let all = scratch.path().join("all.pcap");
     write(&all, &packets);
@@ -81,7 +82,7 @@ fn verdicts_equal_libpcaps_for_all_expressions_on_all_ethernet_packets() {
 
 #[test]
 fn what_libpcap_refuses_is_refused_with_its_message() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     let scratch = tempfile::tempdir().unwrap();
     let capture = scratch.path().join("one.pcap");
     fs::write(&capture, Pcap::of(ETHERNET).file(&[vec![0; 60]])).unwrap();
@@ -108,12 +109,16 @@ fn tcpdump(arguments: &[&str]) -> std::process::Output {
 
 #[test]
 fn counts_of_real_files_equal_tcpdumps() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     if !data::has_program("tcpdump") {
         return;
     }
     let captures = data::captures(&folder);
-    let some: Vec<_> = captures.iter().step_by(captures.len() / 60).collect();
+    // libpcap takes one link type a file, and knows no DLT_RAW of other systems.
+    let reads =
+        |capture: &&Indexed| !capture.link.contains('+') && !["12", "14"].contains(&&*capture.link);
+    let step = captures.len() / 60;
+    let some: Vec<_> = captures.iter().step_by(step).filter(reads).collect();
     let expressions = ["", "ip", "udp port 53", "len <= 100", "not tcp", "ip[0] & 0xf != 5"];
     let compared = AtomicUsize::new(0);
     parallel::for_each(&some, |Indexed { path, .. }| {
@@ -124,7 +129,8 @@ fn counts_of_real_files_equal_tcpdumps() {
                 command::run(["filter", "-r", file, "--count", "--json", "-q", "--", expression]);
             let message = String::from_utf8_lossy(&theirs.stderr).into_owned();
             if theirs.stdout.is_empty() {
-                assert_ne!(ours.status, 0, "{file}: {expression}: tcpdump says {message}");
+                let none = ours.status != 0 || ours.json()["matched"] == 0;
+                assert!(none, "{file}: {expression}: tcpdump says {message}");
                 continue;
             }
             let selected = capture::parse(&theirs.stdout).packets.len();
@@ -139,15 +145,17 @@ fn counts_of_real_files_equal_tcpdumps() {
 
 #[test]
 fn written_files_equal_tcpdumps_byte_for_byte() {
-    let Some(folder) = data::folder() else { return };
+    let folder = data::folder();
     if !data::has_program("tcpdump") {
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
     let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
     let mix = folder.join("mix/dev-mix.pcap").to_str().unwrap().to_owned();
-    let community = folder.join("captures/corelight__community-id-spec/pcaps/tcp.pcap");
-    for file in [mix.as_str(), community.to_str().unwrap()] {
+    let others = ["corelight__community-id-spec/pcaps/tcp.pcap", "formats/little-micro.pcap"];
+    let paths = others.map(|name| folder.join("captures").join(name));
+    let other = paths.iter().find(|path| path.exists()).unwrap();
+    for file in [mix.as_str(), other.to_str().unwrap()] {
         for expression in ["", "tcp", "udp port 53", "host 1.2.3.4", "greater 1000"] {
             let (theirs, ours) = (path("theirs.pcap"), path("ours.pcap"));
             assert!(tcpdump(&["-r", file, "-w", &theirs, expression]).status.success());

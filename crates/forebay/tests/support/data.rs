@@ -2,7 +2,7 @@
 
 #[allow(unused_imports, reason = "each test uses its part")]
 pub use forebay_testkit::data::{
-    Indexed, expressions, folder, indexed as captures, lines, refused,
+    Indexed, at_least, expressions, external, folder, indexed as captures, lines, refused,
 };
 #[allow(unused_imports, reason = "each test uses its part")]
 pub use forebay_testkit::{has_program, skipped};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use super::make::{self, ETHERNET, Pcap};
+use forebay_testkit::make::{self, ETHERNET, Pcap};
 
 /// A folder that goes with the value, and the name of a good capture in it.
 pub struct Scratch {

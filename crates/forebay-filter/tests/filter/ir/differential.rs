@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::functions;
 use crate::random::{looping_program, packet, program};
-use crate::support::{Captured, captures, data, ethernet_packets, expressions};
+use crate::support::{Captured, at_least, captures, data, ethernet_packets, expressions};
 
 struct Case {
     expression: String,
@@ -44,7 +44,7 @@ fn check(cases: &[Case], packet: &[u8], wire_len: u32) {
 /// against all of them elsewhere.
 #[test]
 fn functions_return_what_programs_return_on_captures() {
-    let Some(data) = data() else { return };
+    let data = data();
     let cases = cases(expressions(&data));
     let packets = captures(&data).into_iter().flat_map(|path| ethernet_packets(&path));
     let mut count = 0;
@@ -52,12 +52,12 @@ fn functions_return_what_programs_return_on_captures() {
         check(&cases, &bytes, wire_len);
         count += 1;
     }
-    assert!(count > 10_000, "only {count} packets");
+    assert!(count > at_least(10_000, 600), "only {count} packets");
 }
 
 #[test]
 fn functions_return_what_programs_return_on_packets_cut_anywhere() {
-    let Some(data) = data() else { return };
+    let data = data();
     let cases = cases(expressions(&data));
     let packets = ethernet_packets(&data.join("mix/dev-mix.pcap"));
     for packet in packets.iter().step_by(331) {

@@ -14,7 +14,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::support::{Captured, captures, data, ethernet_packets};
+use crate::support::{Captured, at_least, captures, data, ethernet_packets};
 
 /// Values that some of [`packets`] have.
 const HOSTS: [&str; 6] = ["10.0.0.1", "10.0.0.2", "10.0.1.3", "10.1.0.4", "10.9.9.9", "0.0.0.0"];
@@ -431,7 +431,7 @@ fn expressions_of(packets: &[Captured]) -> Vec<String> {
 #[test]
 fn expressions_of_captures_are_libpcaps_on_them() {
     const HEADERS: usize = 100;
-    let Some(data) = data() else { return };
+    let data = data();
     let (mut compared, mut accepted) = (0, 0);
     for path in captures(&data) {
         let packets = ethernet_packets(&path);
@@ -453,7 +453,10 @@ fn expressions_of_captures_are_libpcaps_on_them() {
             }
         }
     }
-    assert!(compared > 20_000 && accepted > compared / 10, "{accepted} of {compared} accepted");
+    assert!(
+        compared > at_least(20_000, 1_000) && accepted > compared / 10,
+        "{accepted} of {compared} accepted"
+    );
 }
 
 /// libpcap alone would take hours.

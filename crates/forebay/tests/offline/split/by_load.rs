@@ -11,10 +11,10 @@ use std::thread;
 use serde_json::Value;
 
 use super::{Scratch, packets};
-use crate::support::capture;
 use crate::support::command::{self, Ran, command, ran, run, run_with_input};
 use crate::support::data;
-use crate::support::make::{self, ETHERNET, Pcap};
+use forebay_testkit::capture;
+use forebay_testkit::make::{self, ETHERNET, Pcap};
 
 /// Traffic with tunnels, fragments in any order, and flows of Zipf sizes.
 fn traffic(scratch: &Scratch) -> PathBuf {
@@ -50,8 +50,7 @@ fn of_shares(loads: &[u64], weights: &[u64]) -> Vec<f64> {
 #[test]
 fn loads_are_even_flows_whole_and_the_numbers_true() {
     let scratch = Scratch::new();
-    let mix = data::folder().map(|folder| folder.join("mix/dev-mix.pcap"));
-    for input in mix.into_iter().chain([traffic(&scratch)]) {
+    for input in [data::folder().join("mix/dev-mix.pcap"), traffic(&scratch)] {
         for (by, weights) in [("packets", "1,1,1,1"), ("bytes", "1,1,1,1"), ("packets", "1,2,5")] {
             let name = format!("{by}-{weights}");
             let options = ["--balance", by, "--weights", weights, "--force"];
@@ -76,7 +75,7 @@ fn loads_are_even_flows_whole_and_the_numbers_true() {
             }
             let balance = &outcome["balance"];
             assert_eq!((&balance["by"], &balance["in_buckets"]), (&by.into(), &0.into()));
-            assert!(balance["units"].as_u64().unwrap() > 1_000, "{balance}");
+            assert!(balance["units"].as_u64().unwrap() > 400, "{balance}");
             let largest = balance["largest_unit"].as_u64().unwrap() as f64;
             let all = if by == "bytes" { &bytes } else { &counts }.iter().sum::<u64>() as f64;
             let heaviest =

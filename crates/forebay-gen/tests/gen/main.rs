@@ -1,0 +1,7 @@
+//! Synthetic traffic, parsed again.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod mix;
+mod profiles;

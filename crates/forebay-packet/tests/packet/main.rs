@@ -1,0 +1,7 @@
+//! Headers of packets: decoded, compared, hashed and stripped.
+
+mod agreement;
+mod community_id;
+mod decode;
+mod lanes;
+mod strip;
