@@ -18,6 +18,9 @@
  * array is defined there. */
 #define SHARED(name) SEC(".bss." #name)
 
+/* The value before; `new` is written if it was `old`. */
+#define COMPARE_EXCHANGE(at, old, new) __sync_val_compare_and_swap(at, old, new)
+
 /* Element `index` of shared memory, of which the compiler knows no length. */
 #define ELEMENT(memory, index) ({ \
     typeof(&(memory)[0]) base = memory; \

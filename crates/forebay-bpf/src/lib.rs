@@ -1,10 +1,9 @@
 //! BPF programs for the kernel.
 //!
 //! The kernel side of a live port is a few small programs that depend on settings. Programs
-//! that are the same for all settings but for numbers are written in C (`programs/`), and
-//! compiled by `cargo xtask bpf`. Those with a user's filter or the flow code are assembled
-//! here, instruction by instruction, for the present settings. All are loaded at run time,
-//! and checked by the kernel's verifier:
+//! are written in C (`programs/`), and compiled by `cargo xtask bpf`; settings are constants
+//! that are set when they are loaded. A user's filter is translated and assembled here,
+//! instruction by instruction. All are checked by the kernel's verifier:
 //!
 //! * [`asm`]: the assembler;
 //! * [`translate`]: classic filters as BPF code;

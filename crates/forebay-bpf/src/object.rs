@@ -8,6 +8,9 @@ use aya_obj::btf::Btf;
 use aya_obj::generated::bpf_insn;
 use aya_obj::{EbpfSectionKind, Object};
 
+use forebay_packet::HashKey;
+
+use crate::asm::Assembler;
 use crate::error::BpfError;
 use crate::program::{Kind, Program};
 use crate::sys::RawMap;
@@ -18,12 +21,30 @@ macro_rules! include_program {
         // Parsed in place; the alignment is that of an ELF header.
         #[repr(align(8))]
         struct Aligned<T: ?Sized>(T);
-        const OBJECT: &Aligned<[u8]> =
-            &Aligned(*include_bytes!(concat!("../../programs/", $name, ".bpf.o")));
+        const OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/programs/",
+            $name,
+            ".bpf.o"
+        )));
         &OBJECT.0
     }};
 }
 pub(crate) use include_program;
+
+/// A program's code, and the map of its constants, which must stay open until it is loaded.
+pub(crate) struct Linked {
+    code: Vec<[u8; 8]>,
+    constants: Option<RawMap>,
+}
+
+impl Linked {
+    /// Appends the code to assembled code, and returns the map of its constants.
+    pub fn append_to(self, asm: &mut Assembler) -> Option<RawMap> {
+        asm.append(&self.code);
+        self.constants
+    }
+}
 
 /// Loads compiled programs.
 #[derive(Clone)]
@@ -45,6 +66,11 @@ impl<'a> Loader<'a> {
         self
     }
 
+    /// The settings of the hash in `programs/flow.h`.
+    pub fn hash_key(self, HashKey([first, second]): &HashKey) -> Self {
+        self.set("hash_key_0", *first).set("hash_key_1", *second)
+    }
+
     /// The map that is a `MAP`, or the memory that is `SHARED`.
     pub fn map(mut self, name: &'static str, map: &'a dyn AsFd) -> Self {
         self.maps.push((name, map));
@@ -54,9 +80,18 @@ impl<'a> Loader<'a> {
     /// Loads the program with this name.
     ///
     /// # Errors
-    /// The kernel's; the object does not have what is given, or this kernel does not have
-    /// what the object reads.
+    /// As [`Loader::link`]; the kernel's.
     pub fn load(self, name: &'static str, kind: Kind) -> Result<Program, BpfError> {
+        let linked = self.link(name)?;
+        Program::load_slots(name, kind, &linked.code, String::new)
+    }
+
+    /// The code of the program with this name.
+    ///
+    /// # Errors
+    /// The object does not have what is given, or this kernel does not have what the object
+    /// reads; the kernel's.
+    pub fn link(&self, name: &'static str) -> Result<Linked, BpfError> {
         let wrong = |source| BpfError::Compiled { program: name, source };
         let mut object = Object::parse(self.object).map_err(|error| wrong(error.into()))?;
         let settings: Vec<_> =
@@ -69,12 +104,12 @@ impl<'a> Loader<'a> {
             action: "make",
             source,
         })?;
-        let code = self.link(&mut object, name, constants.as_ref()).map_err(wrong)?;
-        Program::load_slots(name, kind, &code, String::new)
+        let code = self.relocate(&mut object, name, constants.as_ref()).map_err(wrong)?;
+        Ok(Linked { code, constants })
     }
 
-    /// The code of a program with its functions and maps.
-    fn link(
+    /// The code of a program with its maps.
+    fn relocate(
         &self,
         object: &mut Object,
         name: &str,
@@ -83,15 +118,9 @@ impl<'a> Loader<'a> {
         if object.has_btf_relocations() {
             object.relocate_btf(&Btf::from_sys_fs()?)?;
         }
+        // Programs have no functions that are not inlined.
         let key = object.programs.get(name).ok_or("there is no such program")?.function_key();
-        for other in object.programs.values().map(aya_obj::Program::function_key) {
-            if other != key {
-                object.functions.remove(&other);
-            }
-        }
-        object.programs.retain(|other, _| other == name);
-        let sections = object.functions.keys().map(|function| function.0);
-        let text: HashSet<usize> = sections.filter(|&section| section != key.0).collect();
+        object.functions.retain(|other, _| *other == key);
         let maps = std::mem::take(&mut object.maps);
         let linked = maps.iter().filter_map(|(section, map)| {
             let fd = if map.section_kind() == EbpfSectionKind::Rodata {
@@ -102,8 +131,7 @@ impl<'a> Loader<'a> {
             };
             Some((section.as_str(), fd?.as_raw_fd(), map))
         });
-        object.relocate_maps(linked, &text)?;
-        object.relocate_calls(&text)?;
+        object.relocate_maps(linked, &HashSet::new())?;
         let function = object.functions.get(&key).ok_or("there is no such program")?;
         Ok(function.instructions.iter().map(slot).collect())
     }

@@ -16,6 +16,9 @@ const LAYOUT: &str = "crates/forebay-bpf/src/sys/layout.rs";
 /// other code, whose bytes say nothing about the source.
 const CLANG: &str = "14.0.6";
 
+/// The attribute of structures whose members the loader finds in the kernel's types.
+const TYPES: &[u8] = b"preserve_access_index";
+
 /// Why programs are not compiled, or not as committed.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
@@ -90,17 +93,20 @@ fn sources(programs: &Path) -> Result<Vec<PathBuf>, BpfError> {
     Ok(paths)
 }
 
-/// The compiled program: code and types, no debugging information.
+/// The compiled program, without debugging information.
 fn object(source: &Path) -> Result<Vec<u8>, BpfError> {
     let name = file_name(source);
     let folder = source.parent().unwrap_or(source);
     let out = std::env::temp_dir().join(format!("forebay-{}-{name}.o", std::process::id()));
     // Debian has `asm/types.h` in a folder of the machine.
     let headers = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let flags = "-target bpf -mcpu=v3 -O2 -g -Wall -Werror -fdebug-compilation-dir=.";
+    // Types are needed only to find members of the kernel's structures.
+    let types = read(source)?.windows(TYPES.len()).any(|text| text == TYPES);
+    let flags = "-target bpf -mcpu=v3 -O2 -Wall -Werror -fdebug-compilation-dir=.";
     let compiled = run(Command::new("clang")
         .current_dir(folder)
         .args(flags.split(' '))
+        .args(types.then_some("-g"))
         .args(["-idirafter", &headers, "-c", &name, "-o"])
         .arg(&out));
     let stripped = compiled.and_then(|_| run(Command::new("llvm-strip").arg("-g").arg(&out)));

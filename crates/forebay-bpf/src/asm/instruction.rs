@@ -88,7 +88,7 @@ pub enum Alu {
     Mov = 0xb0,
 }
 
-/// A comparison, unsigned except for the two named signed.
+/// A comparison, unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -101,8 +101,6 @@ pub enum Condition {
     NotEqual = 0x50,
     Less = 0xa0,
     LessOrEqual = 0xb0,
-    SignedLess = 0xc0,
-    SignedGreaterOrEqual = 0x70,
 }
 
 /// Kernel functions, by their numbers in `<linux/bpf.h>`.
@@ -110,17 +108,9 @@ pub enum Condition {
 #[repr(i32)]
 #[allow(missing_docs, reason = "the kernel's own names; bpf-helpers(7) describes them")]
 pub enum Helper {
-    MapLookupElem = 1,
-    MapUpdateElem = 2,
-    MapDeleteElem = 3,
-    KtimeGetNs = 5,
     GetSmpProcessorId = 8,
     SkbLoadBytes = 26,
-    XdpAdjustHead = 44,
     RedirectMap = 51,
-    XdpAdjustTail = 65,
-    ProbeReadKernel = 113,
-    KtimeGetCoarseNs = 160,
     XdpGetBuffLen = 188,
     XdpLoadBytes = 189,
 }
@@ -130,17 +120,9 @@ impl Helper {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::MapLookupElem => "bpf_map_lookup_elem",
-            Self::MapUpdateElem => "bpf_map_update_elem",
-            Self::MapDeleteElem => "bpf_map_delete_elem",
-            Self::KtimeGetNs => "bpf_ktime_get_ns",
             Self::GetSmpProcessorId => "bpf_get_smp_processor_id",
             Self::SkbLoadBytes => "bpf_skb_load_bytes",
-            Self::XdpAdjustHead => "bpf_xdp_adjust_head",
             Self::RedirectMap => "bpf_redirect_map",
-            Self::XdpAdjustTail => "bpf_xdp_adjust_tail",
-            Self::ProbeReadKernel => "bpf_probe_read_kernel",
-            Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",
             Self::XdpGetBuffLen => "bpf_xdp_get_buff_len",
             Self::XdpLoadBytes => "bpf_xdp_load_bytes",
         }
@@ -165,13 +147,6 @@ pub enum Instruction {
     Load { size: Size, dst: Register, base: Register, offset: i16 },
     /// `*(base + offset) = src`, its low bytes.
     Store { size: Size, base: Register, offset: i16, src: Operand },
-    /// `*(base + offset) += src`, 64 bits, atomic.
-    AtomicAdd { base: Register, offset: i16, src: Register },
-    /// If the 64 bits at `base + offset` equal R0 they become `src`, atomically; R0 becomes
-    /// their previous value.
-    CompareExchange { base: Register, offset: i16, src: Register },
-    /// `dst = value`.
-    LoadImmediate { dst: Register, value: u64 },
     /// `dst` = the map with this file descriptor.
     LoadMap { dst: Register, fd: i32 },
     /// `dst` = address of this byte in the only element of an array map.
@@ -184,6 +159,8 @@ pub enum Instruction {
     Call { helper: Helper },
     /// Ends the program with R0.
     Exit,
+    /// Code that the assembler was given, of so many slots.
+    Compiled { first: usize, slots: usize },
 }
 
 /// Classes of instructions.
@@ -197,9 +174,6 @@ const ALU64: u8 = 0x07;
 
 /// Ordinary memory access.
 const MEM: u8 = 0x60;
-/// Atomic memory access; the constant selects the operation.
-const ATOMIC: u8 = 0xc0;
-const COMPARE_EXCHANGE: i32 = 0xf1;
 /// The second operand is a register.
 const SOURCE_REGISTER: u8 = 0x08;
 /// `dst = constant of 64 bits`, over two slots.
@@ -265,12 +239,13 @@ impl Size {
 }
 
 impl Instruction {
-    /// Whether the instruction has 16 bytes.
-    pub(super) fn is_wide(self) -> bool {
-        matches!(
-            self,
-            Self::LoadImmediate { .. } | Self::LoadMap { .. } | Self::LoadMapValue { .. }
-        )
+    /// Its length in slots of 8 bytes, without a longer jump.
+    pub(super) fn slots(self) -> usize {
+        match self {
+            Self::LoadMap { .. } | Self::LoadMapValue { .. } => 2,
+            Self::Compiled { slots, .. } => slots,
+            _ => 1,
+        }
     }
 
     /// Appends the encoding of an instruction whose end is `distance` slots before its jump
@@ -302,11 +277,6 @@ impl Instruction {
                 let code = class | MEM | size.code();
                 Slot { dst: base as u8, src, offset, immediate, ..Slot::new(code) }
             }
-            Self::AtomicAdd { base, offset, src } => atomic(base, offset, src, Alu::Add as i32),
-            Self::CompareExchange { base, offset, src } => {
-                atomic(base, offset, src, COMPARE_EXCHANGE)
-            }
-            Self::LoadImmediate { dst, value } => return wide(dst, 0, value, out),
             Self::LoadMap { dst, fd } => {
                 return wide(dst, PSEUDO_MAP_FD, u64::from(fd.cast_unsigned()), out);
             }
@@ -325,14 +295,11 @@ impl Instruction {
             }
             Self::Call { helper } => Slot { immediate: helper as i32, ..Slot::new(JMP | 0x80) },
             Self::Exit => Slot::new(JMP | 0x90),
+            // The assembler has its bytes.
+            Self::Compiled { .. } => return,
         };
         out.push(slot.bytes());
     }
-}
-
-fn atomic(base: Register, offset: i16, src: Register, immediate: i32) -> Slot {
-    let code = STX | ATOMIC | Size::Double.code();
-    Slot { dst: base as u8, src: src as u8, offset, immediate, ..Slot::new(code) }
 }
 
 fn wide(dst: Register, pseudo: u8, value: u64, out: &mut Vec<[u8; 8]>) {

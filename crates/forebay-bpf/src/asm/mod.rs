@@ -61,6 +61,7 @@ pub struct Assembler {
     instructions: Vec<Instruction>,
     labels: Vec<Binding>,
     bound_twice: Option<&'static str>,
+    compiled: Vec<[u8; 8]>,
 }
 
 /// Assembled code, for [`crate::program::Program::load`].
@@ -95,13 +96,6 @@ impl Assembler {
         }
     }
 
-    /// A new label, bound to the next instruction.
-    pub fn bind_new(&mut self, name: &'static str) -> Label {
-        let label = self.label(name);
-        self.bind(label);
-        label
-    }
-
     /// Whether a jump to `label` exists. The kernel refuses unreachable code.
     #[must_use]
     pub fn is_used(&self, label: Label) -> bool {
@@ -111,6 +105,13 @@ impl Assembler {
     /// Appends an instruction.
     pub fn emit(&mut self, instruction: Instruction) {
         self.instructions.push(instruction);
+    }
+
+    /// Appends compiled code, with jumps inside it only.
+    pub(crate) fn append(&mut self, code: &[[u8; 8]]) {
+        let first = self.compiled.len();
+        self.compiled.extend(code);
+        self.emit(Instruction::Compiled { first, slots: code.len() });
     }
 
     /// `dst = dst op src`, 64 bits.
@@ -126,17 +127,6 @@ impl Assembler {
     /// `dst = src`, 64 bits.
     pub fn mov(&mut self, dst: Register, src: impl Into<Operand>) {
         self.alu(Alu::Mov, dst, src);
-    }
-
-    /// `dst = value`, with the shortest instruction.
-    pub fn constant(&mut self, dst: Register, value: u64) {
-        match i32::try_from(value.cast_signed()) {
-            Ok(short) => self.mov(dst, short),
-            Err(_) => match u32::try_from(value) {
-                Ok(word) => self.alu32(Alu::Mov, dst, word.cast_signed()),
-                Err(_) => self.emit(Instruction::LoadImmediate { dst, value }),
-            },
-        }
     }
 
     /// `dst = *(base + offset)`.
@@ -160,13 +150,6 @@ impl Assembler {
     /// `*(base + offset) = src`.
     pub fn store(&mut self, size: Size, base: Register, offset: i16, src: impl Into<Operand>) {
         self.emit(Instruction::Store { size, base, offset, src: src.into() });
-    }
-
-    /// Adds 1 to the double word at `base + offset`; clobbers `scratch`.
-    pub fn increment(&mut self, base: Register, offset: i16, scratch: Register) {
-        self.load(Size::Double, scratch, base, offset);
-        self.alu(Alu::Add, scratch, 1);
-        self.store(Size::Double, base, offset, scratch);
     }
 
     /// Jumps to `target`.
@@ -244,7 +227,9 @@ impl Assembler {
             let end = starts[i + 1];
             // At most MAX_SLOTS apart, so this fits.
             let distance = targets[i].map_or(0, |target| starts[target] as i32 - end as i32);
-            if long[i] {
+            if let Instruction::Compiled { first, slots } = instruction {
+                code.extend(&self.compiled[first..first + slots]);
+            } else if long[i] {
                 // The branch skips the next jump to reach the long one; the next jump skips
                 // that.
                 instruction.encode(1, &mut code);
@@ -288,7 +273,7 @@ fn place(instructions: &[Instruction], targets: &[Option<usize>]) -> (Vec<usize>
         let mut at = 0;
         for (instruction, &long) in instructions.iter().zip(&long) {
             starts.push(at);
-            at += if long { 3 } else { 1 + usize::from(instruction.is_wide()) };
+            at += if long { 3 } else { instruction.slots() };
         }
         starts.push(at);
         let mut changed = false;
@@ -338,10 +323,9 @@ mod tests {
             asm.store(Size::Double, FP, -8, R1);
             asm.store(Size::Byte, FP, -1, 7);
             asm.from_big_endian(Size::Half, R3);
-            asm.constant(R1, 0x1122_3344_5566_7788);
-            asm.call(Helper::KtimeGetNs);
-            asm.emit(Instruction::AtomicAdd { base: R1, offset: 8, src: R2 });
-            asm.emit(Instruction::CompareExchange { base: R1, offset: 8, src: R2 });
+            asm.emit(Instruction::LoadMapValue { dst: R1, fd: 0x5566_7788, offset: 0x1122_3344 });
+            asm.call(Helper::GetSmpProcessorId);
+            asm.append(&[[0xdb, 0x21, 8, 0, 0, 0, 0, 0]]);
             asm.exit();
         });
         let expected: &[[u8; 8]] = &[
@@ -351,26 +335,26 @@ mod tests {
             [0x7b, 0x1a, 0xf8, 0xff, 0, 0, 0, 0],
             [0x72, 0x0a, 0xff, 0xff, 7, 0, 0, 0],
             [0xdc, 0x03, 0, 0, 16, 0, 0, 0],
-            [0x18, 0x01, 0, 0, 0x88, 0x77, 0x66, 0x55],
+            [0x18, 0x21, 0, 0, 0x88, 0x77, 0x66, 0x55],
             [0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11],
-            [0x85, 0, 0, 0, 5, 0, 0, 0],
+            [0x85, 0, 0, 0, 8, 0, 0, 0],
             [0xdb, 0x21, 8, 0, 0, 0, 0, 0],
-            [0xdb, 0x21, 8, 0, 0xf1, 0, 0, 0],
             [0x95, 0, 0, 0, 0, 0, 0, 0],
         ];
         assert_eq!(code, expected);
     }
 
     #[test]
-    fn jumps_lead_over_wide_instructions() {
+    fn jumps_lead_over_longer_instructions() {
         let code = bytes(|asm| {
             let end = asm.label("end");
             asm.branch(Condition::Less, R1, 5, end);
-            asm.constant(R0, u64::MAX << 33);
+            asm.emit(Instruction::LoadMap { dst: R0, fd: 3 });
+            asm.append(&[[0; 8]; 3]);
             asm.bind(end);
             asm.exit();
         });
-        assert_eq!(code[0], [0xa5, 0x01, 2, 0, 5, 0, 0, 0]);
+        assert_eq!(code[0], [0xa5, 0x01, 5, 0, 5, 0, 0, 0]);
     }
 
     #[test]

@@ -61,8 +61,6 @@ impl Condition {
             Self::NotEqual => "!=",
             Self::Less => "<",
             Self::LessOrEqual => "<=",
-            Self::SignedLess => "s<",
-            Self::SignedGreaterOrEqual => "s>=",
         }
     }
 }
@@ -103,13 +101,6 @@ impl Code {
             Instruction::Store { size, base, offset, src } => {
                 write!(f, "{} = {}", Memory(size, base, offset), SizedOperand(Width::W64, src))
             }
-            Instruction::AtomicAdd { base, offset, src } => {
-                write!(f, "lock {} += {src}", Memory(Size::Double, base, offset))
-            }
-            Instruction::CompareExchange { base, offset, src } => {
-                write!(f, "r0 = atomic64_cmpxchg(({base} {offset:+}), r0, {src})")
-            }
-            Instruction::LoadImmediate { dst, value } => write!(f, "{dst} = {value:#x}"),
             Instruction::LoadMap { dst, .. } => write!(f, "{dst} = map"),
             Instruction::LoadMapValue { dst, offset, .. } => {
                 write!(f, "{dst} = map value +{offset}")
@@ -122,6 +113,7 @@ impl Code {
             }
             Instruction::Call { helper } => write!(f, "call {}", helper.name()),
             Instruction::Exit => f.write_str("exit"),
+            Instruction::Compiled { slots, .. } => write!(f, "{slots} slots compiled from C"),
         }
     }
 }
@@ -156,23 +148,23 @@ mod tests {
         let end = asm.label("end");
         asm.load_network(Size::Half, R2, R1, 12);
         asm.branch32(Condition::NotEqual, R2, 0x800, end);
-        asm.constant(R3, 1 << 40);
+        asm.emit(Instruction::LoadMapValue { dst: R3, fd: 9, offset: 40 });
         asm.emit(Instruction::Negate { width: Width::W32, dst: R3 });
         asm.alu(Alu::Lsh, R3, R2);
         asm.store(Size::Double, FP, -8, R3);
         asm.store(Size::Byte, FP, -9, 1);
-        asm.call(Helper::KtimeGetNs);
+        asm.call(Helper::GetSmpProcessorId);
         asm.bind(end);
         asm.exit_with(0);
         let expected = "   0: r2 = *(u16 *)(r1 +12)
    1: r2 = be16 r2
    2: if w2 != 2048 goto end
-   3: r3 = 0x10000000000
+   3: r3 = map value +40
    5: w3 = -w3
    6: r3 <<= r2
    7: *(u64 *)(r10 -8) = r3
    8: *(u8 *)(r10 -9) = 1
-   9: call bpf_ktime_get_ns
+   9: call bpf_get_smp_processor_id
 end:
   10: r0 = 0
   11: exit

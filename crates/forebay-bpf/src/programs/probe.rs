@@ -5,11 +5,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::asm::Register::{R1, R6, R9};
-use crate::asm::{Assembler, Size};
 use crate::error::BpfError;
-use crate::flow::{self, Exits, FlowOptions};
+use crate::flow::FlowOptions;
 use crate::map::SharedMemory;
+use crate::object::{Loader, include_program};
 use crate::program::{Action, Kind, Program};
 
 /// A program that returns the flow hash of test frames.
@@ -21,22 +20,14 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Generates and loads the program.
+    /// Loads the program.
     ///
     /// # Errors
     /// The kernel's.
     pub fn load(options: &FlowOptions) -> Result<Self, BpfError> {
         let found = SharedMemory::create("probe_found", 1)?;
-        let mut asm = Assembler::new();
-        let not_mine = asm.label("not_mine");
-        asm.mov(R6, R1);
-        flow::emit(&mut asm, options, Exits { not_mine, no_addresses: not_mine });
-        asm.load_map_value(R1, &found, 0);
-        asm.store(Size::Double, R1, 0, R9);
-        asm.exit_with(Action::Redirect as i32);
-        asm.bind(not_mine);
-        asm.exit_with(Action::Pass as i32);
-        let program = Program::load("forebay_probe", Kind::Xdp { multi_buffer: true }, asm)?;
+        let loader = options.set(Loader::new(include_program!("probe"))).map("hash", &found);
+        let program = loader.load("forebay_probe", Kind::Xdp { multi_buffer: true })?;
         Ok(Self { program, found })
     }
 

@@ -10,13 +10,11 @@
 
 use forebay_packet::HashKey;
 
-use crate::asm::Register::{R0, R1, R2, R3, R6, R9};
-use crate::asm::{Alu, Assembler, Helper, Size};
 use crate::error::BpfError;
-use crate::flow::{self, XDP_RX_QUEUE};
 use crate::map::SocketMap;
+use crate::object::{Loader, include_program};
 use crate::program::{Action, Kind, Program};
-use crate::programs::fanout::{MAX_WORKERS, emit_worker};
+use crate::programs::fanout::MAX_WORKERS;
 
 /// The action for frames without a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +25,7 @@ pub enum NoSocket {
     Pass,
 }
 
-/// Generates and loads the program: slot = queue × `sockets_per_queue` + worker.
+/// Loads the program: slot = queue × `sockets_per_queue` + worker.
 ///
 /// # Errors
 /// If the number of sockets to a queue is 0 or exceeds the limit of workers, or the kernel
@@ -46,36 +44,14 @@ pub fn load(
             expected: "1 to 65536",
         });
     }
-    let mut asm = Assembler::new();
-    asm.mov(R6, R1);
-    emit_slot(&mut asm, sockets_per_queue, hash_key);
     let otherwise = match no_socket {
         NoSocket::Drop => Action::Drop,
         NoSocket::Pass => Action::Pass,
     };
-    asm.load_map(R1, sockets);
-    asm.mov(R3, otherwise as i32);
-    asm.call(Helper::RedirectMap);
-    asm.exit();
-    Program::load("forebay_redirect", Kind::Xdp { multi_buffer }, asm)
-}
-
-/// Appends code for R2 = the slot of a frame's socket. In: R6 is the context, which is
-/// kept; clobbers all other registers.
-pub(crate) fn emit_slot(asm: &mut Assembler, sockets_per_queue: u32, hash_key: &HashKey) {
-    if sockets_per_queue == 1 {
-        asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);
-        return;
-    }
-    let (hashed, first) = (asm.label("hashed"), asm.label("no_pair"));
-    flow::emit_pair_hash(asm, hash_key, first);
-    asm.mov(R0, R9);
-    emit_worker(asm, sockets_per_queue);
-    asm.jump(hashed);
-    asm.bind(first);
-    asm.mov(R0, 0);
-    asm.bind(hashed);
-    asm.load(Size::Word, R2, R6, XDP_RX_QUEUE);
-    asm.alu(Alu::Mul, R2, sockets_per_queue.cast_signed());
-    asm.alu(Alu::Add, R2, R0);
+    Loader::new(include_program!("redirect"))
+        .hash_key(hash_key)
+        .set("per_queue", sockets_per_queue.into())
+        .set("otherwise", otherwise as u64)
+        .map("sockets", sockets)
+        .load("forebay_redirect", Kind::Xdp { multi_buffer })
 }

@@ -2,6 +2,8 @@
 //! sides use. `cargo xtask bpf` makes `programs/layout.h` of this file: constants, lists of
 //! names, and structures of words and of each other.
 
+#![allow(dead_code, reason = "programs use the rest")]
+
 use std::sync::atomic::AtomicU64;
 
 /// A structure of shared words.
@@ -70,7 +72,6 @@ pub struct GeneratorControl {
 
 /// Causes of losses after a redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "the program uses all of them")]
 pub enum Reason {
     RingFull,
     Refused,
@@ -88,6 +89,158 @@ pub struct Losses {
     pub frames: [AtomicU64; REASONS],
 }
 
+/// A TCP header, in a packet's signal: its flags are the lower bits. The packet goes from its
+/// key's high end to the low end.
+pub const SIGNAL_TCP: u64 = 1 << 8;
+pub const SIGNAL_FROM_HIGH: u64 = 1 << 9;
+
+/// Number of buckets: the upper 16 bits of a hash.
+pub const BUCKETS: usize = 1 << 16;
+/// The most sensors.
+pub const MAX_SENSORS: usize = 1024;
+/// The most inputs.
+pub const MAX_INPUTS: usize = 32;
+
+/// The bits of a bucket's entry that are a sensor, and the offset of the other one.
+pub const SENSOR_MASK: u64 = (1 << OTHER_SHIFT) - 1;
+pub const OTHER_SHIFT: u64 = 11;
+/// Keys without a record get one.
+pub const RECORD: u64 = 1 << 22;
+/// New keys go to the target of the move already.
+pub const TURNED: u64 = 1 << 23;
+/// The program could not make a record: the move is cancelled.
+pub const CANCELLED: u64 = 1 << 24;
+/// The packets of the bucket are watched, in user space.
+pub const WATCHED: u64 = 1 << 30;
+/// The bucket moves: keys are looked up.
+pub const LOOK_UP: u64 = 1 << 31;
+
+/// Bits of a record: it is one; its low, its high end has sent a FIN. Both after a RST.
+pub const ON_RECORD: u64 = 1;
+pub const LOW_CLOSED: u64 = 2;
+pub const HIGH_CLOSED: u64 = 4;
+/// Offsets of a record's sensor and time.
+pub const RECORD_SENSOR: u64 = 4;
+pub const RECORD_TIME: u64 = 16;
+/// Nanoseconds of the monotonic clock, to the power of two, that are a record's unit of
+/// time: about a millisecond.
+pub const TIME_UNIT: u64 = 20;
+
+/// Flags of a sensor, in the upper 16 bits of the destination's word.
+pub const PRESENT: u64 = 1 << 48;
+pub const SET_DESTINATION: u64 = 1 << 49;
+pub const SET_SOURCE: u64 = 1 << 50;
+pub const PUSH_TAG: u64 = 1 << 51;
+/// The sensor gets nothing by records any more.
+pub const DEAD: u64 = 1 << 52;
+/// The second place counts.
+pub const SECOND_PLACE: u64 = 1 << 53;
+
+/// A packet in a tally: packets × 2³⁶ + bytes.
+pub const TALLY_PACKET: u64 = 1 << 36;
+/// The offset of the number of a flow's bit in its hash, below the bucket; of a map of 32.
+pub const FLOW_BIT: u64 = 43;
+
+/// The part of a sensor's entry of which there are two.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Place {
+    /// The source address as in a frame, then the tag.
+    pub source: AtomicU64,
+    /// The slot of the device map.
+    pub device: AtomicU64,
+}
+
+/// How frames reach a sensor. A change is written to the other place, and is in effect with
+/// the first word, so that no frame gets half of it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SensorEntry {
+    /// The destination address as in a frame, then flags.
+    pub destination: AtomicU64,
+    pub places: [Place; 2],
+    /// To the length of a cache line.
+    pub unused: [AtomicU64; 3],
+}
+
+/// What the program reads for each packet.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Tables {
+    /// The buckets' entries: [`crate::programs::splitter::entry`].
+    pub entries: [AtomicU64; BUCKETS],
+    pub sensors: [SensorEntry; MAX_SENSORS],
+    /// Keys recorded by the bucket's move.
+    pub recorded: [AtomicU64; BUCKETS],
+    /// Which of two maps of flows is current.
+    pub generation: AtomicU64,
+    /// The sensors of buckets without one.
+    pub spare_count: AtomicU64,
+    pub spares: [AtomicU64; MAX_SENSORS],
+    /// The time of the last packet that was given to user space for its address pair, or 0.
+    pub marked: AtomicU64,
+    /// By slot of the device map: not 0 if workers send its frames.
+    pub by_workers: [AtomicU64; MAX_DEVICES],
+}
+
+/// Traffic, in packets and bytes; or two tallies.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Pair {
+    pub packets: AtomicU64,
+    pub bytes: AtomicU64,
+}
+
+/// A bucket's tally, and its two maps of flows.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Cell {
+    pub tally: AtomicU64,
+    pub flows: AtomicU64,
+}
+
+/// The outcomes of frames, then events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    Filtered,
+    GroupFiltered,
+    ToUserSpace,
+    NoSensor,
+    NoInterface,
+    NoSocket,
+    NoRoom,
+    NotRecorded,
+    Restarts,
+    NotMarked,
+}
+
+/// Their number, and more.
+pub const COUNTERS: usize = 32;
+
+/// The counters of a processor or a worker in user space, which only that writes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Section {
+    pub counters: [Pair; COUNTERS],
+    pub inputs: [Pair; MAX_INPUTS],
+    /// By slot of the device map.
+    pub devices: [Pair; MAX_DEVICES],
+    /// By sensor: what came to it by records, and what would have come to it without them.
+    pub displaced: [Pair; MAX_SENSORS],
+    pub buckets: [Cell; BUCKETS],
+}
+
+/// A key and what its packet is, in place of a frame: for the programs of workers.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Question {
+    pub hash: AtomicU64,
+    /// The packet's signal; the record's word.
+    pub word: AtomicU64,
+    /// The packet's length; whether to delete the record.
+    pub number: AtomicU64,
+}
+
 // SAFETY: a word.
 unsafe impl Layout for AtomicU64 {}
 // SAFETY: words only.
@@ -98,3 +251,7 @@ unsafe impl Layout for GeneratorFlow {}
 unsafe impl Layout for GeneratorControl {}
 // SAFETY: words only.
 unsafe impl Layout for Losses {}
+// SAFETY: words only.
+unsafe impl Layout for Tables {}
+// SAFETY: words only.
+unsafe impl Layout for Section {}

@@ -5,11 +5,14 @@ use forebay_filter::program::instruction::Operation;
 use super::{Context, FETCHED, KEEP_ALL, LENGTH, X, width};
 use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R6, R9};
 use crate::asm::{Alu, Assembler, Condition, Helper, Label, Register, Size};
-use crate::flow::{XDP_DATA, XDP_DATA_END};
 
 /// The most bytes of a frame that can be read: the verifier's limit of a packet pointer's
 /// offset (`MAX_PACKET_OFF`).
 const REACH: u32 = 0xffff;
+
+/// Fields of `struct xdp_md`.
+const XDP_DATA: i16 = 0;
+const XDP_DATA_END: i16 = 4;
 
 /// Fields of `struct __sk_buff`.
 const SKB_LENGTH: i16 = 0;

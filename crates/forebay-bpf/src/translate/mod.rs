@@ -39,9 +39,6 @@ const MEMORY: i16 = -4 * MEMORY_CELLS as i16;
 const LENGTH: i16 = MEMORY - 8;
 const FETCHED: i16 = LENGTH - 8;
 
-/// The end of the stack that a filter uses, as an offset from the frame pointer.
-pub(crate) const STACK: i16 = FETCHED;
-
 /// The result of a socket filter for a packet that it cannot decide: keep all.
 pub const KEEP_ALL: u32 = u32::MAX;
 
@@ -135,8 +132,7 @@ pub fn check(filter: &forebay_filter::Program) -> Result<(), TranslateError> {
 }
 
 /// Appends code that jumps to `verdict` with the filter's result in R0, whose upper half is
-/// 0. In: R6 is the context, which is kept; clobbers all other registers and the stack down
-/// to [`STACK`].
+/// 0. In: R6 is the context, which is kept; clobbers all other registers.
 ///
 /// # Errors
 /// The first instruction that cannot be translated.

@@ -15,37 +15,26 @@
 //! and which ends of its connection are closed (bits 0–2), its sensor (bits 4–14), and
 //! when it was last seen (bits 16–63, see [`Record::seen`]).
 
+use crate::sys::layout::{
+    self, HIGH_CLOSED, LOW_CLOSED, ON_RECORD, RECORD_SENSOR, RECORD_TIME, TIME_UNIT,
+};
+
 /// In the place of a sensor: there is none.
 pub const NO_SENSOR: u16 = SENSOR_MASK as u16;
 
-/// The bits that are a sensor, and where the other one is.
-pub(super) const SENSOR_MASK: u32 = (1 << OTHER_SHIFT) - 1;
+/// The bits that are a sensor.
+pub(super) const SENSOR_MASK: u32 = layout::SENSOR_MASK as u32;
 /// Where the other sensor of a move is.
-pub const OTHER_SHIFT: u32 = 11;
+pub const OTHER_SHIFT: u32 = layout::OTHER_SHIFT as u32;
 
 /// Keys that are not on record are put there.
-pub const RECORD: u32 = 1 << 22;
+pub const RECORD: u32 = layout::RECORD as u32;
 /// New keys go to the target of the move already.
-pub const TURNED: u32 = 1 << 23;
+pub const TURNED: u32 = layout::TURNED as u32;
 /// The program could not put a key on record: the move is off.
-pub const CANCELLED: u32 = 1 << 24;
-/// The packets of the bucket are watched by whoever can.
-pub(super) const WATCHED: u32 = 1 << 30;
+pub const CANCELLED: u32 = layout::CANCELLED as u32;
 /// The bucket moves: keys are looked up.
-pub const LOOK_UP: u32 = 1 << 31;
-
-/// Bits of a record: it is one; its low, its high end has sent a FIN. Both for the
-/// end, also by a RST.
-pub(super) const ON_RECORD: u64 = 1;
-pub(super) const LOW_CLOSED: u64 = 2;
-pub(super) const HIGH_CLOSED: u64 = 4;
-/// Where a record's sensor is, and the time.
-pub(super) const RECORD_SENSOR: i32 = 4;
-pub(super) const RECORD_TIME: i32 = 16;
-
-/// Nanoseconds of the monotonic clock, to the power of two, that are a record's unit of
-/// time: about a millisecond.
-pub(super) const TIME_UNIT: i32 = 20;
+pub const LOOK_UP: u32 = layout::LOOK_UP as u32;
 
 /// A key of a moving bucket on record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

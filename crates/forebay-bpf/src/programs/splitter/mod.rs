@@ -31,35 +31,34 @@
 //! records of its own. Keys on record stay where they are, and a bucket records its
 //! keys before new ones go elsewhere. A key that cannot be recorded cancels the move.
 //!
-//! Settings are part of the code; to change them, load the program anew over the same
+//! Settings are constants in the code; to change them, load the program anew over the same
 //! [`State`] and replace it in its link. What changes all the time (buckets, sensors,
 //! counters) is shared memory. Times are those of the monotonic clock, as coarse as
 //! the kernel's tick (1 to 10 ms).
 
-mod code;
 pub mod entry;
-mod moving;
-mod rewrite;
 mod state;
-mod sweep;
 mod userspace;
 
 use std::time::Duration;
 
+use crate::asm::Register::{R0, R1, R6};
+use crate::asm::{Assembler, Condition};
 use crate::error::BpfError;
 use crate::flow::FlowOptions;
 use crate::program::{Kind, Program};
 use crate::sys::layout;
+use crate::translate;
 
 pub use entry::{NO_SENSOR, Record};
 pub use state::{Limits, Outcomes, Sensor, State, Traffic};
 pub use userspace::{Signal, UserspaceSteering};
 
 /// Number of buckets: the upper 16 bits of a hash.
-pub const BUCKETS: usize = 1 << 16;
+pub const BUCKETS: usize = layout::BUCKETS;
 
 /// The most sensors.
-pub const MAX_SENSORS: u16 = 1024;
+pub const MAX_SENSORS: u16 = layout::MAX_SENSORS as u16;
 
 /// The most interfaces that sensors are behind.
 pub const MAX_DEVICES: u32 = layout::MAX_DEVICES as u32;
@@ -68,7 +67,7 @@ pub const MAX_DEVICES: u32 = layout::MAX_DEVICES as u32;
 pub const MAX_OUTPUTS: u32 = layout::MAX_OUTPUTS as u32;
 
 /// The most inputs.
-pub const MAX_INPUTS: u32 = 32;
+pub const MAX_INPUTS: u32 = layout::MAX_INPUTS as u32;
 
 /// How user space gets the packets that are its own to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +84,9 @@ pub enum UserSpace {
         per_queue: u32,
     },
 }
+
+/// The program's name.
+const PROGRAM: &str = "forebay_split";
 
 /// What the program is made after.
 #[derive(Clone, Debug)]
@@ -120,18 +122,44 @@ pub fn load(state: &State, settings: &Settings) -> Result<Program, BpfError> {
             expected: "1 to 9223372036854775807",
         });
     }
-    let sockets = match settings.user_space {
-        UserSpace::Stack => 1,
-        UserSpace::Sockets { per_queue, .. } => per_queue,
+    let (first, queues, per_queue) = match settings.user_space {
+        UserSpace::Stack => (0, 0, 1),
+        UserSpace::Sockets { first, queues, per_queue } => (first, queues, per_queue),
     };
     for (setting, value, most, expected) in [
         ("the number of an input", settings.input, MAX_INPUTS - 1, "less than 32"),
-        ("sockets to a queue, less one,", sockets.wrapping_sub(1), 1023, "0 to 1023"),
+        ("sockets to a queue, less one,", per_queue.wrapping_sub(1), 1023, "0 to 1023"),
     ] {
         if value > most {
             return Err(BpfError::Setting { setting, value: value.into(), expected });
         }
     }
-    let asm = code::assemble(state, settings)?;
-    Program::load("forebay_split", Kind::Xdp { multi_buffer: settings.multi_buffer }, asm)
+    let loader = settings
+        .flow
+        .set(state.loader())
+        .set("input", settings.input.into())
+        .set("idle_timeout", idle as u64)
+        .set("first_socket", first.into())
+        .set("queues", queues.into())
+        .set("per_queue", per_queue.into());
+    let multi_buffer = settings.multi_buffer;
+    let mut asm = Assembler::new();
+    let mut linked = Vec::new();
+    // The filters come first, each followed by the program for frames that it rejects. There is
+    // no call between them, which would take 10 ns.
+    for (filter, rejected) in
+        [(&settings.filter, "filtered"), (&settings.group_filter, "group_filtered")]
+    {
+        let Some(filter) = filter else { continue };
+        let (verdict, kept) = (asm.label("verdict"), asm.label("kept"));
+        asm.mov(R6, R1);
+        translate::emit(&mut asm, filter, translate::Context::Xdp { multi_buffer }, verdict)?;
+        asm.bind(verdict);
+        asm.mov(R1, R6);
+        asm.branch32(Condition::NotEqual, R0, 0, kept);
+        linked.push(loader.link(rejected)?.append_to(&mut asm));
+        asm.bind(kept);
+    }
+    linked.push(loader.link(PROGRAM)?.append_to(&mut asm));
+    Program::load(PROGRAM, Kind::Xdp { multi_buffer }, asm)
 }

@@ -1,106 +1,22 @@
 //! What the program and this process share: tables, counters, marks, records.
 //!
-//! Layout of the shared memory, in bytes:
-//!
-//! * tables: [`BUCKETS`] words with the buckets' entries (see [`super::entry`]);
-//!   [`MAX_SENSORS`] entries of 64 bytes; [`BUCKETS`] words with the number of keys that
-//!   were recorded; which of two maps of flows is current; the number of spare sensors
-//!   and these; when a packet of a marked address pair was last seen; for each slot of the
-//!   device map whether user space sends its frames;
-//! * counters: a section for each processor and each worker in user space, which is written
-//!   there and nowhere else: outcomes, inputs and devices as pairs of packets and bytes,
-//!   sensors' displaced traffic, and for each bucket 16 bytes: a tally and two maps of
-//!   flows, as `forebay_balance::BucketCounters` has them.
-//!
-//! A word is replaced as a whole. A sensor's entry is a word with its destination MAC and
-//! flags, and two words more (source MAC and tag, slot of the device map), for which there
-//! are two places: one of the flags says which counts. A change goes to the other place
-//! and becomes true with the first word, so that no frame sees half of it.
+//! The layout of the shared memory is that of [`Tables`] and [`Section`].
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::entry::{LOOK_UP, NO_SENSOR, RECORD, Record};
-use super::sweep::Sweeper;
-use super::userspace::UserspaceSteering;
-use super::{BUCKETS, MAX_DEVICES, MAX_INPUTS, MAX_SENSORS};
+use super::userspace::{UserspaceSteering, ask};
+use super::{MAX_DEVICES, MAX_SENSORS};
 use crate::error::BpfError;
 use crate::map::{DeviceMap, HashMap, SharedMemory, SocketMap, WhenFull, processors};
+use crate::object::{Loader, include_program};
+use crate::program::{Action, Kind, Program};
 use crate::sys;
-
-/// Where the sensors' entries start, and the length of one.
-pub(super) const SENSORS_AT: u32 = BUCKETS as u32 * 8;
-pub(super) const SENSOR_ENTRY: u32 = 64;
-/// Where the numbers of recorded keys start, and where the current map of flows is.
-pub(super) const RECORDED_AT: u32 = SENSORS_AT + MAX_SENSORS as u32 * SENSOR_ENTRY;
-pub(super) const GENERATION_AT: u32 = RECORDED_AT + BUCKETS as u32 * 8;
-/// Where the number of spare sensors is, and behind it each in a word.
-pub(super) const SPARES_AT: u32 = GENERATION_AT + 8;
-/// Where the time of the last packet is that was given to user space for its address pair,
-/// or 0.
-pub(super) const MARKED_AT: u32 = SPARES_AT + 8 + MAX_SENSORS as u32 * 8;
-/// Where a word for each slot of the device map is: not 0 where workers send its frames.
-pub(super) const BY_WORKERS_AT: u32 = MARKED_AT + 8;
-const TABLES: u32 = BY_WORKERS_AT + MAX_DEVICES * 8;
-
-/// Fields of a sensor's entry, and how far the second place of the latter two is behind
-/// the first.
-pub(super) const ENTRY_DESTINATION: i16 = 0;
-pub(super) const ENTRY_SOURCE: i16 = 8;
-pub(super) const ENTRY_DEVICE: i16 = 16;
-pub(super) const ENTRY_PLACE: i32 = 16;
-
-/// Flags, in the upper 16 bits of the destination's word.
-pub(super) const PRESENT: u64 = 1 << 48;
-pub(super) const SET_DESTINATION: u64 = 1 << 49;
-pub(super) const SET_SOURCE: u64 = 1 << 50;
-pub(super) const PUSH_TAG: u64 = 1 << 51;
-/// The sensor gets nothing by records any more.
-pub(super) const DEAD: u64 = 1 << 52;
-/// The second place counts.
-pub(super) const SECOND_PLACE: u64 = 1 << 53;
-
-/// A pair of counters, of a bucket's tally and its flows.
-pub(super) const PAIR: u32 = 16;
-
-/// A packet in a tally: packets × 2³⁶ + bytes.
-pub(super) const TALLY_PACKET: u64 = 1 << 36;
-/// Where the flow's bit is picked in its hash, below the bucket; of a map of 32.
-pub(super) const FLOW_BIT: i32 = 43;
-
-/// Where counters are in a processor's section.
-pub(super) const INPUT_COUNTERS_AT: u32 = 512;
-pub(super) const DEVICE_COUNTERS_AT: u32 = INPUT_COUNTERS_AT + MAX_INPUTS * PAIR;
-pub(super) const DISPLACED_AT: u32 = DEVICE_COUNTERS_AT + MAX_DEVICES * PAIR;
-pub(super) const BUCKET_COUNTERS_AT: u32 = 40 << 10;
-pub(super) const SECTION: u32 = BUCKET_COUNTERS_AT + BUCKETS as u32 * PAIR;
-
-const _: () = assert!(DISPLACED_AT + MAX_SENSORS as u32 * PAIR <= BUCKET_COUNTERS_AT);
-const _: () = assert!((Counter::NotMarked as u32 + 1) * PAIR <= INPUT_COUNTERS_AT);
-
-/// The outcomes of frames, then events, in the order of their counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i16)]
-pub(super) enum Counter {
-    Filtered = 0,
-    GroupFiltered,
-    ToUserSpace,
-    NoSensor,
-    NoInterface,
-    NoSocket,
-    NoRoom,
-    NotRecorded,
-    Restarts,
-    NotMarked,
-}
-
-impl Counter {
-    /// Where it is in a section.
-    pub fn at(self) -> i16 {
-        self as i16 * PAIR as i16
-    }
-}
+use crate::sys::layout::{
+    Cell, Counter, DEAD, PRESENT, PUSH_TAG, Pair, SECOND_PLACE, SET_DESTINATION, SET_SOURCE,
+    Section, SensorEntry, Tables,
+};
 
 /// The most elements of each map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,16 +156,16 @@ impl Outcomes {
 /// The maps of one splitter. They outlive its programs, which can be replaced.
 #[derive(Debug)]
 pub struct State {
-    pub(super) tables: SharedMemory,
-    pub(super) counters: SharedMemory,
-    pub(super) marks: HashMap<u64, u64>,
-    pub(super) records: HashMap<u64, u64>,
-    pub(super) devices: DeviceMap,
-    pub(super) sockets: SocketMap,
-    pub(super) processors: u32,
+    tables: SharedMemory<Tables>,
+    counters: SharedMemory<Section>,
+    marks: HashMap<u64, u64>,
+    records: HashMap<u64, u64>,
+    devices: DeviceMap,
+    sockets: SocketMap,
+    processors: u32,
     workers: u32,
-    pub(super) keys_per_move: u32,
-    sweeper: Sweeper,
+    keys_per_move: u32,
+    sweeper: Program,
 }
 
 impl State {
@@ -259,14 +175,14 @@ impl State {
     /// The kernel's refusal; more processors than there can be counters for.
     pub fn create(limits: Limits) -> Result<Self, BpfError> {
         let processors = processors()?;
-        let words = |bytes: u32| bytes as usize / 8;
-        let counters = words(SECTION) * (processors as usize + limits.workers as usize);
+        let sections = processors as usize + limits.workers as usize;
         let records = HashMap::create("split_records", limits.records, WhenFull::Refuse)?;
+        let sweeper = Loader::new(include_program!("sweep")).map("records", &records);
         let state = Self {
-            tables: SharedMemory::create("split_tables", words(TABLES))?,
-            counters: SharedMemory::create("split_counters", counters)?,
+            tables: SharedMemory::create("split_tables", 1)?,
+            counters: SharedMemory::create("split_counters", sections)?,
             marks: HashMap::create("split_marks", limits.marks, WhenFull::EvictOldest)?,
-            sweeper: Sweeper::load(&records)?,
+            sweeper: sweeper.load("forebay_sweep", Kind::Xdp { multi_buffer: false })?,
             records,
             devices: DeviceMap::create("split_devices", limits.devices)?,
             sockets: SocketMap::create("split_sockets", limits.sockets)?,
@@ -278,20 +194,32 @@ impl State {
         Ok(state)
     }
 
-    /// Word `n` of the table that starts at `at`, whose bounds the caller knows.
-    fn word(&self, at: u32, n: usize) -> &AtomicU64 {
-        &self.tables.values()[at as usize / 8 + n]
+    /// The programs of `programs/splitter.bpf.c` with these maps.
+    pub(super) fn loader(&self) -> Loader<'_> {
+        Loader::new(include_program!("splitter"))
+            .set("processors", self.processors.into())
+            .set("keys_per_move", self.keys_per_move.into())
+            .map("tables", &self.tables)
+            .map("counters", &self.counters)
+            .map("marks", &self.marks)
+            .map("records", &self.records)
+            .map("devices", &self.devices)
+            .map("sockets", &self.sockets)
+    }
+
+    fn tables(&self) -> &Tables {
+        &self.tables.values()[0]
     }
 
     /// What the table says of a bucket, as [`super::entry`] has it.
     #[must_use]
     pub fn entry(&self, bucket: u16) -> u32 {
-        self.word(0, bucket.into()).load(Acquire) as u32
+        self.tables().entries[usize::from(bucket)].load(Acquire) as u32
     }
 
     /// Says `entry` of a bucket, from the next packet on.
     pub fn set_entry(&self, bucket: u16, entry: u32) {
-        self.word(0, bucket.into()).store(entry.into(), Release);
+        self.tables().entries[usize::from(bucket)].store(entry.into(), Release);
     }
 
     /// Says `new` of a bucket if the table still says `current`.
@@ -299,7 +227,7 @@ impl State {
     /// # Errors
     /// What it says instead.
     pub fn replace_entry(&self, bucket: u16, current: u32, new: u32) -> Result<(), u32> {
-        self.word(0, bucket.into())
+        self.tables().entries[usize::from(bucket)]
             .compare_exchange(current.into(), new.into(), AcqRel, Acquire)
             .map(drop)
             .map_err(|other| other as u32)
@@ -307,7 +235,7 @@ impl State {
 
     /// Allows a bucket anew as many records as a move may make.
     pub fn allow_records(&self, bucket: u16) {
-        self.word(RECORDED_AT, bucket.into()).store(0, Relaxed);
+        self.tables().recorded[usize::from(bucket)].store(0, Relaxed);
     }
 
     /// Says how frames reach a sensor, or that it does not exist. Whether it is alive
@@ -317,15 +245,15 @@ impl State {
     /// # Errors
     /// A number that no sensor can have.
     pub fn set_sensor(&self, sensor: u16, entry: Option<Sensor>) -> Result<(), BpfError> {
-        let words = self.sensor_words(sensor)?;
+        let words = self.sensor_entry(sensor)?;
         let [first, second, third] = entry.map_or([0; 3], Sensor::to_words);
-        let place = !words[0].load(Acquire) & SECOND_PLACE;
-        let at = if place == 0 { 1 } else { 1 + ENTRY_PLACE as usize / 8 };
-        words[at].store(second, Relaxed);
-        words[at + 1].store(third, Relaxed);
+        let place = !words.destination.load(Acquire) & SECOND_PLACE;
+        let other = &words.places[usize::from(place != 0)];
+        other.source.store(second, Relaxed);
+        other.device.store(third, Relaxed);
         // The flags come last: whoever sees them sees the rest of a new entry.
         let changed = |word: u64| Some(first | place | word & DEAD);
-        let _ = words[0].fetch_update(AcqRel, Acquire, changed);
+        let _ = words.destination.fetch_update(AcqRel, Acquire, changed);
         Ok(())
     }
 
@@ -334,11 +262,11 @@ impl State {
     pub fn set_spare(&self, sensors: &[u16]) {
         let sensors: Vec<u16> = sensors.iter().copied().filter(|&s| s < MAX_SENSORS).collect();
         let sensors = &sensors[..sensors.len().min(MAX_SENSORS.into())];
-        let count = self.word(SPARES_AT, 0);
+        let count = &self.tables().spare_count;
         // Whatever mixture is seen meanwhile, a place that counts holds a sensor.
         count.fetch_min(sensors.len() as u64, AcqRel);
-        for (place, &sensor) in (1..).zip(sensors) {
-            self.word(SPARES_AT, place).store(sensor.into(), Relaxed);
+        for (place, &sensor) in self.tables().spares.iter().zip(sensors) {
+            place.store(sensor.into(), Relaxed);
         }
         count.store(sensors.len() as u64, Release);
     }
@@ -368,7 +296,7 @@ impl State {
     /// # Errors
     /// A number that no sensor can have.
     pub fn set_alive(&self, sensor: u16, alive: bool) -> Result<(), BpfError> {
-        let flags = &self.sensor_words(sensor)?[0];
+        let flags = &self.sensor_entry(sensor)?.destination;
         if alive {
             flags.fetch_and(!DEAD, AcqRel);
         } else {
@@ -377,16 +305,12 @@ impl State {
         Ok(())
     }
 
-    fn sensor_words(&self, sensor: u16) -> Result<&[AtomicU64], BpfError> {
-        if sensor >= MAX_SENSORS {
-            return Err(BpfError::Setting {
-                setting: "the number of a sensor",
-                value: sensor.into(),
-                expected: "0 to 1023",
-            });
-        }
-        let at = (SENSORS_AT + u32::from(sensor) * SENSOR_ENTRY) as usize / 8;
-        Ok(&self.tables.values()[at..at + SENSOR_ENTRY as usize / 8])
+    fn sensor_entry(&self, sensor: u16) -> Result<&SensorEntry, BpfError> {
+        self.tables().sensors.get(usize::from(sensor)).ok_or(BpfError::Setting {
+            setting: "the number of a sensor",
+            value: sensor.into(),
+            expected: "0 to 1023",
+        })
     }
 
     /// Has user space send the frames for the interface in a slot of the device map, from the
@@ -395,7 +319,7 @@ impl State {
     /// does not have are left alone.
     pub fn set_by_workers(&self, device: u32, by_workers: bool) {
         if device < MAX_DEVICES {
-            self.word(BY_WORKERS_AT, device as usize).store(by_workers.into(), Release);
+            self.tables().by_workers[device as usize].store(by_workers.into(), Release);
         }
     }
 
@@ -416,8 +340,8 @@ impl State {
     /// are not more than 2³⁶ bytes apart.
     #[must_use]
     pub fn bucket_tally(&self, bucket: u16) -> u64 {
-        let cells = self.bucket_cells(bucket);
-        cells.fold(0, |sum, cell| sum.wrapping_add(cell[0].load(Relaxed)))
+        let cells = self.cells(bucket);
+        cells.fold(0, |sum, cell| sum.wrapping_add(cell.tally.load(Relaxed)))
     }
 
     /// The flows of a bucket: each set the bit of a map that bits 43 to 47 of its hash
@@ -431,42 +355,40 @@ impl State {
     /// The same of this generation, and of the one before.
     #[must_use]
     pub fn bucket_flow_maps(&self, bucket: u16) -> [u32; 2] {
-        let cells = self.bucket_cells(bucket);
-        let both = cells.fold(0, |maps, cell| maps | cell[1].load(Relaxed));
+        let cells = self.cells(bucket);
+        let both = cells.fold(0, |maps, cell| maps | cell.flows.load(Relaxed));
         let maps = [both as u32, (both >> 32) as u32];
-        if self.word(GENERATION_AT, 0).load(Relaxed) & 1 == 0 { maps } else { [maps[1], maps[0]] }
+        if self.tables().generation.load(Relaxed) & 1 == 0 { maps } else { [maps[1], maps[0]] }
     }
 
     /// Forgets the older generation of flows, and begins a new one.
     pub fn rotate_flows(&self) {
-        let generation = self.word(GENERATION_AT, 0);
+        let generation = &self.tables().generation;
         let older = !generation.load(Relaxed) & 1;
         let keep = if older == 0 { !u64::from(u32::MAX) } else { u64::from(u32::MAX) };
         for bucket in 0..=u16::MAX {
-            for cell in self.bucket_cells(bucket) {
+            for cell in self.cells(bucket) {
                 // The program writes the other half, by itself.
-                cell[1].fetch_and(keep, Relaxed);
+                cell.flows.fetch_and(keep, Relaxed);
             }
         }
         generation.store(older, Relaxed);
     }
 
-    /// A bucket's two words on each processor.
-    fn bucket_cells(&self, bucket: u16) -> impl Iterator<Item = &[AtomicU64]> {
-        let at = (BUCKET_COUNTERS_AT + u32::from(bucket) * PAIR) as usize / 8;
-        let sections = self.counters.values().chunks_exact(SECTION as usize / 8);
-        sections.map(move |section| &section[at..at + 2])
+    /// A bucket's counters on each processor.
+    fn cells(&self, bucket: u16) -> impl Iterator<Item = &Cell> {
+        let sections = self.counters.values().iter();
+        sections.map(move |section| &section.buckets[usize::from(bucket)])
     }
 
-    /// A bucket's two words in one section.
-    pub(super) fn bucket_cell(&self, section: u32, bucket: u16) -> &[AtomicU64] {
-        let at = section * SECTION + BUCKET_COUNTERS_AT + u32::from(bucket) * PAIR;
-        &self.counters.values()[at as usize / 8..][..2]
+    /// A bucket's counters in one section.
+    pub(super) fn cell(&self, section: u32, bucket: u16) -> &Cell {
+        &self.counters.values()[section as usize].buckets[usize::from(bucket)]
     }
 
     /// Which of two maps of flows is current.
     pub(super) fn generation(&self) -> u64 {
-        self.word(GENERATION_AT, 0).load(Relaxed) & 1
+        self.tables().generation.load(Relaxed) & 1
     }
 
     /// Traffic that went by records elsewhere than where its bucket's new keys go, as
@@ -477,7 +399,7 @@ impl State {
         if sensor >= MAX_SENSORS {
             return (0, 0);
         }
-        let pair = self.sum(DISPLACED_AT + u32::from(sensor) * PAIR);
+        let pair = self.sum(|section| &section.displaced[usize::from(sensor)]);
         (pair.packets, pair.bytes)
     }
 
@@ -487,22 +409,22 @@ impl State {
         if device >= MAX_DEVICES {
             return Traffic::default();
         }
-        self.sum(DEVICE_COUNTERS_AT + device * PAIR)
+        self.sum(|section| &section.devices[device as usize])
     }
 
     /// Traffic that came in by an input.
     #[must_use]
     pub fn received(&self, input: u32) -> Traffic {
-        if input >= MAX_INPUTS {
+        if input >= super::MAX_INPUTS {
             return Traffic::default();
         }
-        self.sum(INPUT_COUNTERS_AT + input * PAIR)
+        self.sum(|section| &section.inputs[input as usize])
     }
 
     /// What became of all frames.
     #[must_use]
     pub fn outcomes(&self) -> Outcomes {
-        let sum = |counter: Counter| self.sum(counter.at().cast_unsigned().into());
+        let sum = |counter: Counter| self.sum(|section| &section.counters[counter as usize]);
         let mut to_sensors = Traffic::default();
         (0..MAX_DEVICES).for_each(|device| to_sensors += self.redirected(device));
         let outcomes = Outcomes {
@@ -521,17 +443,15 @@ impl State {
         };
         // Read last, so that no outcome is ahead of what was received.
         let mut received = Traffic::default();
-        (0..MAX_INPUTS).for_each(|input| received += self.received(input));
+        (0..super::MAX_INPUTS).for_each(|input| received += self.received(input));
         Outcomes { received, ..outcomes }
     }
 
     /// A pair of counters over all sections.
-    fn sum(&self, at: u32) -> Traffic {
-        let words = self.counters.values();
+    fn sum(&self, pair: impl Fn(&Section) -> &Pair) -> Traffic {
         let mut sum = Traffic::default();
-        for section in 0..self.processors as usize + self.workers as usize {
-            let at = (section * SECTION as usize + at as usize) / 8;
-            sum += Traffic { packets: words[at].load(Relaxed), bytes: words[at + 1].load(Relaxed) };
+        for Pair { packets, bytes } in self.counters.values().iter().map(pair) {
+            sum += Traffic { packets: packets.load(Relaxed), bytes: bytes.load(Relaxed) };
         }
         sum
     }
@@ -560,9 +480,15 @@ impl State {
         })?;
         for record in unwanted {
             let records = self.entry(record.bucket()) & (LOOK_UP | RECORD) == LOOK_UP | RECORD;
-            self.sweeper.remove(record, !records)?;
+            self.remove(record, !records)?;
         }
         Ok(())
+    }
+
+    /// Removes a record, unless it has changed since it was read; false then.
+    fn remove(&self, record: Record, delete: bool) -> Result<bool, BpfError> {
+        let run = ask(&self.sweeper, [record.hash, record.word, delete.into()])?;
+        Ok(Action::from_result(run.result) == Some(Action::Pass))
     }
 
     /// Waits until every run of the program that has begun by now has ended: nobody
