@@ -71,24 +71,26 @@ impl<E: ?Sized> Contender<E> {
         Self { name: name.to_owned(), role, engine, more: Map::new(), notes }
     }
 
-    /// Makes the engine `times` times. Returns it with the median microseconds of that,
-    /// unless it cannot be made.
+    /// Makes the engine, and values for its rows, `times` times. The median microseconds of
+    /// that, in units of `unit`, are a value, too.
     pub fn timed(
-        name: &str,
-        role: Role,
+        (name, role): (&str, Role),
         times: usize,
-        mut make: impl FnMut() -> Result<Box<E>>,
-    ) -> (Self, Option<f64>) {
+        (key, unit): (&str, f64),
+        mut make: impl FnMut() -> Result<(Box<E>, Map<String, Value>)>,
+    ) -> Self {
         let mut micros = Vec::with_capacity(times);
         loop {
             let started = Instant::now();
             let made = make();
             micros.push(started.elapsed().as_secs_f64() * 1e6);
-            if made.is_err() {
-                return (Self::new(name, role, made), None);
-            }
+            let (engine, more) = match made {
+                Err(why) => return Self::new(name, role, Err(why)),
+                Ok(made) => made,
+            };
             if micros.len() >= times || micros[0] > LONG_BUILD {
-                return (Self::new(name, role, made), Some(Sample::new(micros).median()));
+                let made = Self { more, ..Self::new(name, role, Ok(engine)) };
+                return made.with(key, Sample::new(micros).median() / unit);
             }
         }
     }

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::Path;
 
 use forebay_jit::Packets;
-use libloading::{Library, Symbol};
+use libloading::Library;
 
+use super::dpdk::symbol;
 use super::process::CommandLine;
 use crate::suites::filters::packets::Engine;
-use crate::{Failure, Result};
+use crate::{During, Failure, Result};
 
 pub const FLAGS: [&str; 5] = ["-O3", "-march=native", "-std=c11", "-shared", "-fPIC"];
 
@@ -37,9 +38,8 @@ pub fn library(
 ) -> Result<Library> {
     let source = folder.join(format!("{name}.c"));
     let object = folder.join(format!("{name}.so"));
-    let failed = |error: std::io::Error| format!("{}: {error}", source.display());
-    fs::write(&source, text).map_err(failed)?;
     let (from, to) = (source.display().to_string(), object.display().to_string());
+    fs::write(&source, text).during(&from)?;
     let arguments = [&FLAGS[..], flags, &["-o", &to, &from]].concat();
     CommandLine::new(compiler, &arguments).output()?;
     // SAFETY: what our own C was compiled to, which runs nothing when it is loaded.
@@ -59,10 +59,8 @@ impl CCode {
     pub fn compile(compiler: &Path, text: &str, folder: &Path, name: &str) -> Result<Self> {
         let library = library(compiler, &[], text, folder, name)?;
         // SAFETY: our C forms define `filter` with this type.
-        unsafe {
-            let filter: Symbol<'_, Filter> = library.get(b"filter\0")?;
-            Ok(Self { filter: *filter, _library: library })
-        }
+        let filter = unsafe { symbol(&library, c"filter")? };
+        Ok(Self { filter, _library: library })
     }
 }
 

@@ -40,26 +40,12 @@ const HUGE_HEAP: u64 = 1 << 30;
 /// DPDK, started.
 #[derive(Debug)]
 pub struct Environment {
-    eal: &'static Library,
-    abi: u32,
-    huge_pages: bool,
-}
-
-impl Environment {
     /// The library of the environment itself.
-    pub fn eal(&self) -> &'static Library {
-        self.eal
-    }
-
+    pub eal: &'static Library,
     /// The version of DPDK's binary interface.
-    pub fn abi(&self) -> u32 {
-        self.abi
-    }
-
+    pub abi: u32,
     /// Whether DPDK's heap lies in huge pages.
-    pub fn has_huge_pages(&self) -> bool {
-        self.huge_pages
-    }
+    pub huge_pages: bool,
 }
 
 /// Loads and starts DPDK, once.
@@ -132,10 +118,10 @@ macro_rules! functions {
             fn load() -> crate::Result<Self> {
                 let environment = super::dpdk::environment()?;
                 let missing = || concat!("librte_", $library, " is not installed").to_owned();
-                let library = super::dpdk::library($library, environment.abi());
+                let library = super::dpdk::library($library, environment.abi);
                 let library = library.ok_or_else(missing)?;
                 $(
-                    let from = [$(environment.$eal(),)? library][0];
+                    let from = [$(environment.$eal,)? library][0];
                     // SAFETY: the table declares the type of DPDK's headers; both libraries
                     // stay loaded for ever.
                     let $field = unsafe { super::dpdk::symbol(from, $symbol)? };

@@ -7,9 +7,10 @@ use forebay_packet::Region;
 use forebay_rules::packed::Key4;
 use forebay_rules::rule::{TCP, UDP};
 use forebay_rules::{FlagTest, PortTest, ProtocolTest, Rule, RuleList};
-use libloading::{Library, Symbol};
+use libloading::Library;
 
 use super::c_code::library;
+use super::dpdk::symbol;
 use super::process::find;
 use crate::suites::rules::engines::{Matcher, prefix};
 use crate::suites::rules::frames::{FRAME, frame};
@@ -18,26 +19,19 @@ use crate::{Failure, Result};
 /// The program.
 const TEXT: &str = include_str!("naive.c");
 
-/// Where packets lie.
+/// Where packets lie: bytes from packet to packet, and before the first.
 #[derive(Clone, Copy, Debug)]
-pub enum Layout {
-    /// One after another, each on a boundary of 4 bytes: their addresses are on none
-    /// (section 4.1.1).
-    Packed,
-    /// Source addresses on boundaries of 8 bytes (section 4.1.2), and no packet in two
-    /// lines of the cache.
-    Aligned,
+pub struct Layout {
+    stride: usize,
+    start: usize,
 }
 
-impl Layout {
-    /// Bytes from packet to packet, and before the first.
-    fn stride_and_start(self) -> (usize, usize) {
-        match self {
-            Self::Packed => (FRAME, 0),
-            Self::Aligned => (64, 6),
-        }
-    }
-}
+/// One after another, each on a boundary of 4 bytes: their addresses are on none (section 4.1.1).
+pub const PACKED: Layout = Layout { stride: FRAME, start: 0 };
+
+/// Source addresses on boundaries of 8 bytes (section 4.1.2), and no packet in two lines of the
+/// cache.
+pub const ALIGNED: Layout = Layout { stride: 64, start: 6 };
 
 /// Flags that a compiler does better with. The loop that gcc 12 makes takes 200 cycles a packet
 /// where it crosses two lines of code, and 140 where it does not; clang's does not gain by
@@ -101,10 +95,7 @@ impl NaiveC {
         let patterns = list.rules.iter().map(pattern).collect::<Result<_, _>>()?;
         let library = library(&program, flags(compiler), TEXT, folder, name)?;
         // SAFETY: the program defines `classify` with this type.
-        let classify = unsafe {
-            let found: Symbol<'_, Classify> = library.get(b"classify\0")?;
-            *found
-        };
+        let classify = unsafe { symbol(&library, c"classify")? };
         let (packets, count) = (None, 0);
         Ok(Self { classify, _library: library, patterns, layout, packets, count })
     }
@@ -112,7 +103,7 @@ impl NaiveC {
 
 impl Matcher for NaiveC {
     fn load(&mut self, keys: &[Key4]) -> Result<()> {
-        let (stride, start) = self.layout.stride_and_start();
+        let Layout { stride, start } = self.layout;
         if self.count != keys.len() {
             let region = Region::new(keys.len() * stride)?;
             (self.packets, self.count) = (Some(region), keys.len());
@@ -126,14 +117,13 @@ impl Matcher for NaiveC {
     }
 
     fn touch(&self, first: usize, count: usize) -> u64 {
-        let (stride, _) = self.layout.stride_and_start();
         let bytes = self.packets.as_ref().map_or(&[][..], Region::bytes);
-        let packets = bytes.chunks_exact(stride).skip(first).take(count);
+        let packets = bytes.chunks_exact(self.layout.stride).skip(first).take(count);
         packets.map(|packet| u64::from(packet[0]) + u64::from(packet[FRAME - 1])).sum()
     }
 
     fn run(&mut self, _keys: &[Key4], first: usize, rules: &mut [u32]) {
-        let (stride, start) = self.layout.stride_and_start();
+        let Layout { stride, start } = self.layout;
         let packets = self.packets.as_ref().map_or(&[][..], Region::bytes);
         assert!(first + rules.len() <= self.count);
         // SAFETY: the code is loaded; `load` has laid out `count` packets, each with all
@@ -218,8 +208,8 @@ mod tests {
         let keys = draw(&list, 5_000, Form::Packets, 5);
         let expected: Vec<u32> = keys.iter().map(|key| first_match(&list, key)).collect();
         let folder = tempfile::tempdir().unwrap();
-        for layout in [Layout::Packed, Layout::Aligned] {
-            let name = format!("{layout:?}");
+        for layout in [PACKED, ALIGNED] {
+            let name = format!("stride-{}", layout.stride);
             let made = NaiveC::new(&list, layout, "gcc", folder.path(), &name);
             let mut naive = made.unwrap();
             naive.load(&keys).unwrap();

@@ -63,17 +63,13 @@ impl CommandLine {
     /// Runs the command, with an output that a pipe can hold. Returns none if it was killed
     /// after `limit`.
     pub fn output_within(&self, limit: Duration) -> Result<Option<String>> {
-        let mut child = self.spawn()?;
-        let started = Instant::now();
-        while child.try_wait().during("waiting")?.is_none() {
-            if started.elapsed() > limit {
-                child.kill().during("ending a process")?;
-                child.wait().during("waiting")?;
-                return Ok(None);
-            }
-            thread::sleep(POLL);
+        let (mut child, started) = (self.spawn()?, Instant::now());
+        if wait(&mut child, |_| started.elapsed() <= limit)? {
+            return self.output_of(child).map(Some);
         }
-        self.output_of(child).map(Some)
+        child.kill().during("ending a process")?;
+        child.wait().during("waiting")?;
+        Ok(None)
     }
 
     fn output_of(&self, child: Child) -> Result<String> {
@@ -87,15 +83,25 @@ impl CommandLine {
 
     /// Runs the command, not timed. Returns the most bytes it had resident.
     pub fn peak_memory(&self) -> Result<u64> {
-        let mut child = self.spawn()?;
-        let status = format!("/proc/{}/status", child.id());
         let mut peak = 0;
-        while child.try_wait().during("waiting")?.is_none() {
+        wait(&mut self.spawn()?, |child| {
+            let status = format!("/proc/{}/status", child.id());
             peak = peak.max(high_water(Path::new(&status)).unwrap_or(0));
-            thread::sleep(POLL);
-        }
+            true
+        })?;
         Ok(peak)
     }
+}
+
+/// Waits until a command has ended, or `goes_on` is false. Returns whether it has ended.
+fn wait(child: &mut Child, mut goes_on: impl FnMut(&Child) -> bool) -> Result<bool> {
+    while child.try_wait().during("waiting")?.is_none() {
+        if !goes_on(child) {
+            return Ok(false);
+        }
+        thread::sleep(POLL);
+    }
+    Ok(true)
 }
 
 /// Measures a part of a suite in a process of its own, so that its memory is its own: runs

@@ -118,43 +118,33 @@ struct Input {
 
 const _: () = assert!(size_of::<Input>() == 20 && size_of::<AclRule>() == 16 + 7 * 16);
 
+/// Fields of a form's rules: protocol, addresses and ports, and for packets the other tests of
+/// our rules.
+fn fields(form: Form) -> usize {
+    match form {
+        Form::FiveTuples => 5,
+        Form::Packets => 7,
+    }
+}
+
 /// How the library compares rules of a form.
-#[derive(Clone, Copy, Debug)]
-struct Fields(Form);
-
-impl Fields {
-    /// Protocol, addresses and ports, and for packets the other tests of our rules.
-    fn count(self) -> usize {
-        match self.0 {
-            Form::FiveTuples => 5,
-            Form::Packets => 7,
-        }
+fn config(form: Form, max_size: usize) -> Config {
+    // Kind, size, group of four bytes, and offset of each field.
+    let all = [
+        (BITMASK, 1, 0, 0),
+        (PREFIX, 4, 1, 4),
+        (PREFIX, 4, 2, 8),
+        (RANGE, 2, 3, 12),
+        (RANGE, 2, 3, 14),
+        (BITMASK, 2, 4, 16),
+        (BITMASK, 2, 4, 18),
+    ];
+    let mut definitions = [Definition::default(); MOST_FIELDS];
+    for (index, &(kind, size, input_index, offset)) in all[..fields(form)].iter().enumerate() {
+        let field_index = index as u8;
+        definitions[index] = Definition { kind, size, field_index, input_index, offset };
     }
-
-    /// Bytes of a rule.
-    fn rule_size(self) -> usize {
-        16 + self.count() * size_of::<Field>()
-    }
-
-    fn config(self, max_size: usize) -> Config {
-        // Kind, size, group of four bytes, and offset of each field.
-        let fields = [
-            (BITMASK, 1, 0, 0),
-            (PREFIX, 4, 1, 4),
-            (PREFIX, 4, 2, 8),
-            (RANGE, 2, 3, 12),
-            (RANGE, 2, 3, 14),
-            (BITMASK, 2, 4, 16),
-            (BITMASK, 2, 4, 18),
-        ];
-        let mut definitions = [Definition::default(); MOST_FIELDS];
-        for (index, &(kind, size, input_index, offset)) in fields[..self.count()].iter().enumerate()
-        {
-            let field_index = index as u8;
-            definitions[index] = Definition { kind, size, field_index, input_index, offset };
-        }
-        Config { categories: 1, fields: self.count() as u32, definitions, max_size }
-    }
+    Config { categories: 1, fields: fields(form) as u32, definitions, max_size }
 }
 
 // The types are those of `rte_acl.h` and `rte_malloc.h`.
@@ -192,7 +182,8 @@ pub fn is_installed() -> Result<()> {
 pub struct Context {
     dpdk: &'static Dpdk,
     context: *mut c_void,
-    bytes: usize,
+    /// Bytes of the tries, without the copy of the rules that is kept.
+    pub bytes: usize,
 }
 
 impl Context {
@@ -200,14 +191,14 @@ impl Context {
     /// fewer; with 0 the library parts the rules into more and smaller ones.
     pub fn build(list: &RuleList, form: Form, max_size: usize) -> Result<Self> {
         static CONTEXTS: AtomicU32 = AtomicU32::new(0);
-        let (dpdk, fields) = (Dpdk::get()?, Fields(form));
+        let dpdk = Dpdk::get()?;
         let count = list.rules.len() as u32;
         let rules: Vec<AclRule> = (list.rules.iter().zip(0..))
             .map(|(rule, index)| acl_rule(rule, form, index, count))
             .collect::<Result<_, _>>()?;
         let name = format!("forebay-{}", CONTEXTS.fetch_add(1, Ordering::Relaxed));
         let name = CString::new(name)?;
-        let rule_size = fields.rule_size() as u32;
+        let rule_size = (16 + fields(form) * size_of::<Field>()) as u32;
         let parameters =
             Parameters { name: name.as_ptr(), socket: -1, rule_size, rules: count.max(1) };
         // SAFETY: the parameters are those of `rte_acl.h`; the name is copied.
@@ -216,7 +207,7 @@ impl Context {
             return Err("rte_acl makes no context".into());
         }
         let mut made = Self { dpdk, context, bytes: dpdk.heap_bytes() };
-        let config = fields.config(max_size);
+        let config = config(form, max_size);
         for rule in &rules {
             // SAFETY: the context is alive, and a rule has at least `rule_size` bytes.
             let outcome = unsafe { (dpdk.add_rules)(context, ptr::from_ref(rule), 1) };
@@ -232,11 +223,6 @@ impl Context {
         }
         made.bytes = dpdk.heap_bytes().saturating_sub(made.bytes);
         Ok(made)
-    }
-
-    /// Bytes of the tries, without the copy of the rules that is kept.
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 
@@ -411,7 +397,7 @@ mod tests {
         let expected: Vec<u32> = keys.iter().map(|key| first_match(&list, key)).collect();
         for max_size in [0, 1 << 30] {
             let context = Rc::new(Context::build(&list, Form::Packets, max_size).unwrap());
-            assert!(context.bytes() > 0);
+            assert!(context.bytes > 0);
             for (name, algorithm) in ALGORITHMS {
                 let Ok(mut acl) = RteAcl::new(&context, algorithm) else { continue };
                 acl.load(&keys).unwrap();

@@ -1,12 +1,14 @@
 //! Rule lists that are hard on classifiers, with the instructions of every level.
 //!
-//! The shapes are those that the tests of `forebay-rules` draw. Each is built and measured
-//! in a process of its own, so that the peak of memory is its own. Times are those of the
-//! thread, so that other work on the machine does not count, and are shown beside the
-//! estimate of the classifier when it was built.
+//! The shapes are those that the tests of `forebay-rules` draw, and so are the headers. Each is
+//! built and measured in a process of its own, so that the peak of memory is its own. Times are
+//! those of the thread, so that other work on the machine does not count, and are shown beside
+//! the estimate of the classifier when it was built.
 
 #[path = "../../../forebay-rules/tests/support/draw.rs"]
 mod draw;
+#[path = "../../../forebay-rules/tests/support/headers.rs"]
+mod headers;
 #[path = "../../../forebay-rules/tests/support/lists.rs"]
 mod lists;
 
@@ -17,12 +19,12 @@ use draw::Draw;
 use forebay_codegen::code::Isa;
 use forebay_jit::cpu;
 use forebay_packet::BATCH;
+use forebay_rules::RuleList;
 use forebay_rules::engine::{Engine as _, NO_RULE};
 use forebay_rules::key::Key;
 use forebay_rules::packed::{Key4, Key6, Packed};
-use forebay_rules::rule::{PortTest, ProtocolTest, TCP, UDP};
 use forebay_rules::tree::Tree;
-use forebay_rules::{Rule, RuleList};
+use headers::Header;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -228,13 +230,16 @@ impl Headers {
     }
 }
 
-/// Headers near the rules of `list`: inside one, half of them moved just out of it by one
-/// field; or mixed, each field of a rule of its own.
+/// Headers near the rules of `list`, or mixed, each field of a rule of its own.
 fn drawn(list: &RuleList, set: &str) -> Headers {
     let mut draw = Draw::Seed(SEED + 1);
     let mut headers = Headers { four: Vec::new(), six: Vec::new(), checked: Vec::new() };
     for at in 0..HEADERS {
-        let key = if set == "near" { near(&mut draw, list) } else { mixed(&mut draw, list) };
+        let header = match set {
+            "near" => Header::near(&mut draw, list),
+            _ => mixed(&mut draw, list),
+        };
+        let key = header.key();
         match Packed::from(&key) {
             Packed::V4(key) => headers.four.push(key),
             Packed::V6(key) => headers.six.push(key),
@@ -246,74 +251,12 @@ fn drawn(list: &RuleList, set: &str) -> Headers {
     headers
 }
 
-/// A point of four fields, each of one of these rules.
-fn point(draw: &mut Draw, of: [&Rule; 4]) -> Key {
-    let address = |draw: &mut Draw, set: &forebay_rules::RangeSet<u128>| {
-        let range = draw.pick(set.ranges());
-        draw.within(range)
+fn mixed(draw: &mut Draw, list: &RuleList) -> Header {
+    let mut inside = || {
+        let rule = &list.rules[draw.below(list.rules.len())];
+        Header::inside(draw, rule)
     };
-    let port = |draw: &mut Draw, test: &PortTest| match test {
-        PortTest::Any => draw.half(),
-        PortTest::In(set) => {
-            let (first, last) = draw.pick(set.ranges());
-            draw.within((first.into(), last.into())) as u16
-        }
-    };
-    let protocol = match &of[0].protocol {
-        ProtocolTest::Any => draw.pick(&[TCP, UDP]),
-        ProtocolTest::Only(test) => {
-            let all: Vec<u8> = test.protocols.iter().collect();
-            if all.is_empty() { UDP } else { draw.pick(&all) }
-        }
-    };
-    Key {
-        family: of[0].family,
-        source: address(draw, &of[0].source),
-        destination: address(draw, &of[1].destination),
-        protocol: Some(protocol),
-        ports: [TCP, UDP]
-            .contains(&protocol)
-            .then(|| (port(draw, &of[2].source_ports), port(draw, &of[3].destination_ports))),
-        tcp_flags: (protocol == TCP).then_some(0x10),
-        icmp: None,
-    }
-}
-
-fn near(draw: &mut Draw, list: &RuleList) -> Key {
-    let rule = &list.rules[draw.below(list.rules.len())];
-    let mut key = point(draw, [rule; 4]);
-    if draw.one_in(2) {
-        return key;
-    }
-    let greatest = key.family.greatest();
-    let beside = |draw: &mut Draw, (first, last): (u128, u128), greatest: u128| match draw.below(2)
-    {
-        0 => first.saturating_sub(1),
-        _ => last.saturating_add(1).min(greatest),
-    };
-    let beside_port = |draw: &mut Draw, test: &PortTest, inside: u16| match test {
-        PortTest::Any => inside,
-        PortTest::In(set) => {
-            let (first, last) = draw.pick(set.ranges());
-            beside(draw, (first.into(), last.into()), u16::MAX.into()) as u16
-        }
-    };
-    match draw.below(4) {
-        0 => key.source = beside(draw, rule.source.ranges()[0], greatest),
-        1 => key.destination = beside(draw, rule.destination.ranges()[0], greatest),
-        field => {
-            if let Some((source, destination)) = &mut key.ports {
-                match field {
-                    2 => *source = beside_port(draw, &rule.source_ports, *source),
-                    _ => *destination = beside_port(draw, &rule.destination_ports, *destination),
-                }
-            }
-        }
-    }
-    key
-}
-
-fn mixed(draw: &mut Draw, list: &RuleList) -> Key {
-    let of = std::array::from_fn(|_| &list.rules[draw.below(list.rules.len())]);
-    point(draw, of)
+    let (source, destination) = (inside(), inside().destination);
+    let ports = (inside().ports.0, inside().ports.1);
+    Header { destination, ports, ..source }
 }

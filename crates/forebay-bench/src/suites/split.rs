@@ -4,13 +4,12 @@
 //! Files lie in memory, so that no disk is measured. Answers: counts are equal, and
 //! written captures are equal byte for byte.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::{fs, mem};
 
 use forebay_gen::{Config, Generator};
 use forebay_io::{Format, OutputName, WriteOptions, Writer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::peers::process::{CommandLine, find};
@@ -116,25 +115,47 @@ impl Suite {
         let ours = command(&self.forebay, &outputs[0], &["filter"]);
         let theirs = self.tcpdump.as_ref().map(|tcpdump| command(tcpdump, &outputs[1], &flags));
         let commands: Vec<&CommandLine> = [&ours].into_iter().chain(&theirs).collect();
-        let mut times = [Vec::new(), Vec::new()];
-        for round in 0..=self.pairs {
-            let mut answers = Vec::new();
-            for (index, command) in commands.iter().enumerate() {
-                remove(&outputs[index])?;
-                let (time, answer) = command.time()?;
-                answers.push(if write { read(&outputs[index])? } else { answer.into_bytes() });
-                // The first round warms caches up.
-                if round > 0 {
-                    times[index].push(time.as_nanos() as f64 / self.packets as f64);
-                }
-            }
+        let mut times = self.rounds(&commands, |answers| {
+            let file = |(index, answer): (usize, &String)| match write {
+                true => fs::read(&outputs[index]).during(outputs[index].display()),
+                false => Ok(answer.clone().into_bytes()),
+            };
+            let answers: Vec<Vec<u8>> =
+                answers.iter().enumerate().map(file).collect::<Result<_>>()?;
             let are_equal = answers.iter().all(|answer| *answer == answers[0]);
             ensure!(are_equal, "{case}, {set}: `{expression}`");
-            self.clock.sample(CLOCK_WINDOWS);
-        }
-        let [our_times, their_times] = times;
+            // So that no command has to empty a file.
+            let written = if write { &outputs[..commands.len()] } else { &[] };
+            written.iter().try_for_each(|file| fs::remove_file(file).during(file.display()))
+        })?;
+        let (our_times, their_times) = (mem::take(&mut times[0]), times.pop());
+        let their_times = their_times.filter(|_| theirs.is_some()).unwrap_or_default();
         self.add_row(Row::new(case, set, "tcpdump", their_times), theirs.as_ref())?;
         self.add_row(Row::new(case, set, "forebay", our_times), Some(&ours))
+    }
+
+    /// Runs commands in turns, and `check` on their answers. Returns nanoseconds a packet of
+    /// each, round by round.
+    fn rounds(
+        &mut self,
+        commands: &[&CommandLine],
+        check: impl Fn(&[String]) -> Result<()>,
+    ) -> Result<Vec<Vec<f64>>> {
+        let mut times = vec![Vec::new(); commands.len()];
+        for round in 0..=self.pairs {
+            let mut answers = Vec::new();
+            for (command, times) in commands.iter().zip(&mut times) {
+                let (time, answer) = command.time()?;
+                answers.push(answer);
+                // The first round warms caches up.
+                if round > 0 {
+                    times.push(time.as_nanos() as f64 / self.packets as f64);
+                }
+            }
+            check(&answers)?;
+            self.clock.sample(CLOCK_WINDOWS);
+        }
+        Ok(times)
     }
 
     /// `forebay split` over four sensors.
@@ -144,17 +165,13 @@ impl Suite {
         let arguments =
             ["split", "--json", "--force", "-r", &self.capture, "-n", "4", "-o", &output];
         let command = CommandLine::new(&self.forebay, &arguments);
-        let mut times = Vec::new();
-        for round in 0..=self.pairs {
-            let (time, answer) = command.time()?;
-            let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
-            let is_all = answer["totals"]["packets_out"] == json!(self.packets);
-            ensure!(is_all, "split: packets are missing");
-            if round > 0 {
-                times.push(time.as_nanos() as f64 / self.packets as f64);
-            }
-            self.clock.sample(CLOCK_WINDOWS);
-        }
+        let packets = json!(self.packets);
+        let times = self.rounds(&[&command], |answers| {
+            let answer: Value = serde_json::from_str(&answers[0]).unwrap_or_default();
+            ensure!(answer["totals"]["packets_out"] == packets, "split: packets are missing");
+            Ok(())
+        })?;
+        let times = times.into_iter().flatten().collect();
         self.add_row(Row::new("split-4", "read-write", "forebay", times), Some(&command))
     }
 
@@ -202,16 +219,4 @@ fn shown(rows: &[Row]) -> String {
         ]
     };
     table("", 3, &headings, rows.iter().map(cells).collect())
-}
-
-/// Removes a file, if it is there.
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        outcome => outcome.during(format_args!("removing {}", path.display())),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).during(format_args!("reading {}", path.display()))
 }

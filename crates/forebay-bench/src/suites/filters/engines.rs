@@ -2,7 +2,6 @@
 //! and each of our back ends at each instruction-set level and with other choices than the
 //! usual ones.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 
 use forebay_codegen::c;
@@ -12,6 +11,7 @@ use forebay_filter::lists::{Form, compile_form, of_program};
 use forebay_filter::{CompileError, Program, compile_whole};
 use forebay_jit::{Filter, Options, Packets, cpu};
 use forebay_packet::LinkType;
+use serde_json::{Map, json};
 
 use super::packets::Engine;
 use crate::peers::bpfjit::Bpfjit;
@@ -108,10 +108,9 @@ impl Variant {
     fn compile(&self, subject: &Subject) -> Result<Filter> {
         let options = self.options.as_ref().map_err(Failure::clone)?;
         if subject.is_long {
-            let made = Filter::of_expression(&subject.expression, LINK, options);
-            return made.map_err(Failure::from);
+            return Ok(Filter::of_expression(&subject.expression, LINK, options)?);
         }
-        Filter::compile(&subject.program, options).map_err(Failure::from)
+        Ok(Filter::compile(&subject.program, options)?)
     }
 }
 
@@ -165,11 +164,8 @@ impl Makers {
             |name: &str| self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == name);
         let mut compiled = |name: &str, role, times, make: &dyn Fn() -> Result<_>| {
             if takes_part(name) {
-                let (made, micros) = Contender::timed(name, role, times, make);
-                all.push(match micros {
-                    Some(micros) => made.with("compile_us", micros),
-                    None => made,
-                });
+                let key = ("compile_us", 1.0);
+                all.push(Contender::timed((name, role), times, key, || Ok((make()?, Map::new()))));
             }
         };
         compiled("bpfjit", Role::Peer, COMPILATIONS, &|| boxed(Bpfjit::new(program)));
@@ -191,17 +187,13 @@ impl Makers {
             all.push(Contender::new("interp", Role::Ours, Ok(Box::new(interpreter))));
         }
         for variant in self.variants.iter().filter(|variant| takes_part(&variant.name)) {
-            let backend = Cell::new(None);
-            let make = || {
+            let named = (variant.name.as_str(), Role::Ours);
+            all.push(Contender::timed(named, COMPILATIONS, ("compile_us", 1.0), || {
                 let filter = variant.compile(subject)?;
-                backend.set(Some(filter.backend().name()));
-                boxed(Ok(filter))
-            };
-            let (made, micros) = Contender::timed(&variant.name, Role::Ours, COMPILATIONS, make);
-            all.push(match micros {
-                Some(micros) => made.with("compile_us", micros).with("backend", backend.get()),
-                None => made,
-            });
+                let backend = json!(filter.backend().name());
+                let more = [("backend".to_owned(), backend)].into_iter().collect();
+                Ok((Box::new(filter) as Box<dyn Engine>, more))
+            }));
         }
         all
     }

@@ -22,7 +22,7 @@ use forebay_packet::random::Random;
 
 use super::engines::Contenders;
 use super::packets::{Descriptors, Engine};
-use super::sets::{CACHED, COPIED, Set, Slots};
+use super::sets::{CACHED, COPIED, HEADS, NETWORK, Set, Slots, WHOLE};
 use super::traffic::Traffic;
 use crate::Result;
 use crate::peers::stopwatch::Stopwatch;
@@ -71,19 +71,19 @@ impl Bench {
         let all = traffic.packets();
         let mut memory = None;
         if in_memory > 0 {
-            let slots = memory.insert(Slots::of_packets(in_memory)?);
+            let slots = memory.insert(Slots::new(in_memory, WHOLE)?);
             let each: Vec<u32> = (0..in_memory).map(|i| (i % all.len()) as u32).collect();
             slots.fill(&all, &each);
         }
-        let mut others = Slots::of_heads(BATCH)?;
+        let mut others = Slots::new(BATCH, HEADS)?;
         others.fill(&all, &(0..BATCH as u32).collect::<Vec<_>>());
         Ok(Self {
             traffic,
             captured,
-            network: Slots::network(COPIED)?,
-            buffer: Slots::of_heads(BATCH)?,
+            network: Slots::new(COPIED, NETWORK)?,
+            buffer: Slots::new(BATCH, HEADS)?,
             others,
-            heads: Slots::of_heads(CACHED)?,
+            heads: Slots::new(CACHED, HEADS)?,
             memory,
             verdicts: Vec::new(),
         })
@@ -148,12 +148,6 @@ impl Bench {
                 let expected = of(&chosen, &expected.traffic);
                 Round { packets: Descriptors::default(), expected }
             }
-            Set::Cache | Set::Batch(_) => {
-                let chosen = random.draw(CACHED, all);
-                self.heads.fill(&self.traffic.packets(), &chosen);
-                let expected = of(&chosen, &expected.traffic);
-                Round { packets: self.heads.descriptors.clone(), expected }
-            }
             Set::Memory | Set::Capture => {
                 let (of_set, verdicts) = match (set, &self.memory, &self.captured) {
                     (Set::Memory, Some(slots), _) => (&slots.descriptors, &expected.traffic),
@@ -162,6 +156,12 @@ impl Bench {
                 };
                 let order = random.draw(of_set.len(), of_set.len());
                 Round { packets: of_set.pick(&order), expected: of(&order, verdicts) }
+            }
+            _ => {
+                let chosen = random.draw(CACHED, all);
+                self.heads.fill(&self.traffic.packets(), &chosen);
+                let expected = of(&chosen, &expected.traffic);
+                Round { packets: self.heads.descriptors.clone(), expected }
             }
         }
     }
@@ -191,8 +191,8 @@ impl Bench {
         let packets = self.packets(set, round, range.clone());
         let passes = match set {
             Set::Hot | Set::Memory => 0,
-            Set::Cache | Set::Batch(_) => 1,
             Set::Capture => 2,
+            _ => 1,
         };
         (0..passes).for_each(|_| Touch.run(&packets, 0, &mut []));
         warm_up(engine, &self.others.packets());

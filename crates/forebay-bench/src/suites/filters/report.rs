@@ -77,7 +77,8 @@ fn paper_tables(papers: &[&Case], results: &Results, shares: &[f64], gigahertz: 
     });
     let title = "Table 3. Times the interpreter's speed: paper, Itanium 2";
     out += &pivot(title, "No", (&with_mean, &paper::COLUMNS), |row, column| {
-        Some(paper::RATIO.get(row).unwrap_or(&paper::MEAN_RATIO)[column])
+        let is_filter = row < papers.len();
+        Some(if is_filter { paper::ratio(row, column) } else { paper::MEAN_RATIO[column] })
     });
     let title = "Table 3: ours, hot, medians of pairs";
     out += &pivot(title, "No", (&with_mean, &ours), |row, column| {

@@ -3,7 +3,6 @@
 //! Slots follow what the arena of the packet crate promises: a stride that is no power
 //! of two, and packets placed so that the EtherType starts a 64-byte line.
 
-use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -12,7 +11,7 @@ use forebay_packet::{BATCH, Region};
 
 use super::packets::Descriptors;
 use crate::peers::touch::ETHER_TYPE;
-use crate::{During, Result};
+use crate::{During, Result, named};
 
 /// Bytes of a line of the cache.
 pub const LINE: usize = 64;
@@ -20,16 +19,22 @@ pub const LINE: usize = 64;
 /// Where the packet starts in its slot.
 const HEADROOM: usize = LINE - ETHER_TYPE;
 
-/// Bytes from slot to slot in the sets of heads: three lines spread the heads over all
-/// sets of the cache, which two or four would not.
-const HEAD_STRIDE: usize = 3 * LINE;
+/// Bytes from slot to slot, and before the packet in its slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    stride: usize,
+    headroom: usize,
+}
 
-/// Bytes from slot to slot where packets come from: the longest one generated, and no
-/// line is shared.
-const NETWORK_STRIDE: usize = LINE;
+/// Slots of the sets of heads: three lines spread the heads over all sets of the cache, which
+/// two or four would not.
+pub const HEADS: Layout = Layout { stride: 3 * LINE, headroom: HEADROOM };
 
-/// Bytes from slot to slot in the set of whole packets: 2 KiB and a line.
-const PACKET_STRIDE: usize = 2048 + LINE;
+/// What packets are received from: slots of the longest one generated, and no line is shared.
+pub const NETWORK: Layout = Layout { stride: LINE, headroom: 0 };
+
+/// Slots of whole packets: 2 KiB and a line.
+pub const WHOLE: Layout = Layout { stride: 2048 + LINE, headroom: HEADROOM };
 
 /// Heads that lie in the second-level cache.
 pub const CACHED: usize = 4_096;
@@ -40,51 +45,35 @@ pub const COPIED: usize = 16_384;
 /// Packets in slots for whole packets.
 pub const IN_MEMORY: usize = 204_800;
 
-/// What a row was measured on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Set {
-    /// Each batch copied into one receive buffer just before.
-    Hot,
-    /// Heads in the second-level cache.
-    Cache,
-    /// Packets in slots of 2 KB.
-    Memory,
-    /// A capture as its file is.
-    Capture,
-    /// As `cache`, so many packets a call.
-    Batch(usize),
-}
-
-impl Set {
-    pub const ALL: [Self; 9] = [
-        Self::Hot,
-        Self::Cache,
-        Self::Memory,
-        Self::Capture,
-        Self::Batch(1),
-        Self::Batch(8),
-        Self::Batch(32),
-        Self::Batch(64),
-        Self::Batch(256),
-    ];
-
-    /// Packets a call.
-    pub fn batch(self) -> usize {
-        match self {
-            Self::Batch(packets) => packets,
-            _ => BATCH,
-        }
+named! {
+    /// What a row was measured on.
+    pub enum Set {
+        /// Each batch copied into one receive buffer just before.
+        Hot = "hot",
+        /// Heads in the second-level cache.
+        Cache = "cache",
+        /// Packets in slots of 2 KB.
+        Memory = "memory",
+        /// A capture as its file is.
+        Capture = "capture",
+        /// As `cache`, so many packets a call.
+        Batch1 = "batch-1",
+        Batch8 = "batch-8",
+        Batch32 = "batch-32",
+        Batch64 = "batch-64",
+        Batch256 = "batch-256",
     }
 }
 
-impl fmt::Display for Set {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Set {
+    /// Packets a call.
+    pub fn batch(self) -> usize {
         match self {
-            Self::Hot => f.write_str("hot"),
-            Self::Cache => f.write_str("cache"),
-            Self::Memory => f.write_str("memory"),
-            Self::Capture => f.write_str("capture"),
-            Self::Batch(packets) => write!(f, "batch-{packets}"),
+            Self::Batch1 => 1,
+            Self::Batch8 => 8,
+            Self::Batch32 => 32,
+            Self::Batch64 => 64,
+            _ => BATCH,
         }
     }
 }
@@ -93,9 +82,9 @@ impl FromStr for Set {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.map(|set| set.to_string());
-        let found = Self::ALL.into_iter().find(|set| set.to_string() == text);
-        found.ok_or_else(|| format!("no set is called `{text}`; there are {}", known.join(", ")))
+        let found = Self::ALL.into_iter().find(|set| set.name() == text);
+        let known = || Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| format!("no set is called `{text}`; there are {}", known()))
     }
 }
 
@@ -103,40 +92,26 @@ impl FromStr for Set {
 #[derive(Debug)]
 pub struct Slots {
     pub memory: Region,
-    stride: usize,
-    /// Where a packet starts in its slot.
-    headroom: usize,
+    layout: Layout,
     /// The packets in the order of the slots.
     pub descriptors: Descriptors,
 }
 
 impl Slots {
-    pub fn of_heads(count: usize) -> Result<Self> {
-        Self::new(count, HEAD_STRIDE, HEADROOM)
-    }
-
-    pub fn of_packets(count: usize) -> Result<Self> {
-        Self::new(count, PACKET_STRIDE, HEADROOM)
-    }
-
-    /// `count` slots without room between short packets: what they are received from.
-    pub fn network(count: usize) -> Result<Self> {
-        Self::new(count, NETWORK_STRIDE, 0)
-    }
-
-    fn new(count: usize, stride: usize, headroom: usize) -> Result<Self> {
-        let memory = Region::new(count * stride).during("making room for packets")?;
-        Ok(Self { memory, stride, headroom, descriptors: Descriptors::default() })
+    pub fn new(count: usize, layout: Layout) -> Result<Self> {
+        let memory = Region::new(count * layout.stride).during("making room for packets")?;
+        Ok(Self { memory, layout, descriptors: Descriptors::default() })
     }
 
     /// Copies the packets of `from` that `chosen` names, one a slot. What does not fit into a
     /// slot is cut off, as by a shorter snap length.
     pub fn fill(&mut self, from: &Packets<'_>, chosen: &[u32]) {
+        let Layout { stride, headroom } = self.layout;
         self.descriptors = Descriptors::default();
         for (slot, &packet) in chosen.iter().enumerate() {
             let bytes = from.packet(packet as usize);
-            let bytes = &bytes[..bytes.len().min(self.stride - self.headroom)];
-            let start = slot * self.stride + self.headroom;
+            let bytes = &bytes[..bytes.len().min(stride - headroom)];
+            let start = slot * stride + headroom;
             self.memory.bytes_mut()[start..start + bytes.len()].copy_from_slice(bytes);
             let wire_len = from.wire_len(packet as usize);
             self.descriptors.push([start as u32, bytes.len() as u32, wire_len]);
@@ -146,19 +121,20 @@ impl Slots {
     /// Copies the packets of these slots of `network`, and does little else: what is timed
     /// comes right after.
     pub fn receive(&mut self, network: &Self, slots: Range<usize>) {
+        let Layout { stride, headroom } = self.layout;
         let [offset, cap_len, wire_len] = &mut self.descriptors.0;
         let [_, from_cap_len, from_wire_len] = &network.descriptors.0;
         offset.clear();
-        offset.extend((0..slots.len()).map(|slot| (slot * self.stride + self.headroom) as u32));
+        offset.extend((0..slots.len()).map(|slot| (slot * stride + headroom) as u32));
         cap_len.clear();
         cap_len.extend_from_slice(&from_cap_len[slots.clone()]);
         wire_len.clear();
         wire_len.extend_from_slice(&from_wire_len[slots.clone()]);
         let from =
-            &network.memory.bytes()[slots.start * NETWORK_STRIDE..slots.end * NETWORK_STRIDE];
-        let to = self.memory.bytes_mut().chunks_exact_mut(self.stride);
-        for (from, to) in from.chunks_exact(NETWORK_STRIDE).zip(to) {
-            to[self.headroom..self.headroom + NETWORK_STRIDE].copy_from_slice(from);
+            &network.memory.bytes()[slots.start * NETWORK.stride..slots.end * NETWORK.stride];
+        let to = self.memory.bytes_mut().chunks_exact_mut(stride);
+        for (from, to) in from.chunks_exact(NETWORK.stride).zip(to) {
+            to[headroom..headroom + NETWORK.stride].copy_from_slice(from);
         }
     }
 
@@ -175,7 +151,7 @@ mod tests {
     #[test]
     fn the_ether_type_starts_a_line() {
         let traffic = Traffic::generate(1_000).unwrap();
-        let mut slots = Slots::of_heads(8).unwrap();
+        let mut slots = Slots::new(8, HEADS).unwrap();
         slots.fill(&traffic.packets(), &[7, 3, 999]);
         let packets = slots.packets();
         assert_eq!(packets.len(), 3);
@@ -187,9 +163,9 @@ mod tests {
     #[test]
     fn received_packets_are_those_of_the_network() {
         let traffic = Traffic::generate(1_000).unwrap();
-        let mut network = Slots::network(10).unwrap();
+        let mut network = Slots::new(10, NETWORK).unwrap();
         network.fill(&traffic.packets(), &[9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
-        let mut buffer = Slots::of_heads(4).unwrap();
+        let mut buffer = Slots::new(4, HEADS).unwrap();
         buffer.receive(&network, 2..6);
         let (received, all) = (buffer.packets(), traffic.packets());
         assert_eq!(received.len(), 4);
@@ -204,7 +180,7 @@ mod tests {
         for set in Set::ALL {
             assert_eq!(set.to_string().parse(), Ok(set));
         }
-        assert_eq!("batch-64".parse(), Ok(Set::Batch(64)));
+        assert_eq!("batch-64".parse(), Ok(Set::Batch64));
         assert!("warm".parse::<Set>().unwrap_err().contains("batch-256"));
     }
 }

@@ -1,7 +1,6 @@
 //! Sinks: an XDP program that counts and drops frames, or the host's stack, which drops frames
 //! for other stations.
 
-use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use forebay_bpf::asm::Register::{R0, R1, R2};
@@ -10,29 +9,22 @@ use forebay_bpf::map::{SharedMemory, processors};
 use forebay_bpf::{Action, BpfError, Kind, Program, XdpLink, XdpMode};
 
 use super::network;
-use crate::Result;
+use crate::{Result, named};
 
 /// Words from one processor's counter to the next: two lines of the cache.
 const STRIDE: usize = 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SinkKind {
-    Xdp,
-    Stack,
-}
-
-impl SinkKind {
-    pub const ALL: [Self; 2] = [Self::Xdp, Self::Stack];
-
-    /// The end of the engine's name in rows of this sink.
-    pub fn suffix(self) -> &'static str {
-        if self == Self::Xdp { "" } else { "-skb" }
+named! {
+    pub enum SinkKind {
+        Xdp = "xdp",
+        Stack = "stack",
     }
 }
 
-impl fmt::Display for SinkKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::Xdp { "xdp" } else { "stack" })
+impl SinkKind {
+    /// The end of the engine's name in rows of this sink.
+    pub fn suffix(self) -> &'static str {
+        if self == Self::Xdp { "" } else { "-skb" }
     }
 }
 

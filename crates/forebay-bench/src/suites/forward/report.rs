@@ -1,6 +1,5 @@
 //! Rows, bars, tables, and the paper's figure 8 with ours in it.
 
-use std::fmt;
 use std::path::Path;
 
 use super::arrival::SinkKind;
@@ -8,7 +7,6 @@ use super::loss_free::LossFree;
 use super::measure::{Capacity, Offered, SendingCost};
 use super::paper::{KPPS, LOSS, SENT, SIZES, THEIRS, figure_8};
 use super::traffic::Size;
-use crate::Result;
 use crate::bar::Bar;
 use crate::bar::Limit::AtLeast;
 use crate::cores::Cores;
@@ -16,34 +14,21 @@ use crate::record::{Results, Row};
 use crate::stats::Sample;
 use crate::svg::{self, COLOURS, Mark, Plot, Series};
 use crate::table::{pivot, table};
+use crate::{Result, named};
 
 /// Frames a second at which ports in user space must lose nothing.
 pub const STEADY: f64 = 400_000.0;
 
-/// A part of the suite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Set {
-    Capacity,
-    /// The highest rate without loss.
-    LossFree,
-    /// Losses at [`STEADY`] frames a second.
-    Steady,
-    /// Losses at the rate of the paper's traffic.
-    PaperRate,
-}
-
-impl Set {
-    pub const ALL: [Self; 4] = [Self::Capacity, Self::LossFree, Self::Steady, Self::PaperRate];
-}
-
-impl fmt::Display for Set {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Capacity => "capacity",
-            Self::LossFree => "ndr",
-            Self::Steady => "steady",
-            Self::PaperRate => "paper-rate",
-        })
+named! {
+    /// A part of the suite.
+    pub enum Set {
+        Capacity = "capacity",
+        /// The highest rate without loss.
+        LossFree = "ndr",
+        /// Losses at [`STEADY`] frames a second.
+        Steady = "steady",
+        /// Losses at the rate of the paper's traffic.
+        PaperRate = "paper-rate",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::named;
 use forebay_balance::moves::{self, RecordLimits, WorkerTable};
 use forebay_balance::{Assignment, BucketTable};
 use forebay_broker::Clock;
@@ -20,46 +21,23 @@ const SENSORS: u16 = 4;
 /// Nanoseconds that keys of moving buckets are kept; no bucket moves.
 const HOLD: u64 = 2_000_000_000;
 
-/// The stages of a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Taken from the port, and through stages that do nothing.
-    Rx,
-    /// Filtered.
-    Filter,
-    /// Matched against the rules.
-    Rules,
-    /// Headers decoded, flow hashed.
-    Classify,
-    /// Fragments joined: there are none.
-    Fragments,
-    /// The bucket found and counted.
-    Balance,
-    /// Written to the sink with the sensor's addresses.
-    Tx,
-}
-
-impl Stage {
-    pub const ALL: [Self; 7] = [
-        Self::Rx,
-        Self::Filter,
-        Self::Rules,
-        Self::Classify,
-        Self::Fragments,
-        Self::Balance,
-        Self::Tx,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rx => "rx",
-            Self::Filter => "filter",
-            Self::Rules => "rules",
-            Self::Classify => "classify",
-            Self::Fragments => "fragments",
-            Self::Balance => "balance",
-            Self::Tx => "tx",
-        }
+named! {
+    /// The stages of a worker.
+    pub enum Stage {
+        /// Taken from the port, and through stages that do nothing.
+        Rx = "rx",
+        /// Filtered.
+        Filter = "filter",
+        /// Matched against the rules.
+        Rules = "rules",
+        /// Headers decoded, flow hashed.
+        Classify = "classify",
+        /// Fragments joined: there are none.
+        Fragments = "fragments",
+        /// The bucket found and counted.
+        Balance = "balance",
+        /// Written to the sink with the sensor's addresses.
+        Tx = "tx",
     }
 }
 

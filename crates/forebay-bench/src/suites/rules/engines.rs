@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 use super::frames::unpacked;
 use super::headers::Form;
 use super::lists::{CLASSBENCH, ClassBench, Source};
-use crate::peers::naive_c::{Layout, NaiveC};
+use crate::peers::naive_c::{ALIGNED, NaiveC, PACKED};
 use crate::peers::process;
 use crate::peers::rte_acl::{ALGORITHMS, Context, RteAcl, is_installed};
 use crate::rounds::{Contender, Role};
@@ -135,17 +135,13 @@ fn bytes_per_rule(bytes: usize, list: &RuleList) -> f64 {
 /// Our engines for `list`.
 pub fn ours(list: &RuleList) -> Contenders {
     let contender = |(name, make): (&str, Make)| {
-        let (mut more, mut bytes) = (Map::new(), 0);
-        let (mut contender, micros) = Contender::timed(name, Role::Ours, BUILDS, || {
-            let (engine, values) = make(list)?;
-            (more, bytes) = (values, engine.bytes());
+        Contender::timed((name, Role::Ours), BUILDS, ("build_ms", 1e3), || {
+            let (engine, mut more) = make(list)?;
+            let bytes = bytes_per_rule(engine.bytes(), list);
+            more.insert("bytes_per_rule".to_owned(), json!(bytes));
             let batch = (name == SINGLE).then_some(1);
-            boxed(Ok(EngineMatcher { engine, batch }))
-        });
-        contender.more = more;
-        let Some(micros) = micros else { return contender };
-        let bytes_per_rule = bytes_per_rule(bytes, list);
-        contender.with("build_ms", micros / 1e3).with("bytes_per_rule", bytes_per_rule)
+            Ok((Box::new(EngineMatcher { engine, batch }) as Box<dyn Matcher>, more))
+        })
     };
     OURS.into_iter().map(contender).collect()
 }
@@ -174,10 +170,10 @@ pub fn first_match(list: &RuleList, key: &Key4) -> u32 {
 /// The naive C, by both compilers and in both layouts.
 pub fn naive_c(list: &RuleList, folder: &Path) -> Contenders {
     let kinds = [
-        ("naive-gcc", "gcc", Layout::Packed),
-        ("naive-clang", "clang", Layout::Packed),
-        ("naive-aligned-gcc", "gcc", Layout::Aligned),
-        ("naive-aligned-clang", "clang", Layout::Aligned),
+        ("naive-gcc", "gcc", PACKED),
+        ("naive-clang", "clang", PACKED),
+        ("naive-aligned-gcc", "gcc", ALIGNED),
+        ("naive-aligned-clang", "clang", ALIGNED),
     ];
     let contender = |(name, compiler, layout)| {
         let file = format!("{name}-{}", list.rules.len());
@@ -198,7 +194,7 @@ pub fn rte_acl(source: Source, list: &RuleList, form: Form, keys: &[Key4]) -> Re
         Ok((context, max_size, build_ms)) => {
             Contender::new(name, Role::Peer, boxed(RteAcl::new(context, algorithm)))
                 .with("build_ms", build_ms)
-                .with("bytes_per_rule", bytes_per_rule(context.bytes(), list))
+                .with("bytes_per_rule", bytes_per_rule(context.bytes, list))
                 .with("max_size", max_size)
         }
     };

@@ -5,7 +5,6 @@
 //! is in use for hours, and only headers come and go. Then, in `cache` and `trace`, it reads
 //! the headers that it is timed on, without matching them.
 
-use std::fmt;
 use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -17,22 +16,23 @@ use forebay_rules::packed::Key4;
 use super::engines::{Contenders, Matcher};
 use crate::peers::stopwatch::Stopwatch;
 use crate::rounds::{Contender, Timing, Trial};
-use crate::{Failure, Result};
+use crate::{Failure, Result, named};
 
 /// How long an engine runs over other headers before it is timed.
 const WARM_UP: Duration = Duration::from_millis(1);
 
-/// The headers of a row, and how many a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Set {
-    /// Headers that fit into the second level of the cache, and the same with many a call.
-    Cache,
-    CacheWide,
-    /// A million, and the same with many a call.
-    Memory,
-    MemoryWide,
-    /// ClassBench's trace.
-    Trace,
+named! {
+    /// The headers of a row, and how many a call.
+    pub enum Set {
+        /// Headers that fit into the second level of the cache, and the same with many a call.
+        Cache = "cache",
+        CacheWide = "cache-4096",
+        /// A million, and the same with many a call.
+        Memory = "memory",
+        MemoryWide = "memory-4096",
+        /// ClassBench's trace.
+        Trace = "trace",
+    }
 }
 
 impl Set {
@@ -47,18 +47,6 @@ impl Set {
     /// Whether a round is cut into slices.
     pub fn is_sliced(self) -> bool {
         matches!(self, Self::Memory | Self::MemoryWide)
-    }
-}
-
-impl fmt::Display for Set {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cache => "cache",
-            Self::CacheWide => "cache-4096",
-            Self::Memory => "memory",
-            Self::MemoryWide => "memory-4096",
-            Self::Trace => "trace",
-        })
     }
 }
 

@@ -366,7 +366,7 @@ impl Suite<'_> {
         );
         self.0.note_conditions(rounds);
         if let Ok(environment) = dpdk::environment() {
-            let pages = if environment.has_huge_pages() { "huge" } else { "ordinary" };
+            let pages = if environment.huge_pages { "huge" } else { "ordinary" };
             self.0.notes.push(format!("DPDK's heap lies in {pages} pages"));
         }
         if self.0.options.quick {

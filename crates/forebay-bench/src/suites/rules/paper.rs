@@ -23,7 +23,7 @@ pub const SETS: [Set; 2] = [Set::Cache, Set::CacheWide];
 pub const ALPHA: [f64; 5] = [2.00, 8.99, 17.68, 34.36, 69.73];
 
 /// Its ways to scan, with cycles a packet on each list (table 2), T_O and T_P (table 3).
-pub const THEIRS: [(&str, [f64; 5], [f64; 2]); 7] = [
+pub const THEIRS: [Scan; 7] = [
     ("naive C, gcc", [418.2, 564.0, 743.1, 995.2, 1508.0], [425.7, 15.8]),
     ("naive C, icc", [393.3, 532.7, 721.8, 973.4, 1540.6], [388.8, 16.7]),
     ("aligned C, gcc", [94.8, 239.9, 418.7, 669.6, 1179.4], [102.5, 15.7]),
@@ -32,6 +32,9 @@ pub const THEIRS: [(&str, [f64; 5], [f64; 2]); 7] = [
     ("pe", [57.8, 89.1, 123.9, 191.0, 325.8], [53.0, 3.9]),
     ("ems", [71.1, 117.8, 177.4, 288.5, 440.4], [74.4, 5.4]),
 ];
+
+/// A way to scan: its name, cycles, and T_O and T_P.
+type Scan = (&'static str, [f64; 5], [f64; 2]);
 
 /// The mean number of rules that packets are compared with that match these rules first.
 pub fn alpha(first_matches: &[u32], rules: usize) -> f64 {
@@ -52,6 +55,13 @@ pub struct Line {
     pub t_p: f64,
     /// 10th and 90th percentile of `t_p` over the rounds.
     pub t_p_spread: [f64; 2],
+}
+
+impl Line {
+    pub fn of_paper(&(name, cycles, [t_o, t_p]): &Scan) -> Self {
+        let (set, engine) = ("paper".to_owned(), name.to_owned());
+        Self { set, engine, cycles: cycles.to_vec(), t_o, t_p, t_p_spread: [t_p; 2] }
+    }
 }
 
 /// The name of a list in the rows.

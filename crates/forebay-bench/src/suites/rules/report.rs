@@ -133,35 +133,15 @@ impl Report<'_> {
 
     /// The paper's tables 2 and 3, and ours.
     fn paper_tables(&self) -> String {
-        let table_of = |name: String, alphas: &[f64], rows: &[(&str, &[f64], [f64; 2])]| {
-            let pe = rows.iter().find(|(name, ..)| *name == "pe").map(|(.., [_, t_p])| *t_p);
-            let alphas = alphas.iter().map(|&alpha| number(Some(alpha)));
-            let mut lines = vec![["α".to_owned()].into_iter().chain(alphas).collect()];
-            lines.extend(rows.iter().map(|(name, cycles, [t_o, t_p])| {
-                let last = [Some(*t_o), Some(*t_p), pe.map(|pe| t_p / pe)];
-                let values = cycles.iter().copied().map(Some).chain(last);
-                [(*name).to_owned()].into_iter().chain(values.map(number)).collect()
-            }));
-            let sizes = SIZES.map(|size| size.to_string());
-            let mut headings = vec![name.as_str()];
-            headings.extend(sizes.iter().map(String::as_str).chain(["│ T_O", "T_P", "×pe"]));
-            table("", 1, &headings, lines)
-        };
+        let theirs: Vec<Line> = THEIRS.iter().map(Line::of_paper).collect();
         let mut out = "Tables 2 and 3. Cycles a packet on lists of 2, 9, 18, 35 and 71 rules; T_O \
                        and T_P\n"
             .to_owned();
-        let theirs = THEIRS.each_ref().map(|(name, cycles, line)| (*name, &cycles[..], *line));
-        out += &table_of("paper, Itanium 2".to_owned(), &ALPHA, &theirs);
+        out += &lines_table("paper, Itanium 2", &ALPHA, &theirs.iter().collect::<Vec<_>>());
         for set in SETS {
-            let lines = self.lines.iter().filter(|line| line.set == set.to_string());
-            let row =
-                |line: &'_ Line| (line.engine.clone(), line.cycles.clone(), [line.t_o, line.t_p]);
-            let rows: Vec<_> = lines.map(row).collect();
-            let rows: Vec<_> = rows
-                .iter()
-                .map(|(name, cycles, line)| (name.as_str(), &cycles[..], *line))
-                .collect();
-            out += &table_of(format!("here, {} a call", set.batch()), self.alphas, &rows);
+            let lines = self.lines.iter().filter(|line| line.set == set.name());
+            let name = format!("here, {} a call", set.batch());
+            out += &lines_table(&name, self.alphas, &lines.collect::<Vec<_>>());
         }
         out
     }
@@ -275,6 +255,22 @@ impl Report<'_> {
         };
         svg::plots("Scans and tree", &[plot])
     }
+}
+
+/// Cycles of each way to scan on each list, with its line.
+fn lines_table(name: &str, alphas: &[f64], lines: &[&Line]) -> String {
+    let pe = lines.iter().find(|line| line.engine == "pe").map(|line| line.t_p);
+    let alphas = alphas.iter().map(|&alpha| number(Some(alpha)));
+    let mut rows: Vec<Vec<String>> = vec![["α".to_owned()].into_iter().chain(alphas).collect()];
+    rows.extend(lines.iter().map(|line| {
+        let last = [Some(line.t_o), Some(line.t_p), pe.map(|pe| line.t_p / pe)];
+        let values = line.cycles.iter().copied().map(Some).chain(last);
+        [line.engine.clone()].into_iter().chain(values.map(number)).collect()
+    }));
+    let sizes = SIZES.map(|size| size.to_string());
+    let mut headings = vec![name];
+    headings.extend(sizes.iter().map(String::as_str).chain(["│ T_O", "T_P", "×pe"]));
+    table("", 1, &headings, rows)
 }
 
 #[cfg(test)]

@@ -80,18 +80,6 @@ pub fn measure(
     }
     // The thread that rebuilds is started with the list and stays where it was started.
     Cores::pin(&[writer])?;
-    let outcome = on_two(case, list, keys, pairs, reader);
-    cores.release()?;
-    outcome.map(Some)
-}
-
-fn on_two(
-    case: &str,
-    list: &RuleList,
-    keys: &[Key4],
-    pairs: usize,
-    reader: usize,
-) -> Result<Vec<Row>> {
     let make = || Live::new(list, cpu::detect(), 1);
     let (live, calm) = (make()?, make()?);
     let shared = Shared {
@@ -111,8 +99,9 @@ fn on_two(
         reader.join().unwrap_or_else(|_| Err("the reader panicked".into()))?;
         measured
     })?;
+    cores.release()?;
     check(&live, keys)?;
-    Ok(measured)
+    Ok(Some(measured))
 }
 
 impl Shared<'_> {
