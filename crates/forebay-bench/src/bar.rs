@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use forebay::show::text::wrap;
 use serde::{Deserialize, Serialize};
 
 /// Columns that a line has at most.
@@ -101,11 +102,7 @@ impl Bar {
     /// The bar as lines that fit a terminal.
     pub fn text(&self) -> String {
         let met = if self.met { "met   " } else { "MISSED" };
-        let mut line = met.to_owned();
-        let mut words: Vec<String> = self.what.split(' ').map(str::to_owned).collect();
-        words.last_mut().into_iter().for_each(|last| last.push(':'));
-        words.push(format!("{:.2}", self.value));
-        words.push(format!("({})", self.limit));
+        let mut words = vec![format!("{}: {:.2} ({})", self.what, self.value, self.limit)];
         if let (Some(case), true) = (&self.case, self.missed.len() < 2) {
             words.push(format!("`{case}`"));
         }
@@ -117,17 +114,9 @@ impl Bar {
             words.push(format!("missed by {}:", self.missed.len()));
             words.extend(self.missed.iter().map(|case| format!("`{case}`")));
         }
-        let mut out = String::new();
-        for word in words {
-            if line.chars().count() + 1 + word.chars().count() > COLUMNS {
-                out.push_str(&line);
-                out.push('\n');
-                line = " ".repeat(met.len());
-            }
-            line.push(' ');
-            line.push_str(&word);
-        }
-        out + &line + "\n"
+        let words = words.join(" ");
+        let lines = wrap(&words, COLUMNS - met.len() - 1);
+        format!("{met} {}\n", lines.join("\n       "))
     }
 }
 

@@ -25,7 +25,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Measures for some windows.
     pub fn sample(&mut self, windows: usize) {
         for _ in 0..windows {
             let started = Instant::now();
@@ -42,7 +41,6 @@ impl Clock {
         }
     }
 
-    /// Adds the windows of another.
     pub fn absorb(&mut self, other: &Self) {
         self.windows.extend_from_slice(&other.windows);
     }

@@ -99,7 +99,6 @@ impl Options {
 /// Where data from outside the project is unless `FOREBAY_DATA` names a folder.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
-/// The suites there are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Suite {
     /// Compiled filters beside libpcap, other compilers, and compiled C

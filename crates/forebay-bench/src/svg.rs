@@ -37,7 +37,6 @@ pub struct Series<'a> {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A plot of some series.
 #[derive(Clone, Debug, Default)]
 pub struct Plot<'a> {
     pub heading: &'a str,
@@ -50,7 +49,6 @@ pub struct Plot<'a> {
     pub series: Vec<Series<'a>>,
 }
 
-/// A bar of a chart.
 #[derive(Clone, Debug)]
 pub struct ChartBar<'a> {
     pub name: String,

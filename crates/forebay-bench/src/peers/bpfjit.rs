@@ -50,12 +50,10 @@ unsafe extern "C" {
 /// Neither functions nor memory words besides the program's own.
 const PLAIN: Context = Context { copfuncs: ptr::null(), nfuncs: 0, extwords: 0, preinited: 0 };
 
-/// A compiled program.
 #[derive(Debug)]
 pub struct Bpfjit(Code);
 
 impl Bpfjit {
-    /// Compiles, if bpfjit can.
     pub fn new(program: &Program) -> Result<Self> {
         let instructions = instructions(program);
         // SAFETY: the context and that many instructions are there to be read; the

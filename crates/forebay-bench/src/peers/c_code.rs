@@ -46,7 +46,6 @@ pub fn library(
     unsafe { Library::new(&object) }.map_err(Failure::from)
 }
 
-/// A loaded filter.
 #[derive(Debug)]
 pub struct CCode {
     filter: Filter,

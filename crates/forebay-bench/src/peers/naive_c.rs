@@ -16,7 +16,6 @@ use crate::suites::rules::engines::{Matcher, prefix};
 use crate::suites::rules::frames::{FRAME, frame};
 use crate::{Failure, Result};
 
-/// The program.
 const TEXT: &str = include_str!("naive.c");
 
 /// Where packets lie: bytes from packet to packet, and before the first.

@@ -18,7 +18,6 @@ const CALIBRATION: Duration = Duration::from_millis(100);
 /// Readings of nothing, of which the median counts.
 const EMPTY_READINGS: usize = 10_001;
 
-/// Times short runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     nanos_per_tick: f64,

@@ -16,7 +16,6 @@ pub const ETHER_TYPE: usize = 12;
 
 const _: () = assert!(ETHER_TYPE < TAIL_GUARD);
 
-/// The loop.
 #[derive(Debug)]
 pub struct Touch;
 

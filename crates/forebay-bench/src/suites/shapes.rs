@@ -84,7 +84,6 @@ impl Level {
     }
 }
 
-/// Runs the suite.
 pub fn run(options: &Options) -> Result<Record> {
     let mut all: Vec<(&str, Measured)> = Vec::new();
     for shape in lists::ADVERSARIAL.into_iter().filter(|shape| options.names(shape)) {

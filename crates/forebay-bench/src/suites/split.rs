@@ -42,7 +42,6 @@ struct Suite {
     results: Results,
 }
 
-/// Runs the suite.
 pub fn run(options: &Options) -> Result<Record> {
     let folder = tempfile::Builder::new()
         .prefix("forebay-bench-")

@@ -11,14 +11,13 @@
 //!   cut into slices ([`crate::rounds`]), so that a slice's heads have left the second level
 //!   of the cache long before the next engine comes to it.
 
-use std::mem;
 use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use forebay_jit::Packets;
-use forebay_packet::BATCH;
 use forebay_packet::random::Random;
+use forebay_packet::{BATCH, Region};
 
 use super::engines::Contenders;
 use super::packets::{Descriptors, Engine};
@@ -48,8 +47,6 @@ pub struct Bench {
     heads: Slots,
     /// Slots for whole packets, if they are wanted.
     memory: Option<Slots>,
-    /// Room for the verdicts of a run.
-    verdicts: Vec<u32>,
 }
 
 /// libpcap's verdicts for one filter, on the generated and on the captured packets.
@@ -85,7 +82,6 @@ impl Bench {
             others,
             heads: Slots::new(CACHED, HEADS)?,
             memory,
-            verdicts: Vec::new(),
         })
     }
 
@@ -137,57 +133,51 @@ impl Bench {
     /// The packets of a round, in a new order.
     fn round(&mut self, number: u64, set: Set, expected: &Expected) -> Round {
         let mut random = Random::new(number);
-        let all = self.traffic.descriptors.len();
-        let of = |chosen: &[u32], verdicts: &[u32]| {
-            chosen.iter().map(|&i| verdicts[i as usize % verdicts.len()]).collect()
+        let copied = match set {
+            Set::Hot => Some((&mut self.network, COPIED)),
+            Set::Memory | Set::Capture => None,
+            _ => Some((&mut self.heads, CACHED)),
         };
-        match set {
-            Set::Hot => {
-                let chosen = random.draw(COPIED, all);
-                self.network.fill(&self.traffic.packets(), &chosen);
-                let expected = of(&chosen, &expected.traffic);
-                Round { packets: Descriptors::default(), expected }
-            }
-            Set::Memory | Set::Capture => {
-                let (of_set, verdicts) = match (set, &self.memory, &self.captured) {
-                    (Set::Memory, Some(slots), _) => (&slots.descriptors, &expected.traffic),
-                    (_, _, Some(captured)) => (&captured.descriptors, &expected.captured),
-                    _ => (&Descriptors::default(), &expected.traffic),
-                };
-                let order = random.draw(of_set.len(), of_set.len());
-                Round { packets: of_set.pick(&order), expected: of(&order, verdicts) }
-            }
-            _ => {
-                let chosen = random.draw(CACHED, all);
-                self.heads.fill(&self.traffic.packets(), &chosen);
-                let expected = of(&chosen, &expected.traffic);
-                Round { packets: self.heads.descriptors.clone(), expected }
-            }
+        let (order, packets) = if let Some((slots, count)) = copied {
+            let traffic = self.traffic.packets();
+            let chosen = random.draw(count, traffic.len());
+            slots.fill(&traffic, &chosen);
+            (chosen, slots.descriptors.clone())
+        } else {
+            let (_, all) = self.place(set);
+            let order = random.draw(all.len(), all.len());
+            let packets = all.pick(&order);
+            (order, packets)
+        };
+        let verdicts = if set == Set::Capture { &expected.captured } else { &expected.traffic };
+        let of = |&packet: &u32| verdicts[packet as usize % verdicts.len()];
+        Round { packets, expected: order.iter().map(of).collect() }
+    }
+
+    /// Where packets lie in a set.
+    fn place(&self, set: Set) -> (&Region, &Descriptors) {
+        match (set, &self.memory, &self.captured) {
+            (Set::Memory, Some(slots), _) => (&slots.memory, &slots.descriptors),
+            (Set::Capture, _, Some(captured)) => (&captured.memory, &captured.descriptors),
+            _ => (&self.heads.memory, &self.heads.descriptors),
         }
     }
 
     /// Packets of a round, where they lie in this set.
     fn packets<'a>(&'a self, set: Set, round: &'a Round, range: Range<usize>) -> Packets<'a> {
-        let memory = match (set, &self.memory, &self.captured) {
-            (Set::Memory, Some(slots), _) => &slots.memory,
-            (Set::Capture, _, Some(captured)) => &captured.memory,
-            _ => &self.heads.memory,
-        };
-        round.packets.packets(memory).slice(range)
+        round.packets.packets(self.place(set).0).slice(range)
     }
 
     /// Runs over packets that stay where they are. Returns ticks.
     fn in_place(
-        &mut self,
+        &self,
         stopwatch: &Stopwatch,
         set: Set,
         (engine, role): (&mut dyn Engine, Role),
         round: &Round,
         range: Range<usize>,
     ) -> Result<u64> {
-        let mut verdicts = mem::take(&mut self.verdicts);
-        verdicts.clear();
-        verdicts.resize(range.len(), u32::MAX);
+        let mut verdicts = vec![u32::MAX; range.len()];
         let packets = self.packets(set, round, range.clone());
         let passes = match set {
             Set::Hot | Set::Memory => 0,
@@ -204,9 +194,8 @@ impl Bench {
                 engine.run(&packets.slice(first..first + verdicts.len()), first, verdicts);
             }
         });
-        let checked = check(role, &verdicts, &round.expected[range]);
-        self.verdicts = verdicts;
-        checked.map(|()| ticks)
+        check(role, &verdicts, &round.expected[range])?;
+        Ok(ticks)
     }
 
     /// Copies each batch into the receive buffer and runs over it there. Returns ticks.

@@ -37,14 +37,12 @@ const QUICK_ROUNDS: [usize; 2] = [31, 31];
 /// Packets generated.
 const PACKETS: u64 = IN_MEMORY as u64;
 
-/// The suite under way.
 struct Suite<'a> {
     run: Run<'a>,
     makers: Makers,
     bench: Bench,
 }
 
-/// Runs the suite.
 pub fn run(options: &Options) -> Result<Record> {
     eprintln!("generating {PACKETS} packets");
     let traffic = Traffic::generate(PACKETS)?;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use forebay_packet::BATCH;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::expressions::Case;
 use super::list::ListTime;
@@ -62,15 +63,6 @@ impl Ratios {
     }
 }
 
-/// Microseconds from classic BPF to code that can be called.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct CompileTime {
-    /// Median over all filters.
-    median_us: f64,
-    /// The slowest of the paper's filters.
-    paper_max_us: Option<f64>,
-}
-
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// The engine that the ratios are to.
@@ -91,7 +83,9 @@ pub struct Summary {
     over_touch: Option<Ratios>,
     /// Our time to that of the best back end, over all filters.
     over_best_back_end: Vec<Ratios>,
-    compile: Option<CompileTime>,
+    /// Microseconds from classic BPF to code that can be called: the median over all filters,
+    /// and the slowest of the paper's.
+    compile: Option<Value>,
     list: Option<ListTime>,
     /// Times of the kernel of `pe` not scheduled, and list-scheduled, to those of the same
     /// modulo-scheduled.
@@ -191,9 +185,9 @@ impl Measured<'_> {
             best_c_unsubtracted: Ratios::of("hot", &paper, |case| unsubtracted.best_c(case, "hot")),
             over_touch: Ratios::of("memory", &all, |case| self.over_touch(case)),
             over_best_back_end: self.on_sets(&all, |case, set| self.over_best(case, set)),
-            compile: (!compiled.is_empty()).then(|| CompileTime {
-                median_us: Sample::new(compiled).median(),
-                paper_max_us: compile_times(&paper).into_iter().max_by(f64::total_cmp),
+            compile: (!compiled.is_empty()).then(|| {
+                let slowest = compile_times(&paper).into_iter().max_by(f64::total_cmp);
+                json!({ "median_us": Sample::new(compiled).median(), "paper_max_us": slowest })
             }),
             list: self.list,
             unscheduled: schedules("pe-unscheduled"),

@@ -181,7 +181,6 @@ impl Forwarder {
         feed("nft", &["-f", "-"], &format!("table {family} bench {{\n{chain}\n}}\n"))
     }
 
-    /// Ends a turn.
     pub fn end(&self) -> Result<()> {
         match self.kind {
             Kind::NftBridge => feed("nft", &["-f", "-"], "delete table bridge bench\n"),

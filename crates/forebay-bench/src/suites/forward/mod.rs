@@ -54,7 +54,6 @@ struct Participant {
     arrived: u64,
 }
 
-/// The suite under way.
 struct Suite<'a> {
     options: &'a Options,
     cores: Cores,
@@ -70,7 +69,6 @@ struct Suite<'a> {
     notes: Vec<String>,
 }
 
-/// Runs the suite.
 pub fn run(options: &Options) -> Result<Record> {
     let stop = watch_signals()?;
     network::enter()?;

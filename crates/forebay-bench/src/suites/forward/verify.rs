@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_gen::probe::{Probe, Tally, Tracker};
 use forebay_io::af_packet::{PacketRx, RxOptions};
 use forebay_io::{Received, Rx};
-use forebay_packet::{Batch, MacAddress};
+use forebay_packet::MacAddress;
 
 use super::forwarders::Forwarder;
 use super::sender::Sender;
@@ -41,7 +41,9 @@ pub fn check(
     let started = Instant::now();
     while judge.frames < FRAMES && started.elapsed() < PATIENCE {
         match port.receive()? {
-            Received::Batch(batch) => judge.take(&batch),
+            Received::Batch(batch) => {
+                batch.live().iter().for_each(|i| judge.frame(batch.packet(i)))
+            }
             Received::Idle => std::thread::sleep(Duration::from_millis(1)),
             Received::End => break,
         }
@@ -80,12 +82,6 @@ impl Judge {
             to_sensors: [0; SENSORS.len()],
             wrong_sensor: 0,
             no_sensor: 0,
-        }
-    }
-
-    fn take(&mut self, batch: &Batch) {
-        for i in batch.live().iter() {
-            self.frame(batch.packet(i));
         }
     }
 

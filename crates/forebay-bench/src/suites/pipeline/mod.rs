@@ -7,7 +7,7 @@ mod stages;
 
 use std::sync::Arc;
 
-use forebay_balance::{Assignment, BUCKETS, Tally};
+use forebay_balance::{BUCKETS, Tally};
 use forebay_filter::compile;
 use forebay_jit::{Backend, FilterSet, Options as Code, cpu};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, Interface, LinkType};
@@ -75,7 +75,6 @@ const FULL: Case = Case {
     ..FILTERED
 };
 
-/// Runs the suite.
 pub fn run(options: &Options) -> Result<Record> {
     let usual = if options.quick { QUICK_ROUNDS } else { ROUNDS };
     let rounds = options.rounds.unwrap_or(usual);
@@ -149,7 +148,16 @@ impl Case {
             assignment: &assignment,
         };
         let expected = oracle.judge(&batches).ok_or("no packets")?;
-        let setup = self.setup(list, decoder, hash_key, &assignment)?;
+        let mut filter = FilterSet::new(FILTER, Code::new(Backend::Auto, None)?);
+        filter.prepare(&[Interface::default()])?;
+        let compile = |list: Arc<RuleList>| -> Result<CompiledRules> {
+            let engine = EngineName::Auto.build(&list, cpu::detect())?;
+            Ok(CompiledRules::new(list, engine))
+        };
+        let compiled_rules = list.map(compile).transpose()?;
+        let connections = self.affinity == Affinity::FiveTuple;
+        let forwarding = stages::forwarding(&assignment);
+        let setup = Setup { filter, compiled_rules, decoder, hash_key, connections, forwarding };
         let stages = self.stages();
         let (batches, passes) = (batches.as_slice(), self.passes);
         let trial = Trial { setup: &setup, stages: &stages, batches, expected: &expected, passes };
@@ -158,26 +166,6 @@ impl Case {
         // One pass more was that of the check.
         counted(&setup, &expected, times.counted + 1)?;
         Ok((expected, times))
-    }
-
-    fn setup(
-        &self,
-        list: Option<Arc<RuleList>>,
-        decoder: Decoder,
-        hash_key: HashKey,
-        assignment: &Assignment,
-    ) -> Result<Setup> {
-        let code = Code::new(Backend::Auto, None)?;
-        let mut filter = FilterSet::new(FILTER, code);
-        filter.prepare(&[Interface::default()])?;
-        let compile = |list: Arc<RuleList>| -> Result<CompiledRules> {
-            let engine = EngineName::Auto.build(&list, cpu::detect())?;
-            Ok(CompiledRules::new(list, engine))
-        };
-        let compiled_rules = list.map(compile).transpose()?;
-        let connections = self.affinity == Affinity::FiveTuple;
-        let forwarding = stages::forwarding(assignment);
-        Ok(Setup { filter, compiled_rules, decoder, hash_key, connections, forwarding })
     }
 
     /// Nanoseconds a packet of each stage, by place among all stages.

@@ -62,10 +62,8 @@ const LARGEST_CUT: u32 = 12;
 const WINDOWS: usize = 41;
 const QUICK_WINDOWS: usize = 31;
 
-/// The suite under way.
 struct Suite<'a>(Run<'a>);
 
-/// Runs the suite.
 pub fn run(options: &Options) -> Result<Record> {
     let folder = tempfile::tempdir().during("making a folder")?;
     let mut suite = Suite(Run::new(options));
