@@ -268,8 +268,7 @@ impl Worker {
         if !entry.looks_up() {
             return entry.default_sensor();
         }
-        let sensor = self.route(entry, hash, facts.tcp);
-        let default = entry.default_sensor();
+        let (sensor, default) = self.route(entry, hash, facts.tcp);
         if sensor != default
             && let Some(displaced) = self.forwarding.displaced.get(self.index)
         {
@@ -284,18 +283,20 @@ impl Worker {
         sensor
     }
 
-    /// The sensor of a packet in a moving bucket.
-    fn route(&self, entry: Entry, hash: u64, tcp: TcpSignal) -> u16 {
+    /// The sensor of a packet in a moving bucket, and that of keys that are not on record.
+    fn route(&self, entry: Entry, hash: u64, tcp: TcpSignal) -> (u16, u16) {
+        let default = entry.default_sensor();
         let mut known = self.forwarding.records.find(hash);
         loop {
             known = match known {
                 Some(found) => match self.follow(found, entry, tcp) {
-                    Ok(sensor) => return sensor,
+                    Ok(sensor) => return (sensor, default),
                     Err(Changed) => self.forwarding.records.find(hash),
                 },
-                None if !entry.records() => return entry.default_sensor(),
+                None if !entry.records() => return (default, default),
                 None => match self.record(entry, hash) {
-                    Ok(sensor) => return sensor,
+                    // A move that is cancelled has changed it.
+                    Ok(sensor) => return (sensor, sensor),
                     Err(found) => Some(found),
                 },
             };
