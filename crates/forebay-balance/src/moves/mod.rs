@@ -48,6 +48,11 @@
 //! that is a tear, so such restarts are counted ([`WorkerTable::restarts`]); callers that
 //! pass no TCP signals have none.
 //!
+//! # In the kernel
+//!
+//! `forebay_bpf::programs::splitter` has the same rules as code for the kernel. A test of
+//! `forebay-broker` (`kernel::forwarding`) compares both in every state.
+//!
 //! # Cost
 //!
 //! One word for each key on record, in a table of fixed size ([`RecordLimits`]), and

@@ -212,3 +212,6 @@ impl Steering for KernelWorker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
