@@ -135,3 +135,15 @@ fn read(path: &Path) -> Result<Vec<u8>, BpfError> {
 fn write(path: &Path, bytes: &[u8]) -> Result<(), BpfError> {
     fs::write(path, bytes).map_err(|error| BpfError::Io(path.display().to_string(), error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_that_of_the_layouts() {
+        let root = crate::workspace_root();
+        let header = header::generate(&read(&root.join(LAYOUT)).unwrap()).unwrap();
+        compare(&root.join(PROGRAMS).join("layout.h"), header.as_bytes()).unwrap();
+    }
+}
