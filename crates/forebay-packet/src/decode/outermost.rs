@@ -62,6 +62,12 @@ impl<'a> IpPacket<'a> {
         (self.datagram.source, self.datagram.destination)
     }
 
+    /// The captured bytes from its header on, with what is behind the packet in the frame.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes.from(0)
+    }
+
     /// What the headers behind the IP header say; no tunnel is entered.
     #[must_use]
     pub fn upper_layer(&self) -> UpperLayer {
@@ -102,7 +108,7 @@ impl<'a> IpPacket<'a> {
         } else {
             (IPV4_HEADER, &[8, 10, 11][..], self.bytes.u16(2).map_or(0, usize::from))
         };
-        let whole = self.bytes.from(0);
+        let whole = self.bytes();
         let (start, rest) = whole.split_at(len.min(whole.len()));
         let mut header = [0; IPV6_HEADER];
         header[..start.len()].copy_from_slice(start);

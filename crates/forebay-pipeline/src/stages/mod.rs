@@ -1,7 +1,12 @@
-//! The stages there are. A new one is a file here and a line below.
+//! The stages there are. A new one is a file here and a line below: see
+//! `docs/adding-a-stage.md`.
 
 mod balance;
 mod classify;
+/// The example of `docs/adding-a-stage.md`, so that it stays true.
+#[cfg(test)]
+#[path = "../../../../docs/adding-a-stage/dscp.rs"]
+mod dscp;
 mod duplicates;
 mod expectations;
 mod filter;
