@@ -43,15 +43,15 @@ impl PlainHead {
         let u32_at =
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (protocol, total_len, fragment) = (head[23], u16_at(16), u16_at(20));
+        let (is_tcp, control_bits) = (protocol == TCP, frame.get(CONTROL_BITS));
+        let least = if is_tcp { WITH_CONTROL_BITS } else { WITH_PORTS };
         // Zero is left in by hosts that let the network card cut the segment.
-        let holds = |len: u16| total_len == 0 || total_len >= len;
-        let is_ipv4 = u16_at(12) == IPV4 && head[14] == 0x45 && fragment & 0x1fff == 0;
-        let tcp_flags = match protocol {
-            TCP if holds(WITH_CONTROL_BITS) => Some(*frame.get(CONTROL_BITS)?),
-            UDP if holds(WITH_PORTS) => None,
-            _ => return None,
-        };
-        is_ipv4.then(|| Self {
+        let is_whole = ((total_len == 0) | (total_len >= least)) & (fragment & 0x1fff == 0);
+        let is_ipv4 = (u16_at(12) == IPV4) & (head[14] == 0x45);
+        // Without a branch for the protocol, which nothing predicts.
+        let is_known = is_tcp & control_bits.is_some() | (protocol == UDP);
+        let tcp_flags = is_tcp.then(|| control_bits.copied().unwrap_or(0));
+        (is_ipv4 & is_whole & is_known).then(|| Self {
             source: u32_at(26),
             destination: u32_at(30),
             ports: (u16_at(34), u16_at(36)),

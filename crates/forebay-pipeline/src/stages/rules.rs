@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use forebay_packet::{Batch, LiveMask};
+use forebay_packet::decode::PlainHead;
+use forebay_packet::{Batch, LinkType, LiveMask};
 use forebay_rules::counters::Counters;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::packed::{Key4, Key6, Packed};
@@ -141,7 +142,6 @@ impl Keyed {
         self.v6.1.clear();
     }
 
-    #[inline]
     fn push(&mut self, key: Packed, packet: usize) {
         match key {
             Packed::V4(key) => {
@@ -159,8 +159,15 @@ impl Keyed {
     fn judge_batch(&mut self, rules: &(impl Classify + ?Sized), batch: &mut Batch) {
         self.clear();
         for i in batch.live().iter() {
-            if let Some(key) = Packed::of_packet(batch.interface(i).link, batch.packet(i)) {
-                self.push(key, i);
+            let (link, packet) = (batch.interface(i).link, batch.packet(i));
+            // As `Packed::of_packet`, but plain keys are not put into the larger type first.
+            if link == LinkType::ETHERNET
+                && let Some(head) = PlainHead::of(packet)
+            {
+                self.v4.0.push(head.into());
+                self.v4.1.push(i);
+            } else if let Some(key) = Key::of_packet(link, packet) {
+                self.push(Packed::from(&key), i);
             }
         }
         let packets = batch.len();
