@@ -7,6 +7,7 @@
 //! names, and to tell people.
 
 mod edits;
+mod ended;
 mod notices;
 mod reload;
 mod stages;
@@ -48,10 +49,12 @@ use crate::privileges::{self, PrivilegeError};
 use crate::report::Report;
 use crate::worker::{Route, Worker, WorkerError};
 use edits::Edits;
+use ended::end;
 use notices::Notices;
 use reload::Reloads;
 use stages::Stages;
 
+pub use ended::Ended;
 pub use notices::Notice;
 
 /// How long the broker's own thread waits for a request before it looks round.
@@ -107,34 +110,6 @@ pub struct Signals {
     pub stop: Arc<AtomicBool>,
     /// It is to read its configuration again.
     pub reload: Arc<AtomicBool>,
-}
-
-/// How a broker ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// The account of all workers.
-    pub report: Report,
-    /// What ended a worker before its time.
-    pub errors: Vec<String>,
-    /// Whether people were told all there was to tell: where not, a thread is still about it,
-    /// and may have standard error locked.
-    pub told: bool,
-}
-
-impl Ended {
-    /// The account and what went wrong, for scripts.
-    #[must_use]
-    pub fn as_json(&self) -> serde_json::Value {
-        let mut value = answers::ledger(&self.report);
-        value["errors"] = self.problems().into();
-        value
-    }
-
-    /// What went wrong: with workers, then with ports.
-    #[must_use]
-    pub fn problems(&self) -> Vec<String> {
-        self.errors.iter().chain(&self.report.failed).cloned().collect()
-    }
 }
 
 struct Running {
@@ -508,24 +483,4 @@ fn report(running: &[Running]) -> Report {
         }));
     }
     sum
-}
-
-/// Ends the workers.
-fn end(running: Vec<Running>) -> Ended {
-    running.iter().for_each(|one| one.mailbox.stop());
-    let mut ended = Ended { report: Report::default(), errors: Vec::new(), told: false };
-    for one in running {
-        let name = one.thread.thread().name().unwrap_or("a worker").to_owned();
-        match one.thread.join() {
-            Ok((report, outcome)) => {
-                ended.report.add(report);
-                ended.errors.extend(outcome.err().map(|error| error.to_string()));
-            }
-            Err(_) => {
-                ended.report.add(one.mailbox.last());
-                ended.errors.push(format!("{name} broke down: its numbers are not the last"));
-            }
-        }
-    }
-    ended
 }

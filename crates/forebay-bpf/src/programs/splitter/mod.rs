@@ -37,6 +37,7 @@
 //! the kernel's tick (1 to 10 ms).
 
 pub mod entry;
+mod outcomes;
 mod state;
 mod userspace;
 
@@ -51,7 +52,8 @@ use crate::sys::layout;
 use crate::translate;
 
 pub use entry::{NO_SENSOR, Record};
-pub use state::{Limits, Outcomes, Sensor, State, Traffic};
+pub use outcomes::{Outcomes, Traffic};
+pub use state::{Limits, Sensor, State};
 pub use userspace::{Signal, UserspaceSteering};
 
 /// Number of buckets: the upper 16 bits of a hash.
