@@ -36,8 +36,8 @@ fn check_shape(source: &SourceFile<'_>, findings: &mut Vec<Finding>) {
         ));
     }
     let lines = source.text.lines().count();
-    if lines > policy::FILE_LINES {
-        let limit = policy::FILE_LINES;
+    let limit = if source.is_test(0) { policy::TEST_FILE_LINES } else { policy::FILE_LINES };
+    if lines > limit {
         findings.push(source.finding(
             source.text.len(),
             "file-length",

@@ -1,5 +1,5 @@
-//! The part of the independent flow check that knows tags and fabrics on Ethernet, and link
-//! types other than Ethernet, raw IP and Linux's.
+//! The part of the independent flow check that knows link types, and tags and fabrics on
+//! Ethernet.
 //!
 //! Sources: the LINKTYPE_ registry of tcpdump.org and the specifications it names; radiotap.org;
 //! IEEE 802.11 clause 9, 802.1AE clause 9, 802.1CB clause 7; IEC 62439-3 (HSR); RFC 1547 and 1661
@@ -47,11 +47,56 @@ pub fn tag(ethertype: u16, bytes: &[u8]) -> Found<'_> {
     }
 }
 
+/// The pseudo-header of each link type in the LINKTYPE_ registry that is known here.
+pub fn link_layer(link: u32, bytes: &[u8]) -> Option<(Layer, &[u8])> {
+    match link {
+        1 => Some((Layer::Ethernet, bytes)),
+        12 | 14 | 101 => Some((Layer::Ip, bytes)),
+        228 => Some((Layer::Ipv4, bytes)),
+        229 => Some((Layer::Ipv6, bytes)),
+        0 => {
+            let family = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
+            // Written in the byte order of the capturing host; no family exceeds 16 bits.
+            let family = if family > 0xffff { family.swap_bytes() } else { family };
+            address_family(family, &bytes[4..])
+        }
+        108 => address_family(
+            u32::from(be16(bytes, 0)?) << 16 | u32::from(be16(bytes, 2)?),
+            &bytes[4..],
+        ),
+        113 => cooked(be16(bytes, 2)?, be16(bytes, 14)?, &bytes[16..]),
+        276 => cooked(be16(bytes, 8)?, be16(bytes, 0)?, bytes.get(20..)?),
+        _ => other_link_layer(link, bytes),
+    }
+}
+
+/// AF_INET is 2 everywhere; AF_INET6 differs between Linux, NetBSD/OpenBSD, FreeBSD and macOS.
+fn address_family(family: u32, bytes: &[u8]) -> Option<(Layer, &[u8])> {
+    match family {
+        2 => Some((Layer::Ipv4, bytes)),
+        10 | 24 | 28 | 30 => Some((Layer::Ipv6, bytes)),
+        _ => None,
+    }
+}
+
+/// Linux cooked capture: the protocol is an EtherType except on netlink and 802.11 devices and
+/// for the values below 0x0600 that Linux invented, of which 4 is LLC.
+fn cooked(hardware: u16, protocol: u16, bytes: &[u8]) -> Option<(Layer, &[u8])> {
+    const NETLINK: u16 = 824;
+    const IEEE80211: std::ops::RangeInclusive<u16> = 801..=803;
+    match protocol {
+        _ if hardware == NETLINK || IEEE80211.contains(&hardware) => None,
+        4 => Some((Layer::LogicalLinkControl, bytes)),
+        0x0600.. => Some((Layer::EtherType(protocol), bytes)),
+        _ => None,
+    }
+}
+
 /// A packet of a link type.
-pub fn link_layer(link: u32, bytes: &[u8]) -> Found<'_> {
+fn other_link_layer(link: u32, bytes: &[u8]) -> Found<'_> {
     let little = |at: usize| Some(usize::from(be16(bytes, at)?.swap_bytes()));
     match link {
-        9 | 50 if matches!(bytes.first()?, 0x0f | 0x8f) => link_layer(104, bytes),
+        9 | 50 if matches!(bytes.first()?, 0x0f | 0x8f) => other_link_layer(104, bytes),
         9 | 50 => Some((Layer::PointToPoint, bytes)),
         51 => Some((Layer::EtherType(0x8864), bytes)),
         104 => Some((Layer::EtherType(be16(bytes, 2)?), &bytes[4..])),

@@ -194,55 +194,10 @@ enum Inside<'a> {
 
 fn sight(packet: &Packet) -> Sight {
     let mut firsts = Vec::new();
-    let found = link_layer(packet.link, &packet.data)
+    let found = links::link_layer(packet.link, &packet.data)
         .and_then(|(layer, bytes)| descent(layer, bytes, false, &mut firsts))
         .unwrap_or(Found::Nothing);
     Sight { found, firsts }
-}
-
-/// The pseudo-header of each link type in the LINKTYPE_ registry that is known here.
-fn link_layer(link: u32, bytes: &[u8]) -> Option<(Layer, &[u8])> {
-    match link {
-        1 => Some((Layer::Ethernet, bytes)),
-        12 | 14 | 101 => Some((Layer::Ip, bytes)),
-        228 => Some((Layer::Ipv4, bytes)),
-        229 => Some((Layer::Ipv6, bytes)),
-        0 => {
-            let family = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
-            // Written in the byte order of the capturing host; no family exceeds 16 bits.
-            let family = if family > 0xffff { family.swap_bytes() } else { family };
-            address_family(family, &bytes[4..])
-        }
-        108 => address_family(
-            u32::from(be16(bytes, 0)?) << 16 | u32::from(be16(bytes, 2)?),
-            &bytes[4..],
-        ),
-        113 => cooked(be16(bytes, 2)?, be16(bytes, 14)?, &bytes[16..]),
-        276 => cooked(be16(bytes, 8)?, be16(bytes, 0)?, bytes.get(20..)?),
-        _ => links::link_layer(link, bytes),
-    }
-}
-
-/// AF_INET is 2 everywhere; AF_INET6 differs between Linux, NetBSD/OpenBSD, FreeBSD and macOS.
-fn address_family(family: u32, bytes: &[u8]) -> Option<(Layer, &[u8])> {
-    match family {
-        2 => Some((Layer::Ipv4, bytes)),
-        10 | 24 | 28 | 30 => Some((Layer::Ipv6, bytes)),
-        _ => None,
-    }
-}
-
-/// Linux cooked capture: the protocol is an EtherType except on netlink and 802.11 devices and
-/// for the values below 0x0600 that Linux invented, of which 4 is LLC.
-fn cooked(hardware: u16, protocol: u16, bytes: &[u8]) -> Option<(Layer, &[u8])> {
-    const NETLINK: u16 = 824;
-    const IEEE80211: std::ops::RangeInclusive<u16> = 801..=803;
-    match protocol {
-        _ if hardware == NETLINK || IEEE80211.contains(&hardware) => None,
-        4 => Some((Layer::LogicalLinkControl, bytes)),
-        0x0600.. => Some((Layer::EtherType(protocol), bytes)),
-        _ => None,
-    }
 }
 
 /// Goes down from `layer` to the innermost packet. `None` is a header cut off or malformed.
