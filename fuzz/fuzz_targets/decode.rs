@@ -5,7 +5,7 @@
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType, community_id};
 use libfuzzer_sys::fuzz_target;
 
-const LINKS: [LinkType; 9] = [
+const LINKS: [LinkType; 20] = [
     LinkType::ETHERNET,
     LinkType::RAW,
     LinkType::IPV4,
@@ -14,7 +14,18 @@ const LINKS: [LinkType; 9] = [
     LinkType::LOOP,
     LinkType::LINUX_SLL,
     LinkType::LINUX_SLL2,
-    LinkType(127),
+    LinkType::IEEE802_11_RADIO,
+    LinkType::PPP,
+    LinkType::PPP_HDLC,
+    LinkType::PPP_ETHER,
+    LinkType::C_HDLC,
+    LinkType::FRELAY,
+    LinkType::IEEE802_11,
+    LinkType::IEEE802_11_AVS,
+    LinkType::PPI,
+    LinkType::NFLOG,
+    LinkType::DSA_TAG_DSA,
+    LinkType::DSA_TAG_EDSA,
 ];
 
 fuzz_target!(|data: &[u8]| {
