@@ -223,7 +223,7 @@ mod tests {
         let (mut alarms, rule) =
             (Alarms::default(), LossRule { share: 0.5, ..LossRule::default() });
         assert_eq!(alarms.note(0, &report(0, 0, 0, 0), rule), []);
-        // What cannot be told from packets on their way raises none.
+        // A loss that cannot be told from packets in flight raises none.
         let changes = alarms.note(SECOND, &report(100, 0, 0, 400), rule);
         let expected = counter("before i", "device_missed");
         assert!(

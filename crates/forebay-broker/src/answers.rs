@@ -91,7 +91,7 @@ pub fn status(
     })
 }
 
-/// How it is about the files of a recorder.
+/// The files of a recorder.
 fn recorder(recorded: &Recorded) -> Value {
     json!({
         "state": recorder_state(recorded),

@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// A clock that starts when it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// What the system's monotonic clock said when it was made.
+    /// The system's monotonic time when it was made.
     start: u64,
 }
 
@@ -22,7 +22,7 @@ impl Clock {
         system() - self.start
     }
 
-    /// What the system's monotonic clock says, in nanoseconds, when this one says `time`.
+    /// The system's monotonic time, in nanoseconds, at `time` of this clock.
     #[must_use]
     pub fn monotonic(&self, time: u64) -> u64 {
         self.start.saturating_add(time)

@@ -8,7 +8,7 @@ use forebay_balance::balancer::load::{Dimension, Load};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{FlowKey, MacAddress};
 
-/// An event in words; `name` knows sensors by index.
+/// An event in words; `name` gives the names of sensors by index.
 #[must_use]
 pub fn in_words<'a>(event: &Event, name: impl Fn(u16) -> &'a str) -> String {
     match event {
@@ -87,7 +87,7 @@ fn quantity(number: f64, dimension: Dimension) -> String {
     format!("{number:.0} {unit}")
 }
 
-/// A flow by its ends, as far as its key tells them.
+/// A flow by its ends, as far as its key has them.
 struct Flow(FlowKey);
 
 impl fmt::Display for Flow {

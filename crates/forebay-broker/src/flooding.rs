@@ -14,7 +14,7 @@ pub struct Flooding {
     /// The sensor's own count when it was last heard.
     counted: Option<u64>,
     frames: u64,
-    /// When a hello last told of more, while a flood lasts.
+    /// When a hello last reported more, while a flood lasts.
     rose_at: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ pub enum Turn {
 }
 
 impl Flooding {
-    /// A hello at the time `now` says how many frames for others the sensor has got since
+    /// A hello at the time `now` reports how many frames for others the sensor has got since
     /// it was started. What came before the first hello is not counted.
     pub fn note(&mut self, now: u64, strays: u64) -> Option<Turn> {
         let new = match self.counted.replace(strays) {
@@ -36,7 +36,7 @@ impl Flooding {
             // A sensor that was started again counts from zero.
             Some(before) => strays.checked_sub(before).unwrap_or(strays),
         };
-        // Whoever says hello may say any number.
+        // A hello may have any number.
         self.frames = self.frames.wrapping_add(new);
         if new > 0 {
             return self.rose_at.replace(now).is_none().then_some(Turn::Began);

@@ -159,7 +159,7 @@ impl LiveGroup {
         self.shunted.clone()
     }
 
-    /// Takes note of what has happened; says whether workers have to know.
+    /// Notes what has happened; returns whether workers must be informed.
     pub fn follow(&mut self, event: &Event) -> bool {
         if self.config.shunt.is_none() {
             return false;
@@ -242,7 +242,7 @@ impl LiveGroup {
         }
     }
 
-    /// The sensors that a hello which came in at an output speaks for. One that is told
+    /// The sensors that a hello which came in at an output is about. One that is told
     /// from others by its address has to have that; any other has to give its name, unless
     /// it is the only one there. Whatever names are given have to be right.
     #[must_use]
@@ -263,7 +263,7 @@ impl LiveGroup {
         there.iter().filter(|(_, sensor)| is_meant(sensor)).map(|&(index, _)| index).collect()
     }
 
-    /// A sensor has said hello. Says whether a flood has begun or ended there.
+    /// A sensor has sent a hello. Returns whether a flood has begun or ended there.
     pub fn hello(&mut self, index: u16, hello: &Hello, now: u64) -> Option<Turn> {
         let interval = u64::try_from(hello.interval.as_nanos()).unwrap_or(u64::MAX);
         let (received, dropped) = (hello.received, hello.dropped);
@@ -275,7 +275,7 @@ impl LiveGroup {
         self.flooding.entry(name).or_default().note(now, hello.strays)
     }
 
-    /// What a sensor gets that is for others, if it says.
+    /// What a sensor gets that is for others, if it reports that.
     #[must_use]
     pub fn flooding(&self, sensor: &Sensor) -> Option<&Flooding> {
         self.flooding.get(&sensor.name)

@@ -1,4 +1,4 @@
-//! The frame by which a sensor says that it is there.
+//! The frame by which a sensor announces itself.
 //!
 //! A switch forgets a station that is silent, and then sends what is for it to everyone.
 //! Sensors are silent by nature; so each has `forebay sensor-hello` beside it, which
@@ -21,7 +21,7 @@
 //! | 44–51 | frames it received that were for other stations |
 //! | 52– | the sensor's name, then its group's, then zeros to at least 60 bytes |
 //!
-//! Numbers are big-endian. Nothing in the frame proves who sent it: the network between
+//! Numbers are big-endian. Nothing in the frame proves its sender: the network between
 //! broker and sensors is trusted to carry hellos of sensors only.
 
 use std::time::Duration;
@@ -44,14 +44,14 @@ pub const MAX_FRAME: usize = NAMES + 2 * MAX_NAME;
 /// The shortest frame of Ethernet, without frame check sequence.
 const MIN_FRAME: usize = 60;
 
-/// What a sensor says.
+/// The content of a hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The sensor's address.
     pub from: MacAddress,
     /// Its name; empty where only the address is to count.
     pub name: String,
-    /// The group it speaks as a member of; empty for all that it is in.
+    /// The group it is sent for; empty for all that it is in.
     pub group: String,
     /// How long until its next hello.
     pub interval: Duration,
@@ -85,7 +85,7 @@ impl Hello {
         frame
     }
 
-    /// What a frame says, if it is a hello of this version.
+    /// The content of a frame, if it is a hello of this version.
     #[must_use]
     pub fn of_frame(frame: &[u8]) -> Option<Self> {
         let head: &[u8; NAMES] = frame.first_chunk()?;

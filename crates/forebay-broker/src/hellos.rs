@@ -17,7 +17,7 @@ use crate::ports::{PortError, device_of, io_error};
 /// The most frames that one call receives; the rest waits in the socket.
 const MOST_FRAMES: usize = 1024;
 
-/// The most strangers that are remembered, so that each is told of once.
+/// The most strangers that are remembered, so that each is reported once.
 const MOST_STRANGERS: usize = 16;
 
 /// How many frames came.
@@ -83,7 +83,7 @@ impl Hellos {
         let mut frame = [0; MAX_FRAME];
         for ear in &self.ears {
             for _ in 0..MOST_FRAMES {
-                // Of a device that fails, its port tells.
+                // A device that fails is reported by its port.
                 let Ok(Some(len)) = ear.socket.receive(&mut frame) else { break };
                 let Some(hello) = Hello::of_frame(&frame[..len]) else {
                     self.counts.malformed += 1;
@@ -110,7 +110,7 @@ impl Hellos {
     }
 }
 
-/// Passes a hello on to the sensors that it speaks for; says whether there are any.
+/// Passes a hello on to the sensors that it is about; returns whether there are any.
 fn hear(
     groups: &mut [LiveGroup],
     output: usize,

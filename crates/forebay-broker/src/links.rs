@@ -1,9 +1,9 @@
 //! The links of ports: which work, which do not, and which devices are gone.
 //!
-//! A link that goes down, or comes back, is told, and so is a device that was deleted: its port
+//! A link that goes down, or comes back, is reported, and so is a device that was deleted: its port
 //! is of no further use, whether or not packets come for it.
 //!
-//! The link of an output says something about a sensor only where the sensor has the
+//! The link of an output shows the state of a sensor only where the sensor has the
 //! output to itself: behind a switch the broker's link may be up while the sensor's is
 //! not. Where a group has just one sensor at an output, that sensor is down while the
 //! output's link is.
@@ -50,9 +50,9 @@ struct Watched {
 pub struct Links {
     watch: Watch,
     ports: Vec<Watched>,
-    /// Whether groups have to be told, changed or not.
+    /// Whether groups must be informed, changed or not.
     is_news: bool,
-    /// What is to be told.
+    /// Notices to print.
     notices: Vec<String>,
 }
 
@@ -86,12 +86,12 @@ impl Links {
         });
     }
 
-    /// Has groups that have changed told of the links again.
+    /// Informs groups that have changed of the links again.
     pub fn tell_again(&mut self) {
         self.is_news = true;
     }
 
-    /// Tells `groups` what has changed, and gives what people are to be told.
+    /// Informs `groups` of what has changed, and returns the notices for people.
     pub fn follow(&mut self, groups: &mut [LiveGroup]) -> Vec<String> {
         // Links that cannot be watched any more stay as they were: ports tell of failures.
         for change in self.watch.changes().unwrap_or_default() {

@@ -30,7 +30,7 @@ pub struct Change {
     pub routes: Vec<Route>,
 }
 
-/// What a worker is told.
+/// An order to a worker.
 pub(crate) enum Order {
     Change(Box<Change>),
     Report(mpsc::Sender<Report>),
@@ -88,7 +88,7 @@ impl WorkerMailbox {
         Asked { mailbox: self, answer }
     }
 
-    /// What the worker said last.
+    /// The worker's last report.
     #[must_use]
     pub fn last(&self) -> Report {
         self.state().last.clone()
@@ -178,7 +178,7 @@ pub(crate) struct Attached<'a> {
 }
 
 impl Attached<'_> {
-    /// The worker leaves, with a last report; `well` is whether it was told to, or had
+    /// The worker leaves, with a last report; `well` is whether it was ordered to, or had
     /// nothing more to do.
     pub(crate) fn leave(mut self, report: &Report, well: bool) {
         self.mailbox.note(report);

@@ -30,7 +30,7 @@ struct Room {
     is_of_addresses: bool,
 }
 
-/// Sources of what is said here.
+/// Where these values come from.
 #[derive(Clone, Debug)]
 struct System {
     /// `/proc`

@@ -1,7 +1,7 @@
 //! Tells the service manager how things stand (sd_notify(3)).
 //!
 //! Where the environment names a socket, one datagram a message goes there: that the broker
-//! is ready, reads its configuration again, ends. Where it also says how often, the
+//! is ready, reads its configuration again, ends. Where it also sets an interval, the
 //! watchdog is fed: only when the caller vouches for everything being on the move, so that
 //! a broker that hangs is started again.
 
@@ -24,7 +24,7 @@ struct Variables<'a> {
     watchdog_pid: Option<&'a OsStr>,
 }
 
-/// The service manager, if there is one that wants to know.
+/// The service manager, if there is one that takes notifications.
 #[derive(Debug, Default)]
 pub struct Notifier {
     socket: Option<UnixDatagram>,
@@ -70,7 +70,7 @@ impl Notifier {
         Ok(Self { socket: Some(socket), every, fed: 0 })
     }
 
-    /// The broker takes packets, as `status` says.
+    /// The broker takes packets, with this `status`.
     pub fn ready(&self, status: &str) {
         self.say(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
@@ -87,7 +87,7 @@ impl Notifier {
         self.say("STOPPING=1");
     }
 
-    /// Feeds the watchdog if it is time, at `now` in nanoseconds, and `is_well` says that
+    /// Feeds the watchdog if it is time, at `now` in nanoseconds, and `is_well` reports that
     /// all is on the move.
     pub fn feed(&mut self, now: u64, is_well: impl FnOnce() -> bool) {
         let Some(every) = self.every else { return };

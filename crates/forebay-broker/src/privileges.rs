@@ -205,7 +205,7 @@ pub fn keep_capabilities(kept: CapabilitySet) -> Result<(), PrivilegeError> {
     set_capabilities(None, sets).map_err(failed)
 }
 
-/// What clone(2) is told to make namespaces.
+/// The flags with which clone(2) makes namespaces.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWNS
@@ -231,7 +231,7 @@ pub fn confine() -> Result<(), PrivilegeError> {
 
 /// The filters, of which the strictest counts.
 fn programs(arch: TargetArch) -> Result<[BpfProgram; 2], BackendError> {
-    // What clone3 is told no filter can see. Where it is missing, C libraries take clone.
+    // No filter can see the arguments of clone3. Where it is missing, C libraries take clone.
     let missing = SeccompAction::Errno(libc::ENOSYS as u32);
     let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let clone3 = SeccompFilter::new(clone3, SeccompAction::Allow, missing, arch)?;

@@ -51,7 +51,7 @@ impl Rehearsal {
         self.failures.push(what.to_string());
     }
 
-    /// Takes a result, and says whether it is one.
+    /// Takes a result, and returns whether it is one.
     fn holds<T, E: ToString>(&mut self, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.fails(error.to_string())).ok()
     }

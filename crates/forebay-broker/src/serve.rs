@@ -5,7 +5,7 @@
 //! Everything that a client can hold is bounded: bytes of a request, time in each state, and
 //! the number of clients. When a client connects and all places are taken, the client that has
 //! been idle longest loses its place. Only when all of them wait for the broker do new ones
-//! wait, in the socket's backlog; after [`FULL`] they are told that the broker is busy. A
+//! wait, in the socket's backlog; after [`FULL`] they get the answer that the broker is busy. A
 //! request keeps its place until the broker is done with it, also if the client hangs up, so
 //! that no more requests wait for the broker than there are places.
 //!
@@ -29,7 +29,7 @@ use crate::control::{Answer, ControlRequest, Request};
 /// Clients at a time.
 pub const MOST_CLIENTS: usize = 64;
 
-/// Clients besides that are told that there are too many.
+/// Further clients, which get the answer that there are too many.
 const MOST_TURNED_AWAY: usize = 16;
 
 /// How long all places may be taken until new clients are turned away.
@@ -168,7 +168,7 @@ enum State {
 /// An answer that is waited for.
 struct Awaited {
     answer: mpsc::Receiver<Answer>,
-    /// Dropped when the client hangs up, which tells the broker.
+    /// Dropped when the client hangs up, which the broker notices.
     _present: Arc<()>,
 }
 

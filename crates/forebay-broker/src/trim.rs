@@ -7,7 +7,7 @@
 /// Gives back what is free in the allocator.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: the function takes no memory of ours, and locks what it looks at.
+    // SAFETY: the function takes no memory of ours, and locks what it reads.
     unsafe {
         libc::malloc_trim(0);
     }

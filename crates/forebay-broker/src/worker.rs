@@ -35,7 +35,7 @@ pub enum WorkerError {
     Port {
         /// Its name.
         port: String,
-        /// What it says.
+        /// Its error.
         source: forebay_io::Error,
     },
     /// A stage.
@@ -79,7 +79,7 @@ impl Route {
             let here = self.outputs.first() == Some(&output);
             return if here { batch.live() } else { LiveMask::default() };
         }
-        // Behind a switch all sensors are: then a comparison says it, of many at once.
+        // Behind a switch all sensors are: then one comparison decides for many at once.
         let which = if self.outputs.iter().all(|one| *one == output) {
             let known = |sensor: u16| usize::from(sensor) < self.outputs.len();
             if batch.output.iter().fold(true, |all, &sensor| all & known(sensor)) {
@@ -155,7 +155,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Works until it is told to stop or all inputs have ended, and gives its account.
+    /// Works until it is ordered to stop or all inputs have ended, and gives its account.
     ///
     /// # Errors
     /// What makes it impossible to go on. A port that fails does not, as long as there
@@ -209,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// Asks every input for some batches; says whether none had any.
+    /// Takes some batches of every input; returns whether none had any.
     fn round(&mut self) -> Result<bool, WorkerError> {
         let Self { sources, trunk, fork, delivery, failed, clock, .. } = self;
         let mut idle = true;
@@ -250,8 +250,8 @@ impl Worker {
         let begun = self.clock.now();
         let mut heard = begun;
         loop {
-            // A look says that nothing is left only if all was there when it began: this
-            // thread may be kept from running after any.
+            // An empty round proves that nothing is left only if everything had arrived when it
+            // began: this thread may be suspended after any read of the clock.
             let looked = self.clock.now();
             let idle = self.round()?;
             self.delivery.flush();

@@ -1,7 +1,7 @@
 //! Data flows that control connections announce: FTP (RFC 959, RFC 2428) and SIP with
 //! session descriptions (RFC 3261, RFC 8866).
 //!
-//! A control connection says at which address and port its sender takes a further connection
+//! A control connection announces at which address and port its sender takes a further connection
 //! or stream. This reads that out of one packet's payload; a message that is spread over
 //! several packets is not put together. Payloads are hostile: at most [`BYTES`] of each are
 //! read, once, and at most [`MOST`] announcements come of it.

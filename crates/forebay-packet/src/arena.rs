@@ -4,7 +4,7 @@
 //! Two measured facts decide the layout. Slots whose stride is a multiple of
 //! 2048 bytes put every packet head into a handful of L1 sets, so the stride
 //! is an odd number of 64-byte lines. And a packet is placed so that its
-//! EtherType (byte 12) starts a line: the headers a filter looks at, up to the
+//! EtherType (byte 12) starts a line: the headers that a filter reads, up to the
 //! transport ports of IPv4, then lie in one line.
 
 use std::io;

@@ -43,7 +43,7 @@ pub enum Layout {
     Scattered,
     /// Each packet follows its own 16-byte pcap record header, little-endian,
     /// in the interface's clock, lengths as in the descriptor: a run of packets
-    /// that lie one after another can be written to a file as it stands.
+    /// that lie one after another can be written to a file unchanged.
     PcapRecords,
 }
 
@@ -221,7 +221,7 @@ impl Batch {
         self.live = LiveMask::first(live);
     }
 
-    /// Promises that the packets lie as `layout` says.
+    /// Promises that the packets lie as `layout` describes.
     pub fn set_layout(&mut self, layout: Layout) {
         self.layout = layout;
     }
@@ -295,7 +295,7 @@ impl Batch {
         self.region.packet(descriptors.offset[i] as usize, descriptors.cap_len[i] as usize)
     }
 
-    /// The captured bytes of all packets, for those who want many.
+    /// The captured bytes of all packets, for callers that read many.
     #[inline]
     #[must_use]
     pub fn frames(&self) -> Frames<'_> {

@@ -5,7 +5,7 @@
 //! does not return: it unwinds to `run`, so that everything made on the way is dropped, and
 //! no function in between needs an outcome for it. Outside of `run`, `check` does nothing.
 //!
-//! A [`Cancel`] can also watch over what the computation uses: `check` asks its watch every
+//! A [`Cancel`] can also watch over what the computation uses: `check` calls its watch every
 //! few milliseconds, and a refusal ends the computation with the reason.
 
 use std::any::Any;
@@ -52,7 +52,7 @@ thread_local! {
 }
 
 impl Cancel {
-    /// One that asks `watch` every few milliseconds of the computation.
+    /// One that calls `watch` every few milliseconds of the computation.
     #[must_use]
     pub fn watched(watch: Watch) -> Self {
         Self(Arc::new(Inner { cancelled: AtomicBool::new(false), watch: Some(watch) }))
@@ -79,7 +79,7 @@ impl Cancel {
             check();
             compute()
         };
-        // What was made is dropped on the way, and nobody else has seen it.
+        // What was made is dropped on the way, and no other code has seen it.
         catch_unwind(AssertUnwindSafe(within)).map_err(as_stopped)
     }
 
@@ -134,7 +134,7 @@ pub fn check() {
     let stopped = CURRENT.with_borrow_mut(|place| place.as_mut().and_then(Current::stopped));
     // A value that is dropped while the stack unwinds must not unwind it again.
     if let Some(stopped) = stopped.filter(|_| !std::thread::panicking()) {
-        // No defect: the hook of panics is not told.
+        // No defect: the panic hook is not called.
         resume_unwind(Box::new(stopped));
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Columns {
 }
 
 /// Where the packets of a batch lie, and what is known of them before anything is looked at:
-/// columns as long as it has packets. Compiled filters trust them. So nobody but a batch
+/// columns as long as it has packets. Compiled filters trust them. So nothing but a batch
 /// writes to them, which has held each against its region.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptors {
@@ -127,7 +127,7 @@ impl Descriptors {
         self.interface.clear();
     }
 
-    /// Takes over what `other` knows; `self` is empty.
+    /// Takes over the values of `other`; `self` is empty.
     pub(crate) fn copy(&mut self, other: &Self) {
         copy(&mut self.offset, &other.offset);
         copy(&mut self.cap_len, &other.cap_len);
@@ -190,7 +190,7 @@ impl PacketMetadata {
         self.fragments.clear();
     }
 
-    /// Takes over what `other` knows; `self` is empty.
+    /// Takes over the values of `other`; `self` is empty.
     fn copy(&mut self, other: &Self) {
         copy(&mut self.verdict, &other.verdict);
         copy(&mut self.hash, &other.hash);

@@ -16,14 +16,14 @@ pub enum AddressKind {
     /// MAC addresses, in the low 48 bits; `protocol` is 0 and `port_low` the
     /// EtherType.
     Mac,
-    /// The IPv4 addresses that an ARP packet speaks of.
+    /// The IPv4 addresses of an ARP packet.
     Arp,
 }
 
 /// A flow, the same for both directions: `(low, port_low)` orders before or
 /// equal to `(high, port_high)`. The one exception is ICMP that expects no
 /// answer, which [`FlowKey::one_way`] makes: there `low` is the source,
-/// `port_low` the type and `port_high` the code, as Community ID wants it.
+/// `port_low` the type and `port_high` the code, as Community ID requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FlowKey {
     /// The smaller end's address.
@@ -98,7 +98,7 @@ impl FlowKey {
     }
 
     /// The key of everything from the sender of a packet that has this key; `reversed`
-    /// says whether that is the high end.
+    /// returns whether that is the high end.
     #[must_use]
     pub fn source(self, reversed: bool) -> Self {
         let low = if reversed { self.high } else { self.low };

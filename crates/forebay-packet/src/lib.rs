@@ -1,6 +1,6 @@
 //! Packets in memory, and what their headers say.
 //!
-//! The crate has no input or output of its own and knows no file format. It
+//! The crate has no input or output of its own and handles no file format. It
 //! defines the values every other crate passes around:
 //!
 //! * [`Region`] and [`Arena`]: memory that packets lie in;

@@ -20,7 +20,7 @@ impl LinkType {
     pub const PPP_HDLC: Self = Self(50);
     /// PPPoE from its session header on.
     pub const PPP_ETHER: Self = Self(51);
-    /// Raw IP, the version nibble tells which.
+    /// Raw IP; the version nibble decides which.
     pub const RAW: Self = Self(101);
     /// Cisco's HDLC.
     pub const C_HDLC: Self = Self(104);
@@ -108,7 +108,7 @@ impl fmt::Display for LinkType {
 pub struct Interface {
     /// How the packets begin.
     pub link: LinkType,
-    /// What a pcap file says in the bits of its link field above the link type:
+    /// The bits of a pcap file's link field above the link type:
     /// the length of the frame check sequence that packets end with, and bits
     /// that are reserved. As they were read; 0 elsewhere.
     pub link_flags: u32,

@@ -1,4 +1,4 @@
-//! A [`LiveMask`] says which packets of a batch are still in.
+//! A [`LiveMask`] marks the packets that are still in a batch.
 
 use crate::batch::BATCH;
 use crate::select::{self, Bits};

@@ -96,7 +96,7 @@ impl Random {
         self.below(n) == 0
     }
 
-    /// An index into `weights`, each as likely as its weight says; 0 where all
+    /// An index into `weights`, each as likely as its weight; 0 where all
     /// are zero.
     pub fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut at = self.below(weights.iter().sum());

@@ -37,7 +37,7 @@ pub struct Region {
 /// memory back and writes to it.
 ///
 /// # Safety
-/// As long as a lease lives, `region` gives the same region, and nobody writes to bytes of
+/// As long as a lease lives, `region` gives the same region, and no code writes to bytes of
 /// it that `holds` was true for.
 pub unsafe trait Lease: fmt::Debug + Send + Sync {
     /// The region.
@@ -235,7 +235,7 @@ mod tests {
         let gone = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let mut kept = Kept(Box::new([7; 16 + TAIL_GUARD]), std::sync::Arc::clone(&gone));
         let base = NonNull::new(kept.0.as_mut_ptr()).unwrap();
-        // SAFETY: 16 bytes and the guard, on the heap, kept by the owner; nobody writes.
+        // SAFETY: 16 bytes and the guard, on the heap, kept by the owner; no code writes to them.
         let region = unsafe { Region::shared(base, 16, Box::new(kept)) };
         assert!(region.is_shared());
         assert_eq!(region.packet(10, 6), [7; 6]);
@@ -254,7 +254,7 @@ mod tests {
     #[derive(Debug)]
     struct Half(Arc<Region>);
 
-    // SAFETY: nobody writes to the region at all.
+    // SAFETY: no code writes to the region.
     unsafe impl Lease for Half {
         fn region(&self) -> &Arc<Region> {
             &self.0
@@ -269,7 +269,7 @@ mod tests {
     fn a_batch_over_shared_memory_has_only_what_its_lease_holds() {
         let mut memory = Box::new([7; 16 + TAIL_GUARD]);
         let base = NonNull::new(memory.as_mut_ptr()).unwrap();
-        // SAFETY: 16 bytes and the guard, on the heap, kept by the owner; nobody writes.
+        // SAFETY: 16 bytes and the guard, on the heap, kept by the owner; no code writes to them.
         let region = Arc::new(unsafe { Region::shared(base, 16, Box::new(memory)) });
         let lease = Arc::new(Half(Arc::clone(&region)));
         let interfaces = Arc::new(vec![Interface::default()]);

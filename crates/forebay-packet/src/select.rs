@@ -25,7 +25,7 @@ pub(crate) fn nonzero(values: &[u32]) -> Bits {
     nonzero_one_by_one(values)
 }
 
-/// Puts the values that `bits` has side by side, in order, at the start of `to`, and says
+/// Puts the values that `bits` has side by side, in order, at the start of `to`, and returns
 /// how many they are. Of `from`, [`BATCH`] values at the most are looked at.
 pub(crate) fn select(from: &[u32], bits: &Bits, to: &mut [u32; BATCH]) -> usize {
     #[cfg(target_arch = "x86_64")]

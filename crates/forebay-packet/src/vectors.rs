@@ -1,5 +1,5 @@
 //! How wide the vectors are that this crate's code works on: as wide as the machine has
-//! them, unless the process wants no more than that.
+//! them, unless the process limits itself to those.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -44,7 +44,7 @@ impl Vectors {
         return self == Self::Scalar;
     }
 
-    /// Whether the machine has them and the process wants them.
+    /// Whether the machine has them and the process allows them.
     #[inline]
     pub(crate) fn are_wanted(self) -> bool {
         self as u8 <= LIMIT.load(Ordering::Relaxed) && self.are_here()

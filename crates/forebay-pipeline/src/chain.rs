@@ -84,7 +84,7 @@ impl Chain {
     /// Sends a batch through; what comes out at the end goes to `deliver`.
     ///
     /// # Errors
-    /// What a stage or `deliver` says. The batch is then lost half-way, and the
+    /// The error of a stage or of `deliver`. The batch is then lost half-way, and the
     /// chain of no further use but for its ledger.
     pub fn push<E: From<StageError>>(
         &mut self,
@@ -203,7 +203,7 @@ impl Chain {
         self.links.iter().filter_map(|link| link.stage.as_deref())
     }
 
-    /// Whether a stage has had all it wants.
+    /// Whether a stage needs no more input.
     #[must_use]
     pub fn wants_no_more(&self) -> bool {
         self.links.iter().any(|link| link.outbox.stop)

@@ -105,7 +105,7 @@ impl Fork {
     /// number of its branch.
     ///
     /// # Errors
-    /// What a stage or `deliver` says, after which the fork is of no further use but for
+    /// The error of a stage or of `deliver`, after which the fork is of no further use but for
     /// its ledger.
     pub fn push<E: From<StageError>>(
         &mut self,

@@ -1,6 +1,6 @@
 //! Stages that a group's configuration may add, each under a key of its own.
 //!
-//! A stage of this kind is one file, with an [`OptionalStage`] that says how its key is read,
+//! A stage of this kind is one file, with an [`OptionalStage`] that reads the value of its key,
 //! and one line in [`stages::OPTIONAL`](crate::stages::OPTIONAL). Configuration, reload,
 //! counters, metrics, the memory check and the annotated example follow from the two.
 
@@ -22,7 +22,7 @@ pub struct OptionalStage {
     pub help: &'static str,
     /// A value of its key, as TOML.
     pub example: &'static str,
-    /// Reads the key's value; an error says what was expected.
+    /// Reads the key's value; an error names what was expected.
     pub read: fn(&Value) -> Result<Arc<dyn StageConfig>, String>,
 }
 

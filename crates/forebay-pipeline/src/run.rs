@@ -38,7 +38,7 @@ pub enum RunError<R, D> {
     /// The output failed.
     #[error(transparent)]
     Deliver(D),
-    /// A worker's thread could not be started; what others had done by then stands.
+    /// A worker's thread could not be started; what others had done by then is kept.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }
@@ -318,7 +318,7 @@ impl<R, D, F: FnMut(&Batch) -> Result<(), D>> Tail<R, D, F> {
         }
     }
 
-    /// The first failure stands, but one that breaks the run outweighs a failed
+    /// The first failure is kept, but one that breaks the run outweighs a failed
     /// input.
     fn fail(&mut self, failure: Failure<R, D>) {
         let outweighs = !matches!(failure, Failure::Receive(_));

@@ -60,7 +60,7 @@ pub enum StageError {
     Memory {
         /// The stage.
         stage: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The filter does not compile for an interface of the capture.
@@ -103,7 +103,7 @@ impl Outbox {
         self.injected += packets;
     }
 
-    /// Asks for no more input: the stage has had all it wants.
+    /// Stops the input: the stage needs no more.
     pub fn stop(&mut self) {
         self.stop = true;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Text that is no such number; says what was expected.
+/// Text that is no such number; the error names what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {what}: expected {expected}")]
 pub struct NotANumber {

@@ -3,8 +3,8 @@
 //! A rule's fields are sets. An *atom* has one prefix an address, one range a
 //! port and one [`Test`] of everything else, and a rule is the union of its
 //! atoms. ICMP types and codes are ranges over the port fields, under a test
-//! that only ICMP packets meet. What a list asks of protocols, of what a
-//! packet has, and of TCP flags comes in few combinations; they are kept in a
+//! that only ICMP packets meet. A list's tests of protocols, of what a
+//! packet has, and of TCP flags come in few combinations; they are kept in a
 //! dictionary, so that a packet is held against all of them by two look-ups.
 
 use crate::packed::{
@@ -46,7 +46,7 @@ pub struct Prefix {
     pub length: u8,
 }
 
-/// What an atom asks besides addresses and ranges.
+/// The tests of an atom but those of addresses and ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
     /// The protocols; none of them where any packet will do.
@@ -238,7 +238,7 @@ pub(crate) struct Part {
 
 const ALL: (u16, u16) = (0, u16::MAX);
 
-/// What a rule asks besides addresses: one part, or two.
+/// The tests of a rule but those of addresses: one part, or two.
 pub(crate) fn parts(rule: &Rule) -> Vec<Part> {
     let ports = |test: &PortTest| match test {
         PortTest::Any => vec![ALL],
@@ -330,8 +330,8 @@ pub(crate) fn kind_at(place: usize) -> u16 {
 pub struct Tests {
     ids: HashMap<Test, u8>,
     /// For each protocol, without and with ports or ICMP type, the tests that
-    /// such packets fail. Those that are not yet given out, all fail: who goes
-    /// by an older copy of the dictionary does not match what is newer.
+    /// such packets fail. Those that are not yet given out, all fail: an
+    /// older copy of the dictionary matches nothing that is newer.
     by_kind: Box<[u32; KIND_PLACES]>,
     /// For each value of `flags`, the tests that such packets fail.
     by_flags: Box<[u32; FLAG_VALUES]>,
@@ -405,7 +405,7 @@ impl Tests {
     }
 }
 
-/// A word of the key, as a value and the bits of it that an atom asks for.
+/// A word of the key, as a value and the bits of it that an atom tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Ternary {
     /// The bits that are asked for.
@@ -415,7 +415,7 @@ pub struct Ternary {
 }
 
 impl Atom {
-    /// The key's words as far as the atom says what their bits are: addresses
+    /// The key's words as far as the atom fixes their bits: addresses
     /// exactly, ranges by the leading bits in which all their numbers agree,
     /// protocols likewise.
     #[must_use]

@@ -110,7 +110,7 @@ impl EngineName {
         Ok(self.choose(list, isa)?.engine)
     }
 
-    /// As [`EngineName::build`], and says what was taken.
+    /// As [`EngineName::build`], and returns what was taken.
     ///
     /// # Errors
     /// If the engine does not take the list. `auto` takes what `tree` takes, unless
@@ -152,7 +152,7 @@ impl Chosen {
         Self { engine, name: EngineName::Tree, rules: list.rules.len(), estimate }
     }
 
-    /// What is to be told without being asked: that rules are matched otherwise
+    /// A remark for the user: that rules are matched otherwise
     /// than by prefixes, and why.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
@@ -200,7 +200,7 @@ impl FromStr for EngineName {
 }
 
 impl RuleList {
-    /// What an engine's answer says of a packet.
+    /// The decision that an engine's answer means for a packet.
     ///
     /// # Panics
     /// If `rule` is neither an index of the list nor [`NO_RULE`].

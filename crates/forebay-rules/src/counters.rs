@@ -1,10 +1,9 @@
 //! Packets and bytes a rule, and when it last matched.
 //!
-//! Each worker has cells of its own, which nobody else writes: counting is a
-//! load and a store, and takes no lock and no locked instruction. Whoever asks
-//! for totals adds the workers' cells up. A total is exact as soon as the
-//! workers have counted; while they count, each cell that is read is one that
-//! has been true.
+//! Each worker has cells of its own, which no other thread writes: counting is a
+//! load and a store, and takes no lock and no locked instruction. A total is
+//! the sum of the workers' cells. It is exact as soon as the workers have
+//! counted; while they count, each cell has a value that was true before.
 
 use forebay_packet::cancel;
 use std::sync::OnceLock;
@@ -142,7 +141,7 @@ impl Counters {
         }
     }
 
-    /// The number of a worker that nobody else has claimed; none if all are taken.
+    /// The number of a worker that is not claimed; none if all are taken.
     pub fn claim(&self) -> Option<usize> {
         let number = self.claimed.fetch_add(1, Ordering::Relaxed);
         (number < self.workers.len()).then_some(number)

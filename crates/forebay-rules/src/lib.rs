@@ -2,7 +2,7 @@
 //!
 //! Lists are written in one of several [`language`]s and have one common form,
 //! [`Rule`] and [`RuleList`]. What a rule can ask of a packet is its [`Key`].
-//! [`matching`] says what it means for a rule to match; every faster engine is
+//! [`matching`] defines what it means for a rule to match; every faster engine is
 //! held against it.
 #![deny(unsafe_code)]
 

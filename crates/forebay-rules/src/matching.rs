@@ -75,7 +75,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a list says of a packet.
+/// The decision of a list on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// Index of the first rule that matches; none if the default decides.

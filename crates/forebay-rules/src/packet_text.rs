@@ -9,7 +9,7 @@
 //!
 //! What is not written, the packet does not have: `tcp 10.0.0.1 > 10.0.0.2` is
 //! a fragment other than the first, and a TCP packet with ports but without
-//! flags is one that was cut between them (`none` says that the flags are there
+//! flags is one that was cut between them (`none` means that the flags are there
 //! and all clear). An IPv6 packet whose protocol cannot be reached is of
 //! protocol `unknown`. What no packet can be is refused.
 //!
@@ -37,7 +37,7 @@ const NO_FLAGS: &str = "none";
 pub struct PacketTextError {
     /// The place, in characters counted from 1.
     pub column: usize,
-    /// What stands there.
+    /// The text there.
     pub found: String,
     /// What could have stood there.
     pub expected: String,
@@ -171,7 +171,7 @@ fn end(word: Word) -> Result<End, PacketTextError> {
     Ok(End { family, address, port })
 }
 
-/// An address and what stands for its port; none if brackets are misplaced.
+/// An address and the text of its port; none if brackets are misplaced.
 fn split_port(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(inner) = text.strip_prefix('[') {
         let (address, rest) = inner.split_once(']').filter(|(address, _)| address.contains(':'))?;

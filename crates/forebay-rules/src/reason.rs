@@ -9,14 +9,14 @@ use crate::rule::{Family, IcmpTest, PortTest, ProtocolTest, Rule};
 use crate::sets::RangeSet;
 use std::fmt;
 
-/// The field that failed, what the packet has there, and what the rule asks for.
+/// The field that failed, what the packet has there, and what the rule requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The field that failed, and whether the packet has it at all.
     pub mismatch: Mismatch,
     /// What the packet has; nothing if it has none.
     pub found: Option<String>,
-    /// What the rule asks for, as its language writes it.
+    /// What the rule requires, as its language writes it.
     pub wanted: String,
 }
 
@@ -55,7 +55,7 @@ impl Rule {
         Some(Reason { mismatch, found, wanted: self.wanted(mismatch.field) })
     }
 
-    /// What the rule asks of a field, `*` if nothing.
+    /// What the rule requires of a field, `*` if nothing.
     fn wanted(&self, field: Field) -> String {
         let test = match &self.protocol {
             ProtocolTest::Any => None,

@@ -2,7 +2,7 @@
 //!
 //! A rule is of one address family and is the conjunction of its fields. What a
 //! field *names*, a packet must have: a test of ports, TCP flags or ICMP type
-//! fails on a packet without them, while `Any` asks nothing at all.
+//! fails on a packet without them, while `Any` tests nothing.
 
 use crate::sets::{ProtocolSet, RangeSet};
 use std::fmt;
@@ -51,7 +51,7 @@ impl Family {
         }
     }
 
-    /// What stands before the word `rule` in messages.
+    /// The text before the word `rule` in messages.
     pub(crate) fn before_rule(self) -> &'static str {
         match self {
             Self::Ipv4 => "",
@@ -160,7 +160,7 @@ pub struct IcmpTest {
     pub codes: RangeSet<u8>,
 }
 
-/// The protocols a rule names and what it asks of their headers.
+/// The protocols that a rule names, and its tests of their headers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportTest {
     /// The protocols.

@@ -2,7 +2,7 @@
 //!
 //! A [`RangeSet`] is a sorted list of ranges that neither overlap nor touch, so
 //! that equal sets compare equal however they were written. It is never empty:
-//! a rule that asks for a value out of nothing is refused where it is read.
+//! a rule that requires a value out of nothing is refused where it is read.
 
 use std::fmt;
 use std::ops::RangeInclusive;

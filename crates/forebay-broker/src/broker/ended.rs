@@ -11,7 +11,7 @@ pub struct Ended {
     pub report: Report,
     /// What ended a worker before its time.
     pub errors: Vec<String>,
-    /// Whether people were told all there was to tell: where not, a thread is still about it,
+    /// Whether all notices were printed: if not, a thread is still printing them,
     /// and may have standard error locked.
     pub told: bool,
 }

@@ -103,7 +103,7 @@ pub enum BrokerError {
     System(#[from] std::io::Error),
 }
 
-/// What a broker is told from outside, by signals.
+/// Orders from outside, by signals.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
     /// It is to end.
@@ -218,7 +218,7 @@ impl Broker {
         })
     }
 
-    /// Runs until all inputs have ended or it is told to end.
+    /// Runs until all inputs have ended or it is ordered to end.
     ///
     /// # Errors
     /// [`BrokerError`], before the first packet.
@@ -454,7 +454,7 @@ fn open_group(
     opened.map_err(|source| BrokerError::Sensors { group: group.name.clone(), source })
 }
 
-/// A key that nobody can guess, so that traffic cannot be aimed at one sensor.
+/// A key that cannot be guessed, so that traffic cannot be aimed at one sensor.
 fn drawn_key() -> std::io::Result<HashKey> {
     let mut bytes = [0; 16];
     let mut filled = 0;
@@ -470,7 +470,7 @@ fn drawn_key() -> std::io::Result<HashKey> {
     Ok(HashKey([low, high]))
 }
 
-/// The account of all workers. One that does not answer is there with what it said last.
+/// The account of all workers. One that does not answer is included with its last report.
 fn report(running: &[Running]) -> Report {
     let asked: Vec<_> = running.iter().map(|one| one.mailbox.ask()).collect();
     let until = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! What people are told, without the broker waiting for them.
+//! Notices to people, printed without the broker waiting for that.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::clock::Clock;
 
-/// Notices that wait to be told. What comes while so many wait is not told.
+/// The most notices that wait to be printed. Those beyond are only counted.
 const MOST_WAITING: usize = 1_024;
 
 /// Notices that are kept for `ctl events`.
@@ -35,14 +35,14 @@ impl fmt::Display for Notice {
     }
 }
 
-/// A thread that tells: a terminal that stands still, or a log that takes nothing, must not
+/// A thread that prints: a terminal that stands still, or a log that takes nothing, must not
 /// hold up the broker.
 pub(super) struct Notices {
     waiting: SyncSender<Notice>,
-    /// Closed when all is told.
+    /// Closed when all is printed.
     told: mpsc::Receiver<()>,
     lost: u64,
-    /// How many are lost when the end comes, which the thread tells last.
+    /// How many are lost at the end, which the thread prints last.
     lost_in_the_end: Arc<AtomicU64>,
     /// The last of them, each with its time by `clock`.
     kept: VecDeque<(u64, String)>,
@@ -50,7 +50,7 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Has everything told by `tell`.
+    /// Prints everything by `tell`.
     ///
     /// # Errors
     /// That there is no thread.

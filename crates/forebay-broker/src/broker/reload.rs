@@ -88,7 +88,7 @@ impl Prepared {
         Ok(Self { config, plan })
     }
 
-    /// What is to be told of it once it is in force.
+    /// Notices for when it is in force.
     fn notices(&self) -> Vec<String> {
         self.plan.notices.clone()
     }
@@ -115,7 +115,7 @@ struct Preparation {
     thread: Option<JoinHandle<()>>,
     requests: Vec<ControlRequest>,
     begun: Instant,
-    /// It took too long, and its clients were told so.
+    /// It took too long, and its clients have an answer that says so.
     is_late: bool,
 }
 
@@ -164,14 +164,14 @@ impl Preparation {
 }
 
 impl Drop for Preparation {
-    /// Nobody wants what comes of it any more: it was overtaken, perhaps by the broker's end.
+    /// Its result is of no use any more: it was overtaken, perhaps by the broker's end.
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
 impl Reloads {
-    /// Somebody asks for it, and waits if there is a request and not too many wait already.
+    /// Takes a request, whose client waits unless too many wait already.
     pub(super) fn ask(&mut self, request: Option<ControlRequest>) {
         self.asked = true;
         let already = self.under_way.as_ref().map_or(0, |last| last.requests.len());

@@ -1,4 +1,4 @@
-//! The stages that a configuration asks for, in their order.
+//! The stages that a configuration names, in their order.
 
 use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey};
@@ -12,7 +12,7 @@ use crate::config::{Config, Group, Key};
 use crate::group::{LiveGroup, WorkerSteering, nanos};
 use crate::plan::{Plan, decode_options};
 
-/// The stages that a configuration asks for.
+/// The stages that a configuration names.
 pub(super) struct Stages<'a> {
     pub(super) config: &'a Config,
     pub(super) hash_key: HashKey,

@@ -1,4 +1,4 @@
-//! What the broker notices of its ports and of losses, and how it is told.
+//! What the broker notices of its ports and of losses, and how it reports it.
 
 use serde_json::{Value, json};
 

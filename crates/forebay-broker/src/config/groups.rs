@@ -103,7 +103,7 @@ pub struct Sensor {
     pub limit_pps: Option<u64>,
     /// Bits a second that it can take, if that is known.
     pub limit_bps: Option<u64>,
-    /// Whether it says hello, and is down when it does not.
+    /// Whether it sends hellos, and is down when it stops.
     pub hello: bool,
 }
 

@@ -63,7 +63,7 @@ pub fn check(raw: &raw::File, inputs: &[Port], outputs: &[Port]) -> Result<(), F
     raw.filter.iter().chain(of_groups).try_for_each(filter)
 }
 
-/// Whether the kernel can judge by a filter. One that is no filter is told of elsewhere.
+/// Whether the kernel can judge by a filter. One that is no filter is reported elsewhere.
 fn filter(text: &Spanned<String>) -> Result<(), Fault> {
     let Ok(program) = forebay_filter::compile(text.get_ref(), LinkType::ETHERNET) else {
         return Ok(());

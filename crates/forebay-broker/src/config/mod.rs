@@ -42,7 +42,7 @@ const MAX_WINDOW: Duration = Duration::from_secs(600);
 /// The most tunnels to look into.
 const MAX_TUNNEL_DEPTH: u64 = 16;
 
-/// Memory that the preparation of a change may take where nothing is said, in bytes: some more
+/// Memory that the preparation of a change may take by default, in bytes: some more
 /// than the largest lists of rules do.
 const RELOAD_MEMORY: u64 = 2 << 30;
 
@@ -81,7 +81,7 @@ pub struct Config {
     pub vlan_in_key: bool,
     /// How long a flow without packets is still one flow.
     pub idle_timeout: Duration,
-    /// Between two looks at the sensors' loads.
+    /// Between two readings of the sensors' loads.
     pub interval: Duration,
     /// Flows may be torn to relieve a sensor.
     pub emergency: bool,

@@ -17,7 +17,7 @@ const MAX_QUEUES: u64 = 64;
 const INPUT_RING: usize = 16 << 20;
 const OUTPUT_RING: usize = 2 << 20;
 
-/// How long a full ring is waited for, unless said otherwise.
+/// How long a full ring is waited for, by default.
 const WAIT: Duration = Duration::from_millis(1);
 
 /// Longest that a full ring may be waited for: packets pile up in front meanwhile.
@@ -250,7 +250,7 @@ fn applies(raw: &raw::Port, kind: Kind, is_output: bool) -> Result<(), Fault> {
     let span = |given: Option<std::ops::Range<usize>>, key, kinds: &[Kind]| match given {
         Some(at) if !kinds.contains(&kind) => {
             let kind = raw.kind.get_ref();
-            // Keys of one side only are told from it.
+            // Keys of one side only identify it.
             let of_outputs = ["send", "on_full", "rotate"].contains(&key);
             let port = if of_outputs && !is_output { "an input" } else { "a port" };
             Err(Fault::new(at, format!("key `{key}` has no meaning for {port} of type {kind}")))

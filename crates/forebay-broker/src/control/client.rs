@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The client side.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -42,7 +42,7 @@ pub enum AskError {
         /// What is wrong with the answer.
         source: serde_json::Error,
     },
-    /// The broker says no.
+    /// The broker refuses.
     #[error("{0}")]
     Refused(String),
 }
@@ -71,7 +71,7 @@ fn converse(mut stream: UnixStream, request: &Request) -> io::Result<String> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
-    // Where the broker takes no request, because it is busy, it has said so already.
+    // Where the broker takes no request, because it is busy, it has already answered so.
     let asked = stream.write_all(line.as_bytes());
     let mut answer = String::new();
     let heard = BufReader::new(stream).take(MOST_ANSWER).read_line(&mut answer);

@@ -2,7 +2,7 @@
 //!
 //! One request a connection: a line of JSON, answered by a line of JSON. Whoever may open
 //! the socket may ask anything: its mode is 0660. Requests are not worked on here but
-//! handed to the broker's own thread, which answers them between two looks at its
+//! handed to the broker's own thread, which answers them between two checks of its
 //! sensors. How many clients there may be, and for how long, is in `serve`.
 
 mod client;
@@ -46,7 +46,7 @@ pub enum Request {
         /// What is to become of it.
         action: SensorAction,
     },
-    /// What was told last, and when.
+    /// The last notice, and its time.
     Events,
     /// The rules in force, and what each has decided.
     Rules {

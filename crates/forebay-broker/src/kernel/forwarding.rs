@@ -18,7 +18,7 @@ use crate::clock::Clock;
 /// a tick of 100 a second, and as much for a program that is held up.
 const COARSE: u64 = 20_000_000;
 
-/// A group's table and records, in the maps that the kernel goes by.
+/// A group's table and records, in the maps that the kernel reads.
 #[derive(Debug)]
 pub struct KernelTable {
     state: Arc<State>,

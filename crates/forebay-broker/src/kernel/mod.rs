@@ -169,7 +169,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Counts from now on what the outputs' devices lose behind the programs; says where
+    /// Counts from now on what the outputs' devices lose behind the programs; returns where
     /// that cannot be done.
     pub fn watch_losses(&mut self) -> Vec<Finding> {
         let slots = (0..).zip(&self.devices).map(|(slot, link)| (slot, link.index));

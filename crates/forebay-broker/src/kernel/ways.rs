@@ -77,7 +77,7 @@ impl Way {
     }
 }
 
-/// Bytes that a device took of redirected frames. The kernel tells how many frames it did not
+/// Bytes that a device took of redirected frames. The kernel counts the frames it did not
 /// take, and not which: of frames between two looks, those that were lost count as long as the
 /// mean. Where all or none were taken that is exact.
 #[derive(Clone, Copy, Debug, Default)]
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(sent.note(traffic(20, 16_000), 10), 1_000);
         assert_eq!(sent.note(traffic(30, 16_600), 10), 1_600);
         assert_eq!(sent.note(traffic(40, 17_600), 15), 2_100, "half of them");
-        // The loss is told of before what was redirected.
+        // The loss is reported before what was redirected.
         assert_eq!(sent.note(traffic(40, 17_600), 18), 2_100);
         assert_eq!(sent.note(traffic(43, 17_900), 18), 2_100);
     }

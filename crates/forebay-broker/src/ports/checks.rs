@@ -56,13 +56,13 @@ pub(crate) fn not_own_inputs(config: &Config) -> Result<(), PortError> {
     Ok(())
 }
 
-/// The greatest MTU of the devices of some ports. One that is not there is told of later.
+/// The greatest MTU of the devices of some ports. One that is absent is reported later.
 pub(crate) fn longest(ports: &[Port]) -> u32 {
     let mtu = |port: &Port| device_of(port).and_then(|device| Link::named(device).ok());
     ports.iter().filter_map(mtu).map(|link| link.mtu).max().unwrap_or(0)
 }
 
-/// Whether a device has an IP address that somebody gave it.
+/// Whether a device has an IP address that was assigned.
 pub(super) fn has_address(device: &str) -> bool {
     let Ok(all) = nix::ifaddrs::getifaddrs() else { return true };
     let mut its = all.filter(|one| one.interface_name == device).filter_map(|one| one.address);

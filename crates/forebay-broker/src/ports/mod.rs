@@ -47,7 +47,7 @@ pub enum PortError {
         side: &'static str,
         /// The port's name.
         name: String,
-        /// What it says.
+        /// Its error.
         source: forebay_io::Error,
     },
     /// The device below it.
@@ -65,7 +65,7 @@ pub enum PortError {
     Program {
         /// The port's name.
         name: String,
-        /// What the kernel says.
+        /// The kernel's error.
         source: BpfError,
     },
     /// What the port cannot do.
@@ -418,7 +418,7 @@ fn packet_receivers(
     Ok(group.into_iter().map(|rx| -> Box<dyn Rx> { Box::new(rx) }).collect())
 }
 
-/// The program that says which worker gets a packet.
+/// The program that chooses the worker of a packet.
 fn fanout_program(
     port: &Port,
     workers: usize,
@@ -446,7 +446,7 @@ pub(crate) fn limits_queues(port: &Port) -> bool {
     matches!(port.kind, PortKind::Xdp { queues: Some(_), .. })
 }
 
-/// For `map_err`: what a port says.
+/// For `map_err`: the error of a port.
 pub(crate) fn io_error<'a>(
     side: &'static str,
     port: &'a Port,

@@ -144,7 +144,7 @@ pub fn open_sockets(
     Ok(by_worker)
 }
 
-/// A sender for each worker, and what is to be said of them.
+/// A sender for each worker, and notices about them.
 type Senders = (Vec<Box<dyn Tx>>, Option<Finding>);
 
 /// Opens a sender for each worker, for packets of that MTU: sockets, all on the device's

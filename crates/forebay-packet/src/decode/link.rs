@@ -61,7 +61,7 @@ pub(super) fn first(bytes: Bytes<'_>, link: LinkType, at: usize) -> Next {
             loopback(family, at + 4)
         }
         LinkType::LOOP => loopback(bytes.u32(at)?, at + 4),
-        // An address byte of Cisco's HDLC says that the frame is one.
+        // An address byte of Cisco's HDLC marks its frames.
         LinkType::PPP | LinkType::PPP_HDLC => match bytes.u8(at)? {
             0x0f | 0x8f => Some((Header::CiscoHdlc, at)),
             _ => Some((Header::Ppp, at)),
@@ -113,7 +113,7 @@ fn cooked(bytes: Bytes<'_>, protocol_at: usize, payload_at: usize) -> Next {
 }
 
 /// BSD address families; each system numbers IPv6 its own way, and the
-/// version nibble says it all.
+/// version nibble is enough.
 fn loopback(family: u32, at: usize) -> Next {
     matches!(family, 2 | 10 | 24 | 28 | 30).then_some((Header::Ip, at))
 }
@@ -269,7 +269,7 @@ fn netfilter_log(bytes: Bytes<'_>, at: usize) -> Next {
 }
 
 impl Walk<'_> {
-    /// Passes a header of a link layer, and notes what it says of the flow.
+    /// Passes a header of a link layer, and notes its part of the flow.
     pub(super) fn link_header(&mut self, header: Header, at: usize) -> Next {
         let (next, after) = next(self.bytes, header, at)?;
         if self.options.vlan_in_key || self.options.tunnel_in_key {

@@ -44,7 +44,7 @@ pub(crate) use transport::{ICMP, ICMPV6, SCTP, TCP, UDP};
 pub const MAX_LAYERS: usize = 64;
 
 /// The most notes on fragments that a packet can have: fragments nest when
-/// tunnels do, and deeper ones are not told.
+/// tunnels do, and deeper ones are not reported.
 pub const MAX_FRAGMENT_NOTES: usize = 4;
 
 /// Names a datagram whose fragments belong together.
@@ -99,7 +99,7 @@ pub struct Fragment {
     pub span: FragmentSpan,
 }
 
-/// What the classifier says of a fragment in a batch.
+/// What the classifier notes of a fragment in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentNote {
     /// Index of the packet in its batch.
@@ -143,7 +143,7 @@ impl Affinity {
 /// How packets are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// What [`Decoded::affinity`] tells apart.
+    /// What [`Decoded::affinity`] distinguishes.
     pub affinity: Affinity,
     /// VLAN identifiers are part of a flow.
     pub vlan_in_key: bool,
@@ -238,7 +238,7 @@ struct Datagram {
     protocol: u8,
 }
 
-/// Where the walk stands.
+/// The state of the walk.
 struct Walk<'a> {
     options: DecodeOptions,
     bytes: Bytes<'a>,
@@ -350,7 +350,7 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Takes note of a flow; the last one noted stands.
+    /// Notes a flow; the last one counts.
     fn found(&mut self, key: FlowKey, reversed: bool, affinity: FlowKey, outcome: Outcome) {
         let affinity = match self.options.affinity {
             Affinity::FiveTuple => affinity,
@@ -405,7 +405,7 @@ impl<'a> Walk<'a> {
             // An error about a first fragment found its ports: nothing to join.
             (FragmentRole::First | FragmentRole::Quoted, true) => return,
         };
-        // Where addresses decide, a fragment that hides no tunnel says enough.
+        // Where addresses decide, a fragment that hides no tunnel is enough.
         let plain = self.options.affinity != Affinity::FiveTuple
             && (self.tunnels_left == 0 || !tunnel::may_carry(key.protocol, key.ipv6));
         if plain {

@@ -37,7 +37,7 @@ pub fn is_extension(protocol: u8) -> bool {
     )
 }
 
-/// Addresses and protocol of an IP header; its own version field says which it is.
+/// Addresses and protocol of an IP header; its version field decides which.
 pub(super) fn datagram(bytes: Bytes<'_>, at: usize) -> Option<Datagram> {
     Some(match bytes.u8(at)? >> 4 {
         4 => Datagram {
@@ -162,7 +162,7 @@ impl Walk<'_> {
         Ipv6Fragment::Later
     }
 
-    /// A later fragment has no transport header; its address pair stands in
+    /// A later fragment has no transport header; its address pair takes the place of
     /// until the first is known.
     fn later_fragment(&mut self, datagram: Datagram, key: FragmentKey, span: FragmentSpan) -> Next {
         self.note_fragment(FragmentRole::Later, key, span);

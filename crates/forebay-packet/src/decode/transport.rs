@@ -1,4 +1,4 @@
-//! Transport headers: ports, and what ICMP says.
+//! Transport headers: ports, and ICMP messages.
 
 use super::bytes::Bytes;
 use super::network::AUTHENTICATION;
@@ -129,7 +129,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a message quotes the packet it speaks of: destination unreachable, source
+/// Whether a message quotes the packet it is about: destination unreachable, source
 /// quench, redirect, time exceeded, parameter problem (RFC 792); every ICMPv6 type below
 /// 128, known or not (RFC 4443 section 2.1). ICMPv6's redirect (RFC 4861) quotes in an
 /// option, which is not looked for.

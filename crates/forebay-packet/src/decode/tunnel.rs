@@ -8,7 +8,7 @@ use super::transport::{GRE, IP_IN_IP, IPV6_IN_IP, UDP};
 use super::{Header, Walk};
 
 const VXLAN_PORT: u16 = 4789;
-/// What Linux takes for VXLAN unless told otherwise.
+/// The port that Linux uses for VXLAN by default.
 const VXLAN_LINUX_PORT: u16 = 8472;
 const GENEVE_PORT: u16 = 6081;
 const GTP_U_PORT: u16 = 2152;
@@ -57,7 +57,7 @@ impl Walk<'_> {
         let (checksum, routing) = (flags & 0x8000 != 0, flags & 0x4000 != 0);
         let (keyed, sequenced) = (flags & 0x2000 != 0, flags & 0x1000 != 0);
         let version = flags & 7;
-        // Source routing was never put to use, and says where headers lie. Version 1 is
+        // Source routing was never put to use, and moves the headers behind it. Version 1 is
         // PPTP's: PPP with a key and a sequence number, or an acknowledgement without payload.
         let pptp = protocol == PPP && keyed && sequenced;
         if routing || version > 1 || (version == 1 && !pptp) {

@@ -284,7 +284,7 @@ impl Expectations {
         }
     }
 
-    /// Forgets all whose time is over; not too often, as that looks at each.
+    /// Removes all whose time is over; not too often, since it visits each.
     fn sweep(&mut self) {
         if self.now.saturating_sub(self.swept) < SWEEP {
             return;

@@ -153,7 +153,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// Looks ahead as far as `window` says.
+    /// Looks ahead as far as `window`.
     #[must_use]
     pub fn new(window: Window) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Lets a number of packets through and asks for no more.
+//! Lets a number of packets through and then stops the input.
 
 use forebay_packet::Batch;
 

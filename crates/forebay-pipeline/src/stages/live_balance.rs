@@ -8,7 +8,7 @@ use super::expectations::Follow;
 use super::shunt::{Shunt, ShuntRule, ShuntedFlow, Verdict};
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 
-/// Who knows the sensor of each packet. One thread's.
+/// Finds the sensor of each packet, for one thread.
 pub trait Steering: Send {
     /// A batch begins at the time `now` of the monotonic clock, in nanoseconds. Packets of
     /// the batch before have been counted.
@@ -84,7 +84,7 @@ pub struct LiveBalance {
 }
 
 impl LiveBalance {
-    /// Steers as `worker` says, which only this stage uses. `decoder` is that of the
+    /// Steers by `worker`, which only this stage uses. `decoder` is that of the
     /// group, `connections` whether its key is that of a transport connection.
     #[must_use]
     pub fn new(worker: Box<dyn Steering>, decoder: Decoder, connections: bool) -> Self {
@@ -109,7 +109,7 @@ impl LiveBalance {
         self
     }
 
-    /// Takes the packets of shunted flows out; says how many it dropped.
+    /// Takes the packets of shunted flows out; returns how many it dropped.
     fn divert(&mut self, batch: &mut Batch) -> u64 {
         self.shunted.clear();
         let mut dropped = 0;

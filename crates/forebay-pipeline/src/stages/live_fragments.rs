@@ -3,7 +3,7 @@
 //!
 //! Only the first fragment has ports. It is remembered under its datagram's name, for as
 //! long as reassembly may take (RFC 791 recommends to give up after 15 s), and those
-//! after it are of its flow. One that comes before it goes by the datagram's name alone,
+//! after it are of its flow. One that comes before it is steered by the datagram's name alone,
 //! so that at least those are together, and is counted. The table has a fixed size; when
 //! it is full the oldest datagram is forgotten, and nothing else is.
 

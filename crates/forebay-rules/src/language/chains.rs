@@ -222,7 +222,7 @@ impl Walk<'_> {
         Ok(all)
     }
 
-    /// Does with packets of `condition` what a step that decides or jumps says. `falls`
+    /// Does a step that decides or jumps, with the packets of `condition`. `falls`
     /// if those that come to the end of where it jumps to go on where this chain does.
     fn take(
         &mut self,

@@ -10,7 +10,7 @@
 //! A trace has a header a line, in decimal: source, destination, source port,
 //! destination port, protocol, flags, and perhaps the rule it was drawn from.
 //! The flags are a rule's, value and mask (an upper and a lower 16 bits), or all
-//! zeros or all ones where the rule asks for none: the header's own are the
+//! zeros or all ones where the rule has none: the header's own are the
 //! value. Ports are read for protocols that have them only.
 
 use super::ParseError;
@@ -121,7 +121,7 @@ fn masked(words: &mut Words, greatest: u32, what: &str) -> Result<(u32, u32), Pa
     pair.ok_or_else(|| words.error(word, expected))
 }
 
-/// The protocols of a rule; none if it asks for no protocol.
+/// The protocols of a rule; none if it tests no protocol.
 fn protocols(words: &mut Words) -> Result<Option<ProtocolSet>, ParseError> {
     let (value, mask) = masked(words, 0xff, "a protocol")?;
     let set = (0..=u8::MAX).filter(|&protocol| u32::from(protocol) & mask == value).collect();

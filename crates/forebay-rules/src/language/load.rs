@@ -1,4 +1,4 @@
-//! Rule lists from files, as users name them: the language told from the file unless it is
+//! Rule lists from files, as users name them: the language recognised by the file unless it is
 //! given, one of the file's lists chosen, and read.
 //!
 //! The command, the broker and the C library load lists by this module only, so that all
@@ -15,10 +15,10 @@ use std::borrow::Cow;
 use std::fmt;
 use thiserror::Error;
 
-/// Lists whose names a message tells.
+/// The most lists that a message names.
 const NAMED: usize = 40;
 
-/// Conditions that are told one by one.
+/// The most conditions that are reported one by one.
 const TOLD: usize = 20;
 
 /// Which list of a file, and how it is read.
@@ -204,7 +204,7 @@ impl Selection {
         self.interface.is_some() && matches!(format, Format::Cisco | Format::Yamaha)
     }
 
-    /// Refuses what says nothing about files of `format`.
+    /// Refuses options that mean nothing for files of `format`.
     fn suits(&self, format: Format, names: &Names) -> Result<(), LoadError> {
         let Names { list, table, interface, direction, ipv6, .. } = names;
         let is_chains = matches!(format, Format::Iptables | Format::Nftables);
@@ -392,7 +392,7 @@ impl Imported {
         LoadError::Engine { line, list: self.list.given_name().map(str::to_owned), source }
     }
 
-    /// What is to be told of conditions that `unsupported` decided, a bounded number of
+    /// The remarks on conditions that `unsupported` decided, a bounded number of
     /// messages that name `file`.
     #[must_use]
     pub fn warnings(&self, file: &str, unsupported: Unsupported) -> Vec<String> {

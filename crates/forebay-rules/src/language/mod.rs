@@ -26,7 +26,7 @@ use thiserror::Error;
 pub struct ParseError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What stands there.
+    /// The text there.
     pub found: String,
     /// What could have stood there.
     pub expected: String,

@@ -176,7 +176,7 @@ pub(crate) fn tcp_flag(name: &str) -> Option<u8> {
     TCP_FLAGS[..6].iter().position(|known| *known == name).map(|bit| 1 << bit)
 }
 
-/// Names of ICMP messages: type, and code where the name says one.
+/// Names of ICMP messages: type, and code where the name has one.
 const MESSAGES_V4: &[(&str, u8, Option<u8>)] = &[
     ("echo-reply", 0, None),
     ("pong", 0, None),

@@ -28,7 +28,7 @@ pub const MAX_NESTING: usize = 32;
 /// The languages that lists are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Format {
-    /// One of the others, told from the text.
+    /// One of the others, recognised by the text.
     #[default]
     Auto,
     /// Filters of YAMAHA RT routers.
@@ -58,7 +58,7 @@ impl Format {
         ("classbench", Self::Classbench, "Filter sets of ClassBench"),
     ];
 
-    /// The format, told from the text where it is not given.
+    /// The format, recognised by the text where it is not given.
     ///
     /// The first line that only one language has decides. A text of blank lines and `#`
     /// comments alone is an empty list of ours.
@@ -111,10 +111,10 @@ impl Format {
     }
 }
 
-/// The bytes of a line that its language is told from.
+/// The bytes of a line by which its language is recognised.
 const LINE_START: usize = 512;
 
-/// What a text is to have whose language is to be told.
+/// What a text must have for its language to be recognised.
 const EXPECTED: &str = "rules of YAMAHA routers (`ip filter …`), a configuration with access \
     lists of a Cisco device (`access-list …`), what iptables-save prints (`*filter`) or \
     `nft -j list ruleset` (`{\"nftables\": …`), or rules of ClassBench (`@192.0.2.0/24 …`)";
@@ -186,12 +186,12 @@ impl fmt::Display for Direction {
 pub struct Options {
     /// What becomes of conditions that are not supported.
     pub unsupported: Unsupported,
-    /// The family of iptables-save's addresses; none if the text says it.
+    /// The family of iptables-save's addresses; none if the text has it.
     pub family: Option<Family>,
     /// The table of iptables (`filter` if none), or of nftables (all if none).
     pub table: Option<String>,
     /// The interface through which packets come or go, so that conditions on it are
-    /// decided. For Cisco's, [`Catalogue::applied`] says which lists that is.
+    /// decided. For Cisco's, [`Catalogue::applied`] lists them.
     pub interface: Option<(String, Direction)>,
 }
 
@@ -271,7 +271,7 @@ pub trait Catalogue {
 /// The lists of a file of `format`.
 ///
 /// # Errors
-/// If the text is not of that format as a whole. Mistakes within a list are told when it
+/// If the text is not of that format as a whole. Mistakes within a list are reported when it
 /// is read.
 pub fn open<'a>(
     format: Format,
@@ -372,7 +372,7 @@ impl Making {
         expected: &str,
     ) -> Result<Option<Action>, ParseError> {
         let action = match self.unsupported {
-            // That a target is met says nothing of what it does.
+            // That a target is met does not show what it does.
             Unsupported::Refuse | Unsupported::Met => {
                 return Err(ParseError::at(line, target, expected));
             }

@@ -25,7 +25,7 @@
 //!   written; several values are joined by `+`.
 //!
 //! `restrict` passes while the line is up, which it is here. `reject` logs
-//! unless told not to, `pass` and `restrict` do not (routers log the latter
+//! unless configured otherwise, `pass` and `restrict` do not (routers log the latter
 //! when they drop). Dynamic filters hold state and are refused. In an
 //! `ipv6 filter`, `icmp` is ICMPv6; its errors are the types below 128 (RFC 4443
 //! section 2.1), which the routers' reference leaves open.

@@ -25,7 +25,7 @@ use super::error::LinearError;
 /// The most conjunctions of a function.
 const MAX_CONJUNCTIONS: usize = 1 << 14;
 
-/// Bytes of a key that the function looks at.
+/// Bytes of a key that the function reads.
 pub(super) fn key_bytes(family: Family) -> usize {
     match family {
         Family::Ipv4 => 16,

@@ -13,7 +13,7 @@
 //! | [`generic`]: `pe-generic` | rows of a table | lanes of vectors |
 //! | [`pe`] | code without branches | bits of vectors, hundreds at once |
 //!
-//! Each gives what [`crate::matching`] says, for every key that a packet can
+//! Each gives the answer of [`crate::matching`], for every key that a packet can
 //! have.
 
 pub mod compiled;

@@ -204,7 +204,7 @@ impl Sliced {
         }
     }
 
-    /// Does as many packets as a group takes, and says how many.
+    /// Does as many packets as a group takes, and returns how many.
     fn group<K: Key>(&self, keys: &[K], rules: &mut [u32], workspace: &mut Workspace) -> usize {
         let fits = |group: &&Group| group.slicer.packets() >= keys.len();
         let group = self.smaller.as_ref().filter(fits).unwrap_or(&self.largest);

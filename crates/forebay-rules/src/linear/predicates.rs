@@ -1,12 +1,12 @@
 //! A rule list as a network of predicates over the bits of a key.
 //!
-//! What a rule asks of each field is a predicate. Those of all rules are built
+//! A rule's test of each field is a predicate. Those of all rules are built
 //! field by field, addresses in ascending order, so that each is next to those
 //! it shares its beginning with and the bits of one field are in use at a time.
 //! A rule then is the conjunction of a few of them. Which rule is first is the
 //! outcome of a tournament: two neighbours give the number of the first that
 //! matches, two pairs again, and a last entry behind all rules always matches
-//! and stands for the default. So the answer is a number in binary, a bit plane
+//! and represents the default. So the answer is a number in binary, a bit plane
 //! for each of its bits, and the work is the same whatever packets come.
 
 use std::collections::HashMap;
@@ -166,7 +166,7 @@ impl Builder {
         self.network.input(first + value.trailing_zeros())
     }
 
-    /// All that a rule asks besides addresses.
+    /// All tests of a rule but those of addresses.
     fn service(&mut self, rule: &Rule) -> Signal {
         cancel::check();
         let mut asked = Vec::new();

@@ -159,7 +159,7 @@ impl<'a> Examination<'a> {
         self.report.findings.push(finding);
     }
 
-    /// Says of the finding that was added last that the default stands in.
+    /// Notes at the finding that was added last that the default takes the rule's place.
     pub(super) fn by_default(&mut self) {
         if let Some(finding) = self.report.findings.last_mut() {
             finding.by_default = true;
@@ -263,7 +263,7 @@ impl<'a> Examination<'a> {
         })
     }
 
-    /// What the list says of the packet at `point`, and what it says without the
+    /// The list's decision on the packet at `point`, and its decision without the
     /// rule at `place`. The oracle is asked of each rule that has the point.
     fn decisions(&self, place: usize, point: &Point, key: &Key) -> (Decision, Decision) {
         let (mut first, mut other) = (None, None);

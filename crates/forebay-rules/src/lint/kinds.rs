@@ -264,7 +264,7 @@ impl<'a> Catalogue<'a> {
     }
 }
 
-/// Kinds in classes, numbered from 0: no rule tells those of one class apart.
+/// Kinds in classes, numbered from 0: no rule distinguishes those of one class.
 pub struct Classes {
     of_kind: [usize; KINDS],
     examples: Vec<Kind>,
@@ -319,7 +319,7 @@ mod tests {
         bytes
     }
 
-    /// A packet of the kind that `number` stands for.
+    /// A packet of the kind with that `number`.
     fn example(family: Family, kind: Kind) -> Vec<u8> {
         let mut header = [0; 20];
         match kind {

@@ -58,8 +58,8 @@ pub struct Limits {
     /// The most comparisons made for all such questions.
     pub work: u64,
     /// The most rules that are looked at, from the first. What is behind them
-    /// is told to be unexamined; and as it could stand in for what is before,
-    /// nothing is said of redundancy then.
+    /// is reported as unexamined; and as it could stand in for what is before,
+    /// redundancy is not reported then.
     pub rules: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Rules without which every packet gets the same action.
 //!
-//! A packet speaks against a rule's being redundant if no earlier rule matches it,
+//! A packet shows that a rule is not redundant if no earlier rule matches it,
 //! and the first later one, or the default where there is none, has the other
 //! action. Nothing behind a later rule that covers the rule can take its packets.
 

@@ -2,7 +2,7 @@
 //!
 //! An axis (source address, destination address, first and second value) is cut
 //! where a range of some rule starts or ends. The pieces are numbered in order,
-//! and their numbers, the *ranks*, stand for them: no rule tells two values of
+//! and their numbers, the *ranks*, represent them: no rule distinguishes two values of
 //! one piece apart. So regions of IPv4 and IPv6 look the same and are small.
 //!
 //! No region is empty. A product of sets that are not empty lies in another one

@@ -94,12 +94,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A packet that shows what a finding says.
+/// A packet that shows a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
     /// A packet that can occur and that the finding's rule matches.
     pub key: Key,
-    /// What the list says of it.
+    /// The list's decision on it.
     pub decision: Decision,
     /// What the list would say without the finding's rule; indices are still
     /// those of the list as it is.
@@ -237,7 +237,7 @@ impl fmt::Display for Names<'_> {
     }
 }
 
-/// A question about a rule that the lint asks within bounds.
+/// A question about a rule that the lint examines within bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Question {
     /// Whether earlier rules together cover it.

@@ -2,9 +2,9 @@
 //!
 //! A packet is a point of five axes: source and destination address, first and
 //! second value, and kind. The values are the ports of a packet that has ports
-//! and type and code of one with an ICMP message, where 255 stands for all
+//! and type and code of one with an ICMP message, where 255 represents all
 //! numbers beyond it too. A packet with neither is represented by every pair of
-//! values: a rule that admits its kind at all asks nothing of them.
+//! values: a rule that admits its kind at all does not test them.
 //!
 //! A rule is a product of sets, and so one region, but for a rule that asks for
 //! an ICMP type beside other protocols, which is two: the messages, and the rest.

@@ -37,7 +37,7 @@ impl<T: Copy> Arena<T> {
         }
     }
 
-    /// Adds `item`, and says where.
+    /// Adds `item`, and returns its place.
     ///
     /// # Errors
     /// If there is no room.
@@ -46,7 +46,7 @@ impl<T: Copy> Arena<T> {
         let _writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let at = self.len.load(Ordering::Relaxed);
         let cell = self.cells.get(at).ok_or(Full)?;
-        // SAFETY: nobody reads a cell at or behind `len`, and the lock keeps
+        // SAFETY: no thread reads a cell at or behind `len`, and the lock keeps
         // other writers out.
         unsafe { (*cell.get()).write(item) };
         self.len.store(at + 1, Ordering::Release);

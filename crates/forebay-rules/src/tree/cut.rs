@@ -1,4 +1,4 @@
-//! Choosing the bits of a key by which a node tells its children apart.
+//! Choosing the bits of a key by which a node selects a child.
 //!
 //! A node takes up to 16 bits out of one word of the key. They are chosen one
 //! by one: each time the bit that makes the sum of the squares of what falls
@@ -36,7 +36,7 @@ pub(super) struct Limits {
     pub children: usize,
 }
 
-/// A word of each atom, told apart by the bits chosen so far.
+/// A word of each atom, distinguished by the bits chosen so far.
 struct Split {
     /// The atoms' words, those of a child together.
     entries: Vec<Ternary>,

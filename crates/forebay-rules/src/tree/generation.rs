@@ -182,7 +182,7 @@ pub(super) enum Change {
     Delete(usize, Arc<Rule>),
 }
 
-/// The list as its one writer knows it.
+/// The list of its one writer.
 pub(super) struct Generation {
     v4: Side<1>,
     v6: Side<4>,

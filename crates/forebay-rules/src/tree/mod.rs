@@ -4,7 +4,7 @@
 //!
 //! 1. **Trees** (`cut`, `plan`, `layout`). Atoms are parted into at most three
 //!    groups by which of their addresses are specific. Within a group there are
-//!    key bits that nearly every atom asks for; each node takes up to 16 of
+//!    key bits that nearly every atom tests; each node takes up to 16 of
 //!    them at once (one `pext`), so that 100,000 atoms come down to lists of
 //!    eight or less within a few steps, with next to no copies. A list is held
 //!    against the packet in one go (`Block`).

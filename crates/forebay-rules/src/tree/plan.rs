@@ -1,7 +1,7 @@
 //! The shape of the trees before they are laid out in memory.
 //!
 //! Rules are parted into a few groups by how specific their addresses are, a
-//! tree for each: within a group, bits exist that nearly every rule asks for,
+//! tree for each: within a group, bits exist that nearly every rule tests,
 //! so that cutting by them copies little.
 
 use super::cut::{Cut, Limits};
@@ -9,9 +9,9 @@ use super::layout::LANES;
 use crate::atom::{Atom, Ternary};
 use forebay_packet::cancel;
 
-/// An atom of the list, with what building looks at.
+/// An atom of the list, with what building reads.
 pub(super) struct Entry {
-    /// Where its rule stands; the least matching label decides.
+    /// The place of its rule; the least matching label decides.
     pub label: u32,
     /// The atom.
     pub atom: Atom,

@@ -1,4 +1,4 @@
-//! How fast a list is matched, as far as can be said when it is built.
+//! How fast a list is matched, as estimated when it is built.
 
 use super::TreeError;
 use super::ranges::Work;
@@ -33,7 +33,7 @@ const FAR: f64 = 240.0;
 const CHECK: f64 = 400.0;
 const NUMBERING: f64 = 1500.0;
 
-/// Cycles of a second, of the processors that rates are told for.
+/// Cycles of a second, of the processors that rates are given for.
 const CLOCK: f64 = 3e9;
 
 impl Cost {

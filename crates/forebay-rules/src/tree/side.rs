@@ -161,7 +161,7 @@ impl<const Q: usize> Side<Q> {
         }
     }
 
-    /// Puts `atoms` in, under one label; outside the trees if `outside` says so.
+    /// Puts `atoms` in, under one label; outside the trees if `outside`.
     ///
     /// # Errors
     /// If there is no room; some atoms may be in then.

@@ -1,4 +1,4 @@
-//! What the table says of a bucket: one word of 32 bits, the same that workers in
+//! A bucket's entry in the table: one word of 32 bits, the same that workers in
 //! user space go by (`forebay_balance::Entry::to_bits`).
 //!
 //! | bits | meaning |

@@ -6,7 +6,7 @@
 //! | outcome | what becomes of the frame |
 //! |---|---|
 //! | filtered | the filter, or the group's filter, returned 0: dropped |
-//! | to a sensor | addressed as the sensor's entry says, redirected to its interface |
+//! | to a sensor | addressed by the sensor's entry, redirected to its interface |
 //! | to user space | passed up the stack, or to an AF_XDP socket |
 //! | no sensor | the bucket has no sensor and there is no spare one, or it has no entry: dropped |
 //! | no interface | the sensor's slot of the device map is empty: dropped |

@@ -143,7 +143,7 @@ impl State {
         &self.tables.values()[0]
     }
 
-    /// What the table says of a bucket, as [`super::entry`] has it.
+    /// The table's entry of a bucket: see [`super::entry`].
     #[must_use]
     pub fn entry(&self, bucket: u16) -> u32 {
         self.tables().entries[usize::from(bucket)].load(Acquire) as u32
@@ -154,10 +154,10 @@ impl State {
         self.tables().entries[usize::from(bucket)].store(entry.into(), Release);
     }
 
-    /// Says `new` of a bucket if the table still says `current`.
+    /// Sets the entry of a bucket to `new` if it still is `current`.
     ///
     /// # Errors
-    /// What it says instead.
+    /// The entry that it has instead.
     pub fn replace_entry(&self, bucket: u16, current: u32, new: u32) -> Result<(), u32> {
         self.tables().entries[usize::from(bucket)]
             .compare_exchange(current.into(), new.into(), AcqRel, Acquire)
@@ -261,7 +261,7 @@ impl State {
         &self.devices
     }
 
-    /// The sockets of user space, in slots as [`super::UserSpace::Sockets`] says.
+    /// The sockets of user space, in slots as of [`super::UserSpace::Sockets`].
     #[must_use]
     pub fn sockets(&self) -> &SocketMap {
         &self.sockets
@@ -398,7 +398,7 @@ impl State {
     }
 
     /// Shows each record to `keep`, and removes those that it does not want to keep;
-    /// those that change meanwhile stay. While this is called nobody may begin a move.
+    /// those that change meanwhile stay. While this is called no move may begin.
     ///
     /// # Errors
     /// The kernel's.

@@ -21,7 +21,7 @@ const FIN: u64 = 0x01;
 const SYN: u64 = 0x02;
 const RST: u64 = 0x04;
 
-/// What a packet says of its connection.
+/// What a packet shows of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Signal {
     /// Nothing.
@@ -50,7 +50,7 @@ impl Signal {
     }
 }
 
-/// A thread of user space that goes by the kernel's tables.
+/// A thread of user space that reads the kernel's tables.
 #[derive(Debug)]
 pub struct UserspaceSteering {
     state: Arc<State>,
@@ -65,7 +65,7 @@ impl UserspaceSteering {
         Ok(Self { state, section, program })
     }
 
-    /// What the table says of a bucket.
+    /// The table's entry of a bucket.
     #[must_use]
     pub fn entry(&self, bucket: u16) -> u32 {
         self.state.entry(bucket)

@@ -3,7 +3,7 @@
 //! What [`Decoder::decode_plain`] finds of one packet is found here of 16 with AVX-512 and
 //! of 8 with AVX2. The 32 bytes from the EtherType on hold all that matters, so a packet
 //! is one load; the packets' words are transposed, so that a vector has the same word of
-//! each; everything from there to the hash is arithmetic, and a mask says which packets
+//! each; everything from there to the hash is arithmetic, and a mask marks the packets
 //! were plain. A packet that has not so many bytes is not plain.
 //!
 //! Measured by `forebay-bench pipeline`, stage `classify`.
@@ -51,7 +51,7 @@ impl SimdLevel {
         Vectors::ALL.into_iter().filter(|vectors| vectors.are_here()).map(Self).collect()
     }
 
-    /// The fastest that this machine has and this process wants: see [`Vectors::limit`].
+    /// The fastest that this machine has and this process allows: see [`Vectors::limit`].
     #[must_use]
     pub fn fastest() -> Self {
         let wanted = Vectors::ALL.into_iter().rfind(|vectors| vectors.are_wanted());
@@ -121,7 +121,7 @@ impl Form {
 
 impl Decoder {
     /// Sets the hash of each packet of a batch whose flow is plain to see, as
-    /// [`Decoder::decode`] and [`crate::FlowKey::hash`] find it, and says which those are,
+    /// [`Decoder::decode`] and [`crate::FlowKey::hash`] find it, and returns which those are,
     /// dropped ones among them. The hash of any other packet means nothing.
     pub fn hash_plain(&self, lanes: SimdLevel, key: &HashKey, batch: &mut Batch) -> LiveMask {
         if batch.interfaces().iter().any(|one| one.link != LinkType::ETHERNET) {

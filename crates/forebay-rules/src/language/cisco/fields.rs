@@ -98,7 +98,7 @@ pub(super) fn network(
     Ok(Some(Addresses::of(family, set)))
 }
 
-/// The addresses that agree with `base` where the mask that follows says.
+/// The addresses that agree with `base` in the bits that the mask behind it names.
 fn masked(base: u32, mask: Mask, words: &mut Words) -> Result<RangeSet<u128>, ParseError> {
     let expected = match mask {
         Mask::Wildcard => "a wildcard mask",
@@ -119,7 +119,7 @@ fn masked(base: u32, mask: Mask, words: &mut Words) -> Result<RangeSet<u128>, Pa
     })
 }
 
-/// Ports, and what else an entry asks of one protocol.
+/// Ports, and the other tests of an entry for one protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Service {
     /// None is any.

@@ -14,10 +14,10 @@
 //! behind its own. An IPv6 list ends as the devices end it, with the neighbour discovery
 //! messages that pass unless a rule rejects them.
 //!
-//! A standard list of IOS is of sources, one of ASA is of destinations: it says which
-//! routes are redistributed or which networks are behind a tunnel.
+//! A standard list of IOS is of sources, one of ASA is of destinations: it selects
+//! routes to redistribute, or networks behind a tunnel.
 //!
-//! Masks need not be contiguous: one that asks for single bits becomes the ranges that it
+//! Masks need not be contiguous: one that tests single bits becomes the ranges that it
 //! admits, at most `MAX_MASK_RANGES`. `established` is ACK or RST; the bare flags
 //! (`syn`, `ack` …) of older releases are alternatives. What packets alone do not answer
 //! (`time-range`, `fragments`, `dscp`, `ttl` …) is refused, or decided by
@@ -38,13 +38,13 @@ use std::collections::HashMap;
 /// Reads all access lists of a file, in the order of their first lines.
 ///
 /// # Errors
-/// The first entry that asks what cannot be carried over.
+/// The first entry with a test that cannot be carried over.
 pub fn parse(text: &str) -> Result<Vec<NamedList>, ParseError> {
     let config = Config::scan(text, Unsupported::Refuse)?;
     (0..config.lists.len()).map(|list| Ok(config.read(list)?.list)).collect()
 }
 
-/// What a configuration says of access lists, scanned and not yet understood.
+/// A configuration's access lists, scanned and not yet parsed.
 #[derive(Default)]
 pub struct Config<'a> {
     unsupported: Unsupported,
@@ -100,7 +100,7 @@ struct RawList<'a> {
     name: &'a str,
     scope: Scope,
     kind: Kind,
-    /// Entries with their lines, from `permit` or what stands before it on.
+    /// Entries with their lines, from `permit` or what precedes it on.
     entries: Vec<(usize, &'a str)>,
     line: usize,
 }
@@ -145,7 +145,7 @@ struct Application<'a> {
 
 impl<'a> Application<'a> {
     /// What another list takes the place of, where it is applied later: a device has one list
-    /// an interface, direction and family. Of ASA the families are not told apart.
+    /// an interface, direction and family. For ASA the families are not distinguished.
     fn slot(&self) -> Self {
         Self { list: if self.family.is_some() { "" } else { self.list }, ..*self }
     }

@@ -151,7 +151,7 @@ impl<'c, 'a> Objects<'c, 'a> {
         host(self.config.names.get(word).copied().unwrap_or(word))
     }
 
-    /// What a group of services, protocols, ports or messages stands for. Ports are those
+    /// What a group of services, protocols, ports or messages contains. Ports are those
     /// of services without a protocol.
     pub fn services(
         &mut self,

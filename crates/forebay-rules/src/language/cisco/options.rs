@@ -13,7 +13,7 @@ pub(super) struct Options {
     pub tcp_flags: Vec<FlagTest>,
     /// The entry is there and not in force.
     pub inactive: bool,
-    /// A number, where it stands last.
+    /// A number, where it is last.
     pub number: Option<u32>,
     /// Conditions that packets alone do not answer, or not to these rules.
     pub conditions: Vec<String>,

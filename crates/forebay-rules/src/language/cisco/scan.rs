@@ -54,7 +54,7 @@ impl<'a> Config<'a> {
     /// Scans a configuration.
     ///
     /// # Errors
-    /// None at present: mistakes are told when a list is read.
+    /// None at present: mistakes are reported when a list is read.
     pub fn scan(text: &'a str, unsupported: Unsupported) -> Result<Self, ParseError> {
         let config = Config { unsupported, system: system(text), ..Config::default() };
         let mut scan = Scan::new(config);

@@ -13,7 +13,7 @@
 //! do rules without a target. Other conditions (connection states, limits, interfaces
 //! unless the packets' interface is given) are refused, or decided by
 //! [`Unsupported`]. A match of ports or messages fails on
-//! fragments other than the first, even if it asks for any: so does the rule that it
+//! fragments other than the first, even if it accepts any: so does the rule that it
 //! becomes.
 
 mod options;
@@ -30,7 +30,7 @@ use std::collections::HashMap;
 /// Reads the filter table's chains that packets enter.
 ///
 /// # Errors
-/// The first line that is not of the format, or asks what cannot be carried over.
+/// The first line that is not of the format, or has a test that cannot be carried over.
 pub fn parse(text: &str, family: Family) -> Result<Vec<NamedList>, ParseError> {
     let options = Options { family: Some(family), ..Options::default() };
     let save = Save::scan(text, &options)?;

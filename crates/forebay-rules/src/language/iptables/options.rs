@@ -29,7 +29,7 @@ const MATCHES: [&str; 11] = [
     "comment",
 ];
 
-/// Those that look at ports, even where no option says which.
+/// Those that read ports, even where no option names one.
 const PORT_MATCHES: [&str; 5] = ["tcp", "udp", "sctp", "dccp", "udplite"];
 
 /// Options of these matches that ask for what a rule cannot, with the words behind each.
@@ -95,7 +95,7 @@ pub(super) fn step(
     draft.finish(line, name, &words, making)
 }
 
-/// What a rule's options have said so far.
+/// The conditions of a rule's options so far.
 struct Draft<'s, 'a> {
     save: &'s Save<'a>,
     family: Family,
@@ -232,7 +232,7 @@ impl<'s, 'a> Draft<'s, 'a> {
         self.conditions.push(format!("{not}{condition}"));
     }
 
-    /// `-i NAME` or `-o NAME`, where a `+` at the end stands for anything.
+    /// `-i NAME` or `-o NAME`, where a `+` at the end matches anything.
     fn interface(
         &mut self,
         direction: Direction,
@@ -333,7 +333,7 @@ impl<'s, 'a> Draft<'s, 'a> {
             rule.protocol =
                 ProtocolTest::Only(TransportTest { protocols, tcp_flags, icmp: self.icmp });
         }
-        // The match fails on a packet without ports, whatever it asks of them.
+        // The match fails on a packet without ports, whatever it tests of them.
         let has_other_test = asks_ports || self.tcp_flags.is_some();
         if self.has_port_match && !has_other_test {
             rule.source_ports = PortTest::In(RangeSet::full());

@@ -13,7 +13,7 @@ pub(super) enum Field {
         family: Family,
         source: bool,
     },
-    /// A port of a protocol; none where the rule says it elsewhere.
+    /// A port of a protocol; none where the rule has it elsewhere.
     Port {
         protocol: Option<u8>,
         source: bool,
@@ -65,7 +65,7 @@ pub(super) fn field(value: &Value) -> Option<Field> {
     })
 }
 
-/// A number, or a name that `named` knows.
+/// A number, or a name of `named`.
 pub(super) fn scalar<T: TryFrom<u64> + Copy + std::str::FromStr>(
     value: &Value,
     named: impl Fn(&str) -> Option<T>,

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 /// The most conjunctions that one rule may be of.
 const MAX_ALTERNATIVES: usize = 20_000;
 
-/// Statements that decide nothing and change nothing that a rule asks for.
+/// Statements that decide nothing and change nothing that a rule tests.
 const ASIDE: [&str; 16] = [
     "counter",
     "log",
@@ -123,7 +123,7 @@ fn is_aside(value: &Value) -> bool {
     value["type"] == "target" && value["name"].as_str().is_some_and(|name| NAMES.contains(&name))
 }
 
-/// What the statements of a rule have said so far.
+/// The conditions of a rule's statements so far.
 #[derive(Clone)]
 struct Draft<'n> {
     line: usize,

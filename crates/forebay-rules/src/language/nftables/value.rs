@@ -14,7 +14,7 @@ use forebay_packet::cancel;
 use serde_json::{Value, json};
 use std::rc::Rc;
 
-/// What a condition says.
+/// The content of a condition.
 pub(super) enum Matched {
     /// One of these matches.
     Rules(Vec<Rule>),
@@ -72,7 +72,7 @@ pub(super) fn matched(
     comparison.one(field, mask, operator, right)
 }
 
-/// What a verdict map says of packets.
+/// The verdicts of a verdict map.
 pub(super) enum Verdicts {
     /// What each entry matches, and its verdict.
     Known(Vec<(Vec<Rule>, Value)>),
@@ -197,7 +197,7 @@ impl Comparison<'_, '_, '_> {
         }
         let mut rules = vec![self.any()];
         for &field in fields {
-            // The keys of several fields are told apart by their order.
+            // The keys of several fields are distinguished by their order.
             let values = if fields.len() == 1 { &values[..] } else { &[] };
             match self.one(field, None, "!=", &json!({ "set": values }))? {
                 Matched::Unknown => return Ok(Matched::Unknown),
@@ -440,7 +440,7 @@ impl Comparison<'_, '_, '_> {
 
 const NEVER: Matched = Matched::Rules(Vec::new());
 
-/// A value without what a set says of it besides.
+/// A value without the further properties that a set gives it.
 fn element(value: &Value) -> &Value {
     value["elem"].get("val").unwrap_or(value)
 }

@@ -9,7 +9,7 @@ use crate::language::words::{Words, hexadecimal, number};
 use crate::rule::{Family, FlagTest, ICMP, IcmpTest, TCP, TransportTest, flag};
 use crate::sets::{ProtocolSet, RangeSet};
 
-/// What a protocol field says.
+/// The content of a protocol field.
 pub(super) enum ProtocolField {
     /// `*`.
     Any,
@@ -30,7 +30,7 @@ const INFORMATION_V6: &[(u8, u8)] = &[(128, 255)];
 /// Router and neighbour solicitations and advertisements, RFC 4861 section 4.
 const NEIGHBOUR_DISCOVERY: &[(u8, u8)] = &[(133, 136)];
 
-/// The types that `icmp-error` stands for.
+/// The types of `icmp-error`.
 pub(super) fn error_types(family: Family) -> &'static [(u8, u8)] {
     match family {
         Family::Ipv4 => ERRORS_V4,
@@ -38,7 +38,7 @@ pub(super) fn error_types(family: Family) -> &'static [(u8, u8)] {
     }
 }
 
-/// The types that `icmp-info` stands for.
+/// The types of `icmp-info`.
 pub(super) fn information_types(family: Family) -> &'static [(u8, u8)] {
     match family {
         Family::Ipv4 => INFORMATION_V4,

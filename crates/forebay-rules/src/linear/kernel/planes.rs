@@ -3,7 +3,7 @@
 //! Plane `n` of a group of packets has bit `n` of the key of each. Which packet
 //! has which bit of a plane is up to the vector code, as long as numbers come
 //! back in the order in which keys went in. Keys are read in blocks of 16
-//! bytes, of which each 32-bit field that some rule asks for becomes 32 planes.
+//! bytes, of which each 32-bit field that some rule tests becomes 32 planes.
 #![allow(unsafe_code, reason = "calls vector code for a level that was checked")]
 
 use forebay_codegen::sliced::Width;

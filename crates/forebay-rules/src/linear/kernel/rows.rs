@@ -108,7 +108,7 @@ struct Vectors<L, const N: usize> {
     failed: L,
 }
 
-/// What a row asks, as vectors.
+/// The tests of a row, as vectors.
 #[derive(Clone, Copy)]
 struct Asked<L, const N: usize> {
     source: [L; N],

@@ -21,7 +21,7 @@ const _: () = assert!(KIND_PLACES == 1 << 10, "a place is nine bits of a kind, a
 /// In a key's word of kind and flags: that there are ports or an ICMP type.
 const PRESENT: i32 = (HAS_PORTS | HAS_ICMP) as i32;
 
-/// Where each packet of a batch stands.
+/// The node of each packet of a batch.
 #[repr(C, align(64))]
 struct Batch {
     /// Both ports as blocks compare them: each beside its complement.

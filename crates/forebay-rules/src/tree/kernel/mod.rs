@@ -165,7 +165,7 @@ impl<const Q: usize> Matcher<Q> {
 }
 
 /// The level whose kernel is used where a machine has `isa`: the kernel for
-/// AVX-512 wants CD and BITALG as well, which all whole processors with VBMI
+/// AVX-512 requires CD and BITALG as well, which all whole processors with VBMI
 /// have.
 pub(super) fn supported(isa: Isa) -> Isa {
     let whole =
@@ -193,7 +193,7 @@ pub(super) fn classify<const Q: usize, K: TreeKey>(
     match isa {
         Isa::Scalar => scalar::classify(matcher, keys, labels),
         Isa::Avx2 | Isa::Avx512Bw => {
-            // SAFETY: whoever chose the level found that the machine has it.
+            // SAFETY: the choice of the level found that the machine has it.
             unsafe { avx2::classify(matcher, keys, labels) }
         }
         Isa::Avx512Vbmi => {

@@ -269,7 +269,7 @@ fn prefetch(block: &Block) {
     }
 }
 
-/// The label of the first of `hits` that stands up to its check.
+/// The label of the first of `hits` that passes its check.
 #[inline(always)]
 fn first_of(
     ranges: &Ranges,

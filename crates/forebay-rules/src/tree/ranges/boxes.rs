@@ -19,7 +19,7 @@ pub(in crate::tree) const ALWAYS: u32 = 1 << 31;
 /// Ranges of a field, ascending and apart.
 type List = Vec<(u32, u32)>;
 
-/// What one rule asks, or one of its two parts.
+/// What one rule requires, or one of its two parts.
 pub(super) struct Part {
     label: u32,
     test: Test,
@@ -60,8 +60,8 @@ impl Check {
     }
 }
 
-/// The addresses of IPv6 cut into pieces that no rule tells apart, so that the
-/// number of a piece stands for an address.
+/// The addresses of IPv6 cut into pieces that no rule distinguishes, so that the
+/// number of a piece represents an address.
 #[derive(Debug, Default)]
 pub(in crate::tree) struct Axis {
     /// The least address of each piece but the first, ascending.

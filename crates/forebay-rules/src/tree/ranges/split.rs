@@ -161,7 +161,7 @@ fn border(len: usize, part: usize) -> usize {
     ((len * part / PARTS + LANES / 2) / LANES * LANES).clamp(1, len - 1)
 }
 
-/// Brings `items`, more than a block's, into the best order, and says where its
+/// Brings `items`, more than a block's, into the best order, and returns where its
 /// halves part: at most three quarters are in one, so that no hierarchy is deep.
 fn halve(items: &mut [Item]) -> usize {
     let len = items.len();
