@@ -28,10 +28,10 @@ demo-live: setup-live ## The live broker in a network of namespaces (takes root,
 	cargo build --release --locked -p forebay
 	scripts/demo-live.sh $(TARGET_DIR)/release/forebay
 
-test: setup-test ## Run all tests on the corpus of the repository; list what cannot run here
+test: setup-test ## Run the tests of the product on its own corpus; list what cannot run here
 	scripts/test.sh
 
-test-all: setup-test ## The same on the larger data of FOREBAY_DATA; what cannot run here fails
+test-all: setup-test ## All tests on the larger data of FOREBAY_DATA; what cannot run here fails
 	FOREBAY_TEST_ALL=1 scripts/test.sh
 
 bench: setup-bench ## Measure against tcpdump (BENCH_ARGS="--json FILE --quick")

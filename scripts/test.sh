@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs all tests. Tests that cannot run here, for want of data, root or a program, are listed
-# at the end with the reason. With FOREBAY_TEST_ALL=1 they fail.
+# Runs the tests of the product. Tests that cannot run here, for want of data, root or a
+# program, are listed at the end with the reason. With FOREBAY_TEST_ALL=1 they fail, and the tests
+# of the benchmarks run too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,8 +11,11 @@ logs=$(cd "$logs" && pwd)
 export FOREBAY_SKIPPED=$logs/skipped
 : >"$FOREBAY_SKIPPED"
 
+packages=(--workspace)
+[[ ${FOREBAY_TEST_ALL:-} == 1 ]] || packages+=(--exclude forebay-bench)
 status=0
-cargo test --workspace --locked 2>&1 | tee "$logs/log" || status=$?
+# Tests send signals, which a shell has its background jobs ignore.
+env --default-signal cargo test "${packages[@]}" --locked 2>&1 | tee "$logs/log" || status=$?
 
 sort -u "$FOREBAY_SKIPPED" | sed 's/^/skipped: /'
 skipped=$(cut -d: -f1 "$FOREBAY_SKIPPED" | sort -u | wc -l)

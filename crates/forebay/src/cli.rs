@@ -24,6 +24,9 @@ pub use traffic::*;
 /// The heading of the options of all verbs.
 const GLOBAL: &str = "Options of all verbs";
 
+/// The heading of options that force what is otherwise chosen for the machine and the input.
+const STUDY: &str = "For study";
+
 /// A packet broker: filters captures, finds their flows, and splits them over
 /// sensors so that each gets whole flows.
 #[derive(Debug, Parser)]
@@ -41,7 +44,7 @@ pub struct Cli {
     pub verbose: u8,
     /// Use no vector instructions above this level; by default the highest level of the
     /// machine. The environment variable FOREBAY_ISA does the same
-    #[arg(long, global = true, help_heading = GLOBAL, value_enum, value_name = "LEVEL")]
+    #[arg(long, global = true, help_heading = STUDY, value_enum, value_name = "LEVEL")]
     pub isa: Option<Isa>,
     /// What to do
     #[command(subcommand)]
@@ -92,7 +95,7 @@ pub struct Selection {
     #[arg(long, value_name = "FILE", conflicts_with = "expression")]
     pub program: Option<PathBuf>,
     /// The back end that runs the filter
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    #[arg(long, help_heading = STUDY, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
     /// The pcap expression, its words joined by blanks; without one every packet is
     /// selected

@@ -8,7 +8,7 @@ use forebay_rules::choose::EngineName;
 use forebay_rules::language::load::{Names, Selection};
 use forebay_rules::language::source::{Direction, Format, Unsupported};
 
-use super::ReadLimits;
+use super::{ReadLimits, STUDY};
 
 /// `forebay rules`.
 #[derive(Debug, Args)]
@@ -131,7 +131,8 @@ pub struct RulesMatchArgs {
     #[command(flatten)]
     pub limits: ReadLimits,
     /// The engine that matches
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = engine_names())]
+    #[arg(long, help_heading = STUDY, value_name = "NAME", default_value = "auto")]
+    #[arg(value_parser = engine_names())]
     pub engine: EngineName,
     /// Print for each packet the number of the rule, `-` for the default, one a line
     #[arg(long)]

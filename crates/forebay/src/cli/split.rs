@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Backend, KeyArgs, ListChoice, ReadLimits, parse_hash_key};
+use super::{Backend, KeyArgs, ListChoice, ReadLimits, STUDY, parse_hash_key};
 
 /// `forebay split`.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub struct SplitArgs {
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,
     /// The back end that runs the filter
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    #[arg(long, help_heading = STUDY, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
     /// Split only packets that these rules pass, and packets that are not IP
     #[arg(long, value_name = "FILE")]
