@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the product. Tests that cannot run here, for want of data, root or a
-# program, are listed at the end with the reason. With FOREBAY_TEST_ALL=1 they fail, and the tests
-# of the benchmarks run too.
+# program, and those that take long, are listed at the end with the reason. With
+# FOREBAY_TEST_ALL=1 the former fail, the latter run, and so do the tests of the benchmarks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

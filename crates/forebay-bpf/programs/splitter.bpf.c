@@ -99,7 +99,7 @@ static __always_inline __u64 sensor_of_record(__u64 record)
 /* How the sensor of a packet in a moving bucket is decided: by its record; as for new keys;
  * likewise, and a record was made; likewise, and the move is cancelled, as the key cannot be
  * recorded. */
-enum way { STAYS, NEW, RECORDED, CANCEL };
+enum way { STAYS, NEW, RECORDED, CANCEL, EXISTS };
 
 static __always_inline int is_over_allowance(__u64 bucket)
 {
@@ -159,8 +159,7 @@ static __always_inline enum way follow(struct packet *packet, __u64 entry, __u64
 }
 
 /* Makes a record of a key without one. */
-static __always_inline enum way make_record(struct packet *packet, __u64 entry, __u64 now,
-                                            __u64 *sensor)
+static __always_inline enum way make_record(struct packet *packet, __u64 entry, __u64 now)
 {
     if (!(entry & RECORD))
         return NEW;
@@ -171,14 +170,7 @@ static __always_inline enum way make_record(struct packet *packet, __u64 entry, 
     long error = bpf_map_update_elem(&records, &hash, &fresh, BPF_NOEXIST);
     if (!error)
         return RECORDED;
-    if (error != -EEXIST)
-        return CANCEL;
-    /* Another processor has just made it, by the same rules. */
-    __u64 *record = bpf_map_lookup_elem(&records, &hash);
-    if (!record)
-        return NEW;
-    *sensor = sensor_of_record(*record);
-    return *sensor < MAX_SENSORS ? STAYS : NEW;
+    return error == -EEXIST ? EXISTS : CANCEL;
 }
 
 /* Turns an entry that records into its cancelled form. The entry as it is then. */
@@ -206,9 +198,18 @@ static __always_inline __u64 sensor_of(struct packet *packet, __u64 entry)
         return entry & SENSOR_MASK;
     __u64 bucket = packet->hash >> 48, hash = packet->hash, sensor = 0;
     __u64 now = bpf_ktime_get_coarse_ns() >> TIME_UNIT << RECORD_TIME;
+    enum way way = NEW;
     __u64 *record = bpf_map_lookup_elem(&records, &hash);
-    enum way way = record ? follow(packet, entry, record, now, &sensor)
-        : make_record(packet, entry, now, &sensor);
+    if (!record) {
+        way = make_record(packet, entry, now);
+        /* Another processor has just made it, and it is followed as any other. */
+        if (way == EXISTS) {
+            record = bpf_map_lookup_elem(&records, &hash);
+            way = NEW;
+        }
+    }
+    if (record)
+        way = follow(packet, entry, record, now, &sensor);
     switch (way) {
     case STAYS:
         packet->usual = entry & SENSOR_MASK;
@@ -223,6 +224,7 @@ static __always_inline __u64 sensor_of(struct packet *packet, __u64 entry)
         entry = cancel(bucket, entry);
         break;
     case NEW:
+    case EXISTS:
         break;
     }
     return entry & SENSOR_MASK;

@@ -4,7 +4,7 @@
 MAP(records);
 
 /* Removes a record, if it still is what user space has read: while it decides, a packet may
- * come. The word becomes 0, which is no record; it is deleted only if no bucket records any
+ * come. The word becomes 0, which is no record; it is deleted only if its bucket records no
  * more, or a packet that is just making it a record again would be forgotten. */
 SEC("xdp")
 int forebay_sweep(struct xdp_md *frame)

@@ -22,6 +22,7 @@ pub struct Fork {
     branches: Vec<Branch>,
     /// The accounts of branches that there are no more.
     closed: Vec<LedgerRow>,
+    closed_remarks: Remarks,
     input: u64,
 }
 
@@ -65,7 +66,7 @@ impl Fork {
     #[must_use]
     pub fn new(branches: Vec<Branch>) -> Self {
         assert!(!branches.is_empty(), "a fork without branches");
-        Self { branches, closed: Vec::new(), input: 0 }
+        Self { branches, closed: Vec::new(), closed_remarks: Remarks::default(), input: 0 }
     }
 
     /// Has `branches` in place of those there are. One whose name there is already stays
@@ -91,6 +92,7 @@ impl Fork {
         }
         for (i, mut branch) in old {
             let outcome = branch.chain.drain(&mut |batch| deliver(i, batch));
+            self.closed_remarks.add(&branch.chain.remarks());
             let row = branch.row();
             match self.closed.iter_mut().find(|closed| closed.stage == row.stage) {
                 Some(closed) => closed.add(&row),
@@ -198,7 +200,7 @@ impl Fork {
     /// What the stages noticed: name and packets.
     #[must_use]
     pub fn remarks(&self) -> Remarks {
-        let mut remarks = Remarks::default();
+        let mut remarks = self.closed_remarks.clone();
         self.branches.iter().for_each(|branch| remarks.add(&branch.chain.remarks()));
         remarks
     }

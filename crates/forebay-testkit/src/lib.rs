@@ -49,6 +49,16 @@ pub fn skipped(why: &str) {
     }
 }
 
+/// Whether tests that take long are to run: with `FOREBAY_TEST_ALL=1`. Otherwise the calling
+/// test is [`skipped`].
+pub fn runs_long_tests() -> bool {
+    let runs = env::var("FOREBAY_TEST_ALL").as_deref() == Ok("1");
+    if !runs {
+        skipped("takes long; it runs with `make test-all`, or FOREBAY_TEST_ALL=1");
+    }
+    runs
+}
+
 /// Whether a program can be started; if not, the test is [`skipped`].
 pub fn has_program(name: &str) -> bool {
     let started = Command::new(name)

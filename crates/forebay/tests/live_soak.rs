@@ -135,6 +135,9 @@ fn variable(name: &str) -> Option<String> {
 
 #[test]
 fn every_frame_is_accounted_for_at_every_device_under_overload() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let seconds = variable("FOREBAY_SOAK_SECONDS").map_or(20, |text| text.parse().unwrap());
     let disk = variable("FOREBAY_SOAK_DISK").map(PathBuf::from);
     let record = variable("FOREBAY_SOAK_RECORD").map(PathBuf::from);

@@ -30,6 +30,9 @@ fn capture_of_flows(folder: &Path, flows: u64) -> String {
 
 #[test]
 fn a_flow_takes_no_more_than_is_promised_in_every_form() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let folder = tempfile::tempdir().unwrap();
     // Just more than a hash table of 2^18 slots takes: twice as many slots are half empty.
@@ -50,6 +53,9 @@ fn a_flow_takes_no_more_than_is_promised_in_every_form() {
 
 #[test]
 fn packets_without_addresses_take_no_more_memory_where_loads_are_counted() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out").to_str().unwrap().to_owned();
@@ -119,6 +125,9 @@ fn every_verb_on(status: i32, write: impl Fn(&mut dyn Write) -> io::Result<()> +
 
 #[test]
 fn many_sensors_and_workers_take_no_more_memory() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -140,6 +149,9 @@ fn repeated(out: &mut dyn Write, content: &[u8], times: usize) -> io::Result<()>
 
 #[test]
 fn a_pipe_takes_no_more_memory_for_a_longer_capture() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let records = repeat_n(pcap_record(&frame(1000)), 64).flatten().collect::<Vec<u8>>();
     let write = |out: &mut dyn Write| {
@@ -155,6 +167,9 @@ fn a_pipe_takes_no_more_memory_for_a_longer_capture() {
 
 #[test]
 fn a_pipe_that_is_written_record_by_record_takes_no_more_memory() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let record = pcap_record(&frame(100));
     every_verb_on(0, |out| {
@@ -170,6 +185,9 @@ fn zeros() -> impl Read {
 
 #[test]
 fn packets_without_length_take_no_more_memory_however_they_are_compressed() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -193,6 +211,9 @@ fn packets_without_length_take_no_more_memory_however_they_are_compressed() {
 
 #[test]
 fn fragments_whose_first_never_comes_take_no_more_memory() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let mut packet = frame(64);
     // A later fragment.
@@ -216,6 +237,9 @@ fn packet_of(packet: &[u8], changes: &[(usize, u8)], out: &mut dyn Write) -> io:
 
 #[test]
 fn long_records_take_no_more_memory_and_too_long_ones_are_refused() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     const DBUS: u32 = 231;
     let _alone = peak::alone();
     let record = pcap_record(&vec![0; 15 << 20]);
@@ -241,6 +265,9 @@ fn long_records_take_no_more_memory_and_too_long_ones_are_refused() {
 
 #[test]
 fn a_large_zstd_window_is_refused_and_can_be_allowed() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let compressed = |log: u32| {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
@@ -287,6 +314,9 @@ fn interface(link: u16, name: u16) -> Vec<u8> {
 
 #[test]
 fn interfaces_take_no_more_memory_and_are_refused_without_number() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     let (plain, named) = (interface(1, 0), interface(1, 60_000));
     let mut packet = vec![0; 12];
@@ -321,6 +351,9 @@ fn interfaces_take_no_more_memory_and_are_refused_without_number() {
 
 #[test]
 fn blocks_and_packets_of_odd_lengths_take_no_more_memory() {
+    if !forebay_testkit::runs_long_tests() {
+        return;
+    }
     let _alone = peak::alone();
     // Blocks that are skipped, as long as they may be.
     let skipped = block(0x0bad, &vec![0; (16 << 20) - 12]);

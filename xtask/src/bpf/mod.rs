@@ -47,10 +47,11 @@ pub enum BpfError {
 /// # Errors
 /// No clang of the right version, or a program that it does not compile.
 pub fn compile(root: &Path) -> Result<(), BpfError> {
+    // Before the header is changed, which must not be newer than the objects.
+    check_clang()?;
     let header = header::generate(&read(&root.join(LAYOUT))?)?;
     let programs = root.join(PROGRAMS);
     write(&programs.join("layout.h"), header.as_bytes())?;
-    check_clang()?;
     for source in sources(&programs)? {
         write(&source.with_extension("o"), &object(&source)?)?;
     }
@@ -102,7 +103,8 @@ fn object(source: &Path) -> Result<Vec<u8>, BpfError> {
     let headers = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
     // Types are needed only to find members of the kernel's structures.
     let types = read(source)?.windows(TYPES.len()).any(|text| text == TYPES);
-    let flags = "-target bpf -mcpu=v3 -O2 -Wall -Werror -fdebug-compilation-dir=.";
+    let flags =
+        "-target bpf -mcpu=v3 -O2 -fno-strict-aliasing -Wall -Werror -fdebug-compilation-dir=.";
     let compiled = run(Command::new("clang")
         .current_dir(folder)
         .args(flags.split(' '))

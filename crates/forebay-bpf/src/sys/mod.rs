@@ -25,6 +25,10 @@ pub(crate) use program::{
     ProgramLayout, TestRun, link_create, link_update, program_load, raw_tracepoint_open, test_run,
 };
 
+// The programs index arrays of these lengths by these numbers.
+const _: () = assert!(layout::Reason::LinkDown as usize + 1 == layout::REASONS);
+const _: () = assert!((layout::Counter::NotMarked as usize) < layout::COUNTERS);
+
 /// `MEMBARRIER_CMD_GLOBAL`.
 const MEMBARRIER_GLOBAL: i32 = 1;
 

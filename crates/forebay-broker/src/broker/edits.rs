@@ -53,6 +53,9 @@ impl Broker {
 
     fn try_edit(&self, edits: &[RuleEdit]) -> Result<(InForce, Arc<Live>), String> {
         let live = self.rules.as_ref().ok_or(NO_LIST)?;
+        if edits.len() > MOST_EDITS {
+            return Err(format!("{} changes at once: at most {MOST_EDITS}", edits.len()));
+        }
         let edits = edits.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let in_force = live.edit(edits).map_err(|error| error.to_string())?;
         Ok((in_force, Arc::clone(live)))
@@ -93,6 +96,10 @@ impl Broker {
         }
     }
 }
+
+/// The most changes of one request: each takes the broker's thread up to half a millisecond where
+/// rules are many.
+const MOST_EDITS: usize = 1_024;
 
 const NO_LIST: &str = "no list of rules is in force";
 const OTHER_LIST: &str = "a reload has replaced the list of rules";

@@ -303,17 +303,18 @@ impl Broker {
                 fresh.push(opened);
             }
         }
-        if let (Some(rules), Some(difference)) = (&plan.rules, difference)
-            && difference.changes() > 0
-        {
-            let (before, ends) = difference.span;
-            let mut told = rule_counts::places(before, ends);
-            let followed = rules.follow(difference);
-            if followed.map_err(|error| format!("rules: {error}"))? == InForce::Later {
-                told += ", in force when the list has been built anew";
-                self.await_rules(rules);
+        if let (Some(rules), Some(difference)) = (&plan.rules, difference) {
+            let (changes, (before, ends)) = (difference.changes(), difference.span);
+            // Without changes too: it fails if the list is not the one that was compared.
+            let followed = rules.follow(difference).map_err(|error| format!("rules: {error}"))?;
+            if changes > 0 {
+                let mut told = rule_counts::places(before, ends);
+                if followed == InForce::Later {
+                    told += ", in force when the list has been built anew";
+                    self.await_rules(rules);
+                }
+                changed = Some(told);
             }
-            changed = Some(told);
         }
         let made = self.put_through(config, &plan, programs.unwrap_or_default(), fresh, running);
         made.map_err(|why| {

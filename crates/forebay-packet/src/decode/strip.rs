@@ -25,7 +25,8 @@ pub struct Strip {
     /// All VLAN tags.
     pub vlan: bool,
     /// MPLS label stacks before an IP packet or a frame, with a pseudowire's control word (RFC
-    /// 4385) or without.
+    /// 4385) or without. The first four bits decide: 0 is taken for a control word, 4 and 6 for
+    /// IP, also where they begin the destination address of a frame without a control word.
     pub mpls: bool,
     /// VXLAN, with the packet that carries it.
     pub vxlan: bool,

@@ -7,7 +7,7 @@ use forebay_balance::Assignment;
 use forebay_packet::{Arena, Batch, DecodeOptions, HashKey, Interface, LinkType};
 use forebay_pipeline::stages::{
     Balance, CompiledRules, DuplicateWindow, Duplicates, Expectations, Filter, Follow, Fragments,
-    Limit, RuleSource, Rules, Timing, Window,
+    Limit, OPTIONAL, RuleSource, Rules, Timing, Window,
 };
 use forebay_pipeline::{Chain, Settings, Stage, StageError};
 use forebay_rules::choose::EngineName;
@@ -15,7 +15,12 @@ use forebay_rules::tree::{Edit, InForce, Live, Named, Place};
 
 fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
     let assignment = Assignment::of_weights(&[1, 2]).unwrap();
-    vec![
+    let optional = OPTIONAL.iter().map(|stage| -> Box<dyn Fn() -> Box<dyn Stage>> {
+        let example: toml::Table = toml::from_str(&format!("it = {}", stage.example)).unwrap();
+        let config = (stage.read)(&example["it"]).unwrap();
+        Box::new(move || config.build(HashKey::OFFLINE))
+    });
+    let mut stages: Vec<Box<dyn Fn() -> Box<dyn Stage>>> = vec![
         Box::new(|| Box::new(Filter::new(filter_set("udp src port 1")))),
         Box::new(|| Box::new(Filter::judge_only(filter_set("udp src port 1")))),
         Box::new(|| Box::new(Rules::new(compiled_rules("udp * 1-40000")))),
@@ -30,7 +35,9 @@ fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
         Box::new(|| Box::new(Fragments::new(Window::OFFLINE))),
         Box::new(move || Box::new(Balance::new(assignment.clone()))),
         Box::new(|| Box::new(Limit::new(700))),
-    ]
+    ];
+    stages.extend(optional);
+    stages
 }
 
 /// A list of one rule that passes what has this protocol and these ports.

@@ -138,11 +138,13 @@ impl<const Q: usize> Side<Q> {
         let _ = self.lay_out();
     }
 
-    /// Whether bit vectors can take `atom`, which waits outside.
+    /// Whether bit vectors can take `atom`, which waits outside. A matcher of ranges has none.
     fn takes(&self, atom: &Atom) -> bool {
+        let has_room =
+            |page: &Matcher<Q>| page.ranges.is_none() && page.trees[class(atom)].is_none();
         is_wild(atom)
             && self.wild.len() + self.outside.len() <= MAX_MEMBERS
-            && self.pages.first().is_some_and(|page| page.trees[class(atom)].is_none())
+            && self.pages.first().is_some_and(has_room)
     }
 
     /// Enters the tests of `atoms` into the dictionaries.

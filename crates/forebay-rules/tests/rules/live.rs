@@ -155,6 +155,36 @@ fn a_list_is_what_its_changes_make_of_it() {
     }
 }
 
+/// Bit vectors cannot take a rule of wildcards where ranges match all rules of its family.
+#[test]
+fn a_rule_of_wildcards_is_matched_beside_rules_of_ranges_alone() {
+    let mut numbers = Numbers(5);
+    let mut list = RuleList::default();
+    list.rules.extend((0..600).map(|_| rule(&mut numbers)));
+    list.rules.push(parse("ipv6 filter 1 pass 2001:db8::1-2001:db8:ffff::fffe * tcp * 80"));
+    let extent = forebay_rules::atom::Extent::of(&list.rules[600]);
+    assert!(extent.atoms > 64 * extent.ranges, "{extent:?} of ranges");
+    let live = Live::new(&list, cpu::detect(), 1).unwrap();
+    live.insert(0, parse("ipv6 filter 2 reject * * tcp * 23")).unwrap();
+    let packet = Key {
+        family: forebay_rules::Family::Ipv6,
+        source: 1 << 64,
+        destination: 2 << 64,
+        protocol: Some(6),
+        ports: Some((1024, 23)),
+        tcp_flags: Some(0x10),
+        icmp: None,
+    };
+    let Packed::V6(packet) = Packed::from(&packet) else { panic!("a key of IPv6") };
+    // Longer than the work in the background takes.
+    for _ in 0..200 {
+        let mut rules = [NO_RULE];
+        live.read().classify6(&[packet], &mut rules);
+        assert_ne!(rules[0], NO_RULE);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn rules_put_in_at_one_place_without_end_keep_their_order() {
     let mut numbers = Numbers(77);

@@ -74,6 +74,8 @@ fn rules_are_changed_in_force_and_saved() {
             let said = rules.refused(words);
             assert!(said.contains(expected), "{words:?}: {said}");
         }
+        let many: Vec<&str> = std::iter::once("delete").chain(["7"; 1_025]).collect();
+        assert!(rules.refused(&many).contains("1025 changes at once: at most 1024"));
         assert_eq!(rules.shown(), [(7, 0), (7, 0), (2, 0), (3, 400)], "nothing half done");
         let saved = network.path("saved");
         let save = ["save", saved.to_str().unwrap()];

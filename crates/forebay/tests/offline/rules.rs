@@ -243,19 +243,19 @@ fn every_engine_says_the_same() {
     let wide = scratch.file("wide.rules", wide.as_bytes());
     let mix = folder.join("mix/dev-mix.pcap");
     let mix = mix.to_str().unwrap();
+    let mut matched = 0;
     for (file, list) in [(&file, &["--list", "lan1:in"][..]), (&wide, &[])] {
         let verdicts = |engine| {
             let options = [&["-r", mix, "--verdicts", "--engine", engine], list].concat();
             rules("match", file, &options).exits(0).text()
         };
         let expected = verdicts("naive");
-        let matched = expected.lines().filter(|line| *line != "-").count();
-        let least = if file == &wide { 1_000 } else { data::at_least(1, 0) };
-        assert!(matched >= least, "{file}: rules match {matched} packets");
+        matched += expected.lines().filter(|line| *line != "-").count();
         for engine in ["list", "pe", "pe-generic", "pe-1", "ems", "tree", "auto"] {
             assert!(verdicts(engine) == expected, "{engine} on {file}");
         }
     }
+    assert!(matched > 1_000, "rules match {matched} packets");
     let unknown = rules("match", &wide, &["-r", mix, "--engine", "fast"]);
     unknown.exits(2).says(&["fast", "naive"]);
 }
@@ -357,9 +357,8 @@ fn keys_have_the_addresses_that_the_flow_decoder_finds() {
             }
         }
     }
-    // It looks for Ethernet behind MPLS labels, too.
     assert!(
-        equal > data::at_least(100_000, 3_000) && missed < 100,
+        equal > data::at_least(100_000, 3_000) && missed == 0,
         "{equal} equal, {missed} missed"
     );
 }

@@ -129,7 +129,9 @@ fn counts_of_real_files_equal_tcpdumps() {
                 command::run(["filter", "-r", file, "--count", "--json", "-q", "--", expression]);
             let message = String::from_utf8_lossy(&theirs.stderr).into_owned();
             if theirs.stdout.is_empty() {
-                let none = ours.status != 0 || ours.json()["matched"] == 0;
+                // An expression that is never true on this link type is an error for libpcap.
+                let is_never = message.contains("rejects all packets");
+                let none = ours.status != 0 || (is_never && ours.json()["matched"] == 0);
                 assert!(none, "{file}: {expression}: tcpdump says {message}");
                 continue;
             }

@@ -98,8 +98,9 @@ impl Live {
     /// # Errors
     /// That of the first change that cannot be made.
     pub fn edit(&self, edits: Vec<Edit>) -> Result<InForce, LiveError> {
-        self.shared
-            .change(|list, steps| edits.into_iter().try_for_each(|edit| list.edit(edit, steps)))
+        self.shared.change(None, |list, steps| {
+            edits.into_iter().try_for_each(|edit| list.edit(edit, steps))
+        })
     }
 
     /// The changes that turn this list into `list`, if at most `most` rules are inserted, removed
@@ -150,10 +151,7 @@ impl Live {
     /// [`LiveError::Changed`] if it is not, and as [`Live::edit`].
     pub fn follow(&self, difference: Difference) -> Result<InForce, LiveError> {
         let Difference { edition, deleted, placed, .. } = difference;
-        if self.look(|view| view.edition()) != edition {
-            return Err(LiveError::Changed);
-        }
-        self.shared.change(|list, steps| {
+        self.shared.change(Some(edition), |list, steps| {
             let numbers: Vec<u32> = deleted.iter().map(|&at| list.number_at(at)).collect();
             for (&at, &number) in deleted.iter().zip(&numbers).rev() {
                 list.make(Step::Delete(at, number), steps);

@@ -2,7 +2,8 @@
 
 use super::super::MAX_RULES;
 use super::super::generation::{Change, Held, REJECTS};
-use super::{LiveError, Named, TreeError};
+use super::{LiveError, Named, SHORT, SHORT_ATOMS, TreeError};
+use crate::atom::Extent;
 use crate::counters::{Count, Counters};
 use crate::rule::{Action, Rule, RuleList};
 use std::sync::Arc;
@@ -82,6 +83,12 @@ impl Listing {
 
     pub fn len(&self) -> usize {
         self.order.len()
+    }
+
+    /// Whether the writer itself may build the list, since that takes milliseconds.
+    pub fn is_short(&self) -> bool {
+        let atoms = |listed: &Listed| Extent::of(self.rule(listed.number)).atoms;
+        self.len() <= SHORT && self.order.iter().map(atoms).sum::<usize>() <= SHORT_ATOMS
     }
 
     /// The numbers that there are, listed or not.

@@ -29,12 +29,18 @@ use forebay_codegen::code::Isa;
 use forebay_packet::cancel::{Cancel, Watch};
 use listing::{Listing, Step};
 use std::collections::VecDeque;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The longest list that the writer itself builds if a change finds no room: this takes 4 ms.
 const SHORT: usize = 512;
+
+/// The most atoms of such a list: the rules of some lists have hundreds of prefixes each.
+const SHORT_ATOMS: usize = 8_192;
+
+/// The number of lists that were made.
+static LISTS: AtomicU64 = AtomicU64::new(0);
 
 /// How long a writer waits for readers of the previous version.
 const SETTLING: Duration = Duration::from_millis(2);
@@ -106,6 +112,8 @@ struct State {
     retired: VecDeque<(Arc<Version>, Vec<u32>)>,
     /// Counts the changes of `list`.
     edition: u64,
+    /// The edition that the list began with.
+    first: u64,
     /// How often the list was built anew.
     merges: u64,
     /// The edition that could not be built, and the reason, until it is fetched.
@@ -214,6 +222,8 @@ impl Live {
     ) -> Self {
         let version = Version::new(how, default, kernel::supported(isa));
         let counters = Counters::with_cells(workers, list.len());
+        // No two lists have an edition in common: a reader of parts notices another list.
+        let first = LISTS.fetch_add(1, Ordering::Relaxed) << 32;
         let state = State {
             list,
             default,
@@ -223,7 +233,8 @@ impl Live {
             waiting: None,
             outcome: None,
             retired: VecDeque::new(),
-            edition: 0,
+            edition: first,
+            first,
             merges: 0,
             refused: None,
             complaint: None,
@@ -340,7 +351,7 @@ impl Live {
         &self,
         change: impl FnOnce(&mut Listing, &mut Vec<Step>) -> Result<(), LiveError>,
     ) -> Result<(), LiveError> {
-        if self.shared.change(change)? == InForce::Now {
+        if self.shared.change(None, change)? == InForce::Now {
             return Ok(());
         }
         let mut state = self.shared.state();
@@ -366,14 +377,19 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes all changes whose steps `change` collects, or none of them.
+    /// Makes all changes whose steps `change` collects, or none of them; with `of`, only if the
+    /// list is of that edition.
     fn change(
         self: &Arc<Self>,
+        of: Option<u64>,
         change: impl FnOnce(&mut Listing, &mut Vec<Step>) -> Result<(), LiveError>,
     ) -> Result<InForce, LiveError> {
         let mut state = self.state();
         if state.waiting.is_some() || state.outcome.is_some() {
             return Err(LiveError::Busy);
+        }
+        if of.is_some_and(|edition| edition != state.edition) {
+            return Err(LiveError::Changed);
         }
         state.release(&self.counters);
         let mut steps = Vec::new();
@@ -404,7 +420,7 @@ impl Shared {
             log.extend_from_slice(&changes);
         }
         let made = state.generation.as_mut().is_some_and(|all| all.make(&changes).is_ok());
-        if !made && state.list.len() > SHORT {
+        if !made && !state.list.is_short() {
             state.generation = None;
             state.waiting = Some(steps);
             return Ok(InForce::Later);

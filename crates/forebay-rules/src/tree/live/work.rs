@@ -21,6 +21,17 @@ enum Work {
     Engine(RuleList, Vec<u32>),
 }
 
+/// Dropped when the thread panics, so that no client waits for it.
+struct Broken<'a>(&'a Shared);
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.working = false;
+        self.0.fail(&mut state, true, "its thread broke down");
+    }
+}
+
 impl State {
     fn needs_list(&self) -> bool {
         let is_due = self.generation.as_ref().is_some_and(Generation::needs_rebuild);
@@ -28,12 +39,13 @@ impl State {
     }
 
     fn wanted_vectors(&self) -> Option<(Family, Vectors)> {
-        self.generation.as_ref()?.wanted_vectors()
+        let is_refused = self.refused == Some(self.edition);
+        self.generation.as_ref().filter(|_| !is_refused)?.wanted_vectors()
     }
 
     fn needs_engine(&self) -> bool {
         let is_refused = self.refused == Some(self.edition);
-        let is_due = !self.is_compiled && self.generation.is_some() && self.edition > 0;
+        let is_due = !self.is_compiled && self.generation.is_some() && self.edition > self.first;
         is_due && !is_refused && self.list.len() <= MOST_LINEAR
     }
 
@@ -63,9 +75,14 @@ impl Shared {
         let shared = Arc::clone(self);
         let thread = std::thread::Builder::new().name("forebay-rules".to_owned());
         state.working = true;
-        if let Err(error) = thread.spawn(move || while shared.work() {}) {
+        let work = move || {
+            let broken = Broken(&shared);
+            while shared.work() {}
+            std::mem::forget(broken);
+        };
+        if let Err(error) = thread.spawn(work) {
             state.working = false;
-            self.fail(state, &format!("cannot start a thread: {error}"));
+            self.fail(state, true, &format!("cannot start a thread: {error}"));
         }
     }
 
@@ -78,6 +95,7 @@ impl Shared {
             return false;
         };
         let (edition, merges) = (state.edition, state.merges);
+        let is_list = matches!(work, Work::List(_));
         let cancel = Cancel::watched((self.watch)());
         state.cancel = cancel.clone();
         drop(state);
@@ -88,7 +106,7 @@ impl Shared {
             Err(Stopped::Refused(why)) => why,
             Err(Stopped::Cancelled) => "cancelled".to_owned(),
         };
-        self.fail(&mut self.state(), &why);
+        self.fail(&mut self.state(), is_list, &why);
         true
     }
 
@@ -126,11 +144,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Records that work has failed, and undoes the change that waits for it.
-    fn fail(&self, state: &mut State, why: &str) {
+    /// Records that work has failed; if it was to build the list, undoes the change that waits.
+    fn fail(&self, state: &mut State, is_list: bool, why: &str) {
         state.refused = Some(state.edition);
         state.log = None;
-        match state.waiting.take() {
+        match if is_list { state.waiting.take() } else { None } {
             Some(steps) => {
                 state.list.undo(steps);
                 state.edition += 1;
