@@ -10,6 +10,8 @@
 //! take two, everything else takes one.
 
 use std::borrow::Cow;
+
+use unicode_width::UnicodeWidthChar as _;
 use std::fmt::Write;
 
 /// Whether a character controls a terminal or the text direction instead of being printed.
@@ -46,25 +48,7 @@ pub fn visible_lines(text: &str) -> String {
 /// Columns that `c` takes on a terminal.
 #[must_use]
 pub fn char_columns(c: char) -> usize {
-    match u32::from(c) {
-        0x20..=0x7e => 1,
-        0x0300..=0x036f | 0x200b..=0x200d | 0x20d0..=0x20ff | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f => {
-            0
-        }
-        0x1100..=0x115f
-        | 0x2e80..=0x303e
-        | 0x3041..=0xa4cf
-        | 0xac00..=0xd7a3
-        | 0xf900..=0xfaff
-        | 0xfe30..=0xfe6f
-        | 0xff00..=0xff60
-        | 0xffe0..=0xffe6
-        | 0x1f300..=0x1f64f
-        | 0x1f680..=0x1f6ff
-        | 0x1f900..=0x1faff
-        | 0x20000..=0x3fffd => 2,
-        _ => 1,
-    }
+    c.width().unwrap_or(1)
 }
 
 /// Columns that `text` takes on a terminal.
