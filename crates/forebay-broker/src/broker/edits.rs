@@ -69,7 +69,7 @@ impl Broker {
     /// Answers requests whose changes are in force now, and reports failures.
     pub(super) fn follow_edits(&mut self, notices: &mut Notices) {
         if let Some(why) = self.rules.as_ref().and_then(|live| live.complaint()) {
-            notices.tell(format!("the changed list of rules cannot be built anew: {why}"));
+            notices.tell(why);
         }
         let Some((_, live)) = &self.edits.waiting else { return };
         let is_in_force = self.rules.as_ref().is_some_and(|rules| Arc::ptr_eq(rules, live));

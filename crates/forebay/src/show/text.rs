@@ -11,8 +11,8 @@
 
 use std::borrow::Cow;
 
-use unicode_width::UnicodeWidthChar as _;
 use std::fmt::Write;
+use unicode_width::UnicodeWidthChar as _;
 
 /// Whether a character controls a terminal or the text direction instead of being printed.
 fn acts(c: char) -> bool {

@@ -341,8 +341,8 @@ impl Live {
         self.shared.state().outcome.take()
     }
 
-    /// Why the list could not be built anew in the background, if so; returned once. The list
-    /// in force is correct, and slower than a new one.
+    /// Why the list could not be built anew in the background, or that it is slower than a start
+    /// allows; returned once. The list in force is correct.
     pub fn complaint(&self) -> Option<String> {
         self.shared.state().complaint.take()
     }
@@ -438,6 +438,7 @@ impl Shared {
             }
             state.log = None;
             state.merges += 1;
+            self.note_rate(state);
         }
         self.publish(state);
         Ok(InForce::Now)
@@ -462,6 +463,13 @@ impl Shared {
         // Kept here, so that no reader has to free its memory.
         let left = state.list.take_left();
         state.retired.push_back((old, left));
+    }
+
+    /// Complains of a list that was just built and is slower than a start allows.
+    fn note_rate(&self, state: &mut State) {
+        let error = self.require_rate(state).err();
+        let why = |error| format!("a start would refuse the rules that are in force: {error}");
+        state.complaint = error.map(why).or(state.complaint.take());
     }
 
     /// Refuses a list that has become too slow to be added to.

@@ -155,7 +155,10 @@ impl Shared {
                 state.refused = Some(state.edition);
                 state.outcome = Some(Err(LiveError::Refused(why.to_owned())));
             }
-            None => state.complaint = Some(why.to_owned()),
+            None => {
+                let why = format!("the changed list of rules cannot be built anew: {why}");
+                state.complaint = Some(why);
+            }
         }
         self.done.notify_all();
     }
@@ -183,6 +186,7 @@ impl Shared {
                 let old = state.generation.replace(generation);
                 state.merges += 1;
                 self.publish(&mut state);
+                self.note_rate(&mut state);
                 if state.waiting.take().is_some() {
                     state.outcome = Some(Ok(()));
                 }
