@@ -15,8 +15,8 @@
 //! network packet (a keep-alive, encrypted PPP, an echo request of GTP) leaves the carrying
 //! packet innermost.
 //!
-//! The way down through the headers is in [`descent`]'s loop, one [`Layer`] a turn; fragments are
-//! settled afterwards by [`Fragments`], because a later fragment may precede its first.
+//! The way down through the headers is in `descent`'s loop, one `Layer` a turn; fragments are
+//! settled afterwards by `Fragments`, because a later fragment may precede its first.
 //!
 //! What an authentication header covers is a flow of its address pair: observers that look behind
 //! the header and observers that do not must both see whole flows.
@@ -25,7 +25,7 @@
 //! RFC 2516 (PPPoE), RFC 791, RFC 8200, RFC 4302 (AH), RFC 792 and 4443 (ICMP), RFC 2784, 2890
 //! and 2637 (GRE), draft-foschiano-erspan, RFC 7348 (VXLAN), RFC 8926 (GENEVE),
 //! TS 29.281 (GTP-U), and the LINKTYPE_ registry; those of tags and of other link types are in
-//! [`links`].
+//! `links`.
 
 mod links;
 mod tunnels;
