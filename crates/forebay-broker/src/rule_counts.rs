@@ -103,9 +103,7 @@ pub fn metrics(list: &View<'_>, page: &mut Page) {
         let others: u64 = list.rules().skip(MOST_SAMPLES).map(|(_, count)| count.packets).sum();
         page.sample(NAME, &[("rule", "others")], others as f64);
     }
-    if list.edition() > 0 {
-        page.sample(NAME, &[("rule", "removed")], list.removed().packets as f64);
-    }
+    page.sample(NAME, &[("rule", "removed")], list.removed().packets as f64);
     let labels = [("rule", "default"), ("action", action(list.default_action()))];
     page.sample(NAME, &labels, list.default_count().packets as f64);
 }
@@ -272,10 +270,11 @@ mod tests {
         let samples = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
         let short = list(3);
         let expected = "forebay_rule_packets_total{rule=\"3\",family=\"ipv4\",action=\"pass\"} 1\n\
+                        forebay_rule_packets_total{rule=\"removed\"} 0\n\
                         forebay_rule_packets_total{rule=\"default\",action=\"reject\"} 0\n";
-        assert!(short.ends_with(expected) && samples(&short) == 4, "{short}");
+        assert!(short.ends_with(expected) && samples(&short) == 5, "{short}");
         let long = list(1500);
-        assert_eq!(samples(&long), MOST_SAMPLES + 2);
+        assert_eq!(samples(&long), MOST_SAMPLES + 3);
         assert!(long.contains("forebay_rule_packets_total{rule=\"others\"} 500\n"), "{long}");
     }
 }
