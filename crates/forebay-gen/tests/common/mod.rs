@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use forebay_gen::{Config, Generator};
+use forebay_testkit::make::{ETHERNET, Pcap};
 
 /// All packets of a capture with their times in nanoseconds.
 pub fn packets_of(config: Config) -> Vec<(u64, Vec<u8>)> {
@@ -21,17 +22,10 @@ pub fn packets_of(config: Config) -> Vec<(u64, Vec<u8>)> {
 
 /// A capture file in nanoseconds, little-endian.
 pub fn pcap(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let mut file = Vec::new();
-    for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {
-        file.extend(word.to_le_bytes());
-    }
+    let pcap = Pcap { nanoseconds: true, ..Pcap::of(ETHERNET) };
+    let mut file = pcap.header();
     for (time, packet) in packets {
-        let len = packet.len() as u32;
-        let (seconds, nanos) = (time / 1_000_000_000, time % 1_000_000_000);
-        for word in [seconds as u32, nanos as u32, len, len] {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(packet);
+        file.extend(pcap.record(*time, packet, packet.len() as u32));
     }
     file
 }

@@ -9,7 +9,7 @@ use forebay_io::{Error, ReadOptions, Reader};
 use forebay_packet::{Batch, Interface, PacketMeta, Region};
 
 #[allow(unused_imports, reason = "each test uses its part")]
-pub use forebay_testkit::data::{at_least, folder as test_data};
+pub use forebay_testkit::data::{at_least, captures, folder as test_data};
 
 /// A packet, out of any batch.
 #[derive(Clone, Debug, PartialEq, Eq)]

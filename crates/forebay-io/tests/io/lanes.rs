@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{
-    Packet, at_least, blocks, drain, packets_of, pcap_record, small_pcap, test_data, zstandard,
+    Packet, at_least, blocks, captures, drain, packets_of, pcap_record, small_pcap, test_data,
+    zstandard,
 };
 use forebay_io::{Error, Lane, ParallelReader, Reader};
 use forebay_packet::Batch;
@@ -69,16 +70,17 @@ fn by_one(path: &Path) -> (Vec<Packet>, Option<String>) {
 
 #[test]
 fn every_capture_reads_alike_in_any_number_of_lanes() {
-    let folder = test_data();
-    let index = fs::read_to_string(folder.join("captures/INDEX.tsv")).unwrap();
-    let names = index.lines().skip(1).filter_map(|line| line.split('\t').next());
     let mut packets = 0;
-    for (i, name) in names.enumerate() {
-        let path = folder.join("captures").join(name);
+    for (i, path) in captures(&test_data()).into_iter().enumerate() {
         let expected = by_one(&path);
         packets += expected.0.len();
         let (lanes, block_len) = [(1, 4096), (2, 256), (3, 1000), (5, 64)][i % 4];
-        assert_eq!(by_lanes(&path, block_len, lanes), expected, "{name}, {lanes} lanes");
+        assert_eq!(
+            by_lanes(&path, block_len, lanes),
+            expected,
+            "{}, {lanes} lanes",
+            path.display()
+        );
     }
     assert!(packets > at_least(100_000, 6_000));
 }
@@ -107,7 +109,7 @@ fn the_regions_of_a_stream_go_round() {
             answers += 1;
         }
     }
-    assert!(answers > at_least(400, 30), "{answers}");
+    assert!(answers > 400, "{answers}");
     assert!(regions.len() < 16, "{} regions for {answers} answers", regions.len());
 }
 

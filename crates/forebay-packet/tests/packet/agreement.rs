@@ -9,20 +9,12 @@ use forebay_packet::decode::{FragmentKey, FragmentRole};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Decoded, Decoder, FlowKey, LinkType};
 use forebay_testkit::capture::{self, Capture, Packet};
-use forebay_testkit::data::at_least;
+use forebay_testkit::data::{at_least, captures, folder};
 use forebay_testkit::independent::{self, Identity};
 use forebay_testkit::packets::build::{BACK, FORTH};
 use forebay_testkit::packets::table::cases;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::path::Path;
-
-/// The captures that the data's index lists.
-fn captures(data: &Path) -> Vec<String> {
-    let index = std::fs::read_to_string(data.join("captures/INDEX.tsv")).expect("the index");
-    let file = |line: &str| line.split('\t').next().map(str::to_owned);
-    index.lines().skip(1).filter_map(file).collect()
-}
 
 /// The key of a flow that the check names.
 fn key(identity: &Identity) -> FlowKey {
@@ -105,11 +97,10 @@ fn the_check_and_the_decoder_agree_on_every_kind_of_packet() {
 
 #[test]
 fn every_packet_of_every_capture_travels_with_its_flow() {
-    let data = forebay_testkit::data::folder();
     let (mut wrong, mut lost) = (Vec::new(), Vec::new());
     let (mut packets, mut named, mut fragments) = (0, 0, 0);
-    for name in captures(&data) {
-        let capture = capture::read(data.join("captures").join(&name));
+    for path in captures(&folder()) {
+        let (name, capture) = (path.display().to_string(), capture::read(&path));
         packets += capture.packets.len();
         named += independent::identities(&capture).iter().flatten().count();
         wrong.extend(wrong_flows(&name, &capture));

@@ -3,7 +3,7 @@
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Decoder, LinkType, MacAddress, Rewrite, Strip};
 use forebay_testkit::capture;
-use forebay_testkit::data::at_least;
+use forebay_testkit::data::{at_least, captures, folder};
 use proptest::prelude::*;
 
 const ALL: Strip = Strip { vlan: true, mpls: true, vxlan: true, gre: true, erspan: true };
@@ -161,12 +161,10 @@ fn what_is_left_gets_addresses_and_a_tag_and_is_sliced() {
 
 #[test]
 fn the_flow_of_what_is_left_is_the_packet_s() {
-    let data = forebay_testkit::data::folder();
     let decoder = Decoder::default();
     let (mut frames, mut changed, mut same) = (0, 0, 0);
-    let index = std::fs::read_to_string(data.join("captures/INDEX.tsv")).expect("the index");
-    for name in index.lines().skip(1).filter_map(|line| line.split('\t').next()) {
-        let capture = capture::read(data.join("captures").join(name));
+    for path in captures(&folder()) {
+        let (name, capture) = (path.display(), capture::read(&path));
         for packet in capture.packets.iter().filter(|packet| packet.link == LinkType::ETHERNET.0) {
             frames += 1;
             let left = strip(ALL, &packet.data);

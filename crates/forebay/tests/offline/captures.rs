@@ -93,8 +93,8 @@ fn assert_whole<G: Hash + Eq + std::fmt::Debug>(
     }
 }
 
-/// The VLAN identifiers of an Ethernet frame, outermost first; none where a header other than
-/// IP follows, which may hide further ones.
+/// The VLAN identifiers of an Ethernet frame, outermost first; none where another tag
+/// or a fabric follows, which may hide further ones.
 fn vlans(packet: &Packet) -> Option<Vec<u16>> {
     let mut found = Vec::new();
     let mut at = 12;
@@ -105,8 +105,12 @@ fn vlans(packet: &Packet) -> Option<Vec<u16>> {
         found.push(u16::from_be_bytes([tag_high, tag_low]) & 0x0fff);
         at += 4;
     }
-    let is_ip = matches!(packet.data.get(at..at + 2), Some([0x08, 0x00] | [0x86, 0xdd]));
-    (packet.link != 1 || is_ip).then_some(found)
+    let hides = matches!(
+        packet.data.get(at..at + 2),
+        Some([0x22, 0xf3] | [0x88, 0xe5 | 0xe7] | [0x89, 0x03 | 0x09 | 0x26 | 0x2f | 0x3f | 0x4f])
+            | Some([0xf1, 0xc1] | [0xda, 0xda])
+    );
+    (packet.link != 1 || !hides).then_some(found)
 }
 
 fn all_captures() -> Vec<Indexed> {

@@ -114,9 +114,10 @@ fn counts_of_real_files_equal_tcpdumps() {
         return;
     }
     let captures = data::captures(&folder);
-    // libpcap takes one link type a file, and knows no DLT_RAW of other systems.
-    let reads =
-        |capture: &&Indexed| !capture.link.contains('+') && !["12", "14"].contains(&&*capture.link);
+    // libpcap takes one link type a file, and knows no DLT_RAW of other systems: so three files of
+    // the corpus.
+    let refused = ["formats/sections.pcapng", "headers/link-12.pcap", "headers/link-14.pcap"];
+    let reads = |capture: &&Indexed| !refused.iter().any(|name| capture.path.ends_with(name));
     let step = captures.len() / 60;
     let some: Vec<_> = captures.iter().step_by(step).filter(reads).collect();
     let expressions = ["", "ip", "udp port 53", "len <= 100", "not tcp", "ip[0] & 0xf != 5"];
