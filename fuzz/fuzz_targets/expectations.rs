@@ -3,7 +3,7 @@
 #![no_main]
 
 use forebay_packet::announcement::{BYTES, ControlProtocol, MOST, announcements};
-use forebay_packet::decode::Outcome;
+use forebay_packet::decode::DecodeOutcome;
 use forebay_packet::{DecodeOptions, Decoder, LinkType};
 use libfuzzer_sys::fuzz_target;
 
@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(decoded, decoder.decode(LinkType::RAW, data));
     let payload = match payload {
         Some(payload) => {
-            assert_eq!(decoded.outcome, Outcome::Ip);
+            assert_eq!(decoded.outcome, DecodeOutcome::Ip);
             let range = data.as_ptr_range();
             assert!(payload.is_empty() || range.contains(&payload.as_ptr()));
             payload

@@ -10,7 +10,9 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::batch::{BATCH, Batch, PacketMeta};
+use crate::batch::Batch;
+use crate::batch_size::BATCH;
+use crate::columns::PacketMeta;
 use crate::link::Interface;
 use crate::region::Region;
 

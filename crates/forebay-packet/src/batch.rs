@@ -10,30 +10,13 @@ use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::columns::{Descriptors, PacketMetadata, Recycled};
-use crate::decode::FragmentNote;
+use crate::batch_size::BATCH;
+use crate::columns::{Descriptors, PacketMeta, PacketMetadata, Recycled};
 use crate::flow::FlowKey;
+use crate::fragment::FragmentNote;
 use crate::link::Interface;
 use crate::live_mask::LiveMask;
 use crate::region::{Lease, Region};
-
-/// The most packets of a batch.
-pub const BATCH: usize = 256;
-
-/// What is known of a packet before its headers are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PacketMeta {
-    /// Where the packet starts in its region, in bytes.
-    pub offset: u32,
-    /// Captured bytes, all of them in the region.
-    pub cap_len: u32,
-    /// Bytes the packet had on the wire.
-    pub wire_len: u32,
-    /// Time stamp in ticks of the interface's clock.
-    pub ticks: u64,
-    /// Index into the batch's interfaces.
-    pub interface: u16,
-}
 
 /// How the packets of a batch lie in their region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -8,13 +8,28 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-use crate::batch::{BATCH, PacketMeta};
-use crate::decode::FragmentNote;
+use crate::batch_size::BATCH;
 use crate::flow::FlowKey;
+use crate::fragment::FragmentNote;
 use crate::live_mask::LiveMask;
 
 /// Sets of columns that a thread keeps for later.
 const KEPT: usize = 32;
+
+/// What is known of a packet before its headers are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketMeta {
+    /// Where the packet starts in its region, in bytes.
+    pub offset: u32,
+    /// Captured bytes, all of them in the region.
+    pub cap_len: u32,
+    /// Bytes the packet had on the wire.
+    pub wire_len: u32,
+    /// Time stamp in ticks of the interface's clock.
+    pub ticks: u64,
+    /// Index into the batch's interfaces.
+    pub interface: u16,
+}
 
 /// The columns of a batch.
 #[derive(Clone, Debug, Default)]

@@ -16,9 +16,9 @@ impl HashKey {
 }
 
 /// The four words that a message is mixed into.
-pub(crate) struct State(pub(crate) [u64; 4]);
+pub(crate) struct SipHashState(pub(crate) [u64; 4]);
 
-impl State {
+impl SipHashState {
     /// The state before the first word.
     pub(crate) fn new(key: &HashKey) -> Self {
         // The constants of the paper's section 2.
@@ -50,7 +50,7 @@ impl State {
 /// little-endian bytes of `words`.
 #[inline]
 fn siphash<const COMPRESS: usize, const FINISH: usize>(key: &HashKey, words: &[u64]) -> u64 {
-    let mut state = State::new(key);
+    let mut state = SipHashState::new(key);
     let last = (words.len() as u64 * 8) << 56;
     for &word in words.iter().chain(std::iter::once(&last)) {
         state.0[3] ^= word;

@@ -16,12 +16,14 @@
 pub mod announcement;
 mod arena;
 mod batch;
+mod batch_size;
 pub mod cancel;
 mod clock;
 mod columns;
 mod community_id;
 pub mod decode;
 pub mod flow;
+pub mod fragment;
 mod hash;
 mod link;
 mod live_mask;
@@ -32,9 +34,10 @@ mod select;
 mod vectors;
 
 pub use arena::Arena;
-pub use batch::{BATCH, Batch, Frames, Full, Layout, PacketMeta};
+pub use batch::{Batch, Frames, Full, Layout};
+pub use batch_size::BATCH;
 pub use clock::{Clock, Resolution};
-pub use columns::PacketMetadata;
+pub use columns::{PacketMeta, PacketMetadata};
 pub use community_id::community_id;
 pub use decode::{Affinity, DecodeOptions, Decoded, Decoder, SimdLevel, Strip};
 pub use flow::FlowKey;

@@ -1,6 +1,6 @@
 //! A [`LiveMask`] marks the packets that are still in a batch.
 
-use crate::batch::BATCH;
+use crate::batch_size::BATCH;
 use crate::select::{self, Bits};
 
 /// One bit a packet: set while the packet is still in the batch.

@@ -4,7 +4,7 @@
 //! Measured by `forebay-bench pipeline`, stage `filter`.
 #![allow(unsafe_code, reason = "intrinsics, and the choice of them at run time")]
 
-use crate::batch::BATCH;
+use crate::batch_size::BATCH;
 #[cfg(target_arch = "x86_64")]
 use crate::vectors::Vectors;
 

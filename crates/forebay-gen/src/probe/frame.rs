@@ -118,7 +118,7 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use forebay_packet::decode::Outcome;
+    use forebay_packet::decode::DecodeOutcome;
     use forebay_packet::{Decoder, LinkType, Rewrite};
 
     use super::*;
@@ -154,7 +154,7 @@ mod tests {
         let mut key = |flow| {
             let decoded =
                 decoder.decode(LinkType::ETHERNET, frame.with(Probe { flow, sequence: 7, run: 0 }));
-            assert_eq!(decoded.outcome, Outcome::Ip);
+            assert_eq!(decoded.outcome, DecodeOutcome::Ip);
             decoded.key
         };
         let mut keys: Vec<_> = (0..70_000).chain([u32::MAX]).map(&mut key).collect();

@@ -5,31 +5,19 @@
 //! flow, the search for the outermost IP header and the removal of headers are one walk.
 
 use super::bytes::Bytes;
-use super::{Header, Outcome, Undecoded, Walk, radio};
+use super::decoded::DecodeOutcome;
+use super::ether_type::{
+    ARP, E_TAG, IPV4, IPV6, MPLS, MPLS_MULTICAST, PPP, PPPOE_SESSION, SERVICE_TAG,
+    TRANSPARENT_ETHERNET, vlan_tag,
+};
+use super::radio;
+use super::undecoded::Undecoded;
+use super::walk::{Header, Next, Walk};
 use crate::flow::{AddressKind, FlowKey};
 use crate::link::LinkType;
 
 /// EtherTypes from here up are types; below they are 802.3 lengths.
 const FIRST_ETHER_TYPE: u16 = 0x0600;
-
-pub(super) const IPV4: u16 = 0x0800;
-pub(super) const ARP: u16 = 0x0806;
-pub(super) const TRANSPARENT_ETHERNET: u16 = 0x6558;
-pub(super) const IPV6: u16 = 0x86dd;
-pub(super) const MPLS: u16 = 0x8847;
-pub(super) const MPLS_MULTICAST: u16 = 0x8848;
-const PPPOE_SESSION: u16 = 0x8864;
-pub(super) const PPP: u16 = 0x880b;
-const E_TAG: u16 = 0x893f;
-const SERVICE_TAG: u16 = 0x88e7;
-
-/// Customer, provider and two older VLAN tags.
-macro_rules! vlan_tag {
-    () => {
-        0x8100 | 0x88a8 | 0x9100 | 0x9200
-    };
-}
-pub(super) use vlan_tag;
 
 /// Kinds of identifiers, so that equal numbers of different kinds differ; tunnel.rs has
 /// those from 16 up.
@@ -41,8 +29,6 @@ const LABEL: u8 = 5;
 
 /// The most attributes of a Netfilter log message that are passed over.
 const MAX_ATTRIBUTES: usize = 32;
-
-pub(super) type Next = Option<(Header, usize)>;
 
 /// The first header of a packet on a link of that type.
 pub(super) fn first(bytes: Bytes<'_>, link: LinkType, at: usize) -> Next {
@@ -328,7 +314,7 @@ impl Walk<'_> {
         if matches!(self.found.key.kind, AddressKind::Opaque | AddressKind::Mac) {
             let (key, reversed) =
                 FlowKey::two_way(AddressKind::Mac, 0, (source, 0), (destination, 0));
-            self.found(key, reversed, key, Outcome::NotIp);
+            self.found(key, reversed, key, DecodeOutcome::NotIp);
         }
     }
 
@@ -355,7 +341,7 @@ impl Walk<'_> {
             let source = self.bytes.u32(at + 8 + hardware_len)?;
             let destination = self.bytes.u32(at + 12 + 2 * hardware_len)?;
             let ends = ((u128::from(source), 0), (u128::from(destination), 0));
-            self.found_pair(AddressKind::Arp, 0, ends.0, ends.1, Outcome::Arp);
+            self.found_pair(AddressKind::Arp, 0, ends.0, ends.1, DecodeOutcome::Arp);
         }
         None
     }

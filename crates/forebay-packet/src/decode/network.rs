@@ -1,41 +1,17 @@
 //! IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200), fragments included.
 
 use super::bytes::Bytes;
-use super::{Datagram, FragmentKey, FragmentRole, FragmentSpan, Header, Outcome, Walk};
+use super::decoded::DecodeOutcome;
+use super::protocol::{
+    AUTHENTICATION, HOST_IDENTITY, IPV6_DESTINATION, IPV6_FRAGMENT, IPV6_HOP_BY_HOP,
+    IPV6_NO_NEXT_HEADER, IPV6_ROUTING, MOBILITY, SHIM6,
+};
+use super::walk::{Datagram, Header, Next, Walk};
 use crate::flow::AddressKind;
-
-const IPV6_HOP_BY_HOP: u8 = 0;
-const IPV6_ROUTING: u8 = 43;
-const IPV6_FRAGMENT: u8 = 44;
-/// Authentication header (RFC 4302). What it covers is in the clear behind it, but an
-/// observer may as well not look: all such packets go by their address pair.
-pub(super) const AUTHENTICATION: u8 = 51;
-const IPV6_NO_NEXT_HEADER: u8 = 59;
-const IPV6_DESTINATION: u8 = 60;
-const MOBILITY: u8 = 135;
-const HOST_IDENTITY: u8 = 139;
-const SHIM6: u8 = 140;
+use crate::fragment::{FragmentKey, FragmentRole, FragmentSpan};
 
 /// The most extension headers that are followed; more are an attack.
 const MAX_EXTENSIONS: usize = 32;
-
-type Next = Option<(Header, usize)>;
-
-/// Whether another header follows an IPv6 header of that number.
-#[must_use]
-pub fn is_extension(protocol: u8) -> bool {
-    matches!(
-        protocol,
-        IPV6_HOP_BY_HOP
-            | IPV6_ROUTING
-            | IPV6_FRAGMENT
-            | AUTHENTICATION
-            | IPV6_DESTINATION
-            | MOBILITY
-            | HOST_IDENTITY
-            | SHIM6
-    )
-}
 
 /// Addresses and protocol of an IP header; its version field decides which.
 pub(super) fn datagram(bytes: Bytes<'_>, at: usize) -> Option<Datagram> {
@@ -166,16 +142,16 @@ impl Walk<'_> {
     /// until the first is known.
     fn later_fragment(&mut self, datagram: Datagram, key: FragmentKey, span: FragmentSpan) -> Next {
         self.note_fragment(FragmentRole::Later, key, span);
-        self.addresses(datagram, Outcome::LaterFragment);
+        self.addresses(datagram, DecodeOutcome::LaterFragment);
         None
     }
 
     /// The transport header, or one before it, is not in the packet.
     pub(super) fn cut(&mut self, datagram: Datagram) {
-        self.addresses(datagram, Outcome::Cut);
+        self.addresses(datagram, DecodeOutcome::Cut);
     }
 
-    pub(super) fn addresses(&mut self, datagram: Datagram, outcome: Outcome) {
+    pub(super) fn addresses(&mut self, datagram: Datagram, outcome: DecodeOutcome) {
         let Datagram { kind, protocol, source, destination } = datagram;
         self.found_pair(kind, protocol, (source, 0), (destination, 0), outcome);
     }

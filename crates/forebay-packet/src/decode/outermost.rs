@@ -2,9 +2,13 @@
 //! have it in common.
 
 use super::bytes::Bytes;
-use super::network::{datagram, is_extension};
-use super::transport::{ICMP, ICMPV6, TCP, control_bits, has_ports, icmp, ports};
-use super::{Datagram, DecodeOptions, Header, MAX_LAYERS, Outcome, Walk, link};
+use super::decoded::DecodeOutcome;
+use super::link;
+use super::network::datagram;
+use super::options::DecodeOptions;
+use super::protocol::{ICMP, ICMPV6, TCP, has_ports, is_extension};
+use super::transport::{control_bits, icmp, ports};
+use super::walk::{Datagram, Header, MAX_LAYERS, Walk};
 use crate::flow::AddressKind;
 use crate::link::LinkType;
 
@@ -82,7 +86,7 @@ impl<'a> IpPacket<'a> {
                 return UpperLayer { protocol: Some(self.datagram.protocol), ..Default::default() };
             }
             _ => {
-                let known = walk.found.outcome == Outcome::LaterFragment;
+                let known = walk.found.outcome == DecodeOutcome::LaterFragment;
                 let protocol = Some(walk.found.key.protocol);
                 let protocol = protocol.filter(|&next| known && !is_extension(next));
                 return UpperLayer { protocol, ..Default::default() };

@@ -1,9 +1,9 @@
 //! The short way for what most packets are: Ethernet, IPv4 without options or fragments,
 //! TCP or UDP. It finds what the long way finds, or nothing.
 
-use super::Decoder;
-use super::link::IPV4;
-use super::transport::{TCP, UDP};
+use super::decoder::Decoder;
+use super::ether_type::IPV4;
+use super::protocol::{TCP, UDP};
 use super::tunnel::is_tunnel_port;
 use crate::flow::{AddressKind, FlowKey};
 

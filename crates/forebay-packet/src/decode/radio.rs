@@ -2,8 +2,8 @@
 //! AVS, PPI.
 
 use super::bytes::Bytes;
-use super::link::Next;
-use super::{Header, Undecoded};
+use super::undecoded::Undecoded;
+use super::walk::{Header, Next};
 use crate::link::LinkType;
 
 /// The most words that say which fields a radiotap header has.

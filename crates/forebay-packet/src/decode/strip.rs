@@ -11,9 +11,11 @@
 use std::ops::Range;
 
 use super::bytes::Bytes;
-use super::link::{IPV4, IPV6, MPLS, MPLS_MULTICAST, TRANSPARENT_ETHERNET, vlan_tag};
-use super::transport::{GRE, UDP};
-use super::{DecodeOptions, Header, MAX_LAYERS, Walk};
+use super::ether_type::{IPV4, IPV6, MPLS, MPLS_MULTICAST, TRANSPARENT_ETHERNET, vlan_tag};
+use super::link;
+use super::options::DecodeOptions;
+use super::protocol::{GRE, UDP};
+use super::walk::{Header, MAX_LAYERS, Next, Walk};
 
 /// Bytes of a frame's two addresses, and of its header.
 const ADDRESSES: usize = 12;
@@ -70,7 +72,7 @@ impl Strip {
         let mut left = Left { strip: self, is_changed: false, ..Left::of_frame(walk.bytes, 0)? };
         let (mut header, mut at) = (Header::Ethernet(0), 0);
         for _ in 0..MAX_LAYERS {
-            let Some((next, next_at)) = walk.behind(header, at) else { break };
+            let Some((next, next_at)) = behind(&mut walk, header, at) else { break };
             let is_fragment = walk.found.fragments[0].is_some();
             let step = [(header, at), (next, next_at)];
             if is_fragment || left.pass(walk.bytes, step).is_none() {
@@ -85,6 +87,15 @@ impl Strip {
             ether_type: ether_type.to_be_bytes(),
             payload: at.min(end)..end,
         })
+    }
+}
+
+/// The header behind one; nothing is noted of link headers.
+fn behind(walk: &mut Walk<'_>, header: Header, at: usize) -> Next {
+    match header {
+        Header::Ip => walk.ip(at),
+        Header::Transport(datagram) => walk.transport(datagram, at),
+        header => link::next(walk.bytes, header, at),
     }
 }
 

@@ -1,31 +1,14 @@
 //! Transport headers: ports, and ICMP messages.
 
 use super::bytes::Bytes;
-use super::network::AUTHENTICATION;
+use super::decoded::DecodeOutcome;
+use super::protocol::{
+    AUTHENTICATION, COMPRESSION, GRE, ICMP, ICMPV6, IP_IN_IP, IPV6_IN_IP, TCP, UDP, has_ports,
+};
 use super::tunnel::UDP_HEADER;
-use super::{Datagram, Header, Outcome, Undecoded, Walk};
+use super::undecoded::Undecoded;
+use super::walk::{Datagram, Header, Next, Walk};
 use crate::flow::{AddressKind, FlowKey};
-
-pub(crate) const ICMP: u8 = 1;
-pub(super) const IP_IN_IP: u8 = 4;
-pub(crate) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
-const DCCP: u8 = 33;
-pub(super) const IPV6_IN_IP: u8 = 41;
-pub(super) const GRE: u8 = 47;
-pub(crate) const ICMPV6: u8 = 58;
-pub(crate) const SCTP: u8 = 132;
-/// IP payload compression (RFC 3173).
-const COMPRESSION: u8 = 108;
-const UDP_LITE: u8 = 136;
-
-type Next = Option<(Header, usize)>;
-
-/// Whether a protocol's header begins with a source and a destination port.
-#[must_use]
-pub fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
-}
 
 /// The ports that a header begins with, if they were captured.
 pub(super) fn ports(bytes: Bytes<'_>, at: usize) -> Option<(u16, u16)> {
@@ -53,22 +36,22 @@ impl<'a> Walk<'a> {
             ICMP if datagram.kind == AddressKind::Ipv4 => self.icmp(datagram, at),
             ICMPV6 if datagram.kind == AddressKind::Ipv6 => self.icmp(datagram, at),
             GRE => {
-                self.addresses(datagram, Outcome::Ip);
+                self.addresses(datagram, DecodeOutcome::Ip);
                 self.gre(at)
             }
             IP_IN_IP | IPV6_IN_IP => {
-                self.addresses(datagram, Outcome::Ip);
+                self.addresses(datagram, DecodeOutcome::Ip);
                 self.ip_in_ip(datagram.protocol, at)
             }
             AUTHENTICATION | COMPRESSION => {
-                self.addresses(datagram, Outcome::Ip);
+                self.addresses(datagram, DecodeOutcome::Ip);
                 if !self.quoted {
                     self.found.undecoded = Some(Undecoded::Protocol(datagram.protocol));
                 }
                 None
             }
             _ => {
-                self.addresses(datagram, Outcome::Ip);
+                self.addresses(datagram, DecodeOutcome::Ip);
                 None
             }
         }
@@ -83,7 +66,7 @@ impl<'a> Walk<'a> {
         let Datagram { kind, protocol, source, destination } = datagram;
         let (key, reversed) = FlowKey::two_way(kind, protocol, (source, from), (destination, to));
         let key = FlowKey { has_ports: true, ..key };
-        self.found(key, reversed, key, Outcome::Ip);
+        self.found(key, reversed, key, DecodeOutcome::Ip);
         if !self.quoted {
             self.found.tcp_flags = control_bits(self.bytes, at).filter(|_| protocol == TCP);
             self.payload = self.payload_of(protocol, at);
@@ -120,7 +103,7 @@ impl<'a> Walk<'a> {
             }
         };
         let key = FlowKey { has_ports: true, ..key };
-        self.found(key, reversed, key.without_ports(), Outcome::Ip);
+        self.found(key, reversed, key.without_ports(), DecodeOutcome::Ip);
         if self.quoted || !is_error(v6, kind) {
             return None;
         }

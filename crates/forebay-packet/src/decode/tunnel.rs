@@ -3,9 +3,9 @@
 //! TS 29.281). A header that does not look like the tunnel its port promises leaves the
 //! packet to its outer flow.
 
-use super::link::{IPV4, IPV6, MPLS, MPLS_MULTICAST, PPP, TRANSPARENT_ETHERNET};
-use super::transport::{GRE, IP_IN_IP, IPV6_IN_IP, UDP};
-use super::{Header, Walk};
+use super::ether_type::{IPV4, IPV6, MPLS, MPLS_MULTICAST, PPP, TRANSPARENT_ETHERNET};
+use super::protocol::IP_IN_IP;
+use super::walk::{Header, Next, Walk};
 
 const VXLAN_PORT: u16 = 4789;
 /// The port that Linux uses for VXLAN by default.
@@ -26,14 +26,6 @@ pub(super) const UDP_HEADER: usize = 8;
 
 /// The most GTP-U extension headers that are followed.
 const MAX_GTP_EXTENSIONS: usize = 16;
-
-type Next = Option<(Header, usize)>;
-
-/// Whether a datagram of this protocol can hold another. An IPv6 fragment key
-/// does not tell its protocol.
-pub(super) fn may_carry(protocol: u8, ipv6: bool) -> bool {
-    ipv6 || matches!(protocol, UDP | GRE | IP_IN_IP | IPV6_IN_IP)
-}
 
 /// Ports to which a UDP datagram may hold a tunnel.
 pub(super) const TUNNEL_PORTS: [u16; 4] = [VXLAN_PORT, VXLAN_LINUX_PORT, GENEVE_PORT, GTP_U_PORT];

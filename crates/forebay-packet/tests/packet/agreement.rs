@@ -5,8 +5,8 @@
 //! speaks, the decoder must let the packet travel with that flow, and its notes on fragments
 //! must lead from a later fragment to a first one of the same flow.
 
-use forebay_packet::decode::{FragmentKey, FragmentRole};
 use forebay_packet::flow::AddressKind;
+use forebay_packet::fragment::{FragmentKey, FragmentRole};
 use forebay_packet::{Decoded, Decoder, FlowKey, LinkType};
 use forebay_testkit::capture::{self, Capture, Packet};
 use forebay_testkit::data::{at_least, captures, folder};

@@ -1,7 +1,8 @@
 //! The decoder against packets built header by header, whole, cut at every byte, and hostile.
 
-use forebay_packet::decode::{FragmentKey, FragmentRole, MAX_LAYERS, Outcome, Undecoded};
+use forebay_packet::decode::{DecodeOutcome, MAX_LAYERS, Undecoded};
 use forebay_packet::flow::AddressKind;
+use forebay_packet::fragment::{FragmentKey, FragmentRole};
 use forebay_packet::{Affinity, DecodeOptions, Decoded, Decoder, FlowKey, LinkType};
 use forebay_testkit::packets::build::{ether_type as et, protocol as ip, *};
 use forebay_testkit::packets::table::{INNER, cases, inner, key4, key6};
@@ -32,7 +33,7 @@ fn every_kind_of_packet_has_the_inner_flows_key_both_ways() {
         assert_eq!(back.affinity, case.key, "{}, back", case.name);
         assert!(!forth.reversed, "{}", case.name);
         assert!(back.reversed, "{}, back", case.name);
-        assert_eq!(forth.outcome, Outcome::Ip, "{}", case.name);
+        assert_eq!(forth.outcome, DecodeOutcome::Ip, "{}", case.name);
         assert_eq!(notes(&forth), [], "{}", case.name);
     }
 }
@@ -43,7 +44,7 @@ fn a_tunnel_depth_of_zero_takes_the_outermost_ip_header() {
         let packet = (case.build)(FORTH);
         let outer = with(|o| o.tunnel_depth = 0).decode(case.link, &packet);
         assert_eq!(outer.key == case.key, case.tunnels == 0, "{}", case.name);
-        assert_eq!(outer.outcome, Outcome::Ip, "{}", case.name);
+        assert_eq!(outer.outcome, DecodeOutcome::Ip, "{}", case.name);
         let enough = with(|o| o.tunnel_depth = case.tunnels).decode(case.link, &packet);
         assert_eq!(enough.key, case.key, "{}", case.name);
     }
@@ -97,7 +98,7 @@ fn no_prefix_tells_ports_that_lie_beyond_it() {
             assert!(!found.key.has_ports || told(&found, prefix), "{at}: {found:?}");
             assert_eq!(found.key, found.affinity, "{at}");
             // Once the inner flow is known, further bytes change nothing.
-            let inner = found.key == case.key && found.outcome == Outcome::Ip;
+            let inner = found.key == case.key && found.outcome == DecodeOutcome::Ip;
             assert!(inner || !known, "{at}: {found:?}");
             known = inner;
         }
@@ -167,7 +168,11 @@ fn icmp_errors_travel_with_the_flow_they_quote() {
         ] {
             let found = decode(LinkType::RAW, &packet);
             assert_eq!(found.affinity, flow, "type {kind} {name}");
-            assert_eq!((found.key.protocol, found.outcome), (ip::ICMP, Outcome::Ip), "{name}");
+            assert_eq!(
+                (found.key.protocol, found.outcome),
+                (ip::ICMP, DecodeOutcome::Ip),
+                "{name}"
+            );
         }
         let pair = with(|o| o.affinity = Affinity::IpPair).decode(LinkType::RAW, &error);
         assert_eq!(pair.affinity, flow.address_pair());
@@ -216,7 +221,7 @@ fn fragments_name_their_datagram() {
     let later = FORTH.fragment4(1, ip::UDP, (77, 2), &whole[16..]);
     let [first, later] = [first, later].map(|packet| decode(LinkType::RAW, &packet));
     assert_eq!(first.key, key4(1, ip::UDP, Some(INNER)));
-    assert_eq!((later.key, later.outcome), (key4(1, ip::UDP, None), Outcome::LaterFragment));
+    assert_eq!((later.key, later.outcome), (key4(1, ip::UDP, None), DecodeOutcome::LaterFragment));
     let [(FragmentRole::First, datagram)] = notes(&first)[..] else { panic!("{first:?}") };
     assert_eq!(notes(&later), [(FragmentRole::Later, datagram)]);
     let differing = [
@@ -237,7 +242,7 @@ fn fragments_name_their_datagram() {
     };
     let (first, later) = (six(ip::UDP, 1, &whole[..16]), six(ip::UDP, 17, &whole[16..]));
     assert_eq!(first.key, key6(1, ip::UDP, Some(INNER)));
-    assert_eq!((later.key, later.outcome), (key6(1, ip::UDP, None), Outcome::LaterFragment));
+    assert_eq!((later.key, later.outcome), (key6(1, ip::UDP, None), DecodeOutcome::LaterFragment));
     let [(FragmentRole::First, datagram)] = notes(&first)[..] else { panic!("{first:?}") };
     assert_eq!(notes(&later), [(FragmentRole::Later, datagram)]);
     // RFC 8200 section 4.5: the next header of a later fragment need not be the first's.
@@ -313,21 +318,21 @@ fn padding_is_no_header_and_lengths_may_lie() {
     }
     for total in [1, 19, 20, 23] {
         let found = lie4(total);
-        assert_eq!(found.outcome, Outcome::Cut, "total length {total}");
+        assert_eq!(found.outcome, DecodeOutcome::Cut, "total length {total}");
         assert_eq!(found.key, key4(1, ip::TCP, None), "total length {total}");
     }
     for length in [0, 4, 20, 21, u16::MAX] {
         assert_eq!(lie6(length).key, key6(1, ip::TCP, Some(INNER)), "payload length {length}");
     }
     for length in [1, 2, 3] {
-        assert_eq!(lie6(length).outcome, Outcome::Cut, "payload length {length}");
+        assert_eq!(lie6(length).outcome, DecodeOutcome::Cut, "payload length {length}");
     }
     for words in 0..5 {
         let mut ip = inner(FORTH);
         ip[0] = 0x40 + words;
         let found = decode(LinkType::ETHERNET, &frame(ip));
         assert_eq!(found.key.kind, AddressKind::Mac, "a header of {words} words");
-        assert_eq!(found.outcome, Outcome::NotIp);
+        assert_eq!(found.outcome, DecodeOutcome::NotIp);
     }
 }
 
@@ -380,13 +385,13 @@ fn what_is_no_ip_goes_by_its_addresses_or_its_bytes() {
         decode(LinkType::ETHERNET, &way.ethernet(et::ARP, &body))
     };
     let (asks, answers) = (arp(FORTH, 1), arp(BACK, 2));
-    assert_eq!((asks.key, asks.outcome), (answers.key, Outcome::Arp));
+    assert_eq!((asks.key, asks.outcome), (answers.key, DecodeOutcome::Arp));
     assert_eq!(asks.key.kind, AddressKind::Arp);
 
     let discovery = |way: Way| decode(LinkType::ETHERNET, &way.ethernet(0x88cc, b"something"));
     assert_eq!(discovery(FORTH).key, discovery(BACK).key);
     assert_eq!(discovery(FORTH).key.kind, AddressKind::Mac);
-    assert_eq!(discovery(FORTH).outcome, Outcome::NotIp);
+    assert_eq!(discovery(FORTH).outcome, DecodeOutcome::NotIp);
 
     let undecoded = |link: u32, packet: &[u8]| decode(LinkType(link), packet).undecoded;
     assert_eq!(discovery(FORTH).undecoded, Some(Undecoded::EtherType(0x88cc)));
@@ -409,7 +414,7 @@ fn what_is_no_ip_goes_by_its_addresses_or_its_bytes() {
 
     let unknown = |bytes: &[u8]| decode(LinkType(147), bytes);
     assert_eq!(unknown(b"").undecoded, Some(Undecoded::Link(LinkType(147))));
-    assert_eq!(unknown(b"some bytes").outcome, Outcome::UnknownLink);
+    assert_eq!(unknown(b"some bytes").outcome, DecodeOutcome::UnknownLink);
     assert_eq!(unknown(b"some bytes").affinity, unknown(b"some bytes").affinity);
     assert_ne!(unknown(b"some bytes").affinity, unknown(b"some byteS").affinity);
     assert_ne!(unknown(b"").affinity, unknown(b"\0").affinity);
@@ -441,7 +446,7 @@ fn the_walk_ends_after_its_limit_of_headers() {
     assert_eq!(endless.decode(LinkType::RAW, &nested).key, key4(2, ip::IP_IN_IP, None));
     let chain = (0..8_000).fold(FORTH.tcp(1, 2), |rest, _| extension(0, 0, &rest));
     let found = decode(LinkType::RAW, &FORTH.ip6(1, 0, &chain));
-    assert_eq!((found.key.has_ports, found.outcome), (false, Outcome::Cut));
+    assert_eq!((found.key.has_ports, found.outcome), (false, DecodeOutcome::Cut));
     let nested = [0, 0, 8, 0, 192, 0, 0, 0].repeat(16_000);
     assert_eq!(decode(LinkType::PPI, &nested).key.kind, AddressKind::Opaque);
     let path = [0, 2, 2, 4, 0, 0, 1, 9].repeat(16_000);
@@ -461,7 +466,7 @@ fn check_plain(options: DecodeOptions, frame: &[u8]) -> bool {
         let expected = decoder.decode(LinkType::ETHERNET, frame);
         assert_eq!((plain.key, plain.reversed), (expected.key, expected.reversed));
         assert_eq!(plain.affinity, expected.affinity);
-        assert_eq!(expected.outcome, Outcome::Ip);
+        assert_eq!(expected.outcome, DecodeOutcome::Ip);
         assert!(expected.fragments.iter().all(Option::is_none));
         true
     });

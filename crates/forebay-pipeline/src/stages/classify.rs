@@ -1,6 +1,7 @@
 //! Finds each packet's flow.
 
-use forebay_packet::decode::{Fragment, FragmentNote, Outcome};
+use forebay_packet::decode::DecodeOutcome;
+use forebay_packet::fragment::{Fragment, FragmentNote};
 use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LinkType, SimdLevel};
 
 use crate::remarks::Remarks;
@@ -45,10 +46,10 @@ impl Classify {
     fn decode(&mut self, batch: &mut Batch, i: usize) {
         let decoded = self.decoder.decode(batch.interface(i).link, batch.packet(i));
         match decoded.outcome {
-            Outcome::UnknownLink => self.unknown_link += 1,
-            Outcome::NotIp => self.not_ip += 1,
-            Outcome::Cut => self.cut += 1,
-            Outcome::Arp | Outcome::Ip | Outcome::LaterFragment => {}
+            DecodeOutcome::UnknownLink => self.unknown_link += 1,
+            DecodeOutcome::NotIp => self.not_ip += 1,
+            DecodeOutcome::Cut => self.cut += 1,
+            DecodeOutcome::Arp | DecodeOutcome::Ip | DecodeOutcome::LaterFragment => {}
         }
         if let Some(what) = decoded.undecoded {
             self.undecoded.count_undecoded(what);

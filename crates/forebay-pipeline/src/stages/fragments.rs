@@ -18,7 +18,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use forebay_packet::decode::{FragmentKey, FragmentNote, FragmentRole, FragmentSpan};
+use forebay_packet::fragment::{FragmentKey, FragmentNote, FragmentRole, FragmentSpan};
 use forebay_packet::{Batch, FlowKey};
 
 use crate::remarks::Remarks;

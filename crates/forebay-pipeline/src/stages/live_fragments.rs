@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use forebay_packet::decode::{FragmentKey, FragmentNote, FragmentRole};
+use forebay_packet::fragment::{FragmentKey, FragmentNote, FragmentRole};
 use forebay_packet::{Batch, FlowKey, HashKey, siphash13};
 
 use crate::remarks::Remarks;

@@ -3,10 +3,10 @@
 
 use std::arch::x86_64::*;
 
-use super::{ADDRESS_ORDER, First, Form, Head, LENGTH_ORDER, PORT_ORDER};
-use crate::decode::transport::{TCP, UDP};
+use super::fields::{ADDRESS_ORDER, First, HashedFields, Head, LENGTH_ORDER, PORT_ORDER};
+use crate::decode::protocol::{TCP, UDP};
 use crate::decode::tunnel::TUNNEL_PORTS;
-use crate::hash::{HashKey, State};
+use crate::hash::{HashKey, SipHashState};
 
 /// Packets of a vector.
 const FOUR: usize = 4;
@@ -18,22 +18,22 @@ type Vectors = [__m256i; TWO];
 
 /// As [`super::Decoder::hash_plain`], of whole groups of up to 32 packets, on a machine that has AVX2: so
 /// [`super::SimdLevel`] promises.
-pub(super) fn hash(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
+pub(super) fn hash(fields: HashedFields, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
     // SAFETY: a `SimdLevel` of this level is made only where the instructions are.
     // Measured by `forebay-bench pipeline`, stage `classify`.
-    unsafe { hash_groups(form, key, heads, hash) }
+    unsafe { hash_groups(fields, key, heads, hash) }
 }
 
 #[target_feature(enable = "avx2")]
-fn hash_groups(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
+fn hash_groups(fields: HashedFields, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
     let mut plain = 0;
     let (heads, _) = heads.as_chunks::<{ FOUR * TWO }>();
     let (hash, _) = hash.as_chunks_mut::<{ FOUR * TWO }>();
     for (group, (heads, hash)) in heads.iter().zip(hash).enumerate() {
         let (fours, _) = heads.as_chunks::<FOUR>();
         // Not by closures: those are not made part of functions with fewer features.
-        let low = look(&form, transposed(&fours[0]));
-        let high = look(&form, transposed(&fours[1]));
+        let low = look(&fields, transposed(&fours[0]));
+        let high = look(&fields, transposed(&fours[1]));
         let addresses = [low.addresses, high.addresses];
         let hashes = siphash13(key, addresses, [low.ends, high.ends]);
         let (places, _) = hash.as_chunks_mut::<FOUR>();
@@ -114,7 +114,7 @@ fn equal(words: __m256i, value: u64) -> __m256i {
 /// Looks at the words of four packets: bytes 12 to 19, 20 to 27, 28 to 35 and 36 to 43.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn look(form: &Form, [first, second, third, fourth]: [__m256i; 4]) -> Found {
+fn look(fields: &HashedFields, [first, second, third, fourth]: [__m256i; 4]) -> Found {
     // Two words of big-endian fields that the words' borders cut.
     let addresses = or(_mm256_srli_epi64::<48>(second), _mm256_slli_epi64::<16>(third));
     let ports = or(_mm256_srli_epi64::<48>(third), _mm256_slli_epi64::<16>(fourth));
@@ -141,7 +141,7 @@ fn look(form: &Form, [first, second, third, fourth]: [__m256i; 4]) -> Found {
         and(ports, word(0xffff)),
     );
     let destination = or(_mm256_slli_epi64::<16>(_mm256_srli_epi64::<32>(addresses)), to);
-    let turned = match form.first {
+    let turned = match fields.first {
         First::Smaller => _mm256_cmpgt_epi64(source, destination),
         First::Source => word(0),
         First::Destination => word(u64::MAX),
@@ -152,8 +152,8 @@ fn look(form: &Form, [first, second, third, fourth]: [__m256i; 4]) -> Found {
     let ports = _mm256_blendv_epi8(ports, swapped, turned);
     let ends = or(ports, _mm256_slli_epi64::<32>(protocol));
     Found {
-        addresses: and(addresses, word(form.addresses)),
-        ends: or(and(ends, word(form.ends)), word(form.constant)),
+        addresses: and(addresses, word(fields.addresses)),
+        ends: or(and(ends, word(fields.ends)), word(fields.constant)),
         plain: _mm256_movemask_pd(_mm256_castsi256_pd(plain)) as u8,
     }
 }
@@ -162,7 +162,7 @@ fn look(form: &Form, [first, second, third, fourth]: [__m256i; 4]) -> Found {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn siphash13(key: &HashKey, first: Vectors, second: Vectors) -> Vectors {
-    let State(start) = State::new(key);
+    let SipHashState(start) = SipHashState::new(key);
     let mut v = [
         [word(start[0]); TWO],
         [word(start[1]); TWO],

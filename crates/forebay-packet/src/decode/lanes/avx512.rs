@@ -4,10 +4,10 @@
 
 use std::arch::x86_64::*;
 
-use super::{ADDRESS_ORDER, First, Form, Head, LENGTH_ORDER, PORT_ORDER};
-use crate::decode::transport::{TCP, UDP};
+use super::fields::{ADDRESS_ORDER, First, HashedFields, Head, LENGTH_ORDER, PORT_ORDER};
+use crate::decode::protocol::{TCP, UDP};
 use crate::decode::tunnel::TUNNEL_PORTS;
-use crate::hash::{HashKey, State};
+use crate::hash::{HashKey, SipHashState};
 
 /// Packets of a vector.
 const EIGHT: usize = 8;
@@ -19,22 +19,22 @@ type Vectors = [__m512i; TWO];
 
 /// As [`super::Decoder::hash_plain`], of whole groups of up to 32 packets, on a machine that has AVX-512 F and
 /// BW: so [`super::SimdLevel`] promises.
-pub(super) fn hash(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
+pub(super) fn hash(fields: HashedFields, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
     // SAFETY: a `SimdLevel` of this level is made only where the instructions are.
     // Measured by `forebay-bench pipeline`, stage `classify`.
-    unsafe { hash_groups(form, key, heads, hash) }
+    unsafe { hash_groups(fields, key, heads, hash) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-fn hash_groups(form: Form, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
+fn hash_groups(fields: HashedFields, key: &HashKey, heads: &[&Head], hash: &mut [u64]) -> u32 {
     let mut plain = 0;
     let (heads, _) = heads.as_chunks::<{ EIGHT * TWO }>();
     let (hash, _) = hash.as_chunks_mut::<{ EIGHT * TWO }>();
     for (group, (heads, hash)) in heads.iter().zip(hash).enumerate() {
         let (eights, _) = heads.as_chunks::<EIGHT>();
         // Not by closures: those are not made part of functions with fewer features.
-        let low = look(&form, transposed(&eights[0]));
-        let high = look(&form, transposed(&eights[1]));
+        let low = look(&fields, transposed(&eights[0]));
+        let high = look(&fields, transposed(&eights[1]));
         let addresses = [low.addresses, high.addresses];
         let hashes = siphash13(key, addresses, [low.ends, high.ends]);
         let (places, _) = hash.as_chunks_mut::<EIGHT>();
@@ -109,7 +109,7 @@ fn order([first, second]: [u64; 2]) -> __m512i {
 /// Looks at the words of eight packets: bytes 12 to 19, 20 to 27, 28 to 35 and 36 to 43.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn look(form: &Form, [first, second, third, fourth]: [__m512i; 4]) -> Found {
+fn look(fields: &HashedFields, [first, second, third, fourth]: [__m512i; 4]) -> Found {
     // Two words of big-endian fields that the words' borders cut.
     let addresses =
         _mm512_or_si512(_mm512_srli_epi64::<48>(second), _mm512_slli_epi64::<16>(third));
@@ -141,7 +141,7 @@ fn look(form: &Form, [first, second, third, fourth]: [__m512i; 4]) -> Found {
     );
     let destination =
         _mm512_or_si512(_mm512_slli_epi64::<16>(_mm512_srli_epi64::<32>(addresses)), to);
-    let turned = match form.first {
+    let turned = match fields.first {
         First::Smaller => _mm512_cmpgt_epu64_mask(source, destination),
         First::Source => 0,
         First::Destination => u8::MAX,
@@ -150,8 +150,8 @@ fn look(form: &Form, [first, second, third, fourth]: [__m512i; 4]) -> Found {
     let ports = _mm512_mask_mov_epi64(ports, turned, _mm512_rol_epi32::<16>(ports));
     let ends = _mm512_or_si512(ports, _mm512_slli_epi64::<32>(protocol));
     Found {
-        addresses: _mm512_and_si512(addresses, word(form.addresses)),
-        ends: _mm512_or_si512(_mm512_and_si512(ends, word(form.ends)), word(form.constant)),
+        addresses: _mm512_and_si512(addresses, word(fields.addresses)),
+        ends: _mm512_or_si512(_mm512_and_si512(ends, word(fields.ends)), word(fields.constant)),
         plain,
     }
 }
@@ -160,7 +160,7 @@ fn look(form: &Form, [first, second, third, fourth]: [__m512i; 4]) -> Found {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn siphash13(key: &HashKey, first: Vectors, second: Vectors) -> Vectors {
-    let State(start) = State::new(key);
+    let SipHashState(start) = SipHashState::new(key);
     let mut v = [
         [word(start[0]); TWO],
         [word(start[1]); TWO],

@@ -12,29 +12,23 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod fields;
 
-use super::{Affinity, Decoder};
+#[cfg(target_arch = "x86_64")]
+use self::fields::{HashedFields, NOTHING, head_of};
+use super::decoder::Decoder;
 use crate::batch::Batch;
-use crate::flow::AddressKind;
 use crate::hash::HashKey;
 use crate::link::LinkType;
 use crate::live_mask::LiveMask;
 use crate::vectors::Vectors;
 
-/// Where in a frame the bytes start that are looked at, and how many they are.
-const HEAD_AT: usize = 12;
-const HEAD: usize = 32;
-
-/// The bytes of a packet that are looked at.
-type Head = [u8; HEAD];
-
-/// In place of a packet: not plain.
-const NOTHING: &Head = &[0; HEAD];
-
 /// Packets that any kernel takes at once: a multiple of all their groups.
 const GROUP: usize = 16;
 
 /// Packets that are looked at at a time.
+#[cfg(target_arch = "x86_64")]
 const STRETCH: usize = 32;
 
 /// Which vectors are used: such as this machine has.
@@ -59,66 +53,6 @@ impl SimdLevel {
     }
 }
 
-/// The bytes of a shuffle that puts big-endian fields of two words in order: two addresses
-/// each, two ports, the length of a datagram. With the top bit set a byte becomes 0.
-#[cfg(target_arch = "x86_64")]
-const ADDRESS_ORDER: [u64; 2] = [0x0405_0607_0001_0203, 0x0c0d_0e0f_0809_0a0b];
-#[cfg(target_arch = "x86_64")]
-const PORT_ORDER: [u64; 2] = [0x8080_8080_0203_0001, 0x8080_8080_0a0b_0809];
-#[cfg(target_arch = "x86_64")]
-const LENGTH_ORDER: [u64; 2] = [0x8080_8080_8080_0405, 0x8080_8080_8080_0c0d];
-
-/// What of a plain packet's flow is hashed, as masks of the two words that
-/// [`crate::FlowKey::hash`] takes.
-#[derive(Clone, Copy)]
-struct Form {
-    /// Of the addresses.
-    addresses: u64,
-    /// Which end goes first.
-    first: First,
-    /// Of ports and protocol.
-    ends: u64,
-    /// What the second word has besides.
-    constant: u64,
-}
-
-/// Which end of a flow the words begin with.
-#[derive(Clone, Copy)]
-enum First {
-    /// The smaller one.
-    Smaller,
-    /// The one that the packet comes from.
-    Source,
-    /// The one that it goes to.
-    Destination,
-}
-
-impl Form {
-    fn of(affinity: Affinity) -> Self {
-        const PORTS_AND_PROTOCOL: u64 = 0xff_ffff_ffff;
-        const HAS_PORTS: u64 = 1 << 48;
-        let kind = (AddressKind::Ipv4 as u64) << 40;
-        match affinity {
-            Affinity::FiveTuple => Self {
-                addresses: u64::MAX,
-                first: First::Smaller,
-                ends: PORTS_AND_PROTOCOL,
-                constant: kind | HAS_PORTS,
-            },
-            Affinity::IpPair => {
-                Self { addresses: u64::MAX, first: First::Smaller, ends: 0, constant: kind }
-            }
-            Affinity::Source => {
-                Self { addresses: u32::MAX.into(), first: First::Source, ends: 0, constant: kind }
-            }
-            Affinity::Destination => {
-                let first = First::Destination;
-                Self { addresses: u32::MAX.into(), first, ends: 0, constant: kind }
-            }
-        }
-    }
-}
-
 impl Decoder {
     /// Sets the hash of each packet of a batch whose flow is plain to see, as
     /// [`Decoder::decode`] and [`crate::FlowKey::hash`] find it, and returns which those are,
@@ -136,7 +70,7 @@ impl Decoder {
         let plain = match lanes.0 {
             #[cfg(target_arch = "x86_64")]
             Vectors::Avx2 | Vectors::Avx512 => {
-                let form = Form::of(self.options.affinity);
+                let fields = HashedFields::of(self.options.affinity);
                 let (all, mut plain) = (batch.frames(), LiveMask::default());
                 for (stretch, hash) in hash.chunks_mut(STRETCH).enumerate() {
                     let mut heads = [NOTHING; STRETCH];
@@ -146,8 +80,8 @@ impl Decoder {
                     }
                     let heads = &heads[..hash.len()];
                     let found = match lanes.0 {
-                        Vectors::Avx512 => avx512::hash(form, key, heads, hash),
-                        _ => avx2::hash(form, key, heads, hash),
+                        Vectors::Avx512 => avx512::hash(fields, key, heads, hash),
+                        _ => avx2::hash(fields, key, heads, hash),
                     };
                     plain.set_half(stretch, found);
                 }
@@ -170,10 +104,4 @@ impl Decoder {
         }
         plain
     }
-}
-
-/// The bytes of a packet that are looked at.
-#[inline]
-fn head_of(packet: &[u8]) -> &Head {
-    packet.get(HEAD_AT..).and_then(<[u8]>::first_chunk).unwrap_or(NOTHING)
 }

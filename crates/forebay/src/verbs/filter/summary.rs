@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use forebay_packet::decode::Outcome;
+use forebay_packet::decode::DecodeOutcome;
 use forebay_packet::{Batch, Decoder};
 use serde_json::{Value, json};
 
@@ -48,9 +48,12 @@ impl Summarizer {
         let found = self.decoder.decode(batch.interface(i).link, batch.packet(i));
         let (source, destination) = naming::ends(&found.key, found.reversed);
         let remark = match found.outcome {
-            Outcome::LaterFragment => ", fragment",
-            Outcome::Cut => ", headers cut",
-            Outcome::UnknownLink | Outcome::NotIp | Outcome::Arp | Outcome::Ip => "",
+            DecodeOutcome::LaterFragment => ", fragment",
+            DecodeOutcome::Cut => ", headers cut",
+            DecodeOutcome::UnknownLink
+            | DecodeOutcome::NotIp
+            | DecodeOutcome::Arp
+            | DecodeOutcome::Ip => "",
         };
         (source, destination, naming::protocol(&found.key), remark)
     }

@@ -1,0 +1,55 @@
+//! The walk for a flow: from the outermost header of a packet to its ports.
+
+use super::bytes::Bytes;
+use super::decoded::Decoded;
+use super::link;
+use super::options::DecodeOptions;
+use super::walk::{Header, MAX_LAYERS, Walk};
+use crate::flow::FlowKey;
+use crate::link::LinkType;
+
+/// Decodes packets after one set of options.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decoder {
+    pub(super) options: DecodeOptions,
+}
+
+impl Decoder {
+    /// A decoder after `options`.
+    #[must_use]
+    pub fn new(options: DecodeOptions) -> Self {
+        Self { options }
+    }
+
+    /// What the headers of `packet`, captured on a link of type `link`, say.
+    #[must_use]
+    pub fn decode(&self, link: LinkType, packet: &[u8]) -> Decoded {
+        self.decode_with_payload(link, packet).0
+    }
+
+    /// As [`Decoder::decode`], with what the packet carries behind the TCP or UDP header of
+    /// its key, as far as that was captured.
+    #[must_use]
+    pub fn decode_with_payload<'a>(
+        &self,
+        link: LinkType,
+        packet: &'a [u8],
+    ) -> (Decoded, Option<&'a [u8]>) {
+        let mut walk = Walk::new(self.options, Bytes::new(packet));
+        let mut next = link::first(walk.bytes, link, 0);
+        for _ in 0..MAX_LAYERS {
+            let Some((header, at)) = next else { break };
+            next = match header {
+                Header::Arp => walk.arp(at),
+                Header::Ip => walk.ip(at),
+                Header::Transport(datagram) => walk.transport(datagram, at),
+                Header::Undecoded(what) => walk.undecoded(what),
+                header => walk.link_header(header, at),
+            };
+        }
+        if walk.found.key == FlowKey::default() {
+            walk.opaque();
+        }
+        (walk.found, walk.payload)
+    }
+}
