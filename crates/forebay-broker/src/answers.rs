@@ -3,7 +3,7 @@
 use forebay_balance::balancer::targets::Standing;
 use forebay_balance::moves::ForwardingTable as _;
 use forebay_balance::{BUCKETS, NO_SENSOR, Phase};
-use forebay_io::device::{Finding, State};
+use forebay_io::device::{Finding, Remedy};
 use forebay_io::{Losses, Recorded};
 use serde_json::{Map, Value, json};
 
@@ -15,11 +15,11 @@ use crate::report::Report;
 
 /// A finding at a device, for people.
 pub fn finding(finding: &Finding) -> String {
-    let Finding { device, what, state, .. } = finding;
-    match state {
-        State::Mended => format!("{device}: {what}: mended"),
-        State::Command(command) => format!("{device}: {what}: run `{command}`"),
-        State::Noted => format!("{device}: {what}"),
+    let Finding { device, what, remedy, .. } = finding;
+    match remedy {
+        Remedy::Mended => format!("{device}: {what}: mended"),
+        Remedy::Command(command) => format!("{device}: {what}: run `{command}`"),
+        Remedy::Noted => format!("{device}: {what}"),
     }
 }
 

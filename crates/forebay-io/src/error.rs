@@ -3,8 +3,8 @@
 
 use std::io;
 
+use crate::compression::Compression;
 use crate::device::DeviceError;
-use crate::source::Compression;
 
 /// Why a port cannot be read or written.
 #[derive(Debug, thiserror::Error)]

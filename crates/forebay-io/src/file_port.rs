@@ -54,7 +54,7 @@ pub enum OnFull {
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The state of writing.
-enum State {
+enum RecordingState {
     Recording,
     /// Nothing is written until this time.
     Waiting(Instant),
@@ -74,7 +74,7 @@ enum State {
 pub struct CaptureTx {
     series: Series,
     on_full: OnFull,
-    state: State,
+    state: RecordingState,
     /// The cause of present losses, as a name and as text.
     fault: Option<(&'static str, String)>,
     /// Packets lost for it.
@@ -108,7 +108,7 @@ impl CaptureTx {
         Self {
             series,
             on_full,
-            state: State::Recording,
+            state: RecordingState::Recording,
             fault: None,
             lost: 0,
             losses: Losses::new(),
@@ -246,18 +246,18 @@ impl CaptureTx {
         }
         self.fault = Some((name, error.to_string()));
         if stops {
-            self.state = State::Stopped;
+            self.state = RecordingState::Stopped;
             return Err(error);
         }
-        self.state = State::Waiting(Instant::now() + PAUSE);
+        self.state = RecordingState::Waiting(Instant::now() + PAUSE);
         Ok(())
     }
 
     /// Records that writing succeeds, and reports it after a while.
     fn go_on(&mut self) {
         match self.state {
-            State::Trying(since) if since.elapsed() >= PAUSE => {
-                self.state = State::Recording;
+            RecordingState::Trying(since) if since.elapsed() >= PAUSE => {
+                self.state = RecordingState::Recording;
                 self.fault = None;
                 let (file, lost) = (self.series.name(), self.lost);
                 let file = self.series.current().unwrap_or(file);
@@ -266,17 +266,17 @@ impl CaptureTx {
                     file.display()
                 ));
             }
-            State::Waiting(_) => self.state = State::Trying(Instant::now()),
-            State::Recording | State::Trying(_) | State::Stopped => {}
+            RecordingState::Waiting(_) => self.state = RecordingState::Trying(Instant::now()),
+            RecordingState::Recording | RecordingState::Trying(_) | RecordingState::Stopped => {}
         }
     }
 
     /// The cause of the present pause, by name.
     fn pause(&self) -> Option<&'static str> {
         let is_paused = match self.state {
-            State::Waiting(until) => Instant::now() < until,
-            State::Stopped => true,
-            State::Recording | State::Trying(_) => false,
+            RecordingState::Waiting(until) => Instant::now() < until,
+            RecordingState::Stopped => true,
+            RecordingState::Recording | RecordingState::Trying(_) => false,
         };
         self.fault.as_ref().filter(|_| is_paused).map(|(name, _)| *name)
     }
@@ -334,7 +334,7 @@ impl Tx for CaptureTx {
         }
         let expected = self.accepted();
         let outcome = self.series.flush().and_then(|()| self.series.tick());
-        if outcome.is_ok() && matches!(self.state, State::Waiting(_)) {
+        if outcome.is_ok() && matches!(self.state, RecordingState::Waiting(_)) {
             // Nothing was written, so there is no success to record.
             return Ok(());
         }
@@ -349,7 +349,7 @@ impl Tx for CaptureTx {
             files,
             removed,
             fault: self.fault.as_ref().map(|(_, text)| text.clone()),
-            has_stopped: matches!(self.state, State::Stopped),
+            has_stopped: matches!(self.state, RecordingState::Stopped),
         };
         Ok(TxCounters {
             packets: written.packets,

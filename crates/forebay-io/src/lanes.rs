@@ -51,13 +51,13 @@ pub struct Lane {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    reading: Mutex<Reading>,
     next: Condvar,
     /// Set when a lane is dropped: ends a wait for an idle pipe.
     given_up: Arc<AtomicBool>,
 }
 
-struct State {
+struct Reading {
     reader: Reader,
     /// Number of the block that may be parsed next.
     turn: u64,
@@ -73,8 +73,9 @@ impl ParallelReader {
         let given_up = reader.given_up();
         let (region_len, headroom) = reader.input().region_layout();
         let file = reader.input().supplied_by_lanes();
-        let state = State { reader, turn: 0, ended: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), next: Condvar::new(), given_up });
+        let reading = Reading { reader, turn: 0, ended: false };
+        let shared =
+            Arc::new(Shared { reading: Mutex::new(reading), next: Condvar::new(), given_up });
         Self { shared, file, position, region_len, headroom }
     }
 
@@ -104,9 +105,9 @@ impl ParallelReader {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Reading> {
         // If a lane panics, its `drop` ends the reading.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,35 +123,35 @@ impl Lane {
         }
         let read = self.read_block();
         let shared = Arc::clone(&self.shared);
-        let mut state = shared.lock();
-        while state.turn != self.block && !state.ended {
-            state = shared.next.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut reading = shared.lock();
+        while reading.turn != self.block && !reading.ended {
+            reading = shared.next.wait(reading).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.ended {
+        if reading.ended {
             return Ok(None);
         }
         let (batches, error) = match read {
-            Some((Some(piece), None)) => state.reader.parse(Some(Filled::Piece(piece))),
+            Some((Some(piece), None)) => reading.reader.parse(Some(Filled::Piece(piece))),
             Some((piece, Some(last))) => {
                 if let Some(piece) = piece {
-                    state.reader.input().supply(Filled::Piece(piece));
+                    reading.reader.input().supply(Filled::Piece(piece));
                 }
-                state.reader.parse(Some(last))
+                reading.reader.parse(Some(last))
             }
             // A full block always gives a piece.
             Some((None, None)) => (Vec::new(), None),
-            None => state.reader.parse_next(),
+            None => reading.reader.parse_next(),
         };
         if self.file.is_some() {
-            self.pool.put(state.reader.input().region(), self.region_len);
+            self.pool.put(reading.reader.input().region(), self.region_len);
         }
-        state.ended = state.reader.has_ended();
-        state.turn += 1;
+        reading.ended = reading.reader.has_ended();
+        reading.turn += 1;
         self.block += self.lanes;
         // A wait that ended because a lane was dropped is no error. Checked with the lock
         // held: no lane can have been dropped yet because this one has just ended.
         self.error = error.filter(|_| !shared.given_up.load(Ordering::Relaxed));
-        drop(state);
+        drop(reading);
         shared.next.notify_all();
         Ok(Some(batches))
     }
@@ -166,7 +167,7 @@ impl Lane {
         };
         let block_len = (self.region_len - self.headroom) as u64;
         let offset = start + self.block * block_len;
-        let (piece, last) = Piece::read(region, self.headroom, file, offset);
+        let (piece, last) = file.read_piece(region, self.headroom, offset);
         self.position.fetch_add(piece.len() as u64, Ordering::Relaxed);
         Some(((piece.len() > 0).then_some(piece), last))
     }

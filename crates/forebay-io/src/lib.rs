@@ -24,10 +24,12 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+mod compression;
 pub mod date;
 pub mod device;
 mod error;
 mod file_port;
+mod format;
 mod frame;
 mod lanes;
 pub mod mem;
@@ -35,6 +37,7 @@ mod partial;
 mod pcap;
 mod pcapng;
 mod port;
+mod read_options;
 mod reader;
 pub mod redirect;
 mod series;
@@ -45,14 +48,16 @@ pub mod text;
 mod whole_file;
 mod writer;
 
+pub use compression::Compression;
 pub use error::Error;
 pub use file_port::{CaptureRx, CaptureTx, OnFull};
+pub use format::Format;
 pub use lanes::{Lane, ParallelReader};
 pub use port::{Losses, Received, Recorded, Rx, RxCounters, Tx, TxCounters};
-pub use reader::{
-    DEFAULT_BLOCK_LEN, DEFAULT_LONGEST_RECORD, DEFAULT_ZSTD_WINDOW, ReadOptions, Reader,
+pub use read_options::{
+    DEFAULT_BLOCK_LEN, DEFAULT_LONGEST_RECORD, DEFAULT_ZSTD_WINDOW, ReadOptions,
 };
+pub use reader::Reader;
 pub use series::{BadPattern, Naming, Series, SeriesOptions};
-pub use source::Compression;
 pub use whole_file::{Placement, WholeFile, is_stream};
-pub use writer::{Format, OutputName, Summary, Tally, WriteOptions, Writer, fits_pcap};
+pub use writer::{OutputName, Summary, Tally, WriteOptions, Writer, fits_pcap};

@@ -9,12 +9,10 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
-
-use crate::whole_file::{directory, lock};
 
 /// The suffix of a growing file, and of one left by a killed process.
 const PARTIAL: &str = ".partial";
@@ -186,6 +184,24 @@ fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     let mut name = name.to_owned();
     name.push(suffix);
     name
+}
+
+/// Takes the lock that marks a file as being written. Returns false if the file system has
+/// no locks: then no file is considered stale either.
+pub(crate) fn lock(file: &File) -> io::Result<bool> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(_) => Ok(false),
+    }
+}
+
+/// The folder of a file.
+pub(crate) fn directory(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
 }
 
 #[cfg(test)]

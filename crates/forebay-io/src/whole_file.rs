@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-use crate::partial::Partial;
+use crate::partial::{Partial, directory, lock};
 
 /// The most entries of a folder that are examined for files of killed processes, and the
 /// most folders examined.
@@ -43,10 +43,10 @@ pub enum Placement {
 /// An output being written. If dropped before it is finished, only `NAME.partial` remains.
 pub struct WholeFile {
     file: File,
-    state: State,
+    state: FileState,
 }
 
-enum State {
+enum FileState {
     /// Written directly, or finished.
     Stream,
     /// Without a name.
@@ -65,7 +65,7 @@ impl WholeFile {
     pub fn create(path: &Path, placement: Placement) -> io::Result<Self> {
         if path.as_os_str() == "-" {
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            return Ok(Self { file, state: State::Stream });
+            return Ok(Self { file, state: FileState::Stream });
         }
         match placement {
             Placement::Hidden => {}
@@ -76,7 +76,7 @@ impl WholeFile {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(found) if !found.is_file() => {
                 let file = OpenOptions::new().write(true).open(path)?;
-                return Ok(Self { file, state: State::Stream });
+                return Ok(Self { file, state: FileState::Stream });
             }
             _ => {}
         }
@@ -91,13 +91,13 @@ impl WholeFile {
     /// `streams` are allowed.
     fn growing(path: &Path, target: &Path, streams: bool) -> io::Result<Self> {
         let (file, partial) = Partial::create(target, streams)?;
-        let partial = partial.map(|partial| State::Partial(partial, path.to_owned()));
-        Ok(Self { file, state: partial.unwrap_or(State::Stream) })
+        let partial = partial.map(|partial| FileState::Partial(partial, path.to_owned()));
+        Ok(Self { file, state: partial.unwrap_or(FileState::Stream) })
     }
 
     /// Whether written data is passed on at once and cannot be withdrawn.
     pub(crate) fn is_stream(&self) -> bool {
-        matches!(self.state, State::Stream)
+        matches!(self.state, FileState::Stream)
     }
 
     /// Truncates the file to `len` bytes; further data follows these.
@@ -108,7 +108,7 @@ impl WholeFile {
 
     /// The data written so far, if it can be read and the file has no visible name yet.
     pub(crate) fn read_back(&self) -> Option<io::Result<Box<dyn Read + Send>>> {
-        if !matches!(self.state, State::Unnamed | State::Hidden(_)) {
+        if !matches!(self.state, FileState::Unnamed | FileState::Hidden(_)) {
             return None;
         }
         let from_start = || {
@@ -125,7 +125,7 @@ impl WholeFile {
     /// # Errors
     /// The system's.
     pub(crate) fn prepare(&mut self, path: &Path) -> io::Result<()> {
-        if !matches!(self.state, State::Unnamed) {
+        if !matches!(self.state, FileState::Unnamed) {
             return Ok(());
         }
         let folder = directory(&destination(path));
@@ -133,7 +133,7 @@ impl WholeFile {
             let name = folder.join(hidden_name());
             match link(&self.file, &name) {
                 Ok(()) => {
-                    self.state = State::Hidden(name);
+                    self.state = FileState::Hidden(name);
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -148,20 +148,20 @@ impl WholeFile {
     /// # Errors
     /// The system's, if it cannot be named. A file `NAME.partial` remains then.
     pub fn finish(mut self, path: &Path) -> io::Result<()> {
-        if let State::Partial(partial, asked) = &self.state {
+        if let FileState::Partial(partial, asked) = &self.state {
             // The link's target when the file was started, whatever it is now.
             return partial.finish(path.file_name().filter(|_| path != asked));
         }
         let target = destination(path);
-        if matches!(self.state, State::Unnamed) {
+        if matches!(self.state, FileState::Unnamed) {
             match link(&self.file, &target) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.prepare(path)?,
                 done => return done,
             }
         }
-        if let State::Hidden(name) = &self.state {
+        if let FileState::Hidden(name) = &self.state {
             fs::rename(name, target)?;
-            self.state = State::Stream;
+            self.state = FileState::Stream;
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Write for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if let State::Hidden(name) = &self.state {
+        if let FileState::Hidden(name) = &self.state {
             // An error cannot be reported in `drop`.
             let _ = fs::remove_file(name);
         }
@@ -193,7 +193,7 @@ fn unnamed(folder: &Path) -> io::Result<WholeFile> {
     // Without /proc it could not be linked at the end.
     fs::symlink_metadata(by_descriptor(&file))?;
     lock(&file)?;
-    Ok(WholeFile { file, state: State::Unnamed })
+    Ok(WholeFile { file, state: FileState::Unnamed })
 }
 
 /// A file under a hidden name, locked by `lock`.
@@ -204,7 +204,7 @@ fn hidden(folder: &Path, lock: fn(&File) -> io::Result<bool>) -> io::Result<Whol
             Ok(file) => match lock(&file) {
                 // Locked; or the file system has no locks, and no file is taken for stale.
                 Ok(_) if rustix::fs::fstat(&file)?.st_nlink > 0 => {
-                    return Ok(WholeFile { file, state: State::Hidden(name) });
+                    return Ok(WholeFile { file, state: FileState::Hidden(name) });
                 }
                 Ok(_) => {}
                 // Another output considers it stale, and removes it.
@@ -214,16 +214,6 @@ fn hidden(folder: &Path, lock: fn(&File) -> io::Result<bool>) -> io::Result<Whol
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-    }
-}
-
-/// Takes the lock that marks a file as being written. Returns false if the file system has
-/// no locks: then no file is considered stale either.
-pub(crate) fn lock(file: &File) -> io::Result<bool> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
-        Err(_) => Ok(false),
     }
 }
 
@@ -289,13 +279,6 @@ fn destination(path: &Path) -> PathBuf {
             fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
         }
         _ => path.to_owned(),
-    }
-}
-
-pub(crate) fn directory(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
     }
 }
 

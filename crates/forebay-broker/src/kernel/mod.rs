@@ -20,7 +20,7 @@ use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, State, Tra
 use forebay_bpf::programs::trial::Trial;
 use forebay_bpf::{BpfError, Program};
 use forebay_io::af_xdp::Copying;
-use forebay_io::device::{self, Finding, Link, Promiscuous, State as Mending};
+use forebay_io::device::{self, Finding, Link, Promiscuous, Remedy};
 use forebay_io::{Losses, Rx};
 use forebay_packet::{HashKey, LinkType, Rewrite};
 
@@ -189,7 +189,7 @@ impl Kernel {
                 "what it does not take of redirected frames is not counted, and its packets are \
                  redirected whether or not it takes them: {error}"
             ),
-            state: Mending::Noted,
+            remedy: Remedy::Noted,
         };
         self.devices.iter().map(untold).collect()
     }

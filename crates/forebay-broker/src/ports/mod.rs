@@ -14,7 +14,7 @@ use forebay_bpf::link::XdpLink;
 use forebay_bpf::programs::fanout;
 use forebay_bpf::programs::quiet::Quiet;
 use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
-use forebay_io::device::{self, DeviceError, Finding, Link, Need, Promiscuous, State};
+use forebay_io::device::{self, DeviceError, Finding, Link, Need, Promiscuous, Remedy};
 use forebay_io::tap::{Tap, TapOptions, TapRx, TapTx};
 use forebay_io::{
     CaptureRx, CaptureTx, Format, Naming, Placement, ReadOptions, Reader, Rx, Series,
@@ -241,7 +241,7 @@ impl Ports {
                 device: device.to_owned(),
                 check: "xdp",
                 what: what.to_owned(),
-                state: State::Noted,
+                remedy: Remedy::Noted,
             });
         }
     }
@@ -281,17 +281,17 @@ impl Ports {
         let is_host_s = link.master.is_some() || has_address(name) || is_below_others(link);
         let quiet = if is_host_s { None } else { Quiet::attach(link.index, ETHER_TYPE).ok() };
         if quiet.is_none() {
-            let (why, state) = if is_host_s {
-                ("it has an address, a bridge or a device above it", State::Noted)
+            let (why, remedy) = if is_host_s {
+                ("it has an address, a bridge or a device above it", Remedy::Noted)
             } else {
                 let command = format!(
                     "tc qdisc add dev {name} clsact; tc filter add dev {name} ingress matchall \
                      action drop"
                 );
-                ("this kernel has no tcx", State::Command(command))
+                ("this kernel has no tcx", Remedy::Command(command))
             };
             let what = format!("the host hears what it receives, too: {why}");
-            self.findings.push(Finding { device: name.clone(), check: "host", what, state });
+            self.findings.push(Finding { device: name.clone(), check: "host", what, remedy });
         }
         quiet.map(|quiet| Attached { _quiet: Some(quiet), ..Attached::default() })
     }

@@ -12,7 +12,7 @@ use forebay_bpf::link::{XdpLink, XdpMode};
 use forebay_bpf::map::SocketMap;
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_io::af_xdp::{Copying, XdpOptions, XdpPort};
-use forebay_io::device::{Finding, Link, State, receive_queues};
+use forebay_io::device::{Finding, Link, Remedy, receive_queues};
 use forebay_io::redirect::RedirectTx;
 use forebay_io::{Rx, Tx};
 use forebay_packet::HashKey;
@@ -184,6 +184,6 @@ pub fn long_frames(device: &str, mtu: u32) -> Option<Finding> {
         what: "packets longer than 4096 bytes are lost (`too_long`): an output of type af_packet \
                sends them"
             .to_owned(),
-        state: State::Noted,
+        remedy: Remedy::Noted,
     })
 }

@@ -92,11 +92,11 @@ pub struct PacketRx {
     before: RxLosses,
     /// Shared by all receivers of the device's frames.
     undelivered: Arc<Mutex<Undelivered>>,
-    state: State,
+    state: DeviceState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DeviceState {
     Open,
     /// The device was down, and may come back or be deleted. Packets received before may
     /// still arrive, and do not change that.
@@ -185,7 +185,7 @@ impl PacketRx {
             before: RxLosses::from(&link.stats),
             undelivered: Arc::default(),
             retire_ms: options.retire_ms,
-            state: State::Open,
+            state: DeviceState::Open,
         })
     }
 
@@ -270,16 +270,16 @@ impl PacketRx {
         let look = "look after it";
         let error = sys::take_error(self.socket.as_fd()).map_err(self.refused(look))?;
         match error {
-            0 if self.state == State::Open => return Ok(Received::Idle),
-            0 | libc::ENETDOWN => self.state = State::Down,
+            0 if self.state == DeviceState::Open => return Ok(Received::Idle),
+            0 | libc::ENETDOWN => self.state = DeviceState::Down,
             error => {
-                self.state = State::Ended;
+                self.state = DeviceState::Ended;
                 let source = std::io::Error::from_raw_os_error(error);
                 return Err(self.refused("receive from it")(source).into());
             }
         }
         if !sys::is_bound(self.socket.as_fd()).map_err(self.refused(look))? {
-            self.state = State::Gone(Instant::now());
+            self.state = DeviceState::Gone(Instant::now());
         }
         Ok(Received::Idle)
     }
@@ -290,7 +290,7 @@ impl PacketRx {
         if gone_for < LAST_BLOCK + Duration::from_millis(u64::from(self.retire_ms)) {
             return Ok(Received::Idle);
         }
-        self.state = State::Ended;
+        self.state = DeviceState::Ended;
         Err(DeviceError::Gone { device: self.device.clone() }.into())
     }
 }
@@ -335,12 +335,12 @@ fn socket_of(link: &Link, options: &RxOptions) -> Result<OwnedFd, DeviceError> {
 
 impl Rx for PacketRx {
     fn receive(&mut self) -> Result<Received, Error> {
-        if self.state == State::Ended {
+        if self.state == DeviceState::Ended {
             return Ok(Received::End);
         }
         // Measured before checking for a block, after which this thread may be preempted.
         let gone_for = match self.state {
-            State::Gone(since) => Some(since.elapsed()),
+            DeviceState::Gone(since) => Some(since.elapsed()),
             _ => None,
         };
         if self.block.is_none() && !self.take_block() {

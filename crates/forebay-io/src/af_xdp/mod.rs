@@ -16,9 +16,11 @@
 //! sender on this host left incomplete, is lost: [`crate::device::check`] ensures that
 //! devices do neither.
 
+mod pool;
 mod port;
 mod ring;
 mod rx;
+mod socket;
 mod tx;
 
 pub use port::{Copying, XdpOptions, XdpPort};

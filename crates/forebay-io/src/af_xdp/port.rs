@@ -9,10 +9,12 @@ use std::time::Duration;
 use rustix::net::sockopt::xdp_options;
 use rustix::net::xdp::{SocketAddrXdpFlags, XdpOptionsFlags};
 
-use super::ring::{Bound, CompletionRing, Frame, ReceiveRing, TransmitRing, Unbound};
+use super::pool::{Pool, Sent};
+use super::ring::{Bound, Frame, ReceiveRing, TransmitRing, Unbound};
 use super::rx::XdpRx;
+use super::socket::Socket;
 use super::tx::XdpTx;
-use crate::device::{DeviceError, Link, Links};
+use crate::device::{DeviceError, Links};
 use crate::error::Error;
 
 /// The copy mode.
@@ -68,29 +70,6 @@ pub struct XdpPort {
     pub is_zero_copy: bool,
 }
 
-/// A bound socket of a device.
-pub(super) struct Socket {
-    pub(super) device: String,
-    pub(super) link: Link,
-    pub(super) fd: Bound,
-    pub(super) is_zero_copy: bool,
-}
-
-impl Socket {
-    /// For `map_err`: a system call failed during `action`.
-    pub(super) fn refused<E: Into<io::Error>>(
-        &self,
-        action: &'static str,
-    ) -> impl FnOnce(E) -> DeviceError {
-        DeviceError::system(&self.device, action)
-    }
-
-    /// The error that the device is gone.
-    pub(super) fn gone(&self) -> Error {
-        DeviceError::Gone { device: self.device.clone() }.into()
-    }
-}
-
 const MAKE: &str = "make an AF_XDP socket for it";
 
 impl XdpPort {
@@ -118,7 +97,12 @@ impl XdpPort {
         // Both rings must exist even if one is not used.
         let sent = (options.tx_frames * workers).max(1).next_power_of_two();
         let completion = first.completion_ring(sent).map_err(refused())?;
-        let sent = Arc::new(Mutex::new(Sent::new(completion, workers, options)));
+        let sent = Arc::new(Mutex::new(Sent::new(
+            completion,
+            options.rx_frames,
+            options.tx_frames,
+            workers,
+        )));
 
         // Frames are assigned in the order of workers, as `Sent` expects.
         let mut rings = vec![OwnRings::make(&mut first, options).map_err(refused())?];
@@ -149,7 +133,7 @@ impl XdpPort {
             };
             let tx = match rings.transmit {
                 Some((transmit, free)) => {
-                    let pool = Pool { sent: Arc::clone(&sent), worker, free };
+                    let pool = Pool::new(&sent, worker, free);
                     let window = window(&socket, workers);
                     Some(XdpTx::new(&socket, transmit, pool, window, options.patience)?)
                 }
@@ -234,50 +218,4 @@ fn flags(options: &XdpOptions) -> SocketAddrXdpFlags {
         flags |= SocketAddrXdpFlags::XDP_USE_SG;
     }
     flags
-}
-
-/// Frames sent by the sockets of a queue, which return through one ring.
-pub(super) struct Sent {
-    completion: CompletionRing,
-    /// The ranges of frames of each sender.
-    first_frame: u32,
-    frames_each: u32,
-    /// By sender: frames that returned and were not collected.
-    back: Vec<Vec<Frame>>,
-}
-
-impl Sent {
-    fn new(completion: CompletionRing, workers: u32, options: &XdpOptions) -> Self {
-        Self {
-            completion,
-            first_frame: options.rx_frames,
-            frames_each: options.tx_frames.max(1),
-            back: (0..workers).map(|_| Vec::new()).collect(),
-        }
-    }
-}
-
-/// The frames of one sender.
-pub(super) struct Pool {
-    sent: Arc<Mutex<Sent>>,
-    worker: usize,
-    pub(super) free: Vec<Frame>,
-}
-
-impl Pool {
-    /// Collects the frames that were sent; returns their number.
-    pub(super) fn reap(&mut self) -> usize {
-        // A panic while the lock was held loses at most frames.
-        let mut sent = self.sent.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Sent { completion, first_frame, frames_each, back } = &mut *sent;
-        completion.take(|number, frame| {
-            let owner = number.wrapping_sub(*first_frame) / *frames_each;
-            if let Some(back) = back.get_mut(owner as usize) {
-                back.push(frame);
-            }
-        });
-        let before = self.free.len();
-        self.free.append(&mut back[self.worker]);
-        self.free.len() - before
-    }
 }

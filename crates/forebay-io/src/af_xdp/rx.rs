@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{socket_error, xdp_statistics};
 use rustix::net::{RecvFlags, recv};
 
-use super::port::Socket;
 use super::ring::{FillRing, Leased, Piece, ReceiveRing};
+use super::socket::Socket;
 use crate::device::{DeviceError, Links, RxLosses};
 use crate::error::Error;
 use crate::port::{Received, Rx, RxCounters};

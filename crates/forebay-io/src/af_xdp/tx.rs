@@ -15,8 +15,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt::xdp_statistics;
 use rustix::net::{SendFlags, send};
 
-use super::port::{Pool, Socket};
+use super::pool::Pool;
 use super::ring::TransmitRing;
+use super::socket::Socket;
 use crate::device::{DeviceError, Links};
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};

@@ -29,9 +29,9 @@ pub struct Need {
     pub mtu: u32,
 }
 
-/// The result of a finding.
+/// What was done about a finding, or can be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum Remedy {
     /// Fixed.
     Mended,
     /// Not fixed; this command fixes it.
@@ -49,8 +49,8 @@ pub struct Finding {
     pub check: &'static str,
     /// The setting, and its effect on packets.
     pub what: String,
-    /// The result.
-    pub state: State,
+    /// What was done about it, or can be done.
+    pub remedy: Remedy,
 }
 
 /// Offloads that coalesce received packets.
@@ -188,12 +188,12 @@ impl Checker {
         mend: impl FnOnce() -> bool,
         command: Option<String>,
     ) {
-        let state = match command {
-            Some(_) if self.may_mend && mend() => State::Mended,
-            Some(command) => State::Command(command),
-            None => State::Noted,
+        let remedy = match command {
+            Some(_) if self.may_mend && mend() => Remedy::Mended,
+            Some(command) => Remedy::Command(command),
+            None => Remedy::Noted,
         };
-        self.findings.push(Finding { device: device.to_owned(), check, what, state });
+        self.findings.push(Finding { device: device.to_owned(), check, what, remedy });
     }
 
     /// The device must be up, with a sufficient MTU.

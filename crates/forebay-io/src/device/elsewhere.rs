@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::ethtool::Ethtool;
-use super::link::Links;
+use super::link::{Elsewhere, Links};
 use super::netlink::{Netlink, RTM_GETNSID, attributes, i32_at, push_attribute};
 
 /// The folder of namespace names.
@@ -23,15 +23,6 @@ const GENERAL: usize = 4;
 /// Attributes of such a message (linux/net_namespace.h).
 const NUMBER: u16 = 1;
 const DESCRIPTOR: u16 = 3;
-
-/// The location of a device in another namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// The number of its namespace, as seen from ours.
-    pub namespace: i32,
-    /// Its own number there.
-    pub index: u32,
-}
 
 /// A device of another namespace.
 pub(super) struct Found {

@@ -4,7 +4,6 @@ use std::io;
 
 use forebay_packet::MacAddress;
 
-use super::elsewhere::Elsewhere;
 use super::error::DeviceError;
 use super::netlink::{
     IFINFO, Netlink, RTM_GETLINK, RTM_NEWLINK, attributes, i32_at, push_attribute, u16_at, u32_at,
@@ -65,6 +64,15 @@ pub struct LinkStats {
 
 /// Bytes of an Ethernet header and of a VLAN tag, which an MTU excludes.
 const FRAMING: usize = 14 + 4;
+
+/// The location of a device in another namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The number of its namespace, as seen from ours.
+    pub namespace: i32,
+    /// Its own number there.
+    pub index: u32,
+}
 
 /// A network device as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

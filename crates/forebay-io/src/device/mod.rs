@@ -16,11 +16,10 @@ mod promiscuous;
 mod sys;
 mod watch;
 
-pub use check::{Finding, Need, State, at_other_end, check, driver, receive_queues};
+pub use check::{Finding, Need, Remedy, at_other_end, check, driver, receive_queues};
 pub(crate) use counter::{Counter, RxLosses};
-pub use elsewhere::Elsewhere;
 pub use error::DeviceError;
 pub(crate) use link::Links;
-pub use link::{Link, LinkStats};
+pub use link::{Elsewhere, Link, LinkStats};
 pub use promiscuous::Promiscuous;
 pub use watch::{Change, Watch};

@@ -1,24 +1,10 @@
 //! The pcap format (draft-ietf-opsawg-pcap; pcap-savefile(5)): a 24-byte
 //! header, then records of a 16-byte header and the packet.
 
+mod layout;
 mod read;
 mod write;
 
+pub(crate) use layout::{FILE_HEADER, RECORD_HEADER};
 pub(crate) use read::Parser;
 pub(crate) use write::{MAX_SECONDS, file_header, record_header, ticks_per_second};
-
-/// Length of the file header in bytes.
-pub(crate) const FILE_HEADER: usize = 24;
-
-/// Length of an ordinary record header in bytes.
-pub(crate) const RECORD_HEADER: usize = 16;
-
-/// First number of a file whose time stamps count microseconds.
-pub(crate) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
-
-/// First number of a file whose time stamps count nanoseconds.
-pub(crate) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
-
-/// First number of the files of a patched libpcap of the late 1990s, whose
-/// record headers have 8 bytes more.
-pub(crate) const MAGIC_PATCHED: u32 = 0xa1b2_cd34;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use forebay_packet::{BATCH, Batch, Clock, Interface, Layout, LinkType, PacketMeta};
 
-use super::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, MAGIC_PATCHED, RECORD_HEADER};
+use super::layout::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, MAGIC_PATCHED, RECORD_HEADER};
 use crate::error::Error;
-use crate::reader::ReadOptions;
+use crate::read_options::ReadOptions;
 use crate::snap_len;
 use crate::source::ReadAhead;
 

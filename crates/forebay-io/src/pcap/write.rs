@@ -2,7 +2,7 @@
 
 use forebay_packet::{Clock, Interface};
 
-use super::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER};
+use super::layout::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER};
 use crate::snap_len;
 
 /// The last second that a record can represent, in the year 2106.

@@ -1,17 +1,17 @@
 //! Numbers and text within blocks, in either byte order.
 
-use super::BYTE_ORDER;
-use super::read::Fault;
+use super::blocks::BYTE_ORDER;
 
-/// Whether a section whose header has this body is big-endian.
-pub(super) fn byte_order(body: &[u8]) -> Result<bool, Fault> {
+/// Whether a section whose header has this body is big-endian; what is wrong with it if
+/// that cannot be told.
+pub(super) fn byte_order(body: &[u8]) -> Result<bool, String> {
     match (number(body, 0, false), number(body, 0, true)) {
         (BYTE_ORDER, _) => Ok(false),
         (_, BYTE_ORDER) => Ok(true),
-        (_, found) => Err(Fault::Bad(format!(
+        (_, found) => Err(format!(
             "a section whose byte-order number is {found:08x}; expected {BYTE_ORDER:08x} or {:08x}",
             BYTE_ORDER.swap_bytes()
-        ))),
+        )),
     }
 }
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use forebay_packet::{BATCH, Batch, Clock, Interface, LinkType, PacketMeta, Resolution};
 
-use super::fields::{byte_order, number, short, text};
-use super::{
+use super::blocks::{
     BLOCK_HEAD, BLOCK_TAIL, IF_DESCRIPTION, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE,
     OLD_PACKET, OPT_END, PACKET, SECTION_HEADER, SIMPLE_PACKET,
 };
+use super::fields::{byte_order, number, short, text};
 use crate::error::Error;
-use crate::reader::ReadOptions;
+use crate::read_options::ReadOptions;
 use crate::snap_len;
 use crate::source::ReadAhead;
 
@@ -64,7 +64,7 @@ pub(crate) struct Parser {
 }
 
 /// An error in a block.
-pub(super) enum Fault {
+enum Fault {
     Bad(String),
     UndefinedInterface(u32),
     TooManyInterfaces,
@@ -248,7 +248,7 @@ impl Parser {
             let Some(order) = bytes.get(BLOCK_HEAD..BLOCK_HEAD + 4) else {
                 return Err(Stop::Need(BLOCK_HEAD + 4));
             };
-            big_endian = byte_order(order).map_err(Stop::Fault)?;
+            big_endian = byte_order(order).map_err(|what| Stop::Fault(Fault::Bad(what)))?;
         }
         let len = number(head, 4, big_endian);
         let fault = |what| Err(Stop::Fault(Fault::Bad(what)));
@@ -289,7 +289,7 @@ impl Parser {
     }
 
     fn describe_section(&mut self, body: &[u8]) -> Result<(), Fault> {
-        self.big_endian = byte_order(body)?;
+        self.big_endian = byte_order(body).map_err(Fault::Bad)?;
         let major = self.short(body, 4);
         if major != 1 {
             return Err(Fault::Bad(format!("pcapng version {major}; expected 1")));

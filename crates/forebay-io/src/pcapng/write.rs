@@ -3,7 +3,7 @@
 
 use forebay_packet::{Clock, Interface, Resolution};
 
-use super::{
+use super::blocks::{
     BLOCK_HEAD, BLOCK_TAIL, BYTE_ORDER, IF_DESCRIPTION, IF_NAME, IF_TSOFFSET, IF_TSRESOL,
     INTERFACE, OPT_END, PACKET, SECTION_HEADER,
 };

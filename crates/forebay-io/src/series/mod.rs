@@ -25,8 +25,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use forebay_packet::{Batch, Interface, LiveMask};
 
 use crate::error::Error;
+use crate::format::Format;
 use crate::whole_file::{Placement, is_stream};
-use crate::writer::{Format, OutputName, Tally, WriteOptions, Writer};
+use crate::writer::{OutputName, Tally, WriteOptions, Writer};
 pub use names::BadPattern;
 use names::{earlier, numbered, strftime, tcpdump_name, with_suffix};
 

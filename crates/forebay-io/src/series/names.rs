@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::date::date;
-use crate::whole_file::directory;
+use crate::partial::directory;
 
 /// The most entries of a folder that are examined for files of the series.
 const MOST_ENTRIES: usize = 1_000_000;

@@ -14,6 +14,7 @@
 //! space after [`Writer::write`] or [`Writer::flush`] has failed, and continue. If the file
 //! cannot be truncated, each later write retries that first.
 
+mod content;
 mod sink;
 mod whole;
 
@@ -24,23 +25,15 @@ use std::sync::Arc;
 use forebay_packet::{Batch, Interface, Layout, LiveMask};
 
 use crate::error::Error;
+use crate::format::Format;
 use crate::pcap::{self, RECORD_HEADER};
 use crate::pcapng::{self, InterfaceDoesNotFit};
-use crate::reader::{ReadOptions, Reader};
+use crate::read_options::ReadOptions;
+use crate::reader::Reader;
 use crate::whole_file::{Placement, WholeFile};
+use content::Content;
+pub use content::Tally;
 use sink::Sink;
-use whole::Content;
-
-/// A capture format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// pcap where it fits, else pcapng.
-    Auto,
-    /// One link type, a clock of micro- or nanoseconds.
-    Pcap,
-    /// Any number of interfaces, each with its link type and clock.
-    Pcapng,
-}
 
 /// The name of a finished capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,22 +80,6 @@ impl Default for WriteOptions {
             placement: Placement::default(),
             buffer_len: 256 << 10,
         }
-    }
-}
-
-/// A number of packets, and their captured bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Packets.
-    pub packets: u64,
-    /// Captured bytes of these.
-    pub bytes: u64,
-}
-
-impl std::ops::AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
     }
 }
 

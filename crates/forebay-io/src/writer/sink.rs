@@ -9,8 +9,9 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use super::Format;
-use super::whole::{Content, whole_records};
+use super::content::Content;
+use super::whole::whole_records;
+use crate::format::Format;
 use crate::whole_file::WholeFile;
 
 /// Records are written directly from their memory if they take at least this fraction of

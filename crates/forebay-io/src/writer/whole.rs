@@ -1,38 +1,9 @@
 //! Finds the complete records in a partly written buffer.
 
-use std::ops::AddAssign;
-
-use super::{Format, Tally};
+use super::content::Content;
+use crate::format::Format;
 use crate::pcap::{FILE_HEADER, RECORD_HEADER};
 use crate::pcapng::{INTERFACE, PACKET};
-
-/// The content of some records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Content {
-    /// Packets and their captured bytes.
-    pub tally: Tally,
-    /// Descriptions of interfaces.
-    pub interfaces: usize,
-}
-
-impl Content {
-    /// One packet.
-    pub(super) fn packet(cap_len: u32) -> Self {
-        Self { tally: Tally { packets: 1, bytes: u64::from(cap_len) }, interfaces: 0 }
-    }
-
-    /// The description of one interface.
-    pub(super) const INTERFACE: Self =
-        Self { tally: Tally { packets: 0, bytes: 0 }, interfaces: 1 };
-}
-
-impl AddAssign for Content {
-    fn add_assign(&mut self, other: Self) {
-        self.tally.packets += other.tally.packets;
-        self.tally.bytes += other.tally.bytes;
-        self.interfaces += other.interfaces;
-    }
-}
 
 /// The length and the content of the complete records in `bytes`, which begin with a record
 /// or, at `start`, with a file header, and end anywhere. They are our own, so their lengths

@@ -2,7 +2,7 @@
 
 use crate::live::{in_namespace, ip, wait_for};
 use forebay_io::device::{
-    Change, DeviceError, Finding, Link, Need, State, Watch, at_other_end, check, driver,
+    Change, DeviceError, Finding, Link, Need, Remedy, Watch, at_other_end, check, driver,
     receive_queues,
 };
 use forebay_packet::MacAddress;
@@ -45,7 +45,7 @@ fn what_harms_packets_is_found_told_and_mended() {
         let (link, told) = check("va", need, false).unwrap();
         assert!(!link.up && link.mtu == 1500);
         let command = |check: &str| match of(&told, "va", check)[..] {
-            [Finding { state: State::Command(command), .. }] => command.clone(),
+            [Finding { remedy: Remedy::Command(command), .. }] => command.clone(),
             ref other => panic!("{check}: {other:?}"),
         };
         assert_eq!(command("down"), "ip link set dev va up");
@@ -54,16 +54,16 @@ fn what_harms_packets_is_found_told_and_mended() {
         assert!(!of(&told, "vb", "uncut").is_empty(), "{told:?}");
         assert!(!of(&told, "vb", "checksums").is_empty());
         assert_eq!(
-            of(&told, "vb", "tags")[0].state,
-            State::Command(
+            of(&told, "vb", "tags")[0].remedy,
+            Remedy::Command(
                 "ethtool -K vb tx-vlan-hw-insert off tx-vlan-stag-hw-insert off".to_owned()
             )
         );
         let offloads = ["tags", "uncut", "checksums"].map(|check| of(&told, "vb", check).len());
         assert_eq!(offloads, [1; 3], "one finding a check: {told:?}");
         assert_eq!(
-            of(&told, "vb", "napi")[0].state,
-            State::Command("ethtool -K vb gro on".to_owned())
+            of(&told, "vb", "napi")[0].remedy,
+            Remedy::Command("ethtool -K vb gro on".to_owned())
         );
 
         let (link, mended) = check("va", need, true).unwrap();
@@ -71,7 +71,7 @@ fn what_harms_packets_is_found_told_and_mended() {
         // Some offloads go with others, and are not found any more.
         assert!(mended.len() + 2 > told.len(), "{mended:?}");
         for finding in &mended {
-            assert_eq!(finding.state, State::Mended, "{finding:?}");
+            assert_eq!(finding.remedy, Remedy::Mended, "{finding:?}");
             assert!(told.iter().any(|told| told.what == finding.what), "{finding:?}");
         }
         let (_, again) = check("va", need, false).unwrap();
@@ -108,9 +108,9 @@ fn an_end_in_another_namespace_is_named_looked_at_and_left_alone() {
         let title = format!("vb of namespace {namespace}");
         let commands = |may_mend| -> Vec<String> {
             let (_, found) = check("va", need, may_mend).unwrap();
-            let command = |finding: &Finding| match &finding.state {
-                State::Command(command) if finding.device == title => Some(command.clone()),
-                State::Mended if finding.device == title => panic!("{finding:?}"),
+            let command = |finding: &Finding| match &finding.remedy {
+                Remedy::Command(command) if finding.device == title => Some(command.clone()),
+                Remedy::Mended if finding.device == title => panic!("{finding:?}"),
                 _ => None,
             };
             found.iter().filter_map(command).collect()
@@ -152,7 +152,7 @@ fn an_end_in_a_namespace_without_a_name_is_told_without_a_command() {
         let (_, found) = check("va", need, false).unwrap();
         for check in ["uncut", "napi"] {
             let told = of(&found, "va", check);
-            assert!(matches!(told[..], [Finding { state: State::Noted, .. }]), "{found:?}");
+            assert!(matches!(told[..], [Finding { remedy: Remedy::Noted, .. }]), "{found:?}");
         }
         drop(moved);
         other.join().unwrap();
@@ -171,7 +171,7 @@ fn what_is_glued_is_unglued() {
         let (_, findings) = check("va", RECEIVE, true).unwrap();
         let glue = of(&findings, "va", "glue");
         assert_eq!(glue.len(), 1, "{findings:?}");
-        assert!(glue[0].what.starts_with("rx-gro is on") && glue[0].state == State::Mended);
+        assert!(glue[0].what.starts_with("rx-gro is on") && glue[0].remedy == Remedy::Mended);
         let (_, findings) = check("va", RECEIVE, true).unwrap();
         assert_eq!(of(&findings, "va", "glue"), Vec::<&Finding>::new());
     });
@@ -183,7 +183,7 @@ fn a_carrier_that_is_missing_is_noted() {
         ip("link add va type veth peer name vb");
         let (link, findings) = check("va", RECEIVE, true).unwrap();
         assert!(link.up && !link.carrier);
-        assert_eq!(of(&findings, "va", "carrier")[0].state, State::Noted);
+        assert_eq!(of(&findings, "va", "carrier")[0].remedy, Remedy::Noted);
     });
 }
 

@@ -29,7 +29,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_packet::Region;
 
-use super::{Compression, Input, PlainFile, Source, is_large_window};
+use super::input::{Input, Source};
+use super::piece::{Filled, Piece};
+use super::plain_file::PlainFile;
+use crate::compression::{Compression, is_large_window};
 use crate::error::Error;
 pub(crate) use pool::RegionPool;
 use pool::reuse;
@@ -41,37 +44,6 @@ const HEADROOM: usize = 272 << 10;
 
 /// Limits of a block's length: offsets in a region are 32 bits wide.
 const BLOCK_LEN: std::ops::RangeInclusive<usize> = 64..=256 << 20;
-
-/// A region and the range of input bytes in it.
-pub(crate) struct Piece {
-    region: Region,
-    start: usize,
-    end: usize,
-}
-
-impl Piece {
-    /// Fills a region from `at` on with the bytes of `file` at `offset`.
-    pub(crate) fn read(
-        mut region: Region,
-        headroom: usize,
-        file: &PlainFile,
-        offset: u64,
-    ) -> (Self, Option<Filled>) {
-        let (len, last) = file.read_block(&mut region.bytes_mut()[headroom..], offset);
-        (Self { region, start: headroom, end: headroom + len }, last)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.end - self.start
-    }
-}
-
-/// The result of reading.
-pub(crate) enum Filled {
-    Piece(Piece),
-    End,
-    Failed(io::Error),
-}
 
 /// The source of pieces.
 enum Feed {
@@ -315,7 +287,7 @@ impl ReadAhead {
             },
             Feed::File { file, offset } => match reuse(&mut self.retired, self.region_len) {
                 Ok(region) => {
-                    let (piece, last) = Piece::read(region, self.headroom, file, *offset);
+                    let (piece, last) = file.read_piece(region, self.headroom, *offset);
                     *offset += piece.len() as u64;
                     self.position.fetch_add(piece.len() as u64, Ordering::Relaxed);
                     // A short piece is the last; the next call returns how the file ends.

@@ -9,8 +9,8 @@ use forebay_packet::Region;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::pool::reuse;
-use super::{Filled, Piece};
-use crate::source::Ending;
+use crate::source::input::Ending;
+use crate::source::piece::{Filled, Piece};
 
 /// Blocks with the reading thread: being filled, or waiting for the parser.
 pub(super) const IN_FLIGHT: usize = 4;
