@@ -25,7 +25,7 @@ pub use chain::Chain;
 pub use flows::{FlowRecord, FlowTable};
 pub use fork::{Branch, Fork};
 pub use ledger::{DropCount, Ledger, LedgerRow};
-pub use optional::{GroupStages, OptionalStage, StageConfig, annotated_keys};
+pub use optional::{GroupStages, OptionalStage, StageConfig};
 pub use remarks::{MOST_UNDECODED, Remarks};
 pub use run::{Run, RunError, Worker, run};
 pub use stage::{Outbox, Promises, Setting, Settings, Stage, StageError};

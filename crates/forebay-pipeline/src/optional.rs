@@ -11,7 +11,6 @@ use forebay_packet::HashKey;
 use toml::Value;
 
 use crate::stage::{Setting, Settings, Stage};
-use crate::stages::OPTIONAL;
 
 /// A stage that a group may have.
 #[derive(Debug)]
@@ -91,15 +90,4 @@ impl PartialEq for GroupStage {
     fn eq(&self, other: &Self) -> bool {
         (self.kind.key, &self.value) == (other.kind.key, &other.value)
     }
-}
-
-/// The keys of all optional stages with their help, as part of an annotated configuration.
-#[must_use]
-pub fn annotated_keys() -> String {
-    let comment = |line: &str| format!("# {line}\n");
-    let key = |stage: &&OptionalStage| {
-        let help: String = stage.help.lines().map(comment).collect();
-        format!("{help}{} = {}\n", stage.key, stage.example)
-    };
-    OPTIONAL.iter().map(key).collect()
 }

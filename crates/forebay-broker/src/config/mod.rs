@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_io::text::{self, Source};
-use forebay_pipeline::annotated_keys;
+use forebay_pipeline::stages::annotated_keys;
 pub use forebay_pipeline::units;
 use forebay_rules::language::load::Selection;
 use toml::Spanned;

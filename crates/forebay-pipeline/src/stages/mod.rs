@@ -34,3 +34,14 @@ use crate::optional::OptionalStage;
 /// The stages that a group's configuration may add, in the order in which packets pass them:
 /// behind the group's filter, before flows are found.
 pub const OPTIONAL: &[&OptionalStage] = &[&duplicates::STAGE];
+
+/// The keys of all optional stages with their help, as part of an annotated configuration.
+#[must_use]
+pub fn annotated_keys() -> String {
+    let comment = |line: &str| format!("# {line}\n");
+    let key = |stage: &&OptionalStage| {
+        let help: String = stage.help.lines().map(comment).collect();
+        format!("{help}{} = {}\n", stage.key, stage.example)
+    };
+    OPTIONAL.iter().map(key).collect()
+}
