@@ -17,6 +17,10 @@ pub const MAX_RATE: u64 = 1_000_000_000;
 /// Bytes of the frame check sequence, which a capture does not hold.
 pub(crate) const FCS: u16 = 4;
 
+/// Classes of flows of the `paper` profile: TCP or UDP; with network and port at no end,
+/// either alone at an end, both at one end, or at opposite ends.
+pub(crate) const PAPER_CLASSES: usize = 10;
+
 /// The kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Profile {
@@ -72,7 +76,7 @@ impl Profile {
         match self {
             Self::Mix | Self::Uniform => 1,
             // One of each combination of protocol, network and port.
-            Self::Paper => crate::profile::paper::CLASSES as u64,
+            Self::Paper => PAPER_CLASSES as u64,
         }
     }
 }

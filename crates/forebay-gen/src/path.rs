@@ -1,6 +1,6 @@
 //! Addresses, ports, tags and tunnels of flows.
 //!
-//! Flows must have different two-way 5-tuples, without a set of those in use. [`Plan`]
+//! Flows must have different two-way 5-tuples, without a set of those in use. [`AddressPlan`]
 //! numbers the clients' (address, port) pairs, so that each flow has a pair of its own,
 //! from blocks without servers. The rest of a key, the server's side, can then follow the
 //! popularity of servers. ICMP has no ports: each ping has a unique target instead.
@@ -39,12 +39,12 @@ const TUNNELLED: u64 = 10;
 
 /// The numbering of a capture's hosts.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct AddressPlan {
     hosts: u64,
     scatter: u64,
 }
 
-impl Plan {
+impl AddressPlan {
     /// The plan for this many flows.
     #[must_use]
     pub fn new(flows: u64, seed: u64) -> Self {
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn clients_and_ping_targets_are_unique_and_fill_their_ports() {
         for flows in [1, 13, 5_000, 100_000] {
-            let plan = Plan::new(flows, 77);
+            let plan = AddressPlan::new(flows, 77);
             for ipv6 in [false, true] {
                 let clients: HashSet<_> = (0..flows).map(|i| plan.client(i, ipv6)).collect();
                 let targets: HashSet<_> = (0..flows).map(|i| plan.ping_target(i, ipv6)).collect();
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_largest_plan_keeps_ports_in_range() {
-        let plan = Plan::new(MAX_FLOWS, 1);
+        let plan = AddressPlan::new(MAX_FLOWS, 1);
         let (_, port) = plan.client(MAX_FLOWS - 1, false);
         assert!(u64::from(port) >= EPHEMERAL);
     }

@@ -9,7 +9,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::{Direction, InternetHeader, UDP_HEADER, protocol, put16, put32, write_udp};
+use super::direction::Direction;
+use super::fields::{put16, put32};
+use super::internet::InternetHeader;
+use super::protocol;
+use super::transport::{UDP_HEADER, write_udp};
 
 const ETHERNET_HEADER: usize = 14;
 const VLAN_TAG: usize = 4;

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::{fold, protocol, put16, put32, sum_words};
+use super::checksum::{fold, sum_words};
+use super::fields::{put16, put32};
+use super::protocol;
 
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;

@@ -1,7 +1,10 @@
 //! TCP (RFC 9293, options of RFC 7323 and RFC 2018) and UDP (RFC 768) headers, and
 //! transport checksums.
 
-use super::{InternetHeader, fold, protocol, pseudo_header_sum, put16, put32, sum_words};
+use super::checksum::{fold, sum_words};
+use super::fields::{put16, put32};
+use super::internet::{InternetHeader, pseudo_header_sum};
+use super::protocol;
 
 /// Length of a UDP header in bytes.
 pub const UDP_HEADER: usize = 8;

@@ -1,7 +1,7 @@
 //! DNS queries and responses (RFC 1035, EDNS of RFC 6891).
 
-use super::Writer;
 use super::names::HostName;
+use super::writer::Writer;
 use forebay_packet::random::Random;
 
 const TYPE_A: u16 = 1;

@@ -1,7 +1,7 @@
 //! Heads of HTTP/1.1 messages (RFC 9112).
 
-use super::Writer;
 use super::names::HostName;
+use super::writer::Writer;
 use forebay_packet::random::Random;
 
 const PATHS: [&str; 8] = [

@@ -1,6 +1,6 @@
 //! Host names under the domains reserved for examples (RFC 2606).
 
-use super::Writer;
+use super::writer::Writer;
 use forebay_packet::random::Random;
 
 const FIRST: [&str; 12] = [

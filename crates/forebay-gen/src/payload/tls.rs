@@ -1,8 +1,8 @@
 //! Messages of TLS 1.3 (RFC 8446) as observed on the wire: the ClientHello and ServerHello
 //! in clear, everything after them as application data.
 
-use super::Writer;
 use super::names::HostName;
+use super::writer::Writer;
 use forebay_packet::random::Random;
 
 /// Content type of encrypted records.

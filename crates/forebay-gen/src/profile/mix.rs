@@ -13,10 +13,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::{EPOCH, Source};
+use super::source::{EPOCH, Source};
 use crate::config::Config;
 use crate::headers::Frame;
-use crate::path::{Path, Plan};
+use crate::path::{AddressPlan, Path};
 use crate::session::{Context, Session, start};
 use crate::zipf::packets_by_rank;
 use forebay_packet::random::Random;
@@ -61,7 +61,7 @@ pub struct Mix {
     seed: u64,
     longest: usize,
     duration: u64,
-    plan: Plan,
+    plan: AddressPlan,
     planned: Vec<Planned>,
     next_planned: usize,
     flows: Vec<Option<Flow>>,
@@ -97,7 +97,7 @@ impl Mix {
             seed,
             longest: usize::from(config.size_or_default()),
             duration,
-            plan: Plan::new(config.flows, seed),
+            plan: AddressPlan::new(config.flows, seed),
             planned,
             next_planned: 0,
             flows: Vec::new(),

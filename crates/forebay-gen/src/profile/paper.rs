@@ -27,18 +27,14 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use super::source::{EPOCH, Source};
 use super::uniform::Arrivals;
-use super::{EPOCH, Source};
-use crate::config::{Config, FCS};
+use crate::config::{Config, FCS, PAPER_CLASSES as CLASSES};
 use crate::headers::{
     Direction, Frame, TcpFlags, TcpHeader, TcpOptions, UDP_HEADER, protocol, write_tcp, write_udp,
 };
-use crate::path::{Path, Plan};
+use crate::path::{AddressPlan, Path};
 use forebay_packet::random::{Random, fill_at, mix};
-
-/// Classes of flows: TCP or UDP; with network and port at no end, either alone at an end,
-/// both at one end, or at opposite ends.
-pub const CLASSES: usize = 10;
 
 /// Shares in hundredths of a percent: TCP, UDP.
 const PROTOCOLS: [u64; 2] = [9_980, 20];
@@ -161,7 +157,7 @@ fn share_flows(flows: u64, packets: &[u64; CLASSES]) -> [Class; CLASSES] {
 pub struct Paper {
     seed: u64,
     captured: usize,
-    plan: Plan,
+    plan: AddressPlan,
     random: Random,
     arrivals: Arrivals,
     /// Packets left of each combination, in the order of [`Combination::all`].
@@ -182,7 +178,7 @@ impl Paper {
         Self {
             seed: config.seed,
             captured: usize::from(config.size_or_default() - FCS),
-            plan: Plan::new(config.flows, config.seed),
+            plan: AddressPlan::new(config.flows, config.seed),
             random: Random::of_part(config.seed, u64::MAX),
             arrivals: Arrivals::new(config),
             left,

@@ -3,10 +3,10 @@
 //! Every flow must appear. When only as many packets are left as there are flows not yet
 //! seen, the rest of the capture has one packet of each of those.
 
-use super::{EPOCH, Source};
+use super::source::{EPOCH, Source};
 use crate::config::{Config, FCS};
 use crate::headers::{Direction, Frame, UDP_HEADER, protocol, write_udp};
-use crate::path::{Path, Plan};
+use crate::path::{AddressPlan, Path};
 use forebay_packet::random::{Random, fill_at};
 
 const PORT: u16 = 9;
@@ -56,7 +56,7 @@ pub struct Uniform {
     seed: u64,
     flows: u64,
     captured: usize,
-    plan: Plan,
+    plan: AddressPlan,
     random: Random,
     arrivals: Arrivals,
     /// One bit a flow.
@@ -73,7 +73,7 @@ impl Uniform {
             seed: config.seed,
             flows: config.flows,
             captured: usize::from(config.size_or_default() - FCS),
-            plan: Plan::new(config.flows, config.seed),
+            plan: AddressPlan::new(config.flows, config.seed),
             random: Random::of_part(config.seed, u64::MAX),
             arrivals: Arrivals::new(config),
             seen: vec![0; config.flows.div_ceil(64) as usize],

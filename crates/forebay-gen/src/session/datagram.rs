@@ -6,7 +6,7 @@
 //! are rendered one by one from the datagram's key; the checksum in the first covers all of
 //! them and is computed when the datagram starts.
 
-use super::{Context, MICROSECOND, MILLISECOND};
+use super::context::{Context, MICROSECOND, MILLISECOND};
 use crate::headers::{
     Direction, Fragment, InternetHeader, UDP_HEADER, fold, protocol, pseudo_header_sum, sum_words,
     write_udp,

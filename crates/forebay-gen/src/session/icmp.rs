@@ -4,7 +4,7 @@
 //! bytes; routers that follow RFC 1812 quote more, and over IPv6 as much as fits is quoted.
 //! An error counts as a packet of the flow that it quotes.
 
-use super::{Context, MICROSECOND};
+use super::context::{Context, MICROSECOND};
 use crate::headers::{Direction, InternetHeader, TcpFlags, TcpHeader, TcpOptions, protocol};
 use crate::path::{Path, router};
 use crate::payload::Writer;

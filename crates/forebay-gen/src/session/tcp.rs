@@ -11,7 +11,7 @@
 //! reserved, and the last packet before them fills a hole that is still open, so every
 //! session ends with nothing missing.
 
-use super::{Context, MICROSECOND};
+use super::context::{Context, MICROSECOND, MILLISECOND};
 use crate::headers::{Direction, TcpFlags, TcpHeader, TcpOptions};
 use crate::path::Path;
 use crate::payload::Message;
@@ -249,7 +249,7 @@ impl Tcp {
         let from = direction.index();
         let echo = self.sides[1 - from].stamp;
         let side = &mut self.sides[from];
-        side.stamp = side.clock.wrapping_add((now / super::MILLISECOND) as u32);
+        side.stamp = side.clock.wrapping_add((now / MILLISECOND) as u32);
         self.timestamps.then_some([side.stamp, echo])
     }
 

@@ -1,7 +1,7 @@
 //! UDP sessions of questions and answers (DNS, NTP) and of encrypted bursts in
 //! the form of QUIC (RFC 9000).
 
-use super::{Context, MICROSECOND, MILLISECOND};
+use super::context::{Context, MICROSECOND, MILLISECOND};
 use crate::headers::{Direction, UDP_HEADER};
 use crate::path::Path;
 use crate::payload::Writer;
