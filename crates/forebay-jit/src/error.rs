@@ -60,3 +60,14 @@ pub enum JitError {
         error: Errno,
     },
 }
+
+/// Why a link type has no filter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetError {
+    /// The expression does not compile for it.
+    #[error(transparent)]
+    Expression(#[from] forebay_filter::CompileError),
+    /// The program has no executable code.
+    #[error(transparent)]
+    Code(#[from] JitError),
+}

@@ -9,20 +9,19 @@ use forebay_filter::lists::{self, compile_form};
 use forebay_packet::{Batch, LinkType};
 
 use crate::call::{Kernel, Tally};
-use crate::error::JitError;
+use crate::error::{JitError, SetError};
 use crate::options::Options;
 use crate::packets::Packets;
 use crate::perf_map::{self, Symbol};
-use crate::set::SetError;
 use crate::verified::Verified;
 
 /// A filter as machine code, or interpreted. Clones share the code; any number
 /// of threads may run it at once.
 #[derive(Clone, Debug)]
-pub struct Filter(Arc<Form>);
+pub struct Filter(Arc<FilterCode>);
 
 #[derive(Debug)]
-enum Form {
+enum FilterCode {
     Program(Program),
     Function(Function),
     Compiled { kernel: Kernel, backend: Backend, isa: Isa },
@@ -36,7 +35,7 @@ impl Filter {
     /// `perf` map cannot be written; or as [`Verified::of_program`].
     pub fn compile(program: &Program, options: &Options) -> Result<Self, JitError> {
         if options.codegen.backend == Backend::Interp {
-            return Ok(Self(Arc::new(Form::Program(program.clone()))));
+            return Ok(Self(Arc::new(FilterCode::Program(program.clone()))));
         }
         Self::of_function(&Verified::of_program(program)?, options)
     }
@@ -54,8 +53,8 @@ impl Filter {
             // The function assembled for a long expression is shorter than its
             // program.
             Backend::Interp => Self(Arc::new(match compile_form(expression, link)? {
-                lists::Form::Function(function) => Form::Function(function),
-                lists::Form::Program(program) => Form::Program(program),
+                lists::Form::Function(function) => FilterCode::Function(function),
+                lists::Form::Program(program) => FilterCode::Program(program),
             })),
             _ => Self::of_function(&Verified::of_expression(expression, link)?, options)?,
         })
@@ -67,7 +66,7 @@ impl Filter {
     /// As [`Filter::compile`].
     pub fn of_function(function: &Verified, options: &Options) -> Result<Self, JitError> {
         if options.codegen.backend == Backend::Interp {
-            return Ok(Self(Arc::new(Form::Function(function.function().clone()))));
+            return Ok(Self(Arc::new(FilterCode::Function(function.function().clone()))));
         }
         let (kernel, code) = Kernel::compile(function, &options.codegen)?;
         if options.perf_map {
@@ -81,7 +80,7 @@ impl Filter {
     /// A filter that runs `kernel`.
     #[must_use]
     pub fn of_kernel(kernel: Kernel, backend: Backend, isa: Isa) -> Self {
-        Self(Arc::new(Form::Compiled { kernel, backend, isa }))
+        Self(Arc::new(FilterCode::Compiled { kernel, backend, isa }))
     }
 
     /// The back end in use: the requested one, or the one that `auto` or a
@@ -89,8 +88,8 @@ impl Filter {
     #[must_use]
     pub fn backend(&self) -> Backend {
         match &*self.0 {
-            Form::Program(_) | Form::Function(_) => Backend::Interp,
-            Form::Compiled { backend, .. } => *backend,
+            FilterCode::Program(_) | FilterCode::Function(_) => Backend::Interp,
+            FilterCode::Compiled { backend, .. } => *backend,
         }
     }
 
@@ -98,8 +97,8 @@ impl Filter {
     #[must_use]
     pub fn isa(&self) -> Option<Isa> {
         match &*self.0 {
-            Form::Program(_) | Form::Function(_) => None,
-            Form::Compiled { isa, .. } => Some(*isa),
+            FilterCode::Program(_) | FilterCode::Function(_) => None,
+            FilterCode::Compiled { isa, .. } => Some(*isa),
         }
     }
 
@@ -107,8 +106,8 @@ impl Filter {
     #[must_use]
     pub fn code(&self) -> &[u8] {
         match &*self.0 {
-            Form::Program(_) | Form::Function(_) => &[],
-            Form::Compiled { kernel, .. } => kernel.memory().bytes(),
+            FilterCode::Program(_) | FilterCode::Function(_) => &[],
+            FilterCode::Compiled { kernel, .. } => kernel.memory().bytes(),
         }
     }
 
@@ -118,9 +117,9 @@ impl Filter {
     #[inline]
     pub fn run(&self, packet: &[u8], wire_len: u32) -> u32 {
         match &*self.0 {
-            Form::Compiled { kernel, .. } => kernel.one(packet, wire_len),
-            Form::Program(program) => program.run(packet, wire_len),
-            Form::Function(function) => function.run(packet, wire_len),
+            FilterCode::Compiled { kernel, .. } => kernel.one(packet, wire_len),
+            FilterCode::Program(program) => program.run(packet, wire_len),
+            FilterCode::Function(function) => function.run(packet, wire_len),
         }
     }
 
@@ -131,8 +130,8 @@ impl Filter {
     pub fn run_batch(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
         match &*self.0 {
-            Form::Compiled { kernel, .. } => kernel.run(packets, verdict),
-            Form::Program(_) | Form::Function(_) => {
+            FilterCode::Compiled { kernel, .. } => kernel.run(packets, verdict),
+            FilterCode::Program(_) | FilterCode::Function(_) => {
                 for (i, verdict) in verdict.iter_mut().enumerate() {
                     *verdict = self.run(packets.packet(i), packets.wire_len(i));
                 }

@@ -24,10 +24,10 @@ mod set;
 mod verified;
 
 pub use call::{Kernel, Tally};
-pub use error::JitError;
+pub use error::{JitError, SetError};
 pub use filter::Filter;
 pub use forebay_codegen::code::{Backend, Isa};
 pub use options::Options;
 pub use packets::{Packets, PacketsError};
-pub use set::{FilterError, FilterSet, SetError};
+pub use set::{FilterError, FilterSet};
 pub use verified::Verified;

@@ -9,11 +9,11 @@
 //! filter together. If the capture has one link type, which the list of
 //! interfaces shows, that is the whole batch.
 
-use forebay_filter::{CompileError, Program};
+use forebay_filter::Program;
 use forebay_packet::{Batch, Interface, LinkType};
 
 use crate::call::Tally;
-use crate::error::JitError;
+use crate::error::SetError;
 use crate::filter::Filter;
 use crate::options::Options;
 use crate::packets::Packets;
@@ -32,17 +32,6 @@ pub struct FilterSet {
 enum Source {
     Expression(String),
     Program(Program),
-}
-
-/// Why a link type has no filter.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SetError {
-    /// The expression does not compile for it.
-    #[error(transparent)]
-    Expression(#[from] CompileError),
-    /// The program has no executable code.
-    #[error(transparent)]
-    Code(#[from] JitError),
 }
 
 /// Why an interface has no filter.

@@ -11,8 +11,7 @@ use forebay_filter::ir::verify::{IrError, verify};
 use forebay_filter::{Program, lists};
 use forebay_packet::LinkType;
 
-use crate::error::JitError;
-use crate::set::SetError;
+use crate::error::{JitError, SetError};
 
 /// A function of the intermediate representation that passed [`verify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
