@@ -7,7 +7,7 @@
 //! descriptions of Cisco MetaData, FabricPath and VN-Tag; linux/netfilter/nfnetlink_log.h and
 //! net/dsa/tag_dsa.c of Linux.
 
-use super::{Layer, be16};
+use super::layers::{Layer, be16};
 
 type Found<'a> = Option<(Layer, &'a [u8])>;
 

@@ -27,10 +27,15 @@
 //! TS 29.281 (GTP-U), and the LINKTYPE_ registry; those of tags and of other link types are in
 //! `links`.
 
+mod layers;
 mod links;
 mod tunnels;
 
 use crate::capture::{Capture, Packet};
+use layers::{
+    DCCP, Datagram, FRAGMENT, ICMP, ICMPV6, Inside, Layer, NO_NEXT_HEADER, ROUTING, SCTP, Step,
+    TCP, Transport, UDP, UDP_LITE, be16, point_to_point_layer, point_to_point_protocol,
+};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tunnels::inside;
@@ -75,15 +80,6 @@ pub fn identities_without_fragments(capture: &Capture) -> Vec<Option<Identity>> 
         Found::LaterFragment(_) | Found::Nothing => None,
     };
     capture.packets.iter().map(alone).collect()
-}
-
-/// What makes fragments one datagram: RFC 791 (with the protocol), RFC 8200 section 4.5 (without).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Datagram {
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: Option<u8>,
-    id: u32,
 }
 
 /// Where the descent into a packet ended.
@@ -148,48 +144,6 @@ impl<'a> Fragments<'a> {
         let (before, after) = all.split_at(all.partition_point(|&first| first < index));
         before.iter().rev().find(near).or_else(|| after.iter().find(near)).copied()
     }
-}
-
-/// What the next bytes of a packet are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layer {
-    Ethernet,
-    /// What follows this EtherType; below 0x0600 it is a length and an LLC header follows.
-    EtherType(u16),
-    LogicalLinkControl,
-    Mpls,
-    PointToPoint,
-    /// An IP packet of the version its first nibble names.
-    Ip,
-    Ipv4,
-    Ipv6,
-}
-
-/// One step of the descent.
-enum Step<'a> {
-    Into(Layer, &'a [u8]),
-    Transport(Transport<'a>),
-    LaterFragment(Datagram),
-}
-
-/// What an IP packet carries once its own headers are taken off.
-struct Transport<'a> {
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: u8,
-    payload: &'a [u8],
-    /// The packet said that it has more payload than was captured.
-    cut: bool,
-    /// The datagram, when this is its first fragment and others follow.
-    first_of: Option<Datagram>,
-}
-
-/// What comes after a tunnel's header.
-enum Inside<'a> {
-    /// A packet or frame.
-    Packet(Layer, &'a [u8]),
-    /// Nothing that could be a packet: the carrier is the innermost.
-    Opaque,
 }
 
 fn sight(packet: &Packet) -> Sight {
@@ -329,39 +283,6 @@ fn point_to_point_step(bytes: &[u8]) -> Option<Step<'_>> {
     Some(Step::Into(point_to_point_layer(protocol)?, rest))
 }
 
-fn point_to_point_protocol(bytes: &[u8]) -> Option<(u16, &[u8])> {
-    let bytes = bytes.strip_prefix(&[0xff, 0x03]).unwrap_or(bytes);
-    // The last byte of a protocol number is odd and no other is: one byte when compressed.
-    if bytes.first()? & 1 == 1 {
-        Some((u16::from(bytes[0]), &bytes[1..]))
-    } else {
-        Some((be16(bytes, 0)?, &bytes[2..]))
-    }
-}
-
-fn point_to_point_layer(protocol: u16) -> Option<Layer> {
-    match protocol {
-        0x0021 => Some(Layer::Ipv4),
-        0x0057 => Some(Layer::Ipv6),
-        0x0281 | 0x0283 => Some(Layer::Mpls),
-        _ => None,
-    }
-}
-
-const ICMP: u8 = 1;
-const IP_IN_IP: u8 = 4;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const DCCP: u8 = 33;
-const IPV6_IN_IP: u8 = 41;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const GRE: u8 = 47;
-const ICMPV6: u8 = 58;
-const NO_NEXT_HEADER: u8 = 59;
-const SCTP: u8 = 132;
-const UDP_LITE: u8 = 136;
-
 fn ipv4(bytes: &[u8]) -> Option<Step<'_>> {
     let header = 4 * usize::from(bytes.first()? & 0x0f);
     if bytes[0] >> 4 != 4 || header < 20 || bytes.len() < header {
@@ -460,10 +381,6 @@ fn extensions(mut t: Transport<'_>) -> Option<Step<'_>> {
 
 fn extension_length(header: &[u8]) -> Option<usize> {
     Some(8 * (usize::from(*header.get(1)?) + 1))
-}
-
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The judge's own tests: packets written by hand, with the flow each must have.
 
+use super::layers::{GRE, IP_IN_IP, IPV6_IN_IP};
 use super::*;
 
 const A: [u8; 4] = [10, 0, 0, 1];

@@ -1,6 +1,9 @@
 //! The part of the independent flow check that looks into tunnels.
 
-use super::*;
+use super::layers::{
+    GRE, IP_IN_IP, IPV6_IN_IP, Inside, Layer, Transport, UDP, be16, point_to_point_layer,
+    point_to_point_protocol,
+};
 
 /// What a packet carries if it is a tunnel's; `None` when that cannot be told.
 pub(super) fn inside<'a>(t: &Transport<'a>) -> Option<Inside<'a>> {
