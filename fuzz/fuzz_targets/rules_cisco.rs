@@ -5,7 +5,7 @@
 #[path = "support/rules.rs"]
 mod rules;
 
-use forebay_rules::language::source::{Format, Options};
+use forebay_rules::language::{Format, Options};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -6,7 +6,7 @@
 mod rules;
 
 use forebay_rules::Family;
-use forebay_rules::language::source::{Direction, Format, Options};
+use forebay_rules::language::{Direction, Format, Options};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

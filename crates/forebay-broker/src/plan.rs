@@ -10,7 +10,7 @@ use forebay_packet::{Affinity, DecodeOptions, Interface};
 use forebay_pipeline::Settings;
 use forebay_pipeline::stages::RuleSource;
 use forebay_rules::language::load::{FileError, LoadError, load};
-use forebay_rules::tree::{Difference, Live};
+use forebay_rules::live::{Difference, Live};
 
 use crate::config::{Config, Key, RULE_KEYS};
 use crate::memory;

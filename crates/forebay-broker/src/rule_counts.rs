@@ -1,7 +1,7 @@
 //! The rules in force: what each has decided, and where another list differs.
 
 use forebay_rules::counters::Count;
-use forebay_rules::tree::View;
+use forebay_rules::live::View;
 use forebay_rules::{Action, Family, Rule};
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ mod tests {
     use forebay_rules::RuleList;
     use forebay_rules::engine::NO_RULE;
     use forebay_rules::language::yamaha;
-    use forebay_rules::tree::Live;
+    use forebay_rules::live::Live;
 
     const WHOLE: RulePage = RulePage { from: 1, limit: 100, hit: false, whole: false };
 

@@ -1,7 +1,7 @@
 //! Engines by name, and which of them `auto` takes.
 
 use crate::engine::{Engine, NO_RULE};
-use crate::linear::{Compiled, Generic, Lanes, LinearError, Naive, Pe};
+use crate::linear::{Compiled, Generic, LaneContent, LinearError, Naive, Pe};
 use crate::matching::Decision;
 use crate::rule::{Family, RuleList};
 use crate::tree::{Estimate, Tree, TreeError};
@@ -123,8 +123,8 @@ impl EngineName {
             Self::Naive => Box::new(Naive::new(list)?),
             Self::List => Box::new(Compiled::new(list, Backend::List, isa)?),
             Self::Pe => Box::new(Pe::new(list, isa)?),
-            Self::PeGeneric => Box::new(Generic::new(list, Lanes::Packets, isa)?),
-            Self::PeOne => Box::new(Generic::new(list, Lanes::Rules, isa)?),
+            Self::PeGeneric => Box::new(Generic::new(list, LaneContent::Packets, isa)?),
+            Self::PeOne => Box::new(Generic::new(list, LaneContent::Rules, isa)?),
             Self::Ems => Box::new(Compiled::new(list, Backend::Ems, isa)?),
             Self::Tree => return Ok(Chosen::tree(list, Tree::new(list, isa)?)),
             Self::Auto => return automatic(list, isa),

@@ -14,6 +14,7 @@ pub mod key;
 pub mod language;
 pub mod linear;
 pub mod lint;
+pub mod live;
 pub mod matching;
 pub mod packed;
 pub mod packet_text;

@@ -243,6 +243,9 @@ impl Rule {
     }
 }
 
+/// The greatest number of a rule.
+pub const MAX_NUMBER: u32 = 2_147_483_647;
+
 /// A rule of a list, in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleName {

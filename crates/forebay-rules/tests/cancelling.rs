@@ -15,7 +15,7 @@ use draw::Draw;
 use forebay_packet::cancel::{Cancel, Stopped};
 use forebay_rules::RuleList;
 use forebay_rules::choose::EngineName;
-use forebay_rules::language::source::{Format, Options, open};
+use forebay_rules::language::{Format, Options, open};
 use forebay_rules::rule::Family;
 
 /// Counts what this thread allocates, and cancels at a number of allocations.

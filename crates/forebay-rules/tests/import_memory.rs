@@ -5,7 +5,7 @@ mod nftables;
 
 use std::fs;
 
-use forebay_rules::language::source::{Format, Options, open};
+use forebay_rules::language::{Format, Options, open};
 use nftables::{source_is, with_set};
 
 /// The most memory that this process has had, in bytes.

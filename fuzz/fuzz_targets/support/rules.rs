@@ -1,7 +1,7 @@
 //! The property of every language: a parsed list prints in our syntax as an equivalent
 //! list.
 
-use forebay_rules::language::source::{Format, Options, Unsupported, open};
+use forebay_rules::language::{Format, Options, Unsupported, open};
 use forebay_rules::language::yamaha;
 use forebay_rules::rule::{Action, Family, PortTest, ProtocolTest, Rule, RuleList, TCP};
 use forebay_rules::{Key, RangeSet};

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use forebay_rules::language::yamaha;
-use forebay_rules::tree::{Edit, InForce, Live, LiveError, Place};
+use forebay_rules::live::{Edit, InForce, Live, LiveError, Place};
 use serde_json::Value;
 
 use super::Broker;

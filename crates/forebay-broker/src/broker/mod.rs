@@ -25,7 +25,7 @@ use forebay_balance::health::Manual;
 use forebay_io::device::Finding;
 use forebay_packet::HashKey;
 use forebay_pipeline::{Branch, Chain, Fork, Settings};
-use forebay_rules::tree::Live;
+use forebay_rules::live::Live;
 use rustix::thread::CapabilitySet;
 
 use crate::alarms::Alarms;

@@ -20,7 +20,7 @@ use forebay_bpf::Program;
 use forebay_io::text::MOST_RULES;
 use forebay_packet::cancel::{Cancel, Stopped};
 use forebay_pipeline::stages::Steering;
-use forebay_rules::tree::{InForce, Live};
+use forebay_rules::live::{InForce, Live};
 
 use super::notices::Notices;
 use super::stages::Stages;

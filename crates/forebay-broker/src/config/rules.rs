@@ -1,7 +1,7 @@
 //! Which rule list packets are held against, and how its file is read.
 
 use forebay_rules::language::load::{Names, Selection};
-use forebay_rules::language::source::{Direction, Format, Unsupported};
+use forebay_rules::language::{Direction, Format, Unsupported};
 
 use super::error::Fault;
 use super::{choice, raw};

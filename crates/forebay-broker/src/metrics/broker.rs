@@ -3,7 +3,7 @@
 use forebay_balance::SensorStatus;
 use forebay_balance::balancer::targets::Standing;
 use forebay_io::Recorded;
-use forebay_rules::tree::Live;
+use forebay_rules::live::Live;
 
 use super::{Kind, Page};
 use crate::alarms::Alarms;

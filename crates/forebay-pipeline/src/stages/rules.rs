@@ -6,8 +6,8 @@ use forebay_packet::decode::PlainHead;
 use forebay_packet::{Batch, LinkType, LiveMask};
 use forebay_rules::counters::Counters;
 use forebay_rules::engine::{Engine, NO_RULE};
+use forebay_rules::live::{LiveReader, Reading};
 use forebay_rules::packed::{Key4, Key6, Packed};
-use forebay_rules::tree::{LiveReader, Reading};
 use forebay_rules::{Action, Key, RuleList};
 
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};

@@ -11,7 +11,7 @@ use forebay_pipeline::stages::{
 };
 use forebay_pipeline::{Chain, Settings, Stage, StageError};
 use forebay_rules::choose::EngineName;
-use forebay_rules::tree::{Edit, InForce, Live, Named, Place};
+use forebay_rules::live::{Edit, InForce, Live, Named, Place};
 
 fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
     let assignment = Assignment::of_weights(&[1, 2]).unwrap();

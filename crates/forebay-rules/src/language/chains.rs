@@ -9,8 +9,8 @@
 //! return. That is exact, and can be much: it has a budget, and an error that names the
 //! rule at which it is spent.
 
-use super::ParseError;
-use super::source::{MAX_NESTING, Making};
+use super::error::ParseError;
+use super::making::{MAX_NESTING, Making};
 use crate::rule::{Action, Family, Rule};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -325,7 +325,7 @@ impl Walk<'_> {
 mod tests {
     use super::*;
     use crate::key::Key;
-    use crate::language::source::Unsupported;
+    use crate::language::catalogue::Unsupported;
     use crate::rule::{PortTest, ProtocolTest, TransportTest};
     use crate::sets::{ProtocolSet, RangeSet};
     use proptest::prelude::*;

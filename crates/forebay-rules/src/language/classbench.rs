@@ -13,7 +13,7 @@
 //! zeros or all ones where the rule has none: the header's own are the
 //! value. Ports are read for protocols that have them only.
 
-use super::ParseError;
+use super::error::ParseError;
 use super::words::{Words, hexadecimal, prefix};
 use crate::key::{Key, has_ports};
 use crate::rule::{

@@ -4,10 +4,10 @@
 //! The command, the broker and the C library load lists by this module only, so that all
 //! take the same files and refuse them with the same words.
 
-use super::ParseError;
-use super::source::{
-    Applied, Catalogue, Direction, Format, Imported, Listed, MAX_RANGES, Options, Unsupported, open,
-};
+use super::catalogue::{Applied, Catalogue, Direction, Imported, Listed, Options, Unsupported};
+use super::error::ParseError;
+use super::format::{Format, open};
+use super::making::MAX_RANGES;
 use crate::choose::{Chosen, EngineError, EngineName};
 use crate::rule::{Action, Family, Rule, RuleList};
 use forebay_codegen::code::Isa;

@@ -1,6 +1,6 @@
 //! What the languages share: the words of a line, numbers and addresses.
 
-use super::ParseError;
+use super::error::ParseError;
 use crate::rule::Family;
 use crate::sets::RangeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};

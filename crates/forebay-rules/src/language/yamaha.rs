@@ -37,18 +37,16 @@
 pub(crate) mod print;
 mod protocol;
 
+use super::catalogue::NamedList;
+use super::catalogue::{Applied, Catalogue, Direction, Imported, Listed};
+use super::error::ParseError;
 use super::names::yamaha_port;
-use super::source::{Applied, Catalogue, Direction, Imported, Listed};
 use super::words::{Words, address, address_kind, number, prefix};
-use super::{NamedList, ParseError};
-use crate::rule::{Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, RuleList};
+use crate::rule::{Action, Family, IcmpTest, MAX_NUMBER, PortTest, ProtocolTest, Rule, RuleList};
 use crate::sets::RangeSet;
 use forebay_packet::cancel;
 use protocol::{ProtocolField, protocol_field};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The greatest number of a filter.
-pub const MAX_NUMBER: u32 = 2_147_483_647;
 
 /// The most address ranges that a file's open octets before given ones
 /// (`*.0.2.1`) stand for, 256 each: more would be gigabytes of few letters.

@@ -9,15 +9,15 @@ use forebay_codegen::code::Isa;
 use forebay_jit::{JitError, cpu};
 
 use super::error::LinearError;
-use super::kernel::rows::{Matcher, Rows4, Rows6};
-use super::table::Table;
+use super::kernel::row_matcher::RowMatcher;
+use super::table::{Key, Rows, Table};
 use crate::engine::Engine;
 use crate::packed::{Key4, Key6};
 use crate::rule::{Rule, RuleList};
 
 /// What lies in the lanes of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lanes {
+pub enum LaneContent {
     /// Packets, against one rule after another: `pe-generic`.
     Packets,
     /// Rules, against one packet after another: `pe-1`.
@@ -28,8 +28,8 @@ pub enum Lanes {
 #[derive(Clone, Debug)]
 pub struct Generic {
     table: Table,
-    matcher: Matcher,
-    lanes: Lanes,
+    matcher: RowMatcher,
+    lanes: LaneContent,
 }
 
 impl Generic {
@@ -38,13 +38,13 @@ impl Generic {
     /// # Errors
     /// A level that this machine lacks, rules that are unions of too many
     /// conjunctions, or too many different tests of protocols and flags.
-    pub fn new(list: &RuleList, lanes: Lanes, isa: Isa) -> Result<Self, LinearError> {
+    pub fn new(list: &RuleList, lanes: LaneContent, isa: Isa) -> Result<Self, LinearError> {
         cpu::require(isa).map_err(JitError::from)?;
         let engine = match lanes {
-            Lanes::Packets => "pe-generic",
-            Lanes::Rules => "pe-1",
+            LaneContent::Packets => "pe-generic",
+            LaneContent::Rules => "pe-1",
         };
-        Ok(Self { table: Table::new(list, engine)?, matcher: Matcher::new(isa)?, lanes })
+        Ok(Self { table: Table::new(list, engine)?, matcher: RowMatcher::new(isa)?, lanes })
     }
 
     /// Rules of the list.
@@ -90,25 +90,23 @@ impl Generic {
     pub fn replace(&mut self, index: usize, rule: &Rule) -> Result<(), LinearError> {
         self.table.replace(index, rule)
     }
+
+    fn classify<K: Key<N>, const N: usize>(&self, rows: &Rows<N>, keys: &[K], rules: &mut [u32]) {
+        assert_eq!(keys.len(), rules.len(), "a rule for each key");
+        match self.lanes {
+            LaneContent::Packets => self.matcher.many(rows, self.table.tests(), keys, rules),
+            LaneContent::Rules => self.matcher.one_by_one(rows, self.table.tests(), keys, rules),
+        }
+    }
 }
 
 impl Engine for Generic {
     fn classify4(&self, keys: &[Key4], rules: &mut [u32]) {
-        assert_eq!(keys.len(), rules.len(), "a rule for each key");
-        let rows = Rows4 { rows: self.table.ipv4(), tests: self.table.tests() };
-        match self.lanes {
-            Lanes::Packets => self.matcher.many4(rows, keys, rules),
-            Lanes::Rules => self.matcher.one_by_one4(rows, keys, rules),
-        }
+        self.classify(self.table.ipv4(), keys, rules);
     }
 
     fn classify6(&self, keys: &[Key6], rules: &mut [u32]) {
-        assert_eq!(keys.len(), rules.len(), "a rule for each key");
-        let rows = Rows6 { rows: self.table.ipv6(), tests: self.table.tests() };
-        match self.lanes {
-            Lanes::Packets => self.matcher.many6(rows, keys, rules),
-            Lanes::Rules => self.matcher.one_by_one6(rows, keys, rules),
-        }
+        self.classify(self.table.ipv6(), keys, rules);
     }
 
     fn bytes(&self) -> usize {

@@ -28,6 +28,6 @@ mod table;
 
 pub use compiled::Compiled;
 pub use error::LinearError;
-pub use generic::{Generic, Lanes};
+pub use generic::{Generic, LaneContent};
 pub use naive::Naive;
 pub use pe::Pe;

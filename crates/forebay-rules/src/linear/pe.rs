@@ -17,8 +17,9 @@ use forebay_jit::{JitError, cpu};
 
 use super::compiled::Compiled;
 use super::error::LinearError;
-use super::generic::{Generic, Lanes};
-use super::kernel::planes::{Bit, Block, Key, Slicer, blocks};
+use super::generic::{Generic, LaneContent};
+use super::kernel::key_blocks::{Bit, Block, Key, blocks};
+use super::kernel::planes::Slicer;
 use super::predicates::Predicates;
 use crate::engine::{Engine, NO_RULE};
 use crate::packed::{Key4, Key6};
@@ -42,10 +43,10 @@ const LARGEST: usize = 512;
 
 /// Engine `pe`.
 #[derive(Debug)]
-pub struct Pe(Form);
+pub struct Pe(Method);
 
 #[derive(Debug)]
-enum Form {
+enum Method {
     /// The machine has vectors.
     Planes(Box<Planes>),
     /// It has none.
@@ -71,14 +72,14 @@ struct Sliced {
     rules: Vec<u32>,
     /// Rules of the family: the place of the default.
     default: u32,
-    largest: Group,
+    largest: GroupCode,
     /// For fewer packets.
-    smaller: Option<Group>,
+    smaller: Option<GroupCode>,
 }
 
 /// Code for groups of a size.
 #[derive(Debug)]
-struct Group {
+struct GroupCode {
     slicer: Slicer,
     kernel: PlaneKernel,
 }
@@ -103,13 +104,13 @@ impl Pe {
     /// for, a level that this machine lacks, or code that cannot be made.
     pub fn new(list: &RuleList, isa: Isa) -> Result<Self, LinearError> {
         let widths = match isa {
-            Isa::Scalar => return Ok(Self(Form::List(Compiled::new(list, Backend::List, isa)?))),
+            Isa::Scalar => return Ok(Self(Method::List(Compiled::new(list, Backend::List, isa)?))),
             Isa::Avx2 => (Width::YmmAvx2, None),
             Isa::Avx512Bw | Isa::Avx512Vbmi => (Width::Zmm, Some(Width::Ymm)),
         };
         cpu::require(isa).map_err(JitError::from)?;
-        let few = Generic::new(list, Lanes::Rules, isa);
-        Ok(Self(Form::Planes(Box::new(Planes {
+        let few = Generic::new(list, LaneContent::Rules, isa);
+        Ok(Self(Method::Planes(Box::new(Planes {
             few: few.ok().filter(|few| few.rows() <= MAX_FEW_ROWS),
             ipv4: Sliced::new::<Key4>(list, Family::Ipv4, widths)?,
             ipv6: Sliced::new::<Key6>(list, Family::Ipv6, widths)?,
@@ -121,8 +122,8 @@ impl Engine for Pe {
     fn classify4(&self, keys: &[Key4], rules: &mut [u32]) {
         assert_eq!(keys.len(), rules.len(), "a rule for each key");
         match &self.0 {
-            Form::List(list) => list.classify4(keys, rules),
-            Form::Planes(planes) => match &planes.few {
+            Method::List(list) => list.classify4(keys, rules),
+            Method::Planes(planes) => match &planes.few {
                 Some(few) if keys.len() <= FEW => few.classify4(keys, rules),
                 _ => planes.ipv4.classify(keys, rules),
             },
@@ -132,8 +133,8 @@ impl Engine for Pe {
     fn classify6(&self, keys: &[Key6], rules: &mut [u32]) {
         assert_eq!(keys.len(), rules.len(), "a rule for each key");
         match &self.0 {
-            Form::List(list) => list.classify6(keys, rules),
-            Form::Planes(planes) => match &planes.few {
+            Method::List(list) => list.classify6(keys, rules),
+            Method::Planes(planes) => match &planes.few {
                 Some(few) if keys.len() <= FEW => few.classify6(keys, rules),
                 _ => planes.ipv6.classify(keys, rules),
             },
@@ -142,8 +143,8 @@ impl Engine for Pe {
 
     fn bytes(&self) -> usize {
         match &self.0 {
-            Form::List(list) => list.bytes(),
-            Form::Planes(planes) => {
+            Method::List(list) => list.bytes(),
+            Method::Planes(planes) => {
                 let few = planes.few.as_ref().map_or(0, Engine::bytes);
                 few + planes.ipv4.bytes() + planes.ipv6.bytes()
             }
@@ -151,7 +152,7 @@ impl Engine for Pe {
     }
 }
 
-impl Group {
+impl GroupCode {
     fn new(predicates: &Predicates, width: Width) -> Result<Self, LinearError> {
         let kernel = PlaneKernel::compile(&predicates.network, &predicates.place, width)?;
         Ok(Self { slicer: Slicer::new(width)?, kernel })
@@ -169,8 +170,8 @@ impl Sliced {
             return Err(LinearError::TooManyRules { engine: "pe", rules: own, most: MAX_RULES });
         }
         let predicates = Predicates::of(list, family, largest.arity())?;
-        let largest = Group::new(&predicates, largest)?;
-        let smaller = smaller.map(|width| Group::new(&predicates, width)).transpose()?;
+        let largest = GroupCode::new(&predicates, largest)?;
+        let smaller = smaller.map(|width| GroupCode::new(&predicates, width)).transpose()?;
         let place = (0..).zip(&predicates.place).map(|(plane, signal)| match signal.number() {
             0 => Bit::Constant(signal.inverted()),
             _ => Bit::Plane { plane, inverted: signal.inverted() },
@@ -206,7 +207,7 @@ impl Sliced {
 
     /// Does as many packets as a group takes, and returns how many.
     fn group<K: Key>(&self, keys: &[K], rules: &mut [u32], workspace: &mut Workspace) -> usize {
-        let fits = |group: &&Group| group.slicer.packets() >= keys.len();
+        let fits = |group: &&GroupCode| group.slicer.packets() >= keys.len();
         let group = self.smaller.as_ref().filter(fits).unwrap_or(&self.largest);
         let packets = group.slicer.packets();
         if keys.len() >= packets {
@@ -224,7 +225,7 @@ impl Sliced {
     /// Does packets that fill a group.
     fn whole<K: Key>(
         &self,
-        Group { slicer, kernel }: &Group,
+        GroupCode { slicer, kernel }: &GroupCode,
         keys: &[K],
         rules: &mut [u32],
         workspace: &mut Workspace,

@@ -1,12 +1,12 @@
 //! Rules some of whose packets an earlier rule of the other action decides.
 
-use super::examination::{Examination, proceed_if};
+use super::examination::Examination;
 use super::index::Bounds;
 use forebay_packet::random::Random;
 
 use super::region::{Point, Region};
 use super::report::{Kind, Question, Severity};
-use super::search::{Entry, Outcome, Search};
+use super::search::{Entry, Search, SearchResult};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Earlier rules of the other action, by place, each with a packet of the rule that
@@ -76,7 +76,7 @@ impl Examination<'_> {
                     }
                 }
                 let full = found.exceptions.len() >= enough && found.contradicting.len() >= enough;
-                proceed_if(*left > 0 && !full)
+                *left > 0 && !full
             });
         }
         found
@@ -110,19 +110,19 @@ impl Examination<'_> {
                 if !self.unreached[self.owner(other)] {
                     before.insert(other);
                 }
-                proceed_if(*left > 0)
+                *left > 0
             });
         }
         let entries: Vec<_> =
             before.into_iter().map(|region| Entry { region, goal: false }).collect();
         let regions = &self.space.regions;
         let mut search = Search { regions, end_is_goal: true, work: *left, random };
-        let outcome = if *left > 0 { search.run(shared, &entries) } else { Outcome::GaveUp };
+        let outcome = if *left > 0 { search.run(shared, &entries) } else { SearchResult::GaveUp };
         *left = search.work;
         match outcome {
-            Outcome::Found(point) => Some(point),
-            Outcome::None(_) => None,
-            Outcome::GaveUp => {
+            SearchResult::Found(point) => Some(point),
+            SearchResult::None(_) => None,
+            SearchResult::GaveUp => {
                 *left = 0;
                 None
             }

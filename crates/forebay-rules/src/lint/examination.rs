@@ -6,22 +6,43 @@
 //! and some drawn at random. Only where these leave a question open, the rules
 //! that touch the rule are gathered and searched.
 
-use super::Limits;
 use super::index::{Bounds, Index};
 use forebay_packet::random::Random;
 
 use super::region::{Point, Region};
 use super::report::{Bound, Finding, Kind, Question, Report, Severity, Unfinished, Witness};
-use super::search::{Entry, Outcome, Search, Settled};
-use super::shadowing::{Reach, shadows};
-use super::space::{Space, impossible};
+use super::search::{Entry, Search, SearchResult, Settled};
+use super::space::{Place, Space};
 use crate::key::Key;
 use crate::matching::Decision;
 use crate::rule::{Action, Family, Rule, RuleList, RuleName};
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 /// Points of each region of a rule that are drawn before a search.
 const DRAWS: usize = 8;
+
+/// How much work to do and how much to report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most causes that a finding names.
+    pub causes: usize,
+    /// The most comparisons of two rules made for one question about one rule. A
+    /// rule of many address or port ranges counts as many.
+    pub work_per_rule: u64,
+    /// The most comparisons made for all such questions.
+    pub work: u64,
+    /// The most rules that are looked at, from the first. What is behind them
+    /// is reported as unexamined; and as it could stand in for what is before,
+    /// redundancy is not reported then.
+    pub rules: usize,
+}
+
+impl Default for Limits {
+    /// Enough for lists of ten thousand rules, in seconds.
+    fn default() -> Self {
+        Self { causes: 100, work_per_rule: 1_000_000, work: 300_000_000, rules: 1 << 17 }
+    }
+}
 
 /// The examination of the rules of one family.
 pub struct Examination<'a> {
@@ -36,7 +57,7 @@ pub struct Examination<'a> {
     pub(super) unreached: Vec<bool>,
     /// For each place, the first of the places up to it without a change of action.
     run_starts: Vec<usize>,
-    report: &'a mut Report,
+    pub(super) report: &'a mut Report,
 }
 
 impl<'a> Examination<'a> {
@@ -58,29 +79,6 @@ impl<'a> Examination<'a> {
         let run_starts = run_starts.collect();
         let unreached = vec![false; space.places.len()];
         Self { list, limits, space, index, shadows, unreached, run_starts, report }
-    }
-
-    /// Looks at each rule. What most likely exceeds the bound on all work is asked
-    /// last.
-    pub fn run(mut self) {
-        let reached: Vec<_> = (0..self.space.places.len()).map(|place| self.reach(place)).collect();
-        let is_unreached = |reach: &Reach| matches!(reach, Reach::Impossible | Reach::Shadowed(..));
-        self.unreached = reached.iter().map(is_unreached).collect();
-        let mut others = Vec::new();
-        for (place, reach) in reached.iter().enumerate() {
-            match reach {
-                Reach::Impossible => {
-                    let why = impossible(self.rule(place));
-                    self.add(place, Kind::NeverMatches(why), Severity::Error, &[], None);
-                }
-                Reach::Shadowed(kind, covering) => self.shadowed(place, *kind, covering),
-                Reach::Decides(point) | Reach::Unknown(point) => others.push((place, point)),
-            }
-        }
-        others.iter().for_each(|&(place, _)| self.contradictory(place));
-        if self.report.unexamined == 0 {
-            others.iter().for_each(|&(place, point)| self.redundant(place, point));
-        }
     }
 
     /// The rule at a place.
@@ -193,7 +191,7 @@ impl<'a> Examination<'a> {
         question: Question,
         entries: &[Entry],
         end_is_goal: bool,
-    ) -> Outcome {
+    ) -> SearchResult {
         let allowed = self.allowed();
         let mut search = Search {
             regions: &self.space.regions,
@@ -204,7 +202,7 @@ impl<'a> Examination<'a> {
         let outcome = search.run(self.cells(place).iter().cloned(), entries);
         let spent = allowed - search.work;
         self.spend(spent);
-        if matches!(outcome, Outcome::GaveUp) {
+        if matches!(outcome, SearchResult::GaveUp) {
             self.give_up(place, question, allowed);
         }
         outcome
@@ -232,7 +230,7 @@ impl<'a> Examination<'a> {
                 if !own.contains(&region) && !self.is_idle_without(owner, place) {
                     found.push(region);
                 }
-                proceed_if((found.len() as u64) < allowed)
+                (found.len() as u64) < allowed
             });
         }
         let count = found.len() as u64;
@@ -273,7 +271,7 @@ impl<'a> Examination<'a> {
                 first = first.or(Some(owner));
                 other = Some(owner).filter(|&owner| owner != place);
             }
-            proceed_if(other.is_none())
+            other.is_none()
         });
         let decision = |place: Option<usize>| Decision {
             rule: place.map(|place| self.space.places[place].index),
@@ -288,7 +286,7 @@ impl<'a> Examination<'a> {
         self.index.candidates(&Bounds::at(point), self.everywhere(), |region| {
             let has = self.space.regions[region].contains(point);
             first = has.then(|| self.owner(region));
-            proceed_if(first.is_none())
+            first.is_none()
         });
         first
     }
@@ -304,7 +302,22 @@ impl<'a> Examination<'a> {
     }
 }
 
-/// Goes on, or stops a visit of candidates.
-pub(super) fn proceed_if(proceed: bool) -> ControlFlow<()> {
-    if proceed { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+/// For each place the places before it that alone cover it, ascending: at most
+/// `named` and one more.
+fn shadows(space: &Space, index: &Index, named: usize) -> Vec<Vec<usize>> {
+    let enough = named.saturating_add(1).max(2);
+    let covering = |place: &Place| {
+        let mut covering = Vec::new();
+        let Some(region) = space.regions[place.regions.clone()].first() else { return covering };
+        index.candidates(&Bounds::around(region), 0..place.regions.start, |candidate| {
+            let owner = space.owners[candidate] as usize;
+            if space.regions[candidate].covers(region) && space.covers(&space.places[owner], place)
+            {
+                covering.push(owner);
+            }
+            covering.len() < enough
+        });
+        covering
+    };
+    space.places.iter().map(covering).collect()
 }

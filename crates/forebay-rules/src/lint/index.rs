@@ -14,7 +14,7 @@
 use super::region::{AXES, Point, Region};
 use std::array;
 use std::cell::Cell;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 /// Regions of a block.
 const BLOCK: usize = 4096;
@@ -156,12 +156,12 @@ impl Index {
     }
 
     /// Calls `visit` with the numbers, ascending and all in `within`, of all
-    /// regions that meet `bounds` and maybe others, until it breaks.
+    /// regions that meet `bounds` and maybe others, until it returns false.
     pub fn candidates(
         &self,
         bounds: &Bounds,
         within: Range<usize>,
-        mut visit: impl FnMut(usize) -> ControlFlow<()>,
+        mut visit: impl FnMut(usize) -> bool,
     ) {
         let blocks = within.start / BLOCK..within.end.div_ceil(BLOCK).min(self.blocks.len());
         for at in blocks {
@@ -172,7 +172,7 @@ impl Index {
                     let region = at * BLOCK + word_at * 64 + word.trailing_zeros() as usize;
                     word &= word - 1;
                     self.spend(1);
-                    if within.contains(&region) && visit(region).is_break() {
+                    if within.contains(&region) && !visit(region) {
                         return;
                     }
                 }
@@ -213,7 +213,7 @@ mod tests {
             if test(region) {
                 found.push(region);
             }
-            ControlFlow::Continue(())
+            true
         });
         found
     }
@@ -247,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_that_breaks_is_the_last() {
+    fn a_visit_that_returns_false_is_the_last() {
         let regions = regions(5000);
         let index = Index::new(&regions);
         let all = Bounds { starts_by: [u32::MAX; AXES], ends_from: [0; AXES] };
         let mut visits = 0;
         index.candidates(&all, 0..regions.len(), |_| {
             visits += 1;
-            if visits == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            visits < 3
         });
         assert_eq!(visits, 3);
     }

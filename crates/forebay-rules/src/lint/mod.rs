@@ -46,29 +46,9 @@ pub use report::{
 
 use crate::rule::{Family, RuleList};
 use examination::Examination;
-
-/// How much work to do and how much to report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The most causes that a finding names.
-    pub causes: usize,
-    /// The most comparisons of two rules made for one question about one rule. A
-    /// rule of many address or port ranges counts as many.
-    pub work_per_rule: u64,
-    /// The most comparisons made for all such questions.
-    pub work: u64,
-    /// The most rules that are looked at, from the first. What is behind them
-    /// is reported as unexamined; and as it could stand in for what is before,
-    /// redundancy is not reported then.
-    pub rules: usize,
-}
-
-impl Default for Limits {
-    /// Enough for lists of ten thousand rules, in seconds.
-    fn default() -> Self {
-        Self { causes: 100, work_per_rule: 1_000_000, work: 300_000_000, rules: 1 << 17 }
-    }
-}
+pub use examination::Limits;
+use shadowing::Reach;
+use space::impossible;
 
 /// Looks at the rules of `list`: at every one, unless they are too many.
 #[must_use]
@@ -89,4 +69,29 @@ pub fn check(list: &RuleList, limits: Limits) -> Report {
     report.findings.sort_by_key(|finding| (finding.rule.index, finding.kind));
     report.unfinished.sort_by_key(|unfinished| (unfinished.rule.index, unfinished.question));
     report
+}
+
+impl Examination<'_> {
+    /// Looks at each rule. What most likely exceeds the bound on all work is asked
+    /// last.
+    fn run(mut self) {
+        let reached: Vec<_> = (0..self.space.places.len()).map(|place| self.reach(place)).collect();
+        let is_unreached = |reach: &Reach| matches!(reach, Reach::Impossible | Reach::Shadowed(..));
+        self.unreached = reached.iter().map(is_unreached).collect();
+        let mut others = Vec::new();
+        for (place, reach) in reached.iter().enumerate() {
+            match reach {
+                Reach::Impossible => {
+                    let why = impossible(self.rule(place));
+                    self.add(place, Kind::NeverMatches(why), Severity::Error, &[], None);
+                }
+                Reach::Shadowed(kind, covering) => self.shadowed(place, *kind, covering),
+                Reach::Decides(point) | Reach::Unknown(point) => others.push((place, point)),
+            }
+        }
+        others.iter().for_each(|&(place, _)| self.contradictory(place));
+        if self.report.unexamined == 0 {
+            others.iter().for_each(|&(place, point)| self.redundant(place, point));
+        }
+    }
 }

@@ -4,11 +4,11 @@
 //! and the first later one, or the default where there is none, has the other
 //! action. Nothing behind a later rule that covers the rule can take its packets.
 
-use super::examination::{Examination, proceed_if};
+use super::examination::Examination;
 use super::index::Bounds;
 use super::region::Point;
 use super::report::{Kind, Question, Severity};
-use super::search::Outcome;
+use super::search::SearchResult;
 
 /// Points that are tried before the search, which draws more.
 const SAMPLES: usize = 3;
@@ -42,7 +42,7 @@ impl Examination<'_> {
         let Some(entries) = self.entries(place, question, within, speaks_against) else { return };
         let end_is_goal = self.default() != action;
         let outcome = self.search(place, question, &entries, end_is_goal);
-        if let Outcome::None(settled) = outcome {
+        if let SearchResult::None(settled) = outcome {
             let mut stand_ins = self.owners(&settled);
             stand_ins.retain(|&other| other > place);
             self.add_redundant(place, point, &stand_ins, settled.by_end);
@@ -60,7 +60,7 @@ impl Examination<'_> {
             let covers = self.space.regions[candidate].covers(region)
                 && self.space.covers(&places[owner], &places[place]);
             covering = covers.then_some(owner);
-            proceed_if(!covers)
+            !covers
         });
         covering
     }

@@ -34,7 +34,7 @@ const DRAWS: usize = 2;
 
 /// What a search comes to.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum SearchResult {
     /// There is such a point.
     Found(Point),
     /// There is none.
@@ -84,19 +84,23 @@ struct View {
 
 impl Search<'_> {
     /// Searches `cells`, which are disjoint, among `entries` in list order.
-    pub fn run(&mut self, cells: impl IntoIterator<Item = Region>, entries: &[Entry]) -> Outcome {
+    pub fn run(
+        &mut self,
+        cells: impl IntoIterator<Item = Region>,
+        entries: &[Entry],
+    ) -> SearchResult {
         let entries: Rc<[Entry]> = entries.into();
         let mut tasks: Vec<Task> =
             cells.into_iter().map(|cell| (cell, Rc::clone(&entries))).collect();
         let mut settled = Settled::default();
         while let Some(task) = tasks.pop() {
             match self.step(task, &mut tasks, &mut settled) {
-                Step::Found(point) => return Outcome::Found(point),
-                Step::GaveUp => return Outcome::GaveUp,
+                Step::Found(point) => return SearchResult::Found(point),
+                Step::GaveUp => return SearchResult::GaveUp,
                 Step::Settled => {}
             }
         }
-        Outcome::None(settled)
+        SearchResult::None(settled)
     }
 
     /// Settles a task, or puts what is left of it on the stack.

@@ -5,14 +5,12 @@
 //! together cover one is searched within bounds, once no packet was found by
 //! chance that the rule decides.
 
-use super::examination::{Examination, proceed_if};
-use super::index::{Bounds, Index};
+use super::examination::Examination;
 use forebay_packet::random::Random;
 
 use super::region::{Point, Region};
 use super::report::{Kind, Question, Severity, Witness};
-use super::search::{Entry, Outcome, Search};
-use super::space::{Place, Space};
+use super::search::{Entry, Search, SearchResult};
 
 /// Whether a rule ever decides.
 pub enum Reach {
@@ -24,26 +22,6 @@ pub enum Reach {
     Decides(Point),
     /// The bound was reached; it matches the packet at this point.
     Unknown(Point),
-}
-
-/// For each place the places before it that alone cover it, ascending: at most
-/// `named` and one more.
-pub fn shadows(space: &Space, index: &Index, named: usize) -> Vec<Vec<usize>> {
-    let enough = named.saturating_add(1).max(2);
-    let covering = |place: &Place| {
-        let mut covering = Vec::new();
-        let Some(region) = space.regions[place.regions.clone()].first() else { return covering };
-        index.candidates(&Bounds::around(region), 0..place.regions.start, |candidate| {
-            let owner = space.owners[candidate] as usize;
-            if space.regions[candidate].covers(region) && space.covers(&space.places[owner], place)
-            {
-                covering.push(owner);
-            }
-            proceed_if(covering.len() < enough)
-        });
-        covering
-    };
-    space.places.iter().map(covering).collect()
 }
 
 impl Examination<'_> {
@@ -68,12 +46,12 @@ impl Examination<'_> {
             return Reach::Unknown(least);
         };
         match self.search(place, Question::Union, &entries, true) {
-            Outcome::None(settled) => {
+            SearchResult::None(settled) => {
                 let covering = self.fewer(place, self.owners(&settled));
                 Reach::Shadowed(Kind::ShadowedByUnion, covering)
             }
-            Outcome::Found(point) => Reach::Decides(point),
-            Outcome::GaveUp => Reach::Unknown(least),
+            SearchResult::Found(point) => Reach::Decides(point),
+            SearchResult::GaveUp => Reach::Unknown(least),
         }
     }
 
@@ -105,8 +83,8 @@ impl Examination<'_> {
             all.action(other) != action
         })?;
         match self.search(place, Question::OtherAction, &entries, false) {
-            Outcome::Found(point) => self.witness(place, &point),
-            Outcome::None(_) | Outcome::GaveUp => None,
+            SearchResult::Found(point) => self.witness(place, &point),
+            SearchResult::None(_) | SearchResult::GaveUp => None,
         }
     }
 
@@ -129,7 +107,7 @@ impl Examination<'_> {
             let outcome = search.run(self.cells(place).iter().cloned(), &entries);
             let spent = allowed - search.work;
             self.spend(spent);
-            if let Outcome::None(_) = outcome {
+            if let SearchResult::None(_) = outcome {
                 covering.retain(|&other| other != tried);
             }
         }

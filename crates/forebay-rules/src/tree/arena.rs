@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A list of fixed capacity that only grows. What is in it does not change and
 /// does not move, so that readers need no lock.
-pub(super) struct Arena<T> {
+pub(crate) struct Arena<T> {
     cells: Box<[UnsafeCell<MaybeUninit<T>>]>,
     /// How many cells, from the first, have been written.
     len: AtomicUsize,
@@ -20,9 +20,9 @@ pub(super) struct Arena<T> {
 // values that are moved in, as in a vector behind a lock.
 unsafe impl<T: Send + Sync> Sync for Arena<T> {}
 
-/// Nothing more fits.
+/// There is no room for a change: the list has to be built anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full;
+pub(crate) struct Full;
 
 impl<T: Copy> Arena<T> {
     /// `items`, and room for so many more.

@@ -4,17 +4,19 @@
 //! Prefixes and cuts are fast, but some lists they multiply: a range is dozens
 //! of prefixes, two in one rule are the product, and a rule that leaves the bits
 //! of a cut open is copied. What is spent is therefore counted (the atoms of a
-//! list, and a [`Budget`] for each plan), and what does not come within it is
+//! list, and a [`Budget`] for each way to part them), and what does not come within it is
 //! left to [`Ranges`], whose memory is in proportion to the list.
 
+use super::block::{Entry, LANES};
+use super::budget::Budget;
 use super::cut::Limits;
-use super::kernel::Matcher;
-use super::layout::{Forest, LANES};
-use super::plan::{Budget, Entry, Plan};
+use super::cut_tree::CutTree;
+use super::error::TreeError;
+use super::layout::Forest;
+use super::matcher::Matcher;
 use super::ranges::Ranges;
-use super::rate::Cost;
+use super::rate::{Bound, Cost, Work};
 use super::wildcards::{self, ADDRESS_BITS, WildcardIndex};
-use super::{Bound, TreeError};
 use crate::atom::{Atom, Extent, Tests};
 use crate::rule::{Family, Rule};
 use forebay_codegen::code::Isa;
@@ -84,26 +86,22 @@ pub(super) fn matchers<const Q: usize>(
             None => leave(&mut entries.iter().map(|entry| entry.label), &mut ranged),
         }
     }
-    let chosen = |ranged: &[bool]| -> Option<Ranges> {
+    let ranges_of = |trees: f64, ranged: &[bool]| -> (Option<Ranges>, Cost) {
         let own = rules.iter().zip(ranged).filter(|(_, ranged)| **ranged);
-        Ranges::new(&own.map(|(rule, _)| *rule).collect::<Vec<_>>(), family)
-    };
-    let mut ranges = chosen(&ranged);
-    let cost_of = |trees: f64, ranges: &Option<Ranges>, ranged: &[bool]| {
+        let built = Ranges::new(&own.map(|(rule, _)| *rule).collect::<Vec<_>>(), family);
+        let work = built.as_ref().map(|(ranges, boxes)| Work::of(ranges, boxes));
         let own = ranged.iter().zip(&extents).filter(|(ranged, _)| **ranged);
-        let work = ranges.as_ref().map(|ranges| ranges.work).unwrap_or_default();
-        Cost {
+        let cost = Cost {
             trees,
-            work,
+            work: work.unwrap_or_default(),
             ranged: own.clone().count(),
             atoms: own.fold(0, |all, (_, extent)| all.saturating_add(extent.atoms)),
-        }
+        };
+        (built.map(|(ranges, _)| ranges), cost)
     };
-    let mut cost = cost_of(planned.iter().map(|page| page.0).sum(), &ranges, &ranged);
+    let (mut ranges, mut cost) = ranges_of(planned.iter().map(|page| page.0).sum(), &ranged);
     if cost.trees > SLOW {
-        let all = vec![true; rules.len()];
-        let whole = chosen(&all);
-        let instead = cost_of(0.0, &whole, &all);
+        let (whole, instead) = ranges_of(0.0, &vec![true; rules.len()]);
         // The choice is that for AVX-512, on every machine.
         let isa = Isa::Avx512Vbmi;
         if instead.cycles(isa) < cost.cycles(isa) {
@@ -154,13 +152,13 @@ fn laid_out<const Q: usize>(
     spare: usize,
     bound: &mut Bound,
 ) -> Result<Matcher<Q>, TreeError> {
-    for plan in &parts.plans {
+    for tree in &parts.cut_trees {
         bound.trees += 1;
-        bound.nodes += plan.depth();
-        bound.blocks += plan.longest().div_ceil(LANES);
+        bound.nodes += tree.depth();
+        bound.blocks += tree.longest().div_ceil(LANES);
     }
     bound.vectors += parts.wild.as_ref().map_or(0, |wild| wild.width * wildcards::FIELDS);
-    let forest = Forest::new(entries, &parts.plans, spare)?;
+    let forest = Forest::new(entries, &parts.cut_trees, spare)?;
     Ok(Matcher {
         trees: parts.trees,
         live: parts.wild.as_ref().map_or_else(Vec::new, WildcardIndex::all),
@@ -218,8 +216,8 @@ const PARTINGS: [&[&[usize]]; 7] = [
 
 /// The parts that the atoms of a list are matched in.
 struct Parts {
-    plans: Vec<Plan>,
-    /// By class: which of the plans.
+    cut_trees: Vec<CutTree>,
+    /// By class: which of the trees.
     trees: [Option<usize>; 4],
     wild: Option<WildcardIndex>,
 }
@@ -239,16 +237,17 @@ fn parted(entries: &[Entry], family: Family) -> Option<(f64, Parts)> {
     let mut best: Option<(f64, Parts)> = None;
     for parting in PARTINGS {
         let mut budget = Budget::of(entries.len());
-        let mut parts = Parts { plans: Vec::new(), trees: [None; 4], wild: None };
+        let mut parts = Parts { cut_trees: Vec::new(), trees: [None; 4], wild: None };
         for &group in parting {
             let members = members_of(group);
             if !members.is_empty() {
-                group.iter().for_each(|&class| parts.trees[class] = Some(parts.plans.len()));
-                parts.plans.push(Plan::of(entries, members, &limits, &mut budget));
+                group.iter().for_each(|&class| parts.trees[class] = Some(parts.cut_trees.len()));
+                parts.cut_trees.push(CutTree::of(entries, members, &limits, &mut budget));
             }
         }
         let left = if parting.concat().contains(&0) { 0 } else { wildest.len() };
-        let cost = parts.plans.iter().map(Plan::cost).sum::<f64>() + WildcardIndex::cost(left);
+        let cost =
+            parts.cut_trees.iter().map(CutTree::cost).sum::<f64>() + WildcardIndex::cost(left);
         let better = best.as_ref().is_none_or(|(least, _)| cost < *least);
         if better && cost.is_finite() && !budget.is_spent() {
             best = Some((cost, parts));

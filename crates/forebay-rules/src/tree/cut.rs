@@ -7,13 +7,13 @@
 //! counts a rule that does not care about the bit in both halves, so wildcards
 //! that would be copied are paid for.
 
-use super::plan::Budget;
+use super::budget::Budget;
 use crate::atom::Ternary;
 use forebay_packet::cancel;
 
 /// The bits that a node extracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     /// The word of the key.
     pub word: usize,
     /// The bits of it; as many as the logarithm of the children.
@@ -25,7 +25,7 @@ const WORTH: f64 = 0.93;
 
 /// How far a node may go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Lists of this length need no cut.
     pub leaf: usize,
     /// The most bits of a node.

@@ -5,12 +5,13 @@
 
 use super::arena::Full;
 use super::build::multiplies;
-use super::kernel::{Matcher, TreeKey};
+use super::error::TreeError;
+use super::kernel::{TreeKey, least_labels};
 use super::labels::{Labels, NO_LABEL};
+use super::matcher::Matcher;
 use super::rate::Cost;
 use super::side::{MAX_OUTSIDE, Side, Vectors};
 use super::wildcards::WildcardIndex;
-use super::{TreeError, least_labels};
 use crate::atom::{Atom, Extent};
 use crate::engine::{Engine, NO_RULE};
 use crate::packed::{Key4, Key6};
@@ -33,17 +34,17 @@ const TIGHT: u32 = 64;
 const INSERTED_BITS: u32 = MOST_INSERTED.ilog2() + 2;
 
 /// The bit of a rule's name in a version that is set if the rule rejects.
-pub(super) const REJECTS: u32 = 1 << 31;
+pub(crate) const REJECTS: u32 = 1 << 31;
 
 /// The list as readers see it.
-pub(super) struct Version {
+pub(crate) struct Version {
     how: How,
     default: Action,
     isa: Isa,
 }
 
 /// How packets are matched.
-pub(super) enum How {
+pub(crate) enum How {
     /// By trees that can be changed.
     Trees { v4: Vec<Matcher<1>>, v6: Vec<Matcher<4>>, names: Arc<Names> },
     /// By an engine that cannot be changed, with the name of each rule.
@@ -102,7 +103,7 @@ fn name(names: &[u32], rules: &mut [u32]) {
 }
 
 /// The [`Held::name`] of each label's rule.
-pub(super) struct Names {
+pub(crate) struct Names {
     labels: Labels,
     /// Of the rules that the list was built with, by their place.
     built: Vec<u32>,
@@ -155,19 +156,9 @@ impl Names {
     }
 }
 
-/// A change cannot be made in place: the list has to be built anew first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Exhausted;
-
-impl From<Full> for Exhausted {
-    fn from(_: Full) -> Self {
-        Self
-    }
-}
-
 /// A rule of the list.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// Its number, with [`REJECTS`] if it rejects.
     pub name: u32,
     pub rule: Arc<Rule>,
@@ -175,7 +166,7 @@ pub(super) struct Held {
 
 /// A change of the list.
 #[derive(Clone)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// Inserts a rule at a place.
     Insert(usize, Held),
     /// Removes the rule at a place.
@@ -183,7 +174,7 @@ pub(super) enum Change {
 }
 
 /// The list of its one writer.
-pub(super) struct Generation {
+pub(crate) struct Generation {
     v4: Side<1>,
     v6: Side<4>,
     names: Arc<Names>,
@@ -252,24 +243,24 @@ impl Generation {
     ///
     /// # Errors
     /// If there is no room for one of them; those before it are made, and it may be made in part.
-    pub fn make(&mut self, changes: &[Change]) -> Result<(), Exhausted> {
+    pub fn make(&mut self, changes: &[Change]) -> Result<(), Full> {
         changes.iter().try_for_each(|change| match change {
             Change::Insert(at, held) => self.insert(*at, held),
             Change::Delete(at, rule) => self.delete(*at, rule),
         })
     }
 
-    fn insert(&mut self, at: usize, Held { name, rule }: &Held) -> Result<(), Exhausted> {
+    fn insert(&mut self, at: usize, Held { name, rule }: &Held) -> Result<(), Full> {
         // Rules that multiply go into no tree; those of too many atoms need a new list.
         let outside = multiplies(rule);
         let too_many = outside && Extent::of(rule).atoms > MAX_OUTSIDE;
         if self.inserted == MOST_INSERTED || too_many {
-            return Err(Exhausted);
+            return Err(Full);
         }
-        let label = self.free_label(at).ok_or(Exhausted)?;
+        let label = self.free_label(at).ok_or(Full)?;
         self.names.add(label, *name);
         self.inserted += 1;
-        let atoms = Atom::of_rule(rule).map_err(|_| Exhausted)?;
+        let atoms = Atom::of_rule(rule).map_err(|_| Full)?;
         match rule.family {
             Family::Ipv4 => self.v4.insert(label, &atoms, outside)?,
             Family::Ipv6 => self.v6.insert(label, &atoms, outside)?,
@@ -278,7 +269,7 @@ impl Generation {
         Ok(())
     }
 
-    fn delete(&mut self, at: usize, rule: &Rule) -> Result<(), Exhausted> {
+    fn delete(&mut self, at: usize, rule: &Rule) -> Result<(), Full> {
         let label = self.order.remove(at);
         // One that multiplies is in no tree; atoms outside are removed by their label.
         let atoms = match multiplies(rule) {

@@ -6,105 +6,27 @@
 //! near each other are packed together, which fills the blocks and brings an
 //! atom to about 27 bytes. Lists of more than eight go on in further blocks.
 
-use super::TreeError;
 use super::arena::{Arena, Full};
-use super::labels::NO_LABEL;
-use super::plan::{Entry, Plan};
-use crate::atom::Prefix;
-use crate::packed::words;
-use crate::rule::Family;
+use super::block::{Block, Entry, LANES};
+use super::cut_tree::CutTree;
+use super::error::{MAX_BLOCKS, MAX_SLOTS, TreeError};
 use forebay_packet::cancel;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Atoms of a block.
-pub(super) const LANES: usize = 8;
-
 /// In a reference: to a block, not to a node.
-pub(super) const BLOCK: u32 = 1 << 31;
+pub(crate) const BLOCK: u32 = 1 << 31;
 
 /// In a reference to a block: the list goes on behind it.
-pub(super) const CHAIN: u32 = 1 << 30;
+pub(crate) const CHAIN: u32 = 1 << 30;
 
 /// The number of the node or block that a reference is to.
-pub(super) const NUMBER: u32 = CHAIN - 1;
-
-/// Eight atoms; `Q` is the 64-bit words that both addresses take, 1 or 4.
-///
-/// An atom matches if every pair of address words, put next to those of the
-/// packet, differs only in bits that `shifts` shift out, if the packet's ports
-/// are in its ranges, and if the packet does not fail its test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(C, align(64))]
-pub(super) struct Block<const Q: usize> {
-    /// By 64-bit word of the key, then by lane: its two 32-bit words.
-    pub addresses: [[[u32; 2]; LANES]; Q],
-    /// By lane: first port's least number and the complement of its greatest,
-    /// then those of the second.
-    pub ports: [[u16; 4]; LANES],
-    /// As `addresses`: the low bits of each that do not count, 0 to 32.
-    pub shifts: [[[u8; 2]; LANES]; Q],
-    /// By lane: the number of the test.
-    pub tests: [u8; LANES],
-    /// The block in which the list goes on, or 0.
-    pub next: u32,
-    /// By lane: the label, ascending.
-    pub labels: [u32; LANES],
-}
-
-impl<const Q: usize> Block<Q> {
-    /// A block that nothing matches. No port is both at least and at most
-    /// 65535 less than itself.
-    pub const EMPTY: Self = Self {
-        addresses: [[[0; 2]; LANES]; Q],
-        ports: [[u16::MAX; 4]; LANES],
-        shifts: [[[32; 2]; LANES]; Q],
-        tests: [0; LANES],
-        next: 0,
-        labels: [NO_LABEL; LANES],
-    };
-
-    /// A block of up to eight entries, in the order of their labels.
-    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
-        let mut block = Self::EMPTY;
-        for (lane, entry) in entries.into_iter().take(LANES).enumerate() {
-            let atom = &entry.atom;
-            let family = if Q == 1 { Family::Ipv4 } else { Family::Ipv6 };
-            let source = halves(family, atom.source);
-            let destination = halves(family, atom.destination);
-            // The words of the key in their order, two to a 64-bit word.
-            let all: Vec<_> = source.into_iter().chain(destination).collect();
-            for (word, pair) in all.chunks_exact(2).take(Q).enumerate() {
-                for (side, &(address, shift)) in pair.iter().enumerate() {
-                    block.addresses[word][lane][side] = address;
-                    block.shifts[word][lane][side] = shift;
-                }
-            }
-            let (first, second) = (atom.first, atom.second);
-            block.ports[lane] = [first.0, !first.1, second.0, !second.1];
-            block.tests[lane] = entry.test;
-            block.labels[lane] = entry.label;
-        }
-        block
-    }
-}
-
-/// The 32-bit words of a prefix, each with how many of its low bits do not count.
-fn halves(family: Family, prefix: Prefix) -> Vec<(u32, u8)> {
-    match family {
-        Family::Ipv4 => vec![(prefix.address as u32, 32 - prefix.length)],
-        Family::Ipv6 => {
-            let free = |at: usize| (32 * (at as i32 + 1) - i32::from(prefix.length)).clamp(0, 32);
-            let parts = words(prefix.address).into_iter().enumerate();
-            parts.map(|(at, word)| (word, free(at) as u8)).collect()
-        }
-    }
-}
+pub(crate) const NUMBER: u32 = CHAIN - 1;
 
 /// A node: which bits of the key number its children.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// The bits.
     pub mask: u64,
     /// The 64-bit word of the key that they are bits of.
@@ -116,7 +38,7 @@ pub(super) struct Node {
 /// Several trees that share their arrays. A copy has slots of its own and shares all else:
 /// blocks that are added to one of them are reached from no slot of the others.
 #[derive(Clone)]
-pub(super) struct Forest<const Q: usize> {
+pub(crate) struct Forest<const Q: usize> {
     /// The nodes of all trees.
     pub nodes: Arc<[Node]>,
     /// The children of all nodes: references to nodes, or with [`BLOCK`] to blocks.
@@ -130,7 +52,7 @@ pub(super) struct Forest<const Q: usize> {
 /// How many blocks packing looks back at for room.
 const WINDOW: usize = 24;
 
-/// Lays plans out.
+/// Lays trees out.
 struct Builder<'a, const Q: usize> {
     entries: &'a [Entry],
     nodes: Vec<Node>,
@@ -143,12 +65,12 @@ struct Builder<'a, const Q: usize> {
 }
 
 impl<const Q: usize> Forest<Q> {
-    /// The trees of `plans`, with room for so many more blocks for each that
+    /// `trees` in memory, with room for so many more blocks for each that
     /// there is, in percent.
     ///
     /// # Errors
     /// If there would be more blocks or children than can be numbered.
-    pub fn new(entries: &[Entry], plans: &[Plan], spare: usize) -> Result<Self, TreeError> {
+    pub fn new(entries: &[Entry], trees: &[CutTree], spare: usize) -> Result<Self, TreeError> {
         let mut builder = Builder {
             entries,
             nodes: Vec::new(),
@@ -157,8 +79,8 @@ impl<const Q: usize> Forest<Q> {
             known: HashMap::new(),
             open: Vec::new(),
         };
-        let mut roots = Vec::with_capacity(plans.len());
-        for plan in plans {
+        let mut roots = Vec::with_capacity(trees.len());
+        for tree in trees {
             // A change looks for an atom in its own tree only: no block may be
             // reached from two.
             builder.open.clear();
@@ -166,7 +88,7 @@ impl<const Q: usize> Forest<Q> {
             let slot = builder.slots.len();
             roots.push(slot as u32);
             builder.slots.push(BLOCK);
-            builder.slots[slot] = builder.place(plan);
+            builder.slots[slot] = builder.place(tree);
         }
         let Builder { nodes, slots, blocks, .. } = builder;
         let more = if spare == 0 { 0 } else { LEAST_SPARE + blocks.len() * spare / 100 };
@@ -243,13 +165,6 @@ impl<const Q: usize> Forest<Q> {
     }
 }
 
-/// The most blocks. The 32-bit words of as many, of either family, can be
-/// numbered in the 31 bits that vector code has for it.
-pub(super) const MAX_BLOCKS: usize = 1 << 24;
-
-/// The most children of all nodes.
-pub(super) const MAX_SLOTS: usize = 1 << 28;
-
 const _: () = {
     assert!(MAX_BLOCKS * size_of::<Block<4>>() / size_of::<u32>() < 1 << 31);
     assert!(MAX_SLOTS <= NUMBER as usize);
@@ -259,10 +174,10 @@ const _: () = {
 const LEAST_SPARE: usize = 4096;
 
 impl<const Q: usize> Builder<'_, Q> {
-    fn place(&mut self, plan: &Plan) -> u32 {
-        match plan {
-            Plan::Leaf(members) => BLOCK | self.place_list(members),
-            Plan::Node(cut, children) => {
+    fn place(&mut self, tree: &CutTree) -> u32 {
+        match tree {
+            CutTree::Leaf(members) => BLOCK | self.place_list(members),
+            CutTree::Node(cut, children) => {
                 let base = self.slots.len();
                 self.slots.extend(children.iter().map(|_| BLOCK));
                 let node = self.nodes.len() as u32;

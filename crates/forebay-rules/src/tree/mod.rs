@@ -2,13 +2,13 @@
 //!
 //! Three structures, each exact, whose least label decides:
 //!
-//! 1. **Trees** (`cut`, `plan`, `layout`). Atoms are parted into at most three
+//! 1. **Trees** (`cut`, `cut_tree`, `layout`). Atoms are parted into at most three
 //!    groups by which of their addresses are specific. Within a group there are
 //!    key bits that nearly every atom tests; each node takes up to 16 of
 //!    them at once (one `pext`), so that 100,000 atoms come down to lists of
 //!    eight or less within a few steps, with next to no copies. A list is held
 //!    against the packet in one go (`Block`).
-//! 2. **Bit vectors** (`wild`) for the atoms that say little of addresses.
+//! 2. **Bit vectors** (`wildcards`) for the atoms that say little of addresses.
 //! 3. **Ranges** (`ranges`) for the rules that prefixes and cuts would multiply
 //!    beyond what their building may spend.
 //!
@@ -22,95 +22,34 @@
 //! [`Tree::bound`].
 
 mod arena;
+mod bits;
+mod block;
+mod budget;
 mod build;
 mod cut;
-mod generation;
-mod kernel;
+mod cut_tree;
+mod error;
+pub(crate) mod generation;
+pub(crate) mod kernel;
 mod labels;
 mod layout;
-mod live;
-mod plan;
+mod matcher;
 mod ranges;
 mod rate;
-mod side;
+pub(crate) mod side;
 mod update;
 mod wildcards;
 
-use crate::atom::TooManyAtoms;
 use crate::engine::{Engine, NO_RULE};
 use crate::packed::{Key4, Key6};
-use crate::rule::{Family, Rule, RuleList, RuleName};
+use crate::rule::{Family, Rule, RuleList};
 use build::{Built, matchers};
+pub use error::{LEAST_RATE, MAX_RULES, TreeError};
 use forebay_codegen::code::Isa;
-use kernel::{Matcher, TreeKey};
-use labels::{Labels, NO_LABEL};
-pub use live::{
-    Difference, Edit, InForce, Live, LiveError, LiveReader, Named, Place, Reading, RuleId, View,
-};
-pub use rate::{Estimate, LEAST_RATE};
-
-/// The most work that a packet can make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Bound {
-    /// Trees that it descends.
-    pub trees: usize,
-    /// Nodes that it passes in all of them.
-    pub nodes: usize,
-    /// Blocks of eight rules that it is held against.
-    pub blocks: usize,
-    /// Vectors of 512 bits that are joined for it.
-    pub vectors: usize,
-    /// Blocks of sixteen ranges that it is held against, if it is in all.
-    pub ranges: usize,
-}
-
-/// A list that could not be made into an engine.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TreeError {
-    /// A rule has too many combinations.
-    #[error(transparent)]
-    Atoms(#[from] TooManyAtoms),
-    /// The list would be matched too slowly.
-    #[error(
-        "the list would be matched at about {rate} packets a second and core, expected at least \
-         {LEAST_RATE}: {ranged} of its {rules} rules overlap in too many fields to be told apart; \
-         {worst} has most combinations of address and port ranges, {atoms}"
-    )]
-    TooSlow {
-        /// Packets a second that are expected.
-        rate: u64,
-        /// Rules that are matched by their ranges.
-        ranged: usize,
-        /// Rules of the list.
-        rules: usize,
-        /// The rule that has most combinations.
-        worst: RuleName,
-        /// How many those are.
-        atoms: usize,
-    },
-    /// The list takes too many blocks.
-    #[error(
-        "the list takes {blocks} blocks of rules and {slots} places to find them, \
-         expected at most {} and {}",
-        layout::MAX_BLOCKS,
-        layout::MAX_SLOTS
-    )]
-    Blocks {
-        /// Blocks of eight rules.
-        blocks: usize,
-        /// Children of nodes.
-        slots: usize,
-    },
-    /// The list is too long.
-    #[error("{rules} rules in a list, expected at most {MAX_RULES}")]
-    Rules {
-        /// How many rules there are.
-        rules: usize,
-    },
-}
-
-/// The longest list.
-pub const MAX_RULES: usize = (1 << 24) - 1;
+use kernel::TreeKey;
+use labels::Labels;
+use matcher::Matcher;
+pub use rate::{Bound, Estimate};
 
 /// The classifier for large lists.
 pub struct Tree {
@@ -175,24 +114,10 @@ impl Tree {
         keys: &[K],
         rules: &mut [u32],
     ) {
-        least_labels(self.isa, matchers, keys, rules);
+        kernel::least_labels(self.isa, matchers, keys, rules);
         for rule in rules {
             *rule = self.labels.index(*rule).map_or(NO_RULE, |index| index as u32);
         }
-    }
-}
-
-/// Writes the least label that each key matches.
-fn least_labels<const Q: usize, K: TreeKey>(
-    isa: Isa,
-    matchers: &[Matcher<Q>],
-    keys: &[K],
-    labels: &mut [u32],
-) {
-    assert_eq!(keys.len(), labels.len(), "a place for each key");
-    labels.fill(NO_LABEL);
-    for matcher in matchers {
-        kernel::classify(isa, matcher, keys, labels);
     }
 }
 

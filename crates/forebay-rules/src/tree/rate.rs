@@ -1,18 +1,89 @@
-//! How fast a list is matched, as estimated when it is built.
+//! What matching costs: bounds and estimates, made when a list is built.
 
-use super::TreeError;
-use super::ranges::Work;
+use super::error::{LEAST_RATE, TreeError};
+use super::kernel::ranges::{Numbers, Tally, visit};
+use super::labels::NO_LABEL;
+use super::ranges::{ALWAYS, Cuboid, FIELDS, Ranges};
 use crate::atom::Extent;
 use crate::rule::{Rule, RuleList, RuleName};
 use forebay_codegen::code::Isa;
+use forebay_packet::cancel;
+use forebay_packet::random::Random;
 use std::fmt;
 
-/// Packets a second, on one core, that a list has to be matched with at least.
-pub const LEAST_RATE: u64 = 500_000;
+/// The most work that a packet can make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Bound {
+    /// Trees that it descends.
+    pub trees: usize,
+    /// Nodes that it passes in all of them.
+    pub nodes: usize,
+    /// Blocks of eight rules that it is held against.
+    pub blocks: usize,
+    /// Vectors of 512 bits that are joined for it.
+    pub vectors: usize,
+    /// Blocks of sixteen ranges that it is held against, if it is in all.
+    pub ranges: usize,
+}
+
+/// Steps of a search in ranges, on the average.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Work {
+    /// Blocks that a packet is held against.
+    pub blocks: f64,
+    /// Checks that it is put to.
+    pub checks: f64,
+    /// Bytes of all blocks.
+    pub bytes: f64,
+    /// Whether its addresses have to be numbered.
+    pub numbers: bool,
+}
+
+impl Work {
+    /// What packets cost that lie in boxes, or in one box by some of their
+    /// numbers and in others by the rest.
+    pub fn of(ranges: &Ranges, boxes: &[Cuboid]) -> Self {
+        const SAMPLES: u64 = 2048;
+        let mut random = Random::new(1);
+        let mut tally = Tally::default();
+        for sample in 0..SAMPLES {
+            cancel::check();
+            let of = |random: &mut Random| &boxes[random.below(boxes.len() as u64) as usize];
+            let (one, other) = (*of(&mut random), *of(&mut random));
+            // In the box; in another by one number; in others by every one.
+            let from_other = match sample % 4 {
+                0 => 0,
+                1 | 2 => 1 << random.below(FIELDS as u64),
+                _ => random.below(1 << FIELDS),
+            };
+            let number = |field: usize, random: &mut Random| {
+                let of = if from_other >> field & 1 == 0 { &one } else { &other };
+                match random.below(3) {
+                    0 => of.low[field],
+                    1 => of.high[field],
+                    _ => {
+                        let size = u64::from(of.high[field] - of.low[field]) + 1;
+                        of.low[field] + random.below(size) as u32
+                    }
+                }
+            };
+            let numbers = std::array::from_fn(|field| number(field, &mut random));
+            let packet = Numbers::of(numbers, one.tests | ALWAYS);
+            visit(ranges, &[], &packet, NO_LABEL, &mut tally);
+        }
+        let mean = |count: u64| count as f64 / SAMPLES as f64;
+        Self {
+            blocks: mean(tally.blocks),
+            checks: mean(tally.checks),
+            bytes: size_of_val(&ranges.blocks[..]) as f64,
+            numbers: ranges.axes.is_some(),
+        }
+    }
+}
 
 /// What a packet costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cost {
+pub(crate) struct Cost {
     /// Cycles that it is expected to take in trees and bit vectors.
     pub trees: f64,
     /// Steps in ranges, of a packet that is hard on the list.
@@ -71,7 +142,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// Of the rules of both families, for a machine of level `isa`.
-    pub(super) fn of(costs: [Cost; 2], isa: Isa) -> Self {
+    pub(crate) fn of(costs: [Cost; 2], isa: Isa) -> Self {
         let rates = costs.map(|cost| cost.rate(isa) as u64);
         Self {
             rate: rates[0].min(rates[1]),

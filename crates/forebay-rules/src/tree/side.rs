@@ -10,12 +10,13 @@
 //! Forests, dictionaries and vectors of the version that readers have are copied before
 //! they are changed.
 
-use super::TreeError;
+use super::arena::Full;
+use super::block::Entry;
 use super::build::{Built, class, matchers, paged};
-use super::generation::Exhausted;
-use super::kernel::Matcher;
+use super::cut_tree::CutTree;
+use super::error::TreeError;
 use super::layout::Forest;
-use super::plan::{Entry, Plan};
+use super::matcher::Matcher;
 use super::rate::Cost;
 use super::wildcards::{MAX_MEMBERS, WildcardIndex};
 use crate::atom::Atom;
@@ -54,7 +55,7 @@ pub(super) struct Side<const Q: usize> {
 }
 
 /// Atoms that are to have new bit vectors.
-pub(super) struct Vectors {
+pub(crate) struct Vectors {
     family: Family,
     atoms: Vec<(u32, Atom)>,
 }
@@ -167,7 +168,7 @@ impl<const Q: usize> Side<Q> {
     ///
     /// # Errors
     /// If there is no room; some atoms may be in then.
-    pub fn insert(&mut self, label: u32, atoms: &[Atom], outside: bool) -> Result<(), Exhausted> {
+    pub fn insert(&mut self, label: u32, atoms: &[Atom], outside: bool) -> Result<(), Full> {
         self.admit(atoms);
         let before = self.outside.len();
         for atom in atoms {
@@ -176,7 +177,7 @@ impl<const Q: usize> Side<Q> {
             }
         }
         if self.outside.len() > MAX_OUTSIDE {
-            return Err(Exhausted);
+            return Err(Full);
         }
         if self.outside.len() != before {
             self.lay_out()?;
@@ -188,7 +189,7 @@ impl<const Q: usize> Side<Q> {
     ///
     /// # Errors
     /// If there is no room; some atoms may be out then.
-    pub fn remove(&mut self, label: u32, atoms: &[Atom]) -> Result<(), Exhausted> {
+    pub fn remove(&mut self, label: u32, atoms: &[Atom]) -> Result<(), Full> {
         let before = self.outside.len();
         self.outside.retain(|(other, _)| *other != label);
         if self.outside.len() != before {
@@ -238,15 +239,15 @@ impl<const Q: usize> Side<Q> {
     }
 
     /// Lays the atoms that wait outside out in blocks.
-    fn lay_out(&mut self) -> Result<(), Exhausted> {
+    fn lay_out(&mut self) -> Result<(), Full> {
         self.outside.sort_by_key(|(label, _)| *label);
         let (pages, _) = paged(self.outside.iter().copied(), self.family, usize::MAX);
         let matcher = |(tests, entries): (_, Vec<Entry>)| {
-            let list = Plan::Leaf((0..entries.len() as u32).collect());
-            let forest = Forest::new(&entries, &[list], 0).map_err(|_| Exhausted)?;
+            let list = CutTree::Leaf((0..entries.len() as u32).collect());
+            let forest = Forest::new(&entries, &[list], 0).map_err(|_| Full)?;
             Ok(Matcher::of_forest(forest, tests))
         };
-        self.overlay = pages.into_iter().map(matcher).collect::<Result<_, Exhausted>>()?;
+        self.overlay = pages.into_iter().map(matcher).collect::<Result<_, Full>>()?;
         Ok(())
     }
 }

@@ -5,9 +5,10 @@
 //! they meet none of it.
 
 use super::arena::Full;
+use super::bits::{deposit, extract};
+use super::block::{Block, Entry, LANES};
 use super::labels::NO_LABEL;
-use super::layout::{BLOCK, Block, CHAIN, Forest, LANES, NUMBER};
-use super::plan::{Entry, extract};
+use super::layout::{BLOCK, CHAIN, Forest, NUMBER};
 use crate::atom::Ternary;
 
 /// Words of the longest key.
@@ -198,15 +199,4 @@ impl<const Q: usize> Forest<Q> {
         }
         Ok(BLOCK | next | if lanes.len() > LANES { CHAIN } else { 0 })
     }
-}
-
-/// The low bits of `bits` at the places that `mask` selects.
-fn deposit(mut bits: u64, mut mask: u64) -> u64 {
-    let mut word = 0;
-    while mask != 0 {
-        word |= (bits & 1) << mask.trailing_zeros();
-        bits >>= 1;
-        mask &= mask - 1;
-    }
-    word
 }

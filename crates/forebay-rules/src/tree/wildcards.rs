@@ -9,34 +9,34 @@
 //! first rule that matches. The work is fixed: six vectors, of 512 rules a chunk,
 //! whatever the packet.
 
+use super::block::Entry;
 use super::labels::NO_LABEL;
-use super::plan::Entry;
 use crate::atom::{KIND_PLACES, Prefix, kind_at, kind_place};
 use crate::packed::FLAG_VALUES;
 use forebay_packet::cancel;
 use std::collections::{HashMap, HashSet};
 
 /// The most leading bits of an address that count here.
-pub(super) const ADDRESS_BITS: u8 = 8;
+pub(crate) const ADDRESS_BITS: u8 = 8;
 
 /// Bits of a vector are rounded up to this.
-pub(super) const VECTOR_BITS: usize = 512;
+pub(crate) const VECTOR_BITS: usize = 512;
 
 /// Fields that have classes.
-pub(super) const FIELDS: usize = 6;
+pub(crate) const FIELDS: usize = 6;
 
 /// A vector, one bit an atom; as wide as one register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C, align(64))]
-pub(super) struct Chunk(pub [u64; VECTOR_BITS / 64]);
+pub(crate) struct Chunk(pub [u64; VECTOR_BITS / 64]);
 
 /// A table by a byte.
-pub(super) type ByByte = Box<[u32; 256]>;
+pub(crate) type ByByte = Box<[u32; 256]>;
 
 /// Classes of a 16-bit field: of each high byte a page, of each page and low
 /// byte a class.
 #[derive(Debug)]
-pub(super) struct PortClasses {
+pub(crate) struct PortClasses {
     /// By high byte: where in `classes` its page begins.
     pub pages: ByByte,
     /// Pages of 256 classes.
@@ -45,16 +45,16 @@ pub(super) struct PortClasses {
 
 /// The most members. Each adds to the length of all vectors, and two classes to
 /// each port at the worst.
-pub(super) const MAX_MEMBERS: usize = 2048;
+pub(crate) const MAX_MEMBERS: usize = 2048;
 
 /// Labels of a chunk: one a bit, and [`NO_LABEL`] up to where a search for the
 /// first bit set ends that has found none.
-pub(super) const CHUNK_LABELS: usize = VECTOR_BITS + 128;
+pub(crate) const CHUNK_LABELS: usize = VECTOR_BITS + 128;
 
 /// The atoms that are matched by bit vectors. A class is where its vector
 /// begins, in chunks.
 #[derive(Debug)]
-pub(super) struct WildcardIndex {
+pub(crate) struct WildcardIndex {
     /// By leading byte of the source address.
     pub sources: ByByte,
     /// By leading byte of the destination address.

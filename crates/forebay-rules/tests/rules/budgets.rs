@@ -6,7 +6,8 @@ use forebay_codegen::code::Isa;
 use forebay_rules::atom::Extent;
 use forebay_rules::choose::{EngineError, EngineName};
 use forebay_rules::engine::Engine;
-use forebay_rules::tree::{LEAST_RATE, Live, LiveError, Tree, TreeError};
+use forebay_rules::live::{Live, LiveError};
+use forebay_rules::tree::{LEAST_RATE, Tree, TreeError};
 
 /// Bytes of an engine for each rule of a long list, and for the rest.
 const EACH: usize = 1024;

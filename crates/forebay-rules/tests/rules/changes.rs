@@ -8,9 +8,9 @@ use forebay_codegen::code::Isa;
 use forebay_packet::cancel::Watch;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::language::yamaha;
+use forebay_rules::live::{Edit, InForce, Live, LiveError, Place, RuleId};
 use forebay_rules::packed::{Key4, Key6};
 use forebay_rules::rule::{Family, Rule, RuleList};
-use forebay_rules::tree::{Edit, InForce, Live, LiveError, Place, RuleId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

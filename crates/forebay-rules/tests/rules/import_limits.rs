@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::nftables::{source_is, with_set};
 use forebay_rules::language::ParseError;
-use forebay_rules::language::source::{Format, Imported, Options, open};
+use forebay_rules::language::{Format, Imported, Options, open};
 
 fn read(format: Format, text: &str, name: &str) -> Result<Imported, ParseError> {
     let catalogue = open(format, text, &Options::default())?;

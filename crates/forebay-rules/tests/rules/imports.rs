@@ -1,7 +1,7 @@
 //! Cisco access lists and iptables-save: each form as it reads in our syntax,
 //! and what is refused.
 
-use forebay_rules::language::source::{Direction, Format, Imported, Options, Unsupported, open};
+use forebay_rules::language::{Direction, Format, Imported, Options, Unsupported, open};
 use forebay_rules::language::{NamedList, ParseError, cisco, iptables};
 use forebay_rules::rule::{Action, Family};
 

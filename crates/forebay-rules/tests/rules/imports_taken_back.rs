@@ -1,6 +1,6 @@
 //! Where lists of Cisco devices are applied, and what `no` takes back.
 
-use forebay_rules::language::source::{Direction, Format, Options, open};
+use forebay_rules::language::{Direction, Format, Options, open};
 
 /// Interface, list and direction of all that is applied.
 fn applied(text: &str) -> Vec<(String, String, Direction)> {

@@ -5,7 +5,7 @@ use forebay_jit::cpu;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::key::Key;
 use forebay_rules::language::classbench;
-use forebay_rules::linear::{Compiled, Generic, Lanes, LinearError, Naive, Pe};
+use forebay_rules::linear::{Compiled, Generic, LaneContent, LinearError, Naive, Pe};
 use forebay_rules::packed::{Key4, Key6, Packed};
 use forebay_rules::rule::{
     Action, Family, FlagTest, ICMP, ICMPV6, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TCP,
@@ -24,7 +24,7 @@ fn engines(list: &RuleList) -> Engines {
             let engine = Compiled::new(list, backend, isa).unwrap();
             engines.push((format!("{backend} {isa}"), Box::new(engine)));
         }
-        for (name, lanes) in [("pe-generic", Lanes::Packets), ("pe-1", Lanes::Rules)] {
+        for (name, lanes) in [("pe-generic", LaneContent::Packets), ("pe-1", LaneContent::Rules)] {
             let engine = Generic::new(list, lanes, isa).unwrap();
             engines.push((format!("{name} {isa}"), Box::new(engine)));
         }
@@ -285,7 +285,7 @@ proptest! {
     ) {
         let mut rules = rules;
         let isa = cpu::detect();
-        let mut tables = [Lanes::Packets, Lanes::Rules]
+        let mut tables = [LaneContent::Packets, LaneContent::Rules]
             .map(|lanes| Generic::new(&list(rules.clone()), lanes, isa).unwrap());
         for (kind, place, rule) in changes {
             let place = place.index(rules.len() + 1);
@@ -405,7 +405,7 @@ fn lists_of_more_conjunctions_than_tables_hold_are_left_to_planes() {
         assert_eq!((size, limit), (most + (1 << 16), most));
     };
     refused(Naive::new(&unions).err());
-    for lanes in [Lanes::Packets, Lanes::Rules] {
+    for lanes in [LaneContent::Packets, LaneContent::Rules] {
         refused(Generic::new(&unions, lanes, isa).err());
         let mut table = Generic::new(&list(Vec::new()), lanes, isa).unwrap();
         (0..16).for_each(|at| table.insert(at, &union(256)).unwrap());
@@ -483,7 +483,7 @@ fn tables_forget_tests_that_no_rule_asks_for_any_more() {
     };
     let mut rules: Vec<Rule> = (0..30).map(of).collect();
     let isa = cpu::detect();
-    let mut tables = [Lanes::Packets, Lanes::Rules]
+    let mut tables = [LaneContent::Packets, LaneContent::Rules]
         .map(|lanes| Generic::new(&list(rules.clone()), lanes, isa).unwrap());
     rules.push(of(255));
     for table in &mut tables {
@@ -516,7 +516,7 @@ fn lists_with_more_tests_than_tables_hold_are_refused_by_tables_alone() {
     };
     let many = list((0..40).map(of).collect());
     let isa = cpu::detect();
-    let error = Generic::new(&many, Lanes::Packets, isa).unwrap_err();
+    let error = Generic::new(&many, LaneContent::Packets, isa).unwrap_err();
     assert!(matches!(error, LinearError::TooManyTests { most: 31, .. }), "{error}");
     let keys = keys_of(&many, 5, 600);
     let pe = Pe::new(&many, isa).unwrap();

@@ -3,8 +3,8 @@
 use forebay_jit::cpu;
 use forebay_rules::engine::NO_RULE;
 use forebay_rules::language::yamaha;
+use forebay_rules::live::{Live, LiveError, RuleId};
 use forebay_rules::packed::{Key4, Packed};
-use forebay_rules::tree::{Live, LiveError, RuleId};
 use forebay_rules::{Key, Rule, RuleList};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -4,7 +4,7 @@ use forebay_jit::cpu;
 use forebay_rules::Action;
 use forebay_rules::choose::EngineName;
 use forebay_rules::language::load::{LoadError, Names, Selection, load, load_all};
-use forebay_rules::language::source::{Direction, Format, Imported, Unsupported};
+use forebay_rules::language::{Direction, Format, Imported, Unsupported};
 
 const NAMES: Names = Names {
     format: "LANGUAGE",

@@ -1,7 +1,7 @@
 //! Verdict maps of nftables: which packets each of their entries takes.
 
 use forebay_rules::language::ParseError;
-use forebay_rules::language::source::{Format, Imported, Options, open};
+use forebay_rules::language::{Format, Imported, Options, open};
 
 /// The only list of a file.
 fn first(text: &str) -> Result<Imported, ParseError> {

@@ -349,7 +349,7 @@ fn protocol(family: Family) -> impl Strategy<Value = ProtocolTest> {
 
 fn any_rule() -> impl Strategy<Value = Rule> {
     prop_oneof![Just(Family::Ipv4), Just(Family::Ipv6)].prop_flat_map(|family| {
-        let head = (1..=yamaha::MAX_NUMBER, any::<bool>(), any::<bool>());
+        let head = (1..=forebay_rules::rule::MAX_NUMBER, any::<bool>(), any::<bool>());
         let body = (addresses(family), addresses(family), protocol(family), ports(), ports());
         (head, body).prop_map(move |((number, pass, log), body)| {
             let (source, destination, protocol, source_ports, destination_ports) = body;

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use forebay_rules::choose::EngineName;
 use forebay_rules::language::load::{Names, Selection};
-use forebay_rules::language::source::{Direction, Format, Unsupported};
+use forebay_rules::language::{Direction, Format, Unsupported};
 
 use super::{ReadLimits, STUDY};
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::namespace::{in_namespace, ip, wait_for};
 use forebay_packet::random::Random;
-use forebay_rules::language::source::{Format, Options, open};
+use forebay_rules::language::{Format, Options, open};
 use forebay_rules::rule::{Action, RuleList};
 use forebay_rules::{Family, Key};
 use forebay_testkit::has_program;

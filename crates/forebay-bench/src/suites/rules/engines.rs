@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use forebay_codegen::code::Backend;
 use forebay_jit::cpu;
 use forebay_rules::engine::{Engine, NO_RULE};
-use forebay_rules::linear::{Compiled, Generic, Lanes, Naive, Pe};
+use forebay_rules::linear::{Compiled, Generic, LaneContent, Naive, Pe};
 use forebay_rules::packed::Key4;
 use forebay_rules::rule::Family;
 use forebay_rules::tree::{Bound, Tree};
@@ -102,8 +102,8 @@ const OURS: [(&str, Make); 7] = [
     ("naive", |list| made(Naive::new(list))),
     ("list", |list| compiled(list, Backend::List)),
     ("pe", |list| made(Pe::new(list, cpu::detect()))),
-    ("pe-generic", |list| made(Generic::new(list, Lanes::Packets, cpu::detect()))),
-    (SINGLE, |list| made(Generic::new(list, Lanes::Rules, cpu::detect()))),
+    ("pe-generic", |list| made(Generic::new(list, LaneContent::Packets, cpu::detect()))),
+    (SINGLE, |list| made(Generic::new(list, LaneContent::Rules, cpu::detect()))),
     ("ems", |list| compiled(list, Backend::Ems)),
     (TREE, tree),
 ];

@@ -20,8 +20,8 @@ use forebay_jit::cpu;
 use forebay_packet::BATCH;
 use forebay_packet::random::Random;
 use forebay_rules::engine::NO_RULE;
+use forebay_rules::live::{Live, RuleId};
 use forebay_rules::packed::Key4;
-use forebay_rules::tree::{Live, RuleId};
 use forebay_rules::{Rule, RuleList};
 
 use super::engines::{TREE, first_match};

@@ -1,16 +1,18 @@
 //! The entries of a list that was asked for.
 
+use super::config::{Class, Config, Kind, RawList, Scope, System};
 use super::fields::{Addresses, Mask, Service, messages, network, ports, protocol};
 use super::objects::{Objects, union};
 use super::options::{EXPECTED, Options};
-use super::{Class, Config, Kind, RawList, Scope, System};
 use crate::key::ends_ipv6_chain;
-use crate::language::ParseError;
+use crate::language::catalogue::Imported;
 use crate::language::conjunction::message;
-use crate::language::source::{Doubt, Imported, MAX_RULES, Making};
+use crate::language::error::ParseError;
+use crate::language::making::{Doubt, MAX_RULES, Making};
 use crate::language::words::{Words, address_kind, number};
-use crate::language::yamaha::MAX_NUMBER;
-use crate::rule::{Action, Family, FlagTest, PortTest, ProtocolTest, Rule, TCP, TransportTest};
+use crate::rule::{
+    Action, Family, FlagTest, MAX_NUMBER, PortTest, ProtocolTest, Rule, TCP, TransportTest,
+};
 use crate::sets::{ProtocolSet, RangeSet};
 use forebay_packet::cancel;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The fields of entries: addresses with their masks, ports, protocols, ICMP messages.
 
-use super::System;
-use crate::language::ParseError;
+use super::config::System;
+use crate::language::error::ParseError;
 use crate::language::masks::{MAX_MASK_RANGES, matching};
 use crate::language::names;
 use crate::language::words::{Words, address, number, prefix};

@@ -24,16 +24,20 @@
 //! [`Unsupported`]. A fragment other than the first matches no entry that names ports,
 //! flags or messages, where a router lets it match one that permits.
 
+mod config;
 mod entry;
 mod fields;
 mod objects;
 mod options;
 mod scan;
 
-use super::source::{Applied, Catalogue, Imported, Listed, Making, Unsupported};
-use super::{NamedList, ParseError};
-use crate::rule::Family;
-use std::collections::HashMap;
+use super::catalogue::NamedList;
+use super::catalogue::{Applied, Catalogue, Imported, Listed, Unsupported};
+use super::error::ParseError;
+use super::making::Making;
+pub use config::Config;
+use config::Interface;
+use config::{Place, RawList, Scope};
 
 /// Reads all access lists of a file, in the order of their first lines.
 ///
@@ -42,136 +46,6 @@ use std::collections::HashMap;
 pub fn parse(text: &str) -> Result<Vec<NamedList>, ParseError> {
     let config = Config::scan(text, Unsupported::Refuse)?;
     (0..config.lists.len()).map(|list| Ok(config.read(list)?.list)).collect()
-}
-
-/// A configuration's access lists, scanned and not yet parsed.
-#[derive(Default)]
-pub struct Config<'a> {
-    unsupported: Unsupported,
-    system: System,
-    lists: Vec<RawList<'a>>,
-    /// Where a list is in `lists`.
-    places: HashMap<(&'a str, Scope), usize>,
-    groups: HashMap<Class, HashMap<&'a str, Group<'a>>>,
-    /// ASA's names of addresses.
-    names: HashMap<&'a str, &'a str>,
-    interfaces: Vec<Interface<'a>>,
-    applications: Vec<Application<'a>>,
-}
-
-/// The operating system, as far as lists depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-enum System {
-    #[default]
-    Ios,
-    Nxos,
-    /// Where `any` is an IPv4 address only, before version 9.
-    OldAsa,
-    Asa,
-}
-
-impl System {
-    fn is_asa(self) -> bool {
-        matches!(self, Self::OldAsa | Self::Asa)
-    }
-}
-
-/// The packets that a list is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Scope {
-    Ipv4,
-    Ipv6,
-    /// Both, with masks of networks in place of wildcards.
-    Asa,
-}
-
-/// What a list's entries are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Extended,
-    /// Source addresses only.
-    Standard,
-    /// Not for packets, or for others than IP's.
-    Other,
-}
-
-/// A list whose entries are not read yet.
-struct RawList<'a> {
-    name: &'a str,
-    scope: Scope,
-    kind: Kind,
-    /// Entries with their lines, from `permit` or what precedes it on.
-    entries: Vec<(usize, &'a str)>,
-    line: usize,
-}
-
-/// What a group or an object is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Class {
-    Network,
-    Service,
-    Protocol,
-    IcmpType,
-}
-
-/// An object or a group of them.
-#[derive(Default)]
-struct Group<'a> {
-    /// The protocols whose ports the group lists.
-    protocol: Option<&'a str>,
-    /// Whether masks are wildcards.
-    has_wildcards: bool,
-    members: Vec<(usize, &'a str)>,
-}
-
-#[derive(Default)]
-struct Interface<'a> {
-    name: String,
-    /// ASA's name.
-    alias: Option<&'a str>,
-    address: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Application<'a> {
-    /// The interface's place, or ASA's name of it; none for all of ASA's.
-    interface: Place<'a>,
-    direction: super::source::Direction,
-    family: Option<Family>,
-    /// Whether it is applied to a port of a switch (`ip port access-group`).
-    is_port: bool,
-    list: &'a str,
-}
-
-impl<'a> Application<'a> {
-    /// What another list takes the place of, where it is applied later: a device has one list
-    /// an interface, direction and family. For ASA the families are not distinguished.
-    fn slot(&self) -> Self {
-        Self { list: if self.family.is_some() { "" } else { self.list }, ..*self }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place<'a> {
-    Index(usize),
-    Alias(&'a str),
-    Everywhere,
-}
-
-impl<'a> Config<'a> {
-    /// A group or object, with its name.
-    fn group(&self, class: Class, name: &str) -> Option<(&'a str, &Group<'a>)> {
-        self.groups.get(&class)?.get_key_value(name).map(|(name, group)| (*name, group))
-    }
-
-    fn list_of(&self, name: &str, family: Option<Family>) -> Option<usize> {
-        let scopes: &[Scope] = match family {
-            Some(Family::Ipv4) => &[Scope::Ipv4, Scope::Asa],
-            Some(Family::Ipv6) => &[Scope::Ipv6, Scope::Asa],
-            None => &[Scope::Asa, Scope::Ipv4],
-        };
-        scopes.iter().find_map(|&scope| self.places.get(&(name, scope)).copied())
-    }
 }
 
 impl Catalogue for Config<'_> {

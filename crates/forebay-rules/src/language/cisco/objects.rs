@@ -1,11 +1,11 @@
 //! What groups and objects stand for. A group is read when an entry names it, once.
 
+use super::config::{Class, Config, ObjectGroup};
 use super::fields::{
     Addresses, Mask, Service, compared_ports, host, messages, network, ports, protocol,
 };
-use super::{Class, Config, Group};
-use crate::language::ParseError;
-use crate::language::source::{MAX_NESTING, MAX_RANGES};
+use crate::language::error::ParseError;
+use crate::language::making::{MAX_NESTING, MAX_RANGES};
 use crate::language::words::{Words, number};
 use crate::rule::{Family, TCP, UDP};
 use crate::sets::RangeSet;
@@ -47,7 +47,7 @@ impl<'c, 'a> Objects<'c, 'a> {
         class: Class,
         word: &str,
         words: &Words,
-    ) -> Result<(&'a str, &'c Group<'a>), ParseError> {
+    ) -> Result<(&'a str, &'c ObjectGroup<'a>), ParseError> {
         let group = self.config.group(class, word);
         let (name, group) =
             group.ok_or_else(|| words.error(word, "a group or object that the file defines"))?;
@@ -200,7 +200,7 @@ impl<'c, 'a> Objects<'c, 'a> {
     fn member(
         &mut self,
         class: Class,
-        group: &Group,
+        group: &ObjectGroup,
         member: &mut Words,
         all: &mut Vec<Service>,
     ) -> Result<(), ParseError> {
@@ -291,7 +291,7 @@ impl<'c, 'a> Objects<'c, 'a> {
 }
 
 /// The protocols whose ports a group lists; none where the group does not say.
-fn protocols_of(group: &Group) -> Vec<Option<u8>> {
+fn protocols_of(group: &ObjectGroup) -> Vec<Option<u8>> {
     match group.protocol {
         Some("tcp") => vec![Some(TCP)],
         Some("udp") => vec![Some(UDP)],

@@ -1,7 +1,7 @@
 //! The words of an entry behind its addresses and ports.
 
 use super::fields::Service;
-use crate::language::ParseError;
+use crate::language::error::ParseError;
 use crate::language::names::tcp_flag;
 use crate::language::words::{Words, number};
 use crate::rule::{FlagTest, TCP};

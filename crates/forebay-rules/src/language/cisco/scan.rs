@@ -2,9 +2,11 @@
 //! and where they are applied. Nothing here is an error: what is not understood belongs
 //! to something else.
 
-use super::{Application, Class, Config, Group, Interface, Kind, Place, RawList, Scope, System};
-use crate::language::ParseError;
-use crate::language::source::{Direction, Unsupported};
+use super::config::{
+    Application, Class, Config, Interface, Kind, ObjectGroup, Place, RawList, Scope, System,
+};
+use crate::language::catalogue::{Direction, Unsupported};
+use crate::language::error::ParseError;
 use crate::language::words::number;
 use crate::rule::Family;
 use forebay_packet::cancel;
@@ -378,11 +380,11 @@ impl<'a> Scan<'a> {
         };
         self.block = Block::Nothing;
         if let Some((class, name)) = gone {
-            *self.named_group(class, name) = Group::default();
+            *self.named_group(class, name) = ObjectGroup::default();
         }
     }
 
-    fn named_group(&mut self, class: Class, name: &'a str) -> &mut Group<'a> {
+    fn named_group(&mut self, class: Class, name: &'a str) -> &mut ObjectGroup<'a> {
         self.config.groups.entry(class).or_default().entry(name).or_default()
     }
 
@@ -412,7 +414,8 @@ impl<'a> Scan<'a> {
         }
         let protocol = rest.word().filter(|word| matches!(*word, "tcp" | "udp" | "tcp-udp"));
         let group = self.named_group(class, name);
-        *group = Group { protocol, has_wildcards, members: std::mem::take(&mut group.members) };
+        *group =
+            ObjectGroup { protocol, has_wildcards, members: std::mem::take(&mut group.members) };
         Some((class, name))
     }
 

@@ -1,13 +1,14 @@
 //! The options of a rule.
 
-use super::Save;
+use super::save::Save;
 use super::values::{
     address_range, addresses, flag_test, flags, messages, ports, protocols, split_quoted,
 };
 use crate::key::has_ports;
-use crate::language::ParseError;
+use crate::language::catalogue::Direction;
 use crate::language::chains::{Step, Target};
-use crate::language::source::{Direction, Doubt, Making};
+use crate::language::error::ParseError;
+use crate::language::making::{Doubt, Making};
 use crate::language::words::Words;
 use crate::rule::{
     Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, TCP, TransportTest, flag,

@@ -1,6 +1,6 @@
 //! The words of a rule, and the values of its options.
 
-use crate::language::ParseError;
+use crate::language::error::ParseError;
 use crate::language::names;
 use crate::language::words::{Words, address, address_kind, hexadecimal, number, prefix};
 use crate::rule::{Family, FlagTest, IcmpTest};

@@ -1,7 +1,7 @@
 //! Fields of packets, and the names of their values.
 
+use crate::language::catalogue::Direction;
 use crate::language::names;
-use crate::language::source::Direction;
 use crate::language::words::number;
 use crate::rule::Family;
 use serde_json::Value;

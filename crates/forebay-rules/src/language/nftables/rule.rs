@@ -1,10 +1,10 @@
 //! The statements of a rule.
 
-use super::Table;
-use super::value::{Matched, Verdicts, verdict_map};
-use crate::language::ParseError;
+use super::table::{Matched, Table};
+use super::value::{Verdicts, verdict_map};
 use crate::language::chains::{Step, Target};
-use crate::language::source::{Doubt, Making};
+use crate::language::error::ParseError;
+use crate::language::making::{Doubt, Making};
 use crate::rule::{Action, Family, Rule};
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -1,38 +1,19 @@
 //! Comparisons of fields with values, sets of them and verdict maps.
 
-use super::Table;
 use super::fields::{Field, field, flags, message_code, message_type, protocol_number, scalar};
-use crate::language::ParseError;
+use super::table::{Matched, Table};
+use crate::language::catalogue::Direction;
 use crate::language::conjunction::FlagSet;
+use crate::language::error::ParseError;
+use crate::language::making::MAX_RANGES;
 use crate::language::masks::matching;
 use crate::language::names;
-use crate::language::source::{Direction, MAX_RANGES};
 use crate::language::words::{address, address_text};
 use crate::rule::{Action, Family, IcmpTest, PortTest, ProtocolTest, Rule, TCP, TransportTest};
 use crate::sets::{Number, ProtocolSet, RangeSet};
 use forebay_packet::cancel;
 use serde_json::{Value, json};
 use std::rc::Rc;
-
-/// The content of a condition.
-pub(super) enum Matched {
-    /// One of these matches.
-    Rules(Vec<Rule>),
-    /// Packets alone do not answer it.
-    Unknown,
-}
-
-impl Matched {
-    /// What keeping it takes, in ranges.
-    pub(super) fn size(&self) -> usize {
-        /// What a rule takes besides its ranges.
-        const RULE: usize = 8;
-        match self {
-            Self::Rules(rules) => rules.iter().map(|rule| RULE + rule.ranges()).sum(),
-            Self::Unknown => 1,
-        }
-    }
-}
 
 /// A comparison with the values on its right.
 struct Comparison<'t, 'r, 'a> {
@@ -41,8 +22,35 @@ struct Comparison<'t, 'r, 'a> {
     line: usize,
 }
 
+impl Table<'_, '_> {
+    /// What a condition matches of packets of `family`.
+    pub(super) fn matched(
+        &self,
+        family: Family,
+        condition: &Value,
+        line: usize,
+    ) -> Result<Rc<Matched>, ParseError> {
+        let names_set = condition["right"].as_str().is_some_and(|text| text.starts_with('@'));
+        let text = if names_set { condition.to_string() } else { String::new() };
+        if let Some(known) = self.known.borrow().matched.get(&text) {
+            return Ok(known.clone());
+        }
+        let matched = Rc::new(condition_of(self, family, condition, line)?);
+        if names_set {
+            let mut known = self.known.borrow_mut();
+            let kept = known.kept + matched.size();
+            // Beyond the limit a condition is read again each time.
+            if kept <= MAX_RANGES {
+                known.kept = kept;
+                known.matched.insert(text, matched.clone());
+            }
+        }
+        Ok(matched)
+    }
+}
+
 /// Reads a condition for packets of `family`.
-pub(super) fn matched(
+fn condition_of(
     table: &Table,
     family: Family,
     condition: &Value,

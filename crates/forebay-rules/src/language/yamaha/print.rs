@@ -1,11 +1,11 @@
 //! Rules and lists as text that reads back as the same rules.
 
-use super::MAX_NUMBER;
 use super::protocol::{FLAG_NAMES, error_types, information_types};
 use crate::language::words::addresses_text;
 use crate::packet_text::protocol_text as protocol_name;
 use crate::rule::{
-    Action, Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, RuleList, TCP, TransportTest,
+    Action, Family, FlagTest, IcmpTest, MAX_NUMBER, PortTest, ProtocolTest, Rule, RuleList, TCP,
+    TransportTest,
 };
 use crate::sets::{Number, RangeSet};
 use std::borrow::Cow;

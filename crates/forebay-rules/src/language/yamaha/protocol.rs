@@ -3,7 +3,7 @@
 //! The items of a list are alternatives. An item that names a whole protocol
 //! takes in every narrower one of that protocol.
 
-use crate::language::ParseError;
+use crate::language::error::ParseError;
 use crate::language::names;
 use crate::language::words::{Words, hexadecimal, number};
 use crate::rule::{Family, FlagTest, ICMP, IcmpTest, TCP, TransportTest, flag};

@@ -4,7 +4,7 @@
 use crate::packed::Key4;
 
 /// The bytes of `keys`.
-pub(in crate::linear) fn bytes_of(keys: &[Key4]) -> &[u8] {
+pub(crate) fn bytes_of(keys: &[Key4]) -> &[u8] {
     const { assert!(size_of::<Key4>() == 16) };
     // SAFETY: a key is 16 bytes of numbers without padding, and any byte is a
     // `u8`.

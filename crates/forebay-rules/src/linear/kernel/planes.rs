@@ -10,73 +10,13 @@ use forebay_codegen::sliced::Width;
 use forebay_jit::planes::Line;
 use forebay_jit::{JitError, cpu};
 
+use super::key_blocks::{Bit, Block, Key};
 use super::{planes_avx2, planes_avx512};
 use crate::engine::NO_RULE;
-use crate::packed::{Key4, Key6};
-
-/// A part of a key: 16 bytes, and the first plane of each of its four fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::linear) struct Block {
-    /// Bytes from the key's start.
-    pub(super) offset: usize,
-    /// The plane of the least significant bit; none if the field is not asked
-    /// for.
-    pub(super) fields: [Option<usize>; 4],
-}
-
-/// A packed key.
-///
-/// # Safety
-/// The blocks lie within the key and hold none of its padding.
-pub(in crate::linear) unsafe trait Key: Copy + Default {
-    /// Its blocks, with all their fields.
-    const BLOCKS: &'static [Block];
-}
-
-const fn block(offset: usize, first: usize) -> Block {
-    Block { offset, fields: [Some(first), Some(first + 32), Some(first + 64), Some(first + 96)] }
-}
-
-// SAFETY: the key is 16 bytes of numbers.
-unsafe impl Key for Key4 {
-    const BLOCKS: &'static [Block] = &[block(0, 0)];
-}
-
-// SAFETY: the key is 40 bytes of numbers and 8 bytes of padding.
-unsafe impl Key for Key6 {
-    const BLOCKS: &'static [Block] = &[
-        block(0, 0),
-        block(16, 128),
-        Block { offset: 24, fields: [None, None, Some(256), Some(288)] },
-    ];
-}
-
-/// The blocks of a key with those fields of which a plane is `wanted`.
-pub(in crate::linear) fn blocks<K: Key>(wanted: impl Fn(usize) -> bool) -> Vec<Block> {
-    let any = |&first: &usize| (first..first + 32).any(&wanted);
-    let keep =
-        |block: &Block| Block { fields: block.fields.map(|first| first.filter(any)), ..*block };
-    let blocks = K::BLOCKS.iter().map(keep);
-    blocks.filter(|block| block.fields != [None; 4]).collect()
-}
-
-/// A plane of numbers that come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::linear) enum Bit {
-    /// The same for all packets.
-    Constant(bool),
-    /// Plane number so many of the results, or its complement.
-    Plane {
-        /// Which.
-        plane: usize,
-        /// Whether its complement.
-        inverted: bool,
-    },
-}
 
 /// Vector code for a group of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::linear) struct Slicer {
+pub(crate) struct Slicer {
     width: Width,
 }
 
@@ -85,13 +25,13 @@ impl Slicer {
     ///
     /// # Errors
     /// A level that this machine lacks.
-    pub(in crate::linear) fn new(width: Width) -> Result<Self, JitError> {
+    pub fn new(width: Width) -> Result<Self, JitError> {
         cpu::require(width.isa())?;
         Ok(Self { width })
     }
 
     /// Packets of a group.
-    pub(in crate::linear) fn packets(self) -> usize {
+    pub fn packets(self) -> usize {
         self.width.packets()
     }
 
@@ -100,12 +40,7 @@ impl Slicer {
     /// # Panics
     /// If the keys do not fill a group, or a plane is not within `planes`.
     #[inline]
-    pub(in crate::linear) fn slice<K: Key>(
-        self,
-        keys: &[K],
-        blocks: &[Block],
-        planes: &mut [Line],
-    ) {
+    pub fn slice<K: Key>(self, keys: &[K], blocks: &[Block], planes: &mut [Line]) {
         assert_eq!(keys.len(), self.width.packets(), "a group of keys");
         let fields = blocks.iter().flat_map(|block| block.fields).flatten();
         let end = fields.fold(0, |end, first| end.max(first + 32)) * self.width.bytes();
@@ -131,13 +66,7 @@ impl Slicer {
     /// If there are more than 16 bits, results lack one of them, or the numbers
     /// do not fill a group.
     #[inline]
-    pub(in crate::linear) fn unslice(
-        self,
-        results: &[Line],
-        bits: &[Bit],
-        default: u32,
-        numbers: &mut [u32],
-    ) {
+    pub fn unslice(self, results: &[Line], bits: &[Bit], default: u32, numbers: &mut [u32]) {
         assert_eq!(numbers.len(), self.width.packets(), "a group of numbers");
         let plane = |bit: &Bit| match *bit {
             Bit::Plane { plane, .. } => plane + 1,
@@ -166,7 +95,9 @@ impl Slicer {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::key_blocks::blocks;
     use super::*;
+    use crate::packed::{Key4, Key6};
 
     fn bit(line: &[Line], width: Width, plane: usize, at: usize) -> bool {
         let word = plane * width.bytes() / 8 + at / 64;

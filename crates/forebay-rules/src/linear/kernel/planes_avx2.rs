@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use forebay_jit::planes::Line;
 
-use super::planes::{Bit, Block, Key};
+use super::key_blocks::{Bit, Block, Key};
 use crate::engine::NO_RULE;
 
 /// Keys of a step.

@@ -1,21 +1,16 @@
 //! Rows of rules against packets: the algorithm, over vectors of any width.
 #![allow(unsafe_code, reason = "calls vector code for a level that was checked")]
 
-use forebay_codegen::code::Isa;
-use forebay_jit::{JitError, cpu};
-
-use super::{rows_avx2, rows_avx512};
 use crate::atom::Tests;
 use crate::engine::NO_RULE;
 use crate::linear::table::{Block, Column, Fields, Key, ROWS, Rows};
-use crate::packed::{Key4, Key6};
 
 /// Vectors of 32-bit lanes. To have one is to know that its instructions may
 /// run: only the two functions that make vectors are unsafe.
 ///
 /// # Safety
 /// Lanes divide a block's rows.
-pub(super) unsafe trait Lanes: Copy {
+pub(super) unsafe trait LaneVector: Copy {
     /// Lanes of a vector.
     const LANES: usize;
 
@@ -48,57 +43,6 @@ pub(super) unsafe trait Lanes: Copy {
     fn zeros(self) -> u32;
 }
 
-/// A vector of one lane.
-#[derive(Clone, Copy)]
-struct Scalar(u32);
-
-// SAFETY: there are no special instructions, and one lane divides everything.
-unsafe impl Lanes for Scalar {
-    const LANES: usize = 1;
-
-    // SAFETY: as the trait says.
-    #[inline(always)]
-    unsafe fn load(start: *const u32) -> Self {
-        // SAFETY: one number, as the trait says.
-        Self(unsafe { start.read() })
-    }
-
-    // SAFETY: as the trait says.
-    #[inline(always)]
-    unsafe fn splat(number: u32) -> Self {
-        Self(number)
-    }
-
-    #[inline(always)]
-    fn differing(self, value: Self, mask: Self) -> Self {
-        Self((self.0 ^ value.0) & mask.0)
-    }
-
-    #[inline(always)]
-    fn beyond(self, low: Self, span: Self) -> Self {
-        let half = |shift: u32| {
-            let [port, low, span] = [self.0, low.0, span.0].map(|word| (word >> shift) as u16);
-            u32::from(port.wrapping_sub(low).saturating_sub(span))
-        };
-        Self(half(0) | half(16))
-    }
-
-    #[inline(always)]
-    fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    #[inline(always)]
-    fn or_both(self, one: Self, other: Self) -> Self {
-        Self(self.0 | (one.0 & other.0))
-    }
-
-    #[inline(always)]
-    fn zeros(self) -> u32 {
-        u32::from(self.0 == 0)
-    }
-}
-
 /// Fields of packets or of rows, a vector each.
 #[derive(Clone, Copy)]
 struct Vectors<L, const N: usize> {
@@ -120,7 +64,7 @@ struct Asked<L, const N: usize> {
     test: L,
 }
 
-impl<L: Lanes, const N: usize> Asked<L, N> {
+impl<L: LaneVector, const N: usize> Asked<L, N> {
     /// `take` of each field.
     #[inline(always)]
     fn of(block: &Block<N>, take: impl Fn(&Column) -> L) -> Self {
@@ -155,7 +99,7 @@ impl<L: Lanes, const N: usize> Asked<L, N> {
 /// # Safety
 /// The instructions of `L` may run.
 #[inline(always)]
-pub(super) unsafe fn one<L: Lanes, const N: usize>(
+pub(super) unsafe fn one<L: LaneVector, const N: usize>(
     blocks: &[Block<N>],
     fields: &Fields<N>,
 ) -> Option<usize> {
@@ -186,7 +130,7 @@ pub(super) unsafe fn one<L: Lanes, const N: usize>(
 /// # Safety
 /// The instructions of `L` may run.
 #[inline(always)]
-pub(super) unsafe fn one_by_one<L: Lanes, K: Key<N>, const N: usize>(
+pub(super) unsafe fn one_by_one<L: LaneVector, K: Key<N>, const N: usize>(
     rows: &Rows<N>,
     tests: &Tests,
     keys: &[K],
@@ -207,7 +151,7 @@ const MOST: usize = 64;
 /// # Safety
 /// The instructions of `L` may run.
 #[inline(always)]
-pub(super) unsafe fn many<L: Lanes, K: Key<N>, const N: usize, const G: usize>(
+pub(super) unsafe fn many<L: LaneVector, K: Key<N>, const N: usize, const G: usize>(
     rows: &Rows<N>,
     tests: &Tests,
     keys: &[K],
@@ -226,7 +170,7 @@ pub(super) unsafe fn many<L: Lanes, K: Key<N>, const N: usize, const G: usize>(
 /// # Safety
 /// The instructions of `L` may run.
 #[inline(always)]
-unsafe fn step<L: Lanes, K: Key<N>, const N: usize, const G: usize>(
+unsafe fn step<L: LaneVector, K: Key<N>, const N: usize, const G: usize>(
     rows: &Rows<N>,
     tests: &Tests,
     keys: &[K],
@@ -279,93 +223,5 @@ unsafe fn step<L: Lanes, K: Key<N>, const N: usize, const G: usize>(
                 }
             }
         }
-    }
-}
-
-/// Rows for IPv4 packets.
-#[derive(Clone, Copy)]
-pub(in crate::linear) struct Rows4<'a> {
-    pub(in crate::linear) rows: &'a Rows<1>,
-    pub(in crate::linear) tests: &'a Tests,
-}
-
-/// Rows for IPv6 packets.
-#[derive(Clone, Copy)]
-pub(in crate::linear) struct Rows6<'a> {
-    pub(in crate::linear) rows: &'a Rows<4>,
-    pub(in crate::linear) tests: &'a Tests,
-}
-
-/// Vector code of one level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::linear) struct Matcher {
-    isa: Isa,
-}
-
-/// A call of the leaf for the matcher's level.
-macro_rules! dispatch {
-    ($isa:expr, $function:ident, $rows:expr, $keys:expr, $rules:expr) => {
-        // SAFETY: `Matcher::new` found the level here.
-        unsafe {
-            match $isa {
-                Isa::Scalar => scalar::$function($rows.rows, $rows.tests, $keys, $rules),
-                Isa::Avx2 => rows_avx2::$function($rows.rows, $rows.tests, $keys, $rules),
-                Isa::Avx512Bw | Isa::Avx512Vbmi => {
-                    rows_avx512::$function($rows.rows, $rows.tests, $keys, $rules);
-                }
-            }
-        }
-    };
-}
-
-impl Matcher {
-    /// Code of level `isa`.
-    ///
-    /// # Errors
-    /// A level that this machine lacks.
-    pub(in crate::linear) fn new(isa: Isa) -> Result<Self, JitError> {
-        cpu::require(isa)?;
-        Ok(Self { isa })
-    }
-
-    pub(in crate::linear) fn many4(self, rows: Rows4<'_>, keys: &[Key4], rules: &mut [u32]) {
-        dispatch!(self.isa, many, rows, keys, rules);
-    }
-
-    pub(in crate::linear) fn many6(self, rows: Rows6<'_>, keys: &[Key6], rules: &mut [u32]) {
-        dispatch!(self.isa, many, rows, keys, rules);
-    }
-
-    pub(in crate::linear) fn one_by_one4(self, rows: Rows4<'_>, keys: &[Key4], rules: &mut [u32]) {
-        dispatch!(self.isa, one_by_one, rows, keys, rules);
-    }
-
-    pub(in crate::linear) fn one_by_one6(self, rows: Rows6<'_>, keys: &[Key6], rules: &mut [u32]) {
-        dispatch!(self.isa, one_by_one, rows, keys, rules);
-    }
-}
-
-/// The leaves without vectors.
-mod scalar {
-    use super::{Key, Rows, Scalar, Tests};
-
-    pub(super) fn many<K: Key<N>, const N: usize>(
-        rows: &Rows<N>,
-        tests: &Tests,
-        keys: &[K],
-        rules: &mut [u32],
-    ) {
-        // SAFETY: nothing is asked of the machine.
-        unsafe { super::many::<Scalar, K, N, 4>(rows, tests, keys, rules) };
-    }
-
-    pub(super) fn one_by_one<K: Key<N>, const N: usize>(
-        rows: &Rows<N>,
-        tests: &Tests,
-        keys: &[K],
-        rules: &mut [u32],
-    ) {
-        // SAFETY: nothing is asked of the machine.
-        unsafe { super::one_by_one::<Scalar, K, N>(rows, tests, keys, rules) };
     }
 }

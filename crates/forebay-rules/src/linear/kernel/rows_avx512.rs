@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::rows::{self, Lanes};
+use super::rows::{self, LaneVector};
 use crate::atom::Tests;
 use crate::linear::table::{Key, Rows};
 
@@ -12,7 +12,7 @@ use crate::linear::table::{Key, Rows};
 struct Vector(__m512i);
 
 // SAFETY: 16 lanes divide the 16 rows of a block.
-unsafe impl Lanes for Vector {
+unsafe impl LaneVector for Vector {
     const LANES: usize = 16;
 
     // SAFETY: as the trait says.

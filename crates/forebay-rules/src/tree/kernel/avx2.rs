@@ -1,9 +1,12 @@
 //! The kernel with AVX2: a block of eight atoms in two halves of four.
 #![allow(unsafe_code, reason = "vector loads of whole fields")]
 
-use super::{BATCH, Matcher, TreeKey, port_words, scalar};
+use super::key::{BATCH, TreeKey, port_words};
+use super::scalar;
+use crate::tree::block::{Block, LANES};
 use crate::tree::labels::NO_LABEL;
-use crate::tree::layout::{BLOCK, Block, LANES, NUMBER};
+use crate::tree::layout::{BLOCK, NUMBER};
+use crate::tree::matcher::Matcher;
 use std::arch::x86_64::*;
 
 /// Lowers each label to that of the first atom that its key matches.
@@ -11,7 +14,7 @@ use std::arch::x86_64::*;
 /// # Safety
 /// The machine has AVX2, BMI1 and BMI2.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(in crate::tree) unsafe fn classify<const Q: usize, K: TreeKey>(
+pub(super) unsafe fn classify<const Q: usize, K: TreeKey>(
     matcher: &Matcher<Q>,
     keys: &[K],
     labels: &mut [u32],

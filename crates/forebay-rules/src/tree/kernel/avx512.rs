@@ -7,11 +7,13 @@
 //! [`Forest`]: crate::tree::layout::Forest
 #![allow(unsafe_code, reason = "vector loads, and look-ups that were checked to be in range")]
 
-use super::{BATCH, Matcher, TreeKey};
+use super::key::{BATCH, TreeKey};
 use crate::atom::{KIND_PLACES, Tests};
 use crate::packed::{FLAG_VALUES, HAS_ICMP, HAS_PORTS};
+use crate::tree::block::{Block, LANES};
 use crate::tree::labels::NO_LABEL;
-use crate::tree::layout::{BLOCK, Block, CHAIN, LANES, NUMBER};
+use crate::tree::layout::{BLOCK, CHAIN, NUMBER};
+use crate::tree::matcher::Matcher;
 use crate::tree::wildcards::{CHUNK_LABELS, Chunk, FIELDS, PortClasses, WildcardIndex};
 use std::arch::x86_64::*;
 use std::mem::offset_of;
@@ -39,7 +41,7 @@ struct Batch {
 /// # Safety
 /// The machine has AVX-512 F, BW, CD, DQ, VL and BITALG, and BMI1 and BMI2.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bitalg,bmi1,bmi2")]
-pub(in crate::tree) unsafe fn classify<const Q: usize, K: TreeKey>(
+pub(super) unsafe fn classify<const Q: usize, K: TreeKey>(
     matcher: &Matcher<Q>,
     keys: &[K],
     labels: &mut [u32],

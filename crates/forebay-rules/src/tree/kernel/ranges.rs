@@ -1,7 +1,7 @@
 //! Going down a hierarchy of boxes, a packet after another.
 #![allow(unsafe_code, reason = "vector instructions by intrinsics, on whole columns of blocks")]
 
-use super::TreeKey;
+use super::key::TreeKey;
 use crate::packed::{HAS_PORTS, NOT_TCP};
 use crate::rule::UDP;
 use crate::tree::ranges::{ALWAYS, Block, Column, LANES, LEAF, Ranges};
@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 
 /// What a packet is to boxes.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::tree) struct Numbers {
+pub(crate) struct Numbers {
     source: u32,
     destination: u32,
     /// Both ports, the second in the upper half.
@@ -51,7 +51,7 @@ impl Numbers {
 }
 
 /// Counts steps, or does not.
-pub(in crate::tree) trait Count {
+pub(crate) trait Count {
     fn block(&mut self) {}
     fn check(&mut self) {}
 }
@@ -60,7 +60,7 @@ impl Count for () {}
 
 /// Steps that were made.
 #[derive(Default)]
-pub(in crate::tree) struct Tally {
+pub(crate) struct Tally {
     pub blocks: u64,
     pub checks: u64,
 }
@@ -295,7 +295,7 @@ fn first_of(
 }
 
 /// [`least`] with every step counted.
-pub(in crate::tree) fn visit(
+pub(crate) fn visit(
     ranges: &Ranges,
     gone: &[u32],
     packet: &Numbers,

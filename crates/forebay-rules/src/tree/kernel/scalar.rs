@@ -1,14 +1,16 @@
 //! The kernel in plain words, for every machine; what the others are tested
 //! against.
 
-use super::{BATCH, Matcher, TreeKey, port_words};
+use super::key::{BATCH, TreeKey, port_words};
+use crate::tree::bits::extract;
+use crate::tree::block::{Block, LANES};
 use crate::tree::labels::NO_LABEL;
-use crate::tree::layout::{BLOCK, Block, LANES, NUMBER};
-use crate::tree::plan::extract;
+use crate::tree::layout::{BLOCK, NUMBER};
+use crate::tree::matcher::Matcher;
 use crate::tree::wildcards::{CHUNK_LABELS, Chunk, WildcardIndex};
 
 /// Lowers each label to that of the first atom that its key matches.
-pub(in crate::tree) fn classify<const Q: usize, K: TreeKey>(
+pub(super) fn classify<const Q: usize, K: TreeKey>(
     matcher: &Matcher<Q>,
     keys: &[K],
     labels: &mut [u32],

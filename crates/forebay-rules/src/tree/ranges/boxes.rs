@@ -11,10 +11,10 @@ use crate::sets::RangeSet;
 use forebay_packet::cancel;
 
 /// Source and destination address, first and second port.
-pub(super) const FIELDS: usize = 4;
+pub(crate) const FIELDS: usize = 4;
 
 /// The bit of tests that every packet meets: what has it is checked.
-pub(in crate::tree) const ALWAYS: u32 = 1 << 31;
+pub(crate) const ALWAYS: u32 = 1 << 31;
 
 /// Ranges of a field, ascending and apart.
 type List = Vec<(u32, u32)>;
@@ -28,7 +28,7 @@ pub(super) struct Part {
 
 /// What a box is: the least and the greatest number of each field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cuboid {
+pub(crate) struct Cuboid {
     pub low: [u32; FIELDS],
     pub high: [u32; FIELDS],
     /// The bit of the test, or [`ALWAYS`].
@@ -40,7 +40,7 @@ pub(super) struct Cuboid {
 
 /// What boxes say only roughly.
 #[derive(Debug)]
-pub(in crate::tree) struct Check {
+pub(crate) struct Check {
     /// The lists of fields that were joined; of others none.
     lists: [Box<[(u32, u32)]>; FIELDS],
     /// The test, where the dictionary had no room for it.
@@ -63,7 +63,7 @@ impl Check {
 /// The addresses of IPv6 cut into pieces that no rule distinguishes, so that the
 /// number of a piece represents an address.
 #[derive(Debug, Default)]
-pub(in crate::tree) struct Axis {
+pub(crate) struct Axis {
     /// The least address of each piece but the first, ascending.
     starts: Vec<u128>,
 }

@@ -6,8 +6,8 @@
 //! share is taken for the part of the ends of all ranges that the half covers,
 //! field by field, as packets that are hard on a list lie near its borders.
 
+use super::block::{Block, LANES, LEAF};
 use super::boxes::{Cuboid, FIELDS};
-use super::{Block, LANES, LEAF};
 use forebay_packet::cancel;
 
 /// Rules of the first tier; each further one has so many times as many. A tier

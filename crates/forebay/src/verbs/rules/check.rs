@@ -5,7 +5,7 @@ use std::io;
 
 use forebay_rules::RuleList;
 use forebay_rules::choose::EngineName;
-use forebay_rules::language::source::Imported;
+use forebay_rules::language::Imported;
 use forebay_rules::lint::{self, Finding, Limits, Report, RuleName, Severity, Witness};
 use serde_json::{Value, json};
 

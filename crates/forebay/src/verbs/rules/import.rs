@@ -1,6 +1,6 @@
 //! `forebay rules import`: converts lists of any language to ours.
 
-use forebay_rules::language::source::Imported;
+use forebay_rules::language::Imported;
 use serde_json::{Value, json};
 
 use super::{RuleFile, rule_text_json};

@@ -13,8 +13,8 @@ use std::path::Path;
 use forebay_io::text::{self, Source};
 use forebay_pipeline::stages::CompiledRules;
 use forebay_rules::choose::{Chosen, EngineName};
+use forebay_rules::language::Imported;
 use forebay_rules::language::load::{LoadError, load, load_all};
-use forebay_rules::language::source::Imported;
 use forebay_rules::{Action, Family, Key, Rule};
 use serde_json::{Value, json};
 

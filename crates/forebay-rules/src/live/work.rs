@@ -1,10 +1,11 @@
 //! Work in the background: new lists, bit vectors, engines.
 
-use super::super::generation::{Generation, Held, How};
-use super::super::side::Vectors;
-use super::{LiveError, Shared, State};
+use super::error::LiveError;
+use super::writers::{Shared, WriterState};
 use crate::choose::{EngineName, MOST_LINEAR};
 use crate::rule::{Family, RuleList};
+use crate::tree::generation::{Generation, Held, How};
+use crate::tree::side::Vectors;
 use forebay_packet::cancel::{Cancel, Stopped};
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl Drop for Broken<'_> {
     }
 }
 
-impl State {
+impl WriterState {
     fn needs_list(&self) -> bool {
         let is_due = self.generation.as_ref().is_some_and(Generation::needs_rebuild);
         self.waiting.is_some() || (is_due && self.refused != Some(self.edition))
@@ -68,7 +69,7 @@ impl State {
 
 impl Shared {
     /// Starts the thread if there is work and it does not run.
-    pub(super) fn wake(self: &Arc<Self>, state: &mut State) {
+    pub(super) fn wake(self: &Arc<Self>, state: &mut WriterState) {
         if state.working || state.stop || !state.has_work() {
             return;
         }
@@ -145,7 +146,7 @@ impl Shared {
     }
 
     /// Records that work has failed; if it was to build the list, undoes the change that waits.
-    fn fail(&self, state: &mut State, is_list: bool, why: &str) {
+    fn fail(&self, state: &mut WriterState, is_list: bool, why: &str) {
         state.refused = Some(state.edition);
         state.log = None;
         match if is_list { state.waiting.take() } else { None } {
@@ -198,7 +199,7 @@ impl Shared {
         }
     }
 
-    fn forget(&self, held: Option<std::sync::MutexGuard<'_, State>>) {
+    fn forget(&self, held: Option<std::sync::MutexGuard<'_, WriterState>>) {
         let mut state = held.unwrap_or_else(|| self.state());
         state.log = None;
     }

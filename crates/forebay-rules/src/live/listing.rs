@@ -1,23 +1,19 @@
 //! The rules of a list that changes, in order and by number.
 
-use super::super::MAX_RULES;
-use super::super::generation::{Change, Held, REJECTS};
-use super::{LiveError, Named, SHORT, SHORT_ATOMS, TreeError};
+use super::error::LiveError;
+use super::names::{Named, RuleId};
 use crate::atom::Extent;
 use crate::counters::{Count, Counters};
 use crate::rule::{Action, Rule, RuleList};
+use crate::tree::generation::{Change, Held, REJECTS};
+use crate::tree::{MAX_RULES, TreeError};
 use std::sync::Arc;
 
-/// Identifies a rule of a [`Live`](super::Live) list, also after moves. No other rule ever has
-/// the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleId {
-    /// The number that readers return and counters use. It is used again some time after the
-    /// rule was removed.
-    pub number: u32,
-    /// How many rules had the number before.
-    life: u32,
-}
+/// The longest list that the writer itself builds if a change finds no room: this takes 4 ms.
+const SHORT: usize = 512;
+
+/// The most atoms of such a list: the rules of some lists have hundreds of prefixes each.
+const SHORT_ATOMS: usize = 8_192;
 
 /// A rule at its place.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! What readers of a list that changes see.
 
-use super::super::generation::{REJECTS, Version};
-use super::Shared;
+use super::writers::Shared;
 use crate::counters::Counters;
 use crate::engine::NO_RULE;
 use crate::packed::{Key4, Key6};
 use crate::rule::Action;
+use crate::tree::generation::{REJECTS, Version};
 use arc_swap::Guard;
 use std::sync::Arc;
 

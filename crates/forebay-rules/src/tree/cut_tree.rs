@@ -4,77 +4,26 @@
 //! tree for each: within a group, bits exist that nearly every rule tests,
 //! so that cutting by them copies little.
 
+use super::bits::extract;
+use super::block::{Entry, LANES};
+use super::budget::Budget;
 use super::cut::{Cut, Limits};
-use super::layout::LANES;
-use crate::atom::{Atom, Ternary};
+use crate::atom::Ternary;
 use forebay_packet::cancel;
 
-/// An atom of the list, with what building reads.
-pub(super) struct Entry {
-    /// The place of its rule; the least matching label decides.
-    pub label: u32,
-    /// The atom.
-    pub atom: Atom,
-    /// The number of its test.
-    pub test: u8,
-    /// Its words.
-    pub words: Vec<Ternary>,
-}
-
 /// A node, or a list of entries that is not cut further.
-pub(super) enum Plan {
+pub(crate) enum CutTree {
     /// Children by the bits of a cut.
-    Node(Cut, Vec<Plan>),
+    Node(Cut, Vec<CutTree>),
     /// Entries, least label first.
     Leaf(Vec<u32>),
-}
-
-/// What may be spent on a plan: work and memory, not time, so that the same list
-/// is planned alike on every machine.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
-    /// Entries that may still be looked at.
-    work: usize,
-    /// Entries that may still be put into leaves.
-    room: usize,
-}
-
-impl Budget {
-    /// Entries looked at, for each of a list. Lists of ClassBench take up to 90.
-    const WORK: usize = 400;
-    /// Entries of leaves, for each of a list. The plans taken for ClassBench's
-    /// lists have up to 4.
-    const ROOM: usize = 8;
-    /// So many entries short lists are given too.
-    const LEAST: usize = 4096;
-
-    /// For a plan of so many entries.
-    pub fn of(entries: usize) -> Self {
-        let entries = entries.max(Self::LEAST);
-        Self { work: entries.saturating_mul(Self::WORK), room: entries.saturating_mul(Self::ROOM) }
-    }
-
-    /// Takes work; false if there is none left.
-    pub fn spend(&mut self, work: usize) -> bool {
-        self.work = self.work.saturating_sub(work);
-        !self.is_spent()
-    }
-
-    fn keep(&mut self, entries: usize) {
-        self.room = self.room.saturating_sub(entries);
-    }
-
-    /// Whether the plan is not to be had within the budget.
-    pub fn is_spent(&self) -> bool {
-        self.work == 0 || self.room == 0
-    }
 }
 
 /// The deepest that nodes are nested.
 const MAX_DEPTH: usize = 8;
 
-impl Plan {
-    /// A plan for the entries numbered `members`, which are in the order of
+impl CutTree {
+    /// The tree of the entries numbered `members`, which are in the order of
     /// their labels.
     pub fn of(entries: &[Entry], members: Vec<u32>, limits: &Limits, budget: &mut Budget) -> Self {
         Self::below(entries, members, limits, 0, budget)
@@ -104,10 +53,10 @@ impl Plan {
             return Self::Leaf(members);
         }
         drop((words, members));
-        let plans = children
+        let subtrees = children
             .into_iter()
             .map(|child| Self::below(entries, child, limits, depth + 1, budget));
-        Self::Node(cut, plans.collect())
+        Self::Node(cut, subtrees.collect())
     }
 
     /// The most nodes from here to a leaf.
@@ -195,16 +144,4 @@ fn deal(words: &[&[Ternary]], members: &[u32], cut: Cut) -> Vec<Vec<u32>> {
         }
     }
     children
-}
-
-/// The bits of `word` that `mask` selects, moved together at the low end.
-pub(super) fn extract(word: u64, mut mask: u64) -> u64 {
-    let mut result = 0;
-    let mut place = 0;
-    while mask != 0 {
-        result |= (word >> mask.trailing_zeros() & 1) << place;
-        place += 1;
-        mask &= mask - 1;
-    }
-    result
 }
