@@ -172,7 +172,7 @@ fn schedule_predicated(
 }
 
 fn schedule_form(
-    form: &pe::Form<'_>,
+    form: &pe::PredicatedForm<'_>,
     options: &Options,
     assembler: &mut Assembler,
 ) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {

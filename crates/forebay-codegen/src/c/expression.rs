@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use forebay_filter::ir::{
-    Arithmetic, Function, Predicate, Relation, Terminator, Value, ValueId, Width,
-};
-
-use super::Unit;
+use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, Value, ValueId, Width};
 
 /// Nesting depth of operators at which a value gets a name of its own.
 const DEPTH: u32 = 12;
@@ -80,47 +76,8 @@ fn captured(function: &Function, predicate: Predicate) -> Option<u64> {
     }
 }
 
-/// Helper functions of the translation unit: big-endian loads and sets.
-pub(super) fn helpers(unit: &Unit<'_>) -> String {
-    let mut text = String::new();
-    for (width, helper) in [
-        (Width::Byte, "static inline uint32_t byte(const uint8_t *p)\n{\n    return *p;\n}\n"),
-        (
-            Width::Half,
-            "static inline uint32_t half(const uint8_t *p)\n{\n    uint16_t bytes;\n    \
-             memcpy(&bytes, p, sizeof bytes);\n    return __builtin_bswap16(bytes);\n}\n",
-        ),
-        (
-            Width::Word,
-            "static inline uint32_t word(const uint8_t *p)\n{\n    uint32_t bytes;\n    \
-             memcpy(&bytes, p, sizeof bytes);\n    return __builtin_bswap32(bytes);\n}\n",
-        ),
-    ] {
-        let is_used = unit.function.values().iter().enumerate().any(|(at, value)| {
-            matches!(value, Value::Load { width: of, .. } if *of == width)
-                && unit.needs(ValueId(at as u32))
-        });
-        if is_used {
-            text.push('\n');
-            text.push_str(helper);
-        }
-    }
-    let mut used: Vec<usize> = unit
-        .blocks()
-        .filter_map(|id| match unit.function.block(id).end {
-            Terminator::Test { predicate: Predicate::Member { set, .. }, .. } => {
-                Some(set.0 as usize)
-            }
-            _ => None,
-        })
-        .collect();
-    used.sort_unstable();
-    used.dedup();
-    used.into_iter().for_each(|set| text.push_str(&set_function(unit.function, set)));
-    text
-}
-
-fn set_function(function: &Function, set: usize) -> String {
+/// A function that tests whether a set has a number.
+pub(super) fn set_function(function: &Function, set: usize) -> String {
     let mut text =
         format!("\nstatic inline int in_set_{set}(uint32_t number)\n{{\n    switch (number) {{\n");
     for line in function.sets[set].chunks(CASES) {

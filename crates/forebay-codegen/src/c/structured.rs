@@ -13,8 +13,8 @@ use std::fmt::Write;
 use forebay_filter::ir::{BlockId, Edge, Terminator, ValueId};
 
 use super::expression::{Expressions, operands, parameter, reads_cap_len};
+use super::unit::{BACKWARD_EDGES, Unit, indent};
 use super::unstructured::{assign, define};
-use super::{BACKWARD_EDGES, Unit, indent};
 use crate::explain::predicate::describe;
 
 /// The most tests that are repeated.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use forebay_filter::ir::{BlockId, Edge, Terminator, ValueId};
 
 use super::expression::{Expressions, operands, parameter};
-use super::{BACKWARD_EDGES, Unit, indent};
+use super::unit::{BACKWARD_EDGES, Unit, indent};
 use crate::explain::predicate::describe;
 
 /// The body of the loop over packets.

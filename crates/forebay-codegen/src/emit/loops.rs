@@ -26,7 +26,7 @@ use std::fmt::Write as _;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Assembler, EncodeError, Label};
-use super::form::{Encoding, Form, Placement};
+use super::instruction_form::{Encoding, InstructionForm, Placement};
 use crate::convention::{CALLEE_SAVED, argument};
 use crate::mir::{InvariantSource, LoopBody, PoolId};
 use crate::regalloc::{ARGUMENTS, Allocation, BOUND, PACKET, table_register, tables_used};
@@ -109,7 +109,9 @@ impl<'a> LoopEmitter<'a> {
         self.pipelined()?;
         self.one_by_one()?;
         let invariants = body.invariants.iter().any(|invariant| match invariant.source {
-            InvariantSource::Vector(code, _) => Form::of(code).is_some_and(|form| form.wide()),
+            InvariantSource::Vector(code, _) => {
+                InstructionForm::of(code).is_some_and(|form| form.wide())
+            }
             InvariantSource::Mask(..) | InvariantSource::Address(_) => false,
         });
         Ok(invariants || self.encodings.iter().any(|encoding| encoding.form.wide()))
@@ -148,8 +150,9 @@ impl<'a> LoopEmitter<'a> {
 
     fn set_mask(&mut self, code: Code, register: Register, bits: u64) -> Result<(), EncodeError> {
         self.push(Instruction::with2(Code::Mov_r64_imm64, TEMPORARY, bits))?;
-        let whole = Form::of(code)
-            .is_some_and(|form| form.operands().contains(&super::form::OperandForm::General64));
+        let whole = InstructionForm::of(code).is_some_and(|form| {
+            form.operands().contains(&super::instruction_form::OperandForm::General64)
+        });
         let source = if whole { TEMPORARY } else { Register::EAX };
         self.push(Instruction::with2(code, register, source))
     }
@@ -160,7 +163,7 @@ impl<'a> LoopEmitter<'a> {
         register: Register,
         id: PoolId,
     ) -> Result<(), EncodeError> {
-        let part = Form::of(code)
+        let part = InstructionForm::of(code)
             .and_then(|form| form.operands().first()?.part(register))
             .ok_or_else(|| EncodeError {
                 instruction: format!("{code:?}"),

@@ -1,6 +1,6 @@
 //! From instructions to bytes.
 
 pub mod assembler;
-pub mod form;
+pub mod instruction_form;
 pub mod loops;
 pub mod pool;

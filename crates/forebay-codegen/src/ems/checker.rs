@@ -13,10 +13,10 @@ use std::collections::HashSet;
 
 use forebay_filter::ir::{BlockId, Function, Terminator};
 
+use super::comparison::{Content, Reading, Test, read};
 use super::graph::{Load, NodeId, Target, Verdict};
 use super::patterns::{End, Packet, PatternId, Step};
-use super::plan::Plan;
-use super::test::{Content, Reading, Test, read};
+use super::plan::EmsPlan;
 
 /// A violation found in the patterns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,7 +82,7 @@ pub enum Fault {
 }
 
 /// Whether the test of a block holds for a packet.
-pub type Outcome<'a> = dyn Fn(usize, BlockId) -> bool + 'a;
+pub type TestOutcome<'a> = dyn Fn(usize, BlockId) -> bool + 'a;
 
 /// Checks times and reservations of `plan`: each test comes after its
 /// predecessors and when its data is loaded, the last test is made while the
@@ -90,7 +90,7 @@ pub type Outcome<'a> = dyn Fn(usize, BlockId) -> bool + 'a;
 ///
 /// # Errors
 /// The first violation.
-pub fn check_schedule(plan: &Plan<'_>) -> Result<(), Fault> {
+pub fn check_schedule(plan: &EmsPlan<'_>) -> Result<(), Fault> {
     let (graph, schedule) = (&plan.graph, &plan.schedule);
     // By test: when a packet reaches it, and when its data is loaded.
     let mut come = vec![0; graph.nodes.len()];
@@ -134,7 +134,11 @@ pub fn check_schedule(plan: &Plan<'_>) -> Result<(), Fault> {
 ///
 /// # Errors
 /// The first violation.
-pub fn check_run(plan: &Plan<'_>, packets: usize, outcome: &Outcome<'_>) -> Result<(), Fault> {
+pub fn check_run(
+    plan: &EmsPlan<'_>,
+    packets: usize,
+    outcome: &TestOutcome<'_>,
+) -> Result<(), Fault> {
     let mut machine = Machine::new(plan, packets);
     machine.run(outcome)?;
     let blocks = plan.graph.nodes.iter().flat_map(|node| &node.blocks);
@@ -177,7 +181,7 @@ fn walk(
 
 /// The abstract machine that runs patterns.
 struct Machine<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a EmsPlan<'a>,
     /// The number of the packet that entered last.
     number: isize,
     /// By set: the packet whose place it holds, and the packet and content of
@@ -189,7 +193,7 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    fn new(plan: &'a Plan<'a>, packets: usize) -> Self {
+    fn new(plan: &'a EmsPlan<'a>, packets: usize) -> Self {
         Self {
             plan,
             number: -1,
@@ -200,7 +204,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn run(&mut self, outcome: &Outcome<'_>) -> Result<(), Fault> {
+    fn run(&mut self, outcome: &TestOutcome<'_>) -> Result<(), Fault> {
         let nodes = self.plan.graph.nodes.len();
         let most = (self.paths.len() + self.plan.schedule.stages + 1) * (nodes + 1);
         let mut at = 0;
@@ -229,7 +233,12 @@ impl<'a> Machine<'a> {
         Err(Fault::Endless { steps: most })
     }
 
-    fn step(&mut self, pattern: PatternId, step: Step, outcome: &Outcome<'_>) -> Result<(), Fault> {
+    fn step(
+        &mut self,
+        pattern: PatternId,
+        step: Step,
+        outcome: &TestOutcome<'_>,
+    ) -> Result<(), Fault> {
         match step {
             Step::Decide(packet, node) => {
                 let number = self.packet(pattern, packet)?;
@@ -276,7 +285,7 @@ impl<'a> Machine<'a> {
         pattern: PatternId,
         packet: Packet,
         node: NodeId,
-        outcome: &Outcome<'_>,
+        outcome: &TestOutcome<'_>,
     ) -> Result<bool, Fault> {
         let number = self.packet(pattern, packet)?;
         let node = self.plan.graph.node(node);

@@ -9,41 +9,19 @@ use forebay_filter::cancel;
 use forebay_filter::ir::Function;
 use iced_x86::{Code, MemoryOperand, Register};
 
-use super::EmsError;
+use super::comparison::Test;
+use super::error::EmsError;
 use super::graph::{Load, NodeId, Verdict};
 use super::lookup::Lookup;
 use super::patterns::{End, Packet, Pattern, PatternId, Step};
-use super::plan::Plan;
-use super::test::Test;
+use super::plan::EmsPlan;
+use super::registers::{BASE, CAP_LEN, NUMBER, OFFSET, OTHERS, VERDICT, WIRE_LEN};
 use crate::code::Options;
 use crate::convention::argument;
 use crate::emit::assembler::{Assembler, Label};
 use crate::list::output::Output;
 use crate::list::registers::Gpr;
 use crate::list::select::{Action, Condition, Key};
-
-/// Packet memory; on entry, the argument table.
-const BASE: Gpr = Gpr(7);
-/// The number of the newest packet minus the number of packets.
-const NUMBER: Gpr = Gpr(6);
-/// The end of the table of offsets.
-const OFFSET: Gpr = Gpr(8);
-/// The end of the table of verdicts.
-const VERDICT: Gpr = Gpr(9);
-/// The end of the table of captured lengths.
-const CAP_LEN: Gpr = Gpr(10);
-/// The end of the table of lengths on the wire; free if the filter does not
-/// read them.
-const WIRE_LEN: Gpr = Gpr(11);
-
-/// The other registers; those that need no saving first.
-const OTHERS: [Gpr; 9] =
-    [Gpr(0), Gpr(1), Gpr(2), Gpr(3), Gpr(5), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
-
-/// The number of registers for packets in flight and for temporaries.
-pub(super) fn free_registers(reads_wire_length: bool) -> usize {
-    OTHERS.len() + usize::from(!reads_wire_length)
-}
 
 /// The two registers of a packet in flight.
 #[derive(Clone, Copy)]
@@ -56,7 +34,7 @@ struct Set {
 /// Generates the code of a plan.
 pub(super) struct Generator<'a> {
     pub function: &'a Function,
-    plan: &'a Plan<'a>,
+    plan: &'a EmsPlan<'a>,
     pub output: Output,
     assembler: &'a mut Assembler,
     sets: Vec<Set>,
@@ -75,7 +53,7 @@ pub(super) struct Generator<'a> {
 /// # Errors
 /// If a set has no hash table, or an instruction cannot be encoded.
 pub(super) fn generate(
-    plan: &Plan<'_>,
+    plan: &EmsPlan<'_>,
     names: &[String],
     options: &Options,
     assembler: &mut Assembler,

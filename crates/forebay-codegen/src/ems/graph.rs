@@ -18,8 +18,8 @@
 use forebay_filter::cancel;
 use forebay_filter::ir::{BlockId, Function, Terminator, ValueId};
 
-use super::EmsError;
-use super::test::{Content, Reading, Test, read};
+use super::comparison::{Content, Reading, Test, read};
+use super::error::EmsError;
 use super::value::passes_through;
 use crate::list::select::Key;
 

@@ -6,7 +6,7 @@
 
 use iced_x86::{Code, MemoryOperand, Register};
 
-use super::EmsError;
+use super::error::EmsError;
 use crate::emit::pool::Pool;
 use crate::list::output::Output;
 use crate::list::registers::Gpr;

@@ -15,7 +15,7 @@
 //!
 //! 1. Blocks that are entered with different values are copied (`specialise`),
 //!    and the result becomes a graph of tests (`graph`). Each test has the
-//!    packet bytes that it reads, and the comparison (`test`, `value`).
+//!    packet bytes that it reads, and the comparison (`comparison`, `value`).
 //! 2. The tests are modulo-scheduled (`schedule`). A packet's offset is loaded
 //!    when it enters, bytes a load's latency before their test, and another
 //!    packet enters every initiation interval (II).
@@ -80,7 +80,7 @@
 //! | module | does |
 //! |---|---|
 //! | `specialise` | removes block parameters |
-//! | `graph`, `test` | tests, their operands and successors |
+//! | `graph`, `comparison` | tests, their operands and successors |
 //! | `value` | cost of computing a value |
 //! | `schedule` | the modulo schedule |
 //! | `patterns` | states and code patterns |
@@ -92,51 +92,27 @@
 use forebay_filter::ir::Function;
 
 use crate::code::Options;
-use crate::emit::assembler::{Assembler, EncodeError, Label};
+use crate::emit::assembler::{Assembler, Label};
 
 pub mod checker;
+mod comparison;
+mod error;
 mod evaluate;
 mod generate;
 mod graph;
 mod lookup;
 mod patterns;
 mod plan;
+mod registers;
 mod report;
 mod schedule;
 mod specialise;
-mod test;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub use plan::Plan;
-
-/// Why a filter has no code of this back end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EmsError {
-    /// It has loops.
-    #[error("control flow with loops")]
-    ControlFlow,
-    /// Specialising blocks for their values takes more copies than patterns are
-    /// allowed.
-    #[error("its tests of different values take more than {0} copies")]
-    Copies(usize),
-    /// A value that cannot be computed ahead of its test in one register.
-    #[error("value '{0}' cannot be computed ahead of its test")]
-    Value(String),
-    /// Values need so many registers that two packets do not fit.
-    #[error("computing its values takes {0} registers beside those of two packets")]
-    Registers(usize),
-    /// No hash function was found for a set of this many constants.
-    #[error("no hash table was found for its set of {0} constants")]
-    Set(usize),
-    /// Two packets in flight would need more patterns than allowed.
-    #[error("two packets in flight take more than {0} code patterns")]
-    Patterns(usize),
-    /// A bug in this back end.
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-}
+pub use error::EmsError;
+pub use plan::EmsPlan;
 
 /// Batch code for any number of packets.
 #[derive(Clone, Debug)]
@@ -167,7 +143,7 @@ pub fn compile(
     options: &Options,
     assembler: &mut Assembler,
 ) -> Result<Ems, EmsError> {
-    let plan = Plan::new(function, options)?;
+    let plan = EmsPlan::new(function, options)?;
     let names = if options.explain { report::names(&plan) } else { Vec::new() };
     let start = assembler.position();
     let entry = generate::generate(&plan, &names, options, assembler)?;

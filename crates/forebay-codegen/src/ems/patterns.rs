@@ -76,7 +76,7 @@ pub(super) enum End {
 
 /// Packets in flight and the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct State {
+pub(super) struct FlightState {
     /// The next event: index into [`Schedule::agenda`].
     pub next: usize,
     /// The position of each packet, by stage.
@@ -89,7 +89,7 @@ pub(super) struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     /// The state at the branch that ends it.
-    pub state: State,
+    pub state: FlightState,
     pub steps: Vec<Step>,
     pub end: End,
 }
@@ -105,7 +105,7 @@ pub(super) fn patterns(graph: &Graph, schedule: &Schedule, most: usize) -> Optio
         pending: Vec::new(),
         draining: false,
     };
-    let start = State { next: 0, flight: [Progress::Done; MAX_STAGES], newest: 0 };
+    let start = FlightState { next: 0, flight: [Progress::Done; MAX_STAGES], newest: 0 };
     walker.enter(start, None);
     let mut order = Vec::new();
     while let Some(Visit { id, state, first, draining }) = walker.pending.pop() {
@@ -131,7 +131,7 @@ pub(super) fn patterns(graph: &Graph, schedule: &Schedule, most: usize) -> Optio
 /// A pattern to be visited.
 struct Visit {
     id: PatternId,
-    state: State,
+    state: FlightState,
     first: Option<Step>,
     /// Whether the batch has no further packet.
     draining: bool,
@@ -147,7 +147,7 @@ struct Found {
 struct Walker<'a> {
     graph: &'a Graph,
     schedule: &'a Schedule,
-    known: HashMap<(State, Option<Step>), PatternId>,
+    known: HashMap<(FlightState, Option<Step>), PatternId>,
     found: Vec<Found>,
     /// A stack: the last entry is visited next.
     pending: Vec<Visit>,
@@ -159,7 +159,7 @@ impl Walker<'_> {
     /// The pattern that begins in `state` with `first`. It is visited once with
     /// packets left, which covers all that can happen without; or else once
     /// without.
-    fn enter(&mut self, state: State, first: Option<Step>) -> PatternId {
+    fn enter(&mut self, state: FlightState, first: Option<Step>) -> PatternId {
         let state = self.at_next_event(state);
         let (draining, new) = (self.draining, self.found.len());
         let id = *self.known.entry((state, first)).or_insert(new);
@@ -175,7 +175,7 @@ impl Walker<'_> {
     }
 
     /// `state` advanced to the next event that applies to a packet in flight.
-    fn at_next_event(&self, mut state: State) -> State {
+    fn at_next_event(&self, mut state: FlightState) -> FlightState {
         let agenda = &self.schedule.agenda;
         loop {
             // The first event always applies: a packet enters.
@@ -199,7 +199,7 @@ impl Walker<'_> {
         state
     }
 
-    fn walk(&mut self, mut state: State, first: Option<Step>) -> Pattern {
+    fn walk(&mut self, mut state: FlightState, first: Option<Step>) -> Pattern {
         let mut steps: Vec<Step> = first.into_iter().collect();
         loop {
             let event = self.schedule.agenda[state.next];
@@ -235,12 +235,12 @@ impl Walker<'_> {
         }
     }
 
-    fn packet(&self, state: &State, stage: usize) -> Packet {
+    fn packet(&self, state: &FlightState, stage: usize) -> Packet {
         let sets = self.schedule.stages;
         Packet { stage, set: (state.newest + sets - stage % sets) % sets }
     }
 
-    fn test(&mut self, state: State, packet: Packet, node: NodeId) -> End {
+    fn test(&mut self, state: FlightState, packet: Packet, node: NodeId) -> End {
         let Node { then, otherwise, loads, .. } = *self.graph.node(node);
         // The pattern entered last is visited next, and so laid out next.
         let otherwise = self.follow(state, packet, otherwise, loads[1]);
@@ -251,7 +251,7 @@ impl Walker<'_> {
     /// The pattern after `packet` goes to `target`, with `load` on the way.
     fn follow(
         &mut self,
-        mut state: State,
+        mut state: FlightState,
         packet: Packet,
         target: Target,
         load: Option<Load>,
@@ -270,9 +270,9 @@ impl Walker<'_> {
         self.enter(state, first)
     }
 
-    fn next_packet(&mut self, state: State) -> End {
+    fn next_packet(&mut self, state: FlightState) -> End {
         let in_flight = state.flight.iter().any(|&progress| progress != Progress::Done);
-        let mut after = State { next: state.next + 1, ..state };
+        let mut after = FlightState { next: state.next + 1, ..state };
         after.newest = if in_flight { (state.newest + 1) % self.schedule.stages } else { 0 };
         after.flight.rotate_right(1);
         after.flight[0] = Progress::Done;

@@ -4,21 +4,20 @@ use std::borrow::Cow;
 
 use forebay_filter::ir::Function;
 
-use super::EmsError;
-use super::generate::free_registers;
+use super::comparison::Test;
+use super::error::EmsError;
 use super::graph::Graph;
 use super::patterns::{Pattern, patterns};
-use super::report::value_text;
+use super::registers::free_registers;
 use super::schedule::{Schedule, Scheduler};
 use super::specialise::specialise;
-use super::test::Test;
-use super::value::Costs;
+use super::value::{Costs, value_text};
 use crate::code::Options;
 use crate::list::select::Key;
 
 /// The schedule and the code patterns of a filter.
 #[derive(Clone, Debug)]
-pub struct Plan<'f> {
+pub struct EmsPlan<'f> {
     /// The filter, without block parameters.
     pub(super) function: Cow<'f, Function>,
     pub(super) graph: Graph,
@@ -34,7 +33,7 @@ pub struct Plan<'f> {
     pub(super) reads_wire_length: bool,
 }
 
-impl<'f> Plan<'f> {
+impl<'f> EmsPlan<'f> {
     /// Plans `function` with as many packets in flight as the limit on patterns
     /// allows.
     ///

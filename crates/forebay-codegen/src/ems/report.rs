@@ -9,13 +9,13 @@
 
 use std::fmt::Write as _;
 
-use forebay_filter::ir::{Function, Terminator, Value, ValueId, Width};
+use forebay_filter::ir::{Function, Terminator};
 
+use super::comparison::Content;
 use super::graph::{NodeId, Target, Verdict};
 use super::patterns::{End, Packet, Pattern, PatternId, Progress, Step};
-use super::plan::Plan;
-use super::test::Content;
-use crate::list::select::{Key, Meaning};
+use super::plan::EmsPlan;
+use super::value::{text_of, value_text};
 
 /// The most outcomes in a name.
 const MAX_HISTORY: usize = 6;
@@ -23,35 +23,8 @@ const MAX_HISTORY: usize = 6;
 /// The most characters in a line.
 const WIDTH: usize = 100;
 
-/// A value in the notation of the reports.
-pub(super) fn value_text(function: &Function, key: Key) -> String {
-    match key.meaning() {
-        Meaning::Length => "captured".to_owned(),
-        Meaning::Full(value) | Meaning::Raw(value) => text_of(function, value),
-    }
-}
-
-fn text_of(function: &Function, value: ValueId) -> String {
-    match function.get(value) {
-        Value::Constant(constant) => constant.to_string(),
-        Value::WireLength => "wire length".to_owned(),
-        Value::Load { width, index, displacement } => {
-            let name = match width {
-                Width::Byte => "byte",
-                Width::Half => "half",
-                Width::Word => "word",
-            };
-            match index {
-                None => format!("{name}[{displacement}]"),
-                Some(ValueId(index)) => format!("{name}[v{index} + {displacement}]"),
-            }
-        }
-        Value::Binary { .. } | Value::Parameter { .. } => format!("v{}", value.0),
-    }
-}
-
 /// The name of each pattern.
-pub(super) fn names(plan: &Plan<'_>) -> Vec<String> {
+pub(super) fn names(plan: &EmsPlan<'_>) -> Vec<String> {
     let histories = histories(plan);
     let progress = |progress: &Progress| match *progress {
         Progress::Done => "-".to_owned(),
@@ -67,7 +40,7 @@ pub(super) fn names(plan: &Plan<'_>) -> Vec<String> {
 }
 
 /// The shortest history that leads to each node.
-fn histories(plan: &Plan<'_>) -> Vec<String> {
+fn histories(plan: &EmsPlan<'_>) -> Vec<String> {
     let nodes = &plan.graph.nodes;
     let mut shortest: Vec<Option<String>> = vec![None; nodes.len()];
     if let Some(first) = shortest.first_mut() {
@@ -94,7 +67,7 @@ fn histories(plan: &Plan<'_>) -> Vec<String> {
 }
 
 /// The whole report.
-pub(super) fn report(plan: &Plan<'_>, names: &[String], bytes: usize) -> String {
+pub(super) fn report(plan: &EmsPlan<'_>, names: &[String], bytes: usize) -> String {
     let report = Report { function: &plan.function, plan, names };
     let mut text = String::new();
     report.head(bytes, &mut text);
@@ -105,7 +78,7 @@ pub(super) fn report(plan: &Plan<'_>, names: &[String], bytes: usize) -> String 
 
 struct Report<'a> {
     function: &'a Function,
-    plan: &'a Plan<'a>,
+    plan: &'a EmsPlan<'a>,
     names: &'a [String],
 }
 

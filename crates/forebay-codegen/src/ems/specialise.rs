@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use forebay_filter::cancel;
 use forebay_filter::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
 
-use super::EmsError;
+use super::error::EmsError;
 
 /// The values of the parameters that a block needs, in order of their numbers.
 type Environment = Vec<(ValueId, ValueId)>;

@@ -8,7 +8,7 @@ use super::checker::{Fault, check_run, check_schedule};
 use super::graph::Verdict;
 use super::patterns::{End, Packet, Step};
 use super::schedule::MAX_STAGES;
-use super::{EmsError, Plan};
+use super::{EmsError, EmsPlan};
 use crate::code::{Backend, Isa, Options};
 
 const EXPRESSIONS: [&str; 12] = [
@@ -51,7 +51,7 @@ fn coin(seed: u64, packet: usize, block: BlockId) -> bool {
     }
 }
 
-fn check(plan: &Plan<'_>, seeds: u64) -> Result<(), Fault> {
+fn check(plan: &EmsPlan<'_>, seeds: u64) -> Result<(), Fault> {
     check_schedule(plan)?;
     for packets in 0..=10 {
         for seed in 0..seeds {
@@ -66,7 +66,7 @@ fn every_packet_takes_its_way_whatever_the_outcomes() {
     for expression in EXPRESSIONS {
         let function = function(expression);
         for bound in [2048, 256, 64] {
-            match Plan::new(&function, &options(bound)) {
+            match EmsPlan::new(&function, &options(bound)) {
                 Ok(plan) => assert_eq!(check(&plan, 60), Ok(()), "{expression}, {bound}"),
                 Err(error) => assert_eq!(error, EmsError::Patterns(bound), "{expression}"),
             }
@@ -77,7 +77,7 @@ fn every_packet_takes_its_way_whatever_the_outcomes() {
 #[test]
 fn all_packets_alike_take_their_way() {
     let function = function("port 80");
-    let plan = Plan::new(&function, &options(2048)).expect("a plan");
+    let plan = EmsPlan::new(&function, &options(2048)).expect("a plan");
     for packets in 0..=40 {
         for holds in [false, true] {
             assert_eq!(check_run(&plan, packets, &|_, _| holds), Ok(()));
@@ -90,7 +90,7 @@ fn all_packets_alike_take_their_way() {
 fn fewer_patterns_mean_fewer_packets_in_flight() {
     for (expression, patterns) in [("ip and tcp", [200, 74, 24]), ("port 3000", [939, 244, 85])] {
         let function = function(expression);
-        let plan = |bound| Plan::new(&function, &options(bound));
+        let plan = |bound| EmsPlan::new(&function, &options(bound));
         for (stages, most) in [MAX_STAGES, 3, 2].into_iter().zip(patterns) {
             let plan = plan(most).expect("a plan");
             assert_eq!((plan.schedule.stages, plan.patterns.len()), (stages, most));
@@ -104,21 +104,21 @@ fn fewer_patterns_mean_fewer_packets_in_flight() {
 #[test]
 fn loops_are_turned_down() {
     let function = function("ip6 protochain 17");
-    assert_eq!(Plan::new(&function, &options(2048)).err(), Some(EmsError::ControlFlow));
+    assert_eq!(EmsPlan::new(&function, &options(2048)).err(), Some(EmsError::ControlFlow));
 }
 
 #[test]
 fn places_that_nothing_bounds_are_turned_down() {
     let function = function("ip[ip[2:2]] = 17");
-    let error = Plan::new(&function, &options(2048)).expect_err("no plan");
+    let error = EmsPlan::new(&function, &options(2048)).expect_err("no plan");
     assert!(matches!(error, EmsError::Value(_)), "{error}");
 }
 
 /// Plans with one error each in pattern `id` of `plan`.
-fn broken<'f>(plan: &Plan<'f>, id: usize) -> Vec<(String, Plan<'f>)> {
+fn broken<'f>(plan: &EmsPlan<'f>, id: usize) -> Vec<(String, EmsPlan<'f>)> {
     let stages = plan.schedule.stages;
     let mut plans = Vec::new();
-    let mut add = |what: String, change: &dyn Fn(&mut Plan<'f>)| {
+    let mut add = |what: String, change: &dyn Fn(&mut EmsPlan<'f>)| {
         let mut plan = plan.clone();
         change(&mut plan);
         plans.push((what, plan));
@@ -174,7 +174,7 @@ fn broken<'f>(plan: &Plan<'f>, id: usize) -> Vec<(String, Plan<'f>)> {
 fn the_checker_finds_every_broken_pattern() {
     for (expression, bound) in [("ip and tcp", 64), ("net 10.0.0.0/8", 100), ("ip", 200)] {
         let function = function(expression);
-        let plan = Plan::new(&function, &options(bound)).expect("a plan");
+        let plan = EmsPlan::new(&function, &options(bound)).expect("a plan");
         assert_eq!(check(&plan, 1), Ok(()));
         let mut missed = Vec::new();
         for id in 0..plan.patterns.len() {
@@ -196,7 +196,7 @@ fn the_checker_finds_every_broken_pattern() {
 #[test]
 fn the_checker_finds_broken_schedules() {
     let function = function("net 10.0.0.0/8");
-    let plan = Plan::new(&function, &options(2048)).expect("a plan");
+    let plan = EmsPlan::new(&function, &options(2048)).expect("a plan");
     for (node, &time) in plan.schedule.times.iter().enumerate() {
         for wrong in [0, time + 100 * plan.schedule.ii] {
             let mut plan = plan.clone();

@@ -203,3 +203,30 @@ fn most(op: Arithmetic, left: u32, right: u32) -> u32 {
     }
     .unwrap_or(u32::MAX)
 }
+
+/// A value in the notation of the reports.
+pub(super) fn value_text(function: &Function, key: Key) -> String {
+    match key.meaning() {
+        Meaning::Length => "captured".to_owned(),
+        Meaning::Full(value) | Meaning::Raw(value) => text_of(function, value),
+    }
+}
+
+pub(super) fn text_of(function: &Function, value: ValueId) -> String {
+    match function.get(value) {
+        Value::Constant(constant) => constant.to_string(),
+        Value::WireLength => "wire length".to_owned(),
+        Value::Load { width, index, displacement } => {
+            let name = match width {
+                Width::Byte => "byte",
+                Width::Half => "half",
+                Width::Word => "word",
+            };
+            match index {
+                None => format!("{name}[{displacement}]"),
+                Some(ValueId(index)) => format!("{name}[v{index} + {displacement}]"),
+            }
+        }
+        Value::Binary { .. } | Value::Parameter { .. } => format!("v{}", value.0),
+    }
+}

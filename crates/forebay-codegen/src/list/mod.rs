@@ -18,7 +18,7 @@
 //! | `block` | the operations of a block, scheduled |
 //! | `allocate` | register allocation |
 //! | `generate` | the driver: node after node, verdicts, parameters |
-//! | `value`, `test`, `member`, `edges` | instructions |
+//! | `value`, `predicate`, `member`, `edges` | instructions |
 //! | `output` | prologue, epilogue, frame |
 
 pub(crate) mod allocate;
@@ -29,9 +29,9 @@ mod generate;
 mod graph;
 pub(crate) mod member;
 pub(crate) mod output;
+mod predicate;
 pub(crate) mod registers;
 pub(crate) mod select;
-pub(crate) mod test;
 pub(crate) mod value;
 
 use forebay_filter::ir::Function;

@@ -70,7 +70,7 @@ impl Mask {
 
 /// The result of a node, or of the whole function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Accepted {
     /// The same for all packets.
     Always(bool),
     /// A mask of packets.
@@ -166,7 +166,7 @@ pub fn evaluate(
     decision: &Decision,
     group: impl Fn(&Node) -> Vec<Literal>,
     masks: &mut impl Masks,
-) -> Outcome {
+) -> Accepted {
     let groups: Vec<Vec<Literal>> = decision.nodes.iter().map(group).collect();
     evaluate_groups(decision, &groups, masks)
 }
@@ -176,11 +176,11 @@ pub fn evaluate_groups(
     decision: &Decision,
     groups: &[Vec<Literal>],
     masks: &mut impl Masks,
-) -> Outcome {
+) -> Accepted {
     let inverted = wanted_inverted(decision);
-    let mut outcomes: Vec<Outcome> = Vec::with_capacity(decision.nodes.len());
-    let outcome = |target: Target, outcomes: &[Outcome]| match target {
-        Target::End(accepted) => Outcome::Always(accepted),
+    let mut outcomes: Vec<Accepted> = Vec::with_capacity(decision.nodes.len());
+    let outcome = |target: Target, outcomes: &[Accepted]| match target {
+        Target::End(accepted) => Accepted::Always(accepted),
         Target::Node(index) => outcomes[index],
     };
     for ((index, node), group) in decision.nodes.iter().enumerate().zip(groups) {
@@ -219,12 +219,12 @@ fn wanted_inverted(decision: &Decision) -> Vec<bool> {
 /// `then` where all tests have their required outcomes, `otherwise` elsewhere.
 fn choose(
     tests: &[Literal],
-    then: Outcome,
-    otherwise: Outcome,
+    then: Accepted,
+    otherwise: Accepted,
     inverted: bool,
     masks: &mut impl Masks,
-) -> Outcome {
-    use Outcome::{Always, Packets};
+) -> Accepted {
+    use Accepted::{Always, Packets};
     // An empty conjunction holds.
     if tests.is_empty() {
         return then;

@@ -1,6 +1,7 @@
 //! Vector constants of the loops.
 
-use super::layout::{Element, Layout, Plane};
+use super::elements::Element;
+use super::layout::{Layout, Plane};
 use crate::emit::pool::Pool;
 use crate::mir::{Address, Base, Index, InvariantSource, LoopBody, Operand, PoolId, Reg, RegClass};
 use iced_x86::Code;

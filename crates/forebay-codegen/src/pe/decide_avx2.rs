@@ -7,7 +7,7 @@
 
 use iced_x86::Code;
 
-use super::algebra::{Mask, Masks, Outcome, Test, evaluate, literals, tests};
+use super::algebra::{Accepted, Mask, Masks, Test, evaluate, literals, tests};
 use super::constants::{Constants, repeated};
 use super::decision::Decision;
 use super::layout::Layout;
@@ -148,9 +148,9 @@ impl Builder<'_> {
         self.equal(lengths, Operand::Reg(greater))
     }
 
-    fn verdicts(&mut self, outcome: Outcome, accept: u32) {
+    fn verdicts(&mut self, outcome: Accepted, accept: u32) {
         self.note("verdicts");
-        let accept = if outcome == Outcome::Always(false) { 0 } else { accept };
+        let accept = if outcome == Accepted::Always(false) { 0 } else { accept };
         let kept = repeated(self.pool, &accept.to_le_bytes(), 32);
         let kept = self.constants.register(&mut self.body, kept);
         let parts = self.packets_as_words(outcome);
@@ -178,9 +178,9 @@ impl Builder<'_> {
 
     /// The outcome in 32-bit lanes, eight packets after another; `None` where
     /// it is the same for all.
-    fn packets_as_words(&mut self, outcome: Outcome) -> Vec<Option<Mask>> {
+    fn packets_as_words(&mut self, outcome: Accepted) -> Vec<Option<Mask>> {
         let halves = if self.narrow() { 2 } else { 1 };
-        let Outcome::Packets(mask) = outcome else { return vec![None; halves] };
+        let Accepted::Packets(mask) = outcome else { return vec![None; halves] };
         if !self.narrow() {
             return vec![Some(mask)];
         }

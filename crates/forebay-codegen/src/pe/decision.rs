@@ -12,8 +12,8 @@
 use forebay_filter::cancel;
 use forebay_filter::ir::{BlockId, Function, Terminator};
 
-use super::Unsuited;
 use super::atom::{Assumption, Atom, Literal, Reader};
+use super::loops::Unsuited;
 use crate::explain::predicate::describe;
 
 /// A successor of a node.

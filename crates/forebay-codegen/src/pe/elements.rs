@@ -1,7 +1,19 @@
 //! The lanes that compare a field with a constant.
 
 use super::atom::Field;
-use super::layout::Element;
+
+/// The content of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// The packet bytes of the lane, lowest byte first; `None` for 0.
+    pub bytes: Vec<Option<u32>>,
+    /// The relevant bits.
+    pub mask: u32,
+    /// The constant.
+    pub constant: u32,
+    /// The lane within the packet's part of the vector.
+    pub lane: usize,
+}
 
 /// The bytes of a field that have bits in its mask, most significant first:
 /// offset, mask, and the constant's bits.

@@ -11,9 +11,9 @@
 use forebay_filter::ir::Function;
 use iced_x86::Code;
 
-use super::Unsuited;
 use super::constants::{Constants, filled, lanes, shuffle, whole_bytes};
-use super::layout::{Comparison, Layout, Lookup, Plane};
+use super::layout::{Comparison, Layout, Lookup, Plane, pieces};
+use super::loops::Unsuited;
 use super::packets::{header, offset, prefetches, two_offsets};
 use super::wide::loads;
 use crate::code::Options;
@@ -24,23 +24,6 @@ use crate::mir::{
     Address, Base, Index, Invariant, InvariantSource, LoopBody, Operand, PoolId, Reg, RegClass,
 };
 use crate::tables::SetTable;
-
-/// Loads of consecutive chunks: the first chunk, and the number of chunks.
-pub(super) fn pieces(chunks: &[u32]) -> impl Iterator<Item = (usize, usize)> + '_ {
-    let mut next = 0;
-    std::iter::from_fn(move || {
-        let at = next;
-        let follows = |i: usize| {
-            chunks.get(i).is_some_and(|&start| start == chunks[at] + 16 * (i - at) as u32)
-        };
-        chunks.get(at)?;
-        let count = [4, 2, 1]
-            .into_iter()
-            .find(|&count| at.is_multiple_of(count) && (at..at + count).all(follows))?;
-        next = at + count;
-        Some((at, count))
-    })
-}
 
 /// Builds a body; shared by the AVX-512 and the AVX2 loop.
 pub(super) struct Builder<'a> {

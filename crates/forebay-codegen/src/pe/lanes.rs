@@ -10,12 +10,12 @@
 use forebay_filter::ir::{Arithmetic, Function, Relation, SetId, Value, ValueId};
 use iced_x86::Code;
 
-use super::Unsuited;
 use super::algebra::{Literal, Mask, Masks, Test, evaluate};
 use super::atom::{Atom, Field, Reader};
 use super::columns::{Columns, LANES, Loaded, span};
 use super::decision::{Decision, Node};
 use super::extract::swapped;
+use super::loops::Unsuited;
 use super::packets::{entry, prefetches};
 use super::wide::{Wide, loads};
 use crate::code::Options;

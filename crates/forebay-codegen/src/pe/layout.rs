@@ -23,14 +23,11 @@ use std::collections::HashMap;
 use forebay_filter::cancel;
 use forebay_filter::ir::Function;
 
-use super::Unsuited;
 use super::atom::{Atom, Field};
 use super::decision::Decision;
-use super::elements::{equal_elements, order_element};
+use super::elements::{Element, equal_elements, order_element};
+use super::loops::{MAX_PLANES, Unsuited};
 use crate::code::{Isa, Options};
-
-/// The most planes of a filter; scratch memory is sized for them.
-pub const MAX_PLANES: usize = 12;
 
 /// The most lookups of an iteration of more than one packet.
 const MAX_LOOKUPS: u32 = 4;
@@ -48,19 +45,6 @@ pub enum Comparison {
     Equal,
     /// At least the constant.
     AtLeast,
-}
-
-/// The content of a lane.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Element {
-    /// The packet bytes of the lane, lowest byte first; `None` for 0.
-    pub bytes: Vec<Option<u32>>,
-    /// The relevant bits.
-    pub mask: u32,
-    /// The constant.
-    pub constant: u32,
-    /// The lane within the packet's part of the vector.
-    pub lane: usize,
 }
 
 /// A vector of packet bytes.
@@ -465,5 +449,22 @@ impl Layout {
 /// that are consecutive in the packet too, as long as they are aligned to their
 /// length.
 fn runs(chunks: &[u32]) -> u32 {
-    super::extract::pieces(chunks).count() as u32
+    pieces(chunks).count() as u32
+}
+
+/// Loads of consecutive chunks: the first chunk, and the number of chunks.
+pub(super) fn pieces(chunks: &[u32]) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let at = next;
+        let follows = |i: usize| {
+            chunks.get(i).is_some_and(|&start| start == chunks[at] + 16 * (i - at) as u32)
+        };
+        chunks.get(at)?;
+        let count = [4, 2, 1]
+            .into_iter()
+            .find(|&count| at.is_multiple_of(count) && (at..at + count).all(follows))?;
+        next = at + count;
+        Some((at, count))
+    })
 }

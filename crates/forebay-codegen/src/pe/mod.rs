@@ -46,6 +46,7 @@ mod extract;
 mod extract_avx2;
 mod lanes;
 pub mod layout;
+mod loops;
 mod packets;
 mod scalar;
 mod straighten;
@@ -58,55 +59,19 @@ use forebay_filter::ir::Function;
 
 use crate::code::{Isa, Options};
 use crate::emit::pool::Pool;
-use crate::mir::LoopBody;
 use columns::Columns;
 use decision::Decision;
 use layout::Layout;
+pub use loops::{Loops, Unsuited};
 use straighten::straighten;
 
 /// The greatest length that saturated 16-bit lanes distinguish from greater
 /// ones.
 const MAX_LENGTH: u32 = 0xfffe;
 
-/// Why a filter has no predicated form; `list` is used instead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsuited {
-    /// It has loops or block parameters.
-    #[error("control flow that does not end in a Boolean function")]
-    ControlFlow,
-    /// It has several accepting verdicts, or returns a computed value.
-    #[error("it returns more than one number besides 0")]
-    Returns,
-    /// A predicate that no lane can evaluate.
-    #[error("predicate '{0}' does not fit a lane")]
-    Predicate(String),
-    /// No hash function was found for a set of this many constants.
-    #[error("no hash table was found for its set of {0} constants")]
-    Set(usize),
-    /// More predicates than signatures have room for.
-    #[error("its predicates take {0} signatures of 16 bits or more, and at most {max} fit", max = layout::MAX_PLANES)]
-    TooLarge(usize),
-}
-
-/// The loops of a filter and their requirements.
-#[derive(Clone, Debug)]
-pub struct Loops {
-    /// The loops, to be run one after another.
-    pub bodies: Vec<LoopBody>,
-    /// Packets a group.
-    pub lanes: usize,
-    /// Bytes from a packet's start that are read, even beyond its captured
-    /// length.
-    pub reach: usize,
-    /// Bytes of scratch memory.
-    pub scratch: usize,
-    /// Whether packets may be left to `list`.
-    pub leaves: bool,
-}
-
 /// A predicated form of a filter, before its loops are generated.
 #[derive(Clone, Debug)]
-pub struct Form<'a> {
+pub struct PredicatedForm<'a> {
     filter: Rc<(Cow<'a, Function>, Decision)>,
     shape: Shape,
     /// In 1/64 of a cycle a packet.
@@ -129,7 +94,10 @@ enum Shape {
 ///
 /// # Errors
 /// Why there is none.
-pub fn forms<'a>(function: &'a Function, options: &Options) -> Result<Vec<Form<'a>>, Unsuited> {
+pub fn forms<'a>(
+    function: &'a Function,
+    options: &Options,
+) -> Result<Vec<PredicatedForm<'a>>, Unsuited> {
     let function = match straighten(function) {
         Some(straight) => Cow::Owned(straight),
         None => Cow::Borrowed(function),
@@ -155,11 +123,11 @@ pub fn forms<'a>(function: &'a Function, options: &Options) -> Result<Vec<Form<'
         shapes.sort_by_key(|(work, _)| *work);
     }
     let filter = Rc::new((function, decision));
-    let form = |(work, shape)| Form { filter: Rc::clone(&filter), shape, work };
+    let form = |(work, shape)| PredicatedForm { filter: Rc::clone(&filter), shape, work };
     Ok(shapes.into_iter().map(form).collect())
 }
 
-impl Form<'_> {
+impl PredicatedForm<'_> {
     /// Estimated cycles a packet of its loops.
     #[must_use]
     pub fn cycles(&self) -> f64 {

@@ -10,10 +10,10 @@
 use forebay_filter::ir::Function;
 use iced_x86::Code;
 
-use super::algebra::{Literal, Mask, Masks, Outcome, Test, evaluate_groups};
+use super::algebra::{Accepted, Literal, Mask, Masks, Test, evaluate_groups};
 use super::atom::{Atom, Field};
 use super::decision::{Decision, Node};
-use super::{Loops, Unsuited};
+use super::loops::{Loops, Unsuited};
 use crate::code::Options;
 use crate::convention::Table;
 use crate::machine::{Units, latency};
@@ -281,7 +281,7 @@ impl Builder {
         self.top_bit(less)
     }
 
-    fn verdict(&mut self, outcome: Outcome, accept: u32) {
+    fn verdict(&mut self, outcome: Accepted, accept: u32) {
         self.note("verdict");
         let address = Address {
             base: Base::Table(Table::Verdict),
@@ -290,17 +290,17 @@ impl Builder {
             broadcast: false,
         };
         let operand = match outcome {
-            Outcome::Always(accepted) => {
+            Accepted::Always(accepted) => {
                 let verdict = if accepted { accept } else { 0 };
                 let operands = vec![Operand::Memory(address), Operand::Immediate(verdict as i32)];
                 self.push(Code::Mov_rm32_imm32, None, operands, Units::STORE);
                 return;
             }
             // 1 or 0 minus one, or negated, has all bits set or none.
-            Outcome::Packets(Mask { reg, inverted: true }) => {
+            Accepted::Packets(Mask { reg, inverted: true }) => {
                 self.alu(Code::Sub_rm32_imm32, reg, Operand::Immediate(1))
             }
-            Outcome::Packets(Mask { reg, inverted: false }) => {
+            Accepted::Packets(Mask { reg, inverted: false }) => {
                 self.tied(Code::Neg_rm32, reg, None, Units::ALU)
             }
         };

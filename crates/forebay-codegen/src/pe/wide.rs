@@ -2,7 +2,7 @@
 
 use iced_x86::Code;
 
-use super::algebra::Outcome;
+use super::algebra::Accepted;
 use super::constants::{Constants, repeated};
 use super::packets::entry;
 use crate::convention::Table;
@@ -96,15 +96,15 @@ impl<'a> Wide<'a> {
     }
 
     /// Stores the verdicts on `lanes` packets, 16 at a time.
-    pub(super) fn verdicts(&mut self, outcome: Outcome, accept: u32, lanes: u32) {
+    pub(super) fn verdicts(&mut self, outcome: Accepted, accept: u32, lanes: u32) {
         self.note("verdicts");
-        let accept = if outcome == Outcome::Always(false) { 0 } else { accept };
+        let accept = if outcome == Accepted::Always(false) { 0 } else { accept };
         let kept = repeated(self.pool, &accept.to_le_bytes(), 64);
         let kept = self.constants.register(&mut self.body, kept);
         let mut mask = match outcome {
-            Outcome::Always(_) => None,
-            Outcome::Packets(mask) if mask.inverted => Some(self.not(mask.reg)),
-            Outcome::Packets(mask) => Some(mask.reg),
+            Accepted::Always(_) => None,
+            Accepted::Packets(mask) if mask.inverted => Some(self.not(mask.reg)),
+            Accepted::Packets(mask) => Some(mask.reg),
         };
         for part in 0..lanes as i32 / 16 {
             if part > 0 {

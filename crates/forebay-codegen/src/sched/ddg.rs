@@ -17,10 +17,36 @@
 use forebay_filter::cancel;
 use iced_x86::Mnemonic;
 
-use super::Latencies;
 use super::ties::overwritten;
 use super::values::Values;
 use crate::mir::{LoopBody, Op, Operand};
+
+/// The latencies that a schedule assumes. Out-of-order processors wait for the
+/// actual result, whatever a schedule assumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// Cycles of a load.
+    pub load: u8,
+    /// The most cycles of an op's own latency, after its load if any.
+    pub work: u8,
+}
+
+impl Latencies {
+    /// The ops' own latencies, and `load` cycles for a load.
+    #[must_use]
+    pub fn of_loads(load: u8) -> Self {
+        Self { load, work: u8::MAX }
+    }
+
+    /// Shorter latencies to try, one after another, if registers do not
+    /// suffice: they shorten the lifetime of registers.
+    pub(super) fn shorter(self) -> [Self; 2] {
+        [
+            Self { load: self.load.min(1), work: self.work.min(2) },
+            Self { load: 0, work: self.work.min(1) },
+        ]
+    }
+}
 
 /// A dependence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

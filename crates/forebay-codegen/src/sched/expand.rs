@@ -19,7 +19,7 @@
 //! All copies address their packets by one register, the packet number of the
 //! oldest iteration in flight, and a distance.
 
-use super::{LinearOrder, Schedule};
+use super::schedule::{LinearOrder, Schedule};
 
 /// One copy of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

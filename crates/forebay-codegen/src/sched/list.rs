@@ -1,8 +1,8 @@
 //! Schedules of one iteration without overlap.
 
-use super::Schedule;
 use super::ddg::Ddg;
 use super::resources::{ReservationTable, Resources};
+use super::schedule::Schedule;
 use forebay_filter::cancel;
 
 /// Nodes by descending height; equal ones in program order.

@@ -7,10 +7,10 @@
 //! that conflict with it, for units or by a dependence, are removed and placed
 //! again. After a number of placements the II is given up.
 
-use super::Schedule;
 use super::ddg::Ddg;
 use super::list::{by_height, program_order};
 use super::resources::{ReservationTable, Resources};
+use super::schedule::Schedule;
 use forebay_filter::cancel;
 
 /// Placements an op, on average, before an II is given up. Rau finds twice the

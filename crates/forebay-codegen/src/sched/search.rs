@@ -6,17 +6,17 @@
 //! out-of-order processor loses less by operands that are not ready than by a
 //! longer interval. Last, without latencies, II grows until registers suffice.
 
-use super::ddg::Ddg;
-use super::expand::expand;
+use super::ddg::{Ddg, Latencies};
+use super::expand::{Expansion, expand};
 use super::modulo::{Priority, modulo_schedule};
-use super::resources::Resources;
+use super::resources::{Bottleneck, Resources};
+use super::schedule::{LinearOrder, Schedule};
 use super::values::Values;
-use super::{Bounds, Latencies, LinearOrder, Pipelined, Placed, Schedule};
 use super::{list, shorten};
 use crate::code::{Isa, Scheduling};
 use crate::convention::MAX_COUNT;
 use crate::mir::LoopBody;
-use crate::regalloc::{Limits, RegisterFile, RegisterPressure, allocate};
+use crate::regalloc::{Allocation, Limits, RegisterFile, RegisterPressure, allocate};
 
 /// The most names for a register.
 const MAX_UNROLL: u32 = 8;
@@ -37,6 +37,47 @@ const MAX_LATENT_OPS: usize = 40;
 /// The most ops of a loop that is list-scheduled; longer ones stay in the order
 /// of selection.
 const MAX_SCHEDULED_OPS: usize = 2400;
+
+/// A schedule with its registers.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Start times.
+    pub schedule: Schedule,
+    /// Order of the ops.
+    pub order: LinearOrder,
+    /// Physical registers.
+    pub allocation: Allocation,
+}
+
+/// A pipelined loop.
+#[derive(Clone, Debug)]
+pub struct Pipelined {
+    /// Times, order and registers.
+    pub placed: Placed,
+    /// Prologue, kernel and epilogue.
+    pub expansion: Expansion,
+    /// The latencies assumed.
+    pub latencies: Latencies,
+}
+
+/// Lower bounds of II.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// ResMII: by units and issue slots.
+    pub res_mii: u32,
+    /// The units that limit the II.
+    pub binding: Bottleneck,
+    /// RecMII: by recurrences.
+    pub rec_mii: u32,
+}
+
+impl Bounds {
+    /// The least II: the greater of the two.
+    #[must_use]
+    pub fn mii(&self) -> u32 {
+        self.res_mii.max(self.rec_mii).max(1)
+    }
+}
 
 /// One loop, and the common input of all its schedules.
 pub(super) struct Search<'a> {

@@ -11,9 +11,9 @@
 //! (in the manner of Eichenberger and Davidson, "Stage scheduling", 1995, who
 //! move by whole stages only).
 
-use super::Schedule;
 use super::ddg::{Ddg, Edge};
 use super::resources::{ReservationTable, Resources};
+use super::schedule::Schedule;
 use super::values::Values;
 use crate::mir::{LoopBody, Reg, RegClass};
 use forebay_filter::cancel;

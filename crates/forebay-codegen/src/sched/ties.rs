@@ -10,7 +10,7 @@
 use forebay_filter::cancel;
 use iced_x86::Code;
 
-use crate::emit::form::{Form, OperandForm};
+use crate::emit::instruction_form::{InstructionForm, OperandForm};
 use crate::machine::{Units, latency};
 use crate::mir::{LoopBody, Op, Operand, Reg, RegClass};
 
@@ -86,7 +86,7 @@ fn copies_needed(body: &LoopBody) -> Vec<(usize, Reg)> {
 
 /// A copy of `source` into `copy`, of as much of it as `op` reads.
 fn copy_before(op: &Op, source: Reg, copy: Reg, class: RegClass) -> Op {
-    let form = Form::of(op.code);
+    let form = InstructionForm::of(op.code);
     let width = form.and_then(|form| form.operands().first().copied());
     let evex = form.is_some_and(|form| form.evex);
     let code = match (class, width) {

@@ -25,111 +25,19 @@
 //!    batch. A register that is overwritten too early shows as a wrong value.
 
 mod run;
+mod violation;
 
 use iced_x86::{Mnemonic, Register};
+
+pub use violation::Violation;
 
 use super::{Latencies, Placed, Schedule, ScheduledLoop};
 use crate::code::Isa;
 use crate::convention::Table;
-use crate::emit::form::{Form, OperandForm};
+use crate::emit::instruction_form::{InstructionForm, OperandForm};
 use crate::machine::unit::{LOAD_0, LOAD_1, STORE_0, STORE_1};
 use crate::machine::{ISSUE_WIDTH, UNITS};
 use crate::mir::{Address, Base, Index, LoopBody, Op, Operand, Reg, RegClass};
-
-/// A violation in a scheduled loop.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
-    /// The ops differ from the source.
-    #[error("op {op} of the scheduled loop: {reason}")]
-    Body {
-        /// The op's number in the scheduled loop.
-        op: usize,
-        /// The violated expectation.
-        reason: &'static str,
-    },
-    /// An op starts before an operand is ready.
-    #[error("op {to} starts in cycle {start}, but the result of op {from} is ready in {ready}")]
-    Dependence {
-        /// The op that defines the operand.
-        from: usize,
-        /// The op that reads it.
-        to: usize,
-        /// When it starts.
-        start: u32,
-        /// When the operand is ready.
-        ready: u32,
-    },
-    /// A row has too few units for its ops.
-    #[error("row {row} of the reservation table has no unit left for op {op}")]
-    Units {
-        /// The row.
-        row: u32,
-        /// The op without a unit.
-        op: usize,
-    },
-    /// A row has more ops than issue slots.
-    #[error("row {row} of the reservation table issues {ops} ops")]
-    Issue {
-        /// The row.
-        row: u32,
-        /// Its ops.
-        ops: usize,
-    },
-    /// A virtual register has a physical one that is not allowed.
-    #[error("register {register:?} for virtual register {reg}: {reason}")]
-    Register {
-        /// The virtual register.
-        reg: usize,
-        /// The physical one.
-        register: Register,
-        /// The reason.
-        reason: &'static str,
-    },
-    /// An op reads a wrong value.
-    #[error("batch of {count}: op {op} for packet {packet} reads {found} from {register:?}")]
-    Value {
-        /// Packets of the batch.
-        count: u32,
-        /// The op's number in the scheduled loop.
-        op: usize,
-        /// The first packet of its iteration.
-        packet: u32,
-        /// The register that it reads.
-        register: Register,
-        /// The value found.
-        found: String,
-    },
-    /// A tied op whose first operand is not in its destination register.
-    #[error("op {op} for packet {packet} is tied, but its operand is in another register")]
-    Tied {
-        /// The op's number in the scheduled loop.
-        op: usize,
-        /// The first packet of its iteration.
-        packet: u32,
-    },
-    /// An op does not run once for an iteration.
-    #[error("batch of {count}: op {op} runs {times} times for packet {packet}")]
-    Times {
-        /// Packets of the batch.
-        count: u32,
-        /// The op's number in the scheduled loop.
-        op: usize,
-        /// The first packet of the iteration.
-        packet: u32,
-        /// How often it runs.
-        times: u32,
-    },
-    /// An op accesses entries beyond the batch.
-    #[error("batch of {count}: op {op} for packet {packet} looks beyond the last packet")]
-    Beyond {
-        /// Packets of the batch.
-        count: u32,
-        /// The op's number in the scheduled loop.
-        op: usize,
-        /// The first packet of its iteration.
-        packet: u32,
-    },
-}
 
 /// Checks that `scheduled` does what `source` specifies.
 ///
@@ -247,7 +155,8 @@ fn memory(op: &Op) -> Option<Base> {
 fn copies_enough(copy: &Op, body: &LoopBody) -> bool {
     let Some(dest) = copy.dest else { return false };
     let read = body.ops.iter().map(|op| bits_read(op, dest)).max();
-    let moved = Form::of(copy.code).and_then(|form| form.operands().first().map(|&f| bits(f)));
+    let moved =
+        InstructionForm::of(copy.code).and_then(|form| form.operands().first().map(|&f| bits(f)));
     moved >= read
 }
 
@@ -256,7 +165,7 @@ fn bits_read(op: &Op, reg: Reg) -> u32 {
     if !op.reads().any(|read| read == reg) {
         return 0;
     }
-    let Some(form) = Form::of(op.code) else { return u32::MAX };
+    let Some(form) = InstructionForm::of(op.code) else { return u32::MAX };
     // An untied result is the first operand of the instruction.
     let before = usize::from(op.dest.is_some() && !op.tied);
     let as_operand = op.operands.iter().enumerate().map(|(place, operand)| match *operand {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use iced_x86::Register;
 
-use super::Violation;
+use super::violation::Violation;
 use crate::mir::{Address, Base, Index, LoopBody, Operand, Reg};
 use crate::regalloc::Allocation;
 use crate::sched::ScheduledLoop;

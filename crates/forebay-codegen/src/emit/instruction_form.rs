@@ -2,7 +2,7 @@
 //!
 //! A register belongs to a class, and the instruction's code defines the part
 //! that an operand uses: `zmm3`, `ymm3` or `xmm3`. The encoder's name of a code
-//! lists its operands (`EVEX_Vpermb_zmm_k1z_zmm_zmmm512`), and [`Form`] is
+//! lists its operands (`EVEX_Vpermb_zmm_k1z_zmm_zmmm512`), and [`InstructionForm`] is
 //! parsed from it. The encoder also has a table of operand kinds, but that
 //! table covers all its codes, and building it on first use takes longer than
 //! compiling a filter.
@@ -106,7 +106,7 @@ impl OperandForm {
 
 /// The operands of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct InstructionForm {
     operands: [OperandForm; 4],
     count: usize,
     /// Whether it accepts an opmask.
@@ -117,14 +117,14 @@ pub struct Form {
     pub evex: bool,
 }
 
-impl Form {
+impl InstructionForm {
     /// The form of `code`; `None` for an instruction with operands that no
     /// [`Op`] can have. Forms are cached by thread: a filter uses a dozen
     /// codes, and formatting their names took a twentieth of its compilation.
     #[must_use]
     pub fn of(code: Code) -> Option<Self> {
         thread_local! {
-            static KNOWN: RefCell<HashMap<Code, Option<Form>>> = RefCell::default();
+            static KNOWN: RefCell<HashMap<Code, Option<InstructionForm>>> = RefCell::default();
         }
         KNOWN.with_borrow_mut(|known| *known.entry(code).or_insert_with(|| Self::read(code)))
     }
@@ -188,7 +188,7 @@ pub struct Placement<'a> {
 pub struct Encoding<'a> {
     op: &'a Op,
     /// The operands of its code.
-    pub form: Form,
+    pub form: InstructionForm,
     /// The instruction, but for its registers.
     template: Instruction,
 }
@@ -199,8 +199,8 @@ impl<'a> Encoding<'a> {
     /// # Errors
     /// If its operands do not match its code.
     pub fn new(op: &'a Op) -> Result<Self, EncodeError> {
-        let form =
-            Form::of(op.code).ok_or_else(|| mistake(op, "its operands are of unknown kinds"))?;
+        let form = InstructionForm::of(op.code)
+            .ok_or_else(|| mistake(op, "its operands are of unknown kinds"))?;
         if op.tied && (op.dest.is_none() || !matches!(op.operands.first(), Some(Operand::Reg(_)))) {
             return Err(mistake(op, "it is tied, but not from register to register"));
         }
@@ -355,7 +355,7 @@ mod tests {
 
     /// An instruction of `code` with a register or else memory for each
     /// operand.
-    fn example(code: Code, form: &Form) -> Instruction {
+    fn example(code: Code, form: &InstructionForm) -> Instruction {
         let mut instruction = match form.operands().last() {
             Some(OperandForm::Immediate) => with_immediate(code, form.count, 1)
                 .unwrap_or_else(|error| panic!("{code:?} takes a number: {error}")),
@@ -400,7 +400,7 @@ mod tests {
             if !KINDS.iter().any(|kind| name.starts_with(kind)) {
                 continue;
             }
-            let Some(form) = Form::of(code) else { continue };
+            let Some(form) = InstructionForm::of(code) else { continue };
             known += 1;
             let encoded = Encoder::new(64).encode(&example(code, &form), 0);
             let error = encoded.err().map(|error| error.to_string());
