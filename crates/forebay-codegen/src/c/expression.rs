@@ -50,10 +50,7 @@ fn settled(function: &Function, predicate: Predicate) -> Option<bool> {
         Predicate::Compare { relation, left, right } => {
             let constants = (function.as_constant(left), function.as_constant(right));
             match (relation, constants) {
-                (Relation::Equal, (Some(left), Some(right))) => Some(left == right),
-                (Relation::Greater, (Some(left), Some(right))) => Some(left > right),
-                (Relation::GreaterOrEqual, (Some(left), Some(right))) => Some(left >= right),
-                (Relation::AnyBit, (Some(left), Some(right))) => Some(left & right != 0),
+                (_, (Some(left), Some(right))) => Some(relation.holds(left, right)),
                 (Relation::Greater, (Some(0), _) | (_, Some(u32::MAX))) => Some(false),
                 (Relation::GreaterOrEqual, (Some(u32::MAX), _) | (_, Some(0))) => Some(true),
                 (Relation::AnyBit, (Some(0), _) | (_, Some(0))) => Some(false),

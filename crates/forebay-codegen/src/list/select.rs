@@ -211,23 +211,13 @@ pub(crate) fn select(function: &Function, predicate: Predicate) -> Test {
         },
         Predicate::Compare { relation, left, right } => {
             match (function.as_constant(left), function.as_constant(right)) {
-                (Some(left), Some(right)) => Test::Constant(holds(relation, left, right)),
+                (Some(left), Some(right)) => Test::Constant(relation.holds(left, right)),
                 (None, Some(right)) => with_constant(function, relation, left, right),
                 (Some(left), None) => mirrored(function, relation, left, right),
                 (None, None) => pair(function, relation, left, right),
             }
         }
         Predicate::Member { value, set } => member(function, value, set),
-    }
-}
-
-/// Whether `left` and `right` satisfy `relation`.
-fn holds(relation: Relation, left: u32, right: u32) -> bool {
-    match relation {
-        Relation::Equal => left == right,
-        Relation::Greater => left > right,
-        Relation::GreaterOrEqual => left >= right,
-        Relation::AnyBit => left & right != 0,
     }
 }
 

@@ -319,7 +319,7 @@ fn move_right(field: Field, left: i32, by: i32) -> Option<Shape> {
 
 fn compare(shape: Shape, relation: Relation, constant: u32) -> Option<Literal> {
     match shape {
-        Shape::Number(number) => Some(Literal::Always(holds(relation, number, constant))),
+        Shape::Number(number) => Some(Literal::Always(relation.holds(number, constant))),
         Shape::WireLength => match relation {
             Relation::Equal => Some(Literal::Is(Atom::WireEqual(constant))),
             Relation::GreaterOrEqual => Some(Literal::Is(Atom::WireAtLeast(constant))),
@@ -338,15 +338,6 @@ fn compare(shape: Shape, relation: Relation, constant: u32) -> Option<Literal> {
             Relation::GreaterOrEqual => at_least(field, left, u64::from(constant)),
             Relation::Greater => at_least(field, left, u64::from(constant) + 1),
         }),
-    }
-}
-
-fn holds(relation: Relation, left: u32, right: u32) -> bool {
-    match relation {
-        Relation::Equal => left == right,
-        Relation::Greater => left > right,
-        Relation::GreaterOrEqual => left >= right,
-        Relation::AnyBit => left & right != 0,
     }
 }
 
