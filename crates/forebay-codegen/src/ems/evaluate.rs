@@ -73,16 +73,8 @@ impl Generator<'_> {
 
     /// `to` op `other`, in `to`.
     fn with_register(&mut self, op: Arithmetic, to: Gpr, other: Gpr) {
-        let code = match op {
-            Arithmetic::Add => Code::Add_r32_rm32,
-            Arithmetic::Sub => Code::Sub_r32_rm32,
-            Arithmetic::Mul => Code::Imul_r32_rm32,
-            Arithmetic::And => Code::And_r32_rm32,
-            Arithmetic::Or => Code::Or_r32_rm32,
-            // `work` admits no other operation on two registers.
-            _ => Code::Xor_r32_rm32,
-        };
-        self.output.rr(code, to.r32(), other.r32());
+        // `work` admits no shift or division of two registers.
+        self.output.arithmetic(op, to, other);
     }
 
     /// `to` op `constant`, in `to`.

@@ -197,15 +197,7 @@ impl Generator<'_> {
     }
 
     fn branch(&mut self, condition: Condition, target: PatternId) {
-        let code = match condition {
-            Condition::Equal => Code::Je_rel32_64,
-            Condition::NotEqual => Code::Jne_rel32_64,
-            Condition::Above => Code::Ja_rel32_64,
-            Condition::AboveOrEqual => Code::Jae_rel32_64,
-            Condition::Below => Code::Jb_rel32_64,
-            Condition::BelowOrEqual => Code::Jbe_rel32_64,
-        };
-        self.output.jump(code, self.labels[target]);
+        self.output.jump(condition.jump(), self.labels[target]);
     }
 
     fn enter_packet(&mut self, packet: Packet) {
@@ -259,15 +251,7 @@ impl Generator<'_> {
         let (verdict, other) = (self.sets[packet.set].data, self.temporary[0]);
         self.output.ri(Code::Mov_r32_imm32, verdict.r32(), fails);
         self.output.ri(Code::Mov_r32_imm32, other.r32(), holds);
-        let code = match condition {
-            Condition::Equal => Code::Cmove_r32_rm32,
-            Condition::NotEqual => Code::Cmovne_r32_rm32,
-            Condition::Above => Code::Cmova_r32_rm32,
-            Condition::AboveOrEqual => Code::Cmovae_r32_rm32,
-            Condition::Below => Code::Cmovb_r32_rm32,
-            Condition::BelowOrEqual => Code::Cmovbe_r32_rm32,
-        };
-        self.output.rr(code, verdict.r32(), other.r32());
+        self.output.rr(condition.conditional_move(), verdict.r32(), other.r32());
         self.output.mr(Code::Mov_rm32_r32, element(VERDICT, packet.stage), verdict.r32());
     }
 

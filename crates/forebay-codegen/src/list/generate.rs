@@ -307,15 +307,7 @@ impl Generator<'_> {
     }
 
     fn branch(&mut self, condition: Condition, target: NodeId) {
-        let code = match condition {
-            Condition::Equal => Code::Je_rel32_64,
-            Condition::NotEqual => Code::Jne_rel32_64,
-            Condition::Above => Code::Ja_rel32_64,
-            Condition::AboveOrEqual => Code::Jae_rel32_64,
-            Condition::Below => Code::Jb_rel32_64,
-            Condition::BelowOrEqual => Code::Jbe_rel32_64,
-        };
-        self.output.jump(code, self.labels[target as usize]);
+        self.output.jump(condition.jump(), self.labels[target as usize]);
     }
 
     /// Ends the packet with verdict `holds` if the flags meet `condition`, else
@@ -325,15 +317,7 @@ impl Generator<'_> {
         let other = self.registers.take(&[verdict], &mut self.output);
         self.output.ri(Code::Mov_r32_imm32, verdict.r32(), fails);
         self.output.ri(Code::Mov_r32_imm32, other.r32(), holds);
-        let code = match condition {
-            Condition::Equal => Code::Cmove_r32_rm32,
-            Condition::NotEqual => Code::Cmovne_r32_rm32,
-            Condition::Above => Code::Cmova_r32_rm32,
-            Condition::AboveOrEqual => Code::Cmovae_r32_rm32,
-            Condition::Below => Code::Cmovb_r32_rm32,
-            Condition::BelowOrEqual => Code::Cmovbe_r32_rm32,
-        };
-        self.output.rr(code, verdict.r32(), other.r32());
+        self.output.rr(condition.conditional_move(), verdict.r32(), other.r32());
         self.output.mr(Code::Mov_rm32_r32, element(VERDICT.r64()), verdict.r32());
         self.end_packet();
     }

@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 
+use forebay_filter::ir::Arithmetic;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::registers::{Gpr, VALUES, is_callee_saved};
@@ -135,6 +136,19 @@ impl Output {
     /// With two registers.
     pub(crate) fn rr(&mut self, code: Code, first: Register, second: Register) {
         self.add(code, Instruction::with2(code, first, second));
+    }
+
+    /// `to` op `other`, in `to`; not for shifts and divisions.
+    pub(crate) fn arithmetic(&mut self, op: Arithmetic, to: Gpr, other: Gpr) {
+        let code = match op {
+            Arithmetic::Add => Code::Add_r32_rm32,
+            Arithmetic::Sub => Code::Sub_r32_rm32,
+            Arithmetic::Mul => Code::Imul_r32_rm32,
+            Arithmetic::And => Code::And_r32_rm32,
+            Arithmetic::Or => Code::Or_r32_rm32,
+            _ => Code::Xor_r32_rm32,
+        };
+        self.rr(code, to.r32(), other.r32());
     }
 
     /// With a register and an immediate.

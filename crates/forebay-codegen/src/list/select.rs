@@ -6,6 +6,7 @@
 //! memory operand.
 
 use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, SetId, Value, ValueId, Width};
+use iced_x86::Code;
 
 /// A value that a register can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,6 +80,30 @@ impl Condition {
             Self::AboveOrEqual => Self::Below,
             Self::Below => Self::AboveOrEqual,
             Self::BelowOrEqual => Self::Above,
+        }
+    }
+
+    /// The jump that is taken under it.
+    pub(crate) fn jump(self) -> Code {
+        match self {
+            Self::Equal => Code::Je_rel32_64,
+            Self::NotEqual => Code::Jne_rel32_64,
+            Self::Above => Code::Ja_rel32_64,
+            Self::AboveOrEqual => Code::Jae_rel32_64,
+            Self::Below => Code::Jb_rel32_64,
+            Self::BelowOrEqual => Code::Jbe_rel32_64,
+        }
+    }
+
+    /// The move that is made under it.
+    pub(crate) fn conditional_move(self) -> Code {
+        match self {
+            Self::Equal => Code::Cmove_r32_rm32,
+            Self::NotEqual => Code::Cmovne_r32_rm32,
+            Self::Above => Code::Cmova_r32_rm32,
+            Self::AboveOrEqual => Code::Cmovae_r32_rm32,
+            Self::Below => Code::Cmovb_r32_rm32,
+            Self::BelowOrEqual => Code::Cmovbe_r32_rm32,
         }
     }
 }

@@ -246,15 +246,7 @@ impl Generator<'_> {
         let other = self.registers.read(right, &[], &mut self.output);
         // If both are the same key, the second read is the last.
         let to = self.copy_of(Some(left), &[other]);
-        let code = match op {
-            Arithmetic::Add => Code::Add_r32_rm32,
-            Arithmetic::Sub => Code::Sub_r32_rm32,
-            Arithmetic::Mul => Code::Imul_r32_rm32,
-            Arithmetic::And => Code::And_r32_rm32,
-            Arithmetic::Or => Code::Or_r32_rm32,
-            _ => Code::Xor_r32_rm32,
-        };
-        self.output.rr(code, to.r32(), other.r32());
+        self.output.arithmetic(op, to, other);
         self.registers.consumed(right);
         to
     }
