@@ -150,3 +150,83 @@ fn slot(instruction: &bpf_insn) -> [u8; 8] {
     let [i0, i1, i2, i3] = instruction.imm.to_le_bytes();
     [instruction.code, registers, o0, o1, i0, i1, i2, i3]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECTS: [&[u8]; 10] = [
+        include_program!("fanout"),
+        include_program!("generator"),
+        include_program!("losses"),
+        include_program!("probe"),
+        include_program!("quiet"),
+        include_program!("redirect"),
+        include_program!("sender"),
+        include_program!("splitter"),
+        include_program!("sweep"),
+        include_program!("trial"),
+    ];
+
+    /// Instructions that may follow instruction `i`, and whether kernels before 6.3 allow a
+    /// loop to be closed there: only by a jump (`check_cfg` in their `kernel/bpf/verifier.c`).
+    fn followers(code: &[[u8; 8]], i: usize) -> Vec<(usize, bool)> {
+        const CALL: u8 = 0x85;
+        let [op, _, low, high, ..] = code[i];
+        let target = (i + 1).saturating_add_signed(i16::from_le_bytes([low, high]).into());
+        match (op, op & 7) {
+            (CALL, _) => vec![(i + 1, false)],
+            (0x95, _) => vec![],
+            (0x05, _) => vec![(target, true)],
+            (_, 5 | 6) => vec![(i + 1, true), (target, true)],
+            (0x18, _) => vec![(i + 2, false)],
+            _ => vec![(i + 1, false)],
+        }
+    }
+
+    /// An instruction that closes a loop without a jump.
+    fn loop_without_jump(code: &[[u8; 8]]) -> Option<usize> {
+        let (mut is_open, mut is_seen) = (vec![false; code.len()], vec![false; code.len()]);
+        let mut path = vec![(0, followers(code, 0))];
+        is_open[0] = true;
+        while let Some((i, left)) = path.last_mut() {
+            let i = *i;
+            match left.pop() {
+                None => {
+                    is_open[i] = false;
+                    path.pop();
+                }
+                Some((to, is_jump)) if is_open[to] && !is_jump => return Some(i),
+                Some((to, _)) if is_seen[to] => {}
+                Some((to, _)) => {
+                    (is_open[to], is_seen[to]) = (true, true);
+                    path.push((to, followers(code, to)));
+                }
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn loops_are_closed_by_jumps_as_kernels_before_6_3_require() {
+        for object in OBJECTS {
+            let object = Object::parse(object).unwrap();
+            assert!(!object.functions.is_empty());
+            for function in object.functions.values() {
+                let code: Vec<_> = function.instructions.iter().map(slot).collect();
+                assert_eq!(loop_without_jump(&code), None, "{}", function.name);
+            }
+        }
+        let close = |code: &[(u8, i16)]| {
+            let slot = |&(code, to): &(u8, i16)| {
+                let [low, high] = to.to_le_bytes();
+                [code, 0, low, high, 0, 0, 0, 0]
+            };
+            loop_without_jump(&code.iter().map(slot).collect::<Vec<_>>())
+        };
+        assert_eq!(close(&[(0xb7, 0), (0x07, 0), (0x15, 1), (0x05, -3), (0x95, 0)]), None);
+        // The loop is entered at its fourth instruction, into which the third falls.
+        let falls = [(0x05, 2), (0x15, 3), (0x07, 0), (0x07, 0), (0x05, -4), (0x95, 0)];
+        assert_eq!(close(&falls), Some(2));
+    }
+}

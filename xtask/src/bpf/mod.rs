@@ -105,9 +105,12 @@ fn object(source: &Path) -> Result<Vec<u8>, BpfError> {
     let types = read(source)?.windows(TYPES.len()).any(|text| text == TYPES);
     let flags =
         "-target bpf -mcpu=v3 -O2 -fno-strict-aliasing -Wall -Werror -fdebug-compilation-dir=.";
+    // Kernels before 6.3 refuse a loop whose last instruction falls through to its first.
+    let placement = ["-mllvm", "-disable-block-placement"];
     let compiled = run(Command::new("clang")
         .current_dir(folder)
         .args(flags.split(' '))
+        .args(placement)
         .args(types.then_some("-g"))
         .args(["-idirafter", &headers, "-c", &name, "-o"])
         .arg(&out));
