@@ -6,7 +6,6 @@ use forebay_io::device::at_other_end;
 
 use crate::alarms::Counter;
 use crate::config::{Config, Port};
-use crate::ports::device_of;
 
 /// Where a loss is, and what is to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +27,7 @@ impl Cures {
     /// Asks about the output devices of `config`.
     #[must_use]
     pub fn open(config: &Config) -> Self {
-        let devices = config.outputs.iter().filter_map(device_of);
+        let devices = config.outputs.iter().filter_map(Port::device);
         Self { napi: devices.map(|device| (device.to_owned(), napi_command(device))).collect() }
     }
 
@@ -67,7 +66,7 @@ fn place<'a>(config: &'a Config, stage: &str) -> (Option<String>, Option<&'a Por
             && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let port = ports.iter().find(is_of);
-    (port.and_then(device_of).map(str::to_owned), port)
+    (port.and_then(Port::device).map(str::to_owned), port)
 }
 
 fn at_input(device: &str, name: &str, reason: &str) -> String {

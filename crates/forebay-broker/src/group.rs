@@ -14,13 +14,13 @@ use forebay_packet::MacAddress;
 use forebay_pipeline::stages::{ShuntRule, ShuntTo, ShuntedFlow, Steering};
 
 use crate::clock::Clock;
-use crate::config::{Config, Group, NoSensor, Sensor, ShuntAction, digest_of};
+use crate::config::{Config, NoSensor, Sensor, SensorGroup, ShuntAction, digest_of};
 use crate::events;
 use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
 use crate::kernel::Kernel;
 use crate::kernel::forwarding::KernelWorker;
-use crate::worker::Route;
+use crate::route::Route;
 
 /// Hellos that a sensor may miss before it is down.
 const MISSES: u32 = 3;
@@ -45,7 +45,7 @@ pub enum GroupError {
 /// A group that is running.
 pub struct LiveGroup {
     /// How it is configured.
-    pub config: Group,
+    pub config: SensorGroup,
     /// What moves its buckets.
     pub manager: forebay_balance::Group<AnyForwardingTable>,
     /// The sensor behind each index, also of those that are gone: their packets may still be
@@ -63,7 +63,7 @@ impl LiveGroup {
     /// # Errors
     /// When the sensors' weights leave one of them nothing.
     pub fn new(
-        group: &Group,
+        group: &SensorGroup,
         config: &Config,
         now: u64,
     ) -> Result<(Self, WorkerSteering), GroupError> {
@@ -83,7 +83,7 @@ impl LiveGroup {
     /// # Errors
     /// As [`LiveGroup::new`], and the kernel's.
     pub fn in_kernel(
-        group: &Group,
+        group: &SensorGroup,
         config: &Config,
         clock: Clock,
         kernel: &mut Kernel,
@@ -98,13 +98,13 @@ impl LiveGroup {
         };
         let workers = (0..config.workers).map(worker).collect::<Result<_, _>>()?;
         let live = Self::on(forwarding, group, settings, &sensors, clock.now());
-        kernel.follow(&live)?;
+        kernel.follow(live.route(), &live.spare())?;
         Ok((live, workers))
     }
 
     fn on(
         forwarding: AnyForwardingTable,
-        group: &Group,
+        group: &SensorGroup,
         settings: GroupSettings,
         sensors: &[SensorSettings],
         now: u64,
@@ -191,7 +191,7 @@ impl LiveGroup {
     ///
     /// # Errors
     /// [`AssignmentError`]: why not.
-    pub fn can_become(&self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
+    pub fn can_become(&self, group: &SensorGroup, config: &Config) -> Result<(), AssignmentError> {
         self.manager.can_take(&all_settings(&self.with_those_of(group), config))
     }
 
@@ -201,7 +201,7 @@ impl LiveGroup {
     ///
     /// # Errors
     /// As [`LiveGroup::can_become`], and nothing has changed.
-    pub fn admit(&mut self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
+    pub fn admit(&mut self, group: &SensorGroup, config: &Config) -> Result<(), AssignmentError> {
         let all = self.with_those_of(group);
         let places = self.manager.admit(&all_settings(&all, config))?;
         self.note_places(&all, &places);
@@ -210,7 +210,7 @@ impl LiveGroup {
     }
 
     /// The sensors of `group`, and those there are besides.
-    fn with_those_of(&self, group: &Group) -> Vec<Sensor> {
+    fn with_those_of(&self, group: &SensorGroup) -> Vec<Sensor> {
         let mut all: Vec<Sensor> = group.sensors.clone();
         let staying = self.indices().map(|(_, sensor)| sensor);
         let leaving: Vec<Sensor> =
@@ -223,7 +223,7 @@ impl LiveGroup {
     ///
     /// # Errors
     /// As [`LiveGroup::admit`].
-    pub fn dismiss(&mut self, group: &Group, config: &Config) -> Result<(), AssignmentError> {
+    pub fn dismiss(&mut self, group: &SensorGroup, config: &Config) -> Result<(), AssignmentError> {
         self.manager.configure(group_settings(config));
         let places = self.manager.set_sensors(&all_settings(&group.sensors, config))?;
         self.note_places(&group.sensors, &places);
@@ -302,7 +302,7 @@ impl LiveGroup {
 
 /// The sensors of a group, and the buckets that each starts with.
 fn assign(
-    group: &Group,
+    group: &SensorGroup,
     config: &Config,
 ) -> Result<(Vec<SensorSettings>, Assignment), AssignmentError> {
     let sensors = all_settings(&group.sensors, config);
@@ -348,7 +348,7 @@ pub fn nanos(duration: std::time::Duration) -> u64 {
 
 /// The commands that give a switch a lasting entry for each sensor (bridge(8)).
 #[must_use]
-pub fn static_entries(group: &Group) -> Vec<String> {
+pub fn static_entries(group: &SensorGroup) -> Vec<String> {
     let address = |sensor: &Sensor| -> Option<(String, MacAddress)> {
         Some((sensor.name.clone(), sensor.rewrite.destination?))
     };

@@ -12,7 +12,7 @@ use crate::config::{Config, PortKind};
 use crate::flooding::Turn;
 use crate::group::LiveGroup;
 use crate::hello::{ETHER_TYPE, Hello, MAX_FRAME};
-use crate::ports::{PortError, device_of, io_error};
+use crate::ports::{PortError, io_error};
 
 /// The most frames that one call receives; the rest waits in the socket.
 const MOST_FRAMES: usize = 1024;
@@ -53,7 +53,7 @@ impl Hellos {
     pub fn open(config: &Config) -> Result<Self, PortError> {
         let mut ears = Vec::new();
         for (output, port) in config.outputs.iter().enumerate() {
-            let device = device_of(port).filter(|_| !matches!(port.kind, PortKind::Tap { .. }));
+            let device = port.device().filter(|_| !matches!(port.kind, PortKind::Tap { .. }));
             let Some(device) = device else { continue };
             let failed = io_error("output", port);
             let socket = FrameSocket::open(device, ETHER_TYPE).map_err(&failed)?;

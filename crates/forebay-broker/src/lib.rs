@@ -1,6 +1,6 @@
 //! The live broker: packets from ports through stages to sensors.
 //!
-//! [`config`] is what it is to do, [`plan`] what that comes to before any device is
+//! [`config`] is what it is to do, [`compiled`] what that comes to before any device is
 //! touched, [`ports`] the devices. A [`worker`] moves packets; [`Broker`] looks after the
 //! workers and after each [`group`] of sensors, and answers over [`control`]. In
 //! [`kernel`] is what the kernel does by itself, where packets need not leave it.
@@ -10,6 +10,7 @@ pub mod alarms;
 mod answers;
 mod broker;
 mod clock;
+pub mod compiled;
 pub mod config;
 pub mod control;
 mod cures;
@@ -24,13 +25,12 @@ pub mod mailbox;
 mod memory;
 pub mod metrics;
 pub mod notify;
-pub mod plan;
 pub mod ports;
 pub mod privileges;
 mod rehearsal;
 pub mod report;
+pub mod route;
 mod rule_counts;
-mod serve;
 mod trim;
 pub mod worker;
 

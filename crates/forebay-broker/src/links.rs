@@ -12,11 +12,10 @@ use forebay_io::device::{Change, DeviceError, Link, Watch};
 
 use crate::config::{Config, Port, PortKind};
 use crate::group::LiveGroup;
-use crate::ports::device_of;
 
 /// What a device can be found as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum LinkState {
     Works,
     Down,
     NoCarrier,
@@ -24,7 +23,7 @@ enum State {
     Gone,
 }
 
-impl State {
+impl LinkState {
     fn of(link: &Link) -> Self {
         match (link.up, link.carrier) {
             (true, true) => Self::Works,
@@ -43,7 +42,7 @@ struct Watched {
     device: String,
     /// The device's number, if it was there at the start.
     index: Option<u32>,
-    state: State,
+    state: LinkState,
 }
 
 /// Follows the links of all ports that are devices.
@@ -73,7 +72,7 @@ impl Links {
 
     fn add(&mut self, side: &'static str, number: usize, port: &Port) {
         // The link of a TAP device is up whenever we hold it.
-        let device = device_of(port).filter(|_| !matches!(port.kind, PortKind::Tap { .. }));
+        let device = port.device().filter(|_| !matches!(port.kind, PortKind::Tap { .. }));
         let Some(device) = device else { return };
         let link = self.watch.link(device).ok();
         self.ports.push(Watched {
@@ -82,7 +81,7 @@ impl Links {
             name: port.name.clone(),
             device: device.to_owned(),
             index: link.as_ref().map(|link| link.index),
-            state: link.as_ref().map_or(State::Gone, State::of),
+            state: link.as_ref().map_or(LinkState::Gone, LinkState::of),
         });
     }
 
@@ -96,8 +95,8 @@ impl Links {
         // Links that cannot be watched any more stay as they were: ports tell of failures.
         for change in self.watch.changes().unwrap_or_default() {
             match change {
-                Change::Is(link) => self.note(link.index, State::of(&link)),
-                Change::Gone(link) => self.note(link.index, State::Gone),
+                Change::Is(link) => self.note(link.index, LinkState::of(&link)),
+                Change::Gone(link) => self.note(link.index, LinkState::Gone),
                 Change::Missed => self.look(),
             }
         }
@@ -112,7 +111,7 @@ impl Links {
     fn works(&self, output: usize) -> bool {
         let mut known = self.ports.iter().filter(|port| port.side == "output");
         let known = known.find(|port| port.number == output);
-        known.is_none_or(|port| port.state == State::Works)
+        known.is_none_or(|port| port.state == LinkState::Works)
     }
 
     /// Whether packets can go through the port of that side and name; true where it is no
@@ -123,13 +122,13 @@ impl Links {
             let rest = name.strip_prefix(&port.name);
             port.side == side && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        self.ports.iter().find(is_it).is_none_or(|port| port.state == State::Works)
+        self.ports.iter().find(is_it).is_none_or(|port| port.state == LinkState::Works)
     }
 
     /// Ports whose devices are gone.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
-        let gone = self.ports.iter().filter(|port| port.state == State::Gone);
+        let gone = self.ports.iter().filter(|port| port.state == LinkState::Gone);
         gone.map(|port| {
             let Watched { side, name, device, .. } = port;
             let error = DeviceError::Gone { device: device.clone() };
@@ -145,25 +144,25 @@ impl Links {
         for (index, device) in devices {
             let Some(index) = index else { continue };
             let link = self.watch.link(&device).ok().filter(|link| link.index == index);
-            self.note(index, link.as_ref().map_or(State::Gone, State::of));
+            self.note(index, link.as_ref().map_or(LinkState::Gone, LinkState::of));
         }
     }
 
-    fn note(&mut self, index: u32, state: State) {
+    fn note(&mut self, index: u32, state: LinkState) {
         for port in self.ports.iter_mut().filter(|port| port.index == Some(index)) {
-            if port.state == state || port.state == State::Gone {
+            if port.state == state || port.state == LinkState::Gone {
                 continue;
             }
             port.state = state;
             self.is_news = true;
             let Watched { side, name, device, .. } = port;
             let what = match state {
-                State::Works => format!("{device} is up again"),
-                State::Down => format!("{device} is down: run `ip link set dev {device} up`"),
-                State::NoCarrier => {
+                LinkState::Works => format!("{device} is up again"),
+                LinkState::Down => format!("{device} is down: run `ip link set dev {device} up`"),
+                LinkState::NoCarrier => {
                     format!("{device} has no carrier: its cable or other end is missing or down")
                 }
-                State::Gone => format!("{device} was deleted: the port is of no further use"),
+                LinkState::Gone => format!("{device} was deleted: the port is of no further use"),
             };
             self.notices.push(format!("{side} {name}: {what}"));
         }

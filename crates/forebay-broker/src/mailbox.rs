@@ -13,7 +13,7 @@ use forebay_pipeline::{Branch, Settings};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::report::Report;
-use crate::worker::Route;
+use crate::route::Route;
 
 /// Orders in a mailbox from which on no more reports are requested: the worker hangs.
 const MOST_WAITING: usize = 64;

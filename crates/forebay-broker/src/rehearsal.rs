@@ -13,7 +13,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use crate::answers;
 use crate::config::{Config, Port, PortKind, Sending};
 use crate::control;
-use crate::ports::{self, PortError, device_of, xdp};
+use crate::ports::{self, PortError, xdp};
 use crate::privileges;
 
 /// What a start would meet.
@@ -94,7 +94,7 @@ impl Rehearsal {
                 }
             }
             _ => {
-                let Some(name) = device_of(port) else { return };
+                let Some(name) = port.device() else { return };
                 let need = ports::need(&port.kind, side, mtu);
                 let wrong = |source| PortError::Device { side, name: port.name.clone(), source };
                 let looked = device::check(name, need, false).map_err(wrong);

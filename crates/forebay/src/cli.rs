@@ -197,7 +197,7 @@ pub struct CompletionArgs {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    forebay_broker::config::units::duration(text).map_err(|error| error.to_string())
+    forebay_pipeline::units::duration(text).map_err(|error| error.to_string())
 }
 
 /// An interval between repetitions; a number without a unit is seconds.

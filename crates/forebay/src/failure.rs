@@ -56,7 +56,7 @@ pub enum Failure {
     Config(#[from] forebay_broker::config::ConfigError),
     /// A resource named by a configuration cannot be used.
     #[error("{0}")]
-    Plan(#[from] forebay_broker::plan::PlanError),
+    ConfigCompile(#[from] forebay_broker::compiled::ConfigCompileError),
     /// The broker does not start.
     #[error("{0}")]
     Broker(#[from] forebay_broker::BrokerError),
@@ -141,7 +141,7 @@ impl Failure {
             | Self::Sensors(_)
             | Self::Traffic(_)
             | Self::Config(_)
-            | Self::Plan(_) => ExitCode::from(2),
+            | Self::ConfigCompile(_) => ExitCode::from(2),
             Self::Rules(refused) if matches!(*refused.error, LoadError::Choice(_)) => {
                 ExitCode::from(2)
             }

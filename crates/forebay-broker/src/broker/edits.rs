@@ -10,7 +10,6 @@ use forebay_rules::language::yamaha;
 use forebay_rules::live::{Edit, InForce, Live, LiveError, Place};
 use serde_json::Value;
 
-use super::Broker;
 use super::notices::Notices;
 use crate::control::{Answer, ControlRequest, Request, RuleEdit, RulePage, RulePlace};
 use crate::rule_counts;
@@ -23,18 +22,18 @@ pub(super) struct Edits {
     queue: VecDeque<ControlRequest>,
 }
 
-impl Broker {
-    /// Answers a request for the rules, or queues it if a change is not in force yet.
-    pub(super) fn answer_on_rules(&mut self, request: ControlRequest) {
-        if self.edits.waiting.is_some() {
-            self.edits.queue.push_back(request);
+impl Edits {
+    /// Answers a request for `rules`, those in force, or queues it if a change is not in force yet.
+    pub(super) fn answer(&mut self, request: ControlRequest, rules: Option<&Arc<Live>>, now: u64) {
+        if self.waiting.is_some() {
+            self.queue.push_back(request);
             return;
         }
         let done = match &request.kind {
-            Request::Rules { page } => self.show_rules(*page),
-            Request::EditRules { edits } => match self.try_edit(edits) {
+            Request::Rules { page } => show(rules, *page, now),
+            Request::EditRules { edits } => match try_edit(rules, edits) {
                 Ok((InForce::Later, live)) => {
-                    self.edits.waiting = Some((Some(request), live));
+                    self.waiting = Some((Some(request), live));
                     return;
                 }
                 Ok((InForce::Now, _)) => Ok(done_text(edits.len())),
@@ -45,40 +44,24 @@ impl Broker {
         request.answer(done.map_or_else(Answer::Refused, Answer::Done));
     }
 
-    fn show_rules(&self, page: RulePage) -> Result<Value, String> {
-        let live = self.rules.as_ref().ok_or(NO_LIST)?;
-        let now = self.clock.now();
-        Ok(live.look(|list| rule_counts::answer(list, page, now)))
-    }
-
-    fn try_edit(&self, edits: &[RuleEdit]) -> Result<(InForce, Arc<Live>), String> {
-        let live = self.rules.as_ref().ok_or(NO_LIST)?;
-        if edits.len() > MOST_EDITS {
-            return Err(format!("{} changes at once: at most {MOST_EDITS}", edits.len()));
-        }
-        let edits = edits.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let in_force = live.edit(edits).map_err(|error| error.to_string())?;
-        Ok((in_force, Arc::clone(live)))
-    }
-
     /// Records a change, without a request, that will be in force later.
-    pub(super) fn await_rules(&mut self, live: &Arc<Live>) {
-        self.edits.waiting.get_or_insert((None, Arc::clone(live)));
+    pub(super) fn expect(&mut self, live: &Arc<Live>) {
+        self.waiting.get_or_insert((None, Arc::clone(live)));
     }
 
     /// Answers requests whose changes are in force now, and reports failures.
-    pub(super) fn follow_edits(&mut self, notices: &mut Notices) {
-        if let Some(why) = self.rules.as_ref().and_then(|live| live.complaint()) {
+    pub(super) fn follow(&mut self, rules: Option<&Arc<Live>>, now: u64, notices: &mut Notices) {
+        if let Some(why) = rules.and_then(|live| live.complaint()) {
             notices.tell(why);
         }
-        let Some((_, live)) = &self.edits.waiting else { return };
-        let is_in_force = self.rules.as_ref().is_some_and(|rules| Arc::ptr_eq(rules, live));
+        let Some((_, live)) = &self.waiting else { return };
+        let is_in_force = rules.is_some_and(|rules| Arc::ptr_eq(rules, live));
         let outcome = match live.outcome() {
             _ if !is_in_force => Err(OTHER_LIST.to_owned()),
             Some(outcome) => outcome.map_err(|error: LiveError| error.to_string()),
             None => return,
         };
-        let Some((request, _)) = self.edits.waiting.take() else { return };
+        let Some((request, _)) = self.waiting.take() else { return };
         match (request, outcome) {
             (Some(request), outcome) => {
                 let edits = match &request.kind {
@@ -91,8 +74,8 @@ impl Broker {
             (None, Ok(())) => notices.tell("the changed rules are in force".to_owned()),
             (None, Err(why)) => notices.tell(format!("the rules are not changed: {why}")),
         }
-        for request in std::mem::take(&mut self.edits.queue) {
-            self.answer_on_rules(request);
+        for request in std::mem::take(&mut self.queue) {
+            self.answer(request, rules, now);
         }
     }
 }
@@ -103,6 +86,21 @@ const MOST_EDITS: usize = 1_024;
 
 const NO_LIST: &str = "no list of rules is in force";
 const OTHER_LIST: &str = "a reload has replaced the list of rules";
+
+fn show(rules: Option<&Arc<Live>>, page: RulePage, now: u64) -> Result<Value, String> {
+    let live = rules.ok_or(NO_LIST)?;
+    Ok(live.look(|list| rule_counts::answer(list, page, now)))
+}
+
+fn try_edit(rules: Option<&Arc<Live>>, edits: &[RuleEdit]) -> Result<(InForce, Arc<Live>), String> {
+    let live = rules.ok_or(NO_LIST)?;
+    if edits.len() > MOST_EDITS {
+        return Err(format!("{} changes at once: at most {MOST_EDITS}", edits.len()));
+    }
+    let edits = edits.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let in_force = live.edit(edits).map_err(|error| error.to_string())?;
+    Ok((in_force, Arc::clone(live)))
+}
 
 fn done_text(edits: usize) -> Value {
     let plural = if edits == 1 { " is" } else { "s are" };

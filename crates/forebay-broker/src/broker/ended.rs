@@ -1,6 +1,6 @@
 //! The end of a broker: its workers are joined, and their accounts added up.
 
-use super::Running;
+use super::running::Running;
 use crate::answers;
 use crate::report::Report;
 

@@ -8,100 +8,43 @@
 
 mod edits;
 mod ended;
+mod error;
 mod notices;
+mod open;
+mod preparation;
 mod reload;
+mod running;
 mod stages;
 mod watching;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 use forebay_balance::Event;
 use forebay_balance::health::Manual;
-use forebay_io::device::Finding;
-use forebay_packet::HashKey;
-use forebay_pipeline::{Branch, Chain, Fork, Settings};
-use forebay_rules::live::Live;
 use rustix::thread::CapabilitySet;
 
-use crate::alarms::Alarms;
 use crate::answers;
-use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Group};
-use crate::control::{
-    self, Answer, ControlError, ControlRequest, Request, Requests, SensorAction, Server,
-};
-use crate::cures::Cures;
-use crate::group::{GroupError, LiveGroup, WorkerSteering};
-use crate::hellos::Hellos;
+use crate::control::{self, Answer, ControlRequest, Request, Requests, SensorAction, Server};
+use crate::group::static_entries;
 use crate::kernel::Kernel;
-use crate::links::Links;
-use crate::mailbox::{Change, WorkerMailbox};
-use crate::metrics::{self, ServeError};
-use crate::notify::Notifier;
-use crate::plan::{CodeOptions, Plan, PlanError};
-use crate::ports::{Attached, PortError, Ports};
-use crate::privileges::{self, PrivilegeError};
-use crate::report::Report;
-use crate::worker::{Route, Worker, WorkerError};
-use edits::Edits;
+use crate::mailbox::WorkerMailbox;
+use crate::metrics;
+use crate::privileges;
+use crate::worker::Worker;
 use ended::end;
 use notices::Notices;
-use reload::Reloads;
-use stages::Stages;
+use running::{Running, report, shunt};
 
 pub use ended::Ended;
+pub use error::BrokerError;
 pub use notices::Notice;
+pub use open::Broker;
 
 /// How long the broker's own thread waits for a request before it looks round.
 const ROUND: Duration = Duration::from_millis(20);
-
-/// How long workers may take to say how they are.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Why a broker does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum BrokerError {
-    /// Its configuration is none.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// What the configuration names is not what it takes.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A port.
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// An output that cannot begin.
-    #[error(transparent)]
-    Begin(#[from] WorkerError),
-    /// The sensors of a group.
-    #[error("group {group}: {source}")]
-    Sensors {
-        /// The group.
-        group: String,
-        /// What is wrong with them.
-        source: GroupError,
-    },
-    /// The control socket.
-    #[error(transparent)]
-    Control(#[from] ControlError),
-    /// The page of metrics.
-    #[error(transparent)]
-    Metrics(#[from] ServeError),
-    /// Giving up privileges.
-    #[error(transparent)]
-    Privileges(#[from] PrivilegeError),
-    /// The service manager.
-    #[error("no service manager listens at NOTIFY_SOCKET of the environment: {0}")]
-    Notify(std::io::Error),
-    /// The system has no thread, descriptor or random number left.
-    #[error("cannot start: {0}")]
-    System(#[from] std::io::Error),
-}
 
 /// Orders from outside, by signals.
 #[derive(Clone, Debug, Default)]
@@ -112,112 +55,7 @@ pub struct Signals {
     pub reload: Arc<AtomicBool>,
 }
 
-struct Running {
-    mailbox: Arc<WorkerMailbox>,
-    thread: JoinHandle<(Report, Result<(), WorkerError>)>,
-    /// How often it had looked for orders when it was last vouched for.
-    seen: u64,
-}
-
-impl Running {
-    /// Whether the worker has moved on since this was last asked, or has nothing more to do.
-    fn moves(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.seen, self.mailbox.heartbeat());
-        before != self.seen || self.thread.is_finished()
-    }
-}
-
-/// A broker whose ports are open.
-pub struct Broker {
-    path: PathBuf,
-    config: Config,
-    options: CodeOptions,
-    clock: Clock,
-    hash_key: HashKey,
-    groups: Vec<LiveGroup>,
-    workers: Vec<Worker>,
-    findings: Vec<Finding>,
-    hellos: Hellos,
-    links: Links,
-    notifier: Notifier,
-    /// What recorders say.
-    recorders: mpsc::Receiver<String>,
-    /// Kept, as they are gone when dropped.
-    programs: Vec<Attached>,
-    /// What the kernel does by itself, if anything.
-    kernel: Option<Kernel>,
-    alarms: Alarms,
-    cures: Cures,
-    reloads: Reloads,
-    /// The rules in force, which workers count by.
-    rules: Option<Arc<Live>>,
-    edits: Edits,
-}
-
 impl Broker {
-    /// Opens the ports of `config`, which was read from `path`.
-    ///
-    /// # Errors
-    /// [`BrokerError`]: the first thing that is not as it has to be.
-    pub fn open(
-        path: &Path,
-        config: Config,
-        plan: Plan,
-        options: CodeOptions,
-    ) -> Result<Self, BrokerError> {
-        let clock = Clock::default();
-        let hash_key = drawn_key()?;
-        let mut kernel =
-            if config.is_in_kernel() { Some(Kernel::create(&config, hash_key)?) } else { None };
-        let mut groups = Vec::new();
-        // By worker, then by group.
-        let mut steering: Vec<WorkerSteering> = Vec::new();
-        steering.resize_with(config.workers, Vec::new);
-        for group in &config.groups {
-            let (live, workers) = open_group(group, &config, clock, kernel.as_mut())?;
-            groups.push(live);
-            steering.iter_mut().zip(workers).for_each(|(all, one)| all.push(one));
-        }
-        let ports = Ports::open(&config, &hash_key, kernel.as_mut())?;
-        let routes: Vec<Route> = groups.iter().map(LiveGroup::route).collect();
-        let plan = if kernel.is_some() { plan.unfiltered() } else { plan };
-        let stages = Stages { config: &config, hash_key, plan: &plan, groups: &groups };
-        let mut workers = Vec::new();
-        for (steering, ports) in steering.into_iter().zip(ports.workers) {
-            let fork = Fork::new(stages.branches(steering));
-            workers.push(Worker::new(
-                ports.inputs,
-                stages.trunk(),
-                fork,
-                routes.clone(),
-                ports.outputs,
-                clock,
-                config.busy_poll,
-            ));
-        }
-        Ok(Self {
-            path: path.to_owned(),
-            hellos: Hellos::open(&config)?,
-            links: Links::open(&config)?,
-            cures: Cures::open(&config),
-            alarms: Alarms::default(),
-            notifier: Notifier::from_environment().map_err(BrokerError::Notify)?,
-            config,
-            options,
-            clock,
-            hash_key,
-            groups,
-            workers,
-            findings: ports.findings,
-            recorders: ports.notices,
-            programs: ports.programs,
-            kernel,
-            reloads: Reloads::default(),
-            rules: plan.rules,
-            edits: Edits::default(),
-        })
-    }
-
     /// Runs until all inputs have ended or it is ordered to end.
     ///
     /// # Errors
@@ -230,7 +68,7 @@ impl Broker {
         for finding in &self.findings {
             tell(Notice(answers::finding(finding)));
         }
-        for command in self.config.groups.iter().flat_map(crate::group::static_entries) {
+        for command in self.config.groups.iter().flat_map(static_entries) {
             tell(Notice(format!("at a switch that ages addresses out: {command}")));
         }
         let requests = Requests::default();
@@ -280,21 +118,6 @@ impl Broker {
         Ok(privileges::keep_capabilities(for_programs.unwrap_or(CapabilitySet::empty()))?)
     }
 
-    /// What workers say of themselves, and the kernel's part with it.
-    fn account(&self, workers: Report) -> Report {
-        let mut report = match &self.kernel {
-            Some(kernel) => kernel.account(workers),
-            None => workers,
-        };
-        // Ports that packets come for tell it in the same words.
-        for failure in self.links.failures() {
-            if !report.failed.contains(&failure) {
-                report.failed.push(failure);
-            }
-        }
-        report
-    }
-
     /// Does what there is to do until the workers have ended or are to end.
     fn look_after(
         &mut self,
@@ -341,9 +164,9 @@ impl Broker {
             }
         }
         if changed {
-            self.shunt(running);
+            shunt(&self.config, &self.groups, running);
         }
-        self.follow_edits(notices);
+        self.edits.follow(self.rules.as_ref(), now, notices);
         self.watch(now, running, notices);
     }
 
@@ -368,7 +191,7 @@ impl Broker {
             Request::Events => Ok(notices.events()),
             // Answered when no change waits.
             Request::Rules { .. } | Request::EditRules { .. } => {
-                return self.answer_on_rules(request);
+                return self.edits.answer(request, self.rules.as_ref(), self.clock.now());
             }
             Request::Metrics => {
                 let report = self.account(report(running));
@@ -420,67 +243,4 @@ impl Broker {
         self.groups[place].manager.command(index, manual);
         Ok(format!("{name} {done}"))
     }
-
-    /// Tells the workers which flows are shunted.
-    fn shunt(&self, running: &[Running]) {
-        let settings = |group: &LiveGroup| {
-            Settings::new().with(group.shunt(&self.config)).with(group.shunted())
-        };
-        let settings: Vec<Settings> = self.groups.iter().map(settings).collect();
-        let routes: Vec<Route> = self.groups.iter().map(LiveGroup::route).collect();
-        for one in running {
-            // Each is there already, and stays as it is.
-            let known = |group: &LiveGroup| Branch::new(group.config.name.clone(), Chain::new());
-            one.mailbox.change(Change {
-                trunk: Settings::new(),
-                branches: self.groups.iter().map(known).collect(),
-                settings: settings.clone(),
-                routes: routes.clone(),
-            });
-        }
-    }
-}
-
-fn open_group(
-    group: &Group,
-    config: &Config,
-    clock: Clock,
-    kernel: Option<&mut Kernel>,
-) -> Result<(LiveGroup, WorkerSteering), BrokerError> {
-    let opened = match kernel {
-        Some(kernel) => LiveGroup::in_kernel(group, config, clock, kernel),
-        None => LiveGroup::new(group, config, clock.now()),
-    };
-    opened.map_err(|source| BrokerError::Sensors { group: group.name.clone(), source })
-}
-
-/// A key that cannot be guessed, so that traffic cannot be aimed at one sensor.
-fn drawn_key() -> std::io::Result<HashKey> {
-    let mut bytes = [0; 16];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled +=
-            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    let [low, high] = [0, 8].map(|at| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_ne_bytes(word)
-    });
-    Ok(HashKey([low, high]))
-}
-
-/// The account of all workers. One that does not answer is included with its last report.
-fn report(running: &[Running]) -> Report {
-    let asked: Vec<_> = running.iter().map(|one| one.mailbox.ask()).collect();
-    let until = Instant::now() + PATIENCE;
-    let mut sum = Report::default();
-    for (number, (one, asked)) in running.iter().zip(asked).enumerate() {
-        let left = until.saturating_duration_since(Instant::now());
-        sum.add(asked.answer(left).unwrap_or_else(|| {
-            let silent = format!("worker {number} does not answer: these are its last numbers");
-            Report { failed: vec![silent], ..one.mailbox.last() }
-        }));
-    }
-    sum
 }

@@ -8,15 +8,15 @@ use forebay_pipeline::stages::{
 };
 use forebay_pipeline::{Branch, Chain, Settings};
 
-use crate::config::{Config, Group, Key};
+use crate::compiled::{CompiledConfig, decode_options};
+use crate::config::{Config, Key, SensorGroup};
 use crate::group::{LiveGroup, WorkerSteering, nanos};
-use crate::plan::{Plan, decode_options};
 
 /// The stages that a configuration names.
 pub(super) struct Stages<'a> {
     pub(super) config: &'a Config,
     pub(super) hash_key: HashKey,
-    pub(super) plan: &'a Plan,
+    pub(super) compiled: &'a CompiledConfig,
     pub(super) groups: &'a [LiveGroup],
 }
 
@@ -24,11 +24,16 @@ impl Stages<'_> {
     /// The stages that all packets pass.
     pub(super) fn trunk(&self) -> Chain {
         Chain::new()
-            .with(Filter::optional(self.plan.filter.clone()))
-            .with(Rules::optional(self.plan.rules.as_ref().map(|rules| rules.reader().into())))
+            .with(Filter::optional(self.compiled.filter.clone()))
+            .with(Rules::optional(self.compiled.rules.as_ref().map(|rules| rules.reader().into())))
     }
 
-    fn branch(&self, group: &Group, steering: Box<dyn Steering>, settings: &Settings) -> Branch {
+    fn branch(
+        &self,
+        group: &SensorGroup,
+        steering: Box<dyn Steering>,
+        settings: &Settings,
+    ) -> Branch {
         let decoder = Decoder::new(decode_options(self.config, group.key));
         let mut steer = LiveBalance::new(steering, decoder, group.key == Key::FiveTuple);
         let mut chain = Chain::new()
@@ -47,15 +52,16 @@ impl Stages<'_> {
 
     /// Settings for the stages of each group.
     pub(super) fn group_settings(&self) -> Vec<Settings> {
-        let each = self.plan.group_filters.iter().zip(&self.config.groups).zip(self.groups);
-        let settings = |((filter, group), live): ((&Option<FilterSet>, &Group), &LiveGroup)| {
-            Settings::new()
-                .with(filter.clone())
-                .with(group.stages.clone())
-                .with(SpareSensors(live.spare()))
-                .with(live.shunt(self.config))
-                .with(live.shunted())
-        };
+        let each = self.compiled.group_filters.iter().zip(&self.config.groups).zip(self.groups);
+        let settings =
+            |((filter, group), live): ((&Option<FilterSet>, &SensorGroup), &LiveGroup)| {
+                Settings::new()
+                    .with(filter.clone())
+                    .with(group.stages.clone())
+                    .with(SpareSensors(live.spare()))
+                    .with(live.shunt(self.config))
+                    .with(live.shunted())
+            };
         each.map(settings).collect()
     }
 

@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::notices::Notices;
-use super::{Broker, Running};
+use super::open::Broker;
+use super::running::Running;
 use crate::alarms::{Change, Watched};
 use crate::answers;
+use crate::config::Port;
 use crate::kernel::ways::Turn;
 use crate::report::Report;
 
@@ -33,17 +35,32 @@ impl Broker {
         }
     }
 
+    /// What workers say of themselves, and the kernel's part with it.
+    pub(super) fn account(&self, workers: Report) -> Report {
+        let mut report = match &self.kernel {
+            Some(kernel) => kernel.account(workers),
+            None => workers,
+        };
+        // Ports that packets come for tell it in the same words.
+        for failure in self.links.failures() {
+            if !report.failed.contains(&failure) {
+                report.failed.push(failure);
+            }
+        }
+        report
+    }
+
     fn turned(&self, output: usize, turn: Turn) -> String {
         let port = self.config.outputs.get(output);
         let name = port.map_or("?", |port| port.name.as_str());
-        let device = port.and_then(crate::ports::device_of).unwrap_or_default();
+        let device = port.and_then(Port::device).unwrap_or_default();
         match turn {
             Turn::ToKernel => format!(
                 "output {name}: {device} takes redirected frames again: flows that begin are \
                  redirected"
             ),
             Turn::ToWorkers(frames) => {
-                let limited = self.config.inputs.iter().any(crate::ports::limits_queues);
+                let limited = self.config.inputs.iter().any(Port::limits_queues);
                 let but = match limited {
                     true => ", but for those of queues beyond `queues` of an input: these are lost",
                     false => "",

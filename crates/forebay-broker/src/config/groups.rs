@@ -2,14 +2,14 @@
 
 use forebay_balance::BUCKETS;
 use forebay_packet::{MacAddress, Rewrite, Strip};
-use forebay_pipeline::GroupStages;
 use forebay_pipeline::stages::Follow;
+use forebay_pipeline::{GroupStages, units};
 use toml::Spanned;
 
 use super::error::Fault;
 use super::ports::{Port, PortKind};
-use super::raw::{Quantity, StageKey};
-use super::{bounded, choice, names, raw, read, units};
+use super::raw::{self, Quantity, StageKey};
+use super::values::{bounded, choice, names, read};
 
 /// The most groups, sensors of a group, and the largest weight.
 const MAX_GROUPS: usize = 16;
@@ -49,7 +49,7 @@ pub enum NoSensor {
 
 /// Sensors that share the same packets.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct SensorGroup {
     /// Its name.
     pub name: String,
     /// The filter that its packets have to pass.
@@ -117,7 +117,10 @@ const KEYS: [(&str, Key); 4] = [
 const NO_SENSOR: [(&str, NoSensor); 2] = [("drop", NoSensor::Drop), ("pass", NoSensor::Pass)];
 
 /// The groups.
-pub fn check(raw: &[Spanned<raw::Group>], outputs: &[Port]) -> Result<Vec<Group>, Fault> {
+pub fn check(
+    raw: &[Spanned<raw::GroupTable>],
+    outputs: &[Port],
+) -> Result<Vec<SensorGroup>, Fault> {
     if raw.is_empty() || raw.len() > MAX_GROUPS {
         let what = format!("{} groups: expected 1 to {MAX_GROUPS} [[group]]", raw.len());
         return Err(Fault::new(0..0, what));
@@ -126,7 +129,7 @@ pub fn check(raw: &[Spanned<raw::Group>], outputs: &[Port]) -> Result<Vec<Group>
     raw.iter().map(|raw| group(raw, outputs)).collect()
 }
 
-fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> {
+fn group(group: &Spanned<raw::GroupTable>, outputs: &[Port]) -> Result<SensorGroup, Fault> {
     let raw = group.get_ref();
     let count = raw.sensor.len();
     if count == 0 || count > MAX_SENSORS {
@@ -158,7 +161,7 @@ fn group(group: &Spanned<raw::Group>, outputs: &[Port]) -> Result<Group, Fault> 
     }
     weights(&sensors, &raw.sensor)?;
     let shunt = raw.shunt.as_ref().map(|raw| shunt(raw, &sensors)).transpose()?;
-    Ok(Group {
+    Ok(SensorGroup {
         shunt,
         name: raw.name.get_ref().clone(),
         filter: raw.filter.as_ref().map(|filter| filter.get_ref().clone()),
@@ -251,7 +254,7 @@ fn weights(sensors: &[Sensor], raw: &[Spanned<raw::Sensor>]) -> Result<(), Fault
 
 fn sensor(
     sensor: &Spanned<raw::Sensor>,
-    group: &raw::Group,
+    group: &raw::GroupTable,
     outputs: &[Port],
 ) -> Result<Sensor, Fault> {
     let raw = sensor.get_ref();

@@ -1,13 +1,15 @@
 //! Inputs and outputs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_io::OnFull;
+use forebay_pipeline::units;
 use toml::Spanned;
 
 use super::error::Fault;
-use super::{bounded, choice, names, raw, read, units};
+use super::raw;
+use super::values::{bounded, choice, names, read};
 
 /// The most queues of a device.
 const MAX_QUEUES: u64 = 64;
@@ -146,7 +148,7 @@ pub fn check(raw: &[Spanned<raw::Port>], side: &str) -> Result<Vec<Port>, Fault>
     let is_output = side == "output";
     let ports: Vec<Port> = raw.iter().map(|raw| port(raw, is_output)).collect::<Result<_, _>>()?;
     for (i, port) in ports.iter().enumerate() {
-        let same = |other: &&Port| other.place().is_some() && other.place() == port.place();
+        let same = |other: &&Port| (other.device(), other.file()) == (port.device(), port.file());
         if let Some(other) = ports[..i].iter().find(same) {
             let what = format!("{side} `{}` has the same place as `{}`", port.name, other.name);
             return Err(Fault::new(raw[i].span(), what));
@@ -156,14 +158,29 @@ pub fn check(raw: &[Spanned<raw::Port>], side: &str) -> Result<Vec<Port>, Fault>
 }
 
 impl Port {
-    /// The device or file.
-    fn place(&self) -> Option<String> {
+    /// Its network device, if it is one.
+    #[must_use]
+    pub fn device(&self) -> Option<&str> {
         match &self.kind {
             PortKind::AfPacket { interface, .. }
             | PortKind::AfXdp { interface, .. }
             | PortKind::Xdp { interface, .. }
-            | PortKind::Tap { interface } => Some(format!("device {interface}")),
-            PortKind::Pcap { file, .. } => Some(format!("file {}", file.display())),
+            | PortKind::Tap { interface } => Some(interface),
+            PortKind::Pcap { .. } => None,
+        }
+    }
+
+    /// Whether workers get packets from some of its queues only.
+    pub(crate) fn limits_queues(&self) -> bool {
+        matches!(self.kind, PortKind::Xdp { queues: Some(_), .. })
+    }
+
+    /// Its capture file, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match &self.kind {
+            PortKind::Pcap { file, .. } => Some(file),
+            _ => None,
         }
     }
 }

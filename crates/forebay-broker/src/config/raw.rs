@@ -43,7 +43,7 @@ pub struct File {
     #[serde(default)]
     pub output: Vec<Spanned<Port>>,
     #[serde(default)]
-    pub group: Vec<Spanned<Group>>,
+    pub group: Vec<Spanned<GroupTable>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,7 +112,7 @@ pub struct Rotate {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub struct GroupTable {
     pub name: Text,
     pub filter: Option<Text>,
     pub key: Option<Text>,

@@ -4,7 +4,8 @@ use forebay_rules::language::load::{Names, Selection};
 use forebay_rules::language::{Direction, Format, Unsupported};
 
 use super::error::Fault;
-use super::{choice, raw};
+use super::raw;
+use super::values::choice;
 
 /// The keys that choose a list, for messages.
 pub const RULE_KEYS: Names = Names {

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Answer, MOST_ANSWER, Request};
+use super::message::{Answer, Request};
+
+/// The longest answer, in bytes.
+const MOST_ANSWER: u64 = 64 << 20;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -6,13 +6,14 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, fchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::{Answer, MOST_REQUEST, Request};
-use crate::serve::{Bell, Parsed, Protocol, Refusal, serve};
+use super::message::Answer;
+use super::queue::ControlRequest;
+use super::serve::{Parsed, Protocol, Refusal, serve};
 
 /// Why a broker cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -39,87 +40,6 @@ pub enum ControlError {
     /// Something else is there.
     #[error("{0} is there and is no socket")]
     NoSocket(PathBuf),
-}
-
-/// A request, with the channel for its answer.
-pub struct ControlRequest {
-    /// What is requested.
-    pub kind: Request,
-    reply: mpsc::Sender<Answer>,
-    /// Lives as long as the client waits, if there is one.
-    client: Option<Weak<()>>,
-    /// After the answer, or without one: values are dropped in this order.
-    _bell: Option<Bell>,
-}
-
-impl ControlRequest {
-    /// A request that is answered over a channel.
-    #[must_use]
-    pub fn new(request: Request) -> (Self, mpsc::Receiver<Answer>) {
-        let (reply, answer) = mpsc::channel();
-        (Self { kind: request, reply, client: None, _bell: None }, answer)
-    }
-
-    /// As [`ControlRequest::new`], of a client that waits as long as `present` lives. The bell
-    /// rings when the answer is there, or none will come.
-    pub(crate) fn of_client(
-        request: Request,
-        bell: Bell,
-        present: &Arc<()>,
-    ) -> (Self, mpsc::Receiver<Answer>) {
-        let (request, answer) = Self::new(request);
-        (Self { client: Some(Arc::downgrade(present)), _bell: Some(bell), ..request }, answer)
-    }
-
-    /// Whether it is a question whose client has hung up. Orders are never idle.
-    fn is_idle(&self) -> bool {
-        !self.kind.is_order()
-            && self.client.as_ref().is_some_and(|client| client.strong_count() == 0)
-    }
-
-    /// Answers. The client may have hung up.
-    pub fn answer(self, answer: Answer) {
-        let _ = self.reply.send(answer);
-    }
-}
-
-/// The requests of all clients, one after another.
-pub struct Requests {
-    requests: mpsc::Receiver<ControlRequest>,
-    sender: mpsc::Sender<ControlRequest>,
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        let (sender, requests) = mpsc::channel();
-        Self { requests, sender }
-    }
-}
-
-impl Requests {
-    /// The sender that servers hand requests to.
-    #[must_use]
-    pub fn sender(&self) -> mpsc::Sender<ControlRequest> {
-        self.sender.clone()
-    }
-
-    /// The next request, if one comes in time. Questions of clients that have hung up are
-    /// passed over.
-    #[must_use]
-    pub fn next(&self, patience: Duration) -> Option<ControlRequest> {
-        let end = Instant::now() + patience;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            // The sender is kept open by this very value: without a request, time has run out.
-            let request = self.requests.recv_timeout(left).ok()?;
-            if !request.is_idle() {
-                return Some(request);
-            }
-            if left.is_zero() {
-                return None;
-            }
-        }
-    }
 }
 
 /// A socket that requests come over; gone with this value.
@@ -245,7 +165,7 @@ fn draft_name(socket: &Path) -> PathBuf {
 struct Lines;
 
 impl Protocol for Lines {
-    const MOST_REQUEST: usize = MOST_REQUEST;
+    const MOST_REQUEST: usize = 256 << 10;
     const ASKING: Duration = Duration::from_secs(5);
     // A change may take as long as it does to be prepared.
     const WAITING: Option<Duration> = None;
@@ -282,7 +202,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::{AskError, ask};
+    use super::super::{AskError, Request, Requests, ask};
     use super::*;
 
     #[test]

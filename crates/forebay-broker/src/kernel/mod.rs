@@ -25,12 +25,11 @@ use forebay_io::{Losses, Rx};
 use forebay_packet::{HashKey, LinkType, Rewrite};
 
 use crate::clock::Clock;
+use crate::compiled::decode_options;
 use crate::config::{Config, Port, PortKind};
-use crate::group::LiveGroup;
-use crate::plan::decode_options;
 use crate::ports::{PortError, xdp};
 use crate::report::Report;
-use crate::worker::Route;
+use crate::route::Route;
 use account::Snapshot;
 use forwarding::KernelTable;
 use ways::{SentBytes, Turn, Way};
@@ -288,12 +287,12 @@ impl Kernel {
         each.try_for_each(|(sender, program)| sender.link.replace(program).map(drop))
     }
 
-    /// Writes the sensors of the group into the maps: the route to each, and the stand-in for all.
+    /// Writes the sensors of the group into the maps: the route to each, and those that packets
+    /// are spread over while none is up.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn follow(&mut self, group: &LiveGroup) -> Result<(), BpfError> {
-        let route = group.route();
+    pub fn follow(&mut self, route: Route, spare: &[u16]) -> Result<(), BpfError> {
         let of = |route: &Route, sensor: usize| {
             let rewrite = route.rewrites.get(sensor)?;
             Some(entry(count(*route.outputs.get(sensor)?), rewrite))
@@ -309,7 +308,7 @@ impl Kernel {
             self.state.set_sensor(number, of(&route, sensor))?;
         }
         self.route = route;
-        self.state.set_spare(&group.spare());
+        self.state.set_spare(spare);
         Ok(())
     }
 

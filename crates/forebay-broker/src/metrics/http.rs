@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::control::serve::{self, Parsed, Protocol, Refusal};
 use crate::control::{Answer, ControlRequest, Request};
-use crate::serve::{self, Parsed, Protocol, Refusal};
 
 /// The most header fields of a request.
 const MOST_FIELDS: usize = 64;

@@ -6,7 +6,7 @@ use std::path::Path;
 use forebay_io::device::{Link, Need};
 use nix::sys::socket::SockaddrIn6;
 
-use super::{PortError, device_of};
+use super::error::PortError;
 use crate::config::{Config, Port, PortKind, Sending};
 
 /// What a port of that kind and side needs of its device. Outputs get packets of up to `mtu`.
@@ -36,19 +36,13 @@ pub(crate) fn only_worker(
 
 /// Refuses a recorder whose file is a capture that is played in, by whatever name.
 pub(crate) fn not_own_inputs(config: &Config) -> Result<(), PortError> {
-    fn file(port: &Port) -> Option<&Path> {
-        match &port.kind {
-            PortKind::Pcap { file, .. } => Some(file),
-            _ => None,
-        }
-    }
     let identity = |path: &Path| {
         let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
         Some((found.dev(), found.ino()))
     };
-    let inputs: Vec<_> = config.inputs.iter().filter_map(file).filter_map(identity).collect();
+    let inputs: Vec<_> = config.inputs.iter().filter_map(Port::file).filter_map(identity).collect();
     for port in &config.outputs {
-        if file(port).and_then(identity).is_some_and(|file| inputs.contains(&file)) {
+        if port.file().and_then(identity).is_some_and(|file| inputs.contains(&file)) {
             let what = "its file is an input, and would be replaced".to_owned();
             return Err(PortError::Cannot { side: "output", name: port.name.clone(), what });
         }
@@ -58,7 +52,7 @@ pub(crate) fn not_own_inputs(config: &Config) -> Result<(), PortError> {
 
 /// The greatest MTU of the devices of some ports. One that is absent is reported later.
 pub(crate) fn longest(ports: &[Port]) -> u32 {
-    let mtu = |port: &Port| device_of(port).and_then(|device| Link::named(device).ok());
+    let mtu = |port: &Port| port.device().and_then(|device| Link::named(device).ok());
     ports.iter().filter_map(mtu).map(|link| link.mtu).max().unwrap_or(0)
 }
 

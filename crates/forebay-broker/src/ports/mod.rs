@@ -4,17 +4,17 @@
 //! looked at first, and what can be mended is: see `forebay_io::device`.
 
 mod checks;
+mod error;
 pub(crate) mod xdp;
 
 use std::os::fd::AsFd as _;
 use std::sync::mpsc::{self, SyncSender};
 
-use forebay_bpf::BpfError;
 use forebay_bpf::link::XdpLink;
 use forebay_bpf::programs::fanout;
 use forebay_bpf::programs::quiet::Quiet;
 use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
-use forebay_io::device::{self, DeviceError, Finding, Link, Need, Promiscuous, Remedy};
+use forebay_io::device::{self, Finding, Link, Need, Promiscuous, Remedy};
 use forebay_io::tap::{Tap, TapOptions, TapRx, TapTx};
 use forebay_io::{
     CaptureRx, CaptureTx, Format, Naming, Placement, ReadOptions, Reader, Rx, Series,
@@ -22,13 +22,15 @@ use forebay_io::{
 };
 use forebay_packet::HashKey;
 
-use checks::{has_address, is_below_others};
-pub(crate) use checks::{longest, need, not_own_inputs, only_worker};
-
 use crate::config::{Config, Port, PortKind};
 use crate::hello::ETHER_TYPE;
 use crate::kernel::Kernel;
 use crate::worker::{Input, Output};
+use checks::{has_address, is_below_others};
+
+pub(crate) use checks::{longest, need, not_own_inputs, only_worker};
+pub use error::PortError;
+pub(crate) use error::io_error;
 
 /// Bytes of a slot of a transmit ring: an Ethernet frame, and some for the kernel.
 const SLOT: usize = 2048;
@@ -36,49 +38,6 @@ const SLOT: usize = 2048;
 /// Notices of recorders that wait for the broker's thread. What comes while so many wait is
 /// in the ledger alone.
 const MOST_NOTICES: usize = 64;
-
-/// Why a port cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum PortError {
-    /// The port itself.
-    #[error("{side} {name}: {source}")]
-    Io {
-        /// "input" or "output".
-        side: &'static str,
-        /// The port's name.
-        name: String,
-        /// Its error.
-        source: forebay_io::Error,
-    },
-    /// The device below it.
-    #[error("{side} {name}: {source}")]
-    Device {
-        /// "input" or "output".
-        side: &'static str,
-        /// The port's name.
-        name: String,
-        /// What is wrong with the device.
-        source: DeviceError,
-    },
-    /// The program that shares packets out to workers.
-    #[error("input {name}: {source}")]
-    Program {
-        /// The port's name.
-        name: String,
-        /// The kernel's error.
-        source: BpfError,
-    },
-    /// What the port cannot do.
-    #[error("{side} {name}: {what}")]
-    Cannot {
-        /// "input" or "output".
-        side: &'static str,
-        /// The port's name.
-        name: String,
-        /// What, and what was expected.
-        what: String,
-    },
-}
 
 /// The ports of one worker.
 #[derive(Default)]
@@ -169,7 +128,7 @@ impl Ports {
         side: &'static str,
         need: Need,
     ) -> Result<Option<Link>, PortError> {
-        let Some(name) = device_of(port) else { return Ok(None) };
+        let Some(name) = port.device() else { return Ok(None) };
         let wrong = |source| PortError::Device { side, name: port.name.clone(), source };
         let (link, findings) = device::check(name, need, true).map_err(wrong)?;
         self.findings.extend(findings);
@@ -404,7 +363,7 @@ fn packet_receivers(
     workers: usize,
     hash_key: &HashKey,
 ) -> Result<Vec<Box<dyn Rx>>, PortError> {
-    let Some(device) = device_of(port) else { return Ok(Vec::new()) };
+    let Some(device) = port.device() else { return Ok(Vec::new()) };
     let options = RxOptions { promiscuous, ..RxOptions::default() };
     let blocks = port.ring / options.block_len as usize;
     let blocks = u32::try_from(blocks).unwrap_or(u32::MAX).max(2);
@@ -428,28 +387,4 @@ fn fanout_program(
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
     let failed = |source| PortError::Program { name: port.name.clone(), source };
     fanout::load(hash_key, workers).map_err(failed)
-}
-
-/// The network device of a port, if it is one.
-pub(crate) fn device_of(port: &Port) -> Option<&str> {
-    match &port.kind {
-        PortKind::AfPacket { interface, .. }
-        | PortKind::AfXdp { interface, .. }
-        | PortKind::Xdp { interface, .. }
-        | PortKind::Tap { interface } => Some(interface),
-        PortKind::Pcap { .. } => None,
-    }
-}
-
-/// Whether workers get packets from some queues of an input only.
-pub(crate) fn limits_queues(port: &Port) -> bool {
-    matches!(port.kind, PortKind::Xdp { queues: Some(_), .. })
-}
-
-/// For `map_err`: the error of a port.
-pub(crate) fn io_error<'a>(
-    side: &'static str,
-    port: &'a Port,
-) -> impl Fn(forebay_io::Error) -> PortError + 'a {
-    move |source| PortError::Io { side, name: port.name.clone(), source }
 }

@@ -17,7 +17,7 @@ use forebay_io::redirect::RedirectTx;
 use forebay_io::{Rx, Tx};
 use forebay_packet::HashKey;
 
-use super::PortError;
+use super::error::{PortError, io_error};
 use crate::config::{Port, Sending};
 
 /// Bytes of a frame: an Ethernet frame, and what comes before it where it is received.
@@ -134,7 +134,7 @@ pub fn open_sockets(
         let opened = XdpPort::open(device, queue, workers, &options, |worker, socket| {
             enter(queue * workers + worker, socket)
         });
-        let opened = opened.map_err(super::io_error("input", port))?;
+        let opened = opened.map_err(io_error("input", port))?;
         for (all, socket) in by_worker.iter_mut().zip(opened) {
             if let Some(rx) = socket.rx {
                 all.push(Box::new(rx));
@@ -157,7 +157,7 @@ pub fn send(
     workers: usize,
 ) -> Result<Senders, PortError> {
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
-    let failed = super::io_error("output", port);
+    let failed = io_error("output", port);
     if how == Sending::Frames {
         let senders = RedirectTx::open(device, workers).map_err(failed)?.into_iter();
         return Ok((senders.map(|tx| -> Box<dyn Tx> { Box::new(tx) }).collect(), None));

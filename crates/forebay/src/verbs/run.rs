@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueEnum;
+use forebay_broker::compiled::{CodeOptions, CompiledConfig};
 use forebay_broker::config::Config;
-use forebay_broker::plan::{CodeOptions, Plan};
 use forebay_broker::{Broker, Rehearsal, Signals};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -42,9 +42,9 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
         isa: forebay_jit::cpu::choose(cli.isa.map(Into::into))
             .map_err(|error| Failure::Usage(error.to_string()))?,
     };
-    let plan = Plan::new(&config, &options, None)?;
+    let compiled = CompiledConfig::new(&config, &options, None)?;
     if !cli.quiet {
-        for notice in &plan.notices {
+        for notice in &compiled.notices {
             // A failure to write to standard error cannot be reported.
             let _ = writeln!(io::stderr(), "{notice}");
         }
@@ -57,7 +57,7 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
         return conclude_check(cli, path, &found);
     }
     let signals = watch()?;
-    let broker = Broker::open(path, config, plan, options)?;
+    let broker = Broker::open(path, config, compiled, options)?;
     let quiet = cli.quiet;
     let ended = broker.run(&signals, move |event| {
         if !quiet {

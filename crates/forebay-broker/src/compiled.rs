@@ -12,7 +12,7 @@ use forebay_pipeline::stages::RuleSource;
 use forebay_rules::language::load::{FileError, LoadError, load};
 use forebay_rules::live::{Difference, Live};
 
-use crate::config::{Config, Key, RULE_KEYS};
+use crate::config::{Config, Key, RULE_KEYS, SensorGroup};
 use crate::memory;
 
 /// The most rules inserted, removed or moved for which a reload changes the list in force.
@@ -20,7 +20,7 @@ const MOST_CHANGES: usize = 256;
 
 /// What a configuration names and cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PlanError {
+pub enum ConfigCompileError {
     /// A filter.
     #[error("filter of {place}: {source}")]
     Filter {
@@ -55,7 +55,7 @@ pub struct CodeOptions {
 }
 
 /// What the stages need.
-pub struct Plan {
+pub struct CompiledConfig {
     /// The filter of all packets.
     pub filter: Option<FilterSet>,
     /// The rules of all packets.
@@ -68,32 +68,32 @@ pub struct Plan {
     pub group_filters: Vec<Option<FilterSet>>,
 }
 
-impl Plan {
-    /// Compiles what `config` names. If its rules differ little from those `in_force`, the plan has
-    /// the changes of these.
+impl CompiledConfig {
+    /// Compiles what `config` names. If its rules differ little from those `in_force`, the result has the
+    /// changes of these.
     ///
     /// # Errors
-    /// [`PlanError`]
+    /// [`ConfigCompileError`]
     pub fn new(
         config: &Config,
         options: &CodeOptions,
         in_force: Option<&Arc<Live>>,
-    ) -> Result<Self, PlanError> {
+    ) -> Result<Self, ConfigCompileError> {
         let of_stages: u64 = config.groups.iter().map(|group| group.stages.memory_bytes()).sum();
         memory::suffices(of_stages * config.workers as u64, u64::MAX, "")
-            .map_err(PlanError::Stages)?;
+            .map_err(ConfigCompileError::Stages)?;
         let filter = config.filter.as_deref();
         let filter = filter.map(|text| compile(text, "the broker".to_owned(), options));
-        let of_group = |group: &crate::config::Group| {
+        let of_group = |group: &SensorGroup| {
             let place = || format!("group {}", group.name);
             group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
         };
-        let planned = rules(config, options, in_force)?.unwrap_or_default();
+        let built = rules(config, options, in_force)?.unwrap_or_default();
         Ok(Self {
             filter: filter.transpose()?,
-            rules: planned.rules,
-            difference: planned.difference,
-            notices: planned.notices,
+            rules: built.rules,
+            difference: built.difference,
+            notices: built.notices,
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
         })
     }
@@ -129,18 +129,22 @@ pub fn decode_options(config: &Config, key: Key) -> DecodeOptions {
     }
 }
 
-fn compile(text: &str, place: String, options: &CodeOptions) -> Result<FilterSet, PlanError> {
+fn compile(
+    text: &str,
+    place: String,
+    options: &CodeOptions,
+) -> Result<FilterSet, ConfigCompileError> {
     let mut filter = FilterSet::new(text, options.filters.clone());
     // Live ports are Ethernet; a capture that is played in may add to it later.
     match filter.require(0, &Interface::default()) {
         Ok(()) => Ok(filter),
-        Err(source) => Err(PlanError::Filter { place, source: source.into() }),
+        Err(source) => Err(ConfigCompileError::Filter { place, source: source.into() }),
     }
 }
 
 /// Rules, and notices about them.
 #[derive(Default)]
-struct Planned {
+struct BuiltRules {
     rules: Option<Arc<Live>>,
     difference: Option<Difference>,
     notices: Vec<String>,
@@ -150,12 +154,12 @@ fn rules(
     config: &Config,
     options: &CodeOptions,
     in_force: Option<&Arc<Live>>,
-) -> Result<Option<Planned>, PlanError> {
+) -> Result<Option<BuiltRules>, ConfigCompileError> {
     let Some(file) = &config.rules else { return Ok(None) };
     let name = file.display().to_string();
     let refused = |error: LoadError| error.in_file(&name);
     let bytes = text::read_bytes(file, Source::Regular, "a file of rules", text::MOST_RULES)
-        .map_err(|source| PlanError::Read { file: file.clone(), source })?;
+        .map_err(|source| ConfigCompileError::Read { file: file.clone(), source })?;
     let selection = &config.rule_selection;
     let mut imported = load(&bytes, selection, &RULE_KEYS).map_err(refused)?;
     drop(bytes);
@@ -165,12 +169,12 @@ fn rules(
         && let Some(difference) = live.difference(&list, MOST_CHANGES)
     {
         let (rules, difference) = (Some(Arc::clone(live)), Some(difference));
-        return Ok(Some(Planned { rules, difference, notices }));
+        return Ok(Some(BuiltRules { rules, difference, notices }));
     }
     let most = config.reload_memory;
     let watch = Box::new(move || memory::watch(most, memory::KEY));
     let built = Live::automatic(list, options.isa, config.workers, watch);
     let (live, notice) = built.map_err(|(error, index)| refused(imported.refusal(error, index)))?;
     notices.extend(notice.map(|notice| format!("{name}: {notice}")));
-    Ok(Some(Planned { rules: Some(live.into()), difference: None, notices }))
+    Ok(Some(BuiltRules { rules: Some(live.into()), difference: None, notices }))
 }

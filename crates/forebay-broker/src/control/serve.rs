@@ -24,7 +24,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown};
 
-use crate::control::{Answer, ControlRequest, Request};
+use super::message::{Answer, Request};
+use super::queue::{Bell, ControlRequest};
 
 /// Clients at a time.
 pub const MOST_CLIENTS: usize = 64;
@@ -97,16 +98,6 @@ pub enum Refusal {
     Ended,
 }
 
-/// Rings when it is dropped: the answer to a request is there, or there will be none.
-pub struct Bell(Arc<OwnedFd>);
-
-impl Drop for Bell {
-    fn drop(&mut self) {
-        // It is full when it has not been heard for 2^64 - 2 requests.
-        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
-    }
-}
-
 /// Serves the clients of a socket that listens, on a thread of that name, for ever.
 ///
 /// # Errors
@@ -147,12 +138,12 @@ struct Server<P> {
 
 struct Client {
     stream: OwnedFd,
-    state: State,
+    state: ClientState,
     /// When it came into that state.
     since: Instant,
 }
 
-enum State {
+enum ClientState {
     /// It sends its request.
     Asking(Vec<u8>),
     /// The broker works on it.
@@ -200,8 +191,8 @@ impl<P: Protocol> Server<P> {
         let now = Instant::now();
         for (client, gone) in self.clients.iter_mut().zip(gone) {
             // It has closed both ways, so it takes no answer.
-            if gone && matches!(client.state, State::Waiting(_)) {
-                client.change(State::Gone, &mut self.left);
+            if gone && matches!(client.state, ClientState::Waiting(_)) {
+                client.change(ClientState::Gone, &mut self.left);
             }
         }
         self.advance_all(now);
@@ -217,7 +208,7 @@ impl<P: Protocol> Server<P> {
         }
         // Those remain whose requests the broker still has.
         self.left.retain(|answer| matches!(answer.try_recv(), Err(mpsc::TryRecvError::Empty)));
-        self.clients.retain(|client| !matches!(client.state, State::Gone));
+        self.clients.retain(|client| !matches!(client.state, ClientState::Gone));
     }
 
     /// Accepts new clients, of which one `came` before the last poll for hang-ups.
@@ -254,14 +245,14 @@ impl<P: Protocol> Server<P> {
                 continue;
             }
             let state = if is_busy {
-                State::Answering(self.protocol.refuse(Refusal::Busy), 0)
+                ClientState::Answering(self.protocol.refuse(Refusal::Busy), 0)
             } else {
-                State::Asking(Vec::new())
+                ClientState::Asking(Vec::new())
             };
             let mut client = Client { stream, state, since: now };
             // Most have sent their request by now.
             client.advance(&self.protocol, &self.sender, &self.bell, now, &mut self.left);
-            if !matches!(client.state, State::Gone) {
+            if !matches!(client.state, ClientState::Gone) {
                 self.clients.push(client);
             }
         }
@@ -273,7 +264,7 @@ impl<P: Protocol> Server<P> {
         let ranked = ranked.filter_map(|(at, one)| Some((one.rank(now)?, one.since, at)));
         let Some((_, _, at)) = ranked.min() else { return false };
         let client = self.clients.remove(at);
-        if matches!(client.state, State::Asking(_)) {
+        if matches!(client.state, ClientState::Asking(_)) {
             let _ = send(&client.stream, &self.protocol.refuse(Refusal::Busy), SendFlags::NOSIGNAL);
         }
         true
@@ -285,30 +276,30 @@ impl Client {
     /// request, then those that do not read their answer. The others stay.
     fn rank(&self, now: Instant) -> Option<u8> {
         match self.state {
-            State::Leaving(_) | State::Gone => Some(0),
-            State::Asking(_) => Some(1),
-            State::Answering(..) if now.duration_since(self.since) >= SLOW => Some(2),
-            State::Answering(..) | State::Waiting(_) => None,
+            ClientState::Leaving(_) | ClientState::Gone => Some(0),
+            ClientState::Asking(_) => Some(1),
+            ClientState::Answering(..) if now.duration_since(self.since) >= SLOW => Some(2),
+            ClientState::Answering(..) | ClientState::Waiting(_) => None,
         }
     }
 
     /// What to wait for.
     fn wanted(&self) -> PollFlags {
         match self.state {
-            State::Asking(_) | State::Leaving(_) => PollFlags::IN,
-            State::Answering(..) => PollFlags::OUT,
-            State::Waiting(_) | State::Gone => PollFlags::empty(),
+            ClientState::Asking(_) | ClientState::Leaving(_) => PollFlags::IN,
+            ClientState::Answering(..) => PollFlags::OUT,
+            ClientState::Waiting(_) | ClientState::Gone => PollFlags::empty(),
         }
     }
 
     /// When it has been in its state for long enough.
     fn deadline<P: Protocol>(&self) -> Option<Instant> {
         let longest = match self.state {
-            State::Asking(_) => Some(P::ASKING),
-            State::Waiting(_) => P::WAITING,
-            State::Answering(..) => Some(ANSWERING),
-            State::Leaving(_) => Some(LEAVING),
-            State::Gone => None,
+            ClientState::Asking(_) => Some(P::ASKING),
+            ClientState::Waiting(_) => P::WAITING,
+            ClientState::Answering(..) => Some(ANSWERING),
+            ClientState::Leaving(_) => Some(LEAVING),
+            ClientState::Gone => None,
         };
         longest.map(|longest| self.since + longest)
     }
@@ -331,8 +322,8 @@ impl Client {
 
     /// Brings it into another state. If it waits for the broker no more, its place is taken
     /// until the broker is done with its request.
-    fn change(&mut self, next: State, left: &mut Vec<mpsc::Receiver<Answer>>) {
-        if let State::Waiting(awaited) = replace(&mut self.state, next) {
+    fn change(&mut self, next: ClientState, left: &mut Vec<mpsc::Receiver<Answer>>) {
+        if let ClientState::Waiting(awaited) = replace(&mut self.state, next) {
             left.push(awaited.answer);
         }
     }
@@ -344,22 +335,22 @@ impl Client {
         sender: &mpsc::Sender<ControlRequest>,
         bell: &Arc<OwnedFd>,
         now: Instant,
-    ) -> Option<State> {
+    ) -> Option<ClientState> {
         let is_late = self.deadline::<P>().is_some_and(|deadline| now >= deadline);
         let stream = self.stream.as_fd();
         match &mut self.state {
-            State::Asking(received) => {
-                let refuse = |refusal| Some(State::Answering(protocol.refuse(refusal), 0));
+            ClientState::Asking(received) => {
+                let refuse = |refusal| Some(ClientState::Answering(protocol.refuse(refusal), 0));
                 received.reserve(P::MOST_REQUEST.min(4096));
                 let read = recv(stream, spare_capacity(received), RecvFlags::empty());
                 match read {
-                    Ok((_, 0)) => return Some(State::Gone),
+                    Ok((_, 0)) => return Some(ClientState::Gone),
                     Ok(_) => {}
                     Err(Errno::AGAIN | Errno::INTR) if is_late => {
                         return refuse(Refusal::Late(P::ASKING));
                     }
                     Err(Errno::AGAIN | Errno::INTR) => return None,
-                    Err(_) => return Some(State::Gone),
+                    Err(_) => return Some(ClientState::Gone),
                 }
                 match protocol.parse(received) {
                     Parsed::Request(request) => {
@@ -368,9 +359,9 @@ impl Client {
                         let (request, answer) = ControlRequest::of_client(request, bell, &present);
                         // If the broker has ended, the answer's sender is dropped as well.
                         let _ = sender.send(request);
-                        Some(State::Waiting(Awaited { answer, _present: present }))
+                        Some(ClientState::Waiting(Awaited { answer, _present: present }))
                     }
-                    Parsed::Answer(bytes) => Some(State::Answering(bytes, 0)),
+                    Parsed::Answer(bytes) => Some(ClientState::Answering(bytes, 0)),
                     Parsed::More if received.len() > P::MOST_REQUEST => {
                         refuse(Refusal::TooLong(P::MOST_REQUEST))
                     }
@@ -378,40 +369,42 @@ impl Client {
                     Parsed::More => None,
                 }
             }
-            State::Waiting(awaited) => {
+            ClientState::Waiting(awaited) => {
                 let bytes = match awaited.answer.try_recv() {
                     Ok(answer) => protocol.answer(answer),
                     Err(mpsc::TryRecvError::Disconnected) => protocol.refuse(Refusal::Ended),
                     Err(mpsc::TryRecvError::Empty) if is_late => protocol.refuse(Refusal::NoAnswer),
                     Err(mpsc::TryRecvError::Empty) => return None,
                 };
-                Some(State::Answering(bytes, 0))
+                Some(ClientState::Answering(bytes, 0))
             }
-            State::Answering(bytes, sent) => {
+            ClientState::Answering(bytes, sent) => {
                 while *sent < bytes.len() {
                     match send(stream, &bytes[*sent..], SendFlags::NOSIGNAL) {
                         Ok(more) => *sent += more,
-                        Err(Errno::AGAIN | Errno::INTR) if is_late => return Some(State::Gone),
+                        Err(Errno::AGAIN | Errno::INTR) if is_late => {
+                            return Some(ClientState::Gone);
+                        }
                         Err(Errno::AGAIN | Errno::INTR) => return None,
-                        Err(_) => return Some(State::Gone),
+                        Err(_) => return Some(ClientState::Gone),
                     }
                 }
                 let closed = shutdown(stream, Shutdown::Write);
-                Some(closed.map_or(State::Gone, |()| State::Leaving(0)))
+                Some(closed.map_or(ClientState::Gone, |()| ClientState::Leaving(0)))
             }
-            State::Leaving(read) => {
+            ClientState::Leaving(read) => {
                 let mut rest = [0_u8; 4096];
                 match recv(stream, &mut rest, RecvFlags::empty()) {
-                    Ok((_, 0)) => Some(State::Gone),
+                    Ok((_, 0)) => Some(ClientState::Gone),
                     Ok((_, more)) if *read + more <= MOST_LEFT => {
                         *read += more;
                         None
                     }
                     Err(Errno::AGAIN | Errno::INTR) if !is_late => None,
-                    _ => Some(State::Gone),
+                    _ => Some(ClientState::Gone),
                 }
             }
-            State::Gone => None,
+            ClientState::Gone => None,
         }
     }
 }
