@@ -1,4 +1,4 @@
-/* Removes records: src/programs/splitter/state.rs. */
+/* Removes records: src/programs/splitter/maps.rs. */
 #include "common.h"
 
 MAP(records);

@@ -25,7 +25,7 @@ use crate::link::TracepointLink;
 use crate::map::{DeviceMap, HashMap, SharedMemory, WhenFull};
 use crate::object::{Loader, include_program};
 use crate::program::Kind;
-use crate::programs::splitter::State;
+use crate::programs::splitter::SplitterMaps;
 use crate::sys::layout::{Losses, MAX_DEVICES, REASONS};
 
 /// The names of the causes, in the order of `layout::Reason`.
@@ -48,13 +48,13 @@ impl RedirectLosses {
     ///
     /// # Errors
     /// The kernel's, or its type information is missing.
-    pub fn watch(state: &State, devices: &[(u32, u32)]) -> Result<Self, BpfError> {
+    pub fn watch(maps: &SplitterMaps, devices: &[(u32, u32)]) -> Result<Self, BpfError> {
         let slots = HashMap::create("lost_slots", MAX_DEVICES as u32, WhenFull::Refuse)?;
         for &(slot, interface) in devices {
             slots.set(&interface, &slot)?;
         }
         let losses = Loader::new(include_program!("losses")).map("slots", &slots);
-        Self::attach(losses, "forebay_sent", state.devices())
+        Self::attach(losses, "forebay_sent", maps.devices())
     }
 
     /// Starts counting the losses of a device for frames that test runs redirect to it

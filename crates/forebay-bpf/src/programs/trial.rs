@@ -14,7 +14,7 @@ use crate::object::{Loader, include_program};
 use crate::program::{Kind, Program};
 use crate::programs::losses::RedirectLosses;
 use crate::programs::sender::{LIVE_FRAMES, MAX_FRAME, OVER};
-use crate::programs::splitter::State;
+use crate::programs::splitter::SplitterMaps;
 use crate::sys::TestRun;
 use crate::sys::layout::{MAX_OUTPUTS, Reason};
 
@@ -28,26 +28,26 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Loads the program with the device map of `state`. `multi_buffer` must be that of the
+    /// Loads the program with the device map of `maps`. `multi_buffer` must be that of the
     /// splitters on the same map: the kernel refuses a different one.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn load(state: &State, multi_buffer: bool) -> Result<Self, BpfError> {
-        let loader = Loader::new(include_program!("trial")).map("devices", state.devices());
+    pub fn load(maps: &SplitterMaps, multi_buffer: bool) -> Result<Self, BpfError> {
+        let loader = Loader::new(include_program!("trial")).map("devices", maps.devices());
         let program = loader.load("forebay_trial", Kind::Xdp { multi_buffer })?;
         Ok(Self { program })
     }
 
     /// Whether the interface with this number and MTU accepts redirected frames; `None` if
     /// no frame is too long for that MTU, or the interface is down. `losses` must be those
-    /// of `state`.
+    /// of `maps`.
     ///
     /// # Errors
     /// The kernel's: no such interface.
     pub fn takes(
         &self,
-        state: &State,
+        maps: &SplitterMaps,
         losses: &RedirectLosses,
         interface: u32,
         mtu: u32,
@@ -55,7 +55,7 @@ impl Trial {
         let len = mtu as usize + OVER;
         let frame = [0; MAX_FRAME];
         let Some(frame) = frame.get(..len) else { return Ok(None) };
-        state.devices().set(SLOT, interface)?;
+        maps.devices().set(SLOT, interface)?;
         let before = losses.lost(SLOT);
         let ran = self.program.test(TestRun {
             data_in: frame,
@@ -64,7 +64,7 @@ impl Trial {
             ..TestRun::default()
         });
         let after = losses.lost(SLOT);
-        state.devices().clear(SLOT)?;
+        maps.devices().clear(SLOT)?;
         ran?;
         let grew = |reason: Reason| {
             let count = |lost: &[(&str, u64)]| lost.get(reason as usize).map_or(0, |one| one.1);

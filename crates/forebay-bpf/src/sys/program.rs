@@ -1,11 +1,10 @@
 //! Programs: loading, runs for a test, links.
-#![allow(unsafe_code, reason = "a system call with pointers")]
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use super::{Command, address, address_mut, bpf, bpf_fd, kernel_name, length};
+use super::call::{Command, address, address_mut, bpf, bpf_fd, kernel_name, length};
 
 /// Attempts at loading a program while signals interrupt it (`EAGAIN`).
 const LOAD_ATTEMPTS: usize = 5;

@@ -2,9 +2,27 @@
 
 use forebay_filter::program::instruction::Operation;
 
-use super::{Context, FETCHED, KEEP_ALL, LENGTH, X, width};
+use super::registers::{FETCHED, LENGTH, X, width};
 use crate::asm::Register::{FP, R0, R1, R2, R3, R4, R6, R9};
 use crate::asm::{Alu, Assembler, Condition, Helper, Label, Register, Size};
+
+/// The result of a socket filter for a packet that it cannot decide: keep all.
+pub const KEEP_ALL: u32 = u32::MAX;
+
+/// The place where a filter runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// On frames in a driver's buffer.
+    Xdp {
+        /// Whether frames may have several buffers; bytes after the first buffer are
+        /// fetched by a call.
+        multi_buffer: bool,
+    },
+    /// On packets of a packet socket, from the link header on. The kernel keeps the
+    /// outermost VLAN tag of most packets outside the packet; the filter cannot decide such
+    /// a packet and keeps it whole ([`KEEP_ALL`]), for user space to decide.
+    Socket,
+}
 
 /// The most bytes of a frame that can be read: the verifier's limit of a packet pointer's
 /// offset (`MAX_PACKET_OFF`).

@@ -13,75 +13,24 @@
 //! How bytes are read depends on the place of the program ([`Context`]). In both places a
 //! filter sees the first 65,535 bytes of a frame; a load beyond counts as outside.
 
+mod error;
 mod load;
+mod registers;
 
 use forebay_filter::program::instruction::{
-    ANCILLARY, Alu as ClassicAlu, Instruction, Operand as ClassicOperand, Operation,
-    Size as ClassicSize, Test,
+    ANCILLARY, Alu as ClassicAlu, Instruction, Operand as ClassicOperand, Operation, Test,
 };
 use forebay_filter::verify::MEMORY_CELLS;
 
-use crate::asm::Register::{FP, R0, R1, R6, R7, R8};
-use crate::asm::{
-    Alu, Assembler, Condition, Instruction as Code, Label, Operand, Register, Size, Width,
-};
+use crate::asm::Register::{FP, R0, R1, R6};
+use crate::asm::{Alu, Assembler, Condition, Instruction as Code, Label, Operand, Size, Width};
 use crate::error::BpfError;
 use crate::program::{Action, Kind, Program};
 use load::Loads;
+use registers::{A, LENGTH, X, memory, width};
 
-/// The registers of A and X; both survive calls.
-const A: Register = R7;
-const X: Register = R8;
-
-/// Offsets from the frame pointer of M\[\], the length of the frame, and bytes fetched by a
-/// helper.
-const MEMORY: i16 = -4 * MEMORY_CELLS as i16;
-const LENGTH: i16 = MEMORY - 8;
-const FETCHED: i16 = LENGTH - 8;
-
-/// The result of a socket filter for a packet that it cannot decide: keep all.
-pub const KEEP_ALL: u32 = u32::MAX;
-
-/// The place where a filter runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Context {
-    /// On frames in a driver's buffer.
-    Xdp {
-        /// Whether frames may have several buffers; bytes after the first buffer are
-        /// fetched by a call.
-        multi_buffer: bool,
-    },
-    /// On packets of a packet socket, from the link header on. The kernel keeps the
-    /// outermost VLAN tag of most packets outside the packet; the filter cannot decide such
-    /// a packet and keeps it whole ([`KEEP_ALL`]), for user space to decide.
-    Socket,
-}
-
-/// Why a classic filter cannot be translated to BPF.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("instruction {index} of the filter, `{}`: {obstacle}", instruction.assembly(*index))]
-pub struct TranslateError {
-    /// The instruction's index, from 0.
-    pub index: usize,
-    /// The instruction.
-    pub instruction: Instruction,
-    /// The obstacle.
-    pub obstacle: Obstacle,
-}
-
-/// An obstacle to the translation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Obstacle {
-    /// A loop.
-    #[error("the kernel's BPF allows no backward jump (`protochain` loops over headers)")]
-    BackwardJump,
-    /// Ancillary data.
-    #[error("a load from 0xfffff000 on asks for ancillary data, which a frame does not have")]
-    Ancillary,
-    /// An unknown instruction code; verified programs have none.
-    #[error("no classic BPF instruction has this code")]
-    Unknown,
-}
+pub use error::{Obstacle, TranslateError};
+pub use load::{Context, KEEP_ALL};
 
 /// Generates and loads a program that returns the filter's verdict: for a socket, or as a
 /// classifier with the same code.
@@ -344,23 +293,10 @@ impl Translation<'_> {
     }
 }
 
-/// The stack offset of a memory cell.
-fn memory(cell: u32) -> i16 {
-    MEMORY + 4 * cell as i16
-}
-
 /// The second operand of arithmetic and tests.
 fn second(operand: ClassicOperand) -> Operand {
     match operand {
         ClassicOperand::K(k) => Operand::Immediate(k.cast_signed()),
         ClassicOperand::X => Operand::Register(X),
-    }
-}
-
-fn width(size: ClassicSize) -> Size {
-    match size {
-        ClassicSize::Byte => Size::Byte,
-        ClassicSize::Half => Size::Half,
-        ClassicSize::Word => Size::Word,
     }
 }

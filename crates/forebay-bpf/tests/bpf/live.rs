@@ -18,7 +18,7 @@ use forebay_bpf::programs::losses::RedirectLosses;
 use forebay_bpf::programs::quiet::Quiet;
 use forebay_bpf::programs::redirect::{self, NoSocket};
 use forebay_bpf::programs::splitter::entry::{LOOK_UP, OTHER_SHIFT, RECORD, TURNED};
-use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, State, UserSpace};
+use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, SplitterMaps, UserSpace};
 use forebay_bpf::programs::trial::Trial;
 use forebay_bpf::{XdpLink, XdpMode};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey, LinkType};
@@ -151,16 +151,16 @@ fn bucket_of(frame: &[u8]) -> u16 {
 /// Two sensors behind one port, told apart by address.
 const SENSORS: [[u8; 6]; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 1, 1]];
 
-fn state(out: u32) -> State {
-    let state = State::create(Limits::default()).unwrap();
-    state.devices().set(0, out).unwrap();
+fn created_maps(out: u32) -> SplitterMaps {
+    let maps = SplitterMaps::create(Limits::default()).unwrap();
+    maps.devices().set(0, out).unwrap();
     for (number, mac) in (0..).zip(SENSORS) {
         let source = Some([2, 0, 0, 0, 9, 9]);
         let sensor = Sensor { device: 0, destination: Some(mac), source, tag: None };
-        state.set_sensor(number, Some(sensor)).unwrap();
+        maps.set_sensor(number, Some(sensor)).unwrap();
     }
-    (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, u32::from(bucket % 2)));
-    state
+    (0..=u16::MAX).for_each(|bucket| maps.set_entry(bucket, u32::from(bucket % 2)));
+    maps
 }
 
 /// Where frames have their number.
@@ -170,7 +170,7 @@ const NUMBER_AT: usize = 50;
 struct Chain {
     generator_side: u32,
     sensors: Socket,
-    state: State,
+    maps: SplitterMaps,
     /// What the sensors have been sent, in the order that it came.
     received: RefCell<Vec<Vec<u8>>>,
     _links: [XdpLink; 2],
@@ -188,14 +188,14 @@ impl Chain {
         let pass = redirect::load(&sockets, 1, &HASH_KEY, NoSocket::Pass, false).unwrap();
         let pass = XdpLink::attach(&pass, sensor_side, XdpMode::Driver).unwrap();
         let sensors = Socket::open(sensor_side);
-        let state = state(out_side);
-        let program = splitter::load(&state, &settings()).unwrap();
+        let maps = created_maps(out_side);
+        let program = splitter::load(&maps, &settings()).unwrap();
         let link = XdpLink::attach(&program, in_side, XdpMode::Driver).unwrap();
         assert_eq!(link.interface(), in_side);
         let busy = XdpLink::attach(&program, in_side, XdpMode::Driver).unwrap_err();
         assert!(busy.to_string().contains("cannot attach"), "{busy}");
         let received = RefCell::default();
-        Self { generator_side, sensors, state, received, _links: [pass, link] }
+        Self { generator_side, sensors, maps, received, _links: [pass, link] }
     }
 
     /// Sends so many frames of 100 bytes, and waits until the sensors have them.
@@ -224,7 +224,7 @@ impl Chain {
                 Some(frame) => received.push(frame),
                 None => thread::sleep(Duration::from_millis(1)),
             }
-            let outcomes = self.state.outcomes();
+            let outcomes = self.maps.outcomes();
             assert!(begun.elapsed() < Duration::from_secs(30), "a frame is lost: {outcomes:?}");
         }
     }
@@ -271,7 +271,7 @@ fn generated_flows_arrive_whole_and_in_order_at_their_sensors() {
         for (flow, frames) in next.iter().enumerate() {
             assert_eq!(*frames, generator.frames_of(flow), "flow {flow}");
         }
-        let outcomes = chain.state.outcomes();
+        let outcomes = chain.maps.outcomes();
         assert!(outcomes.closes());
         assert_eq!(outcomes.to_sensors.packets, u64::from(FRAMES));
         assert_eq!(outcomes.to_sensors.bytes, 100 * u64::from(FRAMES));
@@ -286,9 +286,9 @@ fn flows_stay_while_every_bucket_moves() {
         let (_, begun_after) = connections(40..80);
         let set_all = |entry: fn(u16, u16) -> u32| {
             for bucket in 0..=u16::MAX {
-                chain.state.set_entry(bucket, entry(bucket % 2, 1 - bucket % 2));
+                chain.maps.set_entry(bucket, entry(bucket % 2, 1 - bucket % 2));
             }
-            chain.state.quiesce().unwrap();
+            chain.maps.quiesce().unwrap();
         };
         chain.send(&begun_before, 512);
         set_all(|from, to| LOOK_UP | RECORD | u32::from(to) << OTHER_SHIFT | u32::from(from));
@@ -312,14 +312,14 @@ fn flows_stay_while_every_bucket_moves() {
         assert_eq!(frames, 4 * 512 + 256);
         let mut records = 0;
         chain
-            .state
+            .maps
             .sweep(|_| {
                 records += 1;
                 true
             })
             .unwrap();
         assert!(records <= old.len() && records > 20, "{records}");
-        assert!(chain.state.outcomes().closes());
+        assert!(chain.maps.outcomes().closes());
     });
 }
 
@@ -392,28 +392,28 @@ fn a_program_is_replaced_without_a_frame_lost_and_ends_with_its_link() {
     in_namespace(|| {
         let (here, there) = pair("a0", "b0");
         let (out_side, _sensor_side) = pair("out0", "sensors0");
-        let state = state(out_side);
+        let maps = created_maps(out_side);
         let settings = settings();
-        let mut program = splitter::load(&state, &settings).unwrap();
+        let mut program = splitter::load(&maps, &settings).unwrap();
         let link = XdpLink::attach(&program, there, XdpMode::Generic).unwrap();
         let socket = Socket::open(here);
         for port in 0..200 {
             socket.send(&udp((1, port), (2, 9)));
             if port % 10 == 9 {
-                program = splitter::load(&state, &settings).unwrap();
+                program = splitter::load(&maps, &settings).unwrap();
                 link.replace(&program).unwrap();
             }
         }
         let until = Instant::now() + Duration::from_secs(5);
-        while state.outcomes().received.packets < 200 && Instant::now() < until {
+        while maps.outcomes().received.packets < 200 && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
         }
-        let outcomes = state.outcomes();
+        let outcomes = maps.outcomes();
         assert!(outcomes.closes() && outcomes.received.packets == 200, "{outcomes:?}");
         drop(link);
         socket.send(&udp((1, 1), (2, 9)));
         let again = XdpLink::attach(&program, there, XdpMode::Generic).unwrap();
-        assert_eq!(state.outcomes().received.packets, 200);
+        assert_eq!(maps.outcomes().received.packets, 200);
         drop(again);
     });
 }
@@ -425,9 +425,9 @@ fn what_a_device_does_not_take_is_counted_by_reason() {
         // Behind an interface of another number than the one that loses.
         pair("other0", "other1");
         let (out_side, sensor_side) = pair("out0", "sensors0");
-        let state = state(out_side);
-        let losses = RedirectLosses::watch(&state, &[(0, out_side)]).unwrap();
-        let program = splitter::load(&state, &settings()).unwrap();
+        let maps = created_maps(out_side);
+        let losses = RedirectLosses::watch(&maps, &[(0, out_side)]).unwrap();
+        let program = splitter::load(&maps, &settings()).unwrap();
         let _link = XdpLink::attach(&program, there, XdpMode::Driver).unwrap();
         let socket = Socket::open(here);
         let lost = |reason| losses.lost(0).iter().find(|lost| lost.0 == reason).unwrap().1;
@@ -454,7 +454,7 @@ fn what_a_device_does_not_take_is_counted_by_reason() {
         send(20, 100, "link_down");
         assert_eq!(lost("ring_full"), 0);
         assert_eq!(losses.lost(1).map(|lost| lost.1), [0; 4]);
-        assert_eq!(state.redirected(0).packets, 150);
+        assert_eq!(maps.redirected(0).packets, 150);
     });
 }
 
@@ -462,10 +462,10 @@ fn what_a_device_does_not_take_is_counted_by_reason() {
 fn a_trial_tells_whether_a_device_takes_redirected_frames_and_sends_none() {
     in_namespace(|| {
         let (out_side, sensor_side) = pair("out0", "sensors0");
-        let state = state(out_side);
-        let losses = RedirectLosses::watch(&state, &[(0, out_side)]).unwrap();
-        let trial = Trial::load(&state, false).unwrap();
-        let takes = |mtu| trial.takes(&state, &losses, out_side, mtu).unwrap();
+        let maps = created_maps(out_side);
+        let losses = RedirectLosses::watch(&maps, &[(0, out_side)]).unwrap();
+        let trial = Trial::load(&maps, false).unwrap();
+        let takes = |mtu| trial.takes(&maps, &losses, out_side, mtu).unwrap();
         let heard = Socket::open(sensor_side);
         assert_eq!(takes(1500), Some(false), "no NAPI at the other end");
         let sockets = SocketMap::create("test_none", 1).unwrap();
@@ -477,7 +477,7 @@ fn a_trial_tells_whether_a_device_takes_redirected_frames_and_sends_none() {
         assert_eq!(takes(1500), Some(false));
         ip("link set out0 down");
         assert_eq!(takes(1500), Some(false), "its driver is asked first");
-        assert!(trial.takes(&state, &losses, u32::MAX, 1500).is_err());
+        assert!(trial.takes(&maps, &losses, u32::MAX, 1500).is_err());
         assert_eq!(losses.lost(0).map(|lost| lost.1), [0; 4]);
         assert!(heard.receive().is_none());
     });
@@ -490,11 +490,11 @@ fn frames_of_a_device_that_is_set_aside_go_to_user_space_as_they_came() {
         let (frames, generator) = connections(0..20);
         chain.send(&generator, 200);
         let tally = |chain: &Chain| {
-            (0..=u16::MAX).fold(0_u64, |sum, one| sum.wrapping_add(chain.state.bucket_tally(one)))
+            (0..=u16::MAX).fold(0_u64, |sum, one| sum.wrapping_add(chain.maps.bucket_tally(one)))
         };
         let before = tally(&chain);
         assert_eq!(before >> 36, 200);
-        chain.state.set_by_workers(0, true);
+        chain.maps.set_by_workers(0, true);
         let user_space = Socket::open(index("in0"));
         generator.run(&[0; 100], chain.generator_side, 100, 64).unwrap();
         let mut came = Vec::new();
@@ -510,13 +510,13 @@ fn frames_of_a_device_that_is_set_aside_go_to_user_space_as_they_came() {
             let (port, _) = numbers(frame);
             assert_eq!(frame[..12], frames[usize::from(port)][..12], "its addresses are its own");
         }
-        assert_eq!(chain.state.outcomes().to_user_space.packets, 100);
+        assert_eq!(chain.maps.outcomes().to_user_space.packets, 100);
         // Whoever gets them counts them.
         assert_eq!(tally(&chain), before);
         // Those that took the longer way stay on it, so that none overtakes another.
-        chain.state.set_by_workers(0, false);
+        chain.maps.set_by_workers(0, false);
         generator.run(&[0; 100], chain.generator_side, 100, 64).unwrap();
-        let outcomes = chain.state.outcomes();
+        let outcomes = chain.maps.outcomes();
         assert_eq!((outcomes.to_user_space.packets, outcomes.to_sensors.packets), (200, 200));
         assert!(outcomes.closes());
     });
@@ -565,11 +565,11 @@ fn what_comes_and_what_is_lost_is_what_was_redirected() {
     in_namespace(|| {
         let (generator_side, in_side) = pair("gen0", "in0");
         let (out_side, sensor_side) = pair("out0", "sensors0");
-        let first = state(out_side);
+        let first = created_maps(out_side);
         let losses = RedirectLosses::watch(&first, &[(0, out_side)]).unwrap();
-        let second = State::create(Limits::default()).unwrap();
-        let _links = [(&second, sensor_side), (&first, in_side)].map(|(state, interface)| {
-            let program = splitter::load(state, &settings()).unwrap();
+        let second = SplitterMaps::create(Limits::default()).unwrap();
+        let _links = [(&second, sensor_side), (&first, in_side)].map(|(maps, interface)| {
+            let program = splitter::load(maps, &settings()).unwrap();
             XdpLink::attach(&program, interface, XdpMode::Driver).unwrap()
         });
         let (_, generator) = connections(0..50);

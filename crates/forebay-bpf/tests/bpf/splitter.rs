@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use forebay_bpf::flow::FlowOptions;
 use forebay_bpf::programs::splitter::entry::{CANCELLED, LOOK_UP, OTHER_SHIFT, RECORD, TURNED};
 use forebay_bpf::programs::splitter::{
-    self, Limits, NO_SENSOR, Record, Sensor, Settings, State, Traffic, UserSpace,
+    self, Limits, NO_SENSOR, Record, Sensor, Settings, SplitterMaps, Traffic, UserSpace,
 };
 use forebay_bpf::{Action, Program};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, FlowKey, HashKey, LinkType};
@@ -41,7 +41,7 @@ fn sensor(last: u8) -> Sensor {
 }
 
 pub struct Splitter {
-    state: State,
+    maps: SplitterMaps,
     program: Program,
 }
 
@@ -49,13 +49,13 @@ impl Splitter {
     /// With two sensors, 0 and 1; all buckets are sensor 0's.
     pub fn new(settings: &Settings) -> Self {
         let limits = Limits { records: 100, keys_per_move: 8, ..Limits::default() };
-        let state = State::create(limits).unwrap();
-        state.devices().set(3, LOOPBACK).unwrap();
-        state.set_sensor(0, Some(sensor(0))).unwrap();
-        state.set_sensor(1, Some(sensor(1))).unwrap();
-        (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, 0));
-        let program = splitter::load(&state, settings).unwrap();
-        Self { state, program }
+        let maps = SplitterMaps::create(limits).unwrap();
+        maps.devices().set(3, LOOPBACK).unwrap();
+        maps.set_sensor(0, Some(sensor(0))).unwrap();
+        maps.set_sensor(1, Some(sensor(1))).unwrap();
+        (0..=u16::MAX).for_each(|bucket| maps.set_entry(bucket, 0));
+        let program = splitter::load(&maps, settings).unwrap();
+        Self { maps, program }
     }
 
     fn run(&self, frame: &[u8]) -> (Action, Vec<u8>) {
@@ -103,7 +103,7 @@ fn frames_are_addressed_as_the_sensor_s_entry_says() {
             (Some(new.0), Some(new.1), Some(0xffff)),
         ] {
             let entry = Sensor { device: 3, destination, source, tag };
-            splitter.state.set_sensor(0, Some(entry)).unwrap();
+            splitter.maps.set_sensor(0, Some(entry)).unwrap();
             let outer = tag.map(|tag| (0x8100, tag));
             let tags_out: Vec<_> = outer.into_iter().chain(tags.iter().copied()).collect();
             let mut expected = ethernet(&tags_out, 0x0800, &plain);
@@ -113,7 +113,7 @@ fn frames_are_addressed_as_the_sensor_s_entry_says() {
             assert_eq!((action, out), (Action::Redirect, expected));
         }
     }
-    assert!(splitter.state.outcomes().closes());
+    assert!(splitter.maps.outcomes().closes());
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn every_frame_of_every_capture_has_its_outcome() {
     for bucket in 0..=u16::MAX {
         let nowhere = if bucket % 4 == 1 { 9 } else { NO_SENSOR };
         let sensor = if bucket & 1 == 0 { bucket / 2 % 2 } else { nowhere };
-        splitter.state.set_entry(bucket, sensor.into());
+        splitter.maps.set_entry(bucket, sensor.into());
     }
     let mut buckets = vec![Traffic::default(); 65_536];
     let mut sensors = [Traffic::default(); 2];
@@ -151,17 +151,17 @@ fn every_frame_of_every_capture_has_its_outcome() {
             }
         }
     }
-    let outcomes = splitter.state.outcomes();
+    let outcomes = splitter.maps.outcomes();
     assert!(outcomes.closes(), "{outcomes:?}");
     assert_eq!((outcomes.filtered, outcomes.to_user_space), (filtered, user_space));
-    let redirected = splitter.state.redirected(3);
+    let redirected = splitter.maps.redirected(3);
     assert_eq!(redirected.packets, sensors[0].packets + sensors[1].packets);
-    assert_eq!((redirected, splitter.state.received(5)), (outcomes.to_sensors, outcomes.received));
+    assert_eq!((redirected, splitter.maps.received(5)), (outcomes.to_sensors, outcomes.received));
     assert!(outcomes.no_sensor.packets > 1000 && user_space.packets > 1000);
     for (bucket, traffic) in (0..=u16::MAX).zip(buckets) {
         let tally = (traffic.packets << 36) + traffic.bytes;
-        assert_eq!(splitter.state.bucket_tally(bucket), tally, "bucket {bucket}");
-        assert_eq!(splitter.state.bucket_flows(bucket) == 0, tally == 0);
+        assert_eq!(splitter.maps.bucket_tally(bucket), tally, "bucket {bucket}");
+        assert_eq!(splitter.maps.bucket_flows(bucket) == 0, tally == 0);
     }
 }
 
@@ -173,12 +173,12 @@ fn what_has_no_place_to_go_is_counted() {
     let splitter = Splitter::new(&settings());
     let frame = udp((1, 2), (3, 4));
     let one = Traffic { packets: 1, bytes: frame.len() as u64 };
-    splitter.state.set_sensor(0, None).unwrap();
+    splitter.maps.set_sensor(0, None).unwrap();
     assert_eq!(splitter.run(&frame).0, Action::Drop);
-    splitter.state.set_sensor(0, Some(sensor(0))).unwrap();
-    assert!(splitter.state.devices().clear(3).unwrap());
+    splitter.maps.set_sensor(0, Some(sensor(0))).unwrap();
+    assert!(splitter.maps.devices().clear(3).unwrap());
     assert_eq!(splitter.run(&frame).0, Action::Drop);
-    let outcomes = splitter.state.outcomes();
+    let outcomes = splitter.maps.outcomes();
     assert_eq!((outcomes.no_sensor, outcomes.no_interface), (one, one));
     assert!(outcomes.closes());
 
@@ -187,10 +187,10 @@ fn what_has_no_place_to_go_is_counted() {
     let hard = fragment((1, 0), (2, 0));
     let one = Traffic { packets: 1, bytes: hard.len() as u64 };
     assert_eq!(splitter.run(&hard).0, Action::Drop);
-    let outcomes = splitter.state.outcomes();
+    let outcomes = splitter.maps.outcomes();
     assert_eq!((outcomes.no_sensor, outcomes.no_socket), (Traffic::default(), one));
     assert!(outcomes.closes());
-    assert!(splitter.state.set_sensor(1024, None).is_err());
+    assert!(splitter.maps.set_sensor(1024, None).is_err());
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_flow_stays_in_user_space_until_it_was_idle() {
     }
     // Without addresses nothing is to be marked.
     assert!(splitter.passes(&ethernet(&[], 0x0806, &[0; 46])));
-    let outcomes = splitter.state.outcomes();
+    let outcomes = splitter.maps.outcomes();
     assert!(outcomes.closes() && outcomes.not_marked == 0);
 }
 
@@ -237,14 +237,14 @@ fn of_more_pairs_than_can_be_marked_the_one_not_seen_for_longest_is_forgotten() 
         return;
     }
     // As many as a broker has.
-    let state = State::create(Limits::default()).unwrap();
+    let maps = SplitterMaps::create(Limits::default()).unwrap();
     let most = Limits::default().marks as usize;
-    state.devices().set(3, LOOPBACK).unwrap();
-    state.set_sensor(0, Some(sensor(0))).unwrap();
-    (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, 0));
+    maps.devices().set(3, LOOPBACK).unwrap();
+    maps.set_sensor(0, Some(sensor(0))).unwrap();
+    (0..=u16::MAX).for_each(|bucket| maps.set_entry(bucket, 0));
     let settings = Settings { idle_timeout: Duration::from_secs(600), ..settings() };
-    let program = splitter::load(&state, &settings).unwrap();
-    let splitter = Splitter { state, program };
+    let program = splitter::load(&maps, &settings).unwrap();
+    let splitter = Splitter { maps, program };
     let pairs = || (0..300).flat_map(|a| (0..most / 200).map(move |b| (a, 1_000 + b as u16)));
     for (a, b) in pairs() {
         assert!(splitter.passes(&fragment((a, 0), (b, 0))));
@@ -254,7 +254,7 @@ fn of_more_pairs_than_can_be_marked_the_one_not_seen_for_longest_is_forgotten() 
     assert!((most * 9 / 10..=most).contains(&kept), "{kept} of {}", marked.len());
     let last = &marked[marked.len() - most / 2..];
     assert!(last.iter().all(|&is_marked| is_marked) && !marked[0]);
-    assert_eq!(splitter.state.outcomes().not_marked, 0);
+    assert_eq!(splitter.maps.outcomes().not_marked, 0);
 }
 
 /// A move from sensor 0 to sensor 1.
@@ -272,14 +272,13 @@ fn neighbours(frame: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         .filter(move |other| bucket_of(other) == bucket && *other != frame)
 }
 
-fn records(state: &State) -> Vec<Record> {
+fn records(maps: &SplitterMaps) -> Vec<Record> {
     let mut records = Vec::new();
-    state
-        .sweep(|record| {
-            records.push(record);
-            true
-        })
-        .unwrap();
+    maps.sweep(|record| {
+        records.push(record);
+        true
+    })
+    .unwrap();
     records
 }
 
@@ -289,7 +288,7 @@ fn a_moving_bucket_tears_no_flow() {
         return;
     }
     let splitter = Splitter::new(&settings());
-    let state = &splitter.state;
+    let maps = &splitter.maps;
     let (a, b) = ((1, 40_000), (2, 80));
     let (data, answer) = (tcp(a, b, ACK), tcp(b, a, SYN | ACK));
     let bucket = bucket_of(&data);
@@ -298,50 +297,49 @@ fn a_moving_bucket_tears_no_flow() {
     let (turned, later) = (others.next().unwrap(), others.next().unwrap());
 
     assert_eq!(splitter.sensor_of(&data), 0);
-    assert_eq!(state.record(hash).unwrap(), None);
-    state.set_entry(bucket, LEARNING);
+    assert_eq!(maps.record(hash).unwrap(), None);
+    maps.set_entry(bucket, LEARNING);
     assert_eq!((splitter.sensor_of(&data), splitter.sensor_of(&answer)), (0, 0));
-    let found = records(state);
+    let found = records(maps);
     let [record] = found[..] else { panic!("{found:?}") };
     assert_eq!((record.hash, record.bucket(), record.sensor()), (hash, bucket, 0));
 
     // What is new while it turns is recorded as well, and what comes later is not.
-    assert_eq!(state.replace_entry(bucket, TURNING, LEARNING), Err(LEARNING));
-    state.replace_entry(bucket, LEARNING, TURNING).unwrap();
+    assert_eq!(maps.replace_entry(bucket, TURNING, LEARNING), Err(LEARNING));
+    maps.replace_entry(bucket, LEARNING, TURNING).unwrap();
     assert_eq!((splitter.sensor_of(&data), splitter.sensor_of(&turned)), (0, 1));
-    state.set_entry(bucket, MOVING);
+    maps.set_entry(bucket, MOVING);
     assert_eq!((splitter.sensor_of(&later), splitter.sensor_of(&turned)), (1, 1));
-    assert_eq!(records(state).len(), 2);
+    assert_eq!(records(maps).len(), 2);
     sleep(Duration::from_millis(20));
     assert_eq!(splitter.sensor_of(&answer), 0);
-    assert!(state.record(hash).unwrap().unwrap().seen() > record.seen());
+    assert!(maps.record(hash).unwrap().unwrap().seen() > record.seen());
 
     // A record that has changed since it was read stays, another goes.
-    let stale = records(state);
+    let stale = records(maps);
     sleep(Duration::from_millis(20));
     assert_eq!(splitter.sensor_of(&data), 0);
     let mut turns = 0;
-    state
-        .sweep(|record| {
-            if record.hash == hash {
-                sleep(Duration::from_millis(20));
-                assert_eq!(splitter.sensor_of(&data), 0);
-            }
-            turns += 1;
-            false
-        })
-        .unwrap();
+    maps.sweep(|record| {
+        if record.hash == hash {
+            sleep(Duration::from_millis(20));
+            assert_eq!(splitter.sensor_of(&data), 0);
+        }
+        turns += 1;
+        false
+    })
+    .unwrap();
     assert_eq!((turns, stale.len()), (2, 2));
-    assert_eq!(records(state).iter().map(|record| record.hash).collect::<Vec<_>>(), [hash]);
+    assert_eq!(records(maps).iter().map(|record| record.hash).collect::<Vec<_>>(), [hash]);
     assert_eq!(splitter.sensor_of(&data), 0);
-    state.sweep(|_| false).unwrap();
-    assert_eq!((splitter.sensor_of(&data), records(state).len()), (1, 0));
+    maps.sweep(|_| false).unwrap();
+    assert_eq!((splitter.sensor_of(&data), records(maps).len()), (1, 0));
 
     let length = data.len() as u64;
     let displaced = (5 << 36) + 5 * length;
-    assert_eq!((state.displaced(0), state.displaced(1)), ((displaced, 0), (0, displaced)));
-    assert!(state.outcomes().closes());
-    state.quiesce().unwrap();
+    assert_eq!((maps.displaced(0), maps.displaced(1)), ((displaced, 0), (0, displaced)));
+    assert!(maps.outcomes().closes());
+    maps.quiesce().unwrap();
 }
 
 #[test]
@@ -362,24 +360,24 @@ fn an_ended_connection_begins_anew_at_the_new_sensor() {
         (vec![tcp(a, b, ACK)], false),
     ] {
         let splitter = Splitter::new(&settings());
-        let (state, bucket) = (&splitter.state, bucket_of(&open));
-        state.set_entry(bucket, LEARNING);
+        let (maps, bucket) = (&splitter.maps, bucket_of(&open));
+        maps.set_entry(bucket, LEARNING);
         splitter.sensor_of(&open);
         // While the bucket records, a connection begins where the one before was.
         ending.iter().for_each(|frame| assert_eq!(splitter.sensor_of(frame), 0));
         assert_eq!(splitter.sensor_of(&tcp(a, b, SYN)), 0);
-        assert!(!records(state)[0].has_ended());
+        assert!(!records(maps)[0].has_ended());
         ending.iter().for_each(|frame| assert_eq!(splitter.sensor_of(frame), 0));
-        state.set_entry(bucket, MOVING);
+        maps.set_entry(bucket, MOVING);
         assert_eq!(splitter.sensor_of(&open), 0, "what comes late belongs to the end");
-        assert_eq!(records(state)[0].has_ended(), ends);
+        assert_eq!(records(maps)[0].has_ended(), ends);
         assert_eq!(splitter.sensor_of(&tcp(b, a, SYN | ACK)), 0, "not a bare SYN");
         let sensor = u8::from(ends);
         assert_eq!(splitter.sensor_of(&tcp(a, b, SYN)), sensor);
         assert_eq!(splitter.sensor_of(&tcp(b, a, SYN | ACK)), sensor);
         assert_eq!(splitter.sensor_of(&open), sensor);
-        assert_eq!(state.outcomes().restarts, u64::from(ends));
-        assert_eq!(records(state).len(), usize::from(!ends));
+        assert_eq!(maps.outcomes().restarts, u64::from(ends));
+        assert_eq!(records(maps).len(), usize::from(!ends));
     }
 }
 
@@ -390,14 +388,14 @@ fn what_a_connection_says_means_nothing_for_wider_keys() {
     }
     let flow = FlowOptions { affinity: Affinity::IpPair, ..settings().flow };
     let splitter = Splitter::new(&Settings { flow, ..settings() });
-    (0..=u16::MAX).for_each(|bucket| splitter.state.set_entry(bucket, LEARNING));
+    (0..=u16::MAX).for_each(|bucket| splitter.maps.set_entry(bucket, LEARNING));
     let (a, b) = ((1, 40_000), (2, 80));
     for flags in [ACK, 0x04, SYN] {
         assert_eq!(splitter.sensor_of(&tcp(a, b, flags)), 0);
     }
-    (0..=u16::MAX).for_each(|bucket| splitter.state.set_entry(bucket, MOVING));
+    (0..=u16::MAX).for_each(|bucket| splitter.maps.set_entry(bucket, MOVING));
     assert_eq!(splitter.sensor_of(&tcp(a, b, SYN)), 0);
-    assert_eq!(records(&splitter.state).len(), 1);
+    assert_eq!(records(&splitter.maps).len(), 1);
 }
 
 #[test]
@@ -406,27 +404,27 @@ fn keys_of_a_dead_sensor_are_not_on_record() {
         return;
     }
     let splitter = Splitter::new(&settings());
-    let state = &splitter.state;
+    let maps = &splitter.maps;
     let frame = udp((1, 2), (3, 4));
     let bucket = bucket_of(&frame);
-    state.set_entry(bucket, LEARNING);
+    maps.set_entry(bucket, LEARNING);
     assert_eq!(splitter.sensor_of(&frame), 0);
-    state.set_entry(bucket, MOVING);
-    state.set_alive(0, false).unwrap();
+    maps.set_entry(bucket, MOVING);
+    maps.set_alive(0, false).unwrap();
     assert_eq!(splitter.sensor_of(&frame), 1);
     // An entry says nothing of life.
-    state.set_sensor(0, Some(sensor(0))).unwrap();
+    maps.set_sensor(0, Some(sensor(0))).unwrap();
     assert_eq!(splitter.sensor_of(&frame), 1);
-    state.set_alive(0, true).unwrap();
+    maps.set_alive(0, true).unwrap();
     assert_eq!(splitter.sensor_of(&frame), 0);
-    state.set_alive(0, false).unwrap();
+    maps.set_alive(0, false).unwrap();
     // While the bucket records, the key is recorded where it goes now.
-    state.set_entry(bucket, TURNING);
+    maps.set_entry(bucket, TURNING);
     assert_eq!(splitter.sensor_of(&frame), 1);
-    state.set_alive(0, true).unwrap();
+    maps.set_alive(0, true).unwrap();
     assert_eq!(splitter.sensor_of(&frame), 1);
-    assert_eq!(records(state)[0].sensor(), 1);
-    assert!(state.set_alive(1024, true).is_err());
+    assert_eq!(records(maps)[0].sensor(), 1);
+    assert!(maps.set_alive(1024, true).is_err());
 }
 
 #[test]
@@ -435,38 +433,38 @@ fn a_key_that_cannot_be_recorded_cancels_the_move() {
         return;
     }
     let splitter = Splitter::new(&settings());
-    let state = &splitter.state;
+    let maps = &splitter.maps;
     let frame = tcp((1, 40_000), (2, 80), ACK);
     let bucket = bucket_of(&frame);
     let flood: Vec<_> = neighbours(&frame).take(10).collect();
     for (entry, at_first, after, off) in
         [(LEARNING, 0, 0, OFF), (TURNING, 1, 0, OFF), (LEARNING | 1 << 30, 0, 0, OFF | 1 << 30)]
     {
-        state.sweep(|_| false).unwrap();
-        state.allow_records(bucket);
-        state.set_entry(bucket, entry);
+        maps.sweep(|_| false).unwrap();
+        maps.allow_records(bucket);
+        maps.set_entry(bucket, entry);
         for (i, frame) in flood.iter().enumerate() {
             assert_eq!(splitter.sensor_of(frame), if i < 8 { at_first } else { after });
-            assert_eq!(state.entry(bucket), if i < 8 { entry } else { off });
+            assert_eq!(maps.entry(bucket), if i < 8 { entry } else { off });
         }
         // What is on record stays, also where new keys do not go.
         assert_eq!(splitter.sensor_of(&flood[0]), at_first);
-        assert_eq!(records(state).len(), 8);
-        state.set_entry(bucket, 0);
+        assert_eq!(records(maps).len(), 8);
+        maps.set_entry(bucket, 0);
     }
-    assert_eq!(state.outcomes().not_recorded, 3);
+    assert_eq!(maps.outcomes().not_recorded, 3);
 
     // A map that is full, over all buckets.
-    state.sweep(|_| false).unwrap();
-    (0..=u16::MAX).for_each(|bucket| state.allow_records(bucket));
-    (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, LEARNING));
+    maps.sweep(|_| false).unwrap();
+    (0..=u16::MAX).for_each(|bucket| maps.allow_records(bucket));
+    (0..=u16::MAX).for_each(|bucket| maps.set_entry(bucket, LEARNING));
     for port in 0..150 {
         assert_eq!(splitter.sensor_of(&udp((1, 1000 + port), (2, 9))), 0);
     }
-    let (found, outcomes) = (records(state).len() as u64, state.outcomes());
+    let (found, outcomes) = (records(maps).len() as u64, maps.outcomes());
     assert!((100..150).contains(&found), "{found} on record");
     assert_eq!(found + outcomes.not_recorded, 153);
-    let off = (0..=u16::MAX).filter(|&bucket| state.entry(bucket) == OFF).count() as u64;
+    let off = (0..=u16::MAX).filter(|&bucket| maps.entry(bucket) == OFF).count() as u64;
     assert_eq!(off, 150 - found);
     assert!(outcomes.closes());
 }
@@ -477,21 +475,21 @@ fn flows_are_remembered_for_two_generations() {
         return;
     }
     let splitter = Splitter::new(&settings());
-    let state = &splitter.state;
+    let maps = &splitter.maps;
     let frame = tcp((1, 40_000), (2, 80), ACK);
     let other = neighbours(&frame).next().unwrap();
     let bit = |frame: &[u8]| 1 << (decode(frame).hash(&HASH_KEY) >> 43 & 31);
     let bucket = bucket_of(&frame);
     splitter.run(&frame);
-    assert_eq!(state.bucket_flows(bucket), bit(&frame));
-    state.rotate_flows();
+    assert_eq!(maps.bucket_flows(bucket), bit(&frame));
+    maps.rotate_flows();
     splitter.run(&other);
-    assert_eq!(state.bucket_flows(bucket), bit(&frame) | bit(&other));
-    assert_eq!(state.bucket_flow_maps(bucket), [bit(&other), bit(&frame)]);
-    state.rotate_flows();
-    assert_eq!(state.bucket_flows(bucket), bit(&other));
-    state.rotate_flows();
-    assert_eq!(state.bucket_flows(bucket), 0);
+    assert_eq!(maps.bucket_flows(bucket), bit(&frame) | bit(&other));
+    assert_eq!(maps.bucket_flow_maps(bucket), [bit(&other), bit(&frame)]);
+    maps.rotate_flows();
+    assert_eq!(maps.bucket_flows(bucket), bit(&other));
+    maps.rotate_flows();
+    assert_eq!(maps.bucket_flows(bucket), 0);
 }
 
 #[test]
@@ -499,19 +497,19 @@ fn settings_can_be_replaced_over_the_same_state() {
     if !support::bpf() {
         return;
     }
-    let Splitter { state, program } = Splitter::new(&settings());
-    let before = Splitter { state, program };
+    let Splitter { maps, program } = Splitter::new(&settings());
+    let before = Splitter { maps, program };
     assert_eq!(before.sensor_of(&udp((1, 1), (2, 53))), 0);
     let filter = forebay_filter::compile("not port 53", LinkType::ETHERNET).unwrap();
     let settings = Settings { filter: Some(filter), ..settings() };
-    let program = splitter::load(&before.state, &settings).unwrap();
-    let after = Splitter { state: before.state, program };
+    let program = splitter::load(&before.maps, &settings).unwrap();
+    let after = Splitter { maps: before.maps, program };
     assert_eq!(after.run(&udp((1, 1), (2, 53))).0, Action::Drop);
-    let outcomes = after.state.outcomes();
+    let outcomes = after.maps.outcomes();
     assert_eq!((outcomes.filtered.packets, outcomes.received.packets), (1, 2));
     assert!(outcomes.closes());
     let none = Settings { idle_timeout: Duration::ZERO, ..settings };
-    assert!(splitter::load(&after.state, &none).is_err());
+    assert!(splitter::load(&after.maps, &none).is_err());
 }
 
 #[test]
@@ -528,5 +526,5 @@ fn a_frame_takes_nanoseconds() {
         }
     };
     assert!((1..100_000).contains(&nanoseconds), "{nanoseconds} ns");
-    assert!(splitter.state.outcomes().to_sensors.packets >= 10_000);
+    assert!(splitter.maps.outcomes().to_sensors.packets >= 10_000);
 }

@@ -9,7 +9,7 @@ use forebay_balance::moves::{
 };
 use forebay_balance::{Candidate, Entry, FlowMarks, Tally};
 use forebay_bpf::BpfError;
-use forebay_bpf::programs::splitter::{Signal, State, UserspaceSteering};
+use forebay_bpf::programs::splitter::{Signal, SplitterMaps, UserspaceSteering};
 use forebay_pipeline::stages::Steering;
 
 use crate::clock::Clock;
@@ -21,7 +21,7 @@ const COARSE: u64 = 20_000_000;
 /// A group's table and records, in the maps that the kernel reads.
 #[derive(Debug)]
 pub struct KernelTable {
-    state: Arc<State>,
+    maps: Arc<SplitterMaps>,
     /// The workers in user space.
     epochs: Quiescence,
     /// What no run of a program acts any more on, as an epoch of `epochs`.
@@ -35,11 +35,11 @@ pub struct KernelTable {
 }
 
 impl KernelTable {
-    /// The forwarding table of `state` with `workers` workers in user space. Its records hold
+    /// The forwarding table of `maps` with `workers` workers in user space. Its records hold
     /// `capacity` keys, each for `hold` nanoseconds by `clock`.
     #[must_use]
     pub fn new(
-        state: Arc<State>,
+        maps: Arc<SplitterMaps>,
         workers: usize,
         hold: u64,
         capacity: usize,
@@ -47,7 +47,7 @@ impl KernelTable {
     ) -> Self {
         let epochs = Quiescence::new(workers);
         let (quiesced, failed) = (AtomicU64::new(0), OnceLock::new());
-        Self { state, epochs, quiesced, hold, capacity, clock, failed }
+        Self { maps, epochs, quiesced, hold, capacity, clock, failed }
     }
 
     /// What the kernel refused for the first time, if it did.
@@ -63,11 +63,11 @@ impl KernelTable {
 
 impl ForwardingTable for KernelTable {
     fn entry(&self, bucket: u16) -> Entry {
-        Entry::from_bits(self.state.entry(bucket))
+        Entry::from_bits(self.maps.entry(bucket))
     }
 
     fn replace(&self, bucket: u16, current: Entry, new: Entry) -> Result<(), Entry> {
-        let replaced = self.state.replace_entry(bucket, current.to_bits(), new.to_bits());
+        let replaced = self.maps.replace_entry(bucket, current.to_bits(), new.to_bits());
         replaced.map_err(Entry::from_bits)
     }
 
@@ -82,7 +82,7 @@ impl ForwardingTable for KernelTable {
         }
         if self.quiesced.load(Ordering::Acquire) < epoch {
             let current = self.epochs.current();
-            match self.state.quiesce() {
+            match self.maps.quiesce() {
                 Ok(()) => self.quiesced.store(current, Ordering::Release),
                 Err(error) => self.note(&error),
             }
@@ -91,7 +91,7 @@ impl ForwardingTable for KernelTable {
     }
 
     fn allow_records(&self, bucket: u16) {
-        self.state.allow_records(bucket);
+        self.maps.allow_records(bucket);
     }
 
     fn earliest(&self, now: u64) -> u64 {
@@ -100,7 +100,7 @@ impl ForwardingTable for KernelTable {
 
     fn sweep(&self, time: u64, keep: &mut dyn FnMut(Pinned) -> bool) {
         let time = self.clock.monotonic(time);
-        let swept = self.state.sweep(|record| {
+        let swept = self.maps.sweep(|record| {
             let idle = record.seen().saturating_add(self.hold) < time;
             keep(Pinned { bucket: record.bucket(), sensor: record.sensor(), idle })
         });
@@ -110,26 +110,26 @@ impl ForwardingTable for KernelTable {
     }
 
     fn set_alive(&self, sensor: u16, alive: bool) {
-        if let Err(error) = self.state.set_alive(sensor, alive) {
+        if let Err(error) = self.maps.set_alive(sensor, alive) {
             self.note(&error);
         }
     }
 
     fn tally(&self, bucket: u16) -> Tally {
-        Tally::from_word(self.state.bucket_tally(bucket))
+        Tally::from_word(self.maps.bucket_tally(bucket))
     }
 
     fn flow_marks(&self, bucket: u16) -> FlowMarks {
-        let [current, older] = self.state.bucket_flow_maps(bucket);
+        let [current, older] = self.maps.bucket_flow_maps(bucket);
         FlowMarks { current, older }
     }
 
     fn rotate_flows(&self) {
-        self.state.rotate_flows();
+        self.maps.rotate_flows();
     }
 
     fn displaced(&self, sensor: u16) -> Displaced {
-        let (to, from) = self.state.displaced(sensor);
+        let (to, from) = self.maps.displaced(sensor);
         Displaced { to: Tally::from_word(to), from: Tally::from_word(from) }
     }
 
@@ -157,8 +157,8 @@ impl KernelWorker {
     /// # Errors
     /// The kernel's refusal.
     pub fn new(forwarding: &Arc<KernelTable>, index: usize) -> Result<Self, BpfError> {
-        let steering =
-            forwarding.state.userspace_steering(u32::try_from(index).unwrap_or(u32::MAX))?;
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        let steering = UserspaceSteering::load(Arc::clone(&forwarding.maps), number)?;
         Ok(Self { forwarding: Arc::clone(forwarding), index, steering, now: 0 })
     }
 

@@ -16,7 +16,9 @@ use forebay_balance::GroupSettings;
 use forebay_bpf::flow::FlowOptions;
 use forebay_bpf::link::{XdpLink, XdpMode};
 use forebay_bpf::programs::losses::RedirectLosses;
-use forebay_bpf::programs::splitter::{self, Limits, Sensor, Settings, State, Traffic, UserSpace};
+use forebay_bpf::programs::splitter::{
+    self, Limits, Sensor, Settings, SplitterMaps, Traffic, UserSpace,
+};
 use forebay_bpf::programs::trial::Trial;
 use forebay_bpf::{BpfError, Program};
 use forebay_io::af_xdp::Copying;
@@ -45,7 +47,7 @@ struct Entrance {
 
 /// The part of a broker that is in the kernel.
 pub struct Kernel {
-    state: Arc<State>,
+    maps: Arc<SplitterMaps>,
     forwarding: Option<Arc<KernelTable>>,
     flow: FlowOptions,
     /// Names, in the order of the configuration.
@@ -98,9 +100,9 @@ impl Kernel {
             ..Limits::default()
         };
         let name = config.inputs.first().map_or("", |port| port.name.as_str());
-        let state = Arc::new(State::create(limits).map_err(failed(name))?);
+        let maps = Arc::new(SplitterMaps::create(limits).map_err(failed(name))?);
         // Moves wait for it again and again: better to know at once where it cannot be done.
-        state.quiesce().map_err(failed(name))?;
+        maps.quiesce().map_err(failed(name))?;
         let decoding = decode_options(config, group.key);
         let flow = FlowOptions {
             affinity: decoding.affinity,
@@ -109,7 +111,7 @@ impl Kernel {
         };
         let names = |ports: &[Port]| ports.iter().map(|port| port.name.clone()).collect();
         Ok(Self {
-            state,
+            maps,
             forwarding: None,
             flow,
             inputs: names(&config.inputs),
@@ -137,8 +139,8 @@ impl Kernel {
         clock: Clock,
     ) -> Arc<KernelTable> {
         let hold = forebay_balance::Group::<Arc<KernelTable>>::hold(settings);
-        let state = Arc::clone(&self.state);
-        let forwarding = KernelTable::new(state, workers, hold, settings.records.keys, clock);
+        let maps = Arc::clone(&self.maps);
+        let forwarding = KernelTable::new(maps, workers, hold, settings.records.keys, clock);
         let forwarding = Arc::new(forwarding);
         self.forwarding = Some(Arc::clone(&forwarding));
         forwarding
@@ -146,7 +148,7 @@ impl Kernel {
 
     /// Says that all keys of a bucket go to a sensor.
     pub fn settle(&self, bucket: u16, sensor: u16) {
-        self.state.set_entry(bucket, sensor.into());
+        self.maps.set_entry(bucket, sensor.into());
     }
 
     /// The least MTU of an output.
@@ -161,7 +163,7 @@ impl Kernel {
     /// The kernel's refusal.
     pub fn open_output(&mut self, port: &Port, link: Link) -> Result<(), PortError> {
         let slot = count(self.devices.len());
-        self.state.devices().set(slot, link.index).map_err(failed(&port.name))?;
+        self.maps.devices().set(slot, link.index).map_err(failed(&port.name))?;
         self.devices.push(link);
         self.ways.push(Way::default());
         self.sent.push(SentBytes::default());
@@ -172,11 +174,11 @@ impl Kernel {
     /// that cannot be done.
     pub fn watch_losses(&mut self) -> Vec<Finding> {
         let slots = (0..).zip(&self.devices).map(|(slot, link)| (slot, link.index));
-        let error = match RedirectLosses::watch(&self.state, &slots.collect::<Vec<_>>()) {
+        let error = match RedirectLosses::watch(&self.maps, &slots.collect::<Vec<_>>()) {
             Ok(losses) => {
                 self.losses = Some(losses);
                 // Without it, devices are tried with packets.
-                self.trial = Trial::load(&self.state, self.multi_buffer()).ok();
+                self.trial = Trial::load(&self.maps, self.multi_buffer()).ok();
                 return Vec::new();
             }
             Err(error) => error,
@@ -225,7 +227,7 @@ impl Kernel {
             copying: Copying::Copy,
         };
         let receivers = xdp::open_sockets(port, &sockets, |slot, socket| {
-            self.state.sockets().set(first + slot, &socket).map_err(std::io::Error::other)
+            self.maps.sockets().set(first + slot, &socket).map_err(std::io::Error::other)
         })?;
         if let PortKind::Xdp { promiscuous: true, .. } = port.kind {
             let wrong =
@@ -265,7 +267,7 @@ impl Kernel {
             user_space,
             multi_buffer: self.multi_buffer(),
         };
-        splitter::load(&self.state, &settings).map_err(failed(name))
+        splitter::load(&self.maps, &settings).map_err(failed(name))
     }
 
     /// Programs for other settings, in the order of the inputs. Nothing has changed yet.
@@ -301,14 +303,14 @@ impl Kernel {
         let changed: Vec<usize> = (0..route.outputs.len()).filter(changed).collect();
         if !changed.is_empty() {
             // Runs of programs that began before the last change have then ended.
-            self.state.quiesce()?;
+            self.maps.quiesce()?;
         }
         for sensor in changed {
             let number = u16::try_from(sensor).unwrap_or(u16::MAX);
-            self.state.set_sensor(number, of(&route, sensor))?;
+            self.maps.set_sensor(number, of(&route, sensor))?;
         }
         self.route = route;
-        self.state.set_spare(spare);
+        self.maps.set_spare(spare);
         Ok(())
     }
 
@@ -320,14 +322,14 @@ impl Kernel {
         let each = self.ways.iter_mut().zip(&mut self.sent).zip(&self.devices);
         for (slot, ((way, sent), link)) in (0..).zip(each) {
             let lost = losses.lost(slot);
-            sent.note(self.state.redirected(slot), lost.iter().map(|(_, frames)| frames).sum());
+            sent.note(self.maps.redirected(slot), lost.iter().map(|(_, frames)| frames).sum());
             let refused = lost.iter().find(|(name, _)| *name == "refused").map_or(0, |one| one.1);
             let takes = || {
                 let trial = self.trial.as_ref()?;
-                trial.takes(&self.state, losses, link.index, link.mtu).ok().flatten()
+                trial.takes(&self.maps, losses, link.index, link.mtu).ok().flatten()
             };
             if let Some(turn) = way.follow(now, refused, takes) {
-                self.state.set_by_workers(slot, way.is_by_workers());
+                self.maps.set_by_workers(slot, way.is_by_workers());
                 turned.push((slot as usize, turn));
             }
         }
@@ -345,7 +347,7 @@ impl Kernel {
     pub fn detach(&mut self) {
         self.entrances.clear();
         // It could be done at the start; and if not, a few packets are still on the way.
-        let _ = self.state.quiesce();
+        let _ = self.maps.quiesce();
     }
 
     /// The account of the workers, and of the kernel with them.
@@ -354,10 +356,10 @@ impl Kernel {
         let slots = || 0..count(self.outputs.len());
         let lost = slots().map(|slot| self.losses.as_ref().map(|losses| losses.lost(slot)));
         let lost = lost.map(|lost| lost.map_or(Vec::new(), Vec::from)).collect();
-        let received = (0..count(self.inputs.len())).map(|input| self.state.received(input));
-        let redirected = slots().map(|slot| self.state.redirected(slot));
+        let received = (0..count(self.inputs.len())).map(|input| self.maps.received(input));
+        let redirected = slots().map(|slot| self.maps.redirected(slot));
         let (redirected, outcomes): (Vec<Traffic>, _) =
-            (redirected.collect(), self.state.outcomes());
+            (redirected.collect(), self.maps.outcomes());
         let lost: Vec<Losses> = lost;
         let sent = self.sent.iter().zip(redirected.iter().zip(&lost));
         let sent_bytes = sent.map(|(sent, (traffic, lost))| {

@@ -14,7 +14,7 @@
 //! | no room | there is no room before the frame for a VLAN tag: dropped |
 //!
 //! An interface that refuses redirected frames can be set aside: user space gets the frames for
-//! it, and sends them ([`State::set_by_workers`]).
+//! it, and sends them ([`SplitterMaps::set_by_workers`]).
 //!
 //! A redirected frame may yet be lost in the interface it goes out by (down, ring
 //! full, frame too long): that is for the interface's own counters to say.
@@ -32,13 +32,14 @@
 //! keys before new ones go elsewhere. A key that cannot be recorded cancels the move.
 //!
 //! Settings are constants in the code; to change them, load the program anew over the same
-//! [`State`] and replace it in its link. What changes all the time (buckets, sensors,
+//! [`SplitterMaps`] and replace it in its link. What changes all the time (buckets, sensors,
 //! counters) is shared memory. Times are those of the monotonic clock, as coarse as
 //! the kernel's tick (1 to 10 ms).
 
 pub mod entry;
+mod limits;
+mod maps;
 mod outcomes;
-mod state;
 mod userspace;
 
 use std::time::Duration;
@@ -48,28 +49,13 @@ use crate::asm::{Assembler, Condition};
 use crate::error::BpfError;
 use crate::flow::FlowOptions;
 use crate::program::{Kind, Program};
-use crate::sys::layout;
 use crate::translate;
 
 pub use entry::{NO_SENSOR, Record};
+pub use limits::{BUCKETS, Limits, MAX_DEVICES, MAX_INPUTS, MAX_OUTPUTS, MAX_SENSORS};
+pub use maps::{Sensor, SplitterMaps};
 pub use outcomes::{Outcomes, Traffic};
-pub use state::{Limits, Sensor, State};
 pub use userspace::{Signal, UserspaceSteering};
-
-/// Number of buckets: the upper 16 bits of a hash.
-pub const BUCKETS: usize = layout::BUCKETS;
-
-/// The most sensors.
-pub const MAX_SENSORS: u16 = layout::MAX_SENSORS as u16;
-
-/// The most interfaces that sensors are behind.
-pub const MAX_DEVICES: u32 = layout::MAX_DEVICES as u32;
-
-/// The most interfaces of a program's sensors; one slot is left for [`super::trial`].
-pub const MAX_OUTPUTS: u32 = layout::MAX_OUTPUTS as u32;
-
-/// The most inputs.
-pub const MAX_INPUTS: u32 = layout::MAX_INPUTS as u32;
 
 /// How user space gets the packets that are its own to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +96,12 @@ pub struct Settings {
     pub multi_buffer: bool,
 }
 
-/// Makes and loads the program over `state`.
+/// Makes and loads the program over `maps`.
 ///
 /// # Errors
 /// A filter that cannot be translated, an idle timeout that is no time, numbers out of
 /// bounds; the kernel's refusal.
-pub fn load(state: &State, settings: &Settings) -> Result<Program, BpfError> {
+pub fn load(maps: &SplitterMaps, settings: &Settings) -> Result<Program, BpfError> {
     let idle = settings.idle_timeout.as_nanos();
     if idle == 0 || idle > u128::from(u64::MAX >> 1) {
         return Err(BpfError::Setting {
@@ -138,7 +124,7 @@ pub fn load(state: &State, settings: &Settings) -> Result<Program, BpfError> {
     }
     let loader = settings
         .flow
-        .set(state.loader())
+        .set(maps.loader())
         .set("input", settings.input.into())
         .set("idle_timeout", idle as u64)
         .set("first_socket", first.into())

@@ -16,7 +16,7 @@ impl std::ops::AddAssign for Traffic {
     }
 }
 
-/// What became of frames since the state was made. Read while frames come in,
+/// What became of frames since the maps were made. Read while frames come in,
 /// `received` may be a few ahead of the outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Outcomes {

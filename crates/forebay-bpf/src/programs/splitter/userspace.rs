@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::entry::{LOOK_UP, SENSOR_MASK};
-use super::state::State;
+use super::maps::{SplitterMaps, ask};
 use crate::error::BpfError;
-use crate::program::{Kind, Program, Run};
+use crate::program::{Kind, Program};
 use crate::sys::layout::{FLOW_BIT, SIGNAL_FROM_HIGH, SIGNAL_TCP, TALLY_PACKET};
 
 /// Flags of a TCP header (RFC 9293 section 3.1).
@@ -53,22 +53,28 @@ impl Signal {
 /// A thread of user space that reads the kernel's tables.
 #[derive(Debug)]
 pub struct UserspaceSteering {
-    state: Arc<State>,
+    maps: Arc<SplitterMaps>,
     section: u32,
     program: Program,
 }
 
 impl UserspaceSteering {
-    pub(super) fn load(state: Arc<State>, section: u32) -> Result<Self, BpfError> {
-        let loader = state.loader().set("own_section", section.into());
+    /// The place of a thread of user space, of which there are as many as the limits say.
+    /// Each is for one thread only.
+    ///
+    /// # Errors
+    /// A number that no worker has; the kernel's refusal.
+    pub fn load(maps: Arc<SplitterMaps>, number: u32) -> Result<Self, BpfError> {
+        let section = maps.section_of(number)?;
+        let loader = maps.loader().set("own_section", section.into());
         let program = loader.load("forebay_seat", Kind::Xdp { multi_buffer: false })?;
-        Ok(Self { state, section, program })
+        Ok(Self { maps, section, program })
     }
 
     /// The table's entry of a bucket.
     #[must_use]
     pub fn entry(&self, bucket: u16) -> u32 {
-        self.state.entry(bucket)
+        self.maps.entry(bucket)
     }
 
     /// The sensor of a packet by its flow's hash, [`super::NO_SENSOR`] where there is none.
@@ -86,19 +92,14 @@ impl UserspaceSteering {
 
     /// Counts a packet for its bucket.
     pub fn count(&self, hash: u64, bytes: u32) {
-        let cell = self.state.cell(self.section, (hash >> 48) as u16);
+        let cell = self.maps.cell(self.section, (hash >> 48) as u16);
         // This thread is the only one that adds.
         let tally = cell.tally.load(Relaxed).wrapping_add(TALLY_PACKET + u64::from(bytes));
         cell.tally.store(tally, Relaxed);
-        let flow = 1 << (hash >> FLOW_BIT & 31) << (32 * self.state.generation());
+        let flow = 1 << (hash >> FLOW_BIT & 31) << (32 * self.maps.generation());
         if cell.flows.load(Relaxed) & flow == 0 {
             // Whoever rotates may clear the other half meanwhile.
             cell.flows.fetch_or(flow, Relaxed);
         }
     }
-}
-
-/// Runs a program with a `Question` in place of a frame.
-pub(super) fn ask(program: &Program, question: [u64; 3]) -> Result<Run, BpfError> {
-    program.run(question.map(u64::to_ne_bytes).as_flattened(), &mut [])
 }

@@ -74,8 +74,8 @@ impl Both {
     /// None where no BPF programs can be loaded.
     fn new(records: u32, keys_per_move: u32) -> Option<Self> {
         let limits = Limits { records, keys_per_move, workers: 1, ..Limits::default() };
-        let state = match State::create(limits) {
-            Ok(state) => Arc::new(state),
+        let maps = match SplitterMaps::create(limits) {
+            Ok(maps) => Arc::new(maps),
             Err(error) => {
                 forebay_testkit::skipped(&format!("no BPF here: {error}"));
                 return None;
@@ -83,11 +83,11 @@ impl Both {
         };
         for sensor in [FROM, TO, OTHER] {
             let entry = Sensor { device: 0, destination: None, source: None, tag: None };
-            state.set_sensor(sensor, Some(entry)).unwrap();
+            maps.set_sensor(sensor, Some(entry)).unwrap();
         }
         let clock = Clock::default();
         let kernel =
-            Arc::new(KernelTable::new(Arc::clone(&state), 1, HOLD, records as usize, clock));
+            Arc::new(KernelTable::new(Arc::clone(&maps), 1, HOLD, records as usize, clock));
         let limits = RecordLimits { keys: records as usize, keys_per_move };
         let user = Arc::new(WorkerTable::new(BucketTable::without_sensors(), 1, HOLD, limits));
         let restarts = Arc::clone(&user);
@@ -100,7 +100,7 @@ impl Both {
             Side {
                 table: Box::new(Arc::clone(&kernel)),
                 worker: Box::new(KernelWorker::new(&kernel, 0).unwrap()),
-                restarts: Box::new(move || state.outcomes().restarts),
+                restarts: Box::new(move || maps.outcomes().restarts),
             },
         ];
         sides.iter_mut().for_each(|side| side.worker.begin(clock.now()));

@@ -2,52 +2,20 @@
 //!
 //! The layout of the shared memory is that of [`Tables`] and [`Section`].
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::entry::{LOOK_UP, NO_SENSOR, RECORD, Record};
+use super::limits::{Limits, MAX_DEVICES, MAX_INPUTS, MAX_SENSORS};
 use super::outcomes::{Outcomes, Traffic};
-use super::userspace::{UserspaceSteering, ask};
-use super::{MAX_DEVICES, MAX_SENSORS};
 use crate::error::BpfError;
 use crate::map::{DeviceMap, HashMap, SharedMemory, SocketMap, WhenFull, processors};
 use crate::object::{Loader, include_program};
-use crate::program::{Action, Kind, Program};
+use crate::program::{Action, Kind, Program, Run};
 use crate::sys;
 use crate::sys::layout::{
     Cell, Counter, DEAD, PRESENT, PUSH_TAG, Pair, SECOND_PLACE, SET_DESTINATION, SET_SOURCE,
     Section, SensorEntry, Tables,
 };
-
-/// The most elements of each map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Address pairs that are marked as user space's.
-    pub marks: u32,
-    /// Keys of moving buckets on record.
-    pub records: u32,
-    /// Keys that one move may record.
-    pub keys_per_move: u32,
-    /// Slots for interfaces.
-    pub devices: u32,
-    /// Slots for AF_XDP sockets.
-    pub sockets: u32,
-    /// Threads of user space that go by the same tables.
-    pub workers: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            marks: 65_536,
-            records: 1 << 18,
-            keys_per_move: 4096,
-            devices: MAX_DEVICES,
-            sockets: 64,
-            workers: 0,
-        }
-    }
-}
 
 /// How frames reach a sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +55,7 @@ fn mac_word(mac: Option<[u8; 6]>) -> u64 {
 
 /// The maps of one splitter. They outlive its programs, which can be replaced.
 #[derive(Debug)]
-pub struct State {
+pub struct SplitterMaps {
     tables: SharedMemory<Tables>,
     counters: SharedMemory<Section>,
     marks: HashMap<u64, u64>,
@@ -100,7 +68,7 @@ pub struct State {
     sweeper: Program,
 }
 
-impl State {
+impl SplitterMaps {
     /// No sensors, no traffic; every bucket is settled at no sensor.
     ///
     /// # Errors
@@ -110,7 +78,7 @@ impl State {
         let sections = processors as usize + limits.workers as usize;
         let records = HashMap::create("split_records", limits.records, WhenFull::Refuse)?;
         let sweeper = Loader::new(include_program!("sweep")).map("records", &records);
-        let state = Self {
+        let maps = Self {
             tables: SharedMemory::create("split_tables", 1)?,
             counters: SharedMemory::create("split_counters", sections)?,
             marks: HashMap::create("split_marks", limits.marks, WhenFull::EvictOldest)?,
@@ -122,8 +90,8 @@ impl State {
             workers: limits.workers,
             keys_per_move: limits.keys_per_move,
         };
-        (0..=u16::MAX).for_each(|bucket| state.set_entry(bucket, NO_SENSOR.into()));
-        Ok(state)
+        (0..=u16::MAX).for_each(|bucket| maps.set_entry(bucket, NO_SENSOR.into()));
+        Ok(maps)
     }
 
     /// The programs of `programs/splitter.bpf.c` with these maps.
@@ -172,7 +140,7 @@ impl State {
 
     /// Says how frames reach a sensor, or that it does not exist. Whether it is alive
     /// stays as it was said. Between two changes of one sensor everybody must have seen
-    /// the first: see [`State::quiesce`].
+    /// the first: see [`SplitterMaps::quiesce`].
     ///
     /// # Errors
     /// A number that no sensor can have.
@@ -203,15 +171,11 @@ impl State {
         count.store(sensors.len() as u64, Release);
     }
 
-    /// The place of a thread of user space, of which there are as many as the limits say.
-    /// Each is for one thread only.
+    /// The section of counters of a thread of user space.
     ///
     /// # Errors
-    /// A number that no worker has; the kernel's refusal.
-    pub fn userspace_steering(
-        self: &Arc<Self>,
-        number: u32,
-    ) -> Result<UserspaceSteering, BpfError> {
+    /// A number that no worker has.
+    pub(super) fn section_of(&self, number: u32) -> Result<u32, BpfError> {
         if number >= self.workers {
             return Err(BpfError::Setting {
                 setting: "the number of a worker",
@@ -219,7 +183,7 @@ impl State {
                 expected: "less than their number",
             });
         }
-        UserspaceSteering::load(Arc::clone(self), self.processors + number)
+        Ok(self.processors + number)
     }
 
     /// Says whether a sensor is alive, as all are from the start. A key on record at a
@@ -324,7 +288,7 @@ impl State {
     }
 
     /// Traffic that went by records elsewhere than where its bucket's new keys go, as
-    /// tallies like [`State::bucket_tally`]: what came to this sensor so, and what
+    /// tallies like [`SplitterMaps::bucket_tally`]: what came to this sensor so, and what
     /// went by it.
     #[must_use]
     pub fn displaced(&self, sensor: u16) -> (u64, u64) {
@@ -347,7 +311,7 @@ impl State {
     /// Traffic that came in by an input.
     #[must_use]
     pub fn received(&self, input: u32) -> Traffic {
-        if input >= super::MAX_INPUTS {
+        if input >= MAX_INPUTS {
             return Traffic::default();
         }
         self.sum(|section| &section.inputs[input as usize])
@@ -375,7 +339,7 @@ impl State {
         };
         // Read last, so that no outcome is ahead of what was received.
         let mut received = Traffic::default();
-        (0..super::MAX_INPUTS).for_each(|input| received += self.received(input));
+        (0..MAX_INPUTS).for_each(|input| received += self.received(input));
         Outcomes { received, ..outcomes }
     }
 
@@ -431,6 +395,11 @@ impl State {
     pub fn quiesce(&self) -> Result<(), BpfError> {
         sys::wait_for_programs().map_err(BpfError::Quiesce)
     }
+}
+
+/// Runs a program with a `Question` in place of a frame.
+pub(super) fn ask(program: &Program, question: [u64; 3]) -> Result<Run, BpfError> {
+    program.run(question.map(u64::to_ne_bytes).as_flattened(), &mut [])
 }
 
 #[cfg(test)]
