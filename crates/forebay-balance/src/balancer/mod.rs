@@ -19,131 +19,30 @@
 //! a call of [`Balancer::decide`].
 
 pub mod forecast;
+mod interval;
 pub mod load;
 mod planner;
+mod settings;
 pub mod targets;
 
 use std::collections::{HashMap, VecDeque};
 
 use forecast::{Forecast, total};
 use load::{Dimension, Load};
-use planner::Planner;
+use planner::{Planner, Situation};
 use targets::{SensorShare, Standing, targets};
 
 use crate::assign::BUCKETS;
 use crate::table::Entry;
+
+pub use interval::{Decisions, Outlook, Oversize, PlannedMove, View};
+pub use settings::BalanceSettings;
 
 /// Intervals for which displaced load must persist to count as lasting.
 const LASTING: usize = 5;
 
 /// Intervals for which a bucket must be too large for every sensor before it is reported.
 const OVERSIZE_AFTER: u32 = 3;
-
-/// Parameters of the balancer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BalanceSettings {
-    /// How far a sensor may be over or below its target before buckets move, as a fraction
-    /// of the target.
-    pub hysteresis: f64,
-    /// Intervals before a bucket that was moved may be moved again.
-    pub cool_down: u32,
-    /// How fast the load of a sensor that came back may grow, as a fraction of its target
-    /// an interval.
-    pub ramp: f64,
-    /// The most moves started in an interval.
-    pub moves_per_interval: usize,
-    /// Whether a sensor that is over its limit, and not relieved by moves, is relieved by
-    /// tearing flows.
-    pub emergency: bool,
-    /// Intervals over its limit before a sensor is relieved that way.
-    pub patience: u32,
-}
-
-impl Default for BalanceSettings {
-    fn default() -> Self {
-        Self {
-            hysteresis: 0.05,
-            cool_down: 10,
-            ramp: 0.1,
-            moves_per_interval: BUCKETS / 4,
-            emergency: false,
-            patience: 5,
-        }
-    }
-}
-
-/// Input of the balancer for an interval.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    /// The sensors, by index.
-    pub sensors: &'a [SensorShare],
-    /// Loads by bucket, smoothed over a few intervals.
-    pub loads: &'a [Load],
-    /// Loads by bucket, of the last interval alone.
-    pub latest: &'a [Load],
-    /// Table entries by bucket.
-    pub entries: &'a [Entry],
-    /// By sensor: load that it has although its bucket is elsewhere, minus the load of its
-    /// buckets that is elsewhere.
-    pub displaced: &'a [Load],
-    /// Estimated live flows, by bucket.
-    pub flows: &'a [f64],
-    /// Whether a move of a bucket may start.
-    pub is_movable: &'a dyn Fn(u16) -> bool,
-    /// The most moves that may start.
-    pub moves: usize,
-    /// The most flows that may be recorded.
-    pub keys: f64,
-}
-
-/// A move to start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlannedMove {
-    /// The bucket.
-    pub bucket: u16,
-    /// Index of the new sensor.
-    pub to: u16,
-    /// Immediate, tearing its flows.
-    pub emergency: bool,
-}
-
-/// The loads of a sensor.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub struct Outlook {
-    /// The target.
-    pub target: Load,
-    /// The measured load.
-    pub measured: Load,
-    /// The load once all moves have taken effect.
-    pub expected: Load,
-    /// The part of the expected load from flows that stay there, do not end, and cannot be
-    /// moved. Negative if flows of its buckets stay elsewhere.
-    pub lasting: Load,
-}
-
-/// A bucket too large for any sensor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Oversize {
-    /// The bucket.
-    pub bucket: u16,
-    /// Its load.
-    pub load: Load,
-    /// The dimension in which it is too large.
-    pub dimension: Dimension,
-    /// The greatest target of a sensor in that dimension.
-    pub most: f64,
-}
-
-/// The decisions of an interval.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Plan {
-    /// Moves to start, most urgent first.
-    pub moves: Vec<PlannedMove>,
-    /// The loads of the sensors, by index.
-    pub outlook: Vec<Outlook>,
-    /// Buckets too large for any sensor.
-    pub oversize: Vec<Oversize>,
-}
 
 /// Decides which buckets move where.
 #[derive(Debug)]
@@ -191,7 +90,7 @@ impl Balancer {
     }
 
     /// Decides the moves of an interval.
-    pub fn decide(&mut self, view: &View<'_>) -> Plan {
+    pub fn decide(&mut self, view: &View<'_>) -> Decisions {
         self.interval = self.interval.saturating_add(1);
         self.forecast.learn(view.loads, view.flows, view.latest);
         self.later = self.forecast.forecast(view.loads, view.flows);
@@ -209,7 +108,20 @@ impl Balancer {
                 lasting: self.lasting(i),
             })
             .collect();
-        let mut planner = Planner::new(self, view, &targets, expected);
+        let may_move = |bucket: u16| {
+            self.cool_from[usize::from(bucket)] <= self.interval
+                && !self.oversize.contains_key(&bucket)
+                && (view.is_movable)(bucket)
+        };
+        let situation = Situation {
+            settings: &self.settings,
+            view,
+            targets: &targets,
+            later: &self.later,
+            warming: &self.warming,
+            may_move: &may_move,
+        };
+        let mut planner = Planner::new(situation, expected);
         planner.plan();
         let (mut moves, expected) = planner.finish();
         for (outlook, expected) in outlook.iter_mut().zip(expected) {
@@ -222,7 +134,7 @@ impl Balancer {
         if self.settings.emergency {
             moves.extend(self.relieve(view, &targets, measured));
         }
-        Plan { moves, outlook, oversize }
+        Decisions { moves, outlook, oversize }
     }
 
     /// New sensors for `buckets` that have none, in proportion to the room of the other

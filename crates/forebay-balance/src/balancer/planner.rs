@@ -1,19 +1,31 @@
 //! Chooses the moves of one interval.
 
-use super::Balancer;
+use super::forecast::total;
+use super::interval::{PlannedMove, View};
 use super::load::Load;
+use super::settings::BalanceSettings;
 use super::targets::Standing;
-use super::{PlannedMove, View};
 use crate::table::Phase;
 
 /// Consecutive buckets that fit nowhere before the search stops.
 const TRIES: usize = 64;
 
+/// What the moves of an interval are chosen from.
+pub(super) struct Situation<'a> {
+    pub settings: &'a BalanceSettings,
+    pub view: &'a View<'a>,
+    pub targets: &'a [Load],
+    /// The forecast, by bucket.
+    pub later: &'a [Load],
+    /// Sensors whose load is ramped up.
+    pub warming: &'a [bool],
+    /// Whether a bucket may be moved off a sensor that is up.
+    pub may_move: &'a dyn Fn(u16) -> bool,
+}
+
 /// The loads after the moves chosen so far.
 pub(super) struct Planner<'a> {
-    balancer: &'a Balancer,
-    view: &'a View<'a>,
-    targets: &'a [Load],
+    situation: Situation<'a>,
     expected: Vec<Load>,
     /// The load that each sensor may still gain in this interval.
     allowance: Vec<Load>,
@@ -23,25 +35,19 @@ pub(super) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    pub fn new(
-        balancer: &'a Balancer,
-        view: &'a View<'a>,
-        targets: &'a [Load],
-        expected: Vec<Load>,
-    ) -> Self {
+    pub fn new(situation: Situation<'a>, expected: Vec<Load>) -> Self {
+        let Situation { settings, view, targets, warming, .. } = situation;
         let unlimited = Load { packets: f64::INFINITY, bits: f64::INFINITY };
         let allowance = |(&target, &warming): (&Load, &bool)| {
-            if warming { target * balancer.settings.ramp } else { unlimited }
+            if warming { target * settings.ramp } else { unlimited }
         };
         Self {
-            balancer,
-            view,
-            targets,
             expected,
-            allowance: targets.iter().zip(&balancer.warming).map(allowance).collect(),
+            allowance: targets.iter().zip(warming).map(allowance).collect(),
             keys: view.keys,
-            most: view.moves.min(balancer.settings.moves_per_interval),
+            most: view.moves.min(settings.moves_per_interval),
             moves: Vec::new(),
+            situation,
         }
     }
 
@@ -54,8 +60,8 @@ impl<'a> Planner<'a> {
     /// farthest first. If a sensor is too far below its target, all sensors over theirs
     /// give.
     pub fn plan(&mut self) {
-        let hysteresis = self.balancer.settings.hysteresis;
-        let sensors = self.view.sensors;
+        let hysteresis = self.situation.settings.hysteresis;
+        let sensors = self.situation.view.sensors;
         let having = |standing| -> Vec<usize> {
             (0..sensors.len()).filter(|&i| sensors[i].standing == standing).collect()
         };
@@ -67,8 +73,8 @@ impl<'a> Planner<'a> {
         if draining.is_empty() && over.is_empty() {
             return;
         }
-        let mut buckets: Vec<Vec<u16>> = vec![Vec::new(); self.view.sensors.len()];
-        for (bucket, entry) in (0..=u16::MAX).zip(self.view.entries) {
+        let mut buckets: Vec<Vec<u16>> = vec![Vec::new(); self.situation.view.sensors.len()];
+        for (bucket, entry) in (0..=u16::MAX).zip(self.situation.view.entries) {
             if let Some(list) = buckets.get_mut(usize::from(entry.destination())) {
                 list.push(bucket);
             }
@@ -82,28 +88,22 @@ impl<'a> Planner<'a> {
     }
 
     fn fullness(&self, sensor: usize) -> f64 {
-        self.expected[sensor].share_of(self.targets[sensor])
+        self.expected[sensor].share_of(self.situation.targets[sensor])
     }
 
     fn later(&self, bucket: u16) -> Load {
-        self.balancer.later[usize::from(bucket)]
+        self.situation.later[usize::from(bucket)]
     }
 
     /// The movable buckets of a list, with their live flows, cheapest first.
     fn cheapest_first(&self, buckets: &[u16], whole: Load, urgent: bool) -> Vec<(u16, f64)> {
-        let may_move = |&bucket: &u16| {
-            let is_cool = self.balancer.cool_from[usize::from(bucket)] <= self.balancer.interval;
-            urgent
-                || is_cool
-                    && !self.balancer.oversize.contains_key(&bucket)
-                    && (self.view.is_movable)(bucket)
-        };
+        let may_move = |&bucket: &u16| urgent || (self.situation.may_move)(bucket);
         let mut order: Vec<(f64, f64, u16, f64)> = buckets
             .iter()
             .copied()
             .filter(may_move)
             .map(|bucket| {
-                let flows = self.view.flows[usize::from(bucket)];
+                let flows = self.situation.view.flows[usize::from(bucket)];
                 let size = self.later(bucket).share_of(whole);
                 (flows / size, -size, bucket, flows)
             })
@@ -119,7 +119,7 @@ impl<'a> Planner<'a> {
     }
 
     fn drain(&mut self, sensor: usize, buckets: &[u16]) {
-        let whole = super::total(&self.balancer.later);
+        let whole = total(self.situation.later);
         for (bucket, flows) in self.cheapest_first(buckets, whole, true) {
             if !self.has_room(flows) {
                 continue;
@@ -130,8 +130,8 @@ impl<'a> Planner<'a> {
     }
 
     fn shed(&mut self, sensor: usize, buckets: &[u16]) {
-        let hysteresis = self.balancer.settings.hysteresis;
-        let target = self.targets[sensor];
+        let hysteresis = self.situation.settings.hysteresis;
+        let target = self.situation.targets[sensor];
         let candidates = self.cheapest_first(buckets, target, false);
         let dimension = self.expected[sensor].critical(target);
         let (before, mut misses) = (self.moves.len(), 0);
@@ -162,11 +162,11 @@ impl<'a> Planner<'a> {
     /// If all buckets are too large to move without overshooting: takes the one bucket
     /// whose move minimises the greater load of both sensors, if that is an improvement.
     fn shed_one(&mut self, sensor: usize, candidates: &[(u16, f64)]) {
-        let mut best = self.fullness(sensor) - self.balancer.settings.hysteresis;
+        let mut best = self.fullness(sensor) - self.situation.settings.hysteresis;
         let mut choice = None;
         for &(bucket, flows) in candidates {
             let load = self.later(bucket);
-            let left = (self.expected[sensor] - load).share_of(self.targets[sensor]);
+            let left = (self.expected[sensor] - load).share_of(self.situation.targets[sensor]);
             let Some((to, fullness)) = self.emptiest(sensor, load) else { return };
             if left.max(fullness) < best && self.has_room(flows) {
                 best = left.max(fullness);
@@ -187,13 +187,13 @@ impl<'a> Planner<'a> {
     fn emptiest(&self, except: usize, load: Load) -> Option<(usize, f64)> {
         let may_take = |&i: &usize| {
             i != except
-                && self.view.sensors[i].standing == Standing::Up
+                && self.situation.view.sensors[i].standing == Standing::Up
                 && load.packets <= self.allowance[i].packets
                 && load.bits <= self.allowance[i].bits
         };
-        (0..self.view.sensors.len())
+        (0..self.situation.view.sensors.len())
             .filter(may_take)
-            .map(|i| (i, (self.expected[i] + load).share_of(self.targets[i])))
+            .map(|i| (i, (self.expected[i] + load).share_of(self.situation.targets[i])))
             .min_by(|a, b| a.1.total_cmp(&b.1))
     }
 

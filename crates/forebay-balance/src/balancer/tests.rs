@@ -42,9 +42,9 @@ impl Model {
     }
 
     /// Simulates an interval.
-    fn step(&mut self) -> Plan {
+    fn step(&mut self) -> Decisions {
         self.interval += 1;
-        let plan = self.balancer.decide(&View {
+        let decisions = self.balancer.decide(&View {
             sensors: &self.sensors,
             loads: &self.loads,
             latest: &self.loads,
@@ -55,19 +55,19 @@ impl Model {
             moves: BUCKETS,
             keys: 1e9,
         });
-        for planned in &plan.moves {
+        for planned in &decisions.moves {
             let entry = &mut self.entries[usize::from(planned.bucket)];
             *entry = Entry::of_move(Phase::Learning, entry.default_sensor(), planned.to);
             self.moving.push((self.interval + self.delay, planned.bucket));
         }
-        self.moved += plan.moves.len();
+        self.moved += decisions.moves.len();
         let interval = self.interval;
         for &(_, bucket) in self.moving.iter().filter(|moving| moving.0 <= interval) {
             let entry = &mut self.entries[usize::from(bucket)];
             *entry = Entry::settled(entry.destination());
         }
         self.moving.retain(|moving| moving.0 > interval);
-        plan
+        decisions
     }
 
     fn steps(&mut self, n: usize) {
@@ -161,9 +161,9 @@ fn the_cheapest_buckets_move() {
     // Buckets of equal load, some with one flow and some with a hundred.
     model.flows = (0..BUCKETS).map(|i| if i % 3 == 0 { 1.0 } else { 100.0 }).collect();
     model.sensors[0].max_packets = Some(model.total().packets * 0.4);
-    let plan = model.step();
-    assert!(plan.moves.len() > 5_000, "{}", plan.moves.len());
-    assert!(plan.moves.iter().all(|planned| planned.bucket % 3 == 0));
+    let decisions = model.step();
+    assert!(decisions.moves.len() > 5_000, "{}", decisions.moves.len());
+    assert!(decisions.moves.iter().all(|planned| planned.bucket % 3 == 0));
 }
 
 #[test]
@@ -194,14 +194,15 @@ fn a_bucket_too_big_for_any_sensor_is_named_and_left_alone() {
     let bucket = 77_u16;
     let home = model.entries[usize::from(bucket)];
     model.loads[usize::from(bucket)] = load(BUCKETS as f64);
-    let mut plans: Vec<Plan> = (0..40).map(|_| model.step()).collect();
+    let mut intervals: Vec<Decisions> = (0..40).map(|_| model.step()).collect();
     assert_eq!(model.entries[usize::from(bucket)], home);
-    let moved = |plan: &Plan| plan.moves.iter().any(|planned| planned.bucket == bucket);
-    assert!(!plans.iter().any(moved));
-    let last = plans.pop().unwrap();
+    let moved =
+        |decisions: &Decisions| decisions.moves.iter().any(|planned| planned.bucket == bucket);
+    assert!(!intervals.iter().any(moved));
+    let last = intervals.pop().unwrap();
     assert_eq!(last.oversize.len(), 1);
     assert_eq!((last.oversize[0].bucket, last.oversize[0].dimension), (bucket, Dimension::Packets));
-    let quiet = plans[30..].iter().all(|plan| plan.moves.is_empty());
+    let quiet = intervals[30..].iter().all(|decisions| decisions.moves.is_empty());
     assert!(quiet, "everything else has found its place");
     let big = usize::from(home.default_sensor());
     let others: Vec<f64> = (0..4).filter(|&i| i != big).map(|i| model.parts()[i]).collect();
@@ -266,7 +267,7 @@ fn an_emergency_comes_after_patience_and_takes_no_more_than_it_must() {
     let entries = model.entries.clone();
     let flows: Vec<f64> = (0..BUCKETS).map(|bucket| (bucket % 2 + 1) as f64).collect();
     let torn = |model: &mut Model| {
-        let plan = model.balancer.decide(&View {
+        let decisions = model.balancer.decide(&View {
             sensors: &model.sensors,
             loads: &model.loads,
             latest: &model.loads,
@@ -277,7 +278,7 @@ fn an_emergency_comes_after_patience_and_takes_no_more_than_it_must() {
             moves: 0,
             keys: 0.0,
         });
-        plan.moves
+        decisions.moves
     };
     for _ in 1..model.balancer.settings.patience {
         assert_eq!(torn(&mut model), []);

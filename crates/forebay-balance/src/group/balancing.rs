@@ -2,7 +2,7 @@
 
 use super::{Event, Group};
 use crate::balancer::load::Load;
-use crate::balancer::{Plan, View};
+use crate::balancer::{Decisions, View};
 use crate::moves::ForwardingTable;
 use crate::table::NO_SENSOR;
 
@@ -41,7 +41,7 @@ impl<P: ForwardingTable> Group<P> {
         };
         let flows: Vec<f64> = (0..=u16::MAX).map(flows_of).collect();
         let moving: f64 = self.mover.moves().map(|(bucket, _)| flows[usize::from(bucket)]).sum();
-        let plan = self.balancer.decide(&View {
+        let decisions = self.balancer.decide(&View {
             sensors: &shares,
             loads,
             latest: self.loads.latest(),
@@ -53,14 +53,14 @@ impl<P: ForwardingTable> Group<P> {
             // Half full, the records still have room for nearly every key.
             keys: self.mover.forwarding().record_capacity() as f64 / 2.0 - moving,
         });
-        self.carry_out(&plan);
+        self.carry_out(&decisions);
         self.adopt();
-        self.onsets.note(&plan, &shares, &mut self.mover, &mut self.events);
-        self.outlook = plan.outlook;
+        self.onsets.note(&decisions, &shares, &mut self.mover, &mut self.events);
+        self.outlook = decisions.outlook;
     }
 
-    fn carry_out(&mut self, plan: &Plan) {
-        for planned in &plan.moves {
+    fn carry_out(&mut self, decisions: &Decisions) {
+        for planned in &decisions.moves {
             let bucket = planned.bucket;
             if planned.emergency {
                 let flows = self.aftermath.live_flows(self.mover.forwarding(), bucket);

@@ -8,7 +8,7 @@ use forebay_packet::FlowKey;
 
 use crate::balancer::load::Load;
 use crate::balancer::targets::{HEADROOM, SensorShare, Standing};
-use crate::balancer::{Outlook, Oversize, Plan};
+use crate::balancer::{Decisions, Outlook, Oversize};
 use crate::counters::Flows;
 use crate::health::Transition;
 use crate::moves::{ForwardingTable, Mover};
@@ -139,14 +139,14 @@ impl Onsets {
     /// Reports the conditions that began or ended with the last interval.
     pub fn note<P: ForwardingTable>(
         &mut self,
-        plan: &Plan,
+        decisions: &Decisions,
         sensors: &[SensorShare],
         mover: &mut Mover<P>,
         events: &mut Vec<Event>,
     ) {
-        self.note_oversize(&plan.oversize, mover, events);
-        self.note_bound(&plan.outlook, sensors, events);
-        self.note_overload(&plan.outlook, sensors, events);
+        self.note_oversize(&decisions.oversize, mover, events);
+        self.note_bound(&decisions.outlook, sensors, events);
+        self.note_overload(&decisions.outlook, sensors, events);
     }
 
     /// A bucket that is too large is watched until its flow is known, so that one event

@@ -3,8 +3,8 @@
 use forebay_packet::FlowKey;
 
 use super::*;
+use crate::balancer::Decisions;
 use crate::balancer::Oversize;
-use crate::balancer::Plan;
 use crate::balancer::load::Dimension;
 use crate::balancer::targets::HEADROOM;
 use crate::health::HelloRule;
@@ -214,10 +214,10 @@ fn a_bucket_too_big_waits_for_the_name_of_its_flow_but_not_for_ever() {
         dimension: Dimension::Bits,
         most: 1.0,
     };
-    let plan = Plan { oversize: vec![oversize], ..Plan::default() };
+    let decisions = Decisions { oversize: vec![oversize], ..Decisions::default() };
     let mut note = |rig: &mut Rig| {
         let mut events = Vec::new();
-        onsets.note(&plan, &[], &mut rig.group.mover, &mut events);
+        onsets.note(&decisions, &[], &mut rig.group.mover, &mut events);
         events
     };
     // Its watch begins, and no packet comes.

@@ -70,7 +70,7 @@ pub(crate) struct Tick(u64);
 
 /// The state of a connection, as far as its packets show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     Open,
     /// The low end has sent a FIN.
     LowClosed,
@@ -85,7 +85,7 @@ pub(crate) enum State {
 pub(crate) struct Record(u64);
 
 impl Record {
-    fn new(hash: u64, sensor: u16, tick: Tick, state: State) -> Self {
+    fn new(hash: u64, sensor: u16, tick: Tick, state: ConnectionState) -> Self {
         Self(hash & TAG_MASK).with_sensor(sensor).seen(tick, state)
     }
 
@@ -97,12 +97,12 @@ impl Record {
         (self.0 >> SENSOR_SHIFT & SENSOR_MASK) as u16
     }
 
-    pub(crate) fn state(self) -> State {
+    pub(crate) fn state(self) -> ConnectionState {
         match self.0 & STATE_MASK {
-            2 => State::LowClosed,
-            3 => State::HighClosed,
-            4 => State::Ended,
-            _ => State::Open,
+            2 => ConnectionState::LowClosed,
+            3 => ConnectionState::HighClosed,
+            4 => ConnectionState::Ended,
+            _ => ConnectionState::Open,
         }
     }
 
@@ -111,17 +111,17 @@ impl Record {
         Self(cleared | (u64::from(sensor) & SENSOR_MASK) << SENSOR_SHIFT)
     }
 
-    pub(crate) fn with_state(self, state: State) -> Self {
+    pub(crate) fn with_state(self, state: ConnectionState) -> Self {
         let state = match state {
-            State::Open => 1,
-            State::LowClosed => 2,
-            State::HighClosed => 3,
-            State::Ended => 4,
+            ConnectionState::Open => 1,
+            ConnectionState::LowClosed => 2,
+            ConnectionState::HighClosed => 3,
+            ConnectionState::Ended => 4,
         };
         Self(self.0 & !STATE_MASK | state)
     }
 
-    pub(crate) fn seen(self, tick: Tick, state: State) -> Self {
+    pub(crate) fn seen(self, tick: Tick, state: ConnectionState) -> Self {
         Self(self.0 & !(TICK_MASK << TICK_SHIFT) | tick.0 << TICK_SHIFT).with_state(state)
     }
 
@@ -234,7 +234,7 @@ impl Records {
 
     /// Records a key that was not found, unless another worker just did.
     pub(crate) fn insert(&self, hash: u64, sensor: u16, tick: Tick) -> Inserted<'_> {
-        let record = Record::new(hash, sensor, tick, State::Open);
+        let record = Record::new(hash, sensor, tick, ConnectionState::Open);
         loop {
             let free = match self.probe(hash) {
                 (Some(found), _) => return Inserted::Before(found),
@@ -282,7 +282,7 @@ mod tests {
         #[test]
         fn a_record_gives_back_what_went_in(hash: u64, sensor in 0_u16..1024, now: u64) {
             let clock = TickClock::new(2_000_000_000);
-            for state in [State::Open, State::LowClosed, State::HighClosed, State::Ended] {
+            for state in [ConnectionState::Open, ConnectionState::LowClosed, ConnectionState::HighClosed, ConnectionState::Ended] {
                 let record = Record::new(hash, sensor, clock.at(now), state);
                 prop_assert_eq!(record.bucket(), crate::assign::bucket_of(hash));
                 prop_assert_eq!((record.sensor(), record.state()), (sensor, state));
@@ -296,7 +296,7 @@ mod tests {
             seen in 0_u64..1 << 60, hold in 1_000_000_u64..600_000_000_000, part in 0.0_f64..1.0,
         ) {
             let clock = TickClock::new(hold);
-            let record = Record::new(5, 1, clock.at(seen), State::Open);
+            let record = Record::new(5, 1, clock.at(seen), ConnectionState::Open);
             let within = seen + (hold as f64 * part) as u64;
             prop_assert!(!record.is_idle(clock.at(within)));
             prop_assert!(!record.is_idle(clock.at(seen.saturating_sub(hold))), "clock went back");

@@ -12,7 +12,7 @@ use forebay_packet::FlowKey;
 
 use super::forwarding::{Displaced, ForwardingTable, Pinned};
 use super::quiescence::Quiescence;
-use super::records::{Changed, Found, Inserted, Records, State, Tick, TickClock};
+use super::records::{Changed, ConnectionState, Found, Inserted, Records, Tick, TickClock};
 use super::signal::TcpSignal;
 use crate::assign::{BUCKETS, MAX_SENSORS, bucket_of};
 use crate::counters::{BucketCounters, FlowMarks, Tally, TallyCell};
@@ -309,11 +309,12 @@ impl Worker {
         if !self.forwarding.is_alive(record.sensor()) {
             if entry.records() {
                 let here = record.with_sensor(entry.default_sensor());
-                found.replace(Some(here.seen(self.tick, State::Open)))?;
+                found.replace(Some(here.seen(self.tick, ConnectionState::Open)))?;
             }
             return Ok(entry.default_sensor());
         }
-        if tcp == TcpSignal::BareSyn && record.state() == State::Ended && !entry.records() {
+        if tcp == TcpSignal::BareSyn && record.state() == ConnectionState::Ended && !entry.records()
+        {
             // This frees a slot while other buckets may turn, which is harmless: keys of a
             // single connection arrive at one worker.
             found.replace(None)?;
@@ -376,15 +377,14 @@ impl Drop for Worker {
 
 /// The state of a connection after a packet. A bare SYN opens it anew; other packets after
 /// its end belong to it.
-fn next_state(state: State, tcp: TcpSignal) -> State {
+fn next_state(state: ConnectionState, tcp: TcpSignal) -> ConnectionState {
     match (state, tcp) {
-        (State::Ended, TcpSignal::BareSyn) => State::Open,
-        (State::Ended, _) | (_, TcpSignal::Reset) => State::Ended,
-        (State::LowClosed, TcpSignal::HighFin) | (State::HighClosed, TcpSignal::LowFin) => {
-            State::Ended
-        }
-        (State::Open, TcpSignal::LowFin) => State::LowClosed,
-        (State::Open, TcpSignal::HighFin) => State::HighClosed,
+        (ConnectionState::Ended, TcpSignal::BareSyn) => ConnectionState::Open,
+        (ConnectionState::Ended, _) | (_, TcpSignal::Reset) => ConnectionState::Ended,
+        (ConnectionState::LowClosed, TcpSignal::HighFin)
+        | (ConnectionState::HighClosed, TcpSignal::LowFin) => ConnectionState::Ended,
+        (ConnectionState::Open, TcpSignal::LowFin) => ConnectionState::LowClosed,
+        (ConnectionState::Open, TcpSignal::HighFin) => ConnectionState::HighClosed,
         (_, TcpSignal::BareSyn | TcpSignal::Nothing | TcpSignal::LowFin | TcpSignal::HighFin) => {
             state
         }
