@@ -6,9 +6,9 @@
 
 use std::net::Ipv6Addr;
 
-use forebay_filter::compile::{CompileError, compile_as_written};
 use forebay_filter::ir::lower::lower;
 use forebay_filter::ir::verify::verify;
+use forebay_filter::libpcap::{CompileError, compile_as_written};
 use forebay_filter::lists::{Lengths, compile_long};
 use forebay_filter::{Program, compile};
 use forebay_packet::LinkType;

@@ -30,9 +30,6 @@
 //! also stays in its own place, for jumps to it, so that operation numbers are
 //! instruction numbers.
 
-use forebay_packet::Batch;
-
-use crate::program::Program;
 use crate::program::instruction::{ANCILLARY, Alu, Instruction, Operand, Operation, Size, Test};
 use crate::verify::MEMORY_CELLS;
 
@@ -281,32 +278,9 @@ fn cell(number: u8) -> usize {
     usize::from(number) % MEMORY_CELLS
 }
 
-impl Program {
-    /// The program's verdict on a packet with captured bytes `packet` and
-    /// length `wire_len` on the wire: the number of bytes to keep, 0 to drop
-    /// it.
-    #[must_use]
-    pub fn run(&self, packet: &[u8], wire_len: u32) -> u32 {
-        self.code.run(packet, wire_len).unwrap_or(0)
-    }
-
-    /// Runs the program over the live packets of `batch` and writes the
-    /// verdicts to `batch.verdict`, 0 for packets that were dropped. Drops
-    /// none.
-    pub fn run_batch(&self, batch: &mut Batch) {
-        let mut verdict = std::mem::take(&mut batch.verdict);
-        verdict.clear();
-        verdict.resize(batch.len(), 0);
-        for i in batch.live().iter() {
-            verdict[i] = self.run(batch.packet(i), batch.wire_len(i));
-        }
-        batch.verdict = verdict;
-    }
-}
-
 impl Code {
     /// The verdict; `None` if the program ended early with 0.
-    fn run(&self, packet: &[u8], wire_len: u32) -> Option<u32> {
+    pub(crate) fn run(&self, packet: &[u8], wire_len: u32) -> Option<u32> {
         let (mut a, mut x) = (0_u32, 0_u32);
         let mut memory = [0; MEMORY_CELLS];
         let mut backward_jumps_left = packet.len() + SPARE_BACKWARD_JUMPS;

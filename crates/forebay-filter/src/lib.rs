@@ -16,17 +16,17 @@
 #![forbid(unsafe_code)]
 
 mod caret;
-pub mod compile;
 mod interp;
 pub mod ir;
+pub mod libpcap;
 pub mod lists;
 mod locate;
 pub mod program;
 pub mod verify;
 
-pub use compile::{CompileError, ExpressionError, compile, compile_whole};
 pub use forebay_packet::cancel;
-pub use lists::compile_function;
+pub use libpcap::{CompileError, ExpressionError, compile_whole};
+pub use lists::{compile, compile_function};
 pub use program::instruction::Instruction;
 pub use program::{Program, ProgramError};
 pub use verify::{Profile, Rule, VerifyError};

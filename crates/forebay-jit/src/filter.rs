@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay_codegen::code::{Backend, Code, Isa};
 use forebay_filter::Program;
 use forebay_filter::ir::Function;
-use forebay_filter::lists::{self, compile_form};
+use forebay_filter::lists::{CompiledExpression, compile_expression};
 use forebay_packet::{Batch, LinkType};
 
 use crate::call::{Kernel, Tally};
@@ -52,9 +52,9 @@ impl Filter {
         Ok(match options.codegen.backend {
             // The function assembled for a long expression is shorter than its
             // program.
-            Backend::Interp => Self(Arc::new(match compile_form(expression, link)? {
-                lists::Form::Function(function) => FilterCode::Function(function),
-                lists::Form::Program(program) => FilterCode::Program(program),
+            Backend::Interp => Self(Arc::new(match compile_expression(expression, link)? {
+                CompiledExpression::Function(function) => FilterCode::Function(function),
+                CompiledExpression::Program(program) => FilterCode::Program(program),
             })),
             _ => Self::of_function(&Verified::of_expression(expression, link)?, options)?,
         })

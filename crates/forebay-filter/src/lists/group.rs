@@ -15,9 +15,9 @@
 //! comparison, the lookup in its place succeeds, if not one before it. All
 //! accept with the same number.
 
-use crate::compile::SNAP_LEN;
 use crate::ir::build::build;
 use crate::ir::{Edge, Function, Predicate, Relation, SetId, Terminator, ValueId};
+use crate::libpcap::SNAP_LEN;
 use crate::program::Program;
 use crate::program::instruction::{Instruction, Operand, Operation, Test};
 use crate::verify::Profile;

@@ -5,9 +5,21 @@ use forebay_packet::cancel;
 use super::group::{FALSE, three_valued};
 use super::order::{Item, Step, order};
 use super::parse::{Expression, Node};
-use super::{Compiled, Lengths, Primitive, SNAP_LEN};
+use super::primitives::{Compiled, Primitive};
 use crate::ir::Function;
 use crate::ir::join::{Joiner, Label};
+use crate::libpcap::SNAP_LEN;
+
+/// Whether the path through a function may depend on the number of captured
+/// bytes.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lengths {
+    /// It may.
+    Tested,
+    /// No: it becomes a program, which can only end if bytes are missing.
+    Reject,
+}
 
 /// An expression being assembled.
 pub(super) struct Join<'a> {

@@ -25,43 +25,40 @@
 //! |---|---|
 //! | `token` | words and operators |
 //! | `parse` | the primitives, and how they are joined |
+//! | `primitives` | their programs, by libpcap |
 //! | `group` | functions of primitives; of many that differ in one constant |
 //! | `order` | the order in which the primitives of a list are tested |
+//! | `join` | the function of the whole |
 
 mod group;
 mod join;
 mod order;
 mod parse;
+mod primitives;
 mod token;
-
-use std::collections::HashMap;
 
 use forebay_packet::LinkType;
 
-use crate::compile::{
-    CompileError, ExpressionError, Libpcap, MAX_EXPRESSION, SNAP_LEN, check, compile_as_written,
-    compile_whole, with_libpcap,
-};
 use crate::ir::build::build;
 use crate::ir::lower::lower;
 use crate::ir::simplify::simplify;
 use crate::ir::{Function, Terminator};
+use crate::libpcap::{
+    CompileError, ExpressionError, MAX_EXPRESSION, MAX_WHOLE_TERMS, check, compile_as_written,
+    compile_whole, with_libpcap,
+};
 use crate::program::Program;
-use crate::program::instruction::{Instruction, Operation};
-use crate::verify::Profile;
-use group::shape;
 use join::Join;
-use parse::{Expression, Leaf, parse};
+use parse::{Leaf, parse};
+use primitives::Compiled;
+
+pub use join::Lengths;
 
 /// The most primitives of an expression that libpcap optimises as a whole.
 pub const MAX_LIBPCAP_TERMS: usize = 64;
 
 /// The longest expression that is taken apart, in bytes.
 pub const MAX_LIST: usize = 1 << 20;
-
-/// The most primitives of an expression that libpcap compiles as a whole. They
-/// take a second or two, during which the compilation cannot be cancelled.
-pub const MAX_WHOLE_TERMS: usize = 1000;
 
 /// The most primitives that shift the header offsets of those after them, in an
 /// expression that is taken apart. For each, libpcap compiles a text with all
@@ -78,7 +75,7 @@ const SUNATM: LinkType = LinkType(123);
 
 /// A compiled expression.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Form {
+pub enum CompiledExpression {
     /// libpcap's program of the whole.
     Program(Program),
     /// The function assembled from its primitives.
@@ -88,53 +85,55 @@ pub enum Form {
 /// Compiles `expression` for saved packets of link type `link`.
 ///
 /// # Errors
-/// As [`compile()`](crate::compile::compile).
-pub fn compile_form(expression: &str, link: LinkType) -> Result<Form, CompileError> {
-    form(expression, link, Lengths::Tested)
+/// As [`compile()`].
+pub fn compile_expression(
+    expression: &str,
+    link: LinkType,
+) -> Result<CompiledExpression, CompileError> {
+    compile_with(expression, link, Lengths::Tested)
 }
 
-fn form(expression: &str, link: LinkType, lengths: Lengths) -> Result<Form, CompileError> {
+fn compile_with(
+    expression: &str,
+    link: LinkType,
+    lengths: Lengths,
+) -> Result<CompiledExpression, CompileError> {
     let (length, limit) = (expression.len(), MAX_LIST);
     if length > limit {
         return Err(CompileError::TooLong { length, limit });
     }
     match take_apart(expression, link, MAX_LIBPCAP_TERMS, lengths)? {
-        Apart::Joined(function) => Ok(Form::Function(function)),
-        Apart::Short => compile_whole(expression, link).map(Form::Program),
-        Apart::Whole(terms) => compile_as_one(expression, link, terms).map(Form::Program),
+        Apart::Joined(function) => Ok(CompiledExpression::Function(function)),
+        Apart::Short => compile_whole(expression, link).map(CompiledExpression::Program),
+        Apart::Whole(terms) => {
+            compile_as_one(expression, link, terms).map(CompiledExpression::Program)
+        }
     }
-}
-
-/// Whether the path through a function may depend on the number of captured
-/// bytes.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Lengths {
-    /// It may.
-    Tested,
-    /// No: it becomes a program, which can only end if bytes are missing.
-    Reject,
 }
 
 /// Compiles `expression` for saved packets of link type `link` to a function.
 ///
 /// It returns for every packet the verdict of the program of
-/// [`compile()`](crate::compile::compile).
+/// [`compile()`].
 ///
 /// # Errors
-/// As [`compile()`](crate::compile::compile).
+/// As [`compile()`].
 pub fn compile_function(expression: &str, link: LinkType) -> Result<Function, CompileError> {
-    Ok(match compile_form(expression, link)? {
-        Form::Function(function) => function,
-        Form::Program(program) => of_program(&program),
+    Ok(match compile_expression(expression, link)? {
+        CompiledExpression::Function(function) => function,
+        CompiledExpression::Program(program) => of_program(&program),
     })
 }
 
-/// As [`compile()`](crate::compile::compile).
-pub(crate) fn compile_program(expression: &str, link: LinkType) -> Result<Program, CompileError> {
-    match form(expression, link, Lengths::Reject)? {
-        Form::Program(program) => Ok(program),
-        Form::Function(function) => match lower(&function) {
+/// Compiles `expression` for saved packets of link type `link`. The empty
+/// expression accepts every packet.
+///
+/// # Errors
+/// If libpcap refuses the expression or the link type, or cannot be called.
+pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError> {
+    match compile_with(expression, link, Lengths::Reject)? {
+        CompiledExpression::Program(program) => Ok(program),
+        CompiledExpression::Function(function) => match lower(&function) {
             Some(program) => Ok(program),
             None => compile_as_one(expression, link, terms_at_most(expression)),
         },
@@ -154,7 +153,7 @@ pub fn of_program(program: &Program) -> Function {
 /// libpcap.
 ///
 /// # Errors
-/// As [`compile()`](crate::compile::compile).
+/// As [`compile()`].
 #[doc(hidden)]
 pub fn compile_long(
     expression: &str,
@@ -256,159 +255,4 @@ fn terms_at_most(expression: &str) -> usize {
     let is_between = |c: char| !c.is_ascii_alphanumeric();
     let words = expression.split(is_between).filter(joining).count();
     1 + words + expression.matches("||").count() + expression.matches("&&").count()
-}
-
-/// A compiled primitive.
-#[derive(Clone)]
-struct Primitive {
-    /// Equal for equal primitives.
-    number: usize,
-    program: Program,
-    /// Equal for primitives whose programs differ in constants only.
-    shape: usize,
-}
-
-/// The primitives of an expression.
-struct Compiled {
-    primitives: Vec<Primitive>,
-    /// The common beginning of libpcap's programs for the whole. They return
-    /// [`SNAP_LEN`] where the program continues.
-    preludes: Vec<Function>,
-}
-
-/// Equal keys mean the same shape.
-type ShapeKey<'a> = (&'a str, usize, Vec<Instruction>);
-
-impl Compiled {
-    /// Compiles each primitive of an expression of `length` bytes with libpcap;
-    /// `None` if one of them cannot be compiled alone.
-    ///
-    /// # Errors
-    /// The refusal of a primitive, and its number.
-    fn of(
-        parsed: &Expression,
-        link: LinkType,
-        length: usize,
-    ) -> Result<Option<Self>, (CompileError, usize)> {
-        let mut at = 0;
-        let compiled = with_libpcap(link, length, |libpcap| Self::with(parsed, libpcap, &mut at));
-        compiled.map_err(|error| (error, at))
-    }
-
-    /// As [`Compiled::of`]; sets `at` to the number of the primitive being
-    /// compiled.
-    fn with(
-        parsed: &Expression,
-        libpcap: &Libpcap,
-        at: &mut usize,
-    ) -> Result<Option<Self>, CompileError> {
-        let contexts = contexts(parsed, libpcap, at)?;
-        let mut known: HashMap<(String, usize), Primitive> = HashMap::new();
-        let mut shapes: HashMap<ShapeKey, usize> = HashMap::new();
-        let mut primitives = Vec::with_capacity(parsed.leaves.len());
-        let mut preludes = Vec::new();
-        for (number, leaf) in parsed.leaves.iter().enumerate() {
-            *at = number;
-            let next = known.len();
-            let key = (leaf.text(), leaf.context);
-            if let Some(primitive) = known.get(&key) {
-                primitives.push(primitive.clone());
-                continue;
-            }
-            let context = leaf.context.checked_sub(1).and_then(|last| contexts.get(last));
-            let Some(program) = program(leaf, context, libpcap)? else { return Ok(None) };
-            let other = shapes.len();
-            let key_of_shape = (leaf.qualifiers, leaf.context, shape(&program));
-            let shape = *shapes.entry(key_of_shape).or_insert(other);
-            if shape == other && (number == 0 || stores(program.instructions())) {
-                let Some(prelude) = prelude(leaf, libpcap)? else { return Ok(None) };
-                if prelude.blocks.len() > 1 && !parsed.moving.is_empty() {
-                    return Ok(None);
-                }
-                if !preludes.contains(&prelude) {
-                    preludes.push(prelude);
-                }
-            }
-            let primitive = Primitive { number: next, program, shape };
-            primitives.push(primitive.clone());
-            known.insert(key, primitive);
-        }
-        Ok(Some(Self { primitives, preludes }))
-    }
-}
-
-/// A primitive that matches all packets and reads none of their bytes.
-const TRUE: &str = "greater 0";
-
-/// The common beginning of libpcap's programs for a primitive and for any
-/// expression that contains it: it computes the lengths of variable link-layer
-/// headers, or rejects packets that no primitive can match. `None` if the
-/// program does not have libpcap's form.
-fn prelude(leaf: &Leaf, libpcap: &Libpcap) -> Result<Option<Function>, CompileError> {
-    let program = libpcap.compile_as_written(&format!("{TRUE} or {}", leaf.text()))?;
-    let mut function = build(&program);
-    simplify(&mut function);
-    let is_verdict = |value| matches!(function.as_constant(value), Some(0 | SNAP_LEN));
-    let are_verdicts = function.blocks.iter().all(|block| match block.end {
-        Terminator::Return(value) => is_verdict(value),
-        _ => true,
-    });
-    Ok(are_verdicts.then_some(function))
-}
-
-/// Whether a memory cell is written.
-fn stores(instructions: &[Instruction]) -> bool {
-    let is_store = |one: &Instruction| {
-        matches!(one.decode(), Some(Operation::Store(_) | Operation::StoreX(_)))
-    };
-    instructions.iter().any(is_store)
-}
-
-/// An expression that matches all packets and shifts the header offsets like
-/// some of [`Expression::moving`].
-struct Context {
-    text: String,
-    /// The instructions that libpcap emits before those of what follows.
-    instructions: Vec<Instruction>,
-}
-
-/// The contexts after one of the moving primitives, two, and so on; sets `at`
-/// to the number of the last of them.
-fn contexts(
-    parsed: &Expression,
-    libpcap: &Libpcap,
-    at: &mut usize,
-) -> Result<Vec<Context>, CompileError> {
-    let mut contexts: Vec<Context> = Vec::new();
-    for &leaf in &parsed.moving {
-        *at = leaf;
-        let moving = parsed.leaves[leaf].value;
-        let before = contexts.last().map_or_else(String::new, |last| format!("{} and ", last.text));
-        let text = format!("{before}({moving} or {TRUE})");
-        let mut instructions = libpcap.compile_as_written(&text)?.instructions().to_vec();
-        let is_return =
-            |last: &Instruction| matches!(last.decode(), Some(Operation::ReturnConstant(_)));
-        while instructions.pop_if(|last| is_return(last)).is_some() {}
-        contexts.push(Context { text, instructions });
-    }
-    Ok(contexts)
-}
-
-/// The program of a primitive, without the prefix of a context; `None` if the
-/// context does not just add a prefix.
-fn program(
-    leaf: &Leaf,
-    context: Option<&Context>,
-    libpcap: &Libpcap,
-) -> Result<Option<Program>, CompileError> {
-    let Some(context) = context else {
-        return libpcap.compile_as_written(&leaf.text()).map(Some);
-    };
-    let whole = libpcap.compile_as_written(&format!("{} and {}", context.text, leaf.text()))?;
-    let without_targets = |one: &Instruction| (one.code, one.k);
-    let (before, own) =
-        whole.instructions().split_at(context.instructions.len().min(whole.instructions().len()));
-    let is_context =
-        before.iter().map(without_targets).eq(context.instructions.iter().map(without_targets));
-    Ok(if is_context { Some(Program::verify(own, Profile::Libpcap)?) } else { None })
 }

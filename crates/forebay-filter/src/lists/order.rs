@@ -69,7 +69,7 @@ pub(super) fn order(items: &[Item]) -> Vec<Step> {
     members.retain(|_, programs| with_set(programs).is_some());
     // The first primitive of each of these shapes, once it is tested.
     let mut tested: FxHashMap<usize, (usize, &Program)> = FxHashMap::default();
-    let mut waiting = Groups::default();
+    let mut waiting = ShapeGroups::default();
     let mut steps = Vec::new();
     for item in distinct {
         match *item {
@@ -96,12 +96,12 @@ pub(super) fn order(items: &[Item]) -> Vec<Step> {
 
 /// Primitives still to be tested, by shape, in the order of the first of each.
 #[derive(Default)]
-struct Groups<'a> {
+struct ShapeGroups<'a> {
     places: FxHashMap<usize, usize>,
-    groups: Vec<Group<'a>>,
+    groups: Vec<ShapeGroup<'a>>,
 }
 
-struct Group<'a> {
+struct ShapeGroup<'a> {
     /// A primitive that did not match.
     first: usize,
     leaves: Vec<usize>,
@@ -111,7 +111,7 @@ struct Group<'a> {
     programs: Vec<&'a Program>,
 }
 
-impl<'a> Groups<'a> {
+impl<'a> ShapeGroups<'a> {
     /// Adds a primitive of a shape whose `first` was tested.
     fn add(
         &mut self,
@@ -122,14 +122,18 @@ impl<'a> Groups<'a> {
     ) {
         let place = *self.places.entry(shape).or_insert(self.groups.len());
         if place == self.groups.len() {
-            self.groups.push(Group { first: first.0, leaves: Vec::new(), programs: vec![first.1] });
+            self.groups.push(ShapeGroup {
+                first: first.0,
+                leaves: Vec::new(),
+                programs: vec![first.1],
+            });
         }
         self.groups[place].leaves.push(leaf);
         self.groups[place].programs.push(program);
     }
 
     fn into_steps(self, steps: &mut Vec<Step>) {
-        for Group { first, leaves, programs } in self.groups {
+        for ShapeGroup { first, leaves, programs } in self.groups {
             cancel::check();
             match with_set(&programs) {
                 Some(function) => {

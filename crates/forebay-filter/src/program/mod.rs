@@ -11,6 +11,8 @@ pub mod text;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use forebay_packet::Batch;
+
 use crate::interp::Code;
 use crate::verify::{Profile, VerifyError, verify};
 use instruction::Instruction;
@@ -20,7 +22,7 @@ use text::TextError;
 #[derive(Clone, Debug)]
 pub struct Program {
     instructions: Arc<[Instruction]>,
-    pub(crate) code: Arc<Code>,
+    code: Arc<Code>,
     profile: Profile,
 }
 
@@ -90,6 +92,27 @@ impl Program {
             let _ = writeln!(listing, "{}", instruction.listing(index));
         }
         listing
+    }
+
+    /// The program's verdict on a packet with captured bytes `packet` and
+    /// length `wire_len` on the wire: the number of bytes to keep, 0 to drop
+    /// it.
+    #[must_use]
+    pub fn run(&self, packet: &[u8], wire_len: u32) -> u32 {
+        self.code.run(packet, wire_len).unwrap_or(0)
+    }
+
+    /// Runs the program over the live packets of `batch` and writes the
+    /// verdicts to `batch.verdict`, 0 for packets that were dropped. Drops
+    /// none.
+    pub fn run_batch(&self, batch: &mut Batch) {
+        let mut verdict = std::mem::take(&mut batch.verdict);
+        verdict.clear();
+        verdict.resize(batch.len(), 0);
+        for i in batch.live().iter() {
+            verdict[i] = self.run(batch.packet(i), batch.wire_len(i));
+        }
+        batch.verdict = verdict;
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
-use forebay_filter::compile::{MAX_EXPRESSION, SNAP_LEN};
+use forebay_filter::libpcap::{MAX_EXPRESSION, SNAP_LEN};
 use forebay_filter::{CompileError, Program, compile};
 use forebay_packet::LinkType;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use forebay_codegen::c;
 use forebay_codegen::code::{Backend, Isa, Options as Codegen, Scheduling};
 use forebay_filter::ir::Function;
-use forebay_filter::lists::{Form, compile_form, of_program};
+use forebay_filter::lists::{CompiledExpression, compile_expression, of_program};
 use forebay_filter::{CompileError, Program, compile_whole};
 use forebay_jit::{Filter, Options, Packets, cpu};
 use forebay_packet::LinkType;
@@ -128,11 +128,11 @@ pub struct Subject {
 
 impl Subject {
     pub fn new(expression: &str) -> Result<Self, CompileError> {
-        let form = compile_form(expression, LINK)?;
-        let is_long = matches!(form, Form::Function(_));
-        let (program, function) = match form {
-            Form::Function(function) => (compile_whole(expression, LINK)?, function),
-            Form::Program(program) => {
+        let compiled = compile_expression(expression, LINK)?;
+        let is_long = matches!(compiled, CompiledExpression::Function(_));
+        let (program, function) = match compiled {
+            CompiledExpression::Function(function) => (compile_whole(expression, LINK)?, function),
+            CompiledExpression::Program(program) => {
                 let function = of_program(&program);
                 (program, function)
             }

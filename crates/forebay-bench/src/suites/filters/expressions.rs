@@ -126,7 +126,7 @@ mod tests {
     use std::collections::HashSet;
 
     use forebay_filter::compile;
-    use forebay_filter::compile::MAX_EXPRESSION;
+    use forebay_filter::libpcap::MAX_EXPRESSION;
     use forebay_packet::LinkType;
 
     use super::*;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use forebay_codegen::code::Backend;
-use forebay_filter::compile::SNAP_LEN;
+use forebay_filter::libpcap::SNAP_LEN;
 use forebay_jit::{Filter, FilterSet, Options};
 use forebay_packet::LinkType;
 use serde::{Deserialize, Serialize};

@@ -50,7 +50,7 @@ pub fn build(program: &Program) -> Function {
 }
 
 /// The value of each register.
-type State = [ValueId; REGISTERS];
+type RegisterValues = [ValueId; REGISTERS];
 
 /// Placeholder for the block that returns 0, which is numbered last.
 const REJECT: BlockId = BlockId(u32::MAX);
@@ -59,7 +59,7 @@ const REJECT: BlockId = BlockId(u32::MAX);
 #[derive(Clone)]
 struct Entry {
     /// The values on the first edge.
-    state: Option<State>,
+    state: Option<RegisterValues>,
     /// Registers with different values on another edge.
     differing: u32,
     /// Its first block.
@@ -74,7 +74,7 @@ struct Exit {
     /// The index of the edge in its block.
     position: usize,
     region: usize,
-    state: State,
+    state: RegisterValues,
 }
 
 struct Builder<'a> {
@@ -82,7 +82,7 @@ struct Builder<'a> {
     folder: Folder,
     entries: Vec<Entry>,
     exits: Vec<Exit>,
-    state: State,
+    state: RegisterValues,
     /// The parameters of the block under construction.
     parameters: Vec<ValueId>,
 }

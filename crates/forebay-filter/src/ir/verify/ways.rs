@@ -2,8 +2,8 @@
 //!
 //! The rules concern three things only: how many bytes were captured, from the
 //! packet's start and behind the indices of loads; which divisors are not 0;
-//! and which parameters have values. A [`State`] has those. Tests on the path
-//! change it, and where paths merge, the state keeps what holds on all of them.
+//! and which parameters have values. [`Guarantees`] has those. Tests on the path
+//! change it, and where paths merge, it keeps what holds on all of them.
 //! That is less than the facts of `simplify`. The shared code is limited to the
 //! bounds of values, the maps, and the search for reachable blocks.
 //!
@@ -11,7 +11,7 @@
 //! block's state has it visited again. A number that still changes at a block
 //! visited often is dropped, so that loops converge.
 
-use super::IrError;
+use super::error::IrError;
 use crate::ir::bounds::Bounds;
 use crate::ir::map::{Map, same};
 use crate::ir::{Arithmetic, BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
@@ -34,7 +34,7 @@ const SMALL: usize = 1000;
 
 /// What holds at the start of a block or along an edge.
 #[derive(Clone, Default, PartialEq)]
-struct State {
+struct Guarantees {
     /// The least number of captured bytes.
     captured: u64,
     /// The least number of captured bytes behind indices of loads.
@@ -45,7 +45,7 @@ struct State {
     defined: Map<()>,
 }
 
-impl State {
+impl Guarantees {
     /// What holds in both; drops numbers that differ if `settle`.
     fn meet(&self, other: &Self, settle: bool, steps: &mut usize) -> Self {
         let least = |a: u64, b: u64| if settle { same(a, b) } else { Some(a.min(b)) };
@@ -88,7 +88,7 @@ struct Ways<'a> {
     /// The divisors that may be 0 by their bounds.
     is_divisor: FxHashSet<ValueId>,
     /// By block: what holds on the paths found so far.
-    states: Vec<Option<State>>,
+    states: Vec<Option<Guarantees>>,
     steps: usize,
     /// By value: the last use for which it was checked.
     seen: Vec<u32>,
@@ -152,7 +152,7 @@ impl<'a> Ways<'a> {
     fn find(&mut self) {
         let mut visits = vec![0; self.states.len()];
         let mut queue = BTreeSet::from([0]);
-        self.states[0] = Some(State::default());
+        self.states[0] = Some(Guarantees::default());
         while let Some(index) = queue.pop_first() {
             visits[index] += 1;
             cancel::check();
@@ -175,7 +175,7 @@ impl<'a> Ways<'a> {
     }
 
     /// What holds inside a block, whose parameters have their values.
-    fn inside(&self, index: usize) -> Option<State> {
+    fn inside(&self, index: usize) -> Option<Guarantees> {
         let mut state = self.states[index].clone()?;
         for parameter in &self.function.blocks[index].parameters {
             state.defined.insert(parameter.0, ());
@@ -185,7 +185,7 @@ impl<'a> Ways<'a> {
 
     /// The edges out of a block and what holds on them, before the parameters
     /// of the target are assigned.
-    fn edges(&mut self, index: usize) -> impl Iterator<Item = (&'a Edge, State)> + use<'a> {
+    fn edges(&mut self, index: usize) -> impl Iterator<Item = (&'a Edge, Guarantees)> + use<'a> {
         let function = self.function;
         let end = &function.blocks[index].end;
         let mut states = [self.inside(index), None];
@@ -201,7 +201,7 @@ impl<'a> Ways<'a> {
     }
 
     /// Adds what follows from the outcome of a predicate.
-    fn learn(&mut self, state: &mut State, predicate: Predicate, holds: bool) {
+    fn learn(&mut self, state: &mut Guarantees, predicate: Predicate, holds: bool) {
         // The outcome for a divisor of 0.
         let (value, of_zero) = match predicate {
             Predicate::Captured { index, bytes } => {
@@ -223,7 +223,7 @@ impl<'a> Ways<'a> {
         }
     }
 
-    fn learn_captured(&mut self, state: &mut State, index: Option<ValueId>, bytes: u64) {
+    fn learn_captured(&mut self, state: &mut Guarantees, index: Option<ValueId>, bytes: u64) {
         let mut captured = bytes;
         if let Some(index) = index {
             captured += u64::from(self.bounds[index.0 as usize].low);
@@ -243,7 +243,7 @@ impl<'a> Ways<'a> {
         }
     }
 
-    fn learn_behind(&self, state: &mut State, index: ValueId, bytes: u64) {
+    fn learn_behind(&self, state: &mut Guarantees, index: ValueId, bytes: u64) {
         let Some(&most) = self.most.get(&index) else { return };
         let bytes = bytes.min(most);
         if state.behind.get(index.0).is_none_or(|known| known < bytes) {
@@ -279,7 +279,7 @@ impl<'a> Ways<'a> {
 
     /// Checks a use of a value, and of all that it is computed from, in a block
     /// or on an edge out of it.
-    fn used(&mut self, block: usize, value: ValueId, state: &State) -> Result<(), IrError> {
+    fn used(&mut self, block: usize, value: ValueId, state: &Guarantees) -> Result<(), IrError> {
         self.uses += 1;
         self.stack.push(value);
         while let Some(value) = self.stack.pop() {
@@ -296,7 +296,7 @@ impl<'a> Ways<'a> {
     }
 
     /// Checks the requirements of the value itself.
-    fn used_alone(&self, block: u32, id: ValueId, state: &State) -> Result<(), IrError> {
+    fn used_alone(&self, block: u32, id: ValueId, state: &Guarantees) -> Result<(), IrError> {
         let name = |id| self.function.name(id);
         match self.function.get(id) {
             Value::Parameter { block: BlockId(owner), .. } => {

@@ -3,13 +3,12 @@
 //! program in `long`.
 
 use forebay_filter::cancel::{Cancel, Stopped};
-use forebay_filter::compile::{CompileError, MAX_EXPRESSION};
 use forebay_filter::ir::lower::lower;
 use forebay_filter::ir::simplify::simplify;
 use forebay_filter::ir::verify::verify;
+use forebay_filter::libpcap::{CompileError, MAX_EXPRESSION, MAX_WHOLE_TERMS};
 use forebay_filter::lists::{
-    Lengths, MAX_LIBPCAP_TERMS, MAX_LIST, MAX_WHOLE_TERMS, compile_function, compile_long,
-    of_program,
+    Lengths, MAX_LIBPCAP_TERMS, MAX_LIST, compile_function, compile_long, of_program,
 };
 use forebay_filter::{Program, compile};
 use forebay_packet::LinkType;

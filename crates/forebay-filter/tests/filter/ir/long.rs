@@ -3,11 +3,11 @@
 //! anywhere.
 
 use forebay_filter::Program;
-use forebay_filter::compile::compile_as_written;
 use forebay_filter::ir::Function;
 use forebay_filter::ir::lower::lower;
 use forebay_filter::ir::text::parse;
 use forebay_filter::ir::verify::verify;
+use forebay_filter::libpcap::compile_as_written;
 use forebay_filter::lists::{Lengths, MAX_LIBPCAP_TERMS, compile_function, compile_long};
 use forebay_packet::LinkType;
 use proptest::collection::vec;

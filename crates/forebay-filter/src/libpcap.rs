@@ -1,4 +1,4 @@
-//! pcap filter expressions, compiled by libpcap.
+//! libpcap: whole expressions and primitives, compiled by it.
 //!
 //! Forebay's verdict is specified as the result of libpcap's *optimised*
 //! program, the one that `tcpdump -r` runs on a capture of that link type, with
@@ -30,7 +30,6 @@ use pcap::{Capture, Offline};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::caret::point_at;
-use crate::lists::{MAX_WHOLE_TERMS, compile_program};
 use crate::locate::{PROBE, locate};
 use crate::program::Program;
 use crate::program::instruction::Instruction;
@@ -43,6 +42,10 @@ pub const SNAP_LEN: u32 = 262_144;
 
 /// The longest expression passed to libpcap, in bytes.
 pub const MAX_EXPRESSION: usize = 64 << 10;
+
+/// The most primitives of an expression that libpcap compiles as a whole. They
+/// take a second or two, during which the compilation cannot be cancelled.
+pub const MAX_WHOLE_TERMS: usize = 1000;
 
 /// Bytes of stack for libpcap for any expression, the usual stack of a thread.
 const STACK: usize = 2 << 20;
@@ -158,20 +161,11 @@ impl ExpressionError {
     }
 }
 
-/// Compiles `expression` for saved packets of link type `link`. The empty
-/// expression accepts every packet.
-///
-/// # Errors
-/// If libpcap refuses the expression or the link type, or cannot be called.
-pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError> {
-    compile_program(expression, link)
-}
-
 /// libpcap's optimised program of the whole expression, however long that
 /// takes.
 ///
 /// # Errors
-/// As [`compile()`].
+/// As [`compile()`](crate::compile).
 pub fn compile_whole(expression: &str, link: LinkType) -> Result<Program, CompileError> {
     check_text(expression)?;
     let program = with_libpcap(link, expression.len(), |libpcap| libpcap.compile(expression))?;
@@ -183,7 +177,7 @@ pub fn compile_whole(expression: &str, link: LinkType) -> Result<Program, Compil
 /// in the number of primitives.
 ///
 /// # Errors
-/// As [`compile()`], except that expressions that accept no packet are valid.
+/// As [`compile()`](crate::compile), except that expressions that accept no packet are valid.
 #[doc(hidden)]
 pub fn compile_as_written(expression: &str, link: LinkType) -> Result<Program, CompileError> {
     check_text(expression)?;
