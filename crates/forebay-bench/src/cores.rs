@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::{During, Result};
+use crate::failure::{During, Result};
 
 #[derive(Clone, Debug)]
 pub struct Cores {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::bar::Bar;
+use crate::failure::{During, Result};
 use crate::stats::{Sample, rounded};
-use crate::{During, Result};
 
 /// One measurement: an engine on one set of one case.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -20,10 +20,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
+use crate::failure::{Failure, Result, ensure};
+use crate::options::Options;
 use crate::peers::stopwatch::Stopwatch;
 use crate::record::{Results, Row};
 use crate::stats::Sample;
-use crate::{Failure, Options, Result, ensure};
 
 /// The fewest slices of a round.
 const FEWEST_SLICES: usize = 16;

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write as _};
 use std::fs;
 use std::path::Path;
 
-use crate::{During, Result};
+use crate::failure::{During, Result};
 
 /// Colours that the common kinds of colour blindness keep apart (Okabe and Ito), brown and a
 /// light green.

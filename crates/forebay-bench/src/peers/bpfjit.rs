@@ -12,7 +12,7 @@ use forebay_filter::Program;
 use forebay_jit::Packets;
 
 use super::libpcap::{BpfInsn, instructions};
-use crate::Result;
+use crate::failure::Result;
 use crate::suites::filters::packets::Engine;
 
 /// `bpf_ctx_t` of bpfjit's `bpf-compat.h`.

@@ -10,8 +10,8 @@ use libloading::Library;
 
 use super::dpdk::symbol;
 use super::process::CommandLine;
+use crate::failure::{During, Failure, Result};
 use crate::suites::filters::packets::Engine;
-use crate::{During, Failure, Result};
 
 pub const FLAGS: [&str; 5] = ["-O3", "-march=native", "-std=c11", "-shared", "-fPIC"];
 

@@ -14,7 +14,7 @@ use std::fs;
 use std::sync::OnceLock;
 use std::thread;
 
-use crate::{Failure, Result};
+use crate::failure::{Failure, Result};
 use libloading::Library;
 
 /// Versions of DPDK's binary interface whose structures are those in this crate: 22.11,
@@ -109,13 +109,13 @@ macro_rules! functions {
         }
 
         impl $table {
-            fn get() -> crate::Result<&'static Self> {
-                static TABLE: std::sync::OnceLock<crate::Result<$table>> =
+            fn get() -> crate::failure::Result<&'static Self> {
+                static TABLE: std::sync::OnceLock<crate::failure::Result<$table>> =
                     std::sync::OnceLock::new();
-                TABLE.get_or_init(Self::load).as_ref().map_err(crate::Failure::clone)
+                TABLE.get_or_init(Self::load).as_ref().map_err(crate::failure::Failure::clone)
             }
 
-            fn load() -> crate::Result<Self> {
+            fn load() -> crate::failure::Result<Self> {
                 let environment = super::dpdk::environment()?;
                 let missing = || concat!("librte_", $library, " is not installed").to_owned();
                 let library = super::dpdk::library($library, environment.abi);

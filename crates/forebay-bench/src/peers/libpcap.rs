@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_uint};
 use forebay_filter::Program;
 use forebay_jit::Packets;
 
-use crate::Result;
+use crate::failure::Result;
 use crate::suites::filters::packets::Engine;
 
 /// `struct bpf_insn` of `<pcap/bpf.h>`.

@@ -5,6 +5,7 @@ pub mod bpfjit;
 pub mod c_code;
 pub mod dpdk;
 pub mod libpcap;
+pub mod matcher;
 pub mod naive_c;
 pub mod process;
 pub mod rte_acl;

@@ -11,10 +11,10 @@ use libloading::Library;
 
 use super::c_code::library;
 use super::dpdk::symbol;
+use super::matcher::{Matcher, prefix};
 use super::process::find;
-use crate::suites::rules::engines::{Matcher, prefix};
+use crate::failure::{Failure, Result};
 use crate::suites::rules::frames::{FRAME, frame};
-use crate::{Failure, Result};
 
 const TEXT: &str = include_str!("naive.c");
 
@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
     use crate::suites::rules::engines::first_match;
-    use crate::suites::rules::headers::{Form, draw};
+    use crate::suites::rules::headers::{HeaderKind, draw};
 
     #[test]
     fn both_layouts_answer_as_the_oracle() {
@@ -204,7 +204,7 @@ mod tests {
                     ip filter 4 pass 10.0.0.0/8 192.0.2.0/24 * * *\n\
                     ip filter 5 pass * * udp * *\n";
         let list = yamaha::parse(text).unwrap().ascending();
-        let keys = draw(&list, 5_000, Form::Packets, 5);
+        let keys = draw(&list, 5_000, HeaderKind::Packets, 5);
         let expected: Vec<u32> = keys.iter().map(|key| first_match(&list, key)).collect();
         let folder = tempfile::tempdir().unwrap();
         for layout in [PACKED, ALIGNED] {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
-use crate::{During, Result};
+use crate::failure::{During, Result};
 
 /// Time between two looks at whether a command has ended.
 const POLL: Duration = Duration::from_millis(2);

@@ -20,9 +20,9 @@ use forebay_rules::rule::{ICMP, TCP};
 use forebay_rules::{FlagTest, PortTest, ProtocolTest, Rule, RuleList};
 
 use super::dpdk::functions;
-use crate::suites::rules::engines::{Matcher, prefix};
-use crate::suites::rules::headers::Form;
-use crate::{Failure, Result};
+use super::matcher::{Matcher, prefix};
+use crate::failure::{Failure, Result};
+use crate::suites::rules::headers::HeaderKind;
 
 /// The algorithms, by their names in the rows and their numbers in
 /// `enum rte_acl_classify_alg`.
@@ -118,17 +118,17 @@ struct Input {
 
 const _: () = assert!(size_of::<Input>() == 20 && size_of::<AclRule>() == 16 + 7 * 16);
 
-/// Fields of a form's rules: protocol, addresses and ports, and for packets the other tests of
-/// our rules.
-fn fields(form: Form) -> usize {
-    match form {
-        Form::FiveTuples => 5,
-        Form::Packets => 7,
+/// Fields of the rules for a kind of headers: protocol, addresses and ports, and for packets the
+/// other tests of our rules.
+fn fields(kind: HeaderKind) -> usize {
+    match kind {
+        HeaderKind::FiveTuples => 5,
+        HeaderKind::Packets => 7,
     }
 }
 
-/// How the library compares rules of a form.
-fn config(form: Form, max_size: usize) -> Config {
+/// How the library compares rules for a kind of headers.
+fn config(kind: HeaderKind, max_size: usize) -> Config {
     // Kind, size, group of four bytes, and offset of each field.
     let all = [
         (BITMASK, 1, 0, 0),
@@ -140,11 +140,11 @@ fn config(form: Form, max_size: usize) -> Config {
         (BITMASK, 2, 4, 18),
     ];
     let mut definitions = [Definition::default(); MOST_FIELDS];
-    for (index, &(kind, size, input_index, offset)) in all[..fields(form)].iter().enumerate() {
+    for (index, &(kind, size, input_index, offset)) in all[..fields(kind)].iter().enumerate() {
         let field_index = index as u8;
         definitions[index] = Definition { kind, size, field_index, input_index, offset };
     }
-    Config { categories: 1, fields: fields(form) as u32, definitions, max_size }
+    Config { categories: 1, fields: fields(kind) as u32, definitions, max_size }
 }
 
 // The types are those of `rte_acl.h` and `rte_malloc.h`.
@@ -189,16 +189,16 @@ pub struct Context {
 impl Context {
     /// Builds the tries of `list`. With a `max_size` in bytes they may be as large, and
     /// fewer; with 0 the library parts the rules into more and smaller ones.
-    pub fn build(list: &RuleList, form: Form, max_size: usize) -> Result<Self> {
+    pub fn build(list: &RuleList, kind: HeaderKind, max_size: usize) -> Result<Self> {
         static CONTEXTS: AtomicU32 = AtomicU32::new(0);
         let dpdk = Dpdk::get()?;
         let count = list.rules.len() as u32;
         let rules: Vec<AclRule> = (list.rules.iter().zip(0..))
-            .map(|(rule, index)| acl_rule(rule, form, index, count))
+            .map(|(rule, index)| acl_rule(rule, kind, index, count))
             .collect::<Result<_, _>>()?;
         let name = format!("forebay-{}", CONTEXTS.fetch_add(1, Ordering::Relaxed));
         let name = CString::new(name)?;
-        let rule_size = (16 + fields(form) * size_of::<Field>()) as u32;
+        let rule_size = (16 + fields(kind) * size_of::<Field>()) as u32;
         let parameters =
             Parameters { name: name.as_ptr(), socket: -1, rule_size, rules: count.max(1) };
         // SAFETY: the parameters are those of `rte_acl.h`; the name is copied.
@@ -207,7 +207,7 @@ impl Context {
             return Err("rte_acl makes no context".into());
         }
         let mut made = Self { dpdk, context, bytes: dpdk.heap_bytes() };
-        let config = config(form, max_size);
+        let config = config(kind, max_size);
         for rule in &rules {
             // SAFETY: the context is alive, and a rule has at least `rule_size` bytes.
             let outcome = unsafe { (dpdk.add_rules)(context, ptr::from_ref(rule), 1) };
@@ -301,7 +301,7 @@ fn input(key: &Key4) -> Input {
 }
 
 /// A rule in the library's form, which has one prefix, range or value a field.
-fn acl_rule(rule: &Rule, form: Form, index: u32, count: u32) -> Result<AclRule> {
+fn acl_rule(rule: &Rule, headers: HeaderKind, index: u32, count: u32) -> Result<AclRule> {
     let refuse = |what: &str| Failure(format!("rte_acl has no {what} like that of `{rule}`"));
     let address = |set| {
         let (address, length) = prefix(set)?;
@@ -345,7 +345,7 @@ fn acl_rule(rule: &Rule, form: Form, index: u32, count: u32) -> Result<AclRule> 
         }
     }
     let asks_more = flags != Field::default() || kind.value & u64::from(HAS_ICMP) != 0;
-    if form == Form::FiveTuples && asks_more {
+    if headers == HeaderKind::FiveTuples && asks_more {
         return Err(refuse("test of flags or ICMP type"));
     }
     let range = |(low, high): (u16, u16)| Field { value: low.into(), mask_range: high.into() };
@@ -393,10 +393,10 @@ mod tests {
             return;
         }
         let list = yamaha::parse(LIST).unwrap().ascending();
-        let keys = draw(&list, 5_000, Form::Packets, 3);
+        let keys = draw(&list, 5_000, HeaderKind::Packets, 3);
         let expected: Vec<u32> = keys.iter().map(|key| first_match(&list, key)).collect();
         for max_size in [0, 1 << 30] {
-            let context = Rc::new(Context::build(&list, Form::Packets, max_size).unwrap());
+            let context = Rc::new(Context::build(&list, HeaderKind::Packets, max_size).unwrap());
             assert!(context.bytes > 0);
             for (name, algorithm) in ALGORITHMS {
                 let Ok(mut acl) = RteAcl::new(&context, algorithm) else { continue };
@@ -411,14 +411,14 @@ mod tests {
 
     #[test]
     fn rules_that_five_fields_cannot_say_are_refused() {
-        let refused = |text: &str, form| {
+        let refused = |text: &str, kind| {
             let list = yamaha::parse(text).unwrap().ascending();
-            acl_rule(&list.rules[0], form, 0, 1).is_err()
+            acl_rule(&list.rules[0], kind, 0, 1).is_err()
         };
-        assert!(refused("ip filter 1 pass * * established * *", Form::FiveTuples));
-        assert!(!refused("ip filter 1 pass * * established * *", Form::Packets));
-        assert!(refused("ip filter 1 pass 10.0.0.1-10.0.0.2 * * * *", Form::Packets));
-        assert!(refused("ip filter 1 pass * * tcp,udp * *", Form::Packets));
-        assert!(refused("ip filter 1 pass * * tcp 1,3 *", Form::Packets));
+        assert!(refused("ip filter 1 pass * * established * *", HeaderKind::FiveTuples));
+        assert!(!refused("ip filter 1 pass * * established * *", HeaderKind::Packets));
+        assert!(refused("ip filter 1 pass 10.0.0.1-10.0.0.2 * * * *", HeaderKind::Packets));
+        assert!(refused("ip filter 1 pass * * tcp,udp * *", HeaderKind::Packets));
+        assert!(refused("ip filter 1 pass * * tcp 1,3 *", HeaderKind::Packets));
     }
 }

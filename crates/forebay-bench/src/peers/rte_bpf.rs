@@ -17,7 +17,7 @@ use forebay_jit::Packets;
 
 use super::dpdk::functions;
 use super::libpcap::{BpfInsn, instructions};
-use crate::Result;
+use crate::failure::Result;
 use crate::suites::filters::packets::Engine;
 
 /// `struct bpf_program` of `<pcap/bpf.h>`.

@@ -29,11 +29,12 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::failure::{During, Failure, Result, ensure};
+use crate::options::Options;
 use crate::peers::process::{self, own_high_water, restart_high_water};
 use crate::record::{Record, Row};
 use crate::stats::Sample;
 use crate::table::table;
-use crate::{During, Failure, Options, Result, ensure};
 
 /// Rules of a list, and of one whose rules have 512 ranges of addresses each.
 const RULES: usize = 100_000;

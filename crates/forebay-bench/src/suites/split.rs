@@ -12,10 +12,11 @@ use forebay_io::{Format, OutputName, WriteOptions, Writer};
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
+use crate::failure::{During, Result, ensure};
+use crate::options::Options;
 use crate::peers::process::{CommandLine, find};
 use crate::record::{Record, Results, Row};
 use crate::table::{number, range, table};
-use crate::{During, Options, Result, ensure};
 
 /// Filters: name, expression.
 const FILTERS: [(&str, &str); 3] = [

@@ -14,6 +14,7 @@ use forebay_packet::LinkType;
 use serde_json::{Map, json};
 
 use super::packets::Engine;
+use crate::failure::{Failure, Result};
 use crate::peers::bpfjit::Bpfjit;
 use crate::peers::c_code::CCode;
 use crate::peers::libpcap::Libpcap;
@@ -21,7 +22,6 @@ use crate::peers::process::find;
 use crate::peers::rte_bpf::RteBpf;
 use crate::peers::touch::Touch;
 use crate::rounds::{Contender, Role};
-use crate::{Failure, Result};
 
 /// The engine whose answers are right.
 pub const JUDGE: &str = "libpcap";

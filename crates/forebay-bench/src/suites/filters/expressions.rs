@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::model::Loops;
+use super::loops::Loops;
 
 /// A filter of the suite.
 #[derive(Clone, Debug)]

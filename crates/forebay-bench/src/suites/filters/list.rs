@@ -12,10 +12,10 @@ use serde_json::json;
 
 use super::engines::OURS;
 use super::expressions::{LISTED_HOSTS, host_list, listed_host};
+use crate::failure::{Result, ensure};
 use crate::peers::process;
 use crate::record::Row;
 use crate::stats::Sample;
-use crate::{Result, ensure};
 
 /// Processes, of which the median counts.
 const RUNS: usize = 5;

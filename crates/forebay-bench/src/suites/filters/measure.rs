@@ -23,7 +23,7 @@ use super::engines::Contenders;
 use super::packets::{Descriptors, Engine};
 use super::sets::{CACHED, COPIED, HEADS, NETWORK, Set, Slots, WHOLE};
 use super::traffic::Traffic;
-use crate::Result;
+use crate::failure::Result;
 use crate::peers::stopwatch::Stopwatch;
 use crate::peers::touch::Touch;
 use crate::rounds::{Role, Timing, Trial};

@@ -6,7 +6,7 @@ use super::engines::{JUDGE, OURS};
 use super::expressions::Case;
 use super::paper;
 use super::summary::is_c_form;
-use crate::Result;
+use crate::failure::Result;
 use crate::record::Results;
 use crate::stats::{geometric_mean, least_squares};
 use crate::svg::{self, COLOURS, ChartBar, Mark, Plot, Series};

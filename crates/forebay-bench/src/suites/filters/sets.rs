@@ -10,8 +10,9 @@ use forebay_jit::Packets;
 use forebay_packet::{BATCH, Region};
 
 use super::packets::Descriptors;
+use crate::failure::{During, Result};
+use crate::named::named;
 use crate::peers::touch::ETHER_TYPE;
-use crate::{During, Result, named};
 
 /// Bytes of a line of the cache.
 pub const LINE: usize = 64;

@@ -12,8 +12,8 @@ use forebay_packet::{LinkType, Region};
 use super::expressions::PAPER;
 use super::packets::{Descriptors, Engine as _};
 use super::paper::MATCHED;
+use crate::failure::{During, Result, ensure};
 use crate::peers::libpcap::Libpcap;
-use crate::{During, Result, ensure};
 
 const SEED: u64 = 20_070_926;
 

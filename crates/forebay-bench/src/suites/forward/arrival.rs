@@ -9,7 +9,8 @@ use forebay_bpf::map::{SharedMemory, processors};
 use forebay_bpf::{Action, BpfError, Kind, Program, XdpLink, XdpMode};
 
 use super::network;
-use crate::{Result, named};
+use crate::failure::Result;
+use crate::named::named;
 
 /// Words from one processor's counter to the next: two lines of the cache.
 const STRIDE: usize = 16;

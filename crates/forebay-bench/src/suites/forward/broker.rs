@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::traffic::SENSORS;
 use crate::cores::Cores;
+use crate::failure::{During, Failure, Result};
 use crate::peers::process::{CommandLine, find};
-use crate::{During, Failure, Result};
 
 /// The time to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);

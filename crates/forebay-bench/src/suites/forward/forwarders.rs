@@ -16,8 +16,8 @@ use super::arrival::counting_program;
 use super::broker::{Account, Broker, accepts, configuration};
 use super::network::{self, feed, ip};
 use super::traffic::{Addressed, SENSORS};
-use crate::Result;
 use crate::cores::Cores;
+use crate::failure::Result;
 use crate::peers::process::find;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

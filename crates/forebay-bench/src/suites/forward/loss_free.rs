@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::measure::{Offered, Path};
-use crate::Result;
+use crate::failure::Result;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Trials {

@@ -20,7 +20,7 @@ use super::forwarders::Forwarder;
 use super::sender::Sender;
 use super::traffic::Traffic;
 use crate::cores::{Busy, Cores};
-use crate::{Result, ensure};
+use crate::failure::{Result, ensure};
 
 /// Frames under way: more than two blocks of a receive ring hold, less than any ring.
 const WINDOW: u64 = 4096;

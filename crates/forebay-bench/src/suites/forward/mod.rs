@@ -21,9 +21,11 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::bar;
 use crate::cores::Cores;
+use crate::failure::{During, Failure, Result, ensure};
+use crate::options::Options;
 use crate::record::{Record, Results, Row};
-use crate::{During, Failure, Options, Result, bar, ensure};
 use arrival::{Sink, SinkKind};
 use forwarders::{Forwarder, Kind};
 use loss_free::Trials;

@@ -5,8 +5,8 @@ use std::fs;
 use forebay_io::device::{self, Link, Need};
 use nix::sched::{CloneFlags, unshare};
 
+use crate::failure::{During, Failure, Result};
 use crate::peers::process::CommandLine;
-use crate::{During, Failure, Result};
 
 /// Enters a new network namespace without IPv6. Processes started later are in it, too.
 pub fn enter() -> Result<()> {

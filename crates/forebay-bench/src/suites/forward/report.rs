@@ -10,11 +10,12 @@ use super::traffic::Size;
 use crate::bar::Bar;
 use crate::bar::Limit::AtLeast;
 use crate::cores::Cores;
+use crate::failure::Result;
+use crate::named::named;
 use crate::record::{Results, Row};
 use crate::stats::Sample;
 use crate::svg::{self, COLOURS, Mark, Plot, Series};
 use crate::table::{pivot, table};
-use crate::{Result, named};
 
 /// Frames a second at which ports in user space must lose nothing.
 pub const STEADY: f64 = 400_000.0;

@@ -14,7 +14,7 @@ use signal_hook::consts::SIGUSR1;
 
 use super::traffic::Traffic;
 use crate::cores::Cores;
-use crate::{During, Result};
+use crate::failure::{During, Result};
 
 /// Frames that are sent together, as by drivers.
 const BATCH: u32 = 64;

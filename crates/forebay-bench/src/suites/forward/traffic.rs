@@ -6,7 +6,7 @@ use forebay_bpf::programs::generator::{Flows, Generator, HEAD};
 use forebay_gen::probe::{Probe, ProbeFrame};
 use forebay_packet::MacAddress;
 
-use crate::Result;
+use crate::failure::Result;
 use forebay_packet::random::Random;
 
 /// Flows, each as often as any other.

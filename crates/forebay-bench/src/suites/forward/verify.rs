@@ -15,7 +15,7 @@ use super::forwarders::Forwarder;
 use super::sender::Sender;
 use super::traffic::{Addressed, FLOWS, SENSORS, Traffic, sensor_of};
 use crate::cores::Cores;
-use crate::{Result, ensure};
+use crate::failure::{Result, ensure};
 
 /// Frames sent, several of each flow, and frames a second.
 const FRAMES: u64 = 8 * FLOWS as u64;

@@ -20,8 +20,8 @@ use forebay_packet::random::Random;
 use super::oracle::{Expected, Witness};
 use super::stages::{Setup, Stage};
 use crate::clock::Clock;
+use crate::failure::{During, Failure, Result, ensure};
 use crate::stats::Sample;
-use crate::{During, Failure, Result, ensure};
 
 /// Packets of a sink's ring: as many as a batch, so that the ring stays in the cache, as the
 /// part of a device's ring that is being filled does.

@@ -22,10 +22,11 @@ use self::stages::{Setup, Stage};
 use super::rules::lists;
 use crate::bar::{self, Bar};
 use crate::clock::Clock;
+use crate::failure::{Result, ensure};
+use crate::options::Options;
 use crate::record::{Record, Row, cache_note};
 use crate::stats::Sample;
 use crate::table::{number, range, table};
-use crate::{Options, Result, ensure};
 
 /// The filter, which tests the ports of three protocols of two families.
 const FILTER: &str = "port 3000";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Result;
+use crate::failure::Result;
 use forebay_balance::{Assignment, BUCKETS, bucket_of};
 use forebay_filter::Program;
 use forebay_io::{Error, Tx, TxCounters, mem::Sink};

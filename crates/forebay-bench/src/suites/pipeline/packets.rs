@@ -9,9 +9,9 @@ use forebay_packet::{Arena, BATCH, Batch, Interface, PacketMeta};
 use forebay_rules::packed::{HAS_PORTS, Key4, NOT_TCP};
 use forebay_rules::rule::{TCP, UDP, flag};
 
+use crate::failure::{During, Result};
 use crate::suites::rules::frames::frame;
 use crate::suites::rules::headers::{NETWORKS, SERVERS, address};
-use crate::{During, Result};
 
 /// Bytes of a packet.
 pub const LEN: usize = 64;

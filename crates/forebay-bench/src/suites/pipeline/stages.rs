@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::named;
+use crate::named::named;
 use forebay_balance::moves::{self, RecordLimits, WorkerTable};
 use forebay_balance::{Assignment, BucketTable};
 use forebay_broker::Clock;

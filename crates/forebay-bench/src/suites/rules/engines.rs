@@ -13,23 +13,24 @@ use std::time::{Duration, Instant};
 
 use forebay_codegen::code::Backend;
 use forebay_jit::cpu;
+use forebay_rules::RuleList;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::linear::{Compiled, Generic, LaneContent, Naive, Pe};
 use forebay_rules::packed::Key4;
 use forebay_rules::rule::Family;
 use forebay_rules::tree::{Bound, Tree};
-use forebay_rules::{RangeSet, RuleList};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::{Map, Value, json};
 
 use super::frames::unpacked;
-use super::headers::Form;
+use super::headers::HeaderKind;
 use super::lists::{CLASSBENCH, ClassBench, Source};
+use crate::failure::{During, Failure, Result};
+use crate::peers::matcher::Matcher;
 use crate::peers::naive_c::{ALIGNED, NaiveC, PACKED};
 use crate::peers::process;
 use crate::peers::rte_acl::{ALGORITHMS, Context, RteAcl, is_installed};
 use crate::rounds::{Contender, Role};
-use crate::{During, Failure, Result};
 
 /// How the names of DPDK's algorithms, and of the naive C, start.
 pub const ACL: &str = "rte_acl";
@@ -54,31 +55,6 @@ const MEMORY_LIMIT: u64 = 14 << 30;
 
 /// Headers that the two ways to build tries are tried on.
 const TRIED: usize = 65_536;
-
-/// Rules made ready, and headers to match against them.
-pub trait Matcher {
-    /// Takes headers in the engine's own form, as a receiver would have them; not timed.
-    fn load(&mut self, _keys: &[Key4]) -> Result<()> {
-        Ok(())
-    }
-
-    /// Reads `count` loaded headers from number `first` on, so that they are in the cache;
-    /// nothing where the keys themselves are matched.
-    fn touch(&self, _first: usize, _count: usize) -> u64 {
-        0
-    }
-
-    /// Packets a call, where that is not up to the set.
-    fn batch(&self) -> Option<usize> {
-        None
-    }
-
-    /// Matches loaded headers: `keys`, of which the first has the number `first`.
-    fn run(&mut self, keys: &[Key4], first: usize, rules: &mut [u32]);
-
-    /// Turns what `run` wrote into indices of rules; not timed.
-    fn answers(&self, _rules: &mut [u32]) {}
-}
 
 /// The engines of a list.
 pub type Contenders = Vec<Contender<dyn Matcher>>;
@@ -184,9 +160,14 @@ pub fn naive_c(list: &RuleList, folder: &Path) -> Contenders {
 }
 
 /// All algorithms of DPDK's classifier for the list of `source`.
-pub fn rte_acl(source: Source, list: &RuleList, form: Form, keys: &[Key4]) -> Result<Contenders> {
-    let best = match fits(source, list, form)? {
-        Ok(()) => best(list, form, &keys[..keys.len().min(TRIED)]),
+pub fn rte_acl(
+    source: Source,
+    list: &RuleList,
+    kind: HeaderKind,
+    keys: &[Key4],
+) -> Result<Contenders> {
+    let best = match fits(source, list, kind)? {
+        Ok(()) => best(list, kind, &keys[..keys.len().min(TRIED)]),
         Err(why) => Err(why),
     };
     let contender = |(name, algorithm)| match &best {
@@ -202,12 +183,12 @@ pub fn rte_acl(source: Source, list: &RuleList, form: Form, keys: &[Key4]) -> Re
 }
 
 /// Builds both ways and keeps the faster one, with its limit and milliseconds to build it.
-fn best(list: &RuleList, form: Form, keys: &[Key4]) -> Result<(Rc<Context>, usize, f64)> {
+fn best(list: &RuleList, kind: HeaderKind, keys: &[Key4]) -> Result<(Rc<Context>, usize, f64)> {
     let sizes = if list.rules.len() > LONG { &SIZES[..1] } else { &SIZES[..] };
     let (mut best, mut least, mut refused) = (None, f64::INFINITY, Failure(String::new()));
     for &max_size in sizes {
         let started = Instant::now();
-        match Context::build(list, form, max_size) {
+        match Context::build(list, kind, max_size) {
             Err(why) => refused = why,
             Ok(context) => {
                 let build_ms = started.elapsed().as_secs_f64() * 1e3;
@@ -240,7 +221,7 @@ fn trial(context: &Rc<Context>, keys: &[Key4]) -> Result<f64> {
 }
 
 /// Whether a long list can be built within the limits.
-fn fits(source: Source, list: &RuleList, form: Form) -> Result<Result<()>> {
+fn fits(source: Source, list: &RuleList, kind: HeaderKind) -> Result<Result<()>> {
     if let Err(why) = is_installed() {
         return Ok(Err(why));
     }
@@ -248,7 +229,7 @@ fn fits(source: Source, list: &RuleList, form: Form) -> Result<Result<()>> {
         return Ok(Ok(()));
     }
     eprintln!("rte_acl: trying to build {}", source.name);
-    Ok(match process::probe(&["rules", "--build-acl", &form.case(source)], TIME_LIMIT) {
+    Ok(match process::probe(&["rules", "--build-acl", &source.case(kind)], TIME_LIMIT) {
         Ok(Some(true)) => Ok(()),
         Ok(_) => Err(format!("builds no tries within {} s", TIME_LIMIT.as_secs()).into()),
         Err(_) => Err(format!("builds no tries within {} GiB", MEMORY_LIMIT >> 30).into()),
@@ -257,37 +238,15 @@ fn fits(source: Source, list: &RuleList, form: Form) -> Result<Result<()>> {
 
 /// Builds the tries of a case within the limit of memory.
 pub fn probe(case: &str, data: &Path) -> Result<()> {
-    let mut all = CLASSBENCH.into_iter().flat_map(|source| Form::ALL.map(|form| (source, form)));
-    let named = all.find(|(source, form)| form.case(*source) == case);
-    let (source, form) = named.ok_or("no such set").during(case)?;
+    let mut all =
+        CLASSBENCH.into_iter().flat_map(|source| HeaderKind::ALL.map(|kind| (source, kind)));
+    let named = all.find(|(source, kind)| source.case(*kind) == case);
+    let (source, kind) = named.ok_or("no such set").during(case)?;
     let limit = Rlimit { current: Some(MEMORY_LIMIT), maximum: Some(MEMORY_LIMIT) };
     setrlimit(Resource::As, limit).during("limiting memory")?;
-    let set = ClassBench::read(data, source, form)?;
+    let set = ClassBench::read(data, source, kind)?;
     let set = set.ok_or("is not there").during(case)?;
-    Context::build(&set.list, form, SIZES[0])?;
+    Context::build(&set.list, kind, SIZES[0])?;
     println!("true");
     Ok(())
-}
-
-/// Address and length of the prefix that an IPv4 rule's set of addresses is.
-pub fn prefix(set: &RangeSet<u128>) -> Option<(u32, u8)> {
-    let [(low, high)] = *set.ranges() else { return None };
-    let (low, high) = (u32::try_from(low).ok()?, u32::try_from(high).ok()?);
-    let varying = low ^ high;
-    let is_prefix = varying & varying.wrapping_add(1) == 0 && low & varying == 0;
-    is_prefix.then_some((low, varying.leading_zeros() as u8))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prefixes_are_told_from_other_ranges() {
-        let of = |low, high| prefix(&RangeSet::range(low..=high).unwrap());
-        assert_eq!(of(0, u128::from(u32::MAX)), Some((0, 0)));
-        assert_eq!(of(0x0a00_0000, 0x0aff_ffff), Some((0x0a00_0000, 8)));
-        assert_eq!(of(7, 7), Some((7, 32)));
-        assert_eq!((of(7, 8), of(2, 5), of(0, 1 << 32)), (None, None, None));
-    }
 }

@@ -14,41 +14,32 @@ use forebay_rules::sets::Number;
 use forebay_rules::{FlagTest, PortTest, ProtocolTest, RangeSet, Rule, RuleList};
 
 use super::frames::packed;
-use super::lists::Source;
 
 /// What the headers are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum HeaderKind {
     /// Packets, which have the ports, flags or ICMP type of their protocol.
     Packets,
     /// Five-tuples: ports whatever the protocol, and nothing else.
     FiveTuples,
 }
 
-impl Form {
+impl HeaderKind {
     pub const ALL: [Self; 2] = [Self::Packets, Self::FiveTuples];
-
-    /// The name of a set in this form in the rows.
-    pub fn case(self, source: Source) -> String {
-        match self {
-            Self::Packets => source.name.to_owned(),
-            Self::FiveTuples => format!("{}-5tuple", source.name),
-        }
-    }
 }
 
 /// Headers drawn in vain before a list is taken to have no more.
 const VAIN: usize = 1_000_000;
 
 /// `count` different headers, or as many as there are.
-pub fn draw(list: &RuleList, count: usize, form: Form, seed: u64) -> Vec<Key4> {
+pub fn draw(list: &RuleList, count: usize, kind: HeaderKind, seed: u64) -> Vec<Key4> {
     let mut random = Random::new(seed);
     let mut seen = HashSet::with_capacity(count);
     let mut headers = Vec::with_capacity(count);
     let mut vain = 0;
     while headers.len() < count && vain < VAIN && !list.rules.is_empty() {
         let rule = &list.rules[random.index(list.rules.len())];
-        match packed(&header(rule, form, &mut random)) {
+        match packed(&header(rule, kind, &mut random)) {
             Some(key) if seen.insert(key) => headers.push(key),
             _ => vain += 1,
         }
@@ -57,7 +48,7 @@ pub fn draw(list: &RuleList, count: usize, form: Form, seed: u64) -> Vec<Key4> {
 }
 
 /// A header of `rule`, or one beside it.
-fn header(rule: &Rule, form: Form, random: &mut Random) -> Key {
+fn header(rule: &Rule, kind: HeaderKind, random: &mut Random) -> Key {
     let mut source = member(&rule.source, random);
     let mut destination = member(&rule.destination, random);
     let mut ports = [&rule.source_ports, &rule.destination_ports].map(|test| port(test, random));
@@ -80,15 +71,15 @@ fn header(rule: &Rule, form: Form, random: &mut Random) -> Key {
         tcp_flags: None,
         icmp: None,
     };
-    match (form, protocol) {
-        (Form::FiveTuples, _) => key.ports = Some(ports.into()),
-        (Form::Packets, TCP) => {
+    match (kind, protocol) {
+        (HeaderKind::FiveTuples, _) => key.ports = Some(ports.into()),
+        (HeaderKind::Packets, TCP) => {
             key.ports = Some(ports.into());
             key.tcp_flags = Some(flags(rule, random));
         }
-        (Form::Packets, _) if has_ports(protocol) => key.ports = Some(ports.into()),
-        (Form::Packets, ICMP) => key.icmp = Some(icmp(rule, random)),
-        (Form::Packets, _) => {}
+        (HeaderKind::Packets, _) if has_ports(protocol) => key.ports = Some(ports.into()),
+        (HeaderKind::Packets, ICMP) => key.icmp = Some(icmp(rule, random)),
+        (HeaderKind::Packets, _) => {}
     }
     key
 }
@@ -270,7 +261,7 @@ mod tests {
                     ip filter 2 pass 10.0.1.0/24 * icmp 8 *\n\
                     ip filter 3 pass 10.0.2.0/24 * established * *\n";
         let list = yamaha::parse(text).unwrap().ascending();
-        let headers = draw(&list, 10_000, Form::Packets, 7);
+        let headers = draw(&list, 10_000, HeaderKind::Packets, 7);
         assert_eq!(headers.len(), 10_000);
         assert_eq!(headers.iter().collect::<HashSet<_>>().len(), 10_000);
         let decided = headers.iter().map(|key| list.decide(&unpacked(key)).rule);
@@ -279,13 +270,13 @@ mod tests {
         assert_eq!(matched.iter().collect::<HashSet<_>>().len(), 3);
         let beside = headers.iter().filter(|key| key.first == 2001 || key.second == 81);
         assert!(beside.count() > 100);
-        assert_eq!(draw(&list, 10_000, Form::Packets, 7), headers);
+        assert_eq!(draw(&list, 10_000, HeaderKind::Packets, 7), headers);
     }
 
     #[test]
     fn five_tuples_have_ports_and_nothing_else() {
         let list = yamaha::parse("ip filter 1 pass 10.0.0.0/8 * icmp 8 *\n").unwrap().ascending();
-        for key in draw(&list, 100, Form::FiveTuples, 1) {
+        for key in draw(&list, 100, HeaderKind::FiveTuples, 1) {
             let key = unpacked(&key);
             assert!(key.ports.is_some() && key.tcp_flags.is_none() && key.icmp.is_none());
         }
@@ -295,7 +286,7 @@ mod tests {
     fn a_list_of_few_headers_gives_those() {
         let text = "ip filter 1 pass 10.0.0.1 10.0.0.2 udp 1 2\n";
         let list = yamaha::parse(text).unwrap().ascending();
-        let headers = draw(&list, 1_000, Form::FiveTuples, 1);
+        let headers = draw(&list, 1_000, HeaderKind::FiveTuples, 1);
         assert!((5..100).contains(&headers.len()), "{}", headers.len());
     }
 

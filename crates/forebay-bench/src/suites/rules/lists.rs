@@ -12,8 +12,8 @@ use forebay_rules::rule::{Family, ICMP, TCP, flag};
 use forebay_rules::{ParseError, ProtocolTest, RuleList};
 
 use super::frames::packed;
-use super::headers::{Form, has_ports};
-use crate::{During, Result};
+use super::headers::{HeaderKind, has_ports};
+use crate::failure::{During, Result};
 
 /// The lists that stand for the paper's, each the beginning of the next.
 const PAPER: [&str; 5] = [
@@ -36,6 +36,16 @@ pub struct Source {
     pub name: &'static str,
     /// How many rules, about.
     pub rules: usize,
+}
+
+impl Source {
+    /// The name of the set with headers of this kind in the rows.
+    pub fn case(self, kind: HeaderKind) -> String {
+        match kind {
+            HeaderKind::Packets => self.name.to_owned(),
+            HeaderKind::FiveTuples => format!("{}-5tuple", self.name),
+        }
+    }
 }
 
 /// The sets, by size.
@@ -65,7 +75,7 @@ pub struct ClassBench {
 impl ClassBench {
     /// Reads a set; none if it is not there. In the form of five-tuples, tests of anything
     /// else are left out of the rules, as in the results that come with the set.
-    pub fn read(data: &Path, source: Source, form: Form) -> Result<Option<Self>> {
+    pub fn read(data: &Path, source: Source, kind: HeaderKind) -> Result<Option<Self>> {
         let folder = data.join("classbench/generated");
         let file = |suffix: &str| text(&folder, &format!("{}{suffix}", source.name));
         let (Some(rules), Some(trace), Some(expected)) =
@@ -74,10 +84,10 @@ impl ClassBench {
             return Ok(None);
         };
         let mut list = classbench::parse(&rules)?;
-        let trace: Option<Vec<Key4>> = trace.lines().map(|line| traced(line, form)).collect();
+        let trace: Option<Vec<Key4>> = trace.lines().map(|line| traced(line, kind)).collect();
         let trace = trace.ok_or("a trace that is not one").during(source.name)?;
         let mut known = None;
-        if form == Form::FiveTuples {
+        if kind == HeaderKind::FiveTuples {
             list.rules.iter_mut().for_each(|rule| {
                 if let ProtocolTest::Only(test) = &mut rule.protocol {
                     test.tcp_flags.clear();
@@ -113,13 +123,13 @@ fn text(folder: &Path, name: &str) -> Result<Option<String>> {
 /// A line of a trace: source, destination, ports, protocol, and more. Traces have ports for
 /// every protocol and no flags; in the form of packets, those of TCP are acknowledgments and
 /// those of ICMP echo requests.
-fn traced(line: &str, form: Form) -> Option<Key4> {
+fn traced(line: &str, kind: HeaderKind) -> Option<Key4> {
     let mut words = line.split_whitespace();
     let mut number = || words.next()?.parse::<u32>().ok();
     let (source, destination) = (number()?.into(), number()?.into());
     let ports = (u16::try_from(number()?).ok()?, u16::try_from(number()?).ok()?);
     let protocol = u8::try_from(number()?).ok()?;
-    let is_packet = form == Form::Packets;
+    let is_packet = kind == HeaderKind::Packets;
     packed(&Key {
         family: Family::Ipv4,
         source,
@@ -157,12 +167,12 @@ mod tests {
     #[test]
     fn traces_and_results_are_read() {
         let line = "1002664768\t1002665970\t0\t62000\t6\t4294967295\t421";
-        let key = unpacked(&traced(line, Form::FiveTuples).unwrap());
+        let key = unpacked(&traced(line, HeaderKind::FiveTuples).unwrap());
         assert_eq!((key.source, key.destination), (1_002_664_768, 1_002_665_970));
         assert_eq!((key.ports, key.tcp_flags), (Some((0, 62_000)), None));
-        let echo = unpacked(&traced("1 2 3 4 1", Form::Packets).unwrap());
+        let echo = unpacked(&traced("1 2 3 4 1", HeaderKind::Packets).unwrap());
         assert_eq!((echo.ports, echo.icmp), (None, Some((8, 0))));
-        assert_eq!(traced("1 2 3 70000 6", Form::Packets), None);
+        assert_eq!(traced("1 2 3 70000 6", HeaderKind::Packets), None);
         assert_eq!(first_match("1 2 3 4 6 421"), Some(421));
         assert_eq!(first_match("1 2 3 4 6 -1"), Some(forebay_rules::engine::NO_RULE));
         assert_eq!(first_match(""), None);

@@ -13,10 +13,12 @@ use forebay_packet::BATCH;
 use forebay_packet::random::Random;
 use forebay_rules::packed::Key4;
 
-use super::engines::{Contenders, Matcher};
+use super::engines::Contenders;
+use crate::failure::{Failure, Result};
+use crate::named::named;
+use crate::peers::matcher::Matcher;
 use crate::peers::stopwatch::Stopwatch;
 use crate::rounds::{Contender, Timing, Trial};
-use crate::{Failure, Result, named};
 
 /// How long an engine runs over other headers before it is timed.
 const WARM_UP: Duration = Duration::from_millis(1);

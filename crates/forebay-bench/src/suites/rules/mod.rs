@@ -20,13 +20,16 @@ use forebay_rules::RuleList;
 use forebay_rules::packed::Key4;
 use serde_json::json;
 
+use crate::bar;
+use crate::failure::{During, Result, ensure};
+use crate::options::Options;
 use crate::peers::dpdk;
+use crate::peers::matcher::Matcher;
 use crate::record::{Record, Row};
 use crate::rounds::{Contender, Role, Run};
-use crate::{During, Options, Result, bar, ensure};
-use engines::{ACL, Contenders, Matcher, NAIVE, TREE, first_match, is_linear};
+use engines::{ACL, Contenders, NAIVE, TREE, first_match, is_linear};
 use frames::{FRAME, frame, parsed};
-use headers::Form;
+use headers::HeaderKind;
 use lists::{CLASSBENCH, ClassBench, Source};
 use measure::{Headers, OnSet, Set, UnderWay, measure};
 use report::Report;
@@ -70,11 +73,11 @@ pub fn run(options: &Options) -> Result<Record> {
     let alphas = suite.compare(folder.path())?;
     let mut classbench = Vec::new();
     for source in CLASSBENCH {
-        for form in Form::ALL {
-            let case = form.case(source);
+        for kind in HeaderKind::ALL {
+            let case = source.case(kind);
             if suite.wants(&case, source) {
                 eprintln!("{case}");
-                if suite.classbench(source, form, &case)? {
+                if suite.classbench(source, kind, &case)? {
                     classbench.push(case);
                 }
             }
@@ -175,7 +178,7 @@ impl Suite<'_> {
             contenders.retain(|contender| self.keeps(contender));
             let expected = decided(&list, &keys);
             alphas.push(paper::alpha(&expected, list.rules.len()));
-            let others = headers::draw(&list, OTHERS, Form::Packets, OTHERS_SEED);
+            let others = headers::draw(&list, OTHERS, HeaderKind::Packets, OTHERS_SEED);
             let headers = Headers { keys: keys.clone(), expected };
             let sets = paper::SETS.map(|set| {
                 let in_cache = |one: &Contender<_>| set == Set::Cache || one.role == Role::Ours;
@@ -211,18 +214,18 @@ impl Suite<'_> {
     }
 
     /// Measures one of ClassBench's sets. Returns whether it is there.
-    fn classbench(&mut self, source: Source, form: Form, case: &str) -> Result<bool> {
-        let set = ClassBench::read(&self.0.options.data, source, form)?;
+    fn classbench(&mut self, source: Source, kind: HeaderKind, case: &str) -> Result<bool> {
+        let set = ClassBench::read(&self.0.options.data, source, kind)?;
         let Some(ClassBench { list, trace, expected }) = set else {
             self.0.notes.push("ClassBench's sets are not in the folder of the data".to_owned());
             return Ok(false);
         };
         let count = if self.0.options.quick { QUICK_IN_MEMORY } else { IN_MEMORY };
-        let keys = headers::draw(&list, count, form, SEED);
+        let keys = headers::draw(&list, count, kind, SEED);
         let mut contenders = engines::ours(&list);
         let scans = list.rules.len() <= MOST_SCANNED && !self.0.options.quick;
         contenders.retain(|one| scans || !is_linear(one));
-        contenders.extend(engines::rte_acl(source, &list, form, &keys)?);
+        contenders.extend(engines::rte_acl(source, &list, kind, &keys)?);
         contenders.retain(|contender| self.keeps(contender));
         let headers = self.judged(&list, keys.clone(), &mut contenders)?;
         let traced = self.judged(&list, trace, &mut contenders)?;
@@ -232,7 +235,7 @@ impl Suite<'_> {
             keys: headers.keys.iter().copied().take(CACHED).collect(),
             expected: headers.expected.iter().copied().take(CACHED).collect(),
         };
-        let others = headers::draw(&list, OTHERS, form, OTHERS_SEED);
+        let others = headers::draw(&list, OTHERS, kind, OTHERS_SEED);
         let mut list_under_way = UnderWay { contenders, others, sets: Vec::new() };
         for set in [Set::Cache, Set::Memory, Set::MemoryWide, Set::Trace] {
             if set == Set::MemoryWide && self.0.options.quick {
@@ -258,7 +261,7 @@ impl Suite<'_> {
             let rounds = self.rounds(set);
             self.measure(std::slice::from_mut(&mut list_under_way), &[list.rules.len()], rounds)?;
         }
-        if form == Form::Packets && self.updates_are_wanted(source) {
+        if kind == HeaderKind::Packets && self.updates_are_wanted(source) {
             let pairs = if self.0.options.quick { QUICK_WINDOWS } else { WINDOWS };
             match updates::measure(case, &list, &keys, pairs)? {
                 Some(rows) => self.0.results.0.extend(rows),
@@ -304,7 +307,7 @@ impl Suite<'_> {
 
     /// Lists of growing size, cut from one set. Returns the cases with their rules.
     fn crossover(&mut self) -> Result<Vec<(String, usize)>> {
-        let set = ClassBench::read(&self.0.options.data, CUT, Form::Packets)?;
+        let set = ClassBench::read(&self.0.options.data, CUT, HeaderKind::Packets)?;
         let Some(ClassBench { list, .. }) = set else { return Ok(Vec::new()) };
         let mut cases = Vec::new();
         let step = if self.0.options.quick { 3 } else { 1 };
@@ -314,8 +317,8 @@ impl Suite<'_> {
             let every = list.rules.len() / rules;
             let kept = list.rules.iter().step_by(every).take(rules).cloned().collect();
             let cut = RuleList { rules: kept, default: list.default };
-            let keys = headers::draw(&cut, CACHED, Form::Packets, SEED);
-            let others = headers::draw(&cut, OTHERS, Form::Packets, OTHERS_SEED);
+            let keys = headers::draw(&cut, CACHED, HeaderKind::Packets, SEED);
+            let others = headers::draw(&cut, OTHERS, HeaderKind::Packets, OTHERS_SEED);
             let mut contenders = engines::ours(&cut);
             contenders.retain(|contender| self.keeps(contender));
             let expected = decided(&cut, &keys);

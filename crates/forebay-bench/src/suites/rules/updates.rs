@@ -26,9 +26,9 @@ use forebay_rules::{Rule, RuleList};
 
 use super::engines::{TREE, first_match};
 use crate::cores::Cores;
+use crate::failure::{Result, ensure};
 use crate::record::Row;
 use crate::stats::Sample;
-use crate::{Result, ensure};
 
 /// Changes a second.
 pub const RATES: [u32; 2] = [100, 1_000];
