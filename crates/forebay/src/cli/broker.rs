@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::parse_interval;
-use crate::verbs::run::Check;
+use super::values::parse_interval;
 
 /// `forebay run`.
 #[derive(Debug, Args)]
@@ -32,6 +31,15 @@ pub struct RunArgs {
         conflicts_with_all = ["config", "check"]
     )]
     pub example: Option<Example>,
+}
+
+/// The extent of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Check {
+    /// The configuration, its filters and its rules
+    File,
+    /// Also devices, queues, files, addresses and the user
+    All,
 }
 
 /// Examples of configurations.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{ReadLimits, Selection};
+use super::capture::ReadLimits;
+use super::selection::Selection;
 
 /// `forebay filter`.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{KeyArgs, ReadLimits};
+use super::capture::{KeyArgs, ReadLimits};
 
 /// `forebay flows`.
 #[derive(Debug, Args)]

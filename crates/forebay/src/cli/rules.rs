@@ -8,7 +8,8 @@ use forebay_rules::choose::EngineName;
 use forebay_rules::language::load::{Names, Selection};
 use forebay_rules::language::{Direction, Format, Unsupported};
 
-use super::{ReadLimits, STUDY};
+use super::capture::ReadLimits;
+use super::headings::STUDY;
 
 /// `forebay rules`.
 #[derive(Debug, Args)]

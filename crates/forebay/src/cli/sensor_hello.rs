@@ -1,13 +1,14 @@
 //! The command line of `forebay sensor-hello`.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 use forebay_packet::MacAddress;
 
-use super::{parse_interval, parse_name};
-use crate::verbs::sensor_hello::StatsSource;
+use super::values::{parse_interval, parse_name};
 
 /// `forebay sensor-hello`.
 #[derive(Debug, Args)]
@@ -50,4 +51,45 @@ pub struct SensorHelloArgs {
     /// The sensor's program: start it, and end with it
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// A source of statistics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsSource {
+    /// The program, and the form.
+    pub kind: StatsKind,
+    /// The socket or the file.
+    pub path: PathBuf,
+}
+
+/// The statistics that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatsKind {
+    /// Suricata's command socket.
+    Suricata,
+    /// A file of Suricata's events (EVE) with those of type `stats` among them.
+    Eve,
+    /// Zeek's stats.log, as tab-separated values or JSON.
+    Zeek,
+}
+
+const KINDS: [(&str, StatsKind); 3] =
+    [("suricata", StatsKind::Suricata), ("eve", StatsKind::Eve), ("zeek", StatsKind::Zeek)];
+
+impl FromStr for StatsSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once(':').filter(|(_, path)| !path.is_empty());
+        let known = |name: &str| KINDS.iter().find(|(known, _)| *known == name);
+        parts
+            .and_then(|(name, path)| Some(Self { kind: known(name)?.1, path: path.into() }))
+            .ok_or_else(|| "expected suricata:SOCKET, eve:FILE or zeek:FILE".to_owned())
+    }
+}
+
+impl fmt::Display for StatsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
 }

@@ -4,7 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Backend, KeyArgs, ListChoice, ReadLimits, STUDY, parse_hash_key};
+use super::capture::{KeyArgs, ReadLimits};
+use super::headings::STUDY;
+use super::rules::ListChoice;
+use super::selection::Backend;
+use super::values::parse_hash_key;
 
 /// `forebay split`.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use forebay_packet::MacAddress;
 
-use super::parse_duration;
+use super::values::parse_duration;
 
 /// `forebay gen`.
 #[derive(Debug, Args)]

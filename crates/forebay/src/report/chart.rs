@@ -15,21 +15,13 @@
 use std::fmt::{self, Write};
 
 use super::axis::ValueAxis;
+use super::colours::{MOST_COLOURS, sensor_colour};
 use super::draw::{HEIGHT, area_path, floor, grid_lines, heights, open_plot, open_svg, time_axis};
 use super::grid::{Grid, MOST_CHARTS, Measure, largest, total};
 use super::html::Escaped;
 use super::model::SplitReport;
 use super::sensor_charts::{heat_map, small_charts};
 use crate::show::human;
-
-/// The most sensors with their own colours.
-pub(super) const MOST_COLOURS: usize = 8;
-
-/// The CSS colour of a sensor, or none if there are too few colours.
-pub(super) fn sensor_colour(sensor: usize, sensors: usize) -> String {
-    let coloured = sensors > 1 && sensors <= MOST_COLOURS;
-    if coloured { format!(" style=\"--c:var(--c{sensor})\"") } else { String::new() }
-}
 
 /// The class of a section whose charts need room for sensors' names.
 pub(super) fn crowd(sensors: usize) -> &'static str {

@@ -13,6 +13,7 @@
 
 mod axis;
 mod chart;
+mod colours;
 mod draw;
 mod grid;
 mod html;

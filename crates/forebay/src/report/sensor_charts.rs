@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::chart::sensor_colour;
+use super::colours::sensor_colour;
 use super::draw::{HEIGHT, area_path, floor, heights, line_path, open_svg, time_axis};
 use super::grid::{Grid, Measure, largest, total};
 use super::html::{Escaped, css_percent};

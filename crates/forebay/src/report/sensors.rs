@@ -6,7 +6,8 @@
 use std::fmt::{self, Write};
 
 use super::axis::ValueAxis;
-use super::chart::{crowd, sensor_colour};
+use super::chart::crowd;
+use super::colours::sensor_colour;
 use super::draw::{HEIGHT, grid_lines, open_plot, open_svg};
 use super::grid::MOST_CHARTS;
 use super::html::{Escaped, css_percent};

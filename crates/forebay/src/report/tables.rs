@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::chart::sensor_colour;
+use super::colours::sensor_colour;
 use super::html::{Escaped, css_percent};
 use super::model::{LedgerRow, SplitReport, TopFlow};
 use crate::show::{human, time};

@@ -78,7 +78,7 @@ pub fn run(cli: &Cli, args: &GenArgs, device: &str) -> Result<(), Failure> {
     let took = started.elapsed();
     let ledger = settle(&mut port, made)?;
     let shown =
-        show(cli, &Outcome { device, ledger: &ledger, took, left_out, flows: probes.started() });
+        show(cli, &Sending { device, ledger: &ledger, took, left_out, flows: probes.started() });
     conclude(&ledger, cli, None, shown)
 }
 
@@ -115,7 +115,8 @@ fn settle(port: &mut PacketTx, made: u64) -> Result<Ledger, Failure> {
     Ok(Ledger { rows: vec![generate, send] })
 }
 
-struct Outcome<'a> {
+/// Frames that were sent, and how fast.
+struct Sending<'a> {
     device: &'a str,
     ledger: &'a Ledger,
     took: Duration,
@@ -124,8 +125,8 @@ struct Outcome<'a> {
     flows: u64,
 }
 
-fn show(cli: &Cli, outcome: &Outcome<'_>) -> Result<(), Failure> {
-    let Outcome { device, ledger, took, left_out, flows } = *outcome;
+fn show(cli: &Cli, sending: &Sending<'_>) -> Result<(), Failure> {
+    let Sending { device, ledger, took, left_out, flows } = *sending;
     let sent = ledger.output();
     let rate = sent as f64 / took.as_secs_f64().max(1e-9);
     if cli.json {

@@ -2,15 +2,14 @@
 
 mod compile;
 mod ctl;
-mod ctl_rules;
 mod filter;
 mod flows;
 mod gen_live;
 mod gen_traffic;
 mod manual;
 mod rules;
-pub mod run;
-pub mod sensor_hello;
+mod run;
+mod sensor_hello;
 mod sink;
 mod split;
 mod top;

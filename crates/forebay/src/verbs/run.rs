@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::ValueEnum;
 use forebay_broker::compiled::{CodeOptions, CompiledConfig};
 use forebay_broker::config::Config;
 use forebay_broker::{Broker, Rehearsal, Signals};
@@ -13,19 +12,10 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::cli::{Backend, Cli, Example, RunArgs};
+use crate::cli::{Backend, Check, Cli, Example, RunArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;
 use crate::input::{compiler_options, print, print_json};
-
-/// The extent of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Check {
-    /// The configuration, its filters and its rules
-    File,
-    /// Also devices, queues, files, addresses and the user
-    All,
-}
 
 /// Runs the broker, checks its configuration, or prints an example.
 ///

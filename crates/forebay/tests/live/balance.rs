@@ -31,7 +31,7 @@ struct Trial {
 }
 
 /// What became of it.
-struct Outcome {
+struct BalanceResult {
     /// Whose folder the broker's socket is in.
     _network: Switched,
     account: Account,
@@ -49,7 +49,7 @@ impl Trial {
         self.rate / 2.0 / SENSORS as f64 * HEADROOM
     }
 
-    fn run(&self) -> Outcome {
+    fn run(&self) -> BalanceResult {
         let network = Switched::new(SENSORS, Switch::Static);
         let top = format!(
             "[flow]\nidle_timeout = \"{}ms\"\n[balance]\ninterval = \"{}ms\"",
@@ -78,7 +78,7 @@ impl Trial {
         account.is_whole_beside(number(&sent, "packets"), 0);
         let moves = network.ask(&["buckets"]).unwrap()["moves"].clone();
         broker.signal(libc::SIGTERM);
-        Outcome {
+        BalanceResult {
             _network: network,
             account,
             broker,
@@ -90,7 +90,7 @@ impl Trial {
     }
 }
 
-impl Outcome {
+impl BalanceResult {
     /// From one interval after t = 0 to another.
     fn span(&self, from: u64, to: u64) -> Range<u64> {
         self.began + from * self.interval..self.began + to * self.interval
@@ -128,13 +128,13 @@ fn a_limited_sensor_has_new_flows_as_it_should_in_5_intervals_and_all_in_15() {
             idle_timeout: Duration::from_secs(2),
             intervals: 19,
         };
-        let outcome = trial.run();
+        let result = trial.run();
         let target = trial.target();
-        outcome.show(target);
+        result.show(target);
         // A second after the fifth interval nearly all flows are new.
-        let since = outcome.span(5, 6).start;
+        let since = result.span(5, 6).start;
         let new: Vec<f64> = (0..SENSORS as u8)
-            .map(|sensor| outcome.account.rate(sensor, &outcome.span(5, 9), since, usize::MAX))
+            .map(|sensor| result.account.rate(sensor, &result.span(5, 9), since, usize::MAX))
             .collect();
         let share = new[0] / new.iter().sum::<f64>();
         println!(
@@ -142,11 +142,11 @@ fn a_limited_sensor_has_new_flows_as_it_should_in_5_intervals_and_all_in_15() {
             share * trial.rate / target
         );
         assert!(near(share * trial.rate, target, 0.15), "{share}");
-        let all = outcome.rate(0, 15, 19);
+        let all = result.rate(0, 15, 19);
         println!("all flows' load in intervals 16 to 19: {:.2}", all / target);
         assert!(near(all, target, 0.15), "{all} of {target}");
-        assert_eq!(number(&outcome.moves, "cancelled"), 0);
-        assert_eq!(outcome.broker.ended()["closes"], true);
+        assert_eq!(number(&result.moves, "cancelled"), 0);
+        assert_eq!(result.broker.ended()["closes"], true);
     });
 }
 
@@ -163,17 +163,17 @@ fn with_zipf_sizes_a_limited_sensor_is_relieved_without_a_flow_torn_or_lost() {
             idle_timeout: Duration::from_secs(1),
             intervals: 19,
         };
-        let outcome = trial.run();
-        outcome.show(trial.target());
+        let result = trial.run();
+        result.show(trial.target());
         let small: Vec<f64> = (0..SENSORS as u8)
-            .map(|sensor| outcome.account.rate(sensor, &outcome.span(11, 19), 0, 20))
+            .map(|sensor| result.account.rate(sensor, &result.span(11, 19), 0, 20))
             .collect();
         let share = small[0] / small.iter().sum::<f64>();
         println!("its part of the small flows' load in intervals 12 to 19: {share:.3}");
         // Half way from a quarter, which it had, to an eighth, if chance is against it.
         assert!(share < 0.1875, "{share}");
-        assert!(number(&outcome.moves, "completed") > 1_000, "{}", outcome.moves);
-        assert_eq!(outcome.broker.ended()["closes"], true);
+        assert!(number(&result.moves, "completed") > 1_000, "{}", result.moves);
+        assert_eq!(result.broker.ended()["closes"], true);
     });
 }
 
@@ -189,17 +189,17 @@ fn with_flows_that_last_the_bound_is_reported_and_none_is_torn() {
             idle_timeout: Duration::from_secs(1),
             intervals: 20,
         };
-        let outcome = trial.run();
+        let result = trial.run();
         let target = trial.target();
-        outcome.show(target);
-        let bound = outcome.rate(0, 16, 20);
+        result.show(target);
+        let bound = result.rate(0, 16, 20);
         println!("the bound with flows that last: {:.2} of the target", bound / target);
         // It keeps what it had: a quarter of the flows, about twice the target.
         assert!((1.5..2.7).contains(&(bound / target)), "{bound} of {target}");
-        let lasting = outcome.sensors[0]["lasting_packets_per_s"].as_f64().unwrap();
+        let lasting = result.sensors[0]["lasting_packets_per_s"].as_f64().unwrap();
         assert!(lasting > 0.5 * (bound - target), "{lasting} of {bound}");
-        let told = || outcome.broker.said().contains("sensor s0 is bound to ");
+        let told = || result.broker.said().contains("sensor s0 is bound to ");
         wait_for("the bound to be told", told);
-        assert_eq!(outcome.broker.ended()["closes"], true);
+        assert_eq!(result.broker.ended()["closes"], true);
     });
 }

@@ -22,7 +22,7 @@ const FLOOD_RATE: f64 = 20_000.0;
 const MOST_MEMORY: u64 = 24 << 20;
 
 /// What became of a flood.
-struct Outcome {
+struct FloodResult {
     /// What the broker said on standard error.
     told: String,
     /// The flood's frames that each sensor had.
@@ -39,7 +39,7 @@ fn memory(broker: &Started) -> u64 {
 
 /// Sends a flood while ordinary flows come and go, and one of the sensors drains, so that
 /// each of its buckets records the keys that it has.
-fn flood(group: &str, frame: fn(u64) -> Vec<u8>) -> Outcome {
+fn flood(group: &str, frame: fn(u64) -> Vec<u8>) -> FloodResult {
     let network = Switched::new(SENSORS, Switch::Static);
     let top = "[flow]\nidle_timeout = \"1s\"\n[balance]\ninterval = \"500ms\"";
     let config = network.configure(top, |_| String::new());
@@ -73,17 +73,17 @@ fn flood(group: &str, frame: fn(u64) -> Vec<u8>) -> Outcome {
     assert_eq!(number(row(&said, "tx switch"), "out"), sent + FLOOD, "{said}");
     account.is_whole_beside(sent, FLOOD);
     println!("the flood's frames by sensor: {:?}", account.foreign);
-    Outcome { told, flood: account.foreign, moves }
+    FloodResult { told, flood: account.foreign, moves }
 }
 
 /// The sensor that drains has as much of a flood as came before its buckets had turned; the
 /// others share the rest alike.
 #[track_caller]
-fn is_spread(outcome: &Outcome) {
-    let [first, second] = [1, 2].map(|sensor: usize| outcome.flood[sensor] as f64);
-    assert!((first / second - 1.0).abs() < 0.1, "{:?}", outcome.flood);
-    assert!(outcome.flood[0] < FLOOD / 3, "{:?}", outcome.flood);
-    assert!(number(&outcome.moves, "completed") > 0, "{}", outcome.moves);
+fn is_spread(result: &FloodResult) {
+    let [first, second] = [1, 2].map(|sensor: usize| result.flood[sensor] as f64);
+    assert!((first / second - 1.0).abs() < 0.1, "{:?}", result.flood);
+    assert!(result.flood[0] < FLOOD / 3, "{:?}", result.flood);
+    assert!(number(&result.moves, "completed") > 0, "{}", result.moves);
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn a_flood_of_fragments_is_spread_and_harms_no_flow() {
 #[test]
 fn a_flood_at_one_bucket_stays_with_one_sensor_and_is_told() {
     in_namespace(|| {
-        let outcome = flood("key = \"src\"", syn_to_anywhere);
-        let reached = outcome.flood.iter().filter(|&&frames| frames > 0).count();
-        assert_eq!(reached, 1, "{:?}", outcome.flood);
-        assert!(number(&outcome.moves, "completed") > 0, "{}", outcome.moves);
-        assert!(outcome.told.contains("too big for any sensor"), "{}", outcome.told);
+        let result = flood("key = \"src\"", syn_to_anywhere);
+        let reached = result.flood.iter().filter(|&&frames| frames > 0).count();
+        assert_eq!(reached, 1, "{:?}", result.flood);
+        assert!(number(&result.moves, "completed") > 0, "{}", result.moves);
+        assert!(result.told.contains("too big for any sensor"), "{}", result.told);
     });
 }

@@ -14,7 +14,8 @@ use forebay_jit::FilterSet;
 use forebay_packet::Batch;
 use forebay_pipeline::{Chain, Ledger};
 
-use super::{Sink, chain, limited};
+use super::chains::{chain, limited};
+use super::sink::Sink;
 use crate::cli::{Cli, FilterArgs};
 use crate::ending::conclude;
 use crate::failure::Failure;

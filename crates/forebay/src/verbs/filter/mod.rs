@@ -1,40 +1,23 @@
 //! `forebay filter`: filters the packets of a capture or a device, as tcpdump does.
 
+mod chains;
 mod live;
 mod rotate;
+mod sink;
 mod summary;
 
-use std::fs::File;
-use std::io::{self, Write as _};
 use std::path::Path;
 
-use forebay_io::{Format, ReadOptions};
+use forebay_io::ReadOptions;
 use forebay_jit::FilterSet;
-use forebay_packet::{Batch, Interface};
-use forebay_pipeline::stages::{Filter, Limit};
-use forebay_pipeline::{Chain, Ledger};
-use serde_json::json;
+use forebay_pipeline::Chain;
 
 use crate::cli::{Cli, FilterArgs};
-use crate::ending::{conclude, loss_of};
+use crate::ending::conclude;
 use crate::failure::Failure;
-use crate::input::{
-    Input, compiler_options, filter_of, prepare, print, print_json, processors, read_options,
-};
-use crate::show::{JsonList, Results};
-use rotate::Files;
-use summary::Summarizer;
-
-/// The destination of selected packets.
-enum Sink {
-    Files(Box<Files>),
-    Count,
-    Verdicts(Results<File>),
-    Summaries(Results<File>, Summarizer),
-    /// The same as members of one JSON object.
-    VerdictsJson(JsonList<File>),
-    SummariesJson(JsonList<File>, Summarizer),
-}
+use crate::input::{Input, compiler_options, filter_of, prepare, processors, read_options};
+use chains::{chain, limited};
+use sink::Sink;
 
 pub fn run(cli: &Cli, args: &FilterArgs) -> Result<(), Failure> {
     match (&args.interface, &args.read) {
@@ -86,140 +69,4 @@ fn read(cli: &Cli, args: &FilterArgs, capture: &Path) -> Result<(), Failure> {
         closed
     };
     conclude(&ledger, cli, failure, shown)
-}
-
-/// The filter, if there is one.
-fn chain(args: &FilterArgs, programs: Option<&FilterSet>) -> Chain {
-    match programs {
-        Some(programs) if args.verdicts => Chain::new().with(Filter::judge_only(programs.clone())),
-        Some(programs) => Chain::new().with(Filter::new(programs.clone())),
-        None => Chain::new(),
-    }
-}
-
-/// A chain that ends after the requested number of packets.
-fn limited(chain: Chain, args: &FilterArgs) -> Chain {
-    match args.limit {
-        Some(limit) => chain.with(Limit::new(limit)),
-        None => chain,
-    }
-}
-
-impl Sink {
-    /// The destination of packets of an input with this format.
-    fn of(cli: &Cli, args: &FilterArgs, format: Format) -> Result<Self, Failure> {
-        let results = || Results::to_stdout().map_err(Failure::Stdout);
-        if args.write.is_some() {
-            return Ok(Self::Files(Box::new(Files::new(args, format)?)));
-        }
-        let only_totals = cli.json && !args.verdicts && !args.packets;
-        Ok(match (args.count || only_totals, args.verdicts) {
-            (true, _) => Self::Count,
-            (_, true) if cli.json => Self::VerdictsJson(JsonList::new(results()?, "verdicts")),
-            (_, true) => Self::Verdicts(results()?),
-            _ if cli.json => {
-                Self::SummariesJson(JsonList::new(results()?, "selected"), Summarizer::default())
-            }
-            _ => Self::Summaries(results()?, Summarizer::default()),
-        })
-    }
-
-    fn take(&mut self, batch: &Batch) -> Result<(), Failure> {
-        match self {
-            Self::Count => Ok(()),
-            Self::Files(files) => files.send(batch),
-            Self::Verdicts(results) => {
-                each(batch, |i| results.push(|out| writeln!(out, "{}", batch.verdict[i])))
-            }
-            Self::Summaries(results, summarizer) => {
-                each(batch, |i| results.push(|out| summarizer.write_line(out, batch, i)))
-            }
-            Self::VerdictsJson(list) => each(batch, |i| list.push(&batch.verdict[i])),
-            Self::SummariesJson(list, summarizer) => {
-                each(batch, |i| list.push(&summarizer.json(batch, i)))
-            }
-        }
-    }
-
-    /// Writes buffered results, for readers that wait for them.
-    fn flush(&mut self) -> Result<(), Failure> {
-        match self {
-            Self::Verdicts(results) | Self::Summaries(results, _) => results.flush(),
-            Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.flush(),
-            Self::Files(files) => return files.flush(),
-            Self::Count => Ok(()),
-        }
-        .map_err(Failure::Stdout)
-    }
-
-    /// Whether output was started, so that it must be finished in any case.
-    fn has_begun(&self) -> bool {
-        match self {
-            Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.has_begun(),
-            _ => false,
-        }
-    }
-
-    /// Finishes after the end of the input, possibly by damage: results so far are valid.
-    fn close(&mut self, interfaces: &[Interface]) -> Result<(), Failure> {
-        match self {
-            Self::Files(files) => files.finish(interfaces),
-            _ => self.flush(),
-        }
-    }
-
-    /// Whether the requested number of packets was written.
-    fn wants_no_more(&self) -> bool {
-        match self {
-            Self::Files(files) => files.are_all_written(),
-            _ => false,
-        }
-    }
-
-    /// Moves packets from the ledger's output to losses if they are in no file, or if
-    /// standard output did not accept their lines; `cause` is the failure, if there is one.
-    fn correct(&self, ledger: &mut Ledger, cause: Option<&Failure>) {
-        let taken = match self {
-            Self::Files(files) => return files.correct(ledger, cause),
-            Self::Count => return,
-            Self::Verdicts(results) | Self::Summaries(results, _) => results.taken(),
-            Self::VerdictsJson(list) | Self::SummariesJson(list, _) => list.taken(),
-        };
-        ledger.keep_output(taken, cause.map_or("aborted", loss_of));
-    }
-
-    /// Prints the result.
-    fn show(self, cli: &Cli, ledger: &Ledger, failure: Option<&Failure>) -> Result<(), Failure> {
-        let matched = ledger.output();
-        let mut result = json!({
-            "packets": ledger.input(),
-            "matched": matched,
-            "ledger": ledger,
-            "closes": ledger.closes(),
-            "error": failure.map(ToString::to_string),
-        });
-        match self {
-            Self::Files(files) => {
-                result["files"] = json!(files.names());
-                if cli.json && !files.is_stdout() {
-                    return print_json(&result);
-                }
-                Ok(())
-            }
-            Self::Count if cli.json => print_json(&result),
-            Self::Count => {
-                let plural = if matched == 1 { "" } else { "s" };
-                print(|out| writeln!(out, "{matched} packet{plural}"))
-            }
-            Self::VerdictsJson(list) | Self::SummariesJson(list, _) => {
-                list.finish(&result).map_err(Failure::Stdout)
-            }
-            Self::Verdicts(_) | Self::Summaries(..) => Ok(()),
-        }
-    }
-}
-
-/// Calls `write` for each live packet.
-fn each(batch: &Batch, write: impl FnMut(usize) -> io::Result<()>) -> Result<(), Failure> {
-    batch.live().iter().try_for_each(write).map_err(Failure::Stdout)
 }

@@ -9,7 +9,8 @@ use forebay_rules::language::Imported;
 use forebay_rules::lint::{self, Finding, Limits, Report, RuleName, Severity, Witness};
 use serde_json::{Value, json};
 
-use super::{RuleFile, action_name, family_name};
+use super::file::RuleFile;
+use super::naming::{action_name, family_name, key_json, rule_json};
 use crate::cli::{Cli, RulesCheckArgs};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
@@ -190,12 +191,12 @@ fn as_json(file: &RuleFile, checked: &[Checked]) -> Value {
 fn finding_json(list: &Imported, finding: &Finding) -> Value {
     let witness = finding.witness.as_ref().map(|witness| {
         let decision = |of: &forebay_rules::Decision| {
-            let rule = of.rule.map(|index| super::rule_json(&list.list.list.rules[index]));
+            let rule = of.rule.map(|index| rule_json(&list.list.list.rules[index]));
             json!({"action": action_name(of.action), "rule": rule})
         };
         json!({
             "packet": witness.key.to_string(),
-            "key": super::key_json(&witness.key),
+            "key": key_json(&witness.key),
             "decision": decision(&witness.decision),
             "without": decision(&witness.without),
         })

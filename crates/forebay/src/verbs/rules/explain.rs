@@ -8,7 +8,8 @@ use forebay_rules::language::NamedList;
 use forebay_rules::{Field, Key, Rule};
 use serde_json::{Value, json};
 
-use super::{RuleFile, action_name, key_json, rule_json, rule_name, rule_text_json};
+use super::file::RuleFile;
+use super::naming::{action_name, key_json, rule_json, rule_name, rule_text_json};
 use crate::cli::{Cli, RulesExplainArgs};
 use crate::failure::Failure;
 use crate::input::{print, print_json};

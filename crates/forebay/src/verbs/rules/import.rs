@@ -3,7 +3,8 @@
 use forebay_rules::language::Imported;
 use serde_json::{Value, json};
 
-use super::{RuleFile, rule_text_json};
+use super::file::RuleFile;
+use super::naming::rule_text_json;
 use crate::cli::{Cli, ListArgs};
 use crate::failure::Failure;
 use crate::input::{print, print_json};

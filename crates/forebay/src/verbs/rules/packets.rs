@@ -12,7 +12,7 @@ use forebay_rules::language::classbench;
 use forebay_rules::language::load::LoadError;
 use forebay_rules::{Key, ParseError};
 
-use super::RuleFile;
+use super::file::RuleFile;
 use super::tally::Tally;
 use crate::cli::{Cli, RulesMatchArgs};
 use crate::failure::Failure;

@@ -7,7 +7,7 @@ use forebay_pipeline::Ledger;
 use forebay_rules::engine::NO_RULE;
 use serde_json::{Value, json};
 
-use super::{action_name, rule_name, rule_text_json};
+use super::naming::{action_name, rule_name, rule_text_json};
 use crate::cli::Cli;
 use crate::ending::{self, loss_of};
 use crate::failure::Failure;

@@ -24,7 +24,6 @@ use crate::input::print_json;
 use crate::signals;
 use drops::Drops;
 use stats::Stats;
-pub use stats::StatsSource;
 use tool::Tool;
 
 /// All stations.

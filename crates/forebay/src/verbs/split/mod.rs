@@ -8,8 +8,8 @@
 //! keep that order.
 
 mod loads;
-mod outcome;
 mod outputs;
+mod result;
 
 use std::io;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ use crate::input::{
 };
 use crate::series::Series;
 use crate::show::{Colour, terminal_columns};
-use outcome::Outcome;
 use outputs::Outputs;
+use result::SplitResult;
 
 /// The most flows that are recorded, so that memory is bounded for captures of any length:
 /// some 400 MB.
@@ -103,7 +103,7 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
         }
     };
     let replaced = outputs.remove_stale(&files);
-    let outcome = Outcome {
+    let result = SplitResult {
         args,
         assignment: &assignment,
         counted: counted.as_ref(),
@@ -115,23 +115,23 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
         bytes_in,
         error: failure.as_ref().map(ToString::to_string),
     };
-    let shown = replaced.and_then(|()| show(cli, &outcome));
+    let shown = replaced.and_then(|()| show(cli, &result));
     conclude(&ledger, cli, failure, shown)
 }
 
-/// Writes the report and prints the outcome.
-fn show(cli: &Cli, outcome: &Outcome<'_>) -> Result<(), Failure> {
-    let shown = outcome.evaluate();
-    if let Some(path) = &outcome.args.report {
-        outcome::write_report(path, &shown)?;
+/// Writes the report and prints the result.
+fn show(cli: &Cli, result: &SplitResult<'_>) -> Result<(), Failure> {
+    let shown = result.evaluate();
+    if let Some(path) = &result.args.report {
+        result::write_report(path, &shown)?;
     }
     if cli.json {
-        print_json(&outcome::as_json(&shown, outcome.remarks))
+        print_json(&result::as_json(&shown, result.remarks))
     } else if cli.quiet {
         Ok(())
     } else {
         let width = terminal_columns(io::stdout());
-        let text = outcome.as_text(&shown, Colour::stdout(), width);
+        let text = result.as_text(&shown, Colour::stdout(), width);
         print(|out| out.write_all(text.as_bytes()))
     }
 }

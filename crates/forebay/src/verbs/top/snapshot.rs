@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub drops: Vec<Drop>,
     /// Whether the ledger closes.
     pub closes: bool,
-    pub groups: Vec<Group>,
+    pub groups: Vec<GroupSnapshot>,
     /// Losses beyond the limits, in words.
     pub alarms: Vec<String>,
     /// Failed ports.
@@ -59,7 +59,7 @@ pub struct Drop {
 
 /// A group of sensors.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct Group {
+pub struct GroupSnapshot {
     pub name: String,
     pub moving: u64,
     pub moves_completed: u64,
@@ -190,13 +190,13 @@ fn drops(before: Option<&Sample>, now: &Sample, rates: &Rates) -> Vec<Drop> {
         .collect()
 }
 
-fn groups(now: &Sample) -> Vec<Group> {
+fn groups(now: &Sample) -> Vec<GroupSnapshot> {
     let groups = items(&now.status["groups"]).iter();
     groups
         .map(|group| {
             let of_name = |one: &&Value| one["group"] == group["name"];
             let sensors = items(&now.sensors).iter().find(of_name);
-            Group {
+            GroupSnapshot {
                 name: text(&group["name"]),
                 moving: whole(&group["moving"]),
                 moves_completed: whole(&group["moves"]["completed"]),

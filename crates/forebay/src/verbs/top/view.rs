@@ -1,6 +1,6 @@
 //! A snapshot as lines of text that fit the terminal.
 
-use super::snapshot::{Group, Sensor, Snapshot};
+use super::snapshot::{GroupSnapshot, Sensor, Snapshot};
 use crate::show::{Colour, Style, human, text};
 
 /// Room for text.
@@ -157,7 +157,7 @@ fn drops(snapshot: &Snapshot) -> Vec<Line> {
         .collect()
 }
 
-fn sensors(group: &Group, columns: usize) -> Vec<Line> {
+fn sensors(group: &GroupSnapshot, columns: usize) -> Vec<Line> {
     let up = group.sensors.iter().filter(|sensor| sensor.standing == "up").count();
     let title = format!("group {}", group.name);
     let mut lines = vec![Line::default().and(Style::Bold, title).then(format!(

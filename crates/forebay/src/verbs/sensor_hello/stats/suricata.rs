@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Said;
+use super::total::Reading;
 
 /// Time-out of an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -31,14 +31,14 @@ impl Socket {
     }
 
     /// Queries the statistics.
-    pub fn ask(&mut self) -> io::Result<Said> {
+    pub fn ask(&mut self) -> io::Result<Reading> {
         let mut socket = match self.open.take() {
             Some(socket) => socket,
             None => self.connect()?,
         };
         let answer = ask(&mut socket, &json!({"command": "dump-counters"}))?;
         self.open = Some(socket);
-        Said::by(&answer["message"])
+        reading_in(&answer["message"])
             .ok_or_else(|| io::Error::other("its counters have no capture.kernel_drops"))
     }
 
@@ -80,10 +80,16 @@ fn ask(socket: &mut UnixStream, question: &Value) -> io::Result<Value> {
 }
 
 /// The statistics in `line`, if it is a `stats` event.
-pub fn said_in_event(line: &[u8]) -> Option<Said> {
+pub fn reading_in_event(line: &[u8]) -> Option<Reading> {
     // Most events are of other types; check cheaply first.
     let mark = b"\"stats\"";
     line.windows(mark.len()).any(|bytes| bytes == mark).then_some(())?;
     let event: Value = serde_json::from_slice(line).ok()?;
-    (event["event_type"] == "stats").then(|| Said::by(&event["stats"]))?
+    (event["event_type"] == "stats").then(|| reading_in(&event["stats"]))?
+}
+
+/// The statistics in Suricata's counters.
+fn reading_in(counters: &Value) -> Option<Reading> {
+    let dropped = counters.pointer("/capture/kernel_drops")?.as_u64()?;
+    Some(Reading { dropped, uptime: counters["uptime"].as_u64() })
 }

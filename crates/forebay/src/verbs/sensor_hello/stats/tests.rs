@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn append(path: &PathBuf, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-fn reader(kind: Kind, path: &Path) -> Reader {
+fn reader(kind: StatsKind, path: &Path) -> Reader {
     Reader::new(&StatsSource { kind, path: path.to_owned() })
 }
 
@@ -36,7 +36,7 @@ fn counters(uptime: u64, dropped: u64) -> String {
 #[test]
 fn sources_are_named_by_kind_and_path() {
     let source: StatsSource = "zeek:/var/log/a:b".parse().unwrap();
-    assert_eq!((source.kind, source.path), (Kind::Zeek, PathBuf::from("/var/log/a:b")));
+    assert_eq!((source.kind, source.path), (StatsKind::Zeek, PathBuf::from("/var/log/a:b")));
     for wrong in ["", "zeek", "zeek:", "snort:/x", "/var/log/eve.json"] {
         assert!(wrong.parse::<StatsSource>().is_err(), "{wrong}");
     }
@@ -44,7 +44,7 @@ fn sources_are_named_by_kind_and_path() {
 
 #[test]
 fn what_a_program_dropped_before_is_not_told() {
-    let said = |uptime, dropped| Said { dropped, uptime };
+    let said = |uptime, dropped| total::Reading { dropped, uptime };
     // Readings after numbers of seconds, and the drops since the first.
     for (readings, expected) in [
         // The program is older than this process.
@@ -77,7 +77,7 @@ fn what_a_program_dropped_before_is_not_told() {
 fn eve_says_the_drops_since_the_start_of_suricata() {
     let alert = "{\"event_type\":\"alert\",\"alert\":{\"signature\":\"stats\"}}\n";
     let (_folder, path) = follow(&(event(992, 1) + &event(1_000, 3) + alert));
-    let mut reader = reader(Kind::Eve, &path);
+    let mut reader = reader(StatsKind::Eve, &path);
     assert_eq!(reader.dropped().unwrap(), Some(0), "of the time before");
     append(&path, alert);
     assert_eq!(reader.dropped().unwrap(), None);
@@ -97,7 +97,7 @@ fn eve_says_the_drops_since_the_start_of_suricata() {
 #[test]
 fn logs_are_followed_over_rotation_and_truncation() {
     let (_folder, path) = follow(&event(100, 3));
-    let mut reader = reader(Kind::Eve, &path);
+    let mut reader = reader(StatsKind::Eve, &path);
     assert_eq!(reader.dropped().unwrap(), Some(0));
     append(&path, &event(108, 4));
     fs::rename(&path, path.with_extension("1")).unwrap();
@@ -114,7 +114,7 @@ fn logs_are_followed_over_rotation_and_truncation() {
 fn of_a_long_log_the_last_lines_are_read() {
     let filler = format!("{{\"event_type\":\"dns\",\"x\":\"{}\"}}\n", "y".repeat(900));
     let (_folder, path) = follow(&(event(100, 1) + &filler.repeat(6_000) + &event(108, 2)));
-    let mut reader = reader(Kind::Eve, &path);
+    let mut reader = reader(StatsKind::Eve, &path);
     assert_eq!(reader.dropped().unwrap(), Some(0));
     append(&path, &("z".repeat(3 << 20) + "\n" + &event(116, 3)));
     assert_eq!(reader.dropped().unwrap(), Some(1));
@@ -124,7 +124,7 @@ fn of_a_long_log_the_last_lines_are_read() {
 fn zeek_says_the_drops_of_each_interval() {
     let head = "#separator \\x09\n#path\tstats\n#fields\tts\tpeer\tpkts_proc\tpkts_dropped\tx\n";
     let (_folder, path) = follow(&format!("{head}1.0\tw1\t100\t50\t-\n"));
-    let mut zeek = reader(Kind::Zeek, &path);
+    let mut zeek = reader(StatsKind::Zeek, &path);
     assert_eq!(zeek.dropped().unwrap(), Some(0), "of the time before");
     // The first interval of each process began before.
     append(&path, "2.0\tw1\t100\t30\t-\n2.0\tw2\t100\t40\t-\n");
@@ -136,7 +136,7 @@ fn zeek_says_the_drops_of_each_interval() {
     append(&path, "#fields\tts\tpkts_dropped\tpeer\n5.0\t2\tw1\n5.0\t1\tw3\n");
     assert_eq!(zeek.dropped().unwrap(), Some(10));
     let (_folder, path) = follow("");
-    let mut json = reader(Kind::Zeek, &path);
+    let mut json = reader(StatsKind::Zeek, &path);
     assert_eq!(json.dropped().unwrap(), Some(0));
     let line = |dropped| format!("{{\"ts\":1.0,\"peer\":\"w\",\"pkts_dropped\":{dropped}}}\n");
     append(&path, &(line(100) + &line(11) + "{\"ts\":2.0}\n{\n"));
@@ -149,19 +149,19 @@ fn zeek_says_the_drops_of_each_interval() {
 fn a_log_that_begins_later_is_read_from_its_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stats.log");
-    let mut zeek = reader(Kind::Zeek, &path);
+    let mut zeek = reader(StatsKind::Zeek, &path);
     assert!(zeek.dropped().is_err());
     append(&path, "{\"pkts_dropped\":5}\n");
     assert_eq!(zeek.dropped().unwrap(), Some(5));
-    assert!(reader(Kind::Eve, folder.path()).dropped().is_err(), "a folder");
-    assert!(reader(Kind::Eve, Path::new("/dev/zero")).dropped().is_err());
+    assert!(reader(StatsKind::Eve, folder.path()).dropped().is_err(), "a folder");
+    assert!(reader(StatsKind::Eve, Path::new("/dev/zero")).dropped().is_err());
 }
 
 #[test]
 fn the_command_socket_is_asked_and_asked_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    let mut reader = reader(Kind::Suricata, &path);
+    let mut reader = reader(StatsKind::Suricata, &path);
     assert!(reader.dropped().is_err());
     let listener = UnixListener::bind(&path).unwrap();
     let said = |uptime, dropped| {

@@ -1,19 +1,22 @@
 //! `forebay ctl`: questions and orders to a running broker.
 
+mod answer;
+mod rules;
+
 use std::io::{self, Write as _};
 
 use forebay_broker::control::{Request, SensorAction, ask};
 use serde_json::Value;
 
-use super::ctl_rules;
 use crate::cli::{self, Cli, CtlArgs, CtlVerb, RulesAsk};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
-use crate::show::{Colour, Column, Table, human, terminal_columns};
+use crate::show::{Column, Table, human};
+use answer::{counts, items, number, shown, text};
 
 pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
     if let CtlVerb::Rules { ask: RulesAsk::Save { file } } = &args.ask {
-        return ctl_rules::save(cli, &args.socket, file);
+        return rules::save(cli, &args.socket, file);
     }
     let answer = ask(&args.socket, &request(&args.ask))?;
     if cli.json {
@@ -25,7 +28,7 @@ pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
         CtlVerb::Buckets { .. } => buckets(&answer),
         CtlVerb::Ledger => ledger(&answer),
         CtlVerb::Events => events(&answer),
-        CtlVerb::Rules { ask: RulesAsk::Show { .. } } => ctl_rules::shown(&answer),
+        CtlVerb::Rules { ask: RulesAsk::Show { .. } } => rules::shown(&answer),
         CtlVerb::Reload | CtlVerb::Drain | CtlVerb::Sensor { .. } | CtlVerb::Rules { .. } => {
             if !cli.quiet {
                 let done = answer.as_str().unwrap_or("done");
@@ -45,7 +48,7 @@ fn request(verb: &CtlVerb) -> Request {
         CtlVerb::Buckets { group } => Request::Buckets { group: group.clone() },
         CtlVerb::Ledger => Request::Ledger,
         CtlVerb::Events => Request::Events,
-        CtlVerb::Rules { ask } => ctl_rules::request(ask),
+        CtlVerb::Rules { ask } => rules::request(ask),
         CtlVerb::Reload => Request::Reload,
         CtlVerb::Drain => Request::Drain,
         CtlVerb::Sensor { name, action, group } => Request::Sensor {
@@ -217,29 +220,4 @@ fn ledger(answer: &Value) -> String {
         ]);
     }
     shown(&table)
-}
-
-pub(super) fn shown(table: &Table) -> String {
-    table.render(terminal_columns(io::stdout()), Colour::stdout())
-}
-
-pub(super) fn items(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-pub(super) fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-pub(super) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-/// Counts that are not 0, with their names.
-fn counts(value: &Value) -> String {
-    let counted = value.as_object().into_iter().flatten();
-    let counted = counted.filter(|(_, count)| number(count) > 0);
-    let texts: Vec<String> =
-        counted.map(|(name, count)| format!("{name} {}", human::count(number(count)))).collect();
-    texts.join(", ")
 }

@@ -30,11 +30,11 @@ const TOP_FLOWS: usize = 20;
 /// their number, within bounds.
 const FLOWS_ASSIGNED: usize = 1_000_000;
 
-/// The measures of a load in [`Outcome::groups`].
+/// The measures of a load in [`SplitResult::groups`].
 const COUNTED: [&str; 3] = ["packets", "bytes", "flows"];
 
 /// The data of a finished split.
-pub struct Outcome<'a> {
+pub struct SplitResult<'a> {
     pub args: &'a SplitArgs,
     pub assignment: &'a Assignment,
     /// The counts of the first reading, if there was one.
@@ -48,7 +48,7 @@ pub struct Outcome<'a> {
     pub error: Option<String>,
 }
 
-impl Outcome<'_> {
+impl SplitResult<'_> {
     /// Computes the report.
     pub fn evaluate(&self) -> SplitReport {
         let sensors = self.sensors();

@@ -9,7 +9,7 @@ use forebay_rules::language::yamaha;
 use forebay_rules::{Action, RuleList};
 use serde_json::{Value, json};
 
-use super::ctl::{items, number, shown as rendered, text};
+use super::answer::{items, number, shown as rendered, text};
 use crate::cli::{Cli, RulePlaceArgs, RulesAsk};
 use crate::failure::Failure;
 use crate::input::print_json;
