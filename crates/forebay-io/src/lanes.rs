@@ -15,11 +15,10 @@
 //! last block, so memory is bounded: as many blocks as there are lanes, and for a long
 //! record as many blocks as it spans.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use forebay_packet::{Batch, Interface, Region};
+use forebay_packet::{Batch, Interface};
 
 use crate::error::Error;
 use crate::reader::Reader;
@@ -28,8 +27,15 @@ use crate::source::{Filled, Piece, PlainFile, RegionPool};
 /// A capture to be read by several lanes.
 pub struct ParallelReader {
     shared: Arc<Shared>,
-    /// The file and the start of its unread part; `None` if the input is read sequentially.
-    file: Option<(PlainFile, u64)>,
+    blocks: Option<FileBlocks>,
+}
+
+/// The blocks of a plain file; there are none if the input is read sequentially.
+#[derive(Clone)]
+struct FileBlocks {
+    file: PlainFile,
+    /// The start of the unread part.
+    start: u64,
     position: Arc<AtomicU64>,
     region_len: usize,
     headroom: usize,
@@ -38,10 +44,7 @@ pub struct ParallelReader {
 /// Reads every n-th block of a capture.
 pub struct Lane {
     shared: Arc<Shared>,
-    file: Option<(PlainFile, u64)>,
-    position: Arc<AtomicU64>,
-    region_len: usize,
-    headroom: usize,
+    blocks: Option<FileBlocks>,
     pool: RegionPool,
     /// The next block of this lane, and the number of lanes.
     block: u64,
@@ -73,10 +76,12 @@ impl ParallelReader {
         let given_up = reader.given_up();
         let (region_len, headroom) = reader.input().region_layout();
         let file = reader.input().supplied_by_lanes();
+        let blocks =
+            file.map(|(file, start)| FileBlocks { file, start, position, region_len, headroom });
         let reading = Reading { reader, turn: 0, ended: false };
         let shared =
             Arc::new(Shared { reading: Mutex::new(reading), next: Condvar::new(), given_up });
-        Self { shared, file, position, region_len, headroom }
+        Self { shared, blocks }
     }
 
     /// The lanes: each must be polled by its own thread, and all in turn.
@@ -85,10 +90,7 @@ impl ParallelReader {
         (0..lanes as u64)
             .map(|block| Lane {
                 shared: Arc::clone(&self.shared),
-                file: self.file.clone(),
-                position: Arc::clone(&self.position),
-                region_len: self.region_len,
-                headroom: self.headroom,
+                blocks: self.blocks.clone(),
                 pool: RegionPool::default(),
                 block,
                 lanes: lanes as u64,
@@ -142,8 +144,8 @@ impl Lane {
             Some((None, None)) => (Vec::new(), None),
             None => reading.reader.parse_next(),
         };
-        if self.file.is_some() {
-            self.pool.put(reading.reader.input().region(), self.region_len);
+        if let Some(blocks) = &self.blocks {
+            self.pool.put(reading.reader.input().region(), blocks.region_len);
         }
         reading.ended = reading.reader.has_ended();
         reading.turn += 1;
@@ -159,16 +161,14 @@ impl Lane {
     /// Reads the lane's next block of a plain file: its bytes, if there are any, and the
     /// end of the file, if it is reached.
     fn read_block(&mut self) -> Option<(Option<Piece>, Option<Filled>)> {
-        let (file, start) = self.file.as_ref()?;
-        let region: io::Result<Region> = self.pool.take(self.region_len);
-        let region = match region {
+        let FileBlocks { file, start, position, region_len, headroom } = self.blocks.as_ref()?;
+        let region = match self.pool.take(*region_len) {
             Ok(region) => region,
             Err(error) => return Some((None, Some(Filled::Failed(error)))),
         };
-        let block_len = (self.region_len - self.headroom) as u64;
-        let offset = start + self.block * block_len;
-        let (piece, last) = file.read_piece(region, self.headroom, offset);
-        self.position.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        let offset = start + self.block * (region_len - headroom) as u64;
+        let (piece, last) = file.read_piece(region, *headroom, offset);
+        position.fetch_add(piece.len() as u64, Ordering::Relaxed);
         Some(((piece.len() > 0).then_some(piece), last))
     }
 }

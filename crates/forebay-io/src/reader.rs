@@ -151,10 +151,7 @@ impl Reader {
         }
         let mut batches = Vec::new();
         loop {
-            let result = match self.ahead.take() {
-                Some(result) => result,
-                None => self.parser.next_batch(&mut self.input),
-            };
+            let result = self.next_batch();
             if self.input.take_starved() {
                 return (batches, None);
             }
@@ -169,6 +166,10 @@ impl Reader {
         }
         self.ended = true;
         (batches, None)
+    }
+
+    fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
+        self.ahead.take().unwrap_or_else(|| self.parser.next_batch(&mut self.input))
     }
 
     /// The batches of the next piece of a stream, possibly none. Waits for it, but only
@@ -196,10 +197,7 @@ impl Reader {
         if self.ended {
             return Ok(None);
         }
-        let result = match self.ahead.take() {
-            Some(result) => result,
-            None => self.parser.next_batch(&mut self.input),
-        };
+        let result = self.next_batch();
         self.ended = !matches!(result, Ok(Some(_)));
         result
     }
