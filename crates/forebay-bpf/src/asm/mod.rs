@@ -11,11 +11,15 @@
 //! decided by the kernel's verifier, whose message is part of the error if a program is
 //! refused.
 
+mod code;
 mod instruction;
 mod text;
 
 use std::os::fd::{AsFd, AsRawFd};
 
+use code::Binding;
+
+pub use code::Code;
 pub use instruction::{Alu, Condition, Helper, Instruction, Label, Operand, Register, Size, Width};
 
 /// The most slots (8 bytes of code) of a program, a limit of the kernel's verifier
@@ -47,14 +51,6 @@ pub enum AssembleError {
     },
 }
 
-/// The position of a label.
-#[derive(Clone, Copy, Debug)]
-struct Binding {
-    name: &'static str,
-    /// Index of the instruction that follows it.
-    at: Option<usize>,
-}
-
 /// Instructions and labels under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Assembler {
@@ -62,16 +58,6 @@ pub struct Assembler {
     labels: Vec<Binding>,
     bound_twice: Option<&'static str>,
     compiled: Vec<[u8; 8]>,
-}
-
-/// Assembled code, for [`crate::program::Program::load`].
-#[derive(Clone, Debug)]
-pub struct Code {
-    slots: Vec<[u8; 8]>,
-    instructions: Vec<Instruction>,
-    /// The first slot of each instruction, and the end of the code.
-    starts: Vec<usize>,
-    labels: Vec<Binding>,
 }
 
 impl Assembler {
@@ -292,14 +278,6 @@ fn place(instructions: &[Instruction], targets: &[Option<usize>]) -> (Vec<usize>
         if !changed {
             return (starts, long);
         }
-    }
-}
-
-impl Code {
-    /// The code as passed to `bpf(2)`: `struct bpf_insn`, one after another.
-    #[must_use]
-    pub fn slots(&self) -> &[[u8; 8]] {
-        &self.slots
     }
 }
 
