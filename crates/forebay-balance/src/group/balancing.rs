@@ -1,6 +1,7 @@
 //! What a group does each interval: compare loads, start moves.
 
-use super::{Event, Group};
+use super::event::Event;
+use super::manager::Group;
 use crate::balancer::load::Load;
 use crate::balancer::{Decisions, View};
 use crate::moves::ForwardingTable;

@@ -1,14 +1,16 @@
 //! A group as its caller sees it, in simulated time.
 
+use std::sync::Arc;
+
 use forebay_packet::FlowKey;
 
+use super::event::Onsets;
 use super::*;
-use crate::balancer::Decisions;
-use crate::balancer::Oversize;
-use crate::balancer::load::Dimension;
+use crate::balancer::load::{Dimension, Load};
 use crate::balancer::targets::HEADROOM;
+use crate::balancer::{Decisions, Oversize};
 use crate::health::HelloRule;
-use crate::moves::PacketFacts;
+use crate::moves::{PacketFacts, Worker, WorkerTable};
 
 const MS: u64 = 1_000_000;
 
