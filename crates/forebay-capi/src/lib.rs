@@ -8,42 +8,9 @@
 
 mod error;
 mod ffi;
+mod filters;
 mod last_error;
 mod rules;
-
-use forebay_filter::{Instruction, Profile, Program};
-use forebay_jit::cpu::CpuError;
-use forebay_jit::{Backend, Filter, Options};
-use forebay_packet::LinkType;
-
-use crate::error::Error;
-
-fn options() -> Result<Options, CpuError> {
-    Options::new(Backend::Auto, None)
-}
-
-fn compile_expression(expression: &[u8], linktype: u32) -> Result<Filter, Error> {
-    let expression = std::str::from_utf8(expression).map_err(|_| Error::Encoding)?;
-    let link = LinkType(linktype);
-    let options = Options { name: format!("{expression} on {link}"), ..options()? };
-    Ok(Filter::of_expression(expression, link, &options)?)
-}
-
-fn compile_program(instructions: &[Instruction]) -> Result<Filter, Error> {
-    let program = Program::verify(instructions, Profile::Libpcap)?;
-    Ok(Filter::compile(&program, &options()?)?)
-}
-
-/// The header's `FOREBAY_VERSION` for this version.
-fn version() -> u32 {
-    let parts = [
-        env!("CARGO_PKG_VERSION_MAJOR"),
-        env!("CARGO_PKG_VERSION_MINOR"),
-        env!("CARGO_PKG_VERSION_PATCH"),
-    ];
-    let parts = parts.into_iter().map(|part| part.parse().unwrap_or(0));
-    parts.fold(0, |version, part: u32| version * 1000 + part)
-}
 
 #[cfg(test)]
 mod tests {
@@ -71,7 +38,7 @@ mod tests {
         let [major, minor, patch] =
             ["MAJOR", "MINOR", "PATCH"].map(|part| number(&format!("FOREBAY_VERSION_{part}")));
         assert_eq!(format!("{major}.{minor}.{patch}"), env!("CARGO_PKG_VERSION"));
-        assert_eq!(version(), major * 1_000_000 + minor * 1000 + patch);
+        assert_eq!(ffi::forebay_version(), major * 1_000_000 + minor * 1000 + patch);
     }
 
     #[test]

@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 
 use syn::{Expr, Fields, Item, Type};
 
-use super::BpfError;
-
 const INTRODUCTION: &str =
     "/* Made by `cargo xtask bpf` from src/sys/layout.rs, which explains it. */\n#pragma once\n\n";
 
 /// The header of the source of layouts.
-pub fn generate(source: &[u8]) -> Result<String, BpfError> {
-    let wrong = |error: &dyn std::fmt::Display| BpfError::Layout(error.to_string());
+///
+/// # Errors
+/// What C cannot have.
+pub fn generate(source: &[u8]) -> Result<String, String> {
+    let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let source = std::str::from_utf8(source).map_err(|error| wrong(&error))?;
     let file = syn::parse_file(source).map_err(|error| wrong(&error))?;
     let mut header = INTRODUCTION.to_owned();
@@ -34,7 +35,7 @@ pub fn generate(source: &[u8]) -> Result<String, BpfError> {
             Item::Struct(item) => {
                 let _ = writeln!(header, "\nstruct {} {{", snake(&item.ident.to_string()));
                 let Fields::Named(fields) = &item.fields else {
-                    return Err(BpfError::Layout(format!("`{}` has no names", item.ident)));
+                    return Err(format!("`{}` has no names", item.ident));
                 };
                 for field in &fields.named {
                     let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -49,7 +50,7 @@ pub fn generate(source: &[u8]) -> Result<String, BpfError> {
 }
 
 /// An expression of numbers and constants, in 64 bits.
-fn expression(expr: &Expr) -> Result<String, BpfError> {
+fn expression(expr: &Expr) -> Result<String, String> {
     match expr {
         Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => {
             Ok(format!("{}LL", number.base10_digits()))
@@ -66,16 +67,16 @@ fn expression(expr: &Expr) -> Result<String, BpfError> {
                 Mul(_) => "*",
                 Shl(_) => "<<",
                 Sub(_) => "-",
-                _ => return Err(BpfError::Layout("an operator that C is not given".to_owned())),
+                _ => return Err("an operator that C is not given".to_owned()),
             };
             Ok(format!("{} {op} {}", expression(&binary.left)?, expression(&binary.right)?))
         }
-        _ => Err(BpfError::Layout("a constant that is no number".to_owned())),
+        _ => Err("a constant that is no number".to_owned()),
     }
 }
 
 /// `name` as a member of a Rust type: words, structures, and arrays of them.
-fn declaration(kind: &Type, name: &str) -> Result<String, BpfError> {
+fn declaration(kind: &Type, name: &str) -> Result<String, String> {
     match kind {
         Type::Array(array) => {
             declaration(&array.elem, &format!("{name}[{}]", expression(&array.len)?))
@@ -83,9 +84,9 @@ fn declaration(kind: &Type, name: &str) -> Result<String, BpfError> {
         Type::Path(path) => match path.path.get_ident().map(ToString::to_string) {
             Some(word) if word == "AtomicU64" => Ok(format!("__u64 {name}")),
             Some(structure) => Ok(format!("struct {} {name}", snake(&structure))),
-            None => Err(BpfError::Layout(format!("the type of `{name}`"))),
+            None => Err(format!("the type of `{name}`")),
         },
-        _ => Err(BpfError::Layout(format!("the type of `{name}`"))),
+        _ => Err(format!("the type of `{name}`")),
     }
 }
 

@@ -49,7 +49,7 @@ pub enum BpfError {
 pub fn compile(root: &Path) -> Result<(), BpfError> {
     // Before the header is changed, which must not be newer than the objects.
     check_clang()?;
-    let header = header::generate(&read(&root.join(LAYOUT))?)?;
+    let header = header(root)?;
     let programs = root.join(PROGRAMS);
     write(&programs.join("layout.h"), header.as_bytes())?;
     for source in sources(&programs)? {
@@ -64,12 +64,17 @@ pub fn compile(root: &Path) -> Result<(), BpfError> {
 /// As for [`compile`], or a file differs.
 pub fn check(root: &Path) -> Result<(), BpfError> {
     let programs = root.join(PROGRAMS);
-    let header = header::generate(&read(&root.join(LAYOUT))?)?;
+    let header = header(root)?;
     compare(&programs.join("layout.h"), header.as_bytes())?;
     check_clang()?;
     sources(&programs)?
         .iter()
         .try_for_each(|source| compare(&source.with_extension("o"), &object(source)?))
+}
+
+/// The header of the layouts.
+fn header(root: &Path) -> Result<String, BpfError> {
+    header::generate(&read(&root.join(LAYOUT))?).map_err(BpfError::Layout)
 }
 
 fn compare(path: &Path, expected: &[u8]) -> Result<(), BpfError> {

@@ -6,7 +6,7 @@
 
 use toml::{Table, Value};
 
-use super::Finding;
+use super::finding::Finding;
 use super::policy::{self, Layer};
 
 /// Checks the manifest at `path`, relative to the workspace.

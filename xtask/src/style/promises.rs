@@ -5,7 +5,7 @@
 //! separated by `;`. This rule checks that the test exists; the test run shows whether it
 //! passes.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Kind, SourceFile};
 
 /// The file that holds the promises.

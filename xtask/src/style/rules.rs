@@ -1,7 +1,8 @@
 //! The rules on one file: its shape, banned names, comments and attributes.
 
+use super::finding::Finding;
+use super::policy;
 use super::source::{Kind, SourceFile, Token};
-use super::{Finding, policy};
 
 /// Macros that are not allowed in product code, with what to do instead.
 const BANNED_MACROS: &[(&str, &str)] = &[

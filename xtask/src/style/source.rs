@@ -13,7 +13,7 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use super::Finding;
+use super::finding::Finding;
 
 /// A token without its tree.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::{fs, io};
 
-use super::{Error, Finding, policy};
+use super::finding::{Error, Finding};
+use super::policy;
 
 /// Folders with build results, downloads or findings, never source.
 const SKIPPED: &[&str] = &[".git", "target", "demo-out", "corpus", "artifacts", "coverage"];

@@ -4,8 +4,9 @@
 //! item that contains it: the search goes back over the tokens to the last `;`, `{`, `}`,
 //! `,` or `=>` and no further, so that one comment never covers two places.
 
+use super::finding::Finding;
+use super::policy;
 use super::source::{Kind, SourceFile};
-use super::{Finding, policy};
 
 /// Whether the file at `path` may contain `unsafe`.
 pub(super) fn is_allowed(path: &str) -> bool {

@@ -9,7 +9,7 @@ use forebay_jit::Packets;
 use forebay_packet::LinkType;
 use forebay_rules::engine::NO_RULE;
 
-use super::{check, check_apart, filled, give, guarded, places, table};
+use super::arguments::{check, check_apart, filled, give, guarded, places, table};
 use crate::error::{Error, Status};
 use crate::rules::{GROUP, NOT_IP, Rules, ip_version};
 

@@ -1,10 +1,15 @@
 //! The functions of the header as C calls them, from Rust.
 
-use std::thread;
+use std::ffi::{CStr, c_char};
+use std::{ptr, thread};
 
+use forebay_jit::Filter;
 use forebay_packet::LinkType;
 
-use super::*;
+use super::arguments::guarded;
+use super::filters::*;
+use super::forebay_last_error;
+use crate::error::Status;
 
 /// What the last failing call of this thread said.
 fn last() -> String {
