@@ -109,22 +109,16 @@ pub struct Counter<'a> {
 }
 
 impl Counters {
-    /// For so many workers.
+    /// For so many workers, with the cells of so many rules made beforehand: counting then
+    /// allocates nothing.
     #[must_use]
-    pub fn new(workers: usize) -> Self {
+    pub fn new(workers: usize, rules: usize) -> Self {
         let cells = || Cells {
             chunks: std::iter::repeat_with(OnceLock::new).take(CHUNKS).collect(),
             default: Cell::default(),
         };
         let workers = std::iter::repeat_with(cells).take(workers).collect();
-        Self { workers, claimed: AtomicUsize::new(0) }
-    }
-
-    /// For so many workers, with the cells of so many rules made beforehand: counting then
-    /// allocates nothing.
-    #[must_use]
-    pub fn with_cells(workers: usize, rules: usize) -> Self {
-        let counters = Self::new(workers);
+        let counters = Self { workers, claimed: AtomicUsize::new(0) };
         counters.prepare(rules);
         counters
     }
@@ -196,14 +190,14 @@ mod tests {
 
     #[test]
     fn workers_write_to_cache_lines_of_their_own() {
-        let counters = Counters::new(8);
+        let counters = Counters::new(8, 0);
         let line = |cells: &Cells| (&raw const cells.default).addr() / 64;
         assert!(counters.workers.windows(2).all(|two| line(&two[0]) != line(&two[1])));
     }
 
     #[test]
     fn each_worker_claims_cells_of_its_own() {
-        let counters = Counters::with_cells(2, CHUNK + 1);
+        let counters = Counters::new(2, CHUNK + 1);
         let made = |cells: &Cells| cells.chunks.iter().filter(|of| of.get().is_some()).count();
         assert!(counters.workers.iter().all(|cells| made(cells) == 2));
         assert_eq!(
@@ -214,7 +208,7 @@ mod tests {
 
     #[test]
     fn totals_are_the_sum_over_workers() {
-        let counters = Counters::new(3);
+        let counters = Counters::new(3, 0);
         std::thread::scope(|scope| {
             for worker in 0..3 {
                 let counters = &counters;

@@ -106,7 +106,7 @@ impl Live {
         watch: Box<dyn Fn() -> Watch + Send + Sync>,
     ) -> Self {
         let version = Version::new(how, default, kernel::supported(isa));
-        let counters = Counters::with_cells(workers, list.len());
+        let counters = Counters::new(workers, list.len());
         // No two lists have an edition in common: a reader of parts notices another list.
         let first = LISTS.fetch_add(1, Ordering::Relaxed) << 32;
         let state = WriterState {
