@@ -10,19 +10,11 @@ use forebay_jit::{JitError, cpu};
 
 use super::error::LinearError;
 use super::kernel::row_matcher::RowMatcher;
+use super::kernel::rows::LaneContent;
 use super::table::{Key, Rows, Table};
 use crate::engine::Engine;
 use crate::packed::{Key4, Key6};
 use crate::rule::{Rule, RuleList};
-
-/// What lies in the lanes of vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaneContent {
-    /// Packets, against one rule after another: `pe-generic`.
-    Packets,
-    /// Rules, against one packet after another: `pe-1`.
-    Rules,
-}
 
 /// Engines `pe-generic` and `pe-1`.
 #[derive(Clone, Debug)]
@@ -93,10 +85,7 @@ impl Generic {
 
     fn classify<K: Key<N>, const N: usize>(&self, rows: &Rows<N>, keys: &[K], rules: &mut [u32]) {
         assert_eq!(keys.len(), rules.len(), "a rule for each key");
-        match self.lanes {
-            LaneContent::Packets => self.matcher.many(rows, self.table.tests(), keys, rules),
-            LaneContent::Rules => self.matcher.one_by_one(rows, self.table.tests(), keys, rules),
-        }
+        self.matcher.classify(self.lanes, rows, self.table.tests(), keys, rules);
     }
 }
 

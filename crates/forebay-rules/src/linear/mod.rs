@@ -28,6 +28,7 @@ mod table;
 
 pub use compiled::Compiled;
 pub use error::LinearError;
-pub use generic::{Generic, LaneContent};
+pub use generic::Generic;
+pub use kernel::rows::LaneContent;
 pub use naive::Naive;
 pub use pe::Pe;

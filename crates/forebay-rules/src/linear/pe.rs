@@ -17,9 +17,10 @@ use forebay_jit::{JitError, cpu};
 
 use super::compiled::Compiled;
 use super::error::LinearError;
-use super::generic::{Generic, LaneContent};
+use super::generic::Generic;
 use super::kernel::key_blocks::{Bit, Block, Key, blocks};
 use super::kernel::planes::Slicer;
+use super::kernel::rows::LaneContent;
 use super::predicates::Predicates;
 use crate::engine::{Engine, NO_RULE};
 use crate::packed::{Key4, Key6};

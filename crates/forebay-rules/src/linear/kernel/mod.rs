@@ -12,7 +12,7 @@ pub(super) mod planes;
 mod planes_avx2;
 mod planes_avx512;
 pub(super) mod row_matcher;
-mod rows;
+pub(super) mod rows;
 mod rows_avx2;
 mod rows_avx512;
 mod rows_scalar;

@@ -4,6 +4,7 @@
 use forebay_codegen::code::Isa;
 use forebay_jit::{JitError, cpu};
 
+use super::rows::LaneContent;
 use super::{rows_avx2, rows_avx512, rows_scalar};
 use crate::atom::Tests;
 use crate::linear::table::{Key, Rows};
@@ -24,9 +25,10 @@ impl RowMatcher {
         Ok(Self { isa })
     }
 
-    /// The first matching row of each key, packets in lanes.
-    pub fn many<K: Key<N>, const N: usize>(
+    /// The first rule that matches each key.
+    pub fn classify<K: Key<N>, const N: usize>(
         self,
+        lanes: LaneContent,
         rows: &Rows<N>,
         tests: &Tests,
         keys: &[K],
@@ -35,28 +37,10 @@ impl RowMatcher {
         // SAFETY: `new` found the level here.
         unsafe {
             match self.isa {
-                Isa::Scalar => rows_scalar::many(rows, tests, keys, rules),
-                Isa::Avx2 => rows_avx2::many(rows, tests, keys, rules),
-                Isa::Avx512Bw | Isa::Avx512Vbmi => rows_avx512::many(rows, tests, keys, rules),
-            }
-        }
-    }
-
-    /// As [`RowMatcher::many`], rows in lanes.
-    pub fn one_by_one<K: Key<N>, const N: usize>(
-        self,
-        rows: &Rows<N>,
-        tests: &Tests,
-        keys: &[K],
-        rules: &mut [u32],
-    ) {
-        // SAFETY: `new` found the level here.
-        unsafe {
-            match self.isa {
-                Isa::Scalar => rows_scalar::one_by_one(rows, tests, keys, rules),
-                Isa::Avx2 => rows_avx2::one_by_one(rows, tests, keys, rules),
+                Isa::Scalar => rows_scalar::classify(lanes, rows, tests, keys, rules),
+                Isa::Avx2 => rows_avx2::classify(lanes, rows, tests, keys, rules),
                 Isa::Avx512Bw | Isa::Avx512Vbmi => {
-                    rows_avx512::one_by_one(rows, tests, keys, rules);
+                    rows_avx512::classify(lanes, rows, tests, keys, rules);
                 }
             }
         }

@@ -5,6 +5,15 @@ use crate::atom::Tests;
 use crate::engine::NO_RULE;
 use crate::linear::table::{Block, Column, Fields, Key, ROWS, Rows};
 
+/// What lies in the lanes of vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneContent {
+    /// Packets, against one rule after another: `pe-generic`.
+    Packets,
+    /// Rules, against one packet after another: `pe-1`.
+    Rules,
+}
+
 /// Vectors of 32-bit lanes. To have one is to know that its instructions may
 /// run: only the two functions that make vectors are unsafe.
 ///
@@ -99,7 +108,7 @@ impl<L: LaneVector, const N: usize> Asked<L, N> {
 /// # Safety
 /// The instructions of `L` may run.
 #[inline(always)]
-pub(super) unsafe fn one<L: LaneVector, const N: usize>(
+unsafe fn one<L: LaneVector, const N: usize>(
     blocks: &[Block<N>],
     fields: &Fields<N>,
 ) -> Option<usize> {
@@ -130,7 +139,7 @@ pub(super) unsafe fn one<L: LaneVector, const N: usize>(
 /// # Safety
 /// The instructions of `L` may run.
 #[inline(always)]
-pub(super) unsafe fn one_by_one<L: LaneVector, K: Key<N>, const N: usize>(
+unsafe fn one_by_one<L: LaneVector, K: Key<N>, const N: usize>(
     rows: &Rows<N>,
     tests: &Tests,
     keys: &[K],
@@ -151,7 +160,7 @@ const MOST: usize = 64;
 /// # Safety
 /// The instructions of `L` may run.
 #[inline(always)]
-pub(super) unsafe fn many<L: LaneVector, K: Key<N>, const N: usize, const G: usize>(
+unsafe fn many<L: LaneVector, K: Key<N>, const N: usize, const G: usize>(
     rows: &Rows<N>,
     tests: &Tests,
     keys: &[K],
@@ -222,6 +231,28 @@ unsafe fn step<L: LaneVector, K: Key<N>, const N: usize, const G: usize>(
                     }
                 }
             }
+        }
+    }
+}
+
+/// The first rule that matches each key, with `G` vectors of packets at a time where packets
+/// lie in lanes.
+///
+/// # Safety
+/// The instructions of `L` may run.
+#[inline(always)]
+pub(super) unsafe fn classify<L: LaneVector, K: Key<N>, const N: usize, const G: usize>(
+    lanes: LaneContent,
+    rows: &Rows<N>,
+    tests: &Tests,
+    keys: &[K],
+    rules: &mut [u32],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match lanes {
+            LaneContent::Packets => many::<L, K, N, G>(rows, tests, keys, rules),
+            LaneContent::Rules => one_by_one::<L, K, N>(rows, tests, keys, rules),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::rows::{self, LaneVector};
+use super::rows::{self, LaneContent, LaneVector};
 use crate::atom::Tests;
 use crate::linear::table::{Key, Rows};
 
@@ -63,32 +63,18 @@ unsafe impl LaneVector for Vector {
     }
 }
 
-/// See [`rows::many`].
+/// See [`rows::classify`].
 ///
 /// # Safety
 /// AVX2.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) unsafe fn many<K: Key<N>, const N: usize>(
+pub(super) unsafe fn classify<K: Key<N>, const N: usize>(
+    lanes: LaneContent,
     rows: &Rows<N>,
     tests: &Tests,
     keys: &[K],
     rules: &mut [u32],
 ) {
     // SAFETY: as the caller promises.
-    unsafe { rows::many::<Vector, K, N, 2>(rows, tests, keys, rules) };
-}
-
-/// See [`rows::one_by_one`].
-///
-/// # Safety
-/// AVX2.
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) unsafe fn one_by_one<K: Key<N>, const N: usize>(
-    rows: &Rows<N>,
-    tests: &Tests,
-    keys: &[K],
-    rules: &mut [u32],
-) {
-    // SAFETY: as the caller promises.
-    unsafe { rows::one_by_one::<Vector, K, N>(rows, tests, keys, rules) };
+    unsafe { rows::classify::<Vector, K, N, 2>(lanes, rows, tests, keys, rules) };
 }

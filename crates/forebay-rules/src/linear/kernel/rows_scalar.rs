@@ -1,7 +1,7 @@
 //! Rows of rules against packets without vectors.
 #![allow(unsafe_code, reason = "the trait's functions are unsafe")]
 
-use super::rows::{self, LaneVector};
+use super::rows::{self, LaneContent, LaneVector};
 use crate::atom::Tests;
 use crate::linear::table::{Key, Rows};
 
@@ -56,24 +56,14 @@ unsafe impl LaneVector for Scalar {
     }
 }
 
-/// See [`rows::many`].
-pub(super) fn many<K: Key<N>, const N: usize>(
+/// See [`rows::classify`].
+pub(super) fn classify<K: Key<N>, const N: usize>(
+    lanes: LaneContent,
     rows: &Rows<N>,
     tests: &Tests,
     keys: &[K],
     rules: &mut [u32],
 ) {
     // SAFETY: nothing is asked of the machine.
-    unsafe { rows::many::<Scalar, K, N, 4>(rows, tests, keys, rules) };
-}
-
-/// See [`rows::one_by_one`].
-pub(super) fn one_by_one<K: Key<N>, const N: usize>(
-    rows: &Rows<N>,
-    tests: &Tests,
-    keys: &[K],
-    rules: &mut [u32],
-) {
-    // SAFETY: nothing is asked of the machine.
-    unsafe { rows::one_by_one::<Scalar, K, N>(rows, tests, keys, rules) };
+    unsafe { rows::classify::<Scalar, K, N, 4>(lanes, rows, tests, keys, rules) };
 }
