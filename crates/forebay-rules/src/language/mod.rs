@@ -6,17 +6,17 @@
 
 mod catalogue;
 mod chains;
-pub mod cisco;
+mod cisco;
 pub mod classbench;
 mod conjunction;
 mod error;
 mod format;
-pub mod iptables;
+mod iptables;
 pub mod load;
 mod making;
 pub mod masks;
 pub(crate) mod names;
-pub mod nftables;
+mod nftables;
 pub(crate) mod words;
 pub mod yamaha;
 

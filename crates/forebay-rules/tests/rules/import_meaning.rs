@@ -1,8 +1,9 @@
 //! Cisco's lists decide as their entries say: random entries, written in the syntax of
 //! each system, against their meaning bit by bit.
 
+use crate::support::lists_of;
 use forebay_rules::Key;
-use forebay_rules::language::cisco;
+use forebay_rules::language::{Format, Options};
 use forebay_rules::rule::{Action, Family};
 use proptest::prelude::*;
 
@@ -268,7 +269,7 @@ proptest! {
     ) {
         for system in [System::Ios, System::Nxos, System::Asa] {
             let text = configuration(system, &entries);
-            let lists = cisco::parse(&text).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
+            let lists = lists_of(Format::Cisco, &text, &Options::default()).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
             let found = lists.iter().find(|list| list.name == "L");
             let list = &found.unwrap_or_else(|| panic!("{text}")).list;
             for key in &keys {

@@ -1,8 +1,9 @@
 //! Cisco access lists and iptables-save: each form as it reads in our syntax,
 //! and what is refused.
 
+use crate::support::lists_of;
 use forebay_rules::language::{Direction, Format, Imported, Options, Unsupported, open};
-use forebay_rules::language::{NamedList, ParseError, cisco, iptables};
+use forebay_rules::language::{NamedList, ParseError};
 use forebay_rules::rule::{Action, Family};
 
 /// The rules of one list in our syntax, without the command.
@@ -11,8 +12,16 @@ fn printed(list: &NamedList) -> Vec<String> {
     list.list.rules.iter().map(|rule| strip(rule.to_string())).collect()
 }
 
+fn cisco_lists(text: &str) -> Result<Vec<NamedList>, ParseError> {
+    lists_of(Format::Cisco, text, &Options::default())
+}
+
+fn iptables_lists(text: &str, family: Family) -> Result<Vec<NamedList>, ParseError> {
+    lists_of(Format::Iptables, text, &Options { family: Some(family), ..Options::default() })
+}
+
 fn cisco_rule(text: &str) -> Result<String, ParseError> {
-    let lists = cisco::parse(&format!("! a comment\naccess-list 101 {text}\n"))?;
+    let lists = cisco_lists(&format!("! a comment\naccess-list 101 {text}\n"))?;
     Ok(printed(&lists[0]).join(";"))
 }
 
@@ -54,7 +63,7 @@ fn cisco_lists_have_names_and_sequence_numbers() {
                 ipv6 access-list SIX\n \
                 sequence 7 permit tcp 2001:db8::/32 any eq 22\n \
                 permit icmp any host ::1 echo-request\n";
-    let lists = cisco::parse(text).unwrap();
+    let lists = cisco_lists(text).unwrap();
     let names: Vec<_> = lists.iter().map(|list| list.name.as_str()).collect();
     assert_eq!(names, ["100", "EDGE", "SIX"]);
     assert_eq!(printed(&lists[0]), ["10 pass * * tcp * 80", "20 reject-nolog * * * * *"]);
@@ -99,7 +108,7 @@ fn cisco_refusals_name_the_line_and_what_was_expected() {
         ("ip access-list extended A\n 2147483648 permit ip any any", 2),
         ("ip access-list extended A\n 2147483640 permit ip any any\n permit ip any any", 3),
     ] {
-        assert_eq!(cisco::parse(text).unwrap_err().line, line, "{text}");
+        assert_eq!(cisco_lists(text).unwrap_err().line, line, "{text}");
     }
 }
 
@@ -113,7 +122,7 @@ fn long_cisco_lists_read_in_any_order_of_their_numbers() {
     for list in 1..=ENTRIES {
         text += &format!("ip access-list extended ONE-OF-MANY-{list}\npermit ip any any\n");
     }
-    let lists = cisco::parse(&text).unwrap();
+    let lists = cisco_lists(&text).unwrap();
     assert_eq!(lists.len(), 1 + ENTRIES as usize);
     let numbers: Vec<_> = lists[0].list.rules.iter().map(|rule| rule.number).collect();
     assert!(numbers.into_iter().eq(1..=ENTRIES));
@@ -121,7 +130,7 @@ fn long_cisco_lists_read_in_any_order_of_their_numbers() {
 
 fn iptables_rule(family: Family, text: &str) -> Result<String, ParseError> {
     let file = format!("*filter\n:INPUT ACCEPT [0:0]\n-A INPUT {text}\nCOMMIT\n");
-    Ok(printed(&iptables::parse(&file, family)?[0]).join(";"))
+    Ok(printed(&iptables_lists(&file, family)?[0]).join(";"))
 }
 
 #[test]
@@ -182,7 +191,7 @@ fn iptables_chains_keep_their_policies() {
                 *filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n:EMPTY - [0:0]\n\
                 [3:4] -A INPUT -p tcp -j ACCEPT\n-A FORWARD -p udp -j DROP\n\
                 -A INPUT -p udp -j ACCEPT\nCOMMIT\n";
-    let lists = iptables::parse(text, Family::Ipv4).unwrap();
+    let lists = iptables_lists(text, Family::Ipv4).unwrap();
     let shape: Vec<_> =
         lists.iter().map(|l| (l.name.as_str(), l.list.rules.len(), l.list.default)).collect();
     assert_eq!(shape, [("INPUT", 2, Action::Reject), ("FORWARD", 1, Action::Pass)]);
@@ -225,7 +234,7 @@ fn iptables_refusals_name_the_line_and_what_was_expected() {
         // As when the outputs of two hosts, or of iptables and ip6tables, are joined.
         ("*filter\n:INPUT DROP\nCOMMIT\n*filter\n:INPUT DROP\n-A INPUT -j ACCEPT\nCOMMIT", 5),
     ] {
-        assert_eq!(iptables::parse(text, Family::Ipv4).unwrap_err().line, line, "{text}");
+        assert_eq!(iptables_lists(text, Family::Ipv4).unwrap_err().line, line, "{text}");
     }
 }
 

@@ -21,7 +21,7 @@
 //! admits, at most `MAX_MASK_RANGES`. `established` is ACK or RST; the bare flags
 //! (`syn`, `ack` …) of older releases are alternatives. What packets alone do not answer
 //! (`time-range`, `fragments`, `dscp`, `ttl` …) is refused, or decided by
-//! [`Unsupported`]. A fragment other than the first matches no entry that names ports,
+//! [`Unsupported`](super::Unsupported). A fragment other than the first matches no entry that names ports,
 //! flags or messages, where a router lets it match one that permits.
 
 mod config;
@@ -31,22 +31,12 @@ mod objects;
 mod options;
 mod scan;
 
-use super::catalogue::NamedList;
-use super::catalogue::{Applied, Catalogue, Imported, Listed, Unsupported};
+use super::catalogue::{Applied, Catalogue, Imported, Listed};
 use super::error::ParseError;
 use super::making::Making;
 pub use config::Config;
 use config::Interface;
 use config::{Place, RawList, Scope};
-
-/// Reads all access lists of a file, in the order of their first lines.
-///
-/// # Errors
-/// The first entry with a test that cannot be carried over.
-pub fn parse(text: &str) -> Result<Vec<NamedList>, ParseError> {
-    let config = Config::scan(text, Unsupported::Refuse)?;
-    (0..config.lists.len()).map(|list| Ok(config.read(list)?.list)).collect()
-}
 
 impl Catalogue for Config<'_> {
     fn lists(&self) -> Vec<Listed> {

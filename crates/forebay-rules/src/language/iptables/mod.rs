@@ -12,7 +12,7 @@
 //! chains. Targets that only log, mark or count leave a packet to the next rule, and so
 //! do rules without a target. Other conditions (connection states, limits, interfaces
 //! unless the packets' interface is given) are refused, or decided by
-//! [`Unsupported`]. A match of ports or messages fails on
+//! [`Unsupported`](super::Unsupported). A match of ports or messages fails on
 //! fragments other than the first, even if it accepts any: so does the rule that it
 //! becomes.
 
@@ -20,23 +20,12 @@ mod options;
 mod save;
 mod values;
 
-use super::catalogue::NamedList;
-use super::catalogue::{Catalogue, Imported, Listed, Options};
+use super::catalogue::{Catalogue, Imported, Listed};
 use super::chains::{Chains, Step, flatten};
 use super::error::ParseError;
 use super::making::Making;
 use crate::rule::{Action, Family};
 pub use save::Save;
-
-/// Reads the filter table's chains that packets enter.
-///
-/// # Errors
-/// The first line that is not of the format, or has a test that cannot be carried over.
-pub fn parse(text: &str, family: Family) -> Result<Vec<NamedList>, ParseError> {
-    let options = Options { family: Some(family), ..Options::default() };
-    let save = Save::scan(text, &options)?;
-    (0..save.lists.len()).map(|list| Ok(save.read(list)?.list)).collect()
-}
 
 impl Catalogue for Save<'_> {
     fn lists(&self) -> Vec<Listed> {

@@ -11,7 +11,7 @@
 //! that packets do not change; `accept`, `drop`, `reject`, `jump`, `goto`, `return` and
 //! `vmap`. Counters, logs, comments and marks decide nothing. Other conditions (`ct`,
 //! `limit`, `fib`, interfaces unless the packets' interface is given …) are refused, or
-//! decided by [`Unsupported`].
+//! decided by [`Unsupported`](super::Unsupported).
 
 mod fields;
 mod rule;
