@@ -1,7 +1,7 @@
 //! Tests of plans by the checker, and of the checker by invalid plans.
 
-use forebay_filter::compile;
-use forebay_filter::ir::{BlockId, Function, build, simplify};
+use forebay_filter::compile_function;
+use forebay_filter::ir::{BlockId, Function};
 use forebay_packet::LinkType;
 
 use super::checker::{Fault, check_run, check_schedule};
@@ -27,10 +27,7 @@ const EXPRESSIONS: [&str; 12] = [
 ];
 
 fn function(expression: &str) -> Function {
-    let program = compile(expression, LinkType::ETHERNET).expect(expression);
-    let mut function = build::build(&program);
-    simplify::simplify(&mut function);
-    function
+    compile_function(expression, LinkType::ETHERNET).expect(expression)
 }
 
 fn options(ems_patterns: usize) -> Options {

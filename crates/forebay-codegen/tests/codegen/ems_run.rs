@@ -6,10 +6,8 @@ use crate::support::{Guarded, Place, Runnable};
 use forebay_codegen::code::{Backend, Code, Isa, Options};
 use forebay_codegen::emit::assembler::Assembler;
 use forebay_codegen::ems::{self, EmsError};
-use forebay_filter::ir::{
-    Arithmetic, Function, Predicate, Relation, Terminator, Value, ValueId, build, simplify,
-};
-use forebay_filter::{CompileError, compile};
+use forebay_filter::compile_function;
+use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, Terminator, Value, ValueId};
 use forebay_packet::LinkType;
 use forebay_packet::random::Random;
 use forebay_testkit::data;
@@ -39,12 +37,6 @@ const EXPRESSIONS: [&str; 16] = [
     "src portrange 20-80 or dst portrange 80-100",
     "host 10.0.0.1 or host 10.0.0.2 or host 10.0.0.3 or host 10.0.0.4 or host 10.0.0.5",
 ];
-
-fn function(expression: &str) -> Result<Function, CompileError> {
-    let mut function = build::build(&compile(expression, LinkType::ETHERNET)?);
-    simplify::simplify(&mut function);
-    Ok(function)
-}
 
 /// Code that may be run, and how many bytes of each packet it reads.
 struct Built {
@@ -225,7 +217,7 @@ fn every_expression_gives_the_verdicts_of_the_filter() {
     expressions.extend(data::expressions(&data::folder()));
     let (mut taken, mut both) = (0, 0);
     for expression in &expressions {
-        let function = function(expression).expect(expression);
+        let function = compile_function(expression, LinkType::ETHERNET).expect(expression);
         match built(&function, &options()) {
             Ok(built) => {
                 taken += 1;
@@ -259,7 +251,7 @@ fn random_functions_give_their_verdicts() {
 #[test]
 fn the_number_of_patterns_is_bounded() {
     let mut random = Random::new(5);
-    let function = function("port 80").unwrap();
+    let function = compile_function("port 80", LinkType::ETHERNET).unwrap();
     let mut least = usize::MAX;
     for bound in [4096, 1024, 512, 256, 128, 64, 16, 4] {
         let options = Options { ems_patterns: bound, ..options() };
@@ -279,7 +271,7 @@ fn the_number_of_patterns_is_bounded() {
 fn latencies_and_prefetches_do_not_change_verdicts() {
     let mut random = Random::new(9);
     for expression in ["ip and tcp", "port 80", "tcp[13] & 7 != 0"] {
-        let function = function(expression).unwrap();
+        let function = compile_function(expression, LinkType::ETHERNET).unwrap();
         for load_latency in [0, 1, 5, 14, 60] {
             for prefetch in [0, 1, 7, 63, 64, 65, 255, u16::MAX] {
                 let options = Options { load_latency, prefetch, ..options() };
@@ -294,7 +286,7 @@ fn latencies_and_prefetches_do_not_change_verdicts() {
 #[test]
 fn the_same_filter_gives_the_same_code() {
     for expression in EXPRESSIONS {
-        let function = function(expression).unwrap();
+        let function = compile_function(expression, LinkType::ETHERNET).unwrap();
         let [first, second] = [(), ()].map(|()| {
             let mut assembler = Assembler::default();
             let options = Options { explain: true, ..options() };
