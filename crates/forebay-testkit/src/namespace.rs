@@ -38,14 +38,24 @@ pub fn ip(words: &str) {
     assert!(output.status.success(), "ip {words}: {complaint}");
 }
 
+/// Waits until a condition holds, for up to 20 s; whether it does.
+#[must_use]
+pub fn holds_soon(mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        if Instant::now() >= end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
 /// Waits until a condition holds, for up to 20 s.
 ///
 /// # Panics
 /// If it does not hold by then.
-pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < end, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
+#[track_caller]
+pub fn wait_for(what: &str, condition: impl FnMut() -> bool) {
+    assert!(holds_soon(condition), "waited in vain for {what}");
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test that includes this module uses its own part of it")]
 
 #[allow(unused_imports, reason = "each test uses its part")]
-pub use forebay_testkit::namespace::{in_namespace, ip, wait_for};
+pub use forebay_testkit::namespace::{holds_soon, in_namespace, ip, wait_for};
 
 /// A pair of joined devices that are up and speak only when spoken to.
 pub fn veth(one: &str, other: &str) {
