@@ -61,7 +61,8 @@ fn select_one_by_one(from: &[u32], bits: &Bits, to: &mut [u32; BATCH]) -> usize 
 mod avx512 {
     use std::arch::x86_64::*;
 
-    use super::{BATCH, Bits, LANES};
+    use crate::batch_size::BATCH;
+    use crate::select::{Bits, LANES};
 
     /// The sixteen bits of vector `i`.
     #[inline]
