@@ -1,4 +1,4 @@
-//! Scheduling of loops: from a [`LoopBody`] to code with physical registers.
+//! Scheduling of loops: from a [`LoopBody`](crate::mir::LoopBody) to code with physical registers.
 //!
 //! Steps, each a module: ops that overwrite an operand get copies where that
 //! operand is still needed ([`ties`]); dependences ([`ddg`]) and units
