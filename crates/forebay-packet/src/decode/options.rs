@@ -33,7 +33,7 @@ impl Affinity {
 /// How packets are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// What [`Decoded::affinity`] distinguishes.
+    /// What [`Decoded::affinity`](super::Decoded::affinity) distinguishes.
     pub affinity: Affinity,
     /// VLAN identifiers are part of a flow.
     pub vlan_in_key: bool,
