@@ -13,7 +13,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 kernel=$(basename "$package"/boot/vmlinuz-*)
 release=${kernel#vmlinuz-}
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+trap 'rm -rf "$root" "$root".*' EXIT
 
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,run} "$root/lib/modules/$release"
 cp "$(command -v busybox)" "$root/bin/"
@@ -40,14 +40,13 @@ mount -t bpf none /sys/fs/bpf; mount -t tracefs none /sys/kernel/tracing
 for module in veth tun bridge; do modprobe \$module; done
 ip link set lo up
 uname -r
-cd $crate && $program $* 2>&1
+cd $crate && $(printf '%q ' "$program" "$@") 2>&1
 poweroff -f
 INIT
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$root.initrd"
-trap 'rm -rf "$root" "$root".*' EXIT
 rm -rf "$root"
-qemu-system-x86_64 -nographic -no-reboot -cpu max -smp 2 -m 2048 \
+timeout 3600 qemu-system-x86_64 -nographic -no-reboot -cpu max -smp 2 -m 2048 \
     -kernel "$package/boot/$kernel" -initrd "$root.initrd" \
     -append "console=ttyS0 quiet panic=-1" </dev/null | tr -d '\r' | tee "$root.log"
 grep -q '^test result: ok' "$root.log"

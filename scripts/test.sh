@@ -18,8 +18,12 @@ export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 # Tests send signals, which a shell has its background jobs ignore.
 tests() { env --default-signal cargo test "${packages[@]}" --locked "$@" 2>&1; }
 
+for program in crates/*/tests/l*; do
+    # The patterns below would leave it out.
+    [[ ${program##*/} == live* ]] || { echo "$program: expected a name that begins with live, or not with l" >&2; exit 1; }
+done
 tests --no-run
-# The live tests run one by one and mostly wait, so all others run beside them.
+# The live tests mostly wait, so all others run beside them.
 tests --test 'live*' >"$logs/live" &
 live=$! status=0
 { tests --lib --bins --test '[!l]*' && tests --doc; } | tee "$logs/log" || status=$?

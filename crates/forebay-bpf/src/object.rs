@@ -178,7 +178,7 @@ mod tests {
             (CALL, _) => vec![(i + 1, false)],
             (0x95, _) => vec![],
             (0x05, _) => vec![(target, true)],
-            (_, 5 | 6) => vec![(i + 1, true), (target, true)],
+            (_, 5 | 6) => vec![(target, true), (i + 1, true)],
             (0x18, _) => vec![(i + 2, false)],
             _ => vec![(i + 1, false)],
         }

@@ -75,6 +75,7 @@ impl Trial {
             (load.join().unwrap(), began, sensors)
         });
         let account = listener.ended(number(&sent, "packets"));
+        println!("{}", network.ask(&["ledger"]).unwrap());
         account.is_whole_beside(number(&sent, "packets"), 0);
         let moves = network.ask(&["buckets"]).unwrap()["moves"].clone();
         broker.signal(libc::SIGTERM);

@@ -23,7 +23,8 @@ fn none_lost(sent: &Value, heard: &Value, said: &Value) {
 fn a_sensor_killed_behind_the_switch_gives_its_load_to_others_and_returns() {
     in_namespace(|| {
         let network = Switched::new(3, Switch::Static);
-        let broker = network.broker(&network.configure("[flow]\nidle_timeout = \"1s\"", HELLO));
+        let top = "[flow]\nidle_timeout = \"1s\"\n[health]\nhello_timeout = \"10s\"";
+        let broker = network.broker(&network.configure(top, HELLO));
         // Those of the others may come late by seconds.
         let interval = |i: usize| if i == 1 { "200ms" } else { "1s" };
         let mut hellos: Vec<_> = (0..3).map(|i| network.hello(i, interval(i))).collect();
@@ -69,7 +70,7 @@ fn a_sensor_killed_behind_the_switch_gives_its_load_to_others_and_returns() {
 fn sensors_silent_but_for_hellos_stay_known_to_a_switch_that_learns() {
     in_namespace(|| {
         let network = Switched::new(3, Switch::Learning);
-        let _hellos: Vec<_> = (0..3).map(|i| network.hello(i, "100ms")).collect();
+        let _hellos: Vec<_> = (0..3).map(|i| network.hello(i, "300ms")).collect();
         let broker = network.broker(&network.configure("", HELLO));
         wait_for("hellos", || (0..3).all(|i| network.sensor(i)["hello_ms_ago"].is_u64()));
         wait_for("all heard", || (0..3).all(|i| network.sensor(i)["received"].is_u64()));

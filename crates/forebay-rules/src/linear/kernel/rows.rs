@@ -1,5 +1,5 @@
 //! Rows of rules against packets: the algorithm, over vectors of any width.
-#![allow(unsafe_code, reason = "calls vector code for a level that was checked")]
+#![allow(unsafe_code, reason = "vector code, for a level that the caller has checked")]
 
 use crate::atom::Tests;
 use crate::engine::NO_RULE;
