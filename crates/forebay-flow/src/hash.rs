@@ -1,0 +1,36 @@
+//! The keyed hash by which a table finds its buckets.
+//!
+//! With AES instructions, a key is one block under four rounds with secret round keys. Two
+//! inputs chosen without the key collide with a probability of at most 2^-110 in the whole
+//! block (Keliher and Sui, "Exact maximum expected differential and linear probability for
+//! two-round AES", 2007, for four rounds), of which 64 bits are used. Elsewhere it is
+//! SipHash-1-3. A table keeps one hash as long as it lives.
+
+use forebay_packet::{HashKey, siphash13};
+
+use crate::level::Level;
+
+/// Rounds of AES.
+const ROUNDS: usize = 4;
+
+/// The key of a table's hash.
+#[derive(Clone, Debug)]
+pub(crate) struct Secret {
+    key: HashKey,
+    /// One before the first round, one for each round.
+    pub(crate) round_keys: [u128; ROUNDS + 1],
+    pub(crate) level: Level,
+}
+
+impl Secret {
+    pub(crate) fn new(key: HashKey, level: Level) -> Self {
+        let word = |n: usize| u128::from(siphash13(&key, &[n as u64]));
+        let round_keys = std::array::from_fn(|n| word(2 * n) | word(2 * n + 1) << 64);
+        Self { key, round_keys, level }
+    }
+
+    /// SipHash of an entry's key.
+    pub(crate) fn siphash(&self, key: u128) -> u64 {
+        siphash13(&self.key, &[key as u64, (key >> 64) as u64])
+    }
+}

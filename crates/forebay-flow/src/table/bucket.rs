@@ -1,0 +1,48 @@
+//! Entries, four to a bucket.
+
+use crate::key::{KEY_MASK, ShortKey};
+
+/// Entries of a bucket.
+pub(crate) const SLOTS: usize = 4;
+
+/// Bit of an entry where its age begins, and the values that ages have.
+const AGE_AT: u32 = 106;
+pub(crate) const AGES: u64 = 64;
+
+/// Bit of an entry where its state begins.
+const STATE_AT: u32 = 112;
+
+/// A cache line of four entries: key, the epoch of the last packet, state; 0 if free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Bucket(pub(crate) [u128; SLOTS]);
+
+/// A flow in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: ShortKey,
+    pub(crate) state: u16,
+    /// The epoch of the last packet, modulo [`AGES`].
+    epoch: u8,
+}
+
+impl Entry {
+    pub(crate) fn new(key: ShortKey, state: u16, epoch: u64) -> Self {
+        Self { key, state, epoch: (epoch % AGES) as u8 }
+    }
+
+    pub(crate) fn unpack(bits: u128) -> Option<Self> {
+        let key = ShortKey(bits & KEY_MASK);
+        let epoch = (bits >> AGE_AT) as u8 % AGES as u8;
+        (bits != 0).then_some(Self { key, state: (bits >> STATE_AT) as u16, epoch })
+    }
+
+    pub(crate) fn pack(self) -> u128 {
+        self.key.0 | u128::from(self.epoch) << AGE_AT | u128::from(self.state) << STATE_AT
+    }
+
+    /// Epochs since the last packet.
+    pub(crate) fn age(&self, now: u64) -> u8 {
+        ((now % AGES) as u8).wrapping_sub(self.epoch) % AGES as u8
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the table of flows.
+
+mod bounds;
+mod model;
