@@ -80,6 +80,14 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "vector instructions by intrinsics, on memory that was checked",
     },
     UnsafePlace {
+        path: "crates/forebay-flow/src/table/kernel/",
+        reason: "vector instructions over buckets of flows, and prefetches",
+    },
+    UnsafePlace {
+        path: "crates/forebay-flow/src/table/memory.rs",
+        reason: "maps the memory of tables",
+    },
+    UnsafePlace {
         path: "crates/forebay-capi/src/ffi.rs",
         reason: "takes pointers from C programs, and gives them some",
     },
@@ -140,6 +148,7 @@ pub const LAYERS: &[Layer] = &[
         uses: &["forebay-packet", "forebay-filter", "forebay-jit", "forebay-rules"],
     },
     Layer { name: "forebay-balance", uses: &["forebay-packet"] },
+    Layer { name: "forebay-flow", uses: &["forebay-packet"] },
     Layer {
         name: "forebay-pipeline",
         uses: &["forebay-packet", "forebay-jit", "forebay-rules", "forebay-balance"],
@@ -169,6 +178,7 @@ pub const LAYERS: &[Layer] = &[
             "forebay-io",
             "forebay-gen",
             "forebay-balance",
+            "forebay-flow",
             "forebay-pipeline",
             "forebay-broker",
         ],
@@ -185,6 +195,7 @@ pub const LAYERS: &[Layer] = &[
             "forebay-io",
             "forebay-gen",
             "forebay-balance",
+            "forebay-flow",
             "forebay-pipeline",
             "forebay-broker",
             "forebay",
