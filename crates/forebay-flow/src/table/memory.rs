@@ -31,9 +31,8 @@ impl Buckets {
             .ok_or(io::ErrorKind::OutOfMemory)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new private mapping where the kernel chooses overlaps nothing.
-        let base = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), len, protection, MapFlags::PRIVATE)?
-        };
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, MapFlags::PRIVATE)? };
         let base = NonNull::new(base.cast::<Bucket>()).ok_or(io::ErrorKind::OutOfMemory)?;
         // A refusal leaves small pages.
         // SAFETY: the mapping is ours, and the advice changes no content.

@@ -146,8 +146,7 @@ impl Table {
         }
         let entries = flows + flows / 19;
         let count = entries.div_ceil(SLOTS).next_power_of_two();
-        let buckets =
-            Buckets::new(count).map_err(|source| TableError::Memory { flows, source })?;
+        let buckets = Buckets::new(count).map_err(|source| TableError::Memory { flows, source })?;
         let mut table = Self {
             buckets,
             secret: Secret::new(key, level),

@@ -45,8 +45,10 @@ impl View<'_> {
 pub(crate) fn hash(secret: &Secret, key: u128) -> u64 {
     match secret.level {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a secret has no level that this machine has not.
-        Level::Avx2 | Level::Avx512 => unsafe { avx2::hash(&secret.round_keys, key) },
+        Level::Avx2 | Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not.
+            unsafe { avx2::hash(&secret.round_keys, key) }
+        }
         _ => secret.siphash(key),
     }
 }
@@ -56,11 +58,15 @@ pub(crate) fn hash(secret: &Secret, key: u128) -> u64 {
 pub(crate) fn find(view: View<'_>, keys: &[ShortKey], slots: &mut [u32]) {
     match view.secret.level {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a secret has no level that this machine has not.
-        Level::Avx512 => unsafe { avx512::find(view, keys, slots) },
+        Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not.
+            unsafe { avx512::find(view, keys, slots) }
+        }
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: likewise.
-        Level::Avx2 => unsafe { avx2::find(view, keys, slots) },
+        Level::Avx2 => {
+            // SAFETY: likewise.
+            unsafe { avx2::find(view, keys, slots) }
+        }
         _ => {
             let hashes = |keys: &[ShortKey], hashes: &mut [u64]| {
                 for (key, hash) in keys.iter().zip(hashes) {
