@@ -10,6 +10,7 @@
 mod hash;
 mod key;
 mod level;
+pub mod policy;
 mod table;
 
 pub use key::ShortKey;

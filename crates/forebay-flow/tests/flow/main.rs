@@ -1,4 +1,8 @@
-//! Tests of the table of flows.
+//! Tests of the table of flows, and of the policies.
 
 mod bounds;
 mod model;
+mod policy_csfq;
+mod policy_drr;
+mod policy_link;
+mod policy_red;
