@@ -1,4 +1,4 @@
-//! Numbers with units, as people write them: `200ms`, `64MiB`, `1.5M`.
+//! Numbers with units, as people write them: `200ms`, `64MiB`, `1.5M`, `10mbit`.
 
 use std::time::Duration;
 
@@ -40,6 +40,13 @@ const RATE: Kind = Kind {
                like 500k",
     units: &[("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9)],
     most: 1e15,
+};
+
+const BIT_RATE: Kind = Kind {
+    what: "link rate",
+    expected: "a number above 0 and a unit: bit, kbit, mbit or gbit, like 10mbit",
+    units: &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)],
+    most: 1e12,
 };
 
 impl Kind {
@@ -95,6 +102,15 @@ pub fn rate(text: &str) -> Result<u64, NotANumber> {
     RATE.read(text).map(|rate| rate as u64)
 }
 
+/// A number of bits a second; the unit may be in upper case.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn bit_rate(text: &str) -> Result<u64, NotANumber> {
+    let wrong = |wrong| NotANumber { text: text.to_owned(), ..wrong };
+    BIT_RATE.read(&text.to_ascii_lowercase()).map(|rate| rate as u64).map_err(wrong)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +123,8 @@ mod tests {
         assert_eq!(rate("500k"), Ok(500_000));
         assert_eq!(rate("1.25M"), Ok(1_250_000));
         assert_eq!(rate("7"), Ok(7));
+        assert_eq!((bit_rate("10mbit"), bit_rate("2.5 Gbit")), (Ok(10_000_000), Ok(2_500_000_000)));
+        assert_eq!((bit_rate("9kbit"), bit_rate("1bit")), (Ok(9_000), Ok(1)));
     }
 
     #[test]
@@ -130,6 +148,10 @@ mod tests {
         }
         for wrong in ["1m", "k", "0", "NaN", "0.5"] {
             assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "10", "10M", "mbit", "0mbit", "-1mbit", "10mbps", "2000gbit", "0.1bit"] {
+            let error = bit_rate(wrong).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{wrong}` is no link rate: expected")), "{error}");
         }
     }
 }
