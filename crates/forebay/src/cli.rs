@@ -3,6 +3,7 @@
 mod broker;
 mod capture;
 mod filter;
+mod flow_policy;
 mod flows;
 mod headings;
 mod rules;
@@ -19,6 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use broker::*;
 pub use capture::*;
 pub use filter::*;
+pub use flow_policy::*;
 pub use flows::*;
 use headings::{GLOBAL, STUDY};
 pub use rules::*;

@@ -120,8 +120,10 @@ pub fn ledger_table(ledger: &Ledger, colour: Colour, width: Option<usize>) -> St
         ("THE LEDGER DOES NOT CLOSE", Style::Bad)
     };
     let verdict = colour.paint(style, text);
+    let held = ledger.rows.iter().map(|row| row.held).sum();
+    let held = if held > 0 { format!(" + {} held", human::count(held)) } else { String::new() };
     format!(
-        "{}{verdict}: {} in = {} out + {} dropped\n",
+        "{}{verdict}: {} in = {} out + {} dropped{held}\n",
         table.render(width, colour),
         human::count(ledger.input()),
         human::count(ledger.output()),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::capture::{KeyArgs, ReadLimits};
+use super::flow_policy::PolicyArgs;
 
 /// `forebay flows`.
 #[derive(Debug, Args)]
@@ -27,6 +28,9 @@ pub struct FlowsArgs {
     /// The definition of a flow
     #[command(flatten)]
     pub flow: KeyArgs,
+    /// A link that the packets pass
+    #[command(flatten, next_help_heading = "What flows get of a link with a policy")]
+    pub policy: PolicyArgs,
 }
 
 /// The format of flows.

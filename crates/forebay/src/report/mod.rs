@@ -19,6 +19,7 @@ mod grid;
 mod html;
 mod model;
 mod page;
+pub mod queue_plot;
 mod sensor_charts;
 mod sensors;
 mod tables;

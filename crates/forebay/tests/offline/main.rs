@@ -13,6 +13,7 @@ mod bad_input;
 mod captures;
 mod endings;
 mod filter;
+mod flow_policies;
 mod flows;
 mod memory;
 mod outputs;

@@ -1,0 +1,49 @@
+//! The weights of packets by their classes.
+
+use forebay_jit::FilterSet;
+use forebay_packet::Batch;
+use forebay_pipeline::{Outbox, Promises, Stage, StageError};
+
+/// Weighs packets: the weight of the first class whose filter selects a packet becomes its
+/// verdict, or 0 without such a class.
+pub(super) struct Weigh {
+    classes: Vec<(FilterSet, u16)>,
+    weights: Vec<u32>,
+}
+
+impl Weigh {
+    pub(super) fn new(classes: Vec<(FilterSet, u16)>) -> Self {
+        Self { classes, weights: Vec::new() }
+    }
+}
+
+/// The weight of a packet that was weighed.
+pub(super) fn weight(batch: &Batch, i: usize) -> u16 {
+    let weight = batch.verdict.get(i).copied().unwrap_or(0);
+    u16::try_from(weight).unwrap_or(u16::MAX).max(1)
+}
+
+impl Stage for Weigh {
+    fn name(&self) -> &'static str {
+        "classes"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
+    }
+
+    fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        self.weights.clear();
+        self.weights.resize(batch.len(), 0);
+        for (programs, weight) in self.classes.iter_mut().rev() {
+            programs.run_batch(&mut batch)?;
+            let selected = self.weights.iter_mut().zip(&batch.verdict);
+            for (chosen, _) in selected.filter(|(_, verdict)| **verdict != 0) {
+                *chosen = u32::from(*weight);
+            }
+        }
+        batch.verdict.clone_from(&self.weights);
+        out.emit(batch);
+        Ok(())
+    }
+}
