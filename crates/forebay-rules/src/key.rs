@@ -40,6 +40,7 @@ pub struct Key {
 impl Key {
     /// The key of a packet captured on a link of type `link`. None if no IP
     /// header can be reached in it, or one that is cut before its addresses end.
+    #[inline]
     #[must_use]
     pub fn of_packet(link: LinkType, bytes: &[u8]) -> Option<Self> {
         let ip = ip_packet(link, bytes)?;

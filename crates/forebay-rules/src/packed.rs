@@ -98,6 +98,7 @@ impl From<PlainHead> for Key4 {
 }
 
 impl From<&Key> for Packed {
+    #[inline]
     fn from(key: &Key) -> Self {
         let (first, second) = match (key.ports, key.icmp) {
             (Some(ports), _) => ports,

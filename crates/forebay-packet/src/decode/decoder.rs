@@ -42,7 +42,7 @@ impl Decoder {
             next = match header {
                 Header::Arp => walk.arp(at),
                 Header::Ip => walk.ip(at),
-                Header::Transport(datagram) => walk.transport(datagram, at),
+                Header::Transport(_) => walk.transport(walk.datagram, at),
                 Header::Undecoded(what) => walk.undecoded(what),
                 header => walk.link_header(header, at),
             };

@@ -30,7 +30,11 @@ const LABEL: u8 = 5;
 /// The most attributes of a Netfilter log message that are passed over.
 const MAX_ATTRIBUTES: usize = 32;
 
+// Steps are inlined: a step that a call returns is written in parts and read as a whole, which
+// costs a processor more than the step.
+
 /// The first header of a packet on a link of that type.
+#[inline(always)]
 pub(super) fn first(bytes: Bytes<'_>, link: LinkType, at: usize) -> Next {
     match link {
         LinkType::ETHERNET => Some((Header::Ethernet(0), at)),
@@ -68,6 +72,7 @@ pub(super) fn first(bytes: Bytes<'_>, link: LinkType, at: usize) -> Next {
 }
 
 /// What follows a header of a link layer; nothing where that is cut off or malformed.
+#[inline(always)]
 pub(super) fn next(bytes: Bytes<'_>, header: Header, at: usize) -> Next {
     match header {
         Header::Link(link) => first(bytes, link, at),
@@ -85,6 +90,7 @@ pub(super) fn next(bytes: Bytes<'_>, header: Header, at: usize) -> Next {
     }
 }
 
+#[inline(always)]
 fn by_type(ether_type: u16) -> Header {
     if ether_type < FIRST_ETHER_TYPE { Header::Llc } else { Header::EtherType(ether_type) }
 }
@@ -105,6 +111,7 @@ fn loopback(family: u32, at: usize) -> Next {
 }
 
 /// What an EtherType announces, which starts at `at`.
+#[inline(always)]
 fn behind_type(bytes: Bytes<'_>, ether_type: u16, at: usize) -> Next {
     // A tag of so many bytes, the last two of which are the next EtherType.
     let tag = |len: usize| Some((by_type(bytes.u16(at + len - 2)?), at + len));

@@ -4,11 +4,14 @@ use super::bytes::Bytes;
 use super::decoded::DecodeOutcome;
 use super::protocol::{
     AUTHENTICATION, HOST_IDENTITY, IPV6_DESTINATION, IPV6_FRAGMENT, IPV6_HOP_BY_HOP,
-    IPV6_NO_NEXT_HEADER, IPV6_ROUTING, MOBILITY, SHIM6,
+    IPV6_NO_NEXT_HEADER, IPV6_ROUTING, MOBILITY, SHIM6, is_extension,
 };
 use super::walk::{Datagram, Header, Next, Walk};
 use crate::flow::AddressKind;
 use crate::fragment::{FragmentKey, FragmentRole, FragmentSpan};
+
+/// Bytes of an IPv6 header.
+pub(super) const IPV6_HEADER: usize = 40;
 
 /// The most extension headers that are followed; more are an attack.
 const MAX_EXTENSIONS: usize = 32;
@@ -32,6 +35,59 @@ pub(super) fn datagram(bytes: Bytes<'_>, at: usize) -> Option<Datagram> {
     })
 }
 
+/// The lengths of an IPv4 header, and what it says of fragments.
+#[derive(Clone, Copy)]
+pub(super) struct Ipv4Lengths {
+    /// Of the header, at least 20.
+    header: usize,
+    /// Of the datagram; 0 is left in by hosts that let the network card cut the segment.
+    total: usize,
+    fragment: u16,
+}
+
+impl Ipv4Lengths {
+    /// Those of the header at that place.
+    pub(super) fn of(bytes: Bytes<'_>, at: usize) -> Option<Self> {
+        let header = usize::from(bytes.u8(at)? & 0x0f) * 4;
+        let total = usize::from(bytes.u16(at + 2)?);
+        let fragment = bytes.u16(at + 6)?;
+        (header >= 20).then_some(Self { header, total, fragment })
+    }
+
+    /// The bytes up to the datagram's end.
+    fn datagram<'a>(&self, bytes: Bytes<'a>, at: usize) -> Bytes<'a> {
+        if self.total == 0 { bytes } else { bytes.until(at + self.total.max(self.header)) }
+    }
+
+    /// Where a fragment begins, in units of 8 bytes.
+    fn offset(&self) -> u16 {
+        self.fragment & 0x1fff
+    }
+}
+
+/// The bytes up to the end of the IPv6 packet at that place, and the length of its payload;
+/// 0 is a jumbogram (RFC 2675), or left in for the network card.
+fn ipv6_payload(bytes: Bytes<'_>, at: usize) -> Option<(Bytes<'_>, usize)> {
+    let len = usize::from(bytes.u16(at + 4)?);
+    Some((if len == 0 { bytes } else { bytes.until(at + IPV6_HEADER + len) }, len))
+}
+
+/// Where the transport header of the IP packet at the start of `bytes` begins, and the bytes
+/// up to the packet's end. None for a later fragment, for what is cut, and where extension
+/// headers have to be followed.
+pub(super) fn plain_transport<'a>(
+    bytes: Bytes<'a>,
+    datagram: &Datagram,
+) -> Option<(usize, Bytes<'a>)> {
+    if datagram.kind == AddressKind::Ipv4 {
+        let lengths = Ipv4Lengths::of(bytes, 0)?;
+        let is_later = lengths.offset() != 0;
+        return (!is_later).then(|| (lengths.header, lengths.datagram(bytes, 0)));
+    }
+    let (bytes, _) = ipv6_payload(bytes, 0)?;
+    (!is_extension(datagram.protocol)).then_some((IPV6_HEADER, bytes))
+}
+
 impl Walk<'_> {
     /// An IP header.
     pub(super) fn ip(&mut self, at: usize) -> Next {
@@ -43,19 +99,11 @@ impl Walk<'_> {
     }
 
     fn ipv4(&mut self, datagram: Datagram, at: usize) -> Next {
-        let header_len = usize::from(self.bytes.u8(at)? & 0x0f) * 4;
-        let total_len = usize::from(self.bytes.u16(at + 2)?);
-        let fragment = self.bytes.u16(at + 6)?;
-        if header_len < 20 {
-            return None;
-        }
-        // Zero is left in by hosts that let the network card cut the segment.
-        if total_len != 0 {
-            self.bytes = self.bytes.until(at + total_len.max(header_len));
-        }
-        let (offset, more) = (fragment & 0x1fff, fragment & 0x2000 != 0);
+        let lengths = Ipv4Lengths::of(self.bytes, at)?;
+        self.bytes = lengths.datagram(self.bytes, at);
+        let (offset, more) = (lengths.offset(), lengths.fragment & 0x2000 != 0);
         if offset != 0 || more {
-            let span = span(offset, total_len.saturating_sub(header_len), !more);
+            let span = span(offset, lengths.total.saturating_sub(lengths.header), !more);
             let key = FragmentKey {
                 source: datagram.source,
                 destination: datagram.destination,
@@ -69,16 +117,13 @@ impl Walk<'_> {
             }
             self.note_fragment(FragmentRole::First, key, span);
         }
-        Some((Header::Transport(datagram), at + header_len))
+        Some((self.transport_of(datagram), at + lengths.header))
     }
 
     fn ipv6(&mut self, mut datagram: Datagram, at: usize) -> Next {
-        let payload_len = usize::from(self.bytes.u16(at + 4)?);
-        // Zero: a jumbogram (RFC 2675), or left in for the network card.
-        if payload_len != 0 {
-            self.bytes = self.bytes.until(at + 40 + payload_len);
-        }
-        self.extensions(&mut datagram, at + 40, at + 40 + payload_len)
+        let (bytes, len) = ipv6_payload(self.bytes, at)?;
+        self.bytes = bytes;
+        self.extensions(&mut datagram, at + IPV6_HEADER, at + IPV6_HEADER + len)
     }
 
     /// Follows extension headers to the transport header.
@@ -89,7 +134,7 @@ impl Walk<'_> {
                 MOBILITY | HOST_IDENTITY | SHIM6
                     if self.bytes.u8(at) == Some(IPV6_NO_NEXT_HEADER) =>
                 {
-                    return Some((Header::Transport(*datagram), at));
+                    return Some((self.transport_of(*datagram), at));
                 }
                 IPV6_HOP_BY_HOP | IPV6_ROUTING | IPV6_DESTINATION | MOBILITY | HOST_IDENTITY
                 | SHIM6 => self.bytes.u8(at + 1).map(|units| usize::from(units) * 8 + 8),
@@ -101,7 +146,7 @@ impl Walk<'_> {
                     Ipv6Fragment::Later => return None,
                     Ipv6Fragment::FirstOrWhole => Some(8),
                 },
-                _ => return Some((Header::Transport(*datagram), at)),
+                _ => return Some((self.transport_of(*datagram), at)),
             };
             let (Some(len), Some(next)) = (len, self.bytes.u8(at)) else {
                 break;
@@ -144,6 +189,12 @@ impl Walk<'_> {
         self.note_fragment(FragmentRole::Later, key, span);
         self.addresses(datagram, DecodeOutcome::LaterFragment);
         None
+    }
+
+    /// The transport header of a packet.
+    fn transport_of(&mut self, datagram: Datagram) -> Header {
+        self.datagram = datagram;
+        Header::Transport(datagram.protocol)
     }
 
     /// The transport header, or one before it, is not in the packet.

@@ -4,7 +4,7 @@
 use super::bytes::Bytes;
 use super::decoded::DecodeOutcome;
 use super::link;
-use super::network::datagram;
+use super::network::{IPV6_HEADER, datagram, plain_transport};
 use super::options::DecodeOptions;
 use super::protocol::{ICMP, ICMPV6, TCP, has_ports, is_extension};
 use super::transport::{control_bits, icmp, ports};
@@ -12,9 +12,8 @@ use super::walk::{Datagram, Header, MAX_LAYERS, Walk};
 use crate::flow::AddressKind;
 use crate::link::LinkType;
 
-/// Bytes of an IPv4 header without options, and of an IPv6 header.
+/// Bytes of an IPv4 header without options.
 const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
 
 /// An IP packet whose addresses were captured.
 #[derive(Clone, Copy)]
@@ -73,31 +72,45 @@ impl<'a> IpPacket<'a> {
     }
 
     /// What the headers behind the IP header say; no tunnel is entered.
+    #[inline]
     #[must_use]
     pub fn upper_layer(&self) -> UpperLayer {
-        let mut walk = Walk::new(DecodeOptions::default(), self.bytes);
-        walk.passes_authentication = true;
-        let (protocol, at) = match walk.ip(0) {
-            Some((Header::Transport(upper), at)) if !self.is_ipv6() || at <= walk.bytes.len() => {
-                (upper.protocol, at)
+        let known = self.datagram.protocol;
+        let (protocol, at, bytes) = match plain_transport(self.bytes, &self.datagram) {
+            Some((at, bytes)) => (known, at, bytes),
+            // A later fragment, or a header that is cut or malformed.
+            None if !self.is_ipv6() => {
+                return UpperLayer { protocol: Some(known), ..Default::default() };
             }
-            // A later fragment, or a header of IPv4 that is cut or malformed.
-            _ if !self.is_ipv6() => {
-                return UpperLayer { protocol: Some(self.datagram.protocol), ..Default::default() };
-            }
-            _ => {
-                let known = walk.found.outcome == DecodeOutcome::LaterFragment;
-                let protocol = Some(walk.found.key.protocol);
-                let protocol = protocol.filter(|&next| known && !is_extension(next));
-                return UpperLayer { protocol, ..Default::default() };
-            }
+            None => match self.behind_extensions() {
+                Ok(transport) => transport,
+                Err(protocol) => return UpperLayer { protocol, ..Default::default() },
+            },
         };
         let own_icmp = if self.is_ipv6() { ICMPV6 } else { ICMP };
         UpperLayer {
             protocol: Some(protocol),
-            ports: ports(walk.bytes, at).filter(|_| has_ports(protocol)),
-            tcp_flags: control_bits(walk.bytes, at).filter(|_| protocol == TCP),
-            icmp: icmp(walk.bytes, at).filter(|_| protocol == own_icmp),
+            ports: ports(bytes, at).filter(|_| has_ports(protocol)),
+            tcp_flags: control_bits(bytes, at).filter(|_| protocol == TCP),
+            icmp: icmp(bytes, at).filter(|_| protocol == own_icmp),
+        }
+    }
+
+    /// The protocol behind the extension headers, where its header begins, and the bytes up to
+    /// the packet's end; or at least the protocol, if it is known.
+    #[cold]
+    fn behind_extensions(&self) -> Result<(u8, usize, Bytes<'a>), Option<u8>> {
+        let mut walk = Walk::new(DecodeOptions::default(), self.bytes);
+        walk.passes_authentication = true;
+        match walk.ip(0) {
+            Some((Header::Transport(protocol), at)) if at <= walk.bytes.len() => {
+                Ok((protocol, at, walk.bytes))
+            }
+            _ => {
+                let known = walk.found.outcome == DecodeOutcome::LaterFragment;
+                let protocol = Some(walk.found.key.protocol);
+                Err(protocol.filter(|&next| known && !is_extension(next)))
+            }
         }
     }
 

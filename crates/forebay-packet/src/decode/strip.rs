@@ -94,7 +94,7 @@ impl Strip {
 fn behind(walk: &mut Walk<'_>, header: Header, at: usize) -> Next {
     match header {
         Header::Ip => walk.ip(at),
-        Header::Transport(datagram) => walk.transport(datagram, at),
+        Header::Transport(_) => walk.transport(walk.datagram, at),
         header => link::next(walk.bytes, header, at),
     }
 }
@@ -141,12 +141,12 @@ impl Left {
                 self.enter_packet(bytes, ether_type, next_at)
             }
             (Header::Mpls, Header::Ethernet(_)) => self.enter_frame(bytes, next_at),
-            (Header::Ip, Header::Transport(inner)) => match inner.protocol {
+            (Header::Ip, Header::Transport(inner)) => match inner {
                 UDP => is_wanted(vxlan),
                 GRE => is_wanted(gre || erspan),
                 _ => None,
             },
-            (Header::Transport(outer), next) => match (outer.protocol, next) {
+            (Header::Transport(outer), next) => match (outer, next) {
                 // Of the tunnels over UDP, VXLAN alone has a frame directly behind its header, and
                 // ERSPAN of those over GRE.
                 (UDP, Header::Ethernet(_)) => self.enter_frame(bytes, next_at),

@@ -30,12 +30,13 @@ pub(super) enum Header {
     },
     Arp,
     Ip,
-    Transport(Datagram),
+    /// Of this protocol, under the IP header that the walk has in `datagram`.
+    Transport(u8),
     Undecoded(Undecoded),
 }
 
-/// The IP header that a transport header was found under.
-#[derive(Clone, Copy)]
+/// An IP header; its protocol is that of the transport header, once that is found.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Datagram {
     pub(super) kind: AddressKind,
     pub(super) source: u128,
@@ -49,6 +50,8 @@ pub(super) struct Walk<'a> {
     pub(super) bytes: Bytes<'a>,
     pub(super) found: Decoded,
     pub(super) scope: u64,
+    /// The last IP header.
+    pub(super) datagram: Datagram,
     tunnels_left: u8,
     /// Inside the packet that an ICMP error quotes: what is found there is the
     /// affinity, not the key.
@@ -74,6 +77,7 @@ impl<'a> Walk<'a> {
             // What a link type's decoder finds nothing in is still of a known type.
             found: Decoded { outcome: DecodeOutcome::NotIp, ..Decoded::default() },
             scope: 0,
+            datagram: Datagram::default(),
             tunnels_left: options.tunnel_depth,
             quoted: false,
             payload: None,
