@@ -49,6 +49,10 @@ fn a_flow_takes_no_more_than_is_promised_in_every_form() {
     peak::of(&split).exits(0).within(BASE / 4 + A_FLOW * flows);
     let by_load = [&split[..], &["--force", "--balance", "bytes"]].concat();
     peak::of(&by_load).exits(0).within(BASE / 4 + A_FLOW * flows);
+    for policy in ["red", "csfq", "drr"] {
+        let link = ["flows", "-q", "-r", &capture, "--policy", policy, "--link", "1mbit"];
+        peak::of(&link).exits(0).within(BASE / 4 + A_FLOW * flows);
+    }
 }
 
 #[test]
