@@ -15,4 +15,6 @@ mod table;
 
 pub use key::ShortKey;
 pub use level::Level;
-pub use table::{Ended, MAX_FLOWS, MAX_LIFETIME, Options, Reason, Table, TableError, Work};
+pub use table::{
+    Ended, MAX_FLOWS, MAX_LIFETIME, Need, Options, Reason, Spare, Stay, Table, TableError, Work,
+};

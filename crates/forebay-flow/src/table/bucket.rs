@@ -1,5 +1,6 @@
 //! Entries, four to a bucket.
 
+use super::Stay;
 use crate::key::{KEY_MASK, ShortKey};
 
 /// Entries of a bucket.
@@ -16,6 +17,15 @@ const STATE_AT: u32 = 112;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket(pub(crate) [u128; SLOTS]);
+
+impl Bucket {
+    /// A bit for each entry that is so. Without branches, which would be taken at random.
+    #[inline(always)]
+    pub(crate) fn mask(&self, is: impl Fn(u128) -> bool) -> u32 {
+        let Self(entries) = self;
+        (0..SLOTS).fold(0, |mask, slot| mask | u32::from(is(entries[slot])) << slot)
+    }
+}
 
 /// A flow in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,5 +54,37 @@ impl Entry {
     /// Epochs since the last packet.
     pub(crate) fn age(&self, now: u64) -> u8 {
         ((now % AGES) as u8).wrapping_sub(self.epoch) % AGES as u8
+    }
+}
+
+/// The time, and how long flows may be silent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) epoch: u64,
+    pub(crate) lifetime: u8,
+}
+
+impl Clock {
+    pub(crate) fn is_idle(self, entry: &Entry) -> bool {
+        entry.age(self.epoch) >= self.lifetime
+    }
+
+    /// The entries of idle flows, a bit for each.
+    #[inline(always)]
+    pub(crate) fn idle(self, bucket: &Bucket) -> u32 {
+        bucket.mask(|bits| {
+            let age = (self.epoch as u8).wrapping_sub((bits >> AGE_AT) as u8) % AGES as u8;
+            (bits != 0) & (age >= self.lifetime)
+        })
+    }
+
+    /// The epoch that a flow gets for a packet now. An earlier one has it end sooner.
+    pub(crate) fn stamp(self, stay: Stay) -> u64 {
+        match stay {
+            Stay::Lifetime => self.epoch,
+            Stay::Epochs(epochs) => {
+                self.epoch.wrapping_sub(self.lifetime.saturating_sub(epochs).into())
+            }
+        }
     }
 }

@@ -1,17 +1,19 @@
 //! A place for a new flow.
 
-use super::bucket::{Bucket, Entry, SLOTS};
-use super::kernel::{hash, prefetch};
+use std::mem;
+
+use super::bucket::{Entry, SLOTS};
+use super::kernel::{Choices, prefetch};
 use super::{Ended, Reason, Table};
-use crate::key::{KEY_MASK, ShortKey};
+use crate::key::KEY_MASK;
 
 /// Buckets that an insertion reads at most. At 95% of the entries, one bucket of twenty has a
 /// free one; that none of so many has is not seen.
 pub(super) const MAX_SEARCH: usize = 1024;
 
 /// A bucket whose entries may be moved.
-#[derive(Clone, Copy, Default)]
-struct Step {
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Step {
     bucket: u32,
     /// The step, and the slot of its bucket, whose entry may be moved to this bucket. The first
     /// two steps are of the new flow.
@@ -34,56 +36,71 @@ fn is_on_the_way(steps: &[Step], mut last: usize, bucket: usize) -> bool {
 }
 
 impl Table {
-    /// The slot for a flow that is not in the table.
-    pub(super) fn make_place(&mut self, key: ShortKey, ended: &mut impl FnMut(Ended)) -> u32 {
-        let choices = self.choices(key.0);
-        let (bucket, slot) = self.free_of(choices, ended).unwrap_or_else(|| {
-            let place = self.search(choices, ended);
-            place.unwrap_or_else(|| {
-                let place = self.longest_silent(choices);
-                self.end(place, Reason::Evicted, ended);
-                self.work.evicted += 1;
-                place
-            })
-        });
+    /// The slot for a flow that is not in the table, of these buckets.
+    pub(super) fn make_place(&mut self, choices: Choices, ended: &mut impl FnMut(Ended)) -> u32 {
+        let choices = choices.map(|bucket| bucket as usize);
+        let [first, second] = choices;
+        let (bucket, slot) = match self.free(first, ended) {
+            Some(slot) => (first, slot),
+            None => {
+                self.work.second += 1;
+                let slot = self.free(second, ended);
+                slot.map_or_else(|| self.make_free(choices, ended), |slot| (second, slot))
+            }
+        };
         (bucket * SLOTS + slot) as u32
     }
 
-    /// A free entry of two buckets.
-    fn free_of(
-        &mut self,
-        choices: [usize; 2],
-        ended: &mut impl FnMut(Ended),
-    ) -> Option<(usize, usize)> {
-        choices.into_iter().find_map(|bucket| Some((bucket, self.free(bucket, ended)?)))
+    /// An entry of two full buckets that is made free.
+    #[cold]
+    fn make_free(&mut self, choices: [usize; 2], ended: &mut impl FnMut(Ended)) -> (usize, usize) {
+        self.search(choices, ended).unwrap_or_else(|| {
+            self.is_overflowing |= self.flows < self.entries() / 20 * 19;
+            let place = self.longest_silent(choices);
+            self.end(place, Reason::Evicted, ended);
+            self.work.evicted += 1;
+            place
+        })
     }
 
     /// A free entry in one of two full buckets, for which others are moved.
-    #[cold]
     fn search(
         &mut self,
         choices: [usize; 2],
         ended: &mut impl FnMut(Ended),
     ) -> Option<(usize, usize)> {
-        let mut steps = [Step::default(); MAX_SEARCH];
-        for (step, bucket) in steps.iter_mut().zip(choices) {
-            step.bucket = bucket as u32;
-        }
-        let (mut next, mut known) = (0, choices.len());
-        while next < known {
+        let mut steps = mem::take(&mut self.steps);
+        steps.clear();
+        steps.extend(choices.map(|bucket| Step { bucket: bucket as u32, ..Step::default() }));
+        let place = self.search_from(&mut steps, ended);
+        self.steps = steps;
+        place
+    }
+
+    fn search_from(
+        &mut self,
+        steps: &mut Vec<Step>,
+        ended: &mut impl FnMut(Ended),
+    ) -> Option<(usize, usize)> {
+        // Those behind the two have not been read yet.
+        let (mut next, mut read) = (0, steps.len());
+        while next < steps.len() {
             let bucket = steps[next].bucket as usize;
-            self.work.most_searched = self.work.most_searched.max(next + 1);
-            if let Some(slot) = self.free(bucket, ended) {
-                return Some(self.shift(&steps, next, slot));
-            }
             for slot in 0..SLOTS {
                 let other = self.other(bucket, slot);
-                if known < MAX_SEARCH && !is_on_the_way(&steps, next, other) {
+                if steps.len() < MAX_SEARCH && !is_on_the_way(steps, next, other) {
                     prefetch(&self.buckets[other]);
-                    steps[known] =
-                        Step { bucket: other as u32, before: next as u16, slot: slot as u8 };
-                    known += 1;
+                    let (bucket, before, slot) = (other as u32, next as u16, slot as u8);
+                    steps.push(Step { bucket, before, slot });
                 }
+            }
+            while read < steps.len() {
+                self.work.searched += 1;
+                self.work.most_searched = self.work.most_searched.max(read + 1);
+                if let Some(slot) = self.free(steps[read].bucket as usize, ended) {
+                    return Some(self.shift(steps, read, slot));
+                }
+                read += 1;
             }
             next += 1;
         }
@@ -111,38 +128,37 @@ impl Table {
 
     /// A free slot of a bucket; that of an idle flow is made free.
     fn free(&mut self, bucket: usize, ended: &mut impl FnMut(Ended)) -> Option<usize> {
-        let Bucket(entries) = self.buckets[bucket];
-        let free = entries.iter().position(|&bits| bits == 0);
-        free.or_else(|| {
-            let is_idle = |&bits: &u128| Entry::unpack(bits).is_some_and(|e| self.is_idle(&e));
-            let slot = entries.iter().position(is_idle)?;
+        let entries = &self.buckets[bucket];
+        let free = entries.mask(|bits| bits == 0);
+        if free != 0 {
+            return Some(free.trailing_zeros() as usize);
+        }
+        let idle = self.clock.idle(entries);
+        (idle != 0).then(|| {
+            let slot = idle.trailing_zeros() as usize;
             self.end((bucket, slot), Reason::Idle, ended);
-            Some(slot)
+            slot
         })
     }
 
     /// The other bucket of an entry.
     fn other(&self, bucket: usize, slot: usize) -> usize {
         let key = self.buckets[bucket].0[slot] & KEY_MASK;
-        let [first, second] = self.choices(key);
+        let [first, second] = self.view().choices(key).map(|bucket| bucket as usize);
         if first == bucket { second } else { first }
-    }
-
-    fn choices(&self, key: u128) -> [usize; 2] {
-        self.view().choices(hash(&self.secret, key))
     }
 
     /// The entry with the longest silence in two full buckets.
     fn longest_silent(&self, choices: [usize; 2]) -> (usize, usize) {
         let places = choices.into_iter().flat_map(|bucket| (0..SLOTS).map(move |n| (bucket, n)));
         let age = |&(bucket, n): &(usize, usize)| {
-            Entry::unpack(self.buckets[bucket].0[n]).map_or(u8::MAX, |e| e.age(self.epoch))
+            Entry::unpack(self.buckets[bucket].0[n]).map_or(u8::MAX, |e| e.age(self.clock.epoch))
         };
         places.max_by_key(age).unwrap_or_default()
     }
 
     /// Ends a flow and frees its entry.
-    fn end(
+    pub(super) fn end(
         &mut self,
         (bucket, slot): (usize, usize),
         reason: Reason,

@@ -8,7 +8,7 @@ use std::slice;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, SLOTS};
 
 /// Buckets in a mapping of their own.
 #[derive(Debug)]
@@ -38,6 +38,22 @@ impl Buckets {
         // SAFETY: the mapping is ours, and the advice changes no content.
         let _ = unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
         Ok(Self { base, count })
+    }
+}
+
+impl Buckets {
+    /// All entries, by their slots.
+    #[inline]
+    pub(crate) fn entries(&self) -> &[u128] {
+        // SAFETY: a bucket is so many entries and nothing else.
+        unsafe { slice::from_raw_parts(self.base.as_ptr().cast(), self.count * SLOTS) }
+    }
+
+    /// As [`Buckets::entries`].
+    #[inline]
+    pub(crate) fn entries_mut(&mut self) -> &mut [u128] {
+        // SAFETY: likewise; the borrow of `self` is the only one.
+        unsafe { slice::from_raw_parts_mut(self.base.as_ptr().cast(), self.count * SLOTS) }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every key has two buckets of four entries. A new flow takes a free entry of the first, else
 //! of the second; if both are full, entries are moved to their other buckets until one is free
-//! (cuckoo hashing, searched breadth first, at most [`MAX_SEARCH`] buckets). If that finds
+//! (cuckoo hashing, searched breadth first, at most [`insert::MAX_SEARCH`] buckets). If that finds
 //! none, the flow of the two buckets with the longest silence ends. So a new flow always has a
 //! place, and no operation reads more than a bounded number of buckets.
 //!
@@ -16,6 +16,7 @@ pub(crate) mod bucket;
 mod insert;
 pub(crate) mod kernel;
 mod memory;
+mod moving;
 
 use std::io;
 
@@ -24,9 +25,12 @@ use forebay_packet::HashKey;
 use crate::hash::Secret;
 use crate::key::{KEY_MASK, ShortKey};
 use crate::level::Level;
-use bucket::{AGES, Bucket, Entry, SLOTS};
-use kernel::{NONE, STRETCH, View};
+use bucket::{AGES, Clock, Entry, SLOTS};
+use insert::{MAX_SEARCH, Step};
+use kernel::{Choices, NONE, STRETCH, View};
 use memory::Buckets;
+use moving::Moving;
+pub use moving::{Need, Spare};
 
 /// Buckets that the cursor passes over for each packet.
 const SWEPT_PER_PACKET: usize = 2;
@@ -68,7 +72,7 @@ pub const MAX_FLOWS: usize = 1 << 30;
 /// The properties of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Flows for which there is room, at 95% of the entries or less.
+    /// Flows that take 80% of the entries. There is room for 95% with none evicted.
     pub flows: usize,
     /// Epochs of silence that end a flow, 1 to [`MAX_LIFETIME`].
     pub lifetime: u8,
@@ -98,17 +102,38 @@ pub struct Ended {
     pub reason: Reason,
 }
 
+/// How long a flow stays after a packet if no other comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// The table's lifetime.
+    Lifetime,
+    /// So many epochs, at most the lifetime: a TCP connection was closed or reset.
+    Epochs(u8),
+}
+
+impl From<()> for Stay {
+    fn from((): ()) -> Self {
+        Self::Lifetime
+    }
+}
+
 /// What operations did: for tests of their bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
+    /// New flows whose first bucket was full.
+    pub second: u64,
     /// Buckets read in search of a free entry, by the insertion that read most.
     pub most_searched: usize,
+    /// Buckets read in search of a free entry, by all insertions.
+    pub searched: u64,
     /// Entries moved, by the insertion that moved most.
     pub most_moved: usize,
     /// Entries moved by all insertions.
     pub moved: u64,
     /// Flows that ended because their place was needed.
     pub evicted: u64,
+    /// Flows that were moved to other memory.
+    pub migrated: u64,
 }
 
 /// A table of flows between IPv4 addresses.
@@ -117,14 +142,20 @@ pub struct Table {
     buckets: Buckets,
     secret: Secret,
     flows: usize,
-    lifetime: u8,
-    epoch: u64,
+    clock: Clock,
     /// The epoch that it should be.
     wanted: u64,
     /// The next bucket that is swept.
     cursor: usize,
     /// Buckets to sweep until the epoch is over.
     left: usize,
+    /// Memory from which flows move here, and such memory that is empty.
+    moving: Option<Moving>,
+    retired: Option<Spare>,
+    /// Whether a flow was evicted although there was room.
+    is_overflowing: bool,
+    /// Memory for searches.
+    steps: Vec<Step>,
     work: Work,
 }
 
@@ -135,27 +166,22 @@ impl Table {
     /// Options out of bounds, or no memory.
     pub fn new(options: &Options) -> Result<Self, TableError> {
         let Options { flows, lifetime, key, level } = *options;
-        if !(1..=MAX_FLOWS).contains(&flows) {
-            return Err(TableError::Flows { flows });
-        }
         if !(1..=MAX_LIFETIME).contains(&lifetime) {
             return Err(TableError::Lifetime { epochs: lifetime });
         }
-        if !level.is_here() {
-            return Err(TableError::Level(level));
-        }
-        let entries = flows + flows / 19;
-        let count = entries.div_ceil(SLOTS).next_power_of_two();
-        let buckets = Buckets::new(count).map_err(|source| TableError::Memory { flows, source })?;
+        let Spare { buckets, secret } = Spare::new(flows, key, level)?;
         let mut table = Self {
             buckets,
-            secret: Secret::new(key, level),
+            secret,
             flows: 0,
-            lifetime,
-            epoch: 0,
+            clock: Clock { epoch: 0, lifetime },
             wanted: 0,
             cursor: 0,
             left: 0,
+            moving: None,
+            retired: None,
+            is_overflowing: false,
+            steps: Vec::with_capacity(MAX_SEARCH),
             work: Work::default(),
         };
         table.left = table.swept_per_epoch();
@@ -168,22 +194,24 @@ impl Table {
         self.flows
     }
 
-    /// Entries, free or not.
+    /// Entries, free or not, without those that flows move from.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.buckets.len() * SLOTS
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory, with those that flows move from.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.buckets)
+        let moving =
+            self.moving.as_ref().map_or(0, |Moving { from, .. }| size_of_val(&*from.buckets));
+        size_of_val(&*self.buckets) + moving
     }
 
     /// The epoch.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.clock.epoch
     }
 
     /// What operations did so far.
@@ -195,56 +223,65 @@ impl Table {
     /// The states of flows with these keys, in the same order; `None` for a flow that is not in
     /// the table or was silent for the lifetime.
     pub fn states(&self, keys: &[ShortKey], states: &mut Vec<Option<u16>>) {
-        let mut slots = [NONE; STRETCH];
+        let mut slots = vec![NONE; keys.len()];
+        self.find(keys, &mut slots);
         states.clear();
-        for keys in keys.chunks(STRETCH) {
-            let slots = &mut slots[..keys.len()];
-            kernel::find(self.view(), keys, slots);
-            states.extend(slots.iter().map(|&slot| {
-                let entry = (slot != NONE).then(|| self.entry(slot))??;
-                (entry.age(self.epoch) < self.lifetime).then_some(entry.state)
-            }));
-        }
+        states.extend(slots.into_iter().map(|slot| {
+            let entry = self.entry(slot).filter(|entry| !self.clock.is_idle(entry));
+            entry.map(|entry| entry.state)
+        }));
     }
 
-    /// Writes the slot of each key, or [`u32::MAX`], to `slots`, which is as long.
+    /// Writes the slot of each key, or [`u32::MAX`], to `slots`, which is as long. A slot is
+    /// valid until packets arrive.
     ///
     /// # Panics
     /// When the lengths differ.
     pub fn find(&self, keys: &[ShortKey], slots: &mut [u32]) {
         assert_eq!(keys.len(), slots.len(), "a slot for each key");
-        for (keys, slots) in keys.chunks(STRETCH).zip(slots.chunks_mut(STRETCH)) {
-            kernel::find(self.view(), keys, slots);
+        kernel::find(self.view(), keys, slots);
+        if let Some(Moving { from, .. }) = &self.moving {
+            let missed = keys.iter().zip(slots).filter(|(_, slot)| **slot == NONE);
+            for (key, slot) in missed {
+                let found = kernel::find_one(from.view(), *key);
+                *slot = found.map_or(NONE, |found| self.entries() as u32 + found);
+            }
         }
     }
 
+    /// The state of the flow in a slot.
+    #[must_use]
+    pub fn state(&self, slot: u32) -> Option<u16> {
+        self.entry(slot).map(|entry| entry.state)
+    }
+
     /// Packets of these flows arrive, in this order. `each` gets a packet's index, the state of
-    /// its flow to change, and whether the flow is new, its state 0 then. `ended` gets flows
-    /// that end in the meantime.
-    pub fn packets(
+    /// its flow to change, and whether the flow is new, its state 0 then; it may return how long
+    /// the flow is to [`Stay`]. `ended` gets flows that end in the meantime.
+    pub fn packets<S: Into<Stay>>(
         &mut self,
         keys: &[ShortKey],
-        mut each: impl FnMut(usize, &mut u16, bool),
+        mut each: impl FnMut(usize, &mut u16, bool) -> S,
         mut ended: impl FnMut(Ended),
     ) {
-        let mut slots = [NONE; STRETCH];
+        let (mut choices, mut slots) = ([[0; 2]; STRETCH], [NONE; STRETCH]);
         for (stretch, keys) in keys.chunks(STRETCH).enumerate() {
-            let slots = &mut slots[..keys.len()];
-            kernel::find(self.view(), keys, slots);
-            for (i, (&key, &mut slot)) in keys.iter().zip(slots).enumerate() {
+            let (choices, slots) = (&mut choices[..keys.len()], &mut slots[..keys.len()]);
+            if let Some(Moving { from, .. }) = &self.moving {
+                // For the prefetches.
+                kernel::choose(from.view(), keys, choices);
+            }
+            kernel::choose(self.view(), keys, choices);
+            kernel::probe(self.view(), keys, choices, slots);
+            let found = choices.iter().zip(&*slots);
+            for (i, (&key, (&choices, &slot))) in keys.iter().zip(found).enumerate() {
                 let i = stretch * STRETCH + i;
-                // Packets before this one may have moved its entry, or made it.
-                let is_there = slot != NONE && (self.bits(slot) ^ key.0) & KEY_MASK == 0;
-                let slot = if is_there { Some(slot) } else { self.slot(key) };
-                match slot {
-                    Some(slot) => self.packet(slot, i, &mut each, &mut ended),
-                    None => {
-                        let slot = self.make_place(key, &mut ended);
-                        let mut entry = Entry::new(key, 0, self.epoch);
-                        each(i, &mut entry.state, true);
-                        self.write(slot, entry.pack());
-                        self.flows += 1;
+                match self.buckets.entries_mut().get_mut(slot as usize) {
+                    // Packets before this one may have moved its entry.
+                    Some(bits) if (*bits ^ key.0) & KEY_MASK == 0 => {
+                        packet(bits, self.clock, i, &mut each, &mut ended);
                     }
+                    _ => self.missed(key, choices, i, &mut each, &mut ended),
                 }
             }
             self.sweep(SWEPT_PER_PACKET * keys.len(), &mut ended);
@@ -257,91 +294,104 @@ impl Table {
     }
 
     /// Looks for silent flows in `buckets` buckets, unless none can be due.
+    #[inline(never)]
     pub fn sweep(&mut self, buckets: usize, mut ended: impl FnMut(Ended)) {
+        self.migrate(buckets, &mut ended);
         for _ in 0..buckets {
-            if self.epoch == self.wanted {
+            if self.clock.epoch == self.wanted {
                 return;
             }
-            for slot in 0..SLOTS {
-                let slot = (self.cursor * SLOTS + slot) as u32;
-                if let Some(entry) = self.entry(slot).filter(|entry| self.is_idle(entry)) {
-                    self.write(slot, 0);
-                    self.flows -= 1;
-                    ended(Ended { key: entry.key, state: entry.state, reason: Reason::Idle });
-                }
+            let mut idle = self.clock.idle(&self.buckets[self.cursor]);
+            while idle != 0 {
+                let slot = idle.trailing_zeros() as usize;
+                self.end((self.cursor, slot), Reason::Idle, &mut ended);
+                idle &= idle - 1;
             }
-            self.cursor = (self.cursor + 1) % self.buckets.len();
+            self.cursor += 1;
+            if self.cursor == self.buckets.len() {
+                self.cursor = 0;
+            }
             self.left -= 1;
             if self.left == 0 {
                 self.left = self.swept_per_epoch();
-                self.epoch += 1;
+                self.clock.epoch += 1;
             }
         }
     }
 
     /// Every flow that was not silent for the lifetime, with its state.
     pub fn iter(&self) -> impl Iterator<Item = (ShortKey, u16)> {
-        let bits = self.buckets.iter().flat_map(|bucket| bucket.0);
-        let entries = bits.filter_map(Entry::unpack).filter(|entry| !self.is_idle(entry));
+        let moving = self.moving.iter().flat_map(|Moving { from, .. }| from.buckets.iter());
+        let bits = self.buckets.iter().chain(moving).flat_map(|bucket| bucket.0);
+        let entries = bits.filter_map(Entry::unpack).filter(|entry| !self.clock.is_idle(entry));
         entries.map(|entry| (entry.key, entry.state))
     }
 
     /// Buckets that are swept in an epoch, so that all are before an entry's age is too large.
     fn swept_per_epoch(&self) -> usize {
-        self.buckets.len().div_ceil(AGES as usize - 1 - usize::from(self.lifetime))
+        self.buckets.len().div_ceil(AGES as usize - 1 - usize::from(self.clock.lifetime))
     }
 
-    fn is_idle(&self, entry: &Entry) -> bool {
-        entry.age(self.epoch) >= self.lifetime
-    }
-
-    /// A packet of the flow in `slot`.
-    #[inline]
-    fn packet(
+    /// A packet of a flow that was not found before those of the same call.
+    #[inline(never)]
+    fn missed<S: Into<Stay>>(
         &mut self,
-        slot: u32,
+        key: ShortKey,
+        choices: Choices,
         i: usize,
-        each: &mut impl FnMut(usize, &mut u16, bool),
+        each: &mut impl FnMut(usize, &mut u16, bool) -> S,
         ended: &mut impl FnMut(Ended),
     ) {
-        let bits = self.bits(slot);
-        let Some(mut entry) = Entry::unpack(bits) else { return };
-        let is_new = self.is_idle(&entry);
-        if is_new {
-            ended(Ended { key: entry.key, state: entry.state, reason: Reason::Idle });
-            entry.state = 0;
+        let slot = kernel::probe_one(self.view(), key, choices);
+        if let Some(slot) = slot.or_else(|| self.pull(key, choices, ended)) {
+            let bits = &mut self.buckets.entries_mut()[slot as usize];
+            return packet(bits, self.clock, i, each, ended);
         }
-        each(i, &mut entry.state, is_new);
-        let after = Entry::new(entry.key, entry.state, self.epoch).pack();
-        // A line that does not change is not written back to memory.
-        if after != bits {
-            self.write(slot, after);
-        }
+        let slot = self.make_place(choices, ended);
+        let mut state = 0;
+        let stay = each(i, &mut state, true).into();
+        self.write(slot, Entry::new(key, state, self.clock.stamp(stay)).pack());
+        self.flows += 1;
     }
 
     fn view(&self) -> View<'_> {
         View { buckets: &self.buckets, secret: &self.secret }
     }
 
-    fn slot(&self, key: ShortKey) -> Option<u32> {
-        let mut slot = [NONE];
-        kernel::find(self.view(), &[key], &mut slot);
-        (slot[0] != NONE).then_some(slot[0])
-    }
-
-    #[inline]
-    fn bits(&self, slot: u32) -> u128 {
-        let Bucket(entries) = &self.buckets[slot as usize / SLOTS];
-        entries[slot as usize % SLOTS]
-    }
-
-    #[inline]
     fn write(&mut self, slot: u32, bits: u128) {
-        let Bucket(entries) = &mut self.buckets[slot as usize / SLOTS];
-        entries[slot as usize % SLOTS] = bits;
+        self.buckets.entries_mut()[slot as usize] = bits;
     }
 
+    /// The entry in a slot that [`Table::find`] gives.
     fn entry(&self, slot: u32) -> Option<Entry> {
-        Entry::unpack(self.bits(slot))
+        let (slot, entries) = (slot as usize, self.buckets.entries());
+        let moving = || {
+            let Moving { from, .. } = self.moving.as_ref()?;
+            from.buckets.entries().get(slot - entries.len())
+        };
+        Entry::unpack(*entries.get(slot).or_else(moving)?)
+    }
+}
+
+/// A packet of the flow of an entry.
+#[inline(always)]
+fn packet<S: Into<Stay>>(
+    bits: &mut u128,
+    clock: Clock,
+    i: usize,
+    each: &mut impl FnMut(usize, &mut u16, bool) -> S,
+    ended: &mut impl FnMut(Ended),
+) {
+    let Some(mut entry) = Entry::unpack(*bits) else { return };
+    let is_new = clock.is_idle(&entry);
+    if is_new {
+        ended(Ended { key: entry.key, state: entry.state, reason: Reason::Idle });
+        entry.state = 0;
+    }
+    let stay = each(i, &mut entry.state, is_new).into();
+    let after = Entry::new(entry.key, entry.state, clock.stamp(stay)).pack();
+    // A line that does not change is not written back to memory.
+    if after != *bits {
+        *bits = after;
     }
 }

@@ -1,7 +1,9 @@
 //! Tests of the table of flows, and of the policies.
 
+mod adversary;
 mod bounds;
 mod model;
+mod moving;
 mod policy_csfq;
 mod policy_drr;
 mod policy_link;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use forebay_flow::{Ended, Level, Options, Reason, ShortKey, Table};
+use forebay_flow::{Ended, Level, Options, Reason, ShortKey, Spare, Stay, Table};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::random::Random;
 use forebay_packet::{FlowKey, HashKey};
@@ -16,8 +16,10 @@ pub fn key(n: u64) -> ShortKey {
 }
 
 pub fn options(flows: usize, level: Level) -> Options {
-    Options { flows, lifetime: 5, key: HashKey([7, 9]), level }
+    Options { flows, lifetime: LIFETIME, key: HashKey([7, 9]), level }
 }
+
+const LIFETIME: u8 = 5;
 
 /// What a table calls back.
 enum Event {
@@ -29,7 +31,8 @@ enum Event {
 #[derive(Default)]
 struct Flow {
     state: u16,
-    last: u64,
+    /// The epoch of the last packet, or an earlier one where the flow is to end sooner.
+    last: i64,
 }
 
 #[derive(Default)]
@@ -37,7 +40,7 @@ struct Model(HashMap<ShortKey, Flow>);
 
 impl Model {
     fn is_idle(flow: &Flow, epoch: u64) -> bool {
-        epoch - flow.last >= 5
+        epoch as i64 - flow.last >= LIFETIME.into()
     }
 
     fn end(&mut self, ended: Ended, epoch: u64) {
@@ -47,12 +50,21 @@ impl Model {
     }
 }
 
-/// Random packets, in batches of any length, of flows of which some are frequent; time passes.
-fn compare(level: Level, flows: usize, keys: u64, steps: usize, seed: u64) {
+/// How long a flow stays after a packet after which it has this state: some are closed.
+fn stay(state: u16) -> Stay {
+    match state % 7 {
+        0 => Stay::Epochs(state as u8 / 7 % 8),
+        _ => Stay::Lifetime,
+    }
+}
+
+/// Random packets, in batches of any length, of flows of which some are frequent; time passes,
+/// and at times the flows move to other memory.
+fn compare(level: Level, mut flows: usize, keys: u64, steps: usize, seed: u64) {
     let mut random = Random::new(seed);
     let mut table = Table::new(&options(flows, level)).unwrap();
     let mut model = Model::default();
-    let mut wanted = 0;
+    let (mut wanted, mut moves) = (0, 0);
     for _ in 0..steps {
         // Epochs end between two calls of so many packets.
         let count = if table.epoch() == wanted { random.below(150) } else { random.below(65) };
@@ -65,6 +77,7 @@ fn compare(level: Level, flows: usize, keys: u64, steps: usize, seed: u64) {
             |i, state, is_new| {
                 events.borrow_mut().push(Event::Packet(i, *state, is_new));
                 *state = state.wrapping_add(i as u16 + 1);
+                stay(*state)
             },
             |ended| events.borrow_mut().push(Event::Ended(ended)),
         );
@@ -79,7 +92,11 @@ fn compare(level: Level, flows: usize, keys: u64, steps: usize, seed: u64) {
                     assert_eq!(!model.0.contains_key(&batch[i]), is_new, "packet {i}");
                     let flow = model.0.entry(batch[i]).or_default();
                     assert_eq!(flow.state, state);
-                    (flow.state, flow.last) = (state.wrapping_add(i as u16 + 1), before);
+                    flow.state = state.wrapping_add(i as u16 + 1);
+                    flow.last = before as i64;
+                    if let Stay::Epochs(epochs) = stay(flow.state) {
+                        flow.last -= i64::from(LIFETIME.saturating_sub(epochs));
+                    }
                 }
             }
         }
@@ -95,7 +112,23 @@ fn compare(level: Level, flows: usize, keys: u64, steps: usize, seed: u64) {
             table.sweep(buckets, |ended| ends.push(ended));
             ends.into_iter().for_each(|ended| model.end(ended, table.epoch()));
         }
+        if random.below(100) == 0 {
+            let more = if flows < 100_000 && random.below(3) == 0 { flows } else { 0 };
+            let key = HashKey([random.next(), random.next()]);
+            let spare = Spare::new(flows + more, key, level).unwrap();
+            if table.replace(spare).is_none() {
+                (flows, moves) = (flows + more, moves + 1);
+                check(&table, &model, keys);
+            }
+            table.retired();
+        }
     }
+    assert!(moves > 0, "{steps} steps without a move");
+    check(&table, &model, keys);
+}
+
+/// Compares all flows.
+fn check(table: &Table, model: &Model, keys: u64) {
     let mut left: Vec<_> = table.iter().collect();
     left.sort_unstable();
     let alive = model.0.iter().filter(|(_, flow)| !Model::is_idle(flow, table.epoch()));
@@ -111,12 +144,23 @@ fn compare(level: Level, flows: usize, keys: u64, steps: usize, seed: u64) {
     }
 }
 
+/// Much room, little room, and far more flows than there is room for.
+fn compare_all(steps: usize) {
+    for level in Level::all() {
+        for (flows, keys) in [(60_000, 50_000), (10_000, 10_000), (3_000, 40_000), (3, 30)] {
+            compare(level, flows, keys, steps, 1 + keys);
+        }
+    }
+}
+
 #[test]
 fn a_map_gives_the_same_answers() {
-    for level in Level::all() {
-        // Much room, little room, and far more flows than there is room for.
-        for (flows, keys) in [(60_000, 50_000), (10_000, 10_000), (3_000, 40_000), (3, 30)] {
-            compare(level, flows, keys, 3_000, 1 + keys);
-        }
+    compare_all(1_500);
+}
+
+#[test]
+fn a_map_gives_the_same_answers_to_ten_million_packets() {
+    if forebay_testkit::runs_long_tests() {
+        compare_all(20_000);
     }
 }

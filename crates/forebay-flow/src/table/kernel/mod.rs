@@ -1,8 +1,13 @@
 //! Look-ups of many keys at once.
 //!
-//! All keys are hashed and their first buckets prefetched; then the first buckets are
-//! compared, and the second ones only of keys that were not found. A bucket is one cache
+//! First all keys are hashed, each to its two buckets, and the first of each is prefetched.
+//! Then the first buckets are compared with their keys; at once where the key is not there,
+//! the second bucket is prefetched, and these are compared in the end. A bucket is one cache
 //! line, compared with a key as a whole.
+//!
+//! A bucket's number is the product of 32 bits of the hash and the number of buckets, divided
+//! by 2^32 (Lemire, "Fast random integer generation in an interval", 2019), so that a table
+//! need not have a power of two of them.
 //!
 //! Measured by `forebay-bench flows`.
 #![allow(unsafe_code, reason = "vector instructions, chosen at run time")]
@@ -23,105 +28,197 @@ pub(crate) const STRETCH: usize = 64;
 /// The slot of a key that is not in the table.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// The numbers of a key's two buckets, which may be one.
+pub(crate) type Choices = [u32; 2];
+
+/// The place of a key that is not in a bucket: a single bit above all places.
+const ABSENT: u8 = 1 << ABSENT_AT;
+const ABSENT_AT: u32 = 7;
+
 /// A table as look-ups see it.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
-    /// A power of two of them.
+    /// Fewer than 2^32 of them.
     pub(crate) buckets: &'a [Bucket],
     pub(crate) secret: &'a Secret,
 }
 
 impl View<'_> {
-    /// The two buckets of a hash, which may be one.
+    /// The two buckets of a hash.
     #[inline(always)]
-    pub(crate) fn choices(&self, hash: u64) -> [usize; 2] {
-        let mask = self.buckets.len() - 1;
-        [hash as u32 as usize & mask, (hash >> 32) as usize & mask]
+    fn of_hash(&self, hash: u64) -> Choices {
+        let count = self.buckets.len() as u64;
+        [hash & u64::from(u32::MAX), hash >> 32].map(|half| ((half * count) >> 32) as u32)
+    }
+
+    /// The two buckets of an entry's key.
+    #[inline]
+    pub(crate) fn choices(&self, key: u128) -> Choices {
+        self.of_hash(match self.secret.level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => {
+                // SAFETY: a secret has no level that this machine has not.
+                unsafe { avx2::hash(&self.secret.round_keys, key) }
+            }
+            _ => self.secret.siphash(key),
+        })
     }
 }
 
-/// The hash of a key.
-#[inline]
-pub(crate) fn hash(secret: &Secret, key: u128) -> u64 {
-    match secret.level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => {
-            // SAFETY: a secret has no level that this machine has not.
-            unsafe { avx2::hash(&secret.round_keys, key) }
-        }
-        _ => secret.siphash(key),
-    }
-}
-
-/// Writes the slot of each key, or [`NONE`]. There are as many slots as keys, at most
-/// [`STRETCH`].
-pub(crate) fn find(view: View<'_>, keys: &[ShortKey], slots: &mut [u32]) {
+/// Writes the two buckets of each key, and prefetches the first. There are as many choices as
+/// keys, at most [`STRETCH`].
+#[inline(never)]
+pub(crate) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices]) {
     match view.secret.level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => {
             // SAFETY: a secret has no level that this machine has not.
-            unsafe { avx512::find(view, keys, slots) }
+            unsafe { avx512::choose(view, keys, choices) }
         }
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => {
             // SAFETY: likewise.
-            unsafe { avx2::find(view, keys, slots) }
+            unsafe { avx2::choose(view, keys, choices) }
         }
         _ => {
-            let hashes = |keys: &[ShortKey], hashes: &mut [u64]| {
-                for (key, hash) in keys.iter().zip(hashes) {
-                    *hash = view.secret.siphash(key.0);
-                }
-            };
-            find_with(view, keys, slots, hashes, matches);
+            for (key, choices) in keys.iter().zip(choices) {
+                *choices = view.choices(key.0);
+                prefetch(&view.buckets[choices[0] as usize]);
+            }
         }
     }
 }
 
-/// Bit 2·n for the entry `n` of a bucket that has this key, if one has.
-fn matches(bucket: &Bucket, key: u128) -> u32 {
-    let equal = |n: usize| u32::from((bucket.0[n] ^ key) & KEY_MASK == 0) << (2 * n);
-    (0..SLOTS).map(equal).sum()
+/// Writes the slot of each key, or [`NONE`]. There are as many choices and slots as keys, at
+/// most [`STRETCH`].
+#[inline(never)]
+pub(crate) fn probe(view: View<'_>, keys: &[ShortKey], choices: &[Choices], slots: &mut [u32]) {
+    match view.secret.level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not.
+            unsafe { avx512::probe(view, keys, choices, slots) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => {
+            // SAFETY: likewise.
+            unsafe { avx2::probe(view, keys, choices, slots) }
+        }
+        _ => probe_with(view, keys, choices, slots, place),
+    }
 }
 
-/// As [`find`], with functions for a machine: `hashes` writes the hash of each key, `matches`
-/// is as [`matches()`].
+/// The slot of a key.
+pub(crate) fn find_one(view: View<'_>, key: ShortKey) -> Option<u32> {
+    probe_one(view, key, view.choices(key.0))
+}
+
+/// The slot of a key with these buckets.
+pub(crate) fn probe_one(view: View<'_>, key: ShortKey, choices: Choices) -> Option<u32> {
+    match view.secret.level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not.
+            unsafe { avx512::probe_one(view, key, choices) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => {
+            // SAFETY: likewise.
+            unsafe { avx2::probe_one(view, key, choices) }
+        }
+        _ => probe_one_with(view, key, choices, place),
+    }
+}
+
+/// Writes the slot of each key, or [`NONE`]. There are as many slots as keys.
+pub(crate) fn find(view: View<'_>, keys: &[ShortKey], slots: &mut [u32]) {
+    if let ([key], [slot]) = (keys, &mut *slots) {
+        *slot = find_one(view, *key).unwrap_or(NONE);
+        return;
+    }
+    let mut chosen = [[[0; 2]; STRETCH]; 2];
+    let mut stretches = keys.chunks(STRETCH).peekable();
+    let [mut now, mut next] = chosen.each_mut().map(|choices| &mut choices[..]);
+    if let Some(keys) = stretches.peek() {
+        choose(view, keys, &mut now[..keys.len()]);
+    }
+    let mut slots = slots.chunks_mut(STRETCH);
+    while let (Some(keys), Some(slots)) = (stretches.next(), slots.next()) {
+        // The buckets of the next keys come from memory while these are compared.
+        if let Some(keys) = stretches.peek() {
+            choose(view, keys, &mut next[..keys.len()]);
+        }
+        probe(view, keys, &now[..keys.len()], slots);
+        std::mem::swap(&mut now, &mut next);
+    }
+}
+
+/// Where in a bucket this key is, or [`ABSENT`].
+fn place(bucket: &Bucket, key: u128) -> u8 {
+    let place = bucket.0.iter().position(|bits| (bits ^ key) & KEY_MASK == 0);
+    place.map_or(ABSENT, |place| place as u8)
+}
+
+/// The places by the words of a bucket that are equal to those of a key, a bit for each: an
+/// entry has two.
+#[cfg(target_arch = "x86_64")]
+static PLACES: [u8; 256] = {
+    let mut places = [ABSENT; 256];
+    let mut words = 0;
+    while words < places.len() {
+        let entries = words & words >> 1 & 0x55;
+        if entries != 0 {
+            places[words] = entries.trailing_zeros() as u8 / 2;
+        }
+        words += 1;
+    }
+    places
+};
+
+/// As [`probe`], with a function for a machine that is as [`place()`].
 #[inline(always)]
-fn find_with(
+fn probe_with(
     view: View<'_>,
     keys: &[ShortKey],
+    choices: &[Choices],
     slots: &mut [u32],
-    hashes: impl Fn(&[ShortKey], &mut [u64]),
-    matches: impl Fn(&Bucket, u128) -> u32,
+    place: impl Fn(&Bucket, u128) -> u8,
 ) {
-    assert!(keys.len() <= STRETCH && keys.len() == slots.len(), "a slot for each key");
-    let mut found = [0_u64; STRETCH];
-    let found = &mut found[..keys.len()];
-    hashes(keys, found);
-    for &hash in &*found {
-        prefetch(&view.buckets[view.choices(hash)[0]]);
-    }
+    let count = keys.len();
+    assert!(count <= STRETCH && count == choices.len() && count == slots.len());
     let mut missed = [0_u8; STRETCH];
     let mut misses = 0;
-    for (i, (key, hash)) in keys.iter().zip(&*found).enumerate() {
-        let at = view.choices(*hash)[0];
-        let equal = matches(&view.buckets[at], key.0);
-        slots[i] = (at * SLOTS) as u32 + equal.trailing_zeros() / 2;
-        // Without a branch, which would be taken at random.
+    for i in 0..count {
+        let bucket = choices[i][0];
+        let place = place(&view.buckets[bucket as usize], keys[i].0);
+        slots[i] = bucket * SLOTS as u32 + u32::from(place);
+        // Without a branch, which would be taken at random. What was found is in the cache.
+        let is_absent = usize::from(place >> ABSENT_AT);
+        prefetch(&view.buckets[choices[i][is_absent] as usize]);
         missed[misses & (STRETCH - 1)] = i as u8;
-        misses += usize::from(equal == 0);
+        misses += is_absent;
     }
-    let missed = &missed[..misses];
-    for &i in missed {
-        prefetch(&view.buckets[view.choices(found[usize::from(i)])[1]]);
+    for &i in &missed[..misses] {
+        let i = usize::from(i) & (STRETCH - 1);
+        let bucket = choices[i][1];
+        let place = place(&view.buckets[bucket as usize], keys[i].0);
+        let slot = bucket * SLOTS as u32 + u32::from(place);
+        slots[i] = if place == ABSENT { NONE } else { slot };
     }
-    for &i in missed {
-        let i = usize::from(i);
-        let at = view.choices(found[i])[1];
-        let equal = matches(&view.buckets[at], keys[i].0);
-        let slot = (at * SLOTS) as u32 + equal.trailing_zeros() / 2;
-        slots[i] = if equal == 0 { NONE } else { slot };
-    }
+}
+
+/// As [`probe_one`], likewise.
+#[inline(always)]
+fn probe_one_with(
+    view: View<'_>,
+    key: ShortKey,
+    choices: Choices,
+    place: impl Fn(&Bucket, u128) -> u8,
+) -> Option<u32> {
+    choices.into_iter().find_map(|bucket| {
+        let place = place(&view.buckets[bucket as usize], key.0);
+        (place != ABSENT).then_some(bucket * SLOTS as u32 + u32::from(place))
+    })
 }
 
 /// Fetches a bucket into the cache ahead of its use.
