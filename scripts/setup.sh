@@ -46,7 +46,7 @@ missing_dpdk() {
     noble) version=24 ;;
     *) return ;;
     esac
-    for name in acl bpf; do
+    for name in acl bpf hash; do
         ldconfig -p | grep -q "librte_$name\.so" || echo "librte-$name$version"
     done
 }

@@ -48,6 +48,7 @@ fn measure(options: &Options) -> Result<()> {
     }
     let run = match options.suite {
         Suite::Filters => suites::filters::run,
+        Suite::Flows => suites::flows::run,
         Suite::Pipeline => suites::pipeline::run,
         Suite::Rules => suites::rules::run,
         Suite::Shapes => suites::shapes::run,

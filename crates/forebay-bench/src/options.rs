@@ -90,6 +90,8 @@ pub enum Suite {
     Filters,
     /// A worker of the broker from memory to memory, stage by stage
     Pipeline,
+    /// The table of flows beside DPDK's and hashbrown
+    Flows,
     /// Rule lists beside DPDK's classifier and the paper's C
     Rules,
     /// Rule lists that are hard on classifiers, with the instructions of every level

@@ -48,6 +48,32 @@ pub struct Environment {
     pub huge_pages: bool,
 }
 
+/// `struct rte_malloc_socket_stats` of `<rte_malloc.h>`.
+#[derive(Default)]
+#[repr(C)]
+struct HeapStatistics {
+    total: usize,
+    free: usize,
+    greatest_free: usize,
+    free_count: u32,
+    allocated_count: u32,
+    allocated: usize,
+}
+
+/// Bytes taken from DPDK's heap.
+pub fn heap_bytes() -> Result<usize> {
+    // SAFETY: a type, that of `rte_malloc.h`.
+    type Read = unsafe extern "C" fn(socket: c_int, statistics: *mut HeapStatistics) -> c_int;
+    let mut statistics = HeapStatistics::default();
+    // SAFETY: the type is that of the header; the function fills in the statistics of the heap
+    // of socket 0, which the environment has at least.
+    unsafe {
+        let read: Read = symbol(environment()?.eal, c"rte_malloc_get_socket_stats")?;
+        read(0, &raw mut statistics);
+    }
+    Ok(statistics.allocated)
+}
+
 /// Loads and starts DPDK, once.
 pub fn environment() -> Result<&'static Environment> {
     static STARTED: OnceLock<Result<Environment>> = OnceLock::new();

@@ -10,5 +10,6 @@ pub mod naive_c;
 pub mod process;
 pub mod rte_acl;
 pub mod rte_bpf;
+pub mod rte_hash;
 pub mod stopwatch;
 pub mod touch;

@@ -19,7 +19,7 @@ use forebay_rules::packed::{HAS_ICMP, HAS_PORTS, Key4, NO_FLAGS, UNREACHABLE};
 use forebay_rules::rule::{ICMP, TCP};
 use forebay_rules::{FlagTest, PortTest, ProtocolTest, Rule, RuleList};
 
-use super::dpdk::functions;
+use super::dpdk::{functions, heap_bytes};
 use super::matcher::{Matcher, prefix};
 use crate::failure::{Failure, Result};
 use crate::suites::rules::headers::HeaderKind;
@@ -90,18 +90,6 @@ struct AclRule {
     fields: [Field; 7],
 }
 
-/// `struct rte_malloc_socket_stats` of `<rte_malloc.h>`.
-#[derive(Default)]
-#[repr(C)]
-struct HeapStatistics {
-    total: usize,
-    free: usize,
-    greatest_free: usize,
-    free_count: u32,
-    allocated_count: u32,
-    allocated: usize,
-}
-
 /// A header in the library's form, in network order.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -147,7 +135,7 @@ fn config(kind: HeaderKind, max_size: usize) -> Config {
     Config { categories: 1, fields: fields(kind) as u32, definitions, max_size }
 }
 
-// The types are those of `rte_acl.h` and `rte_malloc.h`.
+// The types are those of `rte_acl.h`.
 functions! { Dpdk of "acl" {
     create(*const Parameters) -> *mut c_void = c"rte_acl_create",
     add_rules(*mut c_void, *const AclRule, u32) -> c_int = c"rte_acl_add_rules",
@@ -157,20 +145,7 @@ functions! { Dpdk of "acl" {
     classify(*const c_void, *const *const u8, *mut u32, u32, u32, c_int) -> c_int
         = c"rte_acl_classify_alg",
     free(*mut c_void) = c"rte_acl_free",
-    heap(c_int, *mut HeapStatistics) -> c_int
-        = c"rte_malloc_get_socket_stats" eal,
 } }
-
-impl Dpdk {
-    /// Bytes taken from DPDK's heap.
-    fn heap_bytes(&self) -> usize {
-        let mut statistics = HeapStatistics::default();
-        // SAFETY: the function fills in the statistics of the heap of socket 0, which
-        // the environment has at least.
-        unsafe { (self.heap)(0, &raw mut statistics) };
-        statistics.allocated
-    }
-}
 
 /// Whether the library is there.
 pub fn is_installed() -> Result<()> {
@@ -206,7 +181,7 @@ impl Context {
         if context.is_null() {
             return Err("rte_acl makes no context".into());
         }
-        let mut made = Self { dpdk, context, bytes: dpdk.heap_bytes() };
+        let mut made = Self { dpdk, context, bytes: heap_bytes()? };
         let config = config(kind, max_size);
         for rule in &rules {
             // SAFETY: the context is alive, and a rule has at least `rule_size` bytes.
@@ -221,7 +196,7 @@ impl Context {
         if outcome != 0 {
             return Err(format!("rte_acl does not build its tries ({outcome})").into());
         }
-        made.bytes = dpdk.heap_bytes().saturating_sub(made.bytes);
+        made.bytes = heap_bytes()?.saturating_sub(made.bytes);
         Ok(made)
     }
 }

@@ -1,6 +1,7 @@
 //! The suites, one file each.
 
 pub mod filters;
+pub mod flows;
 pub mod forward;
 pub mod pipeline;
 pub mod rules;

@@ -1,0 +1,473 @@
+//! The tables, each with the flows that it is given.
+//!
+//! Every table is made with room for a quarter more flows than it is to hold, and filled in the
+//! same order. `hashbrown` stores keys of 16 bytes with the state beside them, and hashes with
+//! ahash; its look-ups in batches compute all hashes first, as there is no prefetch in its
+//! interface.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use ahash::RandomState;
+use forebay_flow::{Level, Options, ShortKey, Table};
+use forebay_packet::HashKey;
+use hashbrown::HashTable;
+
+use super::traffic::{LIFETIME, peer_key, short_key, state};
+use crate::failure::Result;
+use crate::peers::rte_hash::{Key, Keys, MOST_KEYS, RteHash};
+use crate::rounds::{Contender, Role};
+
+/// Flows of a batch.
+pub const BATCH: usize = 64;
+/// Flows of a call as stages make them.
+const LONG_BATCH: usize = forebay_packet::BATCH;
+
+/// The names of engines in the rows.
+pub const EXACT: &str = "exact";
+pub const EXACT_BATCH: &str = "exact-batch";
+pub const BULK: &str = "rte_hash-bulk";
+
+const HASH_KEY: HashKey = HashKey([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
+
+/// What is written for a flow that is not in the table.
+pub const ABSENT: u32 = u32::MAX;
+
+/// A table of flows, and the flows that it is given.
+pub trait Engine {
+    /// Takes flows in the table's own form, as a receiver would have their keys; not timed.
+    fn load(&mut self, flows: &[u32]);
+
+    /// Finds loaded flows, and writes for each where it is or what its state is. For mixed
+    /// traffic: their packets arrive.
+    fn run(&mut self, range: Range<usize>, found: &mut [u32]);
+
+    /// Turns what `run` wrote into states or [`ABSENT`]; not timed.
+    fn answers(&self, _found: &mut [u32]) {}
+
+    /// Bytes of the table.
+    fn bytes(&self) -> usize;
+}
+
+pub type Engines = Vec<Contender<dyn Engine>>;
+
+/// Flows with which a table is made to hold `flows`.
+fn room(flows: usize) -> usize {
+    flows + flows / 4
+}
+
+/// Ranges of at most `batch` of a range, with the places of each in the output.
+fn batches(
+    range: Range<usize>,
+    found: &mut [u32],
+    batch: usize,
+) -> impl Iterator<Item = (Range<usize>, &mut [u32])> {
+    let starts = range.step_by(batch);
+    starts.zip(found.chunks_mut(batch)).map(|(at, found)| (at..at + found.len(), found))
+}
+
+fn new_table(flows: usize, lifetime: u8, level: Level) -> Result<Table> {
+    // It has room for a quarter more by itself.
+    Ok(Table::new(&Options { flows, lifetime, key: HASH_KEY, level })?)
+}
+
+/// Our table, looked up only.
+struct Exact {
+    table: Rc<Table>,
+    batch: usize,
+    keys: Vec<ShortKey>,
+}
+
+impl Engine for Exact {
+    fn load(&mut self, flows: &[u32]) {
+        self.keys.clear();
+        self.keys.extend(flows.iter().map(|&flow| short_key(flow)));
+    }
+
+    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
+        for (range, found) in batches(range, found, self.batch) {
+            self.table.find(&self.keys[range], found);
+        }
+    }
+
+    fn answers(&self, found: &mut [u32]) {
+        found.iter_mut().for_each(|slot| *slot = self.table.state(*slot).map_or(ABSENT, u32::from));
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+}
+
+/// Our table with flows `0..flows`.
+fn filled(flows: u32, level: Level) -> Result<Table> {
+    let mut table = new_table(flows as usize, 1, level)?;
+    let mut ended = 0;
+    for first in (0..flows).step_by(BATCH) {
+        let keys: Vec<ShortKey> = (first..flows.min(first + BATCH as u32)).map(short_key).collect();
+        let each = |i: usize, found: &mut u16, _| *found = state(first + i as u32);
+        table.packets(&keys, each, |_| ended += 1);
+    }
+    if ended > 0 || table.flows() != flows as usize {
+        return Err(format!("{ended} of {flows} flows ended while the table was filled").into());
+    }
+    Ok(table)
+}
+
+/// Our tables: calls of one flow, of a batch and of a long one at the machine's level, and of a
+/// batch at the others.
+pub fn exact(flows: u32) -> Engines {
+    let mut engines = Engines::new();
+    let fastest = Level::fastest();
+    for level in Level::all().into_iter().rev() {
+        let table = filled(flows, level).map(Rc::new);
+        let mut add = |name: &str, batch| {
+            let engine = table
+                .clone()
+                .map(|table| Box::new(Exact { table, batch, keys: Vec::new() }) as Box<dyn Engine>);
+            engines.push(Contender::new(name, Role::Ours, engine));
+        };
+        if level == fastest {
+            add(EXACT, 1);
+            add(EXACT_BATCH, BATCH);
+            add("exact-batch-256", LONG_BATCH);
+        } else {
+            add(&at_level(level), BATCH);
+        }
+    }
+    engines
+}
+
+/// The name of the table in batches at a level that is not the machine's fastest.
+pub fn at_level(level: Level) -> String {
+    format!("{EXACT_BATCH}-{level:?}").to_lowercase()
+}
+
+/// DPDK's table, looked up only.
+struct Rte {
+    table: Rc<RteHash>,
+    is_bulk: bool,
+    /// The states by position.
+    states: Rc<[u16]>,
+    keys: Keys,
+}
+
+impl Engine for Rte {
+    fn load(&mut self, flows: &[u32]) {
+        self.keys = Keys::new(flows.iter().map(|&flow| peer_key(flow)).collect());
+    }
+
+    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
+        if !self.is_bulk {
+            for (key, found) in self.keys[range].iter().zip(found) {
+                *found = self.table.lookup(key).cast_unsigned();
+            }
+            return;
+        }
+        let mut positions = [0; MOST_KEYS];
+        for (range, found) in batches(range, found, MOST_KEYS) {
+            let positions = &mut positions[..found.len()];
+            self.table.lookup_bulk(&self.keys, range, positions);
+            for (found, position) in found.iter_mut().zip(positions) {
+                *found = position.cast_unsigned();
+            }
+        }
+    }
+
+    fn answers(&self, found: &mut [u32]) {
+        let state = |position: u32| self.states.get(position as usize);
+        found.iter_mut().for_each(|one| *one = state(*one).map_or(ABSENT, |&one| one.into()));
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes + size_of_val(&*self.states)
+    }
+}
+
+/// DPDK's table with flows `0..flows`, asked one by one and in bulk.
+pub fn rte_hash(flows: u32) -> Engines {
+    let made = || -> Result<(Rc<RteHash>, Rc<[u16]>)> {
+        let room = room(flows as usize);
+        let (mut table, mut states) = (RteHash::new(room)?, vec![0_u16; room + 1]);
+        for flow in 0..flows {
+            states[table.add(&peer_key(flow))?] = state(flow);
+        }
+        Ok((Rc::new(table), states.into()))
+    };
+    let made = made();
+    let engine = |(name, is_bulk)| {
+        let engine = made.clone().map(|(table, states)| {
+            Box::new(Rte { table, is_bulk, states, keys: Keys::default() }) as Box<dyn Engine>
+        });
+        Contender::new(name, Role::Peer, engine)
+    };
+    [("rte_hash", false), (BULK, true)].map(engine).into()
+}
+
+/// An entry of hashbrown's table.
+struct Flow {
+    key: Key,
+    state: u16,
+    epoch: u8,
+}
+
+struct Brown {
+    table: HashTable<Flow>,
+    hash: RandomState,
+}
+
+impl Brown {
+    fn new(flows: usize) -> Self {
+        let table = HashTable::with_capacity(room(flows));
+        Self { table, hash: RandomState::with_seeds(1, 2, 3, 4) }
+    }
+
+    fn hash(hash: &RandomState, [a, b, c, d]: &Key) -> u64 {
+        let [a, b, c, d] = [*a, *b, *c, *d].map(u128::from);
+        hash.hash_one(a | b << 32 | c << 64 | d << 96)
+    }
+
+    fn find(&self, hash: u64, key: &Key) -> u32 {
+        let flow = self.table.find(hash, |flow| flow.key == *key);
+        flow.map_or(ABSENT, |flow| flow.state.into())
+    }
+
+    fn find_or_insert(&mut self, key: &Key) -> &mut Flow {
+        let hash = Self::hash(&self.hash, key);
+        let is_it = |flow: &Flow| flow.key == *key;
+        let entry = self.table.entry(hash, is_it, |flow| Self::hash(&self.hash, &flow.key));
+        entry.or_insert_with(|| Flow { key: *key, state: 0, epoch: 0 }).into_mut()
+    }
+}
+
+/// hashbrown's table, looked up only.
+struct BrownLookup {
+    table: Rc<Brown>,
+    batch: usize,
+    keys: Vec<Key>,
+}
+
+impl Engine for BrownLookup {
+    fn load(&mut self, flows: &[u32]) {
+        self.keys.clear();
+        self.keys.extend(flows.iter().map(|&flow| peer_key(flow)));
+    }
+
+    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
+        let Brown { hash, .. } = &*self.table;
+        let mut hashes = [0; BATCH];
+        for (range, found) in batches(range, found, self.batch) {
+            let keys = &self.keys[range];
+            for (key, value) in keys.iter().zip(&mut hashes) {
+                *value = Brown::hash(hash, key);
+            }
+            for ((key, hash), found) in keys.iter().zip(&hashes).zip(found) {
+                *found = self.table.find(*hash, key);
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.table.allocation_size()
+    }
+}
+
+/// hashbrown's table with flows `0..flows`, one by one and in batches.
+pub fn hashbrown(flows: u32) -> Engines {
+    let mut brown = Brown::new(flows as usize);
+    for flow in 0..flows {
+        brown.find_or_insert(&peer_key(flow)).state = state(flow);
+    }
+    let table = Rc::new(brown);
+    let engine = |(name, batch)| {
+        let table = Rc::clone(&table);
+        let engine = Box::new(BrownLookup { table, batch, keys: Vec::new() });
+        Contender::new(name, Role::Peer, Ok(engine as Box<dyn Engine>))
+    };
+    [("hashbrown", 1), ("hashbrown-batch", BATCH)].map(engine).into()
+}
+
+/// Time as it passes in mixed traffic: epochs by packets.
+#[derive(Clone, Copy)]
+pub struct Pace {
+    packets: usize,
+    per_epoch: usize,
+}
+
+impl Pace {
+    pub fn new(per_epoch: usize) -> Self {
+        Self { packets: 0, per_epoch }
+    }
+
+    /// So many packets have come. Returns the epoch.
+    fn pass(&mut self, packets: usize) -> u64 {
+        self.packets += packets;
+        (self.packets / self.per_epoch) as u64
+    }
+}
+
+/// Our table with mixed traffic.
+struct ExactMixed {
+    table: Table,
+    batch: usize,
+    pace: Pace,
+    keys: Vec<ShortKey>,
+}
+
+impl Engine for ExactMixed {
+    fn load(&mut self, flows: &[u32]) {
+        self.keys.clear();
+        self.keys.extend(flows.iter().map(|&flow| short_key(flow)));
+    }
+
+    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
+        for (range, found) in batches(range, found, self.batch) {
+            self.table.advance(self.pace.pass(found.len()));
+            let each = |i: usize, packets: &mut u16, _| {
+                found[i] = u32::from(*packets);
+                *packets = packets.wrapping_add(1);
+            };
+            self.table.packets(&self.keys[range], each, |_| ());
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+}
+
+/// What is kept of a flow beside DPDK's table, by position.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    packets: u16,
+    epoch: u8,
+    is_there: bool,
+}
+
+/// DPDK's table with mixed traffic. For each packet the next position is looked at: a flow there
+/// that was silent for its lifetime is removed.
+struct RteMixed {
+    table: RteHash,
+    flows: Vec<Beside>,
+    cursor: usize,
+    batch: usize,
+    pace: Pace,
+    keys: Keys,
+}
+
+impl RteMixed {
+    fn packet(&mut self, at: usize, position: i32, epoch: u8) -> Result<u32> {
+        let position = match usize::try_from(position) {
+            // What was looked up may have been removed since.
+            Ok(position) if self.flows[position].is_there => position,
+            _ => self.table.add(&self.keys[at])?,
+        };
+        let flow = &mut self.flows[position];
+        if !flow.is_there {
+            *flow = Beside { is_there: true, ..Beside::default() };
+        }
+        let before = flow.packets;
+        (flow.packets, flow.epoch) = (before.wrapping_add(1), epoch);
+        self.cursor = (self.cursor + 1) % self.flows.len();
+        let flow = &mut self.flows[self.cursor];
+        if flow.is_there && epoch.wrapping_sub(flow.epoch) >= LIFETIME {
+            flow.is_there = false;
+            self.table.remove(self.cursor);
+        }
+        Ok(before.into())
+    }
+}
+
+impl Engine for RteMixed {
+    fn load(&mut self, flows: &[u32]) {
+        self.keys = Keys::new(flows.iter().map(|&flow| peer_key(flow)).collect());
+    }
+
+    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
+        let mut positions = [0; MOST_KEYS];
+        for (range, found) in batches(range, found, self.batch) {
+            let positions = &mut positions[..found.len()];
+            match &mut *positions {
+                [position] => *position = self.table.lookup(&self.keys[range.start]),
+                _ => self.table.lookup_bulk(&self.keys, range.clone(), positions),
+            }
+            let epoch = self.pace.pass(found.len()) as u8;
+            for ((at, position), found) in range.zip(&*positions).zip(found) {
+                *found = self.packet(at, *position, epoch).unwrap_or(ABSENT);
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes + size_of_val(&*self.flows)
+    }
+}
+
+/// hashbrown's table with mixed traffic. For each packet the next two buckets are looked at.
+struct BrownMixed {
+    brown: Brown,
+    cursor: usize,
+    pace: Pace,
+    keys: Vec<Key>,
+}
+
+impl Engine for BrownMixed {
+    fn load(&mut self, flows: &[u32]) {
+        self.keys.clear();
+        self.keys.extend(flows.iter().map(|&flow| peer_key(flow)));
+    }
+
+    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
+        for (key, found) in self.keys[range].iter().zip(found) {
+            let epoch = self.pace.pass(1) as u8;
+            let flow = self.brown.find_or_insert(key);
+            *found = flow.state.into();
+            (flow.state, flow.epoch) = (flow.state.wrapping_add(1), epoch);
+            for _ in 0..2 {
+                let table = &mut self.brown.table;
+                self.cursor = (self.cursor + 1) % table.num_buckets();
+                let is_idle = |flow: &Flow| epoch.wrapping_sub(flow.epoch) >= LIFETIME;
+                if table.get_bucket(self.cursor).is_some_and(is_idle)
+                    && let Ok(flow) = table.get_bucket_entry(self.cursor)
+                {
+                    flow.remove();
+                }
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.brown.table.allocation_size()
+    }
+}
+
+/// All tables for mixed traffic, empty, made for `flows` flows.
+pub fn mixed(flows: usize, pace: Pace) -> Engines {
+    let exact = |name: &str, batch, level| {
+        let engine = new_table(flows, LIFETIME, level).map(|table| {
+            let engine = ExactMixed { table, batch, pace, keys: Vec::new() };
+            Box::new(engine) as Box<dyn Engine>
+        });
+        Contender::new(name, Role::Ours, engine)
+    };
+    let rte = |name, batch| {
+        let engine = RteHash::new(room(flows)).map(|table| {
+            let (keys, flows) = (Keys::default(), vec![Beside::default(); room(flows) + 1]);
+            let engine = RteMixed { table, flows, cursor: 0, batch, pace, keys };
+            Box::new(engine) as Box<dyn Engine>
+        });
+        Contender::new(name, Role::Peer, engine)
+    };
+    let brown = BrownMixed { brown: Brown::new(flows), cursor: 0, pace, keys: Vec::new() };
+    let fastest = Level::fastest();
+    let mut engines = vec![
+        rte("rte_hash", 1),
+        rte(BULK, MOST_KEYS),
+        Contender::new("hashbrown", Role::Peer, Ok(Box::new(brown) as Box<dyn Engine>)),
+        exact(EXACT, 1, fastest),
+        exact(EXACT_BATCH, BATCH, fastest),
+    ];
+    let others = Level::all().into_iter().rev().skip(1);
+    engines.extend(others.map(|level| exact(&at_level(level), BATCH, level)));
+    engines
+}
