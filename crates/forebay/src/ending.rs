@@ -135,7 +135,7 @@ pub fn ledger_table(ledger: &Ledger, colour: Colour, width: Option<usize>) -> St
 mod tests {
     use super::*;
     use clap::Parser as _;
-    use forebay_pipeline::LedgerRow;
+    use forebay_pipeline::{DropCount, LedgerRow};
 
     fn had_enough() -> Failure {
         Failure::Stdout(io::ErrorKind::BrokenPipe.into())
@@ -152,6 +152,14 @@ mod tests {
         assert!(matches!(both, Err(Failure::Interrupted)));
         assert!(matches!(end(bad, None, Err(had_enough())), Err(Failure::Ledger)));
         assert!(matches!(end(good(), None, Err(had_enough())), Err(Failure::Stdout(_))));
+    }
+
+    #[test]
+    fn packets_that_are_still_held_are_in_the_equation() {
+        let drops = vec![DropCount { name: "buffer_full", packets: 3 }];
+        let row = LedgerRow { input: 9, output: 4, held: 2, drops, ..LedgerRow::default() };
+        let table = ledger_table(&Ledger { rows: vec![row] }, Colour::Never, None);
+        assert!(table.contains("accounted for: 9 in = 4 out + 3 dropped + 2 held\n"), "{table}");
     }
 
     #[test]
