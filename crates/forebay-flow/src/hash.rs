@@ -16,9 +16,11 @@ const ROUNDS: usize = 4;
 /// The key of a table's hash.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
-    key: HashKey,
+    pub(crate) key: HashKey,
     /// One before the first round, one for each round.
     pub(crate) round_keys: [u128; ROUNDS + 1],
+    /// The one before the first round, where a key is several blocks.
+    pub(crate) first_of_many: u128,
     pub(crate) level: Level,
 }
 
@@ -26,7 +28,8 @@ impl Secret {
     pub(crate) fn new(key: HashKey, level: Level) -> Self {
         let word = |n: usize| u128::from(siphash13(&key, &[n as u64]));
         let round_keys = std::array::from_fn(|n| word(2 * n) | word(2 * n + 1) << 64);
-        Self { key, round_keys, level }
+        let first_of_many = word(2 * ROUNDS + 2) | word(2 * ROUNDS + 3) << 64;
+        Self { key, round_keys, first_of_many, level }
     }
 
     /// SipHash of an entry's key.

@@ -11,10 +11,12 @@ mod hash;
 mod key;
 mod level;
 pub mod policy;
+pub mod records;
 mod table;
 
 pub use key::ShortKey;
 pub use level::Level;
+pub use records::{EndReason, FlowRecord, FlowTable, OnFull, RecordOptions};
 pub use table::{
     Ended, MAX_FLOWS, MAX_LIFETIME, Need, Options, Reason, Spare, Stay, Table, TableError, Work,
 };

@@ -417,6 +417,7 @@ impl Batch {
         copy.hash = kept(&self.hash, keep);
         copy.key = kept(&self.key, keep);
         copy.reversed = kept(&self.reversed, keep);
+        copy.tcp_flags = kept(&self.tcp_flags, keep);
         copy.output = kept(&self.output, keep);
         copy.fragments = self.kept_fragments();
         for (rank, i) in self.live.iter().enumerate().filter(|_| self.key.is_empty()) {

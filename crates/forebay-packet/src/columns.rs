@@ -67,6 +67,8 @@ pub struct PacketMetadata {
     /// Whether each packet goes from its key's high end to its low end; empty
     /// until the packets were classified.
     pub reversed: Vec<bool>,
+    /// TCP's control bits of each packet, 0 where it has none; empty where the keys are.
+    pub tcp_flags: Vec<u8>,
     /// The output each packet was given; empty until a balancer ran.
     pub output: Vec<u16>,
     /// Flows of single packets, where not every packet's is in `key`: those of fragments,
@@ -191,6 +193,7 @@ impl PacketMetadata {
     pub fn clear_flows(&mut self) {
         self.key.clear();
         self.reversed.clear();
+        self.tcp_flags.clear();
         self.flows.clear();
     }
 
@@ -200,6 +203,7 @@ impl PacketMetadata {
         self.hash.clear();
         self.key.clear();
         self.reversed.clear();
+        self.tcp_flags.clear();
         self.output.clear();
         self.flows.clear();
         self.fragments.clear();
@@ -211,6 +215,7 @@ impl PacketMetadata {
         copy(&mut self.hash, &other.hash);
         copy(&mut self.key, &other.key);
         copy(&mut self.reversed, &other.reversed);
+        copy(&mut self.tcp_flags, &other.tcp_flags);
         copy(&mut self.output, &other.output);
         copy(&mut self.flows, &other.flows);
         copy(&mut self.fragments, &other.fragments);
@@ -222,6 +227,7 @@ impl PacketMetadata {
         keep(&mut self.hash, which);
         keep(&mut self.key, which);
         keep(&mut self.reversed, which);
+        keep(&mut self.tcp_flags, which);
         keep(&mut self.output, which);
         if !self.flows.is_empty() {
             let place = |flow: &KnownFlow| {
@@ -339,6 +345,7 @@ impl Deref for Recycled {
                 hash: Vec::new(),
                 key: Vec::new(),
                 reversed: Vec::new(),
+                tcp_flags: Vec::new(),
                 output: Vec::new(),
                 flows: Vec::new(),
                 fragments: Vec::new(),

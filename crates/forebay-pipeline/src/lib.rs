@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod chain;
-mod flows;
 mod fork;
 mod ledger;
 mod optional;
@@ -22,7 +21,6 @@ pub mod stages;
 pub mod units;
 
 pub use chain::Chain;
-pub use flows::{FlowRecord, FlowTable};
 pub use fork::{Branch, Fork};
 pub use ledger::{DropCount, Ledger, LedgerRow};
 pub use optional::{GroupStages, OptionalStage, StageConfig};

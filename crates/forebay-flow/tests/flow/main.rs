@@ -8,3 +8,4 @@ mod policy_csfq;
 mod policy_drr;
 mod policy_link;
 mod policy_red;
+mod records;

@@ -77,6 +77,8 @@ pub struct Plain {
     pub reversed: bool,
     /// What must be equal of two packets that may not be parted.
     pub affinity: FlowKey,
+    /// TCP's control bits; none for UDP.
+    pub tcp_flags: Option<u8>,
 }
 
 impl Decoder {
@@ -95,6 +97,6 @@ impl Decoder {
         let (key, reversed) = FlowKey::two_way(AddressKind::Ipv4, protocol, source, destination);
         let key = FlowKey { has_ports: true, ..key };
         let affinity = self.options.affinity.of(key, reversed);
-        Some(Plain { key, reversed, affinity })
+        Some(Plain { key, reversed, affinity, tcp_flags: head.tcp_flags })
     }
 }

@@ -13,6 +13,8 @@ pub struct Classify {
     hash_key: HashKey,
     /// How plain packets are hashed, where their keys are not kept.
     lanes: Option<SimdLevel>,
+    /// The hash of a plain packet is needed.
+    hashes_plain: bool,
     unknown_link: u64,
     not_ip: u64,
     cut: u64,
@@ -28,6 +30,7 @@ impl Classify {
             decoder,
             hash_key,
             lanes: None,
+            hashes_plain: true,
             unknown_link: 0,
             not_ip: 0,
             cut: 0,
@@ -40,6 +43,12 @@ impl Classify {
     #[must_use]
     pub fn hashing(decoder: Decoder, hash_key: HashKey) -> Self {
         Self { lanes: Some(SimdLevel::fastest()), ..Self::new(decoder, hash_key) }
+    }
+
+    /// As [`Classify::new`], for a chain that uses no hash: those of most packets are 0.
+    #[must_use]
+    pub fn with_keys_only(decoder: Decoder) -> Self {
+        Self { hashes_plain: false, ..Self::new(decoder, HashKey::OFFLINE) }
     }
 
     /// Flow, hash and notes of a packet, whatever it is.
@@ -57,6 +66,9 @@ impl Classify {
         batch.hash[i] = decoded.affinity.hash(&self.hash_key);
         if self.lanes.is_none() || decoded.fragments[0].is_some() {
             batch.set_flow(i, decoded.key, decoded.reversed);
+            if let (Some(column), Some(flags)) = (batch.tcp_flags.get_mut(i), decoded.tcp_flags) {
+                *column = flags;
+            }
         }
         for Fragment { role, key, span } in decoded.fragments.into_iter().flatten() {
             batch.fragments.push(FragmentNote { packet: i as u16, role, key, span });
@@ -70,7 +82,10 @@ impl Classify {
         {
             batch.key[i] = plain.key;
             batch.reversed[i] = plain.reversed;
-            batch.hash[i] = plain.affinity.hash(&self.hash_key);
+            batch.tcp_flags[i] = plain.tcp_flags.unwrap_or(0);
+            if self.hashes_plain {
+                batch.hash[i] = plain.affinity.hash(&self.hash_key);
+            }
             return;
         }
         self.decode(batch, i);
@@ -99,6 +114,7 @@ impl Stage for Classify {
                 batch.hash.resize(packets, 0);
                 batch.key.resize(packets, FlowKey::default());
                 batch.reversed.resize(packets, false);
+                batch.tcp_flags.resize(packets, 0);
                 batch.live().iter().for_each(|i| self.decode_with_key(&mut batch, i));
             }
         }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use crate::support::*;
 use forebay_balance::Assignment;
+use forebay_flow::{FlowTable, OnFull, RecordOptions};
 use forebay_packet::Batch;
 use forebay_pipeline::stages::{Balance, Filter, Fragments, Limit, Window};
-use forebay_pipeline::{Chain, FlowTable, Run, RunError, Worker, run};
+use forebay_pipeline::{Chain, Run, RunError, Worker, run};
 
 fn chains(n: usize, expression: &str) -> Vec<Chain> {
     let filter = || Filter::new(filter_set(expression));
@@ -133,12 +134,13 @@ fn flows_are_counted_both_ways_and_fragments_in_their_flow() {
         (2_000, later(1, 2, 5)),
         (4_000, first(1, 2, 5, (10, 20))),
     ];
-    let mut flows = FlowTable::new();
+    let mut flows = FlowTable::new(RecordOptions::new(10, OnFull::Evict));
     run(workers_of(chains(1, ""), &input, false), serial(), |batch| {
-        flows.count(batch);
+        flows.count(batch, |_| {});
         no_failure(batch)
     });
-    let [flow] = flows.records() else { panic!("one flow, not {:?}", flows.records()) };
+    let records: Vec<_> = flows.records().collect();
+    let [flow] = records[..] else { panic!("one flow, not {records:?}") };
     assert_eq!(flow.packets, [3, 1]);
     assert_eq!((flow.first, flow.last), (1_000, 4_000));
     assert_eq!(flow.total_bytes(), input.iter().map(|(_, p)| p.len() as u64).sum::<u64>());

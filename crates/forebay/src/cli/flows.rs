@@ -1,11 +1,13 @@
 //! The command line of `forebay flows`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::capture::{KeyArgs, ReadLimits};
 use super::flow_policy::PolicyArgs;
+use super::values::parse_duration;
 
 /// `forebay flows`.
 #[derive(Debug, Args)]
@@ -22,6 +24,17 @@ pub struct FlowsArgs {
     /// List only the N largest flows by bytes
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
+    /// End a record after so long without a packet, like 60s; a closed TCP connection after 5s
+    /// at most. By default a flow is one record
+    #[arg(long, value_name = "TIME", conflicts_with = "policy", value_parser = parse_duration)]
+    pub idle_timeout: Option<Duration>,
+    /// End a record with the first packet after so long, like 30m, and begin another
+    #[arg(long, value_name = "TIME", conflicts_with = "policy", value_parser = parse_duration)]
+    pub active_timeout: Option<Duration>,
+    /// The most records that are open at a time, which bounds memory to 400 bytes each; then
+    /// the record with the longest silence of some ends
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, conflicts_with = "policy", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    pub max_flows: u32,
     /// Seed of the Community IDs
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u16,
@@ -42,4 +55,6 @@ pub enum FlowFormat {
     Csv,
     /// As with the global --json
     Json,
+    /// A JSON object on a line for each flow, as in the list of --json
+    Jsonl,
 }

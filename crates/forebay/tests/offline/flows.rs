@@ -79,12 +79,26 @@ fn packets_and_bytes_add_up_to_the_capture() {
 fn csv_says_what_json_says() {
     let folder = data::folder();
     let file = folder.join("mix/dev-mix.pcap");
-    let csv = run(["flows", "-r", file.to_str().unwrap(), "--format", "csv"]).exits(0).text();
+    // As the flows of the capture, and as records of which most end while it is read.
+    for options in [&[][..], &["--idle-timeout", "1ms"]] {
+        csv_is_json(&file, options);
+    }
+}
+
+fn csv_is_json(file: &Path, options: &[&str]) {
+    let in_format = |format| {
+        let command = ["flows", "-q", "-r", file.to_str().unwrap(), "--format", format];
+        run(command.iter().chain(options)).exits(0).text()
+    };
+    let csv = in_format("csv");
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let expected = "community_id,proto,a,b,packets_ab,packets_ba,bytes_ab,bytes_ba,first,last";
+    let expected = "community_id,proto,a,b,packets_ab,packets_ba,bytes_ab,bytes_ba,first,last,\
+                    tcp_flags_ab,tcp_flags_ba,ended";
     assert_eq!(names.join(","), expected);
-    let flows = flows(&file, &[]);
+    let flows: Vec<Value> =
+        in_format("jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(flows, self::flows(file, options));
     assert!(flows.len() > data::at_least(2_000, 400) && lines.clone().count() == flows.len());
     for (line, flow) in lines.zip(&flows) {
         let fields: Vec<&str> = line.split(',').collect();
@@ -97,6 +111,42 @@ fn csv_says_what_json_says() {
             };
             assert_eq!(field, value, "{name} of {flow}");
         }
+    }
+}
+
+#[test]
+fn records_end_by_timeouts_and_for_want_of_room_and_no_packet_is_lost() {
+    let file = data::folder().join("mix/dev-mix.pcap");
+    let packets = |flows: &[Value]| -> u64 {
+        flows.iter().map(|one| number(one, "packets_ab") + number(one, "packets_ba")).sum()
+    };
+    let whole = flows(&file, &[]);
+    assert!(whole.iter().all(|flow| flow["ended"].is_null()));
+    for (options, reasons) in [
+        (&["--idle-timeout", "1ms"][..], &["idle", "closed"][..]),
+        (&["--active-timeout", "10ms"], &["active"]),
+        (&["--max-flows", "40"], &["evicted"]),
+    ] {
+        let records = flows(&file, options);
+        let ended: BTreeSet<&str> =
+            records.iter().filter_map(|one| one["ended"].as_str()).collect();
+        assert_eq!(ended, BTreeSet::from_iter(reasons.iter().copied()), "{options:?}");
+        assert!(records.len() > whole.len(), "{options:?}");
+        assert_eq!(packets(&records), packets(&whole), "{options:?}");
+        let open = records.iter().filter(|one| one["ended"].is_null()).count();
+        assert!(options[0] != "--max-flows" || open <= 40, "{open} open");
+    }
+    let few = ["flows", "-r", file.to_str().unwrap(), "--max-flows", "40", "--top", "3"];
+    let few = few.into_iter().chain(["--format", "csv"]);
+    let outcome = run(few).exits(0);
+    assert!(outcome.stderr.contains("(--max-flows)"), "{}", outcome.stderr);
+    assert_eq!(outcome.text().lines().count(), 4);
+}
+
+#[test]
+fn limits_of_flows_have_bounds() {
+    for wrong in [["--max-flows", "0"], ["--max-flows", "1073741825"], ["--idle-timeout", "5"]] {
+        run(["flows", "-r", "none.pcap", wrong[0], wrong[1]]).exits(2);
     }
 }
 

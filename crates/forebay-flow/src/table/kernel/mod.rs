@@ -16,11 +16,14 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod flows;
 
 use super::bucket::{Bucket, SLOTS};
 use crate::hash::Secret;
 use crate::key::{KEY_MASK, ShortKey};
 use crate::level::Level;
+
+pub(crate) use flows::{hash_flow, hash_flows};
 
 /// Keys that are looked up at a time.
 pub(crate) const STRETCH: usize = 64;
@@ -221,15 +224,15 @@ fn probe_one_with(
     })
 }
 
-/// Fetches a bucket into the cache ahead of its use.
+/// Fetches a value's first line into the cache ahead of its use.
 #[inline(always)]
-pub(crate) fn prefetch(bucket: &Bucket) {
+pub(crate) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch has no effect but on the cache.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(bucket).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bucket;
+    let _ = value;
 }

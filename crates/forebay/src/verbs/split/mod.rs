@@ -15,6 +15,7 @@ use std::io;
 use std::sync::Arc;
 
 use forebay_balance::{Assignment, MAX_SENSORS};
+use forebay_flow::{FlowTable, OnFull, RecordOptions};
 use forebay_io::ReadOptions;
 use forebay_jit::FilterSet;
 use forebay_packet::{Affinity, Decoder, HashKey};
@@ -22,7 +23,7 @@ use forebay_pipeline::stages::{
     Balance, Classify, CompiledRules, Expectations, Filter, Follow, Fragments, Rules, Timing,
     Window,
 };
-use forebay_pipeline::{Chain, FlowTable, Run};
+use forebay_pipeline::{Chain, Run};
 use forebay_rules::language::load::Selection;
 
 use crate::cli::{Cli, SplitArgs, SplitBalance, SplitKey};
@@ -74,10 +75,10 @@ pub fn run(cli: &Cli, args: &SplitArgs) -> Result<(), Failure> {
     };
     let workers = input.workers(chains());
     let serial = serial_chain(args, follow).with(Balance::new(units));
-    let mut flows = FlowTable::with_limit(RECORDED_FLOWS);
+    let mut flows = FlowTable::new(RecordOptions::new(RECORDED_FLOWS, OnFull::Ignore));
     let mut series = Series::new(weights.len());
     let run = forebay_pipeline::run(workers, serial, |batch| {
-        flows.count(batch);
+        flows.count(batch, |_| {});
         for i in batch.live().iter() {
             let output = usize::from(batch.output[i]);
             series.count(output, batch.nanos(i), u64::from(batch.wire_len(i)));

@@ -5,10 +5,11 @@ use std::io::Write as _;
 use std::path::Path;
 
 use forebay_balance::{Assignment, MOST_UNITS, UnitSummary, max_over_mean, random_imbalance};
+use forebay_flow::{FlowRecord, FlowTable};
 use forebay_io::{Placement, Summary, WholeFile};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{FlowKey, community_id};
-use forebay_pipeline::{FlowRecord, FlowTable, Ledger, Remarks};
+use forebay_pipeline::{Ledger, Remarks};
 use serde_json::{Value, json};
 
 use crate::cli::{SplitArgs, SplitBalance, SplitKey};
@@ -65,7 +66,7 @@ impl SplitResult<'_> {
                 packets_out: self.ledger.output(),
                 bytes_in: self.bytes_in,
                 bytes_out: sensors.iter().map(|sensor| sensor.bytes).sum(),
-                flows: self.flows.records().len() as u64,
+                flows: self.flows.open() as u64,
             },
             balance: Balancing {
                 by: self.by(),
@@ -249,7 +250,7 @@ impl SplitResult<'_> {
     /// The flows with addresses. Packets without addresses have one record, which is no
     /// flow: they need not stay together.
     fn addressed(&self) -> impl Iterator<Item = &FlowRecord> {
-        self.flows.records().iter().filter(|record| record.key.kind != AddressKind::Opaque)
+        self.flows.records().filter(|record| record.key.kind != AddressKind::Opaque)
     }
 
     fn top_flows(&self) -> Vec<TopFlow> {
@@ -281,7 +282,7 @@ impl SplitResult<'_> {
                 "{} packets of flows beyond the first {}; they were split like all others, but \
                  are not in what is said of flows",
                 human::count(packets),
-                human::count(self.flows.records().len() as u64),
+                human::count(self.flows.open() as u64),
             )),
         };
         let remarks = self.remarks.named().filter(|(_, packets)| *packets > 0).filter_map(

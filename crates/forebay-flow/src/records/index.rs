@@ -1,0 +1,189 @@
+//! From the hash of a key to the number of its record: extendible hashing (Fagin,
+//! Nievergelt, Pippenger and Strong, 1979) over segments of one page.
+//!
+//! The first bits of a hash find a segment by the directory. There an entry is in one of two
+//! buckets, which the last bits name; each is a cache line of eight. When both are full, the
+//! segment's entries are parted into two segments by the next of the first bits, each entry
+//! staying in the same bucket. An entry has the first 32 bits of its hash, so that nothing
+//! else is read for this. So growth costs at most a segment's 512 entries at once, and a run
+//! of the directory.
+
+/// No number: the entry is free.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Entries of a bucket.
+const SLOTS: usize = 8;
+
+/// Buckets of a segment: a page.
+const BUCKETS: usize = 64;
+
+/// Flows for each segment of a full directory. The rest of the segment is for uneven
+/// hashes: two choices of eight hold 80% before both are full.
+const FLOWS_PER_SEGMENT: usize = SLOTS * BUCKETS / 2;
+
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Bucket {
+    tags: [u32; SLOTS],
+    numbers: [u32; SLOTS],
+}
+
+#[derive(Debug)]
+struct Segment {
+    /// First bits of the hash that all its entries have in common.
+    depth: u32,
+    buckets: Box<[Bucket]>,
+}
+
+impl Segment {
+    fn new(depth: u32) -> Self {
+        let free = Bucket { tags: [0; SLOTS], numbers: [NONE; SLOTS] };
+        Self { depth, buckets: vec![free; BUCKETS].into_boxed_slice() }
+    }
+}
+
+/// Both buckets of the key are full, and their segment cannot be parted.
+#[derive(Debug)]
+pub(super) struct Full;
+
+/// Numbers by hashes. Several may have the same hash.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// Segments by the first `bits` bits of hashes.
+    directory: Box<[u32]>,
+    bits: u32,
+    segments: Vec<Segment>,
+}
+
+/// The part of a hash that an entry has.
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// The two buckets of a hash in its segment.
+fn choices(hash: u64) -> [usize; 2] {
+    [hash as usize % BUCKETS, hash as usize / BUCKETS % BUCKETS]
+}
+
+impl Bucket {
+    /// Bit `n` for each entry `n` with this tag.
+    #[inline]
+    fn matches(&self, tag: u32) -> u32 {
+        let equal = self.tags.map(|one| u32::from(one == tag));
+        (0..SLOTS).fold(0, |bits, n| bits | equal[n] << n)
+    }
+
+    fn slot_of(&self, number: u32) -> Option<usize> {
+        self.numbers.iter().position(|&one| one == number)
+    }
+}
+
+impl Index {
+    /// Empty, for this many flows.
+    pub(super) fn new(flows: usize) -> Self {
+        let bits = flows.div_ceil(FLOWS_PER_SEGMENT).next_power_of_two().ilog2();
+        let directory = vec![0; 1 << bits].into_boxed_slice();
+        Self { directory, bits, segments: vec![Segment::new(0)] }
+    }
+
+    /// Segments in use.
+    pub(super) fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    fn segment_of(&self, hash: u64) -> usize {
+        self.directory[(u64::from(tag(hash)) << self.bits >> 32) as usize] as usize
+    }
+
+    /// The bucket that is read first for a hash.
+    #[inline]
+    pub(super) fn first_bucket(&self, hash: u64) -> &Bucket {
+        &self.segments[self.segment_of(hash)].buckets[choices(hash)[0]]
+    }
+
+    fn buckets(&self, hash: u64) -> [&Bucket; 2] {
+        let segment = &self.segments[self.segment_of(hash)];
+        choices(hash).map(|at| &segment.buckets[at])
+    }
+
+    /// The number that most likely has this hash, or [`NONE`].
+    #[inline]
+    pub(super) fn candidate(&self, hash: u64) -> u32 {
+        for bucket in self.buckets(hash) {
+            let equal = bucket.matches(tag(hash));
+            if equal != 0 {
+                return bucket.numbers[equal.trailing_zeros() as usize];
+            }
+        }
+        NONE
+    }
+
+    /// The number with this hash for which `is` holds.
+    pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+        self.buckets(hash).into_iter().find_map(|bucket| {
+            let of_tag = bucket.tags.iter().zip(bucket.numbers);
+            let mut numbers = of_tag.filter(|(one, _)| **one == tag(hash)).map(|(_, n)| n);
+            numbers.find(|&number| number != NONE && is(number))
+        })
+    }
+
+    /// All numbers in the buckets of a hash.
+    pub(super) fn neighbours(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let numbers = self.buckets(hash).into_iter().flat_map(|bucket| bucket.numbers);
+        numbers.filter(|&number| number != NONE)
+    }
+
+    /// Enters a number.
+    pub(super) fn insert(&mut self, hash: u64, number: u32) -> Result<(), Full> {
+        loop {
+            let at = self.segment_of(hash);
+            let segment = &mut self.segments[at];
+            for bucket in choices(hash) {
+                let bucket = &mut segment.buckets[bucket];
+                if let Some(slot) = bucket.slot_of(NONE) {
+                    (bucket.tags[slot], bucket.numbers[slot]) = (tag(hash), number);
+                    return Ok(());
+                }
+            }
+            if segment.depth == self.bits {
+                return Err(Full);
+            }
+            self.part(at, hash);
+        }
+    }
+
+    /// Takes a number out.
+    pub(super) fn remove(&mut self, hash: u64, number: u32) {
+        let at = self.segment_of(hash);
+        for bucket in choices(hash) {
+            let bucket = &mut self.segments[at].buckets[bucket];
+            if let Some(slot) = bucket.slot_of(number) {
+                (bucket.tags[slot], bucket.numbers[slot]) = (0, NONE);
+                return;
+            }
+        }
+    }
+
+    /// Parts segment `at`, to which `hash` leads, in two.
+    #[cold]
+    fn part(&mut self, at: usize, hash: u64) {
+        let new = self.segments.len() as u32;
+        let segment = &mut self.segments[at];
+        let bit = 1 << (31 - segment.depth);
+        segment.depth += 1;
+        let mut other = Segment::new(segment.depth);
+        for (from, to) in segment.buckets.iter_mut().zip(&mut other.buckets) {
+            for slot in 0..SLOTS {
+                if from.tags[slot] & bit != 0 {
+                    (to.tags[slot], to.numbers[slot]) = (from.tags[slot], from.numbers[slot]);
+                    (from.tags[slot], from.numbers[slot]) = (0, NONE);
+                }
+            }
+        }
+        // All that lead to both halves are a run of the directory, the new one's behind.
+        let run = 1 << (self.bits - segment.depth);
+        let prefix = (u64::from(tag(hash)) << segment.depth >> 32) as usize | 1;
+        self.directory[prefix * run..(prefix + 1) * run].fill(new);
+        self.segments.push(other);
+    }
+}

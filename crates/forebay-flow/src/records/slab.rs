@@ -1,0 +1,94 @@
+//! Records by number, in chunks: more of them never move those that are there, and cost no
+//! more than one chunk at a time.
+
+use super::record::FlowRecord;
+
+/// Records of a chunk.
+const CHUNK: usize = 1024;
+
+/// No number.
+const NONE: u32 = u32::MAX;
+
+/// Open records, by numbers that are used again.
+#[derive(Debug)]
+pub(super) struct Slab {
+    chunks: Vec<Vec<FlowRecord>>,
+    /// The free record that is used next. Each free one has no packets, and the number of the
+    /// next in place of its bytes.
+    free: u32,
+    open: usize,
+}
+
+impl Slab {
+    pub(super) fn new() -> Self {
+        Self { chunks: Vec::new(), free: NONE, open: 0 }
+    }
+
+    /// Open records.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Numbers that are or were in use.
+    pub(super) fn numbers(&self) -> usize {
+        let last = self.chunks.last().map_or(0, Vec::len);
+        self.chunks.len().saturating_sub(1) * CHUNK + last
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &FlowRecord {
+        &self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut FlowRecord {
+        &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+    }
+
+    /// The record of a number, if it is open.
+    #[inline]
+    pub(super) fn open_one(&self, number: u32) -> Option<&FlowRecord> {
+        let record = self.chunks.get(number as usize / CHUNK)?.get(number as usize % CHUNK)?;
+        (record.packets[0] != 0).then_some(record)
+    }
+
+    /// Stores a record, which gets its first packet before another operation.
+    pub(super) fn insert(&mut self, record: FlowRecord) -> u32 {
+        self.open += 1;
+        if self.free != NONE {
+            let number = self.free;
+            let free = self.get_mut(number);
+            let next = free.bytes[0] as u32;
+            *free = record;
+            self.free = next;
+            return number;
+        }
+        let number = self.numbers() as u32;
+        match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
+            Some(chunk) => chunk.push(record),
+            None => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(record);
+                self.chunks.push(chunk);
+            }
+        }
+        number
+    }
+
+    /// Takes an open record out.
+    pub(super) fn remove(&mut self, number: u32) -> FlowRecord {
+        let next = self.free;
+        let record = self.get_mut(number);
+        let removed = *record;
+        record.packets = [0; 2];
+        record.bytes[0] = next.into();
+        self.free = number;
+        self.open -= 1;
+        removed
+    }
+
+    /// Open records by number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &FlowRecord> {
+        self.chunks.iter().flatten().filter(|record| record.packets[0] != 0)
+    }
+}

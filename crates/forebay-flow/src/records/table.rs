@@ -1,0 +1,328 @@
+//! The table of records.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use forebay_packet::flow::AddressKind;
+use forebay_packet::{Batch, FlowKey, HashKey};
+
+use super::index::{Full, Index, NONE};
+use super::record::{ACK, EndReason, FlowRecord, SYN};
+use super::slab::Slab;
+use crate::hash::Secret;
+use crate::level::Level;
+use crate::table::MAX_FLOWS;
+use crate::table::kernel::{hash_flow, hash_flows, prefetch};
+
+/// Records that are examined for silence, for each packet.
+const SWEPT_PER_PACKET: usize = 2;
+
+/// Parts of the idle timeout in each of which all records are examined once.
+const SWEEPS_PER_TIMEOUT: u64 = 4;
+
+/// Nanoseconds that a closed connection is kept for late packets, or the idle timeout if that
+/// is less.
+const CLOSED_TIMEOUT: u64 = 5_000_000_000;
+
+/// What happens to the packets of a new flow when the table is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFull {
+    /// The record with the longest silence in the new one's buckets ends.
+    Evict,
+    /// They are counted together, without a record.
+    Ignore,
+}
+
+/// The properties of a [`FlowTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecordOptions {
+    /// The most records that are open at a time; at most 2^30, and at least 1.
+    pub flows: usize,
+    /// What happens when there are as many.
+    pub on_full: OnFull,
+    /// Nanoseconds of silence that end a record; also has closed connections end, after less.
+    pub idle: Option<u64>,
+    /// Nanoseconds after its first packet that a record ends with the next one.
+    pub active: Option<u64>,
+    /// The secret of the hash.
+    pub key: HashKey,
+    /// The instructions used.
+    pub level: Level,
+}
+
+impl RecordOptions {
+    /// Without timeouts, with the fastest instructions, and with a secret of this table alone,
+    /// so that no traffic can be made to collide in it.
+    #[must_use]
+    pub fn new(flows: usize, on_full: OnFull) -> Self {
+        let random = RandomState::new();
+        let key = HashKey([random.hash_one(0), random.hash_one(1)]);
+        Self { flows, on_full, idle: None, active: None, key, level: Level::fastest() }
+    }
+}
+
+/// The flows seen. Packets in which no address was found are one record, its `low` 0: what
+/// they have in common is just that.
+#[derive(Debug)]
+pub struct FlowTable {
+    index: Index,
+    records: Slab,
+    secret: Secret,
+    options: RecordOptions,
+    unrecorded: u64,
+    /// Hashes of the batch that is counted, and the numbers of records they lead to.
+    hashes: Vec<u64>,
+    found: Vec<u32>,
+    /// The next record that is examined for silence.
+    cursor: usize,
+    /// When the cursor was at the first record.
+    sweep_began: i64,
+}
+
+impl FlowTable {
+    /// An empty table.
+    #[must_use]
+    pub fn new(options: RecordOptions) -> Self {
+        let flows = options.flows.clamp(1, MAX_FLOWS);
+        Self {
+            index: Index::new(flows),
+            records: Slab::new(),
+            secret: Secret::new(options.key, options.level),
+            options: RecordOptions { flows, ..options },
+            unrecorded: 0,
+            hashes: Vec::new(),
+            found: Vec::new(),
+            cursor: 0,
+            sweep_began: i64::MIN,
+        }
+    }
+
+    /// Counts the live packets of a classified batch. `ended` gets the records that end by it.
+    pub fn count(&mut self, batch: &Batch, mut ended: impl FnMut(FlowRecord)) {
+        let mut hashes = std::mem::take(&mut self.hashes);
+        let mut found = std::mem::take(&mut self.found);
+        hash_flows(&self.secret, &batch.key, &mut hashes);
+        for &hash in &hashes {
+            prefetch(self.index.first_bucket(hash));
+        }
+        found.clear();
+        found.extend(hashes.iter().map(|&hash| {
+            let number = self.index.candidate(hash);
+            if number != NONE {
+                let record = self.records.get(number);
+                prefetch(&record.key);
+                prefetch(&record.bytes);
+            }
+            number
+        }));
+        for i in batch.live().iter() {
+            let (Some(&key), Some(&reversed)) = (batch.key.get(i), batch.reversed.get(i)) else {
+                break;
+            };
+            let packet = Packet {
+                nanos: batch.nanos(i),
+                wire_len: batch.wire_len(i),
+                reversed,
+                tcp_flags: batch.tcp_flags.get(i).copied().unwrap_or(0),
+                output: batch.output.get(i).copied(),
+            };
+            if key.kind == AddressKind::Opaque {
+                let key = FlowKey { low: 0, ..key };
+                self.packet(key, hash_flow(&self.secret, &key), NONE, &packet, &mut ended);
+            } else {
+                self.packet(key, hashes[i], found[i], &packet, &mut ended);
+            }
+        }
+        self.sweep(batch, &mut ended);
+        (self.hashes, self.found) = (hashes, found);
+    }
+
+    /// Gives back the memory by which flows are found: all packets are counted. What is still
+    /// counted begins flows anew.
+    pub fn finish(&mut self) {
+        self.index = Index::new(1);
+    }
+
+    /// Packets of flows beyond the limit.
+    #[must_use]
+    pub fn unrecorded_packets(&self) -> u64 {
+        self.unrecorded
+    }
+
+    /// Open records.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.records.open()
+    }
+
+    /// The open records; in the order of their first packets, unless others have ended.
+    pub fn records(&self) -> impl Iterator<Item = &FlowRecord> {
+        self.records.iter()
+    }
+
+    /// Pages of the index.
+    #[must_use]
+    pub fn index_pages(&self) -> usize {
+        self.index.segments()
+    }
+
+    /// Counts a packet. `guess` is the number of its record, or any other.
+    #[inline]
+    fn packet(
+        &mut self,
+        key: FlowKey,
+        hash: u64,
+        guess: u32,
+        packet: &Packet,
+        ended: &mut impl FnMut(FlowRecord),
+    ) {
+        let is = |records: &Slab, number: u32| {
+            records.open_one(number).is_some_and(|record| record.key == key)
+        };
+        let number = if is(&self.records, guess) {
+            guess
+        } else {
+            let known = self.index.find(hash, |number| is(&self.records, number));
+            match known.or_else(|| self.open_record(key, hash, packet, ended)) {
+                Some(number) => number,
+                None => {
+                    self.unrecorded += 1;
+                    return;
+                }
+            }
+        };
+        let options = self.options;
+        let record = self.records.get_mut(number);
+        if let Some(reason) = packet.ends(record, &options) {
+            ended(FlowRecord { ended: Some(reason), ..*record });
+            *record = FlowRecord::new(key, packet.reversed, packet.nanos);
+        }
+        packet.count(record);
+    }
+
+    /// A record for a new flow.
+    #[cold]
+    fn open_record(
+        &mut self,
+        key: FlowKey,
+        hash: u64,
+        packet: &Packet,
+        ended: &mut impl FnMut(FlowRecord),
+    ) -> Option<u32> {
+        if self.records.open() >= self.options.flows {
+            self.make_room(hash, ended)?;
+        }
+        let number = self.records.insert(FlowRecord::new(key, packet.reversed, packet.nanos));
+        while let Err(Full) = self.index.insert(hash, number) {
+            if self.make_room(hash, ended).is_none() {
+                self.records.remove(number);
+                return None;
+            }
+        }
+        Some(number)
+    }
+
+    /// Ends the record with the longest silence of those beside `hash`, if that is allowed.
+    fn make_room(&mut self, hash: u64, ended: &mut impl FnMut(FlowRecord)) -> Option<()> {
+        if self.options.on_full == OnFull::Ignore {
+            return None;
+        }
+        let silence = |&number: &u32| self.records.get(number).last;
+        let oldest = self.index.neighbours(hash).min_by_key(silence);
+        let number = oldest.or_else(|| self.next_open())?;
+        self.end(number, EndReason::Evicted, ended);
+        Some(())
+    }
+
+    /// The next open record from the cursor on.
+    fn next_open(&mut self) -> Option<u32> {
+        let numbers = self.records.numbers();
+        let from_cursor = (0..numbers).map(|n| ((self.cursor + n) % numbers) as u32);
+        let mut open = from_cursor.filter(|&number| self.records.open_one(number).is_some());
+        open.next()
+    }
+
+    fn end(&mut self, number: u32, reason: EndReason, ended: &mut impl FnMut(FlowRecord)) {
+        let record = self.records.remove(number);
+        self.index.remove(hash_flow(&self.secret, &record.key), number);
+        ended(FlowRecord { ended: Some(reason), ..record });
+    }
+
+    /// Ends records that are silent for too long, some for each packet of the batch.
+    fn sweep(&mut self, batch: &Batch, ended: &mut impl FnMut(FlowRecord)) {
+        let Some(idle) = self.options.idle else { return };
+        // The least, so that a single packet from the future ends no flow of others.
+        let Some(now) = batch.live().iter().map(|i| batch.nanos(i)).min() else { return };
+        if self.cursor >= self.records.numbers() {
+            // A clock that was set back begins anew, too.
+            if since(now, self.sweep_began) < idle / SWEEPS_PER_TIMEOUT && now >= self.sweep_began {
+                return;
+            }
+            (self.cursor, self.sweep_began) = (0, now);
+        }
+        let last = self.records.numbers().min(self.cursor + SWEPT_PER_PACKET * batch.len());
+        for number in self.cursor..last {
+            let number = number as u32;
+            let Some(record) = self.records.open_one(number) else { continue };
+            if let Some(reason) = silent(record, now, idle) {
+                self.end(number, reason, ended);
+            }
+        }
+        self.cursor = last;
+    }
+}
+
+/// Why a record ends by time `now`, if it does.
+fn silent(record: &FlowRecord, now: i64, idle: u64) -> Option<EndReason> {
+    let silence = since(now, record.last);
+    if record.is_closed() {
+        (silence > idle.min(CLOSED_TIMEOUT)).then_some(EndReason::Closed)
+    } else {
+        (silence > idle).then_some(EndReason::Idle)
+    }
+}
+
+/// Nanoseconds from a time to another, 0 if that was before.
+fn since(now: i64, then: i64) -> u64 {
+    if now > then { now.abs_diff(then) } else { 0 }
+}
+
+/// What is counted of a packet.
+struct Packet {
+    nanos: i64,
+    wire_len: u32,
+    reversed: bool,
+    tcp_flags: u8,
+    output: Option<u16>,
+}
+
+impl Packet {
+    /// Why this packet of its flow is the first of another record, if it is.
+    #[inline]
+    fn ends(&self, record: &FlowRecord, options: &RecordOptions) -> Option<EndReason> {
+        if record.packets[0] == 0 {
+            return None;
+        }
+        if let Some(idle) = options.idle {
+            let opens = self.tcp_flags & (SYN | ACK) == SYN && record.is_closed();
+            let reason = silent(record, self.nanos, idle);
+            if let Some(reason) = reason.or(opens.then_some(EndReason::Closed)) {
+                return Some(reason);
+            }
+        }
+        let active = options.active?;
+        (since(self.nanos, record.first) >= active).then_some(EndReason::Active)
+    }
+
+    #[inline]
+    fn count(&self, record: &mut FlowRecord) {
+        let direction = usize::from(self.reversed != record.a_is_high);
+        if record.packets[direction] == 0 {
+            record.outputs[direction] = self.output;
+        }
+        record.packets[direction] += 1;
+        record.bytes[direction] += u64::from(self.wire_len);
+        record.tcp_flags[direction] |= self.tcp_flags;
+        record.first = record.first.min(self.nanos);
+        record.last = record.last.max(self.nanos);
+    }
+}

@@ -1,0 +1,275 @@
+//! Records: against a map with the same rules, and their bounds.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use forebay_flow::{EndReason, FlowRecord, FlowTable, Level, OnFull, RecordOptions};
+use forebay_packet::flow::AddressKind;
+use forebay_packet::random::Random;
+use forebay_packet::{BATCH, Batch, FlowKey, HashKey, Interface, PacketMeta, Region};
+
+/// Nanoseconds of a unit of time stamps.
+const MICROSECOND: i64 = 1_000;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// A packet: its flow, whether it goes from the high end, microseconds, TCP's control bits.
+type Packet = (FlowKey, bool, u64, u8);
+
+fn batch(packets: &[Packet]) -> Batch {
+    let region = Arc::new(Region::new(64).unwrap());
+    let mut batch = Batch::new(region, Arc::new(vec![Interface::default()]));
+    for (_, _, ticks, _) in packets {
+        let meta = PacketMeta { offset: 0, cap_len: 10, wire_len: 60, ticks: *ticks, interface: 0 };
+        batch.push(meta).unwrap();
+    }
+    batch.key.extend(packets.iter().map(|packet| packet.0));
+    batch.reversed.extend(packets.iter().map(|packet| packet.1));
+    batch.tcp_flags.extend(packets.iter().map(|packet| packet.3));
+    batch
+}
+
+fn options(flows: usize, on_full: OnFull, level: Level) -> RecordOptions {
+    RecordOptions { key: HashKey([1, 2]), level, ..RecordOptions::new(flows, on_full) }
+}
+
+fn udp(low: u128) -> FlowKey {
+    FlowKey { low, high: 9, protocol: 17, kind: AddressKind::Ipv4, ..FlowKey::default() }
+}
+
+/// Keys that differ in each of their fields.
+fn keys() -> Vec<FlowKey> {
+    let tcp = FlowKey { protocol: 6, has_ports: true, port_low: 1, port_high: 80, ..udp(7) };
+    let ipv6 = FlowKey { kind: AddressKind::Ipv6, ..tcp };
+    let mut keys = vec![udp(7), tcp, ipv6];
+    for key in [tcp, ipv6] {
+        keys.extend([
+            FlowKey { low: 8, ..key },
+            FlowKey { high: 10, ..key },
+            FlowKey { port_low: 2, ..key },
+            FlowKey { port_high: 81, ..key },
+            FlowKey { protocol: 17, ..key },
+            FlowKey { has_ports: false, ..key },
+            FlowKey { scope: 1, ..key },
+            FlowKey { low: 1 << 100, ..ipv6 },
+            FlowKey { scope: 1 << 63, ..key },
+        ]);
+    }
+    keys.push(FlowKey { kind: AddressKind::Mac, ..FlowKey::default() });
+    keys.push(FlowKey { kind: AddressKind::Arp, ..udp(7) });
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+#[test]
+fn packets_without_addresses_are_one_record() {
+    let opaque = |low| FlowKey { low, ..FlowKey::default() };
+    let packets = [opaque(1), udp(1), opaque(2), udp(2), opaque(3)].map(|key| (key, false, 7, 0));
+    let mut flows = FlowTable::new(RecordOptions::new(10, OnFull::Evict));
+    flows.count(&batch(&packets), |_| panic!("nothing ends"));
+    let counted: Vec<_> =
+        flows.records().map(|record| (record.key, record.total_packets())).collect();
+    assert_eq!(counted, [(opaque(0), 3), (udp(1), 1), (udp(2), 1)]);
+}
+
+#[test]
+fn each_direction_has_an_output() {
+    let packet = |low, reversed| (udp(low), reversed, 7, 0);
+    let mut packets =
+        batch(&[packet(1, true), packet(1, true), packet(1, false), packet(2, false)]);
+    packets.output.extend_from_slice(&[3, 3, 5, 4]);
+    let mut flows = FlowTable::new(RecordOptions::new(10, OnFull::Evict));
+    flows.count(&packets, |_| panic!("nothing ends"));
+    let outputs: Vec<_> = flows.records().map(|record| record.outputs).collect();
+    assert_eq!(outputs, [[Some(3), Some(5)], [Some(4), None]]);
+    assert_eq!(flows.records().next().unwrap().output(), Some(3));
+}
+
+#[test]
+fn beyond_the_limit_only_packets_are_counted() {
+    let packets = [1, 2, 3, 1, 4, 3].map(|low| (udp(low), false, 7, 0));
+    let mut flows = FlowTable::new(RecordOptions::new(2, OnFull::Ignore));
+    flows.count(&batch(&packets), |_| panic!("nothing ends"));
+    let packets: Vec<_> = flows.records().map(FlowRecord::total_packets).collect();
+    assert_eq!((packets, flows.unrecorded_packets()), (vec![2, 1], 3));
+}
+
+/// What a map says, by the rules of the options' documentation.
+#[derive(Default)]
+struct Model {
+    open: HashMap<FlowKey, FlowRecord>,
+    ended: Vec<FlowRecord>,
+}
+
+impl Model {
+    fn packet(&mut self, (key, reversed, ticks, flags): Packet, options: &RecordOptions) {
+        let now = ticks as i64 * MICROSECOND;
+        if let Some(record) = self.open.get(&key) {
+            let (silence, age) = (now - record.last, now - record.first);
+            let [ab, ba] = record.tcp_flags;
+            let is_closed = (ab | ba) & RST != 0 || ab & ba & FIN != 0;
+            let reason = match options.idle.map(|idle| idle as i64) {
+                Some(idle) if is_closed && silence > idle.min(5_000_000_000) => {
+                    Some(EndReason::Closed)
+                }
+                Some(_) if is_closed && flags & (SYN | ACK) == SYN => Some(EndReason::Closed),
+                Some(idle) if !is_closed && silence > idle => Some(EndReason::Idle),
+                _ => options.active.filter(|&most| age >= most as i64).map(|_| EndReason::Active),
+            };
+            if reason.is_some() {
+                self.ended.push(FlowRecord { ended: reason, ..*record });
+                self.open.remove(&key);
+            }
+        }
+        let record = self.open.entry(key).or_insert(FlowRecord {
+            key,
+            packets: [0; 2],
+            bytes: [0; 2],
+            first: now,
+            last: now,
+            outputs: [None; 2],
+            tcp_flags: [0; 2],
+            a_is_high: reversed,
+            ended: None,
+        });
+        let direction = usize::from(reversed != record.a_is_high);
+        record.packets[direction] += 1;
+        record.bytes[direction] += 60;
+        record.tcp_flags[direction] |= flags;
+        record.last = now;
+    }
+}
+
+#[test]
+fn records_are_those_of_a_map_with_the_same_rules() {
+    let keys = keys();
+    assert!(keys.len() > 18);
+    for level in Level::all() {
+        for seed in 0..24 {
+            let mut random = Random::new(seed);
+            let timeout = |n: u64| n.checked_mul(1_000_000_000);
+            let idle = [None, timeout(3), timeout(8), timeout(100)][random.below(4) as usize];
+            let active = [None, timeout(20)][random.below(2) as usize];
+            let options =
+                RecordOptions { idle, active, ..options(1_000_000, OnFull::Evict, level) };
+            let (mut table, mut model) = (FlowTable::new(options), Model::default());
+            let (mut ended, mut ticks) = (Vec::new(), 0);
+            // Silences about as long as the timeouts, for more keys than fit a page of the index.
+            let spread = [1, 400][random.below(2) as usize];
+            for _ in 0..200 {
+                let packets: Vec<Packet> = (0..random.below(BATCH as u64 + 1))
+                    .map(|_| {
+                        let key = keys[random.below(keys.len() as u64) as usize];
+                        let scope = key.scope + random.below(spread);
+                        let flags =
+                            [0, ACK, SYN, SYN | ACK, FIN | ACK, RST][random.below(6) as usize];
+                        ticks += random.below(2_000_000 / 10);
+                        (FlowKey { scope, ..key }, random.below(2) == 1, ticks, flags)
+                    })
+                    .collect();
+                packets.iter().for_each(|&packet| model.packet(packet, &options));
+                table.count(&batch(&packets), |record| ended.push(record));
+            }
+            let id = |record: &FlowRecord| (record.key, record.first);
+            let mut expected = model.ended.clone();
+            expected.extend(model.open.values().copied());
+            expected.sort_by_key(id);
+            let mut found: Vec<FlowRecord> = ended.clone();
+            found.extend(table.records().copied());
+            found.sort_by_key(id);
+            assert_eq!(found.len(), expected.len(), "seed {seed}, {level:?}");
+            for (found, expected) in found.iter().zip(&expected) {
+                // Silence may be noticed before a packet shows it, for the same reason.
+                let ended = expected.ended.or(found.ended);
+                assert_eq!(*found, FlowRecord { ended, ..*expected }, "seed {seed}, {level:?}");
+            }
+            assert_eq!(table.open(), table.records().count());
+            let restarted = model.ended.iter().any(|record| record.ended == Some(EndReason::Idle));
+            assert!(idle.is_none() || spread == 1 || restarted, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn all_of_many_flows_are_found_again() {
+    for level in Level::all() {
+        let mut table = FlowTable::new(options(300_000, OnFull::Evict, level));
+        for _ in 0..2 {
+            for first in (0..300_000).step_by(BATCH) {
+                let last = (first + BATCH as u128).min(300_000);
+                let packets: Vec<Packet> =
+                    (first..last).map(|low| (udp(low), false, 1, 0)).collect();
+                table.count(&batch(&packets), |_| panic!("there is room"));
+            }
+        }
+        assert_eq!(table.open(), 300_000);
+        assert!(table.records().all(|record| record.packets == [2, 0]), "{level:?}");
+        // 512 entries each, parted when they are about 80% full.
+        let pages = table.index_pages();
+        assert!((300_000 / 512..300_000 / 150).contains(&pages), "{pages} pages");
+    }
+}
+
+#[test]
+fn a_full_table_ends_the_longest_silent_of_some_and_loses_no_packet() {
+    for level in Level::all() {
+        let mut table = FlowTable::new(options(1_000, OnFull::Evict, level));
+        let (mut ended, mut young, mut packets_ended) = (0, 0, 0);
+        let busy = udp(u128::from(u32::MAX));
+        for round in 0..400 {
+            let new = |n: u64| (udp(u128::from(round * 200 + n)), false, round, 0);
+            let mut packets: Vec<Packet> = (0..200).map(new).collect();
+            packets.push((busy, false, round, 0));
+            table.count(&batch(&packets), |record| {
+                assert_eq!(record.ended, Some(EndReason::Evicted));
+                ended += 1;
+                young += u32::from(record.last + MICROSECOND >= round as i64 * MICROSECOND);
+                packets_ended += record.total_packets();
+            });
+            assert!(table.open() <= 1_000);
+        }
+        let open: u64 = table.records().map(FlowRecord::total_packets).sum();
+        assert_eq!(packets_ended + open, 400 * 201, "{level:?}");
+        // A few more if the busy one was among them.
+        assert!((400 * 200 + 1 - 1_000..400 * 201).contains(&ended), "{ended}");
+        // At random, two of five would be of this round or the one before.
+        assert!(young * 20 < ended, "{young} of {ended}, {level:?}");
+    }
+}
+
+#[test]
+fn silent_flows_end_although_no_packet_comes_for_them() {
+    let idle = Some(1_000_000_000);
+    let mut table =
+        FlowTable::new(RecordOptions { idle, ..RecordOptions::new(100_000, OnFull::Evict) });
+    let mut ended = 0;
+    let mut count = |packets: &[Packet]| {
+        table.count(&batch(packets), |record| {
+            assert_eq!(record.ended, Some(EndReason::Idle));
+            ended += 1;
+        });
+        table.open()
+    };
+    for first in (0..10_000).step_by(100) {
+        let packets: Vec<Packet> =
+            (first..first + 100).map(|low| (udp(low), false, 1, 0)).collect();
+        count(&packets);
+    }
+    // A packet from the future alone ends nothing; it is 40 batches until all were examined.
+    let others = [(udp(1 << 30), false, 2, 0); 128];
+    let mut open = count(&[(udp(1 << 31), false, 1 << 50, 0), (udp(1 << 30), false, 2, 0)]);
+    assert_eq!(open, 10_002);
+    for _ in 0..100 {
+        count(&others);
+    }
+    let later = others.map(|(key, reversed, _, flags)| (key, reversed, 2_000_000, flags));
+    for _ in 0..50 {
+        open = count(&later);
+    }
+    // The other flow's silence is ended by its own packet.
+    assert_eq!((open, ended), (2, 10_001));
+}
