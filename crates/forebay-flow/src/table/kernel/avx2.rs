@@ -12,6 +12,12 @@ const MASK: [u128; 2] = [KEY_MASK; 2];
 /// Moves the low half of each word of a block to the block's low word.
 const LOW_HALVES: i32 = 0b10_00;
 
+/// Moves the high half of each word of a block to the block's low word.
+const HIGH_HALVES: i32 = 0b11_01;
+
+/// Moves the low word of each block to the vector's low block.
+const LOW_WORDS: i32 = 0b10_00;
+
 #[target_feature(enable = "aes")]
 fn block(bits: &u128) -> __m128i {
     // SAFETY: 16 bytes are read, from a value of that size.
@@ -31,9 +37,34 @@ pub(crate) fn hash(round_keys: &[u128; 5], key: u128) -> u64 {
 
 #[target_feature(enable = "avx2,aes,bmi1")]
 pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices]) {
-    for (key, choices) in keys.iter().zip(choices) {
-        *choices = view.of_hash(hash(&view.secret.round_keys, key.0));
-        prefetch(&view.buckets[choices[0] as usize]);
+    let [first, rest @ ..] = view.secret.round_keys.each_ref().map(|key| block(key));
+    let count = _mm256_set1_epi64x(view.buckets.len() as i64);
+    let hash = |key: &ShortKey| {
+        let state = _mm_xor_si128(block(&key.0), first);
+        rest.into_iter().fold(state, |state, round_key| _mm_aesenc_si128(state, round_key))
+    };
+    let two = |[a, b]: &[ShortKey; 2], choices: &mut [Choices; 2]| {
+        // Of each word the low half.
+        let products = _mm256_mul_epu32(_mm256_set_m128i(hash(b), hash(a)), count);
+        let halves = _mm256_shuffle_epi32::<HIGH_HALVES>(products);
+        let numbers = _mm256_permute4x64_epi64::<LOW_WORDS>(halves);
+        // SAFETY: 16 bytes are written, to a value of that size.
+        unsafe {
+            _mm_storeu_si128(choices.as_mut_ptr().cast(), _mm256_castsi256_si128(numbers));
+        }
+        for [first, _] in choices {
+            prefetch(&view.buckets[*first as usize]);
+        }
+    };
+    let (twos, last) = keys.as_chunks();
+    let (to_twos, to_last) = choices.as_chunks_mut();
+    for (keys, choices) in twos.iter().zip(to_twos) {
+        two(keys, choices);
+    }
+    if let ([key], [choice]) = (last, to_last) {
+        let mut both = [[0; 2]; 2];
+        two(&[*key; 2], &mut both);
+        *choice = both[0];
     }
 }
 
