@@ -18,7 +18,7 @@ pub(crate) mod kernel;
 mod memory;
 mod moving;
 
-use std::io;
+use std::{io, mem};
 
 use forebay_packet::HashKey;
 
@@ -154,7 +154,8 @@ pub struct Table {
     retired: Option<Spare>,
     /// Whether a flow was evicted although there was room.
     is_overflowing: bool,
-    /// Memory for searches.
+    /// Memory for choices of the keys of two stretches, and for searches.
+    chosen: Vec<Choices>,
     steps: Vec<Step>,
     work: Work,
 }
@@ -181,6 +182,7 @@ impl Table {
             moving: None,
             retired: None,
             is_overflowing: false,
+            chosen: Vec::new(),
             steps: Vec::with_capacity(MAX_SEARCH),
             work: Work::default(),
         };
@@ -264,14 +266,15 @@ impl Table {
         mut each: impl FnMut(usize, &mut u16, bool) -> S,
         mut ended: impl FnMut(Ended),
     ) {
-        let (mut choices, mut slots) = ([[0; 2]; STRETCH], [NONE; STRETCH]);
-        for (stretch, keys) in keys.chunks(STRETCH).enumerate() {
-            let (choices, slots) = (&mut choices[..keys.len()], &mut slots[..keys.len()]);
-            if let Some(Moving { from, .. }) = &self.moving {
-                // For the prefetches.
-                kernel::choose(from.view(), keys, choices);
-            }
-            kernel::choose(self.view(), keys, choices);
+        let (mut chosen, mut slots) = (mem::take(&mut self.chosen), [NONE; STRETCH]);
+        chosen.resize(2 * STRETCH, [0; 2]);
+        let (mut now, mut next) = chosen.split_at_mut(STRETCH);
+        let mut stretches = keys.chunks(STRETCH).enumerate().peekable();
+        self.choose(stretches.peek(), now);
+        while let Some((stretch, keys)) = stretches.next() {
+            // The buckets of the next keys come from memory while these are compared.
+            self.choose(stretches.peek(), next);
+            let (choices, slots) = (&now[..keys.len()], &mut slots[..keys.len()]);
             kernel::probe(self.view(), keys, choices, slots);
             let found = choices.iter().zip(&*slots);
             for (i, (&key, (&choices, &slot))) in keys.iter().zip(found).enumerate() {
@@ -285,7 +288,20 @@ impl Table {
                 }
             }
             self.sweep(SWEPT_PER_PACKET * keys.len(), &mut ended);
+            mem::swap(&mut now, &mut next);
         }
+        self.chosen = chosen;
+    }
+
+    /// Writes the choices of a stretch of keys, and prefetches first buckets.
+    fn choose(&self, stretch: Option<&(usize, &[ShortKey])>, choices: &mut [Choices]) {
+        let Some((_, keys)) = stretch else { return };
+        let choices = &mut choices[..keys.len()];
+        if let Some(Moving { from, .. }) = &self.moving {
+            // For the prefetches.
+            kernel::choose(from.view(), keys, choices);
+        }
+        kernel::choose(self.view(), keys, choices);
     }
 
     /// Time has passed, so that it is epoch `epoch` or later.
