@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "calls DPDK")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::hint::black_box;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -160,6 +161,12 @@ impl Keys {
     pub fn new(keys: Vec<Key>) -> Self {
         let pointers = keys.iter().map(ptr::from_ref).collect();
         Self { keys, pointers }
+    }
+
+    /// Reads keys and pointers, so that they are in the cache.
+    pub fn touch(&self, range: Range<usize>) {
+        self.keys[range.clone()].iter().for_each(|key| _ = black_box(*key));
+        self.pointers[range].iter().for_each(|pointer| _ = black_box(*pointer));
     }
 }
 

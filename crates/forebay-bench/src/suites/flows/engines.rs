@@ -5,6 +5,7 @@
 //! ahash; its look-ups in batches compute all hashes first, as there is no prefetch in its
 //! interface.
 
+use std::hint::black_box;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -13,7 +14,7 @@ use forebay_flow::{Level, Options, ShortKey, Table};
 use forebay_packet::HashKey;
 use hashbrown::HashTable;
 
-use super::traffic::{LIFETIME, peer_key, short_key, state};
+use super::traffic::{peer_key, short_key, state};
 use crate::failure::Result;
 use crate::peers::rte_hash::{Key, Keys, MOST_KEYS, RteHash};
 use crate::rounds::{Contender, Role};
@@ -21,11 +22,12 @@ use crate::rounds::{Contender, Role};
 /// Flows of a batch.
 pub const BATCH: usize = 64;
 /// Flows of a call as stages make them.
-const LONG_BATCH: usize = forebay_packet::BATCH;
+pub const LONG_BATCH: usize = forebay_packet::BATCH;
 
 /// The names of engines in the rows.
 pub const EXACT: &str = "exact";
 pub const EXACT_BATCH: &str = "exact-batch";
+pub const LONG: &str = "exact-batch-256";
 pub const BULK: &str = "rte_hash-bulk";
 
 const HASH_KEY: HashKey = HashKey([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
@@ -37,6 +39,9 @@ pub const ABSENT: u32 = u32::MAX;
 pub trait Engine {
     /// Takes flows in the table's own form, as a receiver would have their keys; not timed.
     fn load(&mut self, flows: &[u32]);
+
+    /// Reads loaded keys, so that they are in the cache as those of packets just received.
+    fn touch(&self, range: Range<usize>);
 
     /// Finds loaded flows, and writes for each where it is or what its state is. For mixed
     /// traffic: their packets arrive.
@@ -52,12 +57,12 @@ pub trait Engine {
 pub type Engines = Vec<Contender<dyn Engine>>;
 
 /// Flows with which a table is made to hold `flows`.
-fn room(flows: usize) -> usize {
+pub fn room(flows: usize) -> usize {
     flows + flows / 4
 }
 
 /// Ranges of at most `batch` of a range, with the places of each in the output.
-fn batches(
+pub fn batches(
     range: Range<usize>,
     found: &mut [u32],
     batch: usize,
@@ -66,7 +71,7 @@ fn batches(
     starts.zip(found.chunks_mut(batch)).map(|(at, found)| (at..at + found.len(), found))
 }
 
-fn new_table(flows: usize, lifetime: u8, level: Level) -> Result<Table> {
+pub fn new_table(flows: usize, lifetime: u8, level: Level) -> Result<Table> {
     // It has room for a quarter more by itself.
     Ok(Table::new(&Options { flows, lifetime, key: HASH_KEY, level })?)
 }
@@ -82,6 +87,10 @@ impl Engine for Exact {
     fn load(&mut self, flows: &[u32]) {
         self.keys.clear();
         self.keys.extend(flows.iter().map(|&flow| short_key(flow)));
+    }
+
+    fn touch(&self, range: Range<usize>) {
+        self.keys[range].iter().for_each(|key| _ = black_box(*key));
     }
 
     fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
@@ -130,7 +139,7 @@ pub fn exact(flows: u32) -> Engines {
         if level == fastest {
             add(EXACT, 1);
             add(EXACT_BATCH, BATCH);
-            add("exact-batch-256", LONG_BATCH);
+            add(LONG, LONG_BATCH);
         } else {
             add(&at_level(level), BATCH);
         }
@@ -155,6 +164,10 @@ struct Rte {
 impl Engine for Rte {
     fn load(&mut self, flows: &[u32]) {
         self.keys = Keys::new(flows.iter().map(|&flow| peer_key(flow)).collect());
+    }
+
+    fn touch(&self, range: Range<usize>) {
+        self.keys.touch(range);
     }
 
     fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
@@ -205,19 +218,20 @@ pub fn rte_hash(flows: u32) -> Engines {
 }
 
 /// An entry of hashbrown's table.
-struct Flow {
+pub struct Flow {
     key: Key,
-    state: u16,
-    epoch: u8,
+    pub state: u16,
+    pub epoch: u8,
 }
 
-struct Brown {
-    table: HashTable<Flow>,
+/// hashbrown's table.
+pub struct Brown {
+    pub table: HashTable<Flow>,
     hash: RandomState,
 }
 
 impl Brown {
-    fn new(flows: usize) -> Self {
+    pub fn new(flows: usize) -> Self {
         let table = HashTable::with_capacity(room(flows));
         Self { table, hash: RandomState::with_seeds(1, 2, 3, 4) }
     }
@@ -232,7 +246,7 @@ impl Brown {
         flow.map_or(ABSENT, |flow| flow.state.into())
     }
 
-    fn find_or_insert(&mut self, key: &Key) -> &mut Flow {
+    pub fn find_or_insert(&mut self, key: &Key) -> &mut Flow {
         let hash = Self::hash(&self.hash, key);
         let is_it = |flow: &Flow| flow.key == *key;
         let entry = self.table.entry(hash, is_it, |flow| Self::hash(&self.hash, &flow.key));
@@ -251,6 +265,10 @@ impl Engine for BrownLookup {
     fn load(&mut self, flows: &[u32]) {
         self.keys.clear();
         self.keys.extend(flows.iter().map(|&flow| peer_key(flow)));
+    }
+
+    fn touch(&self, range: Range<usize>) {
+        self.keys[range].iter().for_each(|key| _ = black_box(*key));
     }
 
     fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
@@ -285,189 +303,4 @@ pub fn hashbrown(flows: u32) -> Engines {
         Contender::new(name, Role::Peer, Ok(engine as Box<dyn Engine>))
     };
     [("hashbrown", 1), ("hashbrown-batch", BATCH)].map(engine).into()
-}
-
-/// Time as it passes in mixed traffic: epochs by packets.
-#[derive(Clone, Copy)]
-pub struct Pace {
-    packets: usize,
-    per_epoch: usize,
-}
-
-impl Pace {
-    pub fn new(per_epoch: usize) -> Self {
-        Self { packets: 0, per_epoch }
-    }
-
-    /// So many packets have come. Returns the epoch.
-    fn pass(&mut self, packets: usize) -> u64 {
-        self.packets += packets;
-        (self.packets / self.per_epoch) as u64
-    }
-}
-
-/// Our table with mixed traffic.
-struct ExactMixed {
-    table: Table,
-    batch: usize,
-    pace: Pace,
-    keys: Vec<ShortKey>,
-}
-
-impl Engine for ExactMixed {
-    fn load(&mut self, flows: &[u32]) {
-        self.keys.clear();
-        self.keys.extend(flows.iter().map(|&flow| short_key(flow)));
-    }
-
-    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
-        for (range, found) in batches(range, found, self.batch) {
-            self.table.advance(self.pace.pass(found.len()));
-            let each = |i: usize, packets: &mut u16, _| {
-                found[i] = u32::from(*packets);
-                *packets = packets.wrapping_add(1);
-            };
-            self.table.packets(&self.keys[range], each, |_| ());
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.table.bytes()
-    }
-}
-
-/// What is kept of a flow beside DPDK's table, by position.
-#[derive(Clone, Copy, Default)]
-struct Beside {
-    packets: u16,
-    epoch: u8,
-    is_there: bool,
-}
-
-/// DPDK's table with mixed traffic. For each packet the next position is looked at: a flow there
-/// that was silent for its lifetime is removed.
-struct RteMixed {
-    table: RteHash,
-    flows: Vec<Beside>,
-    cursor: usize,
-    batch: usize,
-    pace: Pace,
-    keys: Keys,
-}
-
-impl RteMixed {
-    fn packet(&mut self, at: usize, position: i32, epoch: u8) -> Result<u32> {
-        let position = match usize::try_from(position) {
-            // What was looked up may have been removed since.
-            Ok(position) if self.flows[position].is_there => position,
-            _ => self.table.add(&self.keys[at])?,
-        };
-        let flow = &mut self.flows[position];
-        if !flow.is_there {
-            *flow = Beside { is_there: true, ..Beside::default() };
-        }
-        let before = flow.packets;
-        (flow.packets, flow.epoch) = (before.wrapping_add(1), epoch);
-        self.cursor = (self.cursor + 1) % self.flows.len();
-        let flow = &mut self.flows[self.cursor];
-        if flow.is_there && epoch.wrapping_sub(flow.epoch) >= LIFETIME {
-            flow.is_there = false;
-            self.table.remove(self.cursor);
-        }
-        Ok(before.into())
-    }
-}
-
-impl Engine for RteMixed {
-    fn load(&mut self, flows: &[u32]) {
-        self.keys = Keys::new(flows.iter().map(|&flow| peer_key(flow)).collect());
-    }
-
-    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
-        let mut positions = [0; MOST_KEYS];
-        for (range, found) in batches(range, found, self.batch) {
-            let positions = &mut positions[..found.len()];
-            match &mut *positions {
-                [position] => *position = self.table.lookup(&self.keys[range.start]),
-                _ => self.table.lookup_bulk(&self.keys, range.clone(), positions),
-            }
-            let epoch = self.pace.pass(found.len()) as u8;
-            for ((at, position), found) in range.zip(&*positions).zip(found) {
-                *found = self.packet(at, *position, epoch).unwrap_or(ABSENT);
-            }
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.table.bytes + size_of_val(&*self.flows)
-    }
-}
-
-/// hashbrown's table with mixed traffic. For each packet the next two buckets are looked at.
-struct BrownMixed {
-    brown: Brown,
-    cursor: usize,
-    pace: Pace,
-    keys: Vec<Key>,
-}
-
-impl Engine for BrownMixed {
-    fn load(&mut self, flows: &[u32]) {
-        self.keys.clear();
-        self.keys.extend(flows.iter().map(|&flow| peer_key(flow)));
-    }
-
-    fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
-        for (key, found) in self.keys[range].iter().zip(found) {
-            let epoch = self.pace.pass(1) as u8;
-            let flow = self.brown.find_or_insert(key);
-            *found = flow.state.into();
-            (flow.state, flow.epoch) = (flow.state.wrapping_add(1), epoch);
-            for _ in 0..2 {
-                let table = &mut self.brown.table;
-                self.cursor = (self.cursor + 1) % table.num_buckets();
-                let is_idle = |flow: &Flow| epoch.wrapping_sub(flow.epoch) >= LIFETIME;
-                if table.get_bucket(self.cursor).is_some_and(is_idle)
-                    && let Ok(flow) = table.get_bucket_entry(self.cursor)
-                {
-                    flow.remove();
-                }
-            }
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.brown.table.allocation_size()
-    }
-}
-
-/// All tables for mixed traffic, empty, made for `flows` flows.
-pub fn mixed(flows: usize, pace: Pace) -> Engines {
-    let exact = |name: &str, batch, level| {
-        let engine = new_table(flows, LIFETIME, level).map(|table| {
-            let engine = ExactMixed { table, batch, pace, keys: Vec::new() };
-            Box::new(engine) as Box<dyn Engine>
-        });
-        Contender::new(name, Role::Ours, engine)
-    };
-    let rte = |name, batch| {
-        let engine = RteHash::new(room(flows)).map(|table| {
-            let (keys, flows) = (Keys::default(), vec![Beside::default(); room(flows) + 1]);
-            let engine = RteMixed { table, flows, cursor: 0, batch, pace, keys };
-            Box::new(engine) as Box<dyn Engine>
-        });
-        Contender::new(name, Role::Peer, engine)
-    };
-    let brown = BrownMixed { brown: Brown::new(flows), cursor: 0, pace, keys: Vec::new() };
-    let fastest = Level::fastest();
-    let mut engines = vec![
-        rte("rte_hash", 1),
-        rte(BULK, MOST_KEYS),
-        Contender::new("hashbrown", Role::Peer, Ok(Box::new(brown) as Box<dyn Engine>)),
-        exact(EXACT, 1, fastest),
-        exact(EXACT_BATCH, BATCH, fastest),
-    ];
-    let others = Level::all().into_iter().rev().skip(1);
-    engines.extend(others.map(|level| exact(&at_level(level), BATCH, level)));
-    engines
 }

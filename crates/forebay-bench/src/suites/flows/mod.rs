@@ -1,6 +1,8 @@
 //! The table of flows beside DPDK's hash table and hashbrown: look-ups of flows that are there,
 //! and mixed traffic, in which flows begin and end.
 
+mod adversary;
+mod ageing;
 mod engines;
 mod report;
 mod traffic;
@@ -20,7 +22,8 @@ use crate::peers::stopwatch::Stopwatch;
 use crate::record::{Record, Row};
 use crate::rounds::{Contender, Role, Run, Timing, Trial};
 use crate::stats::Sample;
-use engines::{ABSENT, BULK, Engine, Engines, Pace};
+use ageing::Pace;
+use engines::{ABSENT, BULK, Engine, Engines, batches};
 use report::{lookup, mixed};
 use traffic::{Input, LIFETIME, Stream, state};
 
@@ -37,6 +40,9 @@ const QUICK_ROUNDS: usize = 7;
 /// Flows that are timed in a turn, and before that as many to warm up with.
 const TURN: usize = 1 << 20;
 const QUICK_TURN: usize = 1 << 17;
+
+/// Flows whose keys are read before they are timed together.
+const SEGMENT: usize = 4_096;
 
 /// Flows that are not in a table, of which none may be found.
 const ABSENT_FLOWS: u32 = 1_000;
@@ -70,6 +76,10 @@ pub fn run(options: &Options) -> Result<Record> {
         if flows != SIZES[3] && options.names(&mixed(flows)) {
             mixed_traffic(&mut run, flows)?;
         }
+    }
+    if options.names(adversary::CASE) {
+        let rows = adversary::measure(&mut run.timing, rounds(options))?;
+        run.results.0.extend(rows);
     }
     let (turn, rounds) = (turn(options), rounds(options));
     run.note_conditions(format!(
@@ -187,7 +197,11 @@ fn round(
     trial.round(number, all, (drawn.len(), false), |engine, _: Role, range| {
         let (first, timed) = found.split_at_mut(warm);
         engine.run(range.start..warm, first);
-        let ticks = stopwatch.ticks(|| engine.run(warm..range.end, timed));
+        let mut ticks = 0;
+        for (range, found) in batches(warm..range.end, timed, SEGMENT) {
+            engine.touch(range.clone());
+            ticks += stopwatch.ticks(|| engine.run(range, found));
+        }
         let nanos = stopwatch.nanos(ticks) / timed.len() as f64;
         engine.answers(&mut found);
         compare(&found, expected).map(|()| nanos)
@@ -257,7 +271,7 @@ fn mixed_traffic(run: &mut Run<'_>, flows: u32) -> Result<()> {
     eprintln!("{}", mixed(flows));
     // The others are flows that are over and not noticed yet.
     let live = flows as usize * 3 / 4;
-    let mut all = engines::mixed(flows as usize, Pace::new(live / EPOCHS_A_ROUND));
+    let mut all = ageing::engines(flows as usize, Pace::new(live / EPOCHS_A_ROUND));
     keep_wanted(run, &mut all);
     let mut stream = Stream::new(live);
     let mut left = ROUNDS_TO_FILL * live;

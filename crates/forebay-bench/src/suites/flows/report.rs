@@ -2,9 +2,9 @@
 
 use forebay_flow::Level;
 
-use super::SIZES;
 use super::engines::{BULK, EXACT_BATCH, at_level};
 use super::traffic::Input;
+use super::{SIZES, adversary};
 use crate::bar::Bar;
 use crate::bar::Limit::{AtLeast, AtMost};
 use crate::record::Results;
@@ -47,6 +47,8 @@ pub fn bars(results: &Results) -> Vec<Bar> {
         |flows| Some(nanos(&mixed(flows), EXACT_BATCH)? / nanos(&lookup(flows), EXACT_BATCH)?);
     let what = format!("{EXACT_BATCH}: mixed traffic to look-ups, each");
     bars.push(Bar::each(what, AtMost(1.5), each(&slower, mixed)));
+    let what = format!("{}: chosen flows to ordinary ones", adversary::CASE);
+    bars.push(adversary::ratio(results).map(|ratio| Bar::at_most(what, 1.1, ratio)));
     bars.push(results.rounds_bar());
     bars.into_iter().flatten().collect()
 }
