@@ -35,6 +35,9 @@ pub use moving::{Need, Spare};
 /// Buckets that the cursor passes over for each packet.
 const SWEPT_PER_PACKET: usize = 2;
 
+/// How many buckets ahead of the cursor are fetched into the cache.
+const SWEEP_DISTANCE: usize = 16;
+
 /// The longest lifetime in epochs.
 pub const MAX_LIFETIME: u8 = 48;
 
@@ -316,6 +319,9 @@ impl Table {
         for _ in 0..buckets {
             if self.clock.epoch == self.wanted {
                 return;
+            }
+            if let Some(later) = self.buckets.get(self.cursor + SWEEP_DISTANCE) {
+                kernel::prefetch(later);
             }
             let mut idle = self.clock.idle(&self.buckets[self.cursor]);
             while idle != 0 {
