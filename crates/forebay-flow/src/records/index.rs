@@ -8,6 +8,8 @@
 //! else is read for this. So growth costs at most a segment's 512 entries at once, and a run
 //! of the directory.
 
+use super::chunks::Chunks;
+
 /// No number: the entry is free.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -28,19 +30,10 @@ pub(super) struct Bucket {
     numbers: [u32; SLOTS],
 }
 
-#[derive(Debug)]
-struct Segment {
-    /// First bits of the hash that all its entries have in common.
-    depth: u32,
-    buckets: Box<[Bucket]>,
-}
+/// The buckets of a segment.
+type Segment = [Bucket; BUCKETS];
 
-impl Segment {
-    fn new(depth: u32) -> Self {
-        let free = Bucket { tags: [0; SLOTS], numbers: [NONE; SLOTS] };
-        Self { depth, buckets: vec![free; BUCKETS].into_boxed_slice() }
-    }
-}
+const FREE: Bucket = Bucket { tags: [0; SLOTS], numbers: [NONE; SLOTS] };
 
 /// Both buckets of the key are full, and their segment cannot be parted.
 #[derive(Debug)]
@@ -52,7 +45,9 @@ pub(super) struct Index {
     /// Segments by the first `bits` bits of hashes.
     directory: Box<[u32]>,
     bits: u32,
-    segments: Vec<Segment>,
+    segments: Chunks<Segment>,
+    /// For each segment, how many first bits of the hash all its entries have in common.
+    depths: Vec<u8>,
 }
 
 /// The part of a hash that an entry has.
@@ -80,10 +75,12 @@ impl Bucket {
 
 impl Index {
     /// Empty, for this many flows.
-    pub(super) fn new(flows: usize) -> Self {
+    pub(super) fn new(flows: usize, huge_pages: bool) -> Self {
         let bits = flows.div_ceil(FLOWS_PER_SEGMENT).next_power_of_two().ilog2();
         let directory = vec![0; 1 << bits].into_boxed_slice();
-        Self { directory, bits, segments: vec![Segment::new(0)] }
+        let mut segments = Chunks::new(huge_pages);
+        segments.push([const { FREE }; BUCKETS]);
+        Self { directory, bits, segments, depths: vec![0] }
     }
 
     /// Segments in use.
@@ -98,12 +95,12 @@ impl Index {
     /// The bucket that is read first for a hash.
     #[inline]
     pub(super) fn first_bucket(&self, hash: u64) -> &Bucket {
-        &self.segments[self.segment_of(hash)].buckets[choices(hash)[0]]
+        &self.segments[self.segment_of(hash)][choices(hash)[0]]
     }
 
     fn buckets(&self, hash: u64) -> [&Bucket; 2] {
         let segment = &self.segments[self.segment_of(hash)];
-        choices(hash).map(|at| &segment.buckets[at])
+        choices(hash).map(|at| &segment[at])
     }
 
     /// The number that most likely has this hash, or [`NONE`].
@@ -139,13 +136,13 @@ impl Index {
             let at = self.segment_of(hash);
             let segment = &mut self.segments[at];
             for bucket in choices(hash) {
-                let bucket = &mut segment.buckets[bucket];
+                let bucket = &mut segment[bucket];
                 if let Some(slot) = bucket.slot_of(NONE) {
                     (bucket.tags[slot], bucket.numbers[slot]) = (tag(hash), number);
                     return Ok(());
                 }
             }
-            if segment.depth == self.bits {
+            if u32::from(self.depths[at]) == self.bits {
                 return Err(Full);
             }
             self.part(at, hash);
@@ -156,7 +153,7 @@ impl Index {
     pub(super) fn remove(&mut self, hash: u64, number: u32) {
         let at = self.segment_of(hash);
         for bucket in choices(hash) {
-            let bucket = &mut self.segments[at].buckets[bucket];
+            let bucket = &mut self.segments[at][bucket];
             if let Some(slot) = bucket.slot_of(number) {
                 (bucket.tags[slot], bucket.numbers[slot]) = (0, NONE);
                 return;
@@ -168,11 +165,10 @@ impl Index {
     #[cold]
     fn part(&mut self, at: usize, hash: u64) {
         let new = self.segments.len() as u32;
-        let segment = &mut self.segments[at];
-        let bit = 1 << (31 - segment.depth);
-        segment.depth += 1;
-        let mut other = Segment::new(segment.depth);
-        for (from, to) in segment.buckets.iter_mut().zip(&mut other.buckets) {
+        let depth = u32::from(self.depths[at]) + 1;
+        let bit = 1 << (32 - depth);
+        let mut other = [const { FREE }; BUCKETS];
+        for (from, to) in self.segments[at].iter_mut().zip(&mut other) {
             for slot in 0..SLOTS {
                 if from.tags[slot] & bit != 0 {
                     (to.tags[slot], to.numbers[slot]) = (from.tags[slot], from.numbers[slot]);
@@ -181,9 +177,11 @@ impl Index {
             }
         }
         // All that lead to both halves are a run of the directory, the new one's behind.
-        let run = 1 << (self.bits - segment.depth);
-        let prefix = (u64::from(tag(hash)) << segment.depth >> 32) as usize | 1;
+        let run = 1 << (self.bits - depth);
+        let prefix = (u64::from(tag(hash)) << depth >> 32) as usize | 1;
         self.directory[prefix * run..(prefix + 1) * run].fill(new);
         self.segments.push(other);
+        self.depths[at] = depth as u8;
+        self.depths.push(depth as u8);
     }
 }

@@ -1,10 +1,7 @@
-//! Records by number, in chunks: more of them never move those that are there, and cost no
-//! more than one chunk at a time.
+//! Open records by number.
 
+use super::chunks::Chunks;
 use super::record::FlowRecord;
-
-/// Records of a chunk.
-const CHUNK: usize = 1024;
 
 /// No number.
 const NONE: u32 = u32::MAX;
@@ -12,7 +9,7 @@ const NONE: u32 = u32::MAX;
 /// Open records, by numbers that are used again.
 #[derive(Debug)]
 pub(super) struct Slab {
-    chunks: Vec<Vec<FlowRecord>>,
+    records: Chunks<FlowRecord>,
     /// The free record that is used next. Each free one has no packets, and the number of the
     /// next in place of its bytes.
     free: u32,
@@ -20,8 +17,8 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    pub(super) fn new() -> Self {
-        Self { chunks: Vec::new(), free: NONE, open: 0 }
+    pub(super) fn new(huge_pages: bool) -> Self {
+        Self { records: Chunks::new(huge_pages), free: NONE, open: 0 }
     }
 
     /// Open records.
@@ -31,24 +28,23 @@ impl Slab {
 
     /// Numbers that are or were in use.
     pub(super) fn numbers(&self) -> usize {
-        let last = self.chunks.last().map_or(0, Vec::len);
-        self.chunks.len().saturating_sub(1) * CHUNK + last
+        self.records.len()
     }
 
     #[inline]
     pub(super) fn get(&self, number: u32) -> &FlowRecord {
-        &self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+        &self.records[number as usize]
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, number: u32) -> &mut FlowRecord {
-        &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+        &mut self.records[number as usize]
     }
 
     /// The record of a number, if it is open.
     #[inline]
     pub(super) fn open_one(&self, number: u32) -> Option<&FlowRecord> {
-        let record = self.chunks.get(number as usize / CHUNK)?.get(number as usize % CHUNK)?;
+        let record = self.records.get(number as usize)?;
         (record.packets[0] != 0).then_some(record)
     }
 
@@ -64,14 +60,7 @@ impl Slab {
             return number;
         }
         let number = self.numbers() as u32;
-        match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
-            Some(chunk) => chunk.push(record),
-            None => {
-                let mut chunk = Vec::with_capacity(CHUNK);
-                chunk.push(record);
-                self.chunks.push(chunk);
-            }
-        }
+        self.records.push(record);
         number
     }
 
@@ -89,6 +78,6 @@ impl Slab {
 
     /// Open records by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &FlowRecord> {
-        self.chunks.iter().flatten().filter(|record| record.packets[0] != 0)
+        self.records.iter().filter(|record| record.packets[0] != 0)
     }
 }

@@ -43,6 +43,9 @@ pub struct RecordOptions {
     pub idle: Option<u64>,
     /// Nanoseconds after its first packet that a record ends with the next one.
     pub active: Option<u64>,
+    /// Memory comes in huge pages, where the system has them: faster, but a new flow may wait for
+    /// one to be cleared.
+    pub huge_pages: bool,
     /// The secret of the hash.
     pub key: HashKey,
     /// The instructions used.
@@ -50,13 +53,14 @@ pub struct RecordOptions {
 }
 
 impl RecordOptions {
-    /// Without timeouts, with the fastest instructions, and with a secret of this table alone,
+    /// Without timeouts, on huge pages, with the fastest instructions, and with a secret of this table alone,
     /// so that no traffic can be made to collide in it.
     #[must_use]
     pub fn new(flows: usize, on_full: OnFull) -> Self {
         let random = RandomState::new();
         let key = HashKey([random.hash_one(0), random.hash_one(1)]);
-        Self { flows, on_full, idle: None, active: None, key, level: Level::fastest() }
+        let level = Level::fastest();
+        Self { flows, on_full, idle: None, active: None, huge_pages: true, key, level }
     }
 }
 
@@ -84,8 +88,8 @@ impl FlowTable {
     pub fn new(options: RecordOptions) -> Self {
         let flows = options.flows.clamp(1, MAX_FLOWS);
         Self {
-            index: Index::new(flows),
-            records: Slab::new(),
+            index: Index::new(flows, options.huge_pages),
+            records: Slab::new(options.huge_pages),
             secret: Secret::new(options.key, options.level),
             options: RecordOptions { flows, ..options },
             unrecorded: 0,
@@ -139,7 +143,7 @@ impl FlowTable {
     /// Gives back the memory by which flows are found: all packets are counted. What is still
     /// counted begins flows anew.
     pub fn finish(&mut self) {
-        self.index = Index::new(1);
+        self.index = Index::new(1, false);
     }
 
     /// Packets of flows beyond the limit.

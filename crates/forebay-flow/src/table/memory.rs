@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "maps memory")]
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
@@ -9,6 +10,21 @@ use std::slice;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::bucket::{Bucket, SLOTS};
+
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
+
+/// Has the pages that lie in unused memory whole be huge, where the system has them.
+pub(crate) fn advise_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
+    let start = memory.as_mut_ptr().cast::<u8>();
+    let before = start.addr().next_multiple_of(HUGE) - start.addr();
+    let len = size_of_val(memory).saturating_sub(before) / HUGE * HUGE;
+    if len > 0 {
+        // A refusal leaves small pages.
+        // SAFETY: the range is within `memory`, and the advice changes no content.
+        let _ = unsafe { madvise(start.add(before).cast(), len, Advice::LinuxHugepage) };
+    }
+}
 
 /// Buckets in a mapping of their own.
 #[derive(Debug)]

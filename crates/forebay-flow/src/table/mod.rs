@@ -15,7 +15,7 @@
 pub(crate) mod bucket;
 mod insert;
 pub(crate) mod kernel;
-mod memory;
+pub(crate) mod memory;
 mod moving;
 
 use std::{io, mem};
