@@ -141,6 +141,9 @@ fn table_csv_and_plots_show_what_json_has() {
         }
     }
     assert_eq!(lines.count(), 2);
+    let lines = run(options.iter().chain(&["--format", "jsonl"])).exits(0).text();
+    let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    assert_eq!(lines.collect::<Vec<Value>>(), *outcome["flows"].as_array().unwrap());
     let table = run(options.iter().chain(&["--plot", &plots[1]])).exits(0).text();
     let jain = format!("Jain's index {:.3}", outcome["link"]["jain"].as_f64().unwrap());
     assert!(table.contains("10.0.0.1:7003") && table.contains(&jain), "{table}");
@@ -168,10 +171,11 @@ fn table_csv_and_plots_show_what_json_has() {
 fn wrong_use_of_policies_is_told() {
     let scratch = Scratch::with_packets(3);
     let red = ["--policy", "red", "--link", "1mbit"];
-    let wrong: [(&[&str], &[&str]); 12] = [
+    let wrong: [(&[&str], &[&str]); 13] = [
         (&["--policy", "red"], &["--link"]),
         (&["--link", "10mbit"], &["--policy"]),
         (&["--quantum", "1000"], &["--policy"]),
+        (&[&red[..], &["--idle-timeout", "5s"]].concat(), &["--idle-timeout", "--policy"]),
         (&["--policy", "fifo", "--link", "10mbit"], &["fifo", "red, csfq, drr"]),
         (&["--policy", "red", "--link", "10"], &["`10` is no link rate", "like 10mbit"]),
         (&["--policy", "red", "--link", "0mbit"], &["`0mbit` is no link rate"]),

@@ -92,7 +92,8 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
     let shown = match (cli.json, args.format) {
         (false, FlowFormat::Table) => print(|out| table::write(out, &result)),
         (false, FlowFormat::Csv) => print(|out| result.write_csv(out)),
-        _ => print_json(&result),
+        (false, FlowFormat::Jsonl) => print(|out| result.write_lines(out)),
+        (true, _) | (false, FlowFormat::Json) => print_json(&result),
     };
     let drawn = args.policy.plot.as_deref().map(|path| draw(path, page == Some(true), &result));
     let shown = shown.and(drawn.unwrap_or(Ok(())));

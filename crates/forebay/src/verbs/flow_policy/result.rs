@@ -203,6 +203,15 @@ impl PolicyResult<'_> {
         Ok(())
     }
 
+    /// Writes the flows as in JSON, one on a line.
+    pub(super) fn write_lines(&self, out: &mut dyn Write) -> io::Result<()> {
+        for row in self.rows() {
+            serde_json::to_writer(&mut *out, &self.row_json(row))?;
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+
     fn row_json(&self, row: Row) -> Value {
         let mut fields = row.ends;
         for (name, count) in counts(&row.share) {
