@@ -19,9 +19,10 @@ const SLOTS: usize = 8;
 /// Buckets of a segment: a page.
 const BUCKETS: usize = 64;
 
-/// Flows for each segment of a full directory. The rest of the segment is for uneven
-/// hashes: two choices of eight hold 80% before both are full.
-const FLOWS_PER_SEGMENT: usize = SLOTS * BUCKETS / 2;
+/// Flows for each segment of a full directory, so that a table has room for all its flows: a
+/// segment is parted when both buckets of a new flow are full, which begins at half of the
+/// entries, and is most unlikely for an eighth.
+const FLOWS_PER_SEGMENT: usize = SLOTS * BUCKETS / 8;
 
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]

@@ -101,7 +101,19 @@ impl FlowTable {
     }
 
     /// Counts the live packets of a classified batch. `ended` gets the records that end by it.
-    pub fn count(&mut self, batch: &Batch, mut ended: impl FnMut(FlowRecord)) {
+    pub fn count(&mut self, batch: &Batch, ended: impl FnMut(FlowRecord)) {
+        self.count_each(batch, |_, _| {}, ended);
+    }
+
+    /// As [`FlowTable::count`]. `each` gets the index of each packet in the batch with the number
+    /// of its record; none beyond the limit. Records have numbers from 0 on in the order of
+    /// their first packets, and one that has ended leaves its number to another.
+    pub fn count_each(
+        &mut self,
+        batch: &Batch,
+        mut each: impl FnMut(usize, Option<u32>),
+        mut ended: impl FnMut(FlowRecord),
+    ) {
         let mut hashes = std::mem::take(&mut self.hashes);
         let mut found = std::mem::take(&mut self.found);
         hash_flows(&self.secret, &batch.key, &mut hashes);
@@ -129,12 +141,13 @@ impl FlowTable {
                 tcp_flags: batch.tcp_flags.get(i).copied().unwrap_or(0),
                 output: batch.output.get(i).copied(),
             };
-            if key.kind == AddressKind::Opaque {
+            let number = if key.kind == AddressKind::Opaque {
                 let key = FlowKey { low: 0, ..key };
-                self.packet(key, hash_flow(&self.secret, &key), NONE, &packet, &mut ended);
+                self.packet(key, hash_flow(&self.secret, &key), NONE, &packet, &mut ended)
             } else {
-                self.packet(key, hashes[i], found[i], &packet, &mut ended);
-            }
+                self.packet(key, hashes[i], found[i], &packet, &mut ended)
+            };
+            each(i, number);
         }
         self.sweep(batch, &mut ended);
         (self.hashes, self.found) = (hashes, found);
@@ -169,7 +182,14 @@ impl FlowTable {
         self.index.segments()
     }
 
-    /// Counts a packet. `guess` is the number of its record, or any other.
+    /// The open record of a number.
+    #[must_use]
+    pub fn record(&self, number: u32) -> Option<&FlowRecord> {
+        self.records.open_one(number)
+    }
+
+    /// Counts a packet, and returns the number of its record. `guess` is that number, or any
+    /// other.
     #[inline]
     fn packet(
         &mut self,
@@ -178,7 +198,7 @@ impl FlowTable {
         guess: u32,
         packet: &Packet,
         ended: &mut impl FnMut(FlowRecord),
-    ) {
+    ) -> Option<u32> {
         let is = |records: &Slab, number: u32| {
             records.open_one(number).is_some_and(|record| record.key == key)
         };
@@ -190,7 +210,7 @@ impl FlowTable {
                 Some(number) => number,
                 None => {
                     self.unrecorded += 1;
-                    return;
+                    return None;
                 }
             }
         };
@@ -201,6 +221,7 @@ impl FlowTable {
             *record = FlowRecord::new(key, packet.reversed, packet.nanos);
         }
         packet.count(record);
+        Some(number)
     }
 
     /// A record for a new flow.

@@ -93,7 +93,13 @@ fn each_direction_has_an_output() {
 fn beyond_the_limit_only_packets_are_counted() {
     let packets = [1, 2, 3, 1, 4, 3].map(|low| (udp(low), false, 7, 0));
     let mut flows = FlowTable::new(RecordOptions::new(2, OnFull::Ignore));
-    flows.count(&batch(&packets), |_| panic!("nothing ends"));
+    let mut numbers = Vec::new();
+    let each = |i, number| numbers.push((i, number));
+    flows.count_each(&batch(&packets), each, |_| panic!("nothing ends"));
+    let expected = [Some(0), Some(1), None, Some(0), None, None];
+    assert!(numbers.into_iter().eq(expected.into_iter().enumerate()));
+    assert_eq!(flows.record(1).unwrap().key, udp(2));
+    assert_eq!(flows.record(2), None);
     let packets: Vec<_> = flows.records().map(FlowRecord::total_packets).collect();
     assert_eq!((packets, flows.unrecorded_packets()), (vec![2, 1], 3));
 }
@@ -196,21 +202,23 @@ fn records_are_those_of_a_map_with_the_same_rules() {
 
 #[test]
 fn all_of_many_flows_are_found_again() {
+    // As many as a directory has room for at most.
+    const FLOWS: usize = 1 << 18;
     for level in Level::all() {
-        let mut table = FlowTable::new(options(300_000, OnFull::Evict, level));
+        let mut table = FlowTable::new(options(FLOWS, OnFull::Evict, level));
         for _ in 0..2 {
-            for first in (0..300_000).step_by(BATCH) {
-                let last = (first + BATCH as u128).min(300_000);
+            for first in (0..FLOWS as u128).step_by(BATCH) {
+                let last = first + BATCH as u128;
                 let packets: Vec<Packet> =
                     (first..last).map(|low| (udp(low), false, 1, 0)).collect();
                 table.count(&batch(&packets), |_| panic!("there is room"));
             }
         }
-        assert_eq!(table.open(), 300_000);
+        assert_eq!(table.open(), FLOWS);
         assert!(table.records().all(|record| record.packets == [2, 0]), "{level:?}");
         // 512 entries each, parted when they are about 80% full.
         let pages = table.index_pages();
-        assert!((300_000 / 512..300_000 / 150).contains(&pages), "{pages} pages");
+        assert!((FLOWS / 512..FLOWS / 150).contains(&pages), "{pages} pages");
     }
 }
 

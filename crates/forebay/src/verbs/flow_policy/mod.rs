@@ -1,7 +1,6 @@
 //! `forebay flows --policy`: what flows get of a link with a policy, by the time stamps of a
 //! capture.
 
-mod numbering;
 mod result;
 mod table;
 mod weigh;
@@ -13,10 +12,11 @@ use forebay_flow::policy::{
     CsfqOptions, DrrOptions, Ecn, LinkOptions, Packet, Policy, PolicyError, Reason, RedOptions,
     SharedLink,
 };
+use forebay_flow::{FlowTable, OnFull, RecordOptions};
 use forebay_io::{Placement, WholeFile};
 use forebay_jit::FilterSet;
 use forebay_packet::decode::ip_packet;
-use forebay_packet::{Affinity, Batch, Decoder, HashKey};
+use forebay_packet::{Affinity, Batch, Decoder};
 use forebay_pipeline::stages::{Classify, Fragments, Window};
 use forebay_pipeline::{Chain, DropCount, Ledger};
 
@@ -28,7 +28,6 @@ use crate::input::{
     read_options,
 };
 use crate::naming;
-use numbering::Numbering;
 use result::PolicyResult;
 use weigh::Weigh;
 
@@ -38,7 +37,7 @@ const SEED: u64 = 1;
 /// The buffer if none is given: with the paper's units of 4 bytes, thresholds are up to 256 KiB.
 const BUFFER: u64 = 128 << 10;
 
-/// Flows with numbers; packets of further ones are taken for one flow.
+/// Flows with numbers; packets of further ones are taken for one flow, of this number.
 const MOST_FLOWS: usize = 10_000_000;
 
 pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
@@ -65,16 +64,16 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
             true => Chain::new(),
             false => Chain::new().with(Weigh::new(classes.clone())),
         };
-        chain.with(Classify::new(decoder, HashKey::OFFLINE))
+        chain.with(Classify::with_keys_only(decoder))
     };
     let workers = input.workers((0..processors()).map(|_| chain()).collect());
     let serial = Chain::new().with(Fragments::new(Window::OFFLINE));
-    let mut numbering = Numbering::new(MOST_FLOWS);
+    let mut flows = FlowTable::new(RecordOptions::new(MOST_FLOWS, OnFull::Ignore));
     let mut run = forebay_pipeline::run(workers, serial, |batch| {
-        for i in batch.live().iter() {
-            let flow = numbering.number(&batch.key[i], batch.reversed[i]);
-            link.packet(packet(batch, i, flow));
-        }
+        let mut arrive = |i: usize, number: Option<u32>| {
+            link.packet(packet(batch, i, number.unwrap_or(MOST_FLOWS as u32)));
+        };
+        flows.count_each(batch, &mut arrive, |_| {});
         Ok::<(), Failure>(())
     });
     drop(input);
@@ -83,7 +82,7 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
     let result = PolicyResult {
         args,
         options: &options,
-        numbering: &numbering,
+        flows: &flows,
         link: &link,
         ledger: &run.ledger,
         remarks: &run.remarks,

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
+use forebay_flow::FlowTable;
 use forebay_flow::policy::{
     Count, CsfqOptions, DrrOptions, FlowShare, LinkOptions, Policy, Reason, RedOptions, SharedLink,
     Totals,
@@ -12,7 +13,6 @@ use forebay_pipeline::{Ledger, Remarks};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::numbering::Numbering;
 use crate::cli::{FlowsArgs, PolicyName};
 use crate::naming;
 use crate::report::queue_plot::QueuePlot;
@@ -22,7 +22,7 @@ use crate::show::human;
 pub(super) struct PolicyResult<'a> {
     pub(super) args: &'a FlowsArgs,
     pub(super) options: &'a LinkOptions,
-    pub(super) numbering: &'a Numbering,
+    pub(super) flows: &'a FlowTable,
     pub(super) link: &'a SharedLink,
     pub(super) ledger: &'a Ledger,
     pub(super) remarks: &'a Remarks,
@@ -71,11 +71,12 @@ impl PolicyResult<'_> {
         let share = self.link.flows()[place];
         let part = share.sent().bytes as f64 / sent.max(1) as f64;
         let reading = self.link.reading(place);
-        let Some((key, a_is_high)) = self.numbering.flow(place) else {
+        let Some(record) = self.flows.record(place as u32) else {
             let (proto, empty) = ("others".to_owned(), String::new());
             let (a, b, ends) = (empty.clone(), empty, Map::new());
             return Row { community_id: None, proto, a, b, ends, share, part, reading };
         };
+        let (key, a_is_high) = (&record.key, record.a_is_high);
         let (a, b) = naming::ends(key, a_is_high);
         Row {
             community_id: community_id(key, self.args.seed),
