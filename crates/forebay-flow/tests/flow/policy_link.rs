@@ -5,6 +5,7 @@ use forebay_flow::policy::{
     SharedLink, Totals,
 };
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 fn policies(buffer: u64) -> [Policy; 3] {
     [
@@ -43,6 +44,7 @@ fn check(link: &SharedLink, offered: Count) -> Totals {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
     #[test]
     fn every_packet_is_accounted_for(
         rate in 1_u64..1_000_000_000,
