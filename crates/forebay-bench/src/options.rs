@@ -38,21 +38,21 @@ pub struct Options {
     /// Folder of captures and rule lists from outside the project
     #[arg(long, hide = true, value_name = "DIR", env = "FOREBAY_DATA", default_value = DATA)]
     pub data: PathBuf,
-    /// Only cases whose expression or name contains this; rules and forward: or one of several
-    /// texts with commas between them; cases of forward are like 64/capacity
+    /// Only cases whose expression or name contains this; rules, flows and forward: or one of
+    /// several texts with commas between them; cases of forward are like 64/capacity
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Filters: only on this set; can be repeated
     #[arg(long = "set", value_name = "NAME")]
     pub sets: Vec<Set>,
-    /// Filters: only this engine beside libpcap and touch; rules and forward: only this one; can
-    /// be repeated
+    /// Filters: only this engine beside libpcap and touch; rules, flows and forward: only this
+    /// one; can be repeated
     #[arg(long = "engine", value_name = "NAME")]
     pub engines: Vec<String>,
     /// Filters: our back ends with other load latencies and prefetch distances
     #[arg(long)]
     pub sweep: bool,
-    /// Filters, rules and forward: rounds on every set
+    /// Filters, rules, flows and forward: rounds on every set
     #[arg(long, value_name = "NUMBER")]
     pub rounds: Option<usize>,
     /// Filters, rules and forward: write the figures to this folder, as SVG
