@@ -7,6 +7,7 @@
 //! Routers" (2000), sections 2.2 and 4; keys are compared whole here.
 #![deny(unsafe_code)]
 
+mod compact;
 mod hash;
 mod key;
 mod level;
@@ -14,6 +15,7 @@ pub mod policy;
 pub mod records;
 mod table;
 
+pub use compact::{Compact, CompactError, MAX_SOURCES, OneWay};
 pub use key::ShortKey;
 pub use level::Level;
 pub use records::{EndReason, FlowRecord, FlowTable, OnFull, RecordOptions};

@@ -25,7 +25,7 @@ use forebay_packet::HashKey;
 use crate::hash::Secret;
 use crate::key::{KEY_MASK, ShortKey};
 use crate::level::Level;
-use bucket::{AGES, Clock, Entry, SLOTS};
+use bucket::{AGES, Bucket, Clock, Entry, SLOTS};
 use insert::{MAX_SEARCH, Step};
 use kernel::{Choices, NONE, STRETCH, View};
 use memory::Buckets;
@@ -252,6 +252,24 @@ impl Table {
                 *slot = found.map_or(NONE, |found| self.entries() as u32 + found);
             }
         }
+    }
+
+    /// As [`Table::find`], by scalar comparisons, without flows that are still to move here from
+    /// other memory. `read` gets the address, from the start of the table, and the length of
+    /// each read of its memory: the buckets that every level compares. This is the code of
+    /// look-ups compiled once more, so that they do not pay for it.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub fn find_recorded(
+        &self,
+        keys: &[ShortKey],
+        slots: &mut [u32],
+        mut read: impl FnMut(usize, usize),
+    ) {
+        assert_eq!(keys.len(), slots.len(), "a slot for each key");
+        let len = size_of::<Bucket>();
+        kernel::find_recorded(self.view(), keys, slots, |at| read(at * len, len));
     }
 
     /// The state of the flow in a slot.

@@ -2,10 +2,12 @@
 
 mod adversary;
 mod bounds;
+mod compact;
 mod model;
 mod moving;
 mod policy_csfq;
 mod policy_drr;
 mod policy_link;
 mod policy_red;
+mod recorded;
 mod records;

@@ -18,6 +18,8 @@ mod avx2;
 mod avx512;
 mod flows;
 
+use std::cell::RefCell;
+
 use super::bucket::{Bucket, SLOTS};
 use crate::hash::Secret;
 use crate::key::{KEY_MASK, ShortKey};
@@ -153,6 +155,24 @@ pub(crate) fn find(view: View<'_>, keys: &[ShortKey], slots: &mut [u32]) {
         }
         probe(view, keys, &now[..keys.len()], slots);
         std::mem::swap(&mut now, &mut next);
+    }
+}
+
+/// As [`find`], by scalar comparisons; `read` gets the number of each bucket that is compared.
+pub(crate) fn find_recorded(
+    view: View<'_>,
+    keys: &[ShortKey],
+    slots: &mut [u32],
+    read: impl FnMut(usize),
+) {
+    let (read, first) = (RefCell::new(read), std::ptr::from_ref(view.buckets).addr());
+    let place = |bucket: &Bucket, key| {
+        read.borrow_mut()((std::ptr::from_ref(bucket).addr() - first) / size_of::<Bucket>());
+        place(bucket, key)
+    };
+    for (keys, slots) in keys.chunks(STRETCH).zip(slots.chunks_mut(STRETCH)) {
+        let choices: Vec<Choices> = keys.iter().map(|key| view.choices(key.0)).collect();
+        probe_with(view, keys, &choices, slots, place);
     }
 }
 
