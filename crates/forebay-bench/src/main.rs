@@ -46,7 +46,11 @@ fn measure(options: &Options) -> Result<()> {
     if let Some(what) = &options.shape {
         return suites::shapes::probe(what);
     }
+    if let Some(what) = &options.replay {
+        return suites::cache::replay(what);
+    }
     let run = match options.suite {
+        Suite::Cache => suites::cache::run,
         Suite::Filters => suites::filters::run,
         Suite::Flows => suites::flows::run,
         Suite::Pipeline => suites::pipeline::run,

@@ -35,6 +35,9 @@ pub struct Options {
     /// Compile a list of hosts, and print time and memory: what the suite runs for each
     #[arg(long, hide = true, value_name = "NUMBER")]
     pub compile_hosts: Option<usize>,
+    /// Look flows up: what the suite runs under valgrind
+    #[arg(long, hide = true, value_name = "ENGINE:RUNS")]
+    pub replay: Option<String>,
     /// Folder of captures and rule lists from outside the project
     #[arg(long, hide = true, value_name = "DIR", env = "FOREBAY_DATA", default_value = DATA)]
     pub data: PathBuf,
@@ -52,10 +55,10 @@ pub struct Options {
     /// Filters: our back ends with other load latencies and prefetch distances
     #[arg(long)]
     pub sweep: bool,
-    /// Filters, rules, flows and forward: rounds on every set
+    /// Cache, filters, rules, flows and forward: rounds on every set
     #[arg(long, value_name = "NUMBER")]
     pub rounds: Option<usize>,
-    /// Filters, rules and forward: write the figures to this folder, as SVG
+    /// Cache, filters, rules and forward: write the figures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
 }
@@ -86,6 +89,8 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Suite {
+    /// Look-ups of flows in simulated caches, and their time beside it
+    Cache,
     /// Compiled filters beside libpcap, other compilers, and compiled C
     Filters,
     /// A worker of the broker from memory to memory, stage by stage
