@@ -1,9 +1,10 @@
 //! The keyed hash by which a table finds its buckets.
 //!
-//! With AES instructions, a key is one block under four rounds with secret round keys. Two
-//! inputs chosen without the key collide with a probability of at most 2^-110 in the whole
-//! block (Keliher and Sui, "Exact maximum expected differential and linear probability for
-//! two-round AES", 2007, for four rounds), of which 64 bits are used. Elsewhere it is
+//! With AES instructions, a key is one block under four rounds with secret round keys, and 64
+//! bits of the result are used. No difference of two blocks leads to a certain difference of
+//! the results with more than a probability of about 2^-110 (Keliher and Sui, "Exact maximum
+//! expected differential and linear probability for two-round AES", 2007, for four rounds); that
+//! parts of the result are as hard to aim at is usual to assume, not proven. Elsewhere it is
 //! SipHash-1-3. A table keeps one hash as long as it lives.
 
 use forebay_packet::{HashKey, siphash13};
@@ -21,6 +22,7 @@ pub(crate) struct Secret {
     pub(crate) round_keys: [u128; ROUNDS + 1],
     /// The one before the first round, where a key is several blocks.
     pub(crate) first_of_many: u128,
+    /// One that this machine has.
     pub(crate) level: Level,
 }
 
@@ -29,6 +31,8 @@ impl Secret {
         let word = |n: usize| u128::from(siphash13(&key, &[n as u64]));
         let round_keys = std::array::from_fn(|n| word(2 * n) | word(2 * n + 1) << 64);
         let first_of_many = word(2 * ROUNDS + 2) | word(2 * ROUNDS + 3) << 64;
+        // Kernels are called by the level, which the machine must have.
+        let level = if level.is_here() { level } else { Level::Scalar };
         Self { key, round_keys, first_of_many, level }
     }
 

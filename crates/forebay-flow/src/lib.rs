@@ -1,5 +1,8 @@
 //! The state of flows, found at the rate of packets.
 //!
+//! [`FlowTable`] holds [records] of flows of any kind, for reports; [`policy`] decides which packets
+//! of many flows pass a link.
+//!
 //! [`Table`] holds two bytes of state for each IPv4 flow, and the flow's whole key, in a
 //! quarter of a cache line: a packet of a known flow reads one line most often, and never more
 //! than two. Its layout for cache blocks, and the two bytes, are those of Ata, Murata and

@@ -180,13 +180,7 @@ impl Csfq {
             (self.is_congested, self.arrived.bits_per_second >= self.capacity);
         self.is_congested = is_congested;
         match (was_congested, is_congested) {
-            (false, true) => {
-                // No flow has had more than the largest label.
-                if self.largest > 0.0 {
-                    self.set_fair_share(self.fair_share.min(self.largest));
-                }
-                self.since = Some(now);
-            }
+            (false, true) => self.since = Some(now),
             (true, true) if is_over => {
                 let accepted = self.accepted.bits_per_second.max(1.0);
                 self.set_fair_share(self.fair_share * self.capacity / accepted);

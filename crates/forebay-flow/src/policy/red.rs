@@ -119,7 +119,7 @@ impl Red {
             *state = threshold.min(u16::MAX.into()) as u16;
         }
         self.sample(packet.at, queue);
-        if self.average < f64::from(self.options.min) {
+        if self.average < f64::from(self.options.min / UNIT * UNIT) {
             // No flow has a lower threshold.
             self.passed = 0;
             return Verdict::Pass;

@@ -48,6 +48,9 @@ pub struct FlowRecord {
     pub first: i64,
     /// Latest time stamp, nanoseconds since the epoch.
     pub last: i64,
+    /// Time stamp of the last packet, by which silence is told: in a capture whose times go
+    /// back, before `last`.
+    pub seen: i64,
     /// The output of the first packet each way, likewise; nothing where none went that
     /// way, or nothing was balanced. The two differ only where flows are split by one end.
     pub outputs: [Option<u16>; 2],
@@ -68,6 +71,7 @@ impl FlowRecord {
             bytes: [0; 2],
             first: nanos,
             last: nanos,
+            seen: nanos,
             outputs: [None; 2],
             tcp_flags: [0; 2],
             a_is_high,

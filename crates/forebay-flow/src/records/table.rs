@@ -16,7 +16,11 @@ use crate::table::kernel::{hash_flow, hash_flows, prefetch};
 /// Records that are examined for silence, for each packet.
 const SWEPT_PER_PACKET: usize = 2;
 
-/// Parts of the idle timeout in each of which all records are examined once.
+/// Records of which that with the longest silence is evicted, at least.
+const COMPARED: usize = 8;
+
+/// Parts of the idle timeout in each of which all records are examined once, if enough packets
+/// come.
 const SWEEPS_PER_TIMEOUT: u64 = 4;
 
 /// Nanoseconds that a closed connection is kept for late packets, or the idle timeout if that
@@ -26,7 +30,8 @@ const CLOSED_TIMEOUT: u64 = 5_000_000_000;
 /// What happens to the packets of a new flow when the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
-    /// The record with the longest silence in the new one's buckets ends.
+    /// Of the records in the new one's buckets, and others if these are fewer than 8, that with
+    /// the longest silence ends.
     Evict,
     /// They are counted together, without a record.
     Ignore,
@@ -76,6 +81,8 @@ pub struct FlowTable {
     /// Hashes of the batch that is counted, and the numbers of records they lead to.
     hashes: Vec<u64>,
     found: Vec<u32>,
+    /// The next record that is compared with others for the longest silence.
+    next_compared: usize,
     /// The next record that is examined for silence.
     cursor: usize,
     /// When the cursor was at the first record.
@@ -95,12 +102,16 @@ impl FlowTable {
             unrecorded: 0,
             hashes: Vec::new(),
             found: Vec::new(),
+            next_compared: 0,
             cursor: 0,
             sweep_began: i64::MIN,
         }
     }
 
     /// Counts the live packets of a classified batch. `ended` gets the records that end by it.
+    ///
+    /// # Panics
+    /// When the batch has no keys.
     pub fn count(&mut self, batch: &Batch, ended: impl FnMut(FlowRecord)) {
         self.count_each(batch, |_, _| {}, ended);
     }
@@ -108,12 +119,16 @@ impl FlowTable {
     /// As [`FlowTable::count`]. `each` gets the index of each packet in the batch with the number
     /// of its record; none beyond the limit. Records have numbers from 0 on in the order of
     /// their first packets, and one that has ended leaves its number to another.
+    ///
+    /// # Panics
+    /// When the batch has no keys.
     pub fn count_each(
         &mut self,
         batch: &Batch,
         mut each: impl FnMut(usize, Option<u32>),
         mut ended: impl FnMut(FlowRecord),
     ) {
+        assert_eq!(batch.key.len(), batch.len(), "a batch with keys");
         let mut hashes = std::mem::take(&mut self.hashes);
         let mut found = std::mem::take(&mut self.found);
         hash_flows(&self.secret, &batch.key, &mut hashes);
@@ -131,9 +146,7 @@ impl FlowTable {
             number
         }));
         for i in batch.live().iter() {
-            let (Some(&key), Some(&reversed)) = (batch.key.get(i), batch.reversed.get(i)) else {
-                break;
-            };
+            let (key, reversed) = (batch.key[i], batch.reversed[i]);
             let packet = Packet {
                 nanos: batch.nanos(i),
                 wire_len: batch.wire_len(i),
@@ -251,19 +264,25 @@ impl FlowTable {
         if self.options.on_full == OnFull::Ignore {
             return None;
         }
-        let silence = |&number: &u32| self.records.get(number).last;
-        let oldest = self.index.neighbours(hash).min_by_key(silence);
-        let number = oldest.or_else(|| self.next_open())?;
+        let neighbours = self.index.neighbours(hash).count();
+        let others = self.next_open(COMPARED.saturating_sub(neighbours));
+        let all = others.into_iter().chain(self.index.neighbours(hash));
+        let number = all.min_by_key(|&number| self.records.get(number).seen)?;
         self.end(number, EndReason::Evicted, ended);
         Some(())
     }
 
-    /// The next open record from the cursor on.
-    fn next_open(&mut self) -> Option<u32> {
+    /// Open records behind those that were returned before.
+    fn next_open(&mut self, records: usize) -> Vec<u32> {
         let numbers = self.records.numbers();
-        let from_cursor = (0..numbers).map(|n| ((self.cursor + n) % numbers) as u32);
-        let mut open = from_cursor.filter(|&number| self.records.open_one(number).is_some());
-        open.next()
+        let from = self.next_compared;
+        let all = (0..numbers).map(|n| ((from + n) % numbers) as u32);
+        let open = all.filter(|&number| self.records.open_one(number).is_some());
+        let open: Vec<u32> = open.take(records).collect();
+        if let Some(&last) = open.last() {
+            self.next_compared = last as usize + 1;
+        }
+        open
     }
 
     fn end(&mut self, number: u32, reason: EndReason, ended: &mut impl FnMut(FlowRecord)) {
@@ -298,7 +317,7 @@ impl FlowTable {
 
 /// Why a record ends by time `now`, if it does.
 fn silent(record: &FlowRecord, now: i64, idle: u64) -> Option<EndReason> {
-    let silence = since(now, record.last);
+    let silence = since(now, record.seen);
     if record.is_closed() {
         (silence > idle.min(CLOSED_TIMEOUT)).then_some(EndReason::Closed)
     } else {
@@ -349,5 +368,6 @@ impl Packet {
         record.tcp_flags[direction] |= self.tcp_flags;
         record.first = record.first.min(self.nanos);
         record.last = record.last.max(self.nanos);
+        record.seen = self.nanos;
     }
 }

@@ -55,7 +55,7 @@ impl Table {
     #[cold]
     fn make_free(&mut self, choices: [usize; 2], ended: &mut impl FnMut(Ended)) -> (usize, usize) {
         self.search(choices, ended).unwrap_or_else(|| {
-            self.is_overflowing |= self.flows < self.entries() / 20 * 19;
+            self.is_overflowing |= self.flows * 20 < self.entries() * 19;
             let place = self.longest_silent(choices);
             self.end(place, Reason::Evicted, ended);
             self.work.evicted += 1;

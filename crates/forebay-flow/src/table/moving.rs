@@ -81,7 +81,7 @@ impl Table {
         if self.moving.is_some() {
             return None;
         }
-        let is_full = self.flows > self.entries() / 10 * 9;
+        let is_full = self.flows * 10 > self.entries() * 9;
         let secret = self.is_overflowing.then_some(Need::Secret);
         if is_full { Some(Need::Room) } else { secret }
     }
@@ -132,7 +132,7 @@ impl Table {
     /// Moves the flows of as many buckets as it takes where `swept` buckets are swept.
     pub(super) fn migrate(&mut self, swept: usize, ended: &mut impl FnMut(Ended)) {
         let Some(Moving { from, left, .. }) = &self.moving else { return };
-        let due = (swept * from.buckets.len()).div_ceil(self.buckets.len()).min(*left);
+        let due = swept.saturating_mul(from.buckets.len()).div_ceil(self.buckets.len()).min(*left);
         for first in (0..due).step_by(STRETCH / SLOTS) {
             self.migrate_stretch((due - first).min(STRETCH / SLOTS), ended);
         }

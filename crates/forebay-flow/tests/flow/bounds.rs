@@ -1,6 +1,6 @@
 //! What operations may take at the most.
 
-use forebay_flow::{Level, Options, Table};
+use forebay_flow::{Ended, Level, Options, Table};
 use forebay_packet::HashKey;
 
 use super::model::{key, options};
@@ -40,7 +40,7 @@ fn a_flow_takes_at_most_24_bytes_at_80_percent() {
 }
 
 #[test]
-fn a_full_table_ends_the_flow_of_the_longest_silence() {
+fn a_full_table_has_a_place_for_each_new_flow() {
     let mut table = filled(&options(1_000, Level::fastest()), 100 * 95 / 100);
     let (before, mut ended) = (table.flows(), Vec::new());
     for n in 1_000_000..1_010_000 {
@@ -49,6 +49,31 @@ fn a_full_table_ends_the_flow_of_the_longest_silence() {
     assert_eq!(before + 10_000 - ended.len(), table.flows());
     assert_eq!(table.work().evicted, ended.len() as u64);
     assert!(table.work().most_searched <= 1024);
+}
+
+#[test]
+fn of_two_full_buckets_the_flow_of_the_longest_silence_ends() {
+    let mut table = filled(&options(1_000, Level::fastest()), 95);
+    let old = table.flows() as u64;
+    table.advance(1);
+    while table.epoch() == 0 {
+        table.sweep(1, |_| panic!("no flow is silent for so long"));
+    }
+    // Every second flow has another packet.
+    let mut ended = Vec::new();
+    for n in (0..old).step_by(2) {
+        table.packets(&[key(n)], |_, _, is_new| assert!(!is_new), |one| ended.push(one));
+    }
+    assert_eq!(ended, []);
+    for n in 1_000_000.. {
+        table.packets(&[key(n)], |_, _, _| {}, |one| ended.push(one));
+        if ended.len() >= 100 {
+            break;
+        }
+    }
+    let is_young = |one: &&Ended| (0..old).step_by(2).any(|n| key(n) == one.key);
+    // All eight of two buckets are seldom young.
+    assert!(ended.iter().filter(is_young).count() < 10);
 }
 
 #[test]

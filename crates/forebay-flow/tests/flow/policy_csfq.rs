@@ -83,6 +83,31 @@ fn nothing_is_dropped_below_the_rate_of_the_link() {
 }
 
 #[test]
+fn bursts_about_the_rate_of_the_link_cost_little_of_it() {
+    let small = [16_000.0; 5];
+    for part in [0.9, 0.98, 1.0, 1.03] {
+        let mut packets = sources(&small, 30, 1);
+        let (mut random, mut at) = (Random::new(3), 0.0);
+        while at < 30e9 {
+            let packet =
+                Packet { at: at as u64, flow: 5, len: 1_000, ecn: Ecn::NotCapable, weight: 1 };
+            packets.push(packet);
+            let uniform = (random.below(1 << 32) + 1) as f64 / (1_u64 << 32) as f64;
+            at -= 8_000.0 * 1e9 / (part * LINK as f64) * uniform.ln();
+        }
+        packets.sort_by_key(|packet| packet.at);
+        let offered: u64 = packets.iter().map(|packet| u64::from(packet.len)).sum();
+        let possible = offered.min(30 * LINK / 8) as f64;
+        let policy = Policy::Csfq(CsfqOptions::default());
+        let options = LinkOptions { rate: LINK, buffer: 128 << 10, policy, seed: 7 };
+        let mut link = SharedLink::new(&options).unwrap();
+        packets.into_iter().for_each(|packet| link.packet(packet));
+        let sent = link.bottleneck().totals().sent().bytes as f64;
+        assert!(sent > 0.95 * possible, "{part}: {}", sent / possible);
+    }
+}
+
+#[test]
 fn the_rate_in_the_state_is_that_of_the_flow() {
     let csfq = Csfq::new(CsfqOptions::default(), LINK).unwrap();
     let mut random = Random::new(1);

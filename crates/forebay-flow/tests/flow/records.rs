@@ -137,6 +137,7 @@ impl Model {
             bytes: [0; 2],
             first: now,
             last: now,
+            seen: now,
             outputs: [None; 2],
             tcp_flags: [0; 2],
             a_is_high: reversed,
@@ -147,6 +148,7 @@ impl Model {
         record.bytes[direction] += 60;
         record.tcp_flags[direction] |= flags;
         record.last = now;
+        record.seen = now;
     }
 }
 
@@ -280,4 +282,33 @@ fn silent_flows_end_although_no_packet_comes_for_them() {
     }
     // The other flow's silence is ended by its own packet.
     assert_eq!((open, ended), (2, 10_001));
+}
+
+#[test]
+fn a_small_full_table_ends_what_is_silent_too() {
+    for level in Level::all() {
+        let mut table = FlowTable::new(options(10, OnFull::Evict, level));
+        let mut ended = Vec::new();
+        for n in 0..300 {
+            let packet = [(udp(n), false, n as u64, 0)];
+            table.count(&batch(&packet), |record| ended.push(n - record.key.low));
+        }
+        assert_eq!(ended.len(), 290);
+        // At random, every second would be younger than five.
+        assert!(ended.iter().all(|&age| age >= 5), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_packet_from_the_future_does_not_keep_its_flow() {
+    let idle = Some(1_000_000_000);
+    let options = RecordOptions { idle, ..RecordOptions::new(10, OnFull::Evict) };
+    let mut table = FlowTable::new(options);
+    let mut ended = Vec::new();
+    for ticks in [0, 1 << 50, 1, 3_000_000] {
+        table.count(&batch(&[(udp(1), false, ticks, 0)]), |record| ended.push(record));
+    }
+    // Silent until the packet from the future, and for three seconds behind the one after it.
+    let packets: Vec<u64> = ended.iter().map(FlowRecord::total_packets).collect();
+    assert_eq!((packets, table.open()), (vec![1, 2], 1));
 }

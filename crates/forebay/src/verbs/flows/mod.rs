@@ -62,8 +62,8 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
     if !cli.quiet && !cli.json {
         let evicted = (evicted > 0).then(|| {
             format!(
-                "{} flows ended early, as more than {} were open (--max-flows); `ended` says \
-                 which",
+                "{} flows ended early, as more than {} were open (--max-flows); in CSV and JSON, \
+                 `ended` says which",
                 human::count(evicted),
                 human::count(args.max_flows.into()),
             )

@@ -8,7 +8,7 @@ use forebay_packet::FlowKey;
 use forebay_packet::flow::AddressKind;
 
 /// Words of a record in the file.
-const WORDS: usize = 13;
+const WORDS: usize = 14;
 
 const KINDS: [AddressKind; 5] =
     [AddressKind::Opaque, AddressKind::Ipv4, AddressKind::Ipv6, AddressKind::Mac, AddressKind::Arp];
@@ -51,8 +51,8 @@ impl StoredRecords {
 }
 
 fn to_words(record: &FlowRecord) -> [u64; WORDS] {
-    let FlowRecord { key, packets, bytes, first, last, outputs, tcp_flags, a_is_high, ended } =
-        *record;
+    let FlowRecord { key, packets, bytes, first, last, seen, .. } = *record;
+    let FlowRecord { outputs, tcp_flags, a_is_high, ended, .. } = *record;
     let kind = KINDS.iter().position(|kind| *kind == key.kind).unwrap_or(0);
     let reason = ended.and_then(|ended| REASONS.iter().position(|one| *one == ended));
     let reason = reason.unwrap_or(REASONS.len());
@@ -76,6 +76,7 @@ fn to_words(record: &FlowRecord) -> [u64; WORDS] {
         bytes[1],
         first.cast_unsigned(),
         last.cast_unsigned(),
+        seen.cast_unsigned(),
     ]
 }
 
@@ -84,7 +85,7 @@ fn from_words(words: [u64; WORDS]) -> FlowRecord {
     let [low_port, low_port_end, high_port, high_port_end, protocol, kind, flags, reason] =
         ports.to_le_bytes();
     let [ab, ab_end, ba, ba_end, ab_flags, ba_flags, _, _] = outputs.to_le_bytes();
-    let [ab_packets, ba_packets, ab_bytes, ba_bytes, first, last] = rest;
+    let [ab_packets, ba_packets, ab_bytes, ba_bytes, first, last, seen] = rest;
     let output = |number: u16| (number != u16::MAX).then_some(number);
     FlowRecord {
         key: FlowKey {
@@ -101,6 +102,7 @@ fn from_words(words: [u64; WORDS]) -> FlowRecord {
         bytes: [ab_bytes, ba_bytes],
         first: first.cast_signed(),
         last: last.cast_signed(),
+        seen: seen.cast_signed(),
         outputs: [[ab, ab_end], [ba, ba_end]].map(|number| output(u16::from_le_bytes(number))),
         tcp_flags: [ab_flags, ba_flags],
         a_is_high: flags & 2 != 0,
@@ -129,6 +131,7 @@ mod tests {
             bytes: [u64::MAX - 1, 2],
             first: i64::MIN,
             last: i64::MAX,
+            seen: 7,
             outputs: [Some(3), None],
             tcp_flags: [0x12, 0xff],
             a_is_high: true,
