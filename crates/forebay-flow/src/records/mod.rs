@@ -1,7 +1,7 @@
 //! Records of flows of any kind: packets and bytes either way, first and last time, how each
 //! ended.
 //!
-//! [`FlowTable`] finds a packet's record by an [index](index) of 12 bits of hash for a place
+//! [`FlowTable`] finds a packet's record by an index: 12 bits of hash for a place
 //! and 32 for a comparison; keys are compared whole, in the record. All packets of a batch are
 //! hashed first, their places and then their records fetched ahead, and only then are they
 //! counted, so that a packet waits neither for its own nor for another packet's memory.
