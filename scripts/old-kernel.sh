@@ -35,7 +35,7 @@ cat >"$root/init" <<INIT
 #!/bin/sh
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
-mount -t tmpfs none /tmp; mount -t tmpfs none /run
+mount -t tmpfs none /run
 mount -t bpf none /sys/fs/bpf; mount -t tracefs none /sys/kernel/tracing
 for module in veth tun bridge; do modprobe \$module; done
 ip link set lo up
