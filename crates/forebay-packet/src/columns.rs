@@ -16,6 +16,9 @@ use crate::live_mask::LiveMask;
 /// Sets of columns that a thread keeps for later.
 const KEPT: usize = 32;
 
+/// In [`PacketMetadata::record`]: none.
+pub const NO_RECORD: u32 = u32::MAX;
+
 /// What is known of a packet before its headers are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketMeta {
@@ -71,6 +74,9 @@ pub struct PacketMetadata {
     pub tcp_flags: Vec<u8>,
     /// The output each packet was given; empty until a balancer ran.
     pub output: Vec<u16>,
+    /// The number of the record of each packet's flow, or [`NO_RECORD`]; empty where no records
+    /// are kept.
+    pub record: Vec<u32>,
     /// Flows of single packets, where not every packet's is in `key`: those of fragments,
     /// whose own headers do not say it all. See [`PacketMetadata::flow`].
     pub(crate) flows: Vec<KnownFlow>,
@@ -205,6 +211,7 @@ impl PacketMetadata {
         self.reversed.clear();
         self.tcp_flags.clear();
         self.output.clear();
+        self.record.clear();
         self.flows.clear();
         self.fragments.clear();
     }
@@ -217,6 +224,7 @@ impl PacketMetadata {
         copy(&mut self.reversed, &other.reversed);
         copy(&mut self.tcp_flags, &other.tcp_flags);
         copy(&mut self.output, &other.output);
+        copy(&mut self.record, &other.record);
         copy(&mut self.flows, &other.flows);
         copy(&mut self.fragments, &other.fragments);
     }
@@ -224,6 +232,7 @@ impl PacketMetadata {
     /// Keeps what was found of the packets in `which` alone; not of fragments.
     pub(crate) fn keep(&mut self, which: &LiveMask) {
         keep_u32(&mut self.verdict, which);
+        keep_u32(&mut self.record, which);
         keep(&mut self.hash, which);
         keep(&mut self.key, which);
         keep(&mut self.reversed, which);
@@ -347,6 +356,7 @@ impl Deref for Recycled {
                 reversed: Vec::new(),
                 tcp_flags: Vec::new(),
                 output: Vec::new(),
+                record: Vec::new(),
                 flows: Vec::new(),
                 fragments: Vec::new(),
             },

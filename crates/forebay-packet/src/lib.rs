@@ -37,7 +37,7 @@ pub use arena::Arena;
 pub use batch::{Batch, Frames, Full, Layout};
 pub use batch_size::BATCH;
 pub use clock::{Clock, Resolution};
-pub use columns::{PacketMeta, PacketMetadata};
+pub use columns::{NO_RECORD, PacketMeta, PacketMetadata};
 pub use community_id::community_id;
 pub use decode::{Affinity, DecodeOptions, Decoded, Decoder, SimdLevel, Strip};
 pub use flow::FlowKey;

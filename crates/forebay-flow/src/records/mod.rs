@@ -13,4 +13,4 @@ mod slab;
 mod table;
 
 pub use record::{EndReason, FlowRecord};
-pub use table::{FlowTable, OnFull, RecordOptions};
+pub use table::{Counted, FlowTable, OnFull, RecordOptions};

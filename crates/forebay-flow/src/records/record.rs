@@ -34,8 +34,10 @@ impl EndReason {
     }
 }
 
+const _: () = assert!(size_of::<FlowRecord>() == 128);
+
 /// One flow. Two cache lines; the first is all that finding it reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct FlowRecord {
     /// The flow.
@@ -54,8 +56,17 @@ pub struct FlowRecord {
     /// The output of the first packet each way, likewise; nothing where none went that
     /// way, or nothing was balanced. The two differ only where flows are split by one end.
     pub outputs: [Option<u16>; 2],
+    /// Packets, of those counted, that were dropped behind the cutoff; at most `u32::MAX`.
+    pub cut: u32,
+    /// Packets, of those counted, that a policy dropped; at most `u32::MAX`.
+    pub shed: u32,
+    /// What a policy keeps of the flow.
+    pub state: u16,
     /// All of TCP's control bits that were set in packets each way, likewise.
     pub tcp_flags: [u8; 2],
+    /// The cutoff has been reached each way, likewise. The next record of a flow whose record ends
+    /// by the active timeout begins with this, and with `state`.
+    pub cut_off: [bool; 2],
     /// The first packet came from the key's high end, which is therefore `a`.
     pub a_is_high: bool,
     /// Why it ended; nothing if it was open when the traffic ended.
@@ -65,18 +76,14 @@ pub struct FlowRecord {
 impl FlowRecord {
     /// Without packets yet.
     pub(super) fn new(key: FlowKey, a_is_high: bool, nanos: i64) -> Self {
-        Self {
-            key,
-            packets: [0; 2],
-            bytes: [0; 2],
-            first: nanos,
-            last: nanos,
-            seen: nanos,
-            outputs: [None; 2],
-            tcp_flags: [0; 2],
-            a_is_high,
-            ended: None,
-        }
+        Self { key, first: nanos, last: nanos, seen: nanos, a_is_high, ..Self::default() }
+    }
+
+    /// The next record of the flow of `ended`.
+    pub(super) fn continuing(self, ended: &Self) -> Self {
+        let [ab, ba] = ended.cut_off;
+        let cut_off = if self.a_is_high == ended.a_is_high { [ab, ba] } else { [ba, ab] };
+        Self { state: ended.state, cut_off, ..self }
     }
 
     /// The output of the first packet.

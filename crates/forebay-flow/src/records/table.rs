@@ -27,6 +27,9 @@ const SWEEPS_PER_TIMEOUT: u64 = 4;
 /// is less.
 const CLOSED_TIMEOUT: u64 = 5_000_000_000;
 
+/// Records that are examined for silence when time passes without packets.
+const SWEPT_AT_REST: usize = 1024;
+
 /// What happens to the packets of a new flow when the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
@@ -69,6 +72,17 @@ impl RecordOptions {
     }
 }
 
+/// A packet that was counted.
+#[derive(Debug)]
+pub struct Counted<'a> {
+    /// The number of its flow's record.
+    pub number: u32,
+    /// The record, with the packet.
+    pub record: &'a mut FlowRecord,
+    /// 0 if the packet came from the end that sent the first packet, 1 if it went to it.
+    pub direction: usize,
+}
+
 /// The flows seen. Packets in which no address was found are one record, its `low` 0: what
 /// they have in common is just that.
 #[derive(Debug)]
@@ -87,6 +101,8 @@ pub struct FlowTable {
     cursor: usize,
     /// When the cursor was at the first record.
     sweep_began: i64,
+    /// The time of the last batch.
+    now: Option<i64>,
 }
 
 impl FlowTable {
@@ -105,6 +121,7 @@ impl FlowTable {
             next_compared: 0,
             cursor: 0,
             sweep_began: i64::MIN,
+            now: None,
         }
     }
 
@@ -116,16 +133,17 @@ impl FlowTable {
         self.count_each(batch, |_, _| {}, ended);
     }
 
-    /// As [`FlowTable::count`]. `each` gets the index of each packet in the batch with the number
-    /// of its record; none beyond the limit. Records have numbers from 0 on in the order of
-    /// their first packets, and one that has ended leaves its number to another.
+    /// As [`FlowTable::count`]. `each` gets the index of each packet in the batch with its
+    /// record; none beyond the limit. Records have numbers from 0 on in the order of
+    /// their first packets, and one that has ended leaves its number to another, perhaps in the
+    /// same batch.
     ///
     /// # Panics
     /// When the batch has no keys.
     pub fn count_each(
         &mut self,
         batch: &Batch,
-        mut each: impl FnMut(usize, Option<u32>),
+        mut each: impl FnMut(usize, Option<Counted<'_>>),
         mut ended: impl FnMut(FlowRecord),
     ) {
         assert_eq!(batch.key.len(), batch.len(), "a batch with keys");
@@ -154,15 +172,19 @@ impl FlowTable {
                 tcp_flags: batch.tcp_flags.get(i).copied().unwrap_or(0),
                 output: batch.output.get(i).copied(),
             };
-            let number = if key.kind == AddressKind::Opaque {
+            let counted = if key.kind == AddressKind::Opaque {
                 let key = FlowKey { low: 0, ..key };
                 self.packet(key, hash_flow(&self.secret, &key), NONE, &packet, &mut ended)
             } else {
                 self.packet(key, hashes[i], found[i], &packet, &mut ended)
             };
-            each(i, number);
+            each(i, counted);
         }
-        self.sweep(batch, &mut ended);
+        // The least, so that a single packet from the future ends no flow of others.
+        if let Some(now) = batch.live().iter().map(|i| batch.nanos(i)).min() {
+            self.now = Some(now);
+            self.sweep(now, SWEPT_PER_PACKET * batch.len(), &mut ended);
+        }
         (self.hashes, self.found) = (hashes, found);
     }
 
@@ -195,13 +217,40 @@ impl FlowTable {
         self.index.segments()
     }
 
+    /// Has records end by other timeouts from now on.
+    pub fn set_timeouts(&mut self, idle: Option<u64>, active: Option<u64>) {
+        (self.options.idle, self.options.active) = (idle, active);
+    }
+
+    /// No packet has come for some nanoseconds since the last batch; ends some of the records that
+    /// are silent for too long.
+    pub fn pass_time(&mut self, nanos: u64, mut ended: impl FnMut(FlowRecord)) {
+        if let Some(now) = self.now {
+            self.sweep(now.saturating_add_unsigned(nanos), SWEPT_AT_REST, &mut ended);
+        }
+    }
+
+    /// The numbers that are in use or have been: all records have lower ones.
+    #[must_use]
+    pub fn numbers(&self) -> u32 {
+        self.records.numbers() as u32
+    }
+
+    /// The open record of a number, to change what is kept of it for policies.
+    #[inline]
+    #[must_use]
+    pub fn record_mut(&mut self, number: u32) -> Option<&mut FlowRecord> {
+        self.records.open_one(number)?;
+        Some(self.records.get_mut(number))
+    }
+
     /// The open record of a number.
     #[must_use]
     pub fn record(&self, number: u32) -> Option<&FlowRecord> {
         self.records.open_one(number)
     }
 
-    /// Counts a packet, and returns the number of its record. `guess` is that number, or any
+    /// Counts a packet, and returns its record. `guess` is that number, or any
     /// other.
     #[inline]
     fn packet(
@@ -211,7 +260,7 @@ impl FlowTable {
         guess: u32,
         packet: &Packet,
         ended: &mut impl FnMut(FlowRecord),
-    ) -> Option<u32> {
+    ) -> Option<Counted<'_>> {
         let is = |records: &Slab, number: u32| {
             records.open_one(number).is_some_and(|record| record.key == key)
         };
@@ -231,10 +280,14 @@ impl FlowTable {
         let record = self.records.get_mut(number);
         if let Some(reason) = packet.ends(record, &options) {
             ended(FlowRecord { ended: Some(reason), ..*record });
-            *record = FlowRecord::new(key, packet.reversed, packet.nanos);
+            let new = FlowRecord::new(key, packet.reversed, packet.nanos);
+            *record = match reason {
+                EndReason::Active => new.continuing(record),
+                EndReason::Idle | EndReason::Closed | EndReason::Evicted => new,
+            };
         }
-        packet.count(record);
-        Some(number)
+        let direction = packet.count(record);
+        Some(Counted { number, record, direction })
     }
 
     /// A record for a new flow.
@@ -291,11 +344,9 @@ impl FlowTable {
         ended(FlowRecord { ended: Some(reason), ..record });
     }
 
-    /// Ends records that are silent for too long, some for each packet of the batch.
-    fn sweep(&mut self, batch: &Batch, ended: &mut impl FnMut(FlowRecord)) {
+    /// Examines some records, and ends those that are silent for too long.
+    fn sweep(&mut self, now: i64, records: usize, ended: &mut impl FnMut(FlowRecord)) {
         let Some(idle) = self.options.idle else { return };
-        // The least, so that a single packet from the future ends no flow of others.
-        let Some(now) = batch.live().iter().map(|i| batch.nanos(i)).min() else { return };
         if self.cursor >= self.records.numbers() {
             // A clock that was set back begins anew, too.
             if since(now, self.sweep_began) < idle / SWEEPS_PER_TIMEOUT && now >= self.sweep_began {
@@ -303,7 +354,7 @@ impl FlowTable {
             }
             (self.cursor, self.sweep_began) = (0, now);
         }
-        let last = self.records.numbers().min(self.cursor + SWEPT_PER_PACKET * batch.len());
+        let last = self.records.numbers().min(self.cursor + records);
         for number in self.cursor..last {
             let number = number as u32;
             let Some(record) = self.records.open_one(number) else { continue };
@@ -357,8 +408,9 @@ impl Packet {
         (since(self.nanos, record.first) >= active).then_some(EndReason::Active)
     }
 
+    /// Counts the packet, and returns its direction.
     #[inline]
-    fn count(&self, record: &mut FlowRecord) {
+    fn count(&self, record: &mut FlowRecord) -> usize {
         let direction = usize::from(self.reversed != record.a_is_high);
         if record.packets[direction] == 0 {
             record.outputs[direction] = self.output;
@@ -369,5 +421,6 @@ impl Packet {
         record.first = record.first.min(self.nanos);
         record.last = record.last.max(self.nanos);
         record.seen = self.nanos;
+        direction
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use forebay_flow::{EndReason, FlowRecord, FlowTable, Level, OnFull, RecordOptions};
+use forebay_flow::{Counted, EndReason, FlowRecord, FlowTable, Level, OnFull, RecordOptions};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::random::Random;
 use forebay_packet::{BATCH, Batch, FlowKey, HashKey, Interface, PacketMeta, Region};
@@ -94,7 +94,7 @@ fn beyond_the_limit_only_packets_are_counted() {
     let packets = [1, 2, 3, 1, 4, 3].map(|low| (udp(low), false, 7, 0));
     let mut flows = FlowTable::new(RecordOptions::new(2, OnFull::Ignore));
     let mut numbers = Vec::new();
-    let each = |i, number| numbers.push((i, number));
+    let each = |i, counted: Option<Counted<'_>>| numbers.push((i, counted.map(|one| one.number)));
     flows.count_each(&batch(&packets), each, |_| panic!("nothing ends"));
     let expected = [Some(0), Some(1), None, Some(0), None, None];
     assert!(numbers.into_iter().eq(expected.into_iter().enumerate()));
@@ -133,15 +133,11 @@ impl Model {
         }
         let record = self.open.entry(key).or_insert(FlowRecord {
             key,
-            packets: [0; 2],
-            bytes: [0; 2],
             first: now,
             last: now,
             seen: now,
-            outputs: [None; 2],
-            tcp_flags: [0; 2],
             a_is_high: reversed,
-            ended: None,
+            ..FlowRecord::default()
         });
         let direction = usize::from(reversed != record.a_is_high);
         record.packets[direction] += 1;
@@ -311,4 +307,38 @@ fn a_packet_from_the_future_does_not_keep_its_flow() {
     // Silent until the packet from the future, and for three seconds behind the one after it.
     let packets: Vec<u64> = ended.iter().map(FlowRecord::total_packets).collect();
     assert_eq!((packets, table.open()), (vec![1, 2], 1));
+}
+
+#[test]
+fn what_is_kept_for_policies_goes_on_behind_the_active_timeout() {
+    let second = 1_000_000;
+    let active = Some(20_000_000_000);
+    let options = RecordOptions { active, ..RecordOptions::new(10, OnFull::Evict) };
+    let mut flows = FlowTable::new(options);
+    let mark = |_, counted: Option<Counted<'_>>| {
+        let record = counted.unwrap().record;
+        (record.cut, record.shed) = (1, 2);
+        (record.state, record.cut_off) = (7, [true, false]);
+    };
+    flows.count_each(&batch(&[(udp(1), false, 0, 0)]), mark, |_| panic!("nothing ends"));
+    let mut ended = Vec::new();
+    // The next record begins with a packet the other way.
+    flows.count(&batch(&[(udp(1), true, 20 * second, 0)]), |record| ended.push(record));
+    let ended = ended[0];
+    assert_eq!((ended.ended, ended.cut, ended.shed), (Some(EndReason::Active), 1, 2));
+    let next = flows.record(0).unwrap();
+    assert_eq!((next.state, next.cut_off, next.cut, next.shed), (7, [false, true], 0, 0));
+}
+
+#[test]
+fn silent_flows_end_when_time_passes_without_packets() {
+    let idle = Some(3_000_000_000);
+    let options = RecordOptions { idle, ..RecordOptions::new(10, OnFull::Evict) };
+    let mut flows = FlowTable::new(options);
+    flows.pass_time(u64::MAX, |_| panic!("there are none"));
+    flows.count(&batch(&[(udp(1), false, 7, 0)]), |_| panic!("nothing ends"));
+    flows.pass_time(3_000_000_000, |_| panic!("nothing is silent for longer than the timeout"));
+    let mut ended = Vec::new();
+    flows.pass_time(4_000_000_000, |record| ended.push(record.ended));
+    assert_eq!((ended, flows.open(), flows.numbers()), (vec![Some(EndReason::Idle)], 0, 1));
 }

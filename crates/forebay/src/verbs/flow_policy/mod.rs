@@ -12,7 +12,7 @@ use forebay_flow::policy::{
     CsfqOptions, DrrOptions, Ecn, LinkOptions, Packet, Policy, PolicyError, Reason, RedOptions,
     SharedLink,
 };
-use forebay_flow::{FlowTable, OnFull, RecordOptions};
+use forebay_flow::{Counted, FlowTable, OnFull, RecordOptions};
 use forebay_io::{Placement, WholeFile};
 use forebay_jit::FilterSet;
 use forebay_packet::decode::ip_packet;
@@ -70,8 +70,9 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
     let serial = Chain::new().with(Fragments::new(Window::OFFLINE));
     let mut flows = FlowTable::new(RecordOptions::new(MOST_FLOWS, OnFull::Ignore));
     let mut run = forebay_pipeline::run(workers, serial, |batch| {
-        let mut arrive = |i: usize, number: Option<u32>| {
-            link.packet(packet(batch, i, number.unwrap_or(MOST_FLOWS as u32)));
+        let mut arrive = |i: usize, counted: Option<Counted<'_>>| {
+            let flow = counted.map_or(MOST_FLOWS as u32, |counted| counted.number);
+            link.packet(packet(batch, i, flow));
         };
         flows.count_each(batch, &mut arrive, |_| {});
         Ok::<(), Failure>(())

@@ -107,6 +107,7 @@ fn from_words(words: [u64; WORDS]) -> FlowRecord {
         tcp_flags: [ab_flags, ba_flags],
         a_is_high: flags & 2 != 0,
         ended: REASONS.get(usize::from(reason)).copied(),
+        ..FlowRecord::default()
     }
 }
 
@@ -136,6 +137,7 @@ mod tests {
             tcp_flags: [0x12, 0xff],
             a_is_high: true,
             ended: Some(EndReason::Closed),
+            ..FlowRecord::default()
         };
         let mut records = vec![full];
         for kind in KINDS {
