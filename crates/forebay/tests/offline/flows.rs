@@ -192,3 +192,90 @@ fn the_table_has_a_line_for_each_flow_and_fits_the_terminal() {
         assert_eq!(on_terminal.contains("community id"), columns > 80, "{on_terminal}");
     }
 }
+
+/// Where the flows of nDPI's tests differ from ours: it counts IP packets only, and none that is
+/// a later fragment or that says to be longer than its frame.
+const DIFFERENT: [(&str, Difference); 4] = [
+    ("fuzz-2006-09-29-28586.pcap", Difference { not_ip: 8, fragments_only: 1, packets: 6 }),
+    ("icmp-tunnel.pcap", Difference { not_ip: 1, fragments_only: 0, packets: 0 }),
+    (
+        "ndpi_match_string_subprotocol__error.pcapng",
+        Difference { not_ip: 0, fragments_only: 0, packets: 1 },
+    ),
+    ("tcp_scan.pcapng", Difference { not_ip: 2, fragments_only: 0, packets: 0 }),
+];
+
+/// What we count and nDPI does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Difference {
+    /// Flows that are not IP.
+    not_ip: usize,
+    /// IP flows of later fragments alone.
+    fragments_only: usize,
+    /// Packets of IP that are later fragments, or longer than their frames.
+    packets: u64,
+}
+
+/// The packets of each flow that nDPI lists: `[5 pkts/678 bytes <-> 3 pkts/290 bytes]`.
+fn listed_by_ndpi(result: &Path) -> Vec<u64> {
+    let text = String::from_utf8_lossy(&fs::read(result).unwrap()).into_owned();
+    let packets = |line: &str| -> Option<u64> {
+        let (before, _) = line.strip_prefix('\t')?.split_once(" pkts/")?;
+        let there = before.rsplit('[').next()?.parse::<u64>().ok()?;
+        let (before, _) = line.rsplit_once(" pkts/")?;
+        Some(there + before.rsplit(' ').next()?.parse::<u64>().ok()?)
+    };
+    let mut flows: Vec<u64> = text.lines().filter_map(packets).collect();
+    flows.sort_unstable();
+    flows
+}
+
+/// Whether nDPI passes over an Ethernet frame with IPv4: a later fragment, or one that says to
+/// be longer than it is.
+fn is_passed_over(frame: &[u8]) -> bool {
+    let Some(([0x08, 0x00, 0x45..=0x4f, _, rest @ ..], len)) =
+        frame.get(12..).map(|from_type| (from_type, frame.len() - 14))
+    else {
+        return false;
+    };
+    let [high, low, _, _, flags, offset, ..] = *rest else { return false };
+    let total = usize::from(u16::from_be_bytes([high, low]));
+    flags & 0x1f != 0 || offset != 0 || total > len
+}
+
+#[test]
+fn flows_and_their_packets_are_those_that_ndpi_counts() {
+    let Some(folder) = data::external().map(|data| data.join("captures/ntop__nDPI")) else {
+        return;
+    };
+    let mut captures = 0;
+    let mut different = Vec::new();
+    for result in fs::read_dir(folder.join("result")).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = result.file_stem().unwrap().to_str().unwrap().to_owned();
+        let file = folder.join("cfgs/default/pcap").join(&name);
+        let ours = flows(&file, &[]);
+        let size = |flow: &Value| number(flow, "packets_ab") + number(flow, "packets_ba");
+        let ip = ours.iter().filter(|flow| flow["community_id"].is_string());
+        let mut sizes: Vec<u64> = ip.map(size).collect();
+        sizes.sort_unstable();
+        let theirs = listed_by_ndpi(&result);
+        let difference = Difference {
+            not_ip: ours.len() - sizes.len(),
+            fragments_only: sizes.len() - theirs.len(),
+            packets: sizes.iter().sum::<u64>() - theirs.iter().sum::<u64>(),
+        };
+        let packets = capture::read(&file).packets;
+        let passed_over = packets.iter().filter(|one| is_passed_over(&one.data)).count();
+        assert_eq!(difference.packets, passed_over as u64, "{name}");
+        if difference.packets == 0 {
+            assert_eq!(sizes, theirs, "{name}");
+        }
+        if difference != Difference::default() {
+            different.push((name, difference));
+        }
+        captures += 1;
+    }
+    assert_eq!(captures, 145);
+    different.sort_by(|(one, _), (other, _)| one.cmp(other));
+    assert_eq!(different, DIFFERENT.map(|(name, difference)| (name.to_owned(), difference)));
+}
