@@ -1,7 +1,7 @@
 //! The state of flows, found at the rate of packets.
 //!
 //! [`FlowTable`] holds [records] of flows of any kind, for reports; [`policy`] decides which packets
-//! of many flows pass a link.
+//! of many flows pass a link, and [`shed`] which reach a sensor that is offered too much.
 //!
 //! [`Table`] holds two bytes of state for each IPv4 flow, and the flow's whole key, in a
 //! quarter of a cache line: a packet of a known flow reads one line most often, and never more
@@ -16,6 +16,7 @@ mod key;
 mod level;
 pub mod policy;
 pub mod records;
+pub mod shed;
 mod table;
 
 pub use compact::{Compact, CompactError, MAX_SOURCES, OneWay};

@@ -11,3 +11,4 @@ mod policy_link;
 mod policy_red;
 mod recorded;
 mod records;
+mod shed;
