@@ -222,6 +222,18 @@ impl Rules {
     pub fn judge_only(rules: impl Into<RuleSource>) -> Self {
         Self { drops: false, ..Self::new(rules) }
     }
+
+    /// Sets the verdicts of a batch. Returns the packets that pass; nothing without a list.
+    pub fn judge(&mut self, batch: &mut Batch) -> Option<LiveMask> {
+        let Self { source, keyed, cells, now, .. } = self;
+        Some(match source.as_ref()? {
+            RuleSource::Live(live) => judge_live(keyed, live, *cells, *now, batch),
+            RuleSource::Compiled(rules) => {
+                keyed.judge_batch(&*rules.engine, batch);
+                LiveMask::of(&batch.verdict, |verdict| !rules.rejects(verdict))
+            }
+        })
+    }
 }
 
 /// Sets and counts the verdicts of a batch by a list that may change. Returns the packets that
@@ -268,19 +280,7 @@ impl Stage for Rules {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        let Self { source, drops, keyed, cells, now } = self;
-        let passed = match source {
-            None => {
-                out.emit(batch);
-                return Ok(());
-            }
-            Some(RuleSource::Live(live)) => judge_live(keyed, live, *cells, *now, &mut batch),
-            Some(RuleSource::Compiled(rules)) => {
-                keyed.judge_batch(&*rules.engine, &mut batch);
-                LiveMask::of(&batch.verdict, |verdict| !rules.rejects(verdict))
-            }
-        };
-        if *drops {
+        if let Some(passed) = self.judge(&mut batch).filter(|_| self.drops) {
             let before = batch.live().count();
             batch.retain(&passed);
             out.dropped(0, (before - batch.live().count()) as u64);

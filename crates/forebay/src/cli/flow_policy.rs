@@ -35,9 +35,10 @@ pub struct PolicyArgs {
     /// For drr: bytes that a flow may send at its turn; by default 1514
     #[arg(long, value_name = "BYTES", requires = "policy")]
     pub quantum: Option<u16>,
-    /// Weight of the packets that a pcap expression selects, like '4=udp port 53'; the first
-    /// such option that selects a packet counts. Other packets have weight 1
-    #[arg(long = "class", value_name = "WEIGHT=EXPR", requires = "policy", value_parser = parse_class)]
+    /// Weight of the packets that a pcap expression selects, like '4=udp port 53', or that the
+    /// rule list of a file passes, like '4=@voice.rules'; the first such option that selects a
+    /// packet counts. Other packets have weight 1
+    #[arg(long = "class", value_name = "WEIGHT=EXPR|@FILE", requires = "policy", value_parser = parse_class)]
     pub classes: Vec<Class>,
     /// Draw the length of the queue over time
     #[arg(long, value_name = "FILE.svg|html", requires = "policy")]
@@ -60,8 +61,17 @@ pub enum PolicyName {
 pub struct Class {
     /// The weight of their flows, at least 1.
     pub weight: u16,
-    /// The pcap expression that selects them.
-    pub expression: String,
+    /// Which packets.
+    pub members: ClassMembers,
+}
+
+/// The packets of a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClassMembers {
+    /// Those that a pcap expression selects.
+    Expression(String),
+    /// Those that the rule list of a file passes.
+    Rules(PathBuf),
 }
 
 fn parse_bit_rate(text: &str) -> Result<u64, String> {
@@ -79,11 +89,18 @@ fn parse_percentage(text: &str) -> Result<f64, String> {
 fn parse_class(text: &str) -> Result<Class, String> {
     let class = text.split_once('=').and_then(|(weight, expression)| {
         let weight = weight.trim().parse().ok().filter(|weight| (1..=1_000).contains(weight))?;
-        let expression = expression.trim().to_owned();
-        (!expression.is_empty()).then_some(Class { weight, expression })
+        let members = match expression.trim() {
+            "" | "@" => return None,
+            text => match text.strip_prefix('@') {
+                Some(file) => ClassMembers::Rules(file.into()),
+                None => ClassMembers::Expression(text.to_owned()),
+            },
+        };
+        Some(Class { weight, members })
     });
     class.ok_or_else(|| {
-        "expected a weight from 1 to 1000, `=`, and a pcap expression, like '4=udp port 53'"
+        "expected a weight from 1 to 1000, `=`, and a pcap expression or @ and a file of rules, \
+         like '4=udp port 53'"
             .to_owned()
     })
 }
@@ -93,10 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_is_a_weight_and_an_expression() {
+    fn a_class_is_a_weight_and_its_packets() {
         let class = parse_class(" 4 = tcp[13] & 2 != 0").unwrap();
-        assert_eq!((class.weight, class.expression.as_str()), (4, "tcp[13] & 2 != 0"));
-        for bad in ["", "4", "=ip", "0=ip", "1001=ip", "-1=ip", "2.5=ip", "4=", "4= "] {
+        let members = ClassMembers::Expression("tcp[13] & 2 != 0".to_owned());
+        assert_eq!(class, Class { weight: 4, members });
+        let members = ClassMembers::Rules("a b.rules".into());
+        assert_eq!(parse_class("9=@a b.rules").unwrap(), Class { weight: 9, members });
+        for bad in ["4=@", "", "4", "=ip", "0=ip", "1001=ip", "-1=ip", "2.5=ip", "4=", "4= "] {
             assert!(parse_class(bad).unwrap_err().contains("like '4=udp port 53'"), "{bad}");
         }
     }

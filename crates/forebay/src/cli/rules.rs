@@ -46,7 +46,7 @@ pub struct ListArgs {
 }
 
 /// The selection of a list of a file of rules, and how it is parsed.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct ListChoice {
     /// The language of the rules
     #[arg(long, value_name = "LANGUAGE", default_value = "auto", value_parser = named(Format::NAMES))]

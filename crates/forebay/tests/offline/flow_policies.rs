@@ -109,7 +109,11 @@ fn packets_of_senders_capable_of_ecn_are_marked() {
 fn classes_have_weights() {
     let scratch = Scratch::with_packets(1);
     let input = capture(&scratch);
-    let classes = ["--class", "3=udp port 7001", "--class", "2=udp portrange 7001-7002"];
+    let rules = scratch.text("voice.rules");
+    fs::write(&rules, "ip filter 1 pass * * udp 7001 *\nip filter 2 pass * * udp * 7001\n")
+        .unwrap();
+    let rules = format!("3=@{rules}");
+    let classes = ["--class", &rules, "--class", "2=udp portrange 7001-7002"];
     let outcome = policy(&input, "drr", &classes);
     assert_closed(&outcome);
     for (share, expected) in shares(&outcome).iter().zip([1.0, 3.0, 2.0, 1.0]) {
@@ -193,6 +197,8 @@ fn wrong_use_of_policies_is_told() {
         let input = ["flows", "-r", &scratch.input];
         run(input.iter().chain(options)).exits(2).says(parts);
     }
+    let input = ["flows", "-r", &scratch.input, "--class", "2=@nowhere.rules"];
+    run(input.iter().chain(&red)).exits(1).says(&["cannot read nowhere.rules"]);
 }
 
 #[test]

@@ -17,10 +17,12 @@ use forebay_io::{Placement, WholeFile};
 use forebay_jit::FilterSet;
 use forebay_packet::decode::ip_packet;
 use forebay_packet::{Affinity, Batch, Decoder};
-use forebay_pipeline::stages::{Classify, Fragments, Window};
+use forebay_pipeline::stages::{Classify, CompiledRules, Fragments, Rules, Window};
 use forebay_pipeline::{Chain, DropCount, Ledger};
 
-use crate::cli::{Backend, Cli, FlowFormat, FlowsArgs, PolicyArgs, PolicyName};
+use crate::cli::{
+    Backend, ClassMembers, Cli, FlowFormat, FlowsArgs, ListChoice, PolicyArgs, PolicyName,
+};
 use crate::ending::{conclude, refuse_input};
 use crate::failure::Failure;
 use crate::input::{
@@ -29,7 +31,7 @@ use crate::input::{
 };
 use crate::naming;
 use result::PolicyResult;
-use weigh::Weigh;
+use weigh::{Selection, Weigh};
 
 /// The seed of the policies' decisions: a capture gives the same result each time.
 const SEED: u64 = 1;
@@ -40,6 +42,39 @@ const BUFFER: u64 = 128 << 10;
 /// Flows with numbers; packets of further ones are taken for one flow, of this number.
 const MOST_FLOWS: usize = 10_000_000;
 
+/// What selects the packets of a class, for any number of workers.
+enum ClassKind {
+    Filter(FilterSet),
+    Rules(CompiledRules),
+}
+
+impl ClassKind {
+    fn selection(&self) -> Selection {
+        match self {
+            Self::Filter(programs) => Selection::Filter(programs.clone()),
+            Self::Rules(rules) => Selection::Rules(Rules::judge_only(rules.clone())),
+        }
+    }
+}
+
+/// The classes of the options, with their weights.
+fn classes(cli: &Cli, args: &FlowsArgs) -> Result<Vec<(ClassKind, u16)>, Failure> {
+    let classes = args.policy.classes.iter().map(|class| {
+        let kind = match &class.members {
+            ClassMembers::Expression(text) => {
+                ClassKind::Filter(FilterSet::new(text, compiler_options(cli, Backend::Auto)?))
+            }
+            ClassMembers::Rules(file) => ClassKind::Rules(super::rules::compiled_rules_of(
+                cli,
+                file,
+                &ListChoice::default(),
+            )?),
+        };
+        Ok((kind, class.weight))
+    });
+    classes.collect()
+}
+
 pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
     let options = link_options(&args.policy)?;
     let mut link = SharedLink::new(&options).map_err(usage)?;
@@ -48,21 +83,22 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
     }
     let page = args.policy.plot.as_deref().map(is_page).transpose()?;
     let reading = read_options(&args.limits, processors());
-    let mut classes = Vec::new();
-    for class in &args.policy.classes {
-        let programs = FilterSet::new(&class.expression, compiler_options(cli, Backend::Auto)?);
-        classes.push((programs, class.weight));
-    }
+    let mut classes = classes(cli, args)?;
     let mut input = Input::open(&args.read, &reading, cli.quiet)?;
-    for (programs, _) in &mut classes {
-        prepare(programs, input.first_interfaces(), &args.read, &reading)?;
+    for (kind, _) in &mut classes {
+        if let ClassKind::Filter(programs) = kind {
+            prepare(programs, input.first_interfaces(), &args.read, &reading)?;
+        }
     }
     input.watch_signals()?;
     let decoder = Decoder::new(decode_options(&args.flow, Affinity::FiveTuple));
     let chain = || {
         let chain = match classes.is_empty() {
             true => Chain::new(),
-            false => Chain::new().with(Weigh::new(classes.clone())),
+            false => {
+                let selections = classes.iter().map(|(kind, weight)| (kind.selection(), *weight));
+                Chain::new().with(Weigh::new(selections.collect()))
+            }
         };
         chain.with(Classify::with_keys_only(decoder))
     };

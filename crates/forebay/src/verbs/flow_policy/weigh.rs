@@ -1,18 +1,49 @@
 //! The weights of packets by their classes.
 
 use forebay_jit::FilterSet;
-use forebay_packet::Batch;
+use forebay_packet::{Batch, LiveMask};
+use forebay_pipeline::stages::{NOT_IP, Rules};
 use forebay_pipeline::{Outbox, Promises, Stage, StageError};
 
-/// Weighs packets: the weight of the first class whose filter selects a packet becomes its
-/// verdict, or 0 without such a class.
+/// What selects the packets of a class.
+pub(super) enum Selection {
+    /// A filter.
+    Filter(FilterSet),
+    /// The rule list that passes them.
+    Rules(Rules),
+}
+
+impl Selection {
+    /// Calls `selected` with each packet of the class. The verdicts of the batch change.
+    fn each(
+        &mut self,
+        batch: &mut Batch,
+        mut selected: impl FnMut(usize),
+    ) -> Result<(), StageError> {
+        let passed = match self {
+            Self::Filter(programs) => {
+                programs.run_batch(batch)?;
+                LiveMask::of(&batch.verdict, |verdict| verdict != 0)
+            }
+            Self::Rules(rules) => {
+                let passed = rules.judge(batch).unwrap_or_default();
+                passed.without(&LiveMask::of(&batch.verdict, |verdict| verdict == NOT_IP))
+            }
+        };
+        batch.live().and(&passed).iter().for_each(&mut selected);
+        Ok(())
+    }
+}
+
+/// Weighs packets: the weight of the first class that a packet is of becomes its verdict, or 0
+/// without such a class.
 pub(super) struct Weigh {
-    classes: Vec<(FilterSet, u16)>,
+    classes: Vec<(Selection, u16)>,
     weights: Vec<u32>,
 }
 
 impl Weigh {
-    pub(super) fn new(classes: Vec<(FilterSet, u16)>) -> Self {
+    pub(super) fn new(classes: Vec<(Selection, u16)>) -> Self {
         Self { classes, weights: Vec::new() }
     }
 }
@@ -35,12 +66,9 @@ impl Stage for Weigh {
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
         self.weights.clear();
         self.weights.resize(batch.len(), 0);
-        for (programs, weight) in self.classes.iter_mut().rev() {
-            programs.run_batch(&mut batch)?;
-            let selected = self.weights.iter_mut().zip(&batch.verdict);
-            for (chosen, _) in selected.filter(|(_, verdict)| **verdict != 0) {
-                *chosen = u32::from(*weight);
-            }
+        let weights = &mut self.weights;
+        for (selection, weight) in self.classes.iter_mut().rev() {
+            selection.each(&mut batch, |i| weights[i] = u32::from(*weight))?;
         }
         batch.verdict.clone_from(&self.weights);
         out.emit(batch);
