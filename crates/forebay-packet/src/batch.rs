@@ -161,6 +161,7 @@ impl Batch {
     /// # Panics
     /// When the packet is not wholly inside the region, the region is shared, or its
     /// interface is not one of the batch's: mistakes of the caller, not of input.
+    #[inline]
     pub fn push(&mut self, meta: PacketMeta) -> Result<(), Full> {
         if self.len() == BATCH {
             return Err(Full);
@@ -216,6 +217,7 @@ impl Batch {
     }
 
     /// Packets in the batch, dropped ones included.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.descriptors().offset.len()
@@ -228,6 +230,7 @@ impl Batch {
     }
 
     /// Packets that are still in.
+    #[inline]
     #[must_use]
     pub fn live(&self) -> LiveMask {
         self.live
@@ -272,6 +275,7 @@ impl Batch {
     ///
     /// # Panics
     /// As all per-packet accessors: when `i` is not below [`Batch::len`].
+    #[inline]
     #[must_use]
     pub fn packet(&self, i: usize) -> &[u8] {
         let descriptors = self.descriptors();
@@ -302,6 +306,7 @@ impl Batch {
     }
 
     /// Length of each packet on the wire in bytes.
+    #[inline]
     #[must_use]
     pub fn wire_lens(&self) -> &[u32] {
         self.descriptors().wire_lens()
@@ -320,30 +325,35 @@ impl Batch {
     }
 
     /// Length of packet `i` on the wire in bytes.
+    #[inline]
     #[must_use]
     pub fn wire_len(&self, i: usize) -> u32 {
         self.descriptors().wire_lens()[i]
     }
 
     /// Time stamp of packet `i` in ticks of its interface's clock.
+    #[inline]
     #[must_use]
     pub fn ticks(&self, i: usize) -> u64 {
         self.descriptors().ticks_of(i)
     }
 
     /// Time stamp of packet `i` in nanoseconds since the epoch.
+    #[inline]
     #[must_use]
     pub fn nanos(&self, i: usize) -> i64 {
         self.interface(i).clock.nanos(self.descriptors().ticks_of(i))
     }
 
     /// Index of the interface of packet `i`.
+    #[inline]
     #[must_use]
     pub fn interface_id(&self, i: usize) -> u16 {
         self.descriptors().interface_of(i)
     }
 
     /// The interface of packet `i`.
+    #[inline]
     #[must_use]
     pub fn interface(&self, i: usize) -> &Interface {
         &self.interfaces[usize::from(self.descriptors().interface_of(i))]

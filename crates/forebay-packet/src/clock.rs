@@ -24,6 +24,10 @@ pub struct Clock {
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
+/// Nanoseconds of a tick, by the resolution's decimal digits.
+const NANOS_OF_TICK: [u64; 10] =
+    [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+
 impl Clock {
     /// Microseconds since the epoch.
     pub const MICROS: Self = Self { resolution: Resolution::Decimal(6), offset_seconds: 0 };
@@ -31,8 +35,18 @@ impl Clock {
     pub const NANOS: Self = Self { resolution: Resolution::Decimal(9), offset_seconds: 0 };
 
     /// Nanoseconds since the Unix epoch, rounded down and saturated to 64 bits.
+    #[inline]
     #[must_use]
     pub fn nanos(&self, ticks: u64) -> i64 {
+        if let (Resolution::Decimal(digits), 0) = (self.resolution, self.offset_seconds)
+            && let Some(&nanos) = NANOS_OF_TICK.get(usize::from(digits))
+        {
+            return ticks.saturating_mul(nanos).min(i64::MAX as u64) as i64;
+        }
+        self.any_nanos(ticks)
+    }
+
+    fn any_nanos(&self, ticks: u64) -> i64 {
         let ticks = i128::from(ticks);
         let nanos = match self.resolution {
             Resolution::Decimal(n) if n <= 9 => ticks * 10_i128.pow(9 - u32::from(n)),
@@ -66,6 +80,16 @@ mod tests {
         let binary = Clock { resolution: Resolution::Binary(20), offset_seconds: 0 };
         assert_eq!(binary.nanos(1 << 20), 1_000_000_000);
         assert_eq!(binary.nanos(3 << 19), 1_500_000_000);
+    }
+
+    #[test]
+    fn a_clock_without_an_offset_is_as_any() {
+        for digits in 0..=12 {
+            let clock = Clock { resolution: Resolution::Decimal(digits), offset_seconds: 0 };
+            for ticks in [0, 1, 1_719_792_000_123_456, i64::MAX as u64, 1 << 63, u64::MAX] {
+                assert_eq!(clock.nanos(ticks), clock.any_nanos(ticks), "{digits}: {ticks}");
+            }
+        }
     }
 
     #[test]

@@ -96,6 +96,7 @@ pub(crate) struct KnownFlow {
 
 impl Descriptors {
     /// Adds a packet's description.
+    #[inline]
     pub(crate) fn describe(&mut self, meta: &PacketMeta) {
         let packets = self.offset.len();
         self.offset.push(meta.offset);

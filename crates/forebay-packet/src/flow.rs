@@ -118,6 +118,25 @@ impl FlowKey {
         self.source(!reversed)
     }
 
+    /// As `==`, without branches, for keys that are most likely equal.
+    #[inline]
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        let addresses = (self.low ^ other.low) | (self.high ^ other.high);
+        let others = (self.scope ^ other.scope) | (self.ends() ^ other.ends());
+        addresses as u64 | (addresses >> 64) as u64 | others == 0
+    }
+
+    /// All but addresses and scope.
+    #[inline]
+    fn ends(&self) -> u64 {
+        u64::from(self.port_low)
+            | u64::from(self.port_high) << 16
+            | u64::from(self.protocol) << 32
+            | (self.kind as u64) << 40
+            | u64::from(self.has_ports) << 48
+    }
+
     /// The keyed hash of the flow: SipHash-1-3 over little-endian 64-bit words.
     ///
     /// The words are the addresses (one word for a pair of IPv4 addresses, four
@@ -127,11 +146,6 @@ impl FlowKey {
     #[inline]
     #[must_use]
     pub fn hash(&self, key: &HashKey) -> u64 {
-        let ends = u64::from(self.port_low)
-            | u64::from(self.port_high) << 16
-            | u64::from(self.protocol) << 32
-            | (self.kind as u64) << 40
-            | u64::from(self.has_ports) << 48;
         let mut words = [0_u64; 6];
         let mut n = match self.kind {
             AddressKind::Ipv4 | AddressKind::Arp => {
@@ -146,7 +160,7 @@ impl FlowKey {
                 4
             }
         };
-        words[n] = ends;
+        words[n] = self.ends();
         n += 1;
         if self.scope != 0 {
             words[n] = self.scope;
@@ -216,6 +230,7 @@ mod tests {
             ];
             for other in others {
                 prop_assert_ne!(key.hash(&seed), other.hash(&seed));
+                prop_assert!(key.is(&key) && !key.is(&other));
             }
         }
     }

@@ -1,8 +1,10 @@
 //! Finds each packet's flow.
 
+use std::mem;
+
 use forebay_packet::decode::DecodeOutcome;
 use forebay_packet::fragment::{Fragment, FragmentNote};
-use forebay_packet::{Batch, Decoder, FlowKey, HashKey, LinkType, SimdLevel};
+use forebay_packet::{Batch, Decoder, FlowKey, HashKey, Interface, LinkType, LiveMask, SimdLevel};
 
 use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Stage, StageError};
@@ -75,20 +77,36 @@ impl Classify {
         }
     }
 
-    /// The same, of a packet that may be plain, with its key.
-    fn decode_with_key(&mut self, batch: &mut Batch, i: usize) {
-        if batch.interface(i).link == LinkType::ETHERNET
-            && let Some(plain) = self.decoder.decode_plain(batch.packet(i))
-        {
-            batch.key[i] = plain.key;
-            batch.reversed[i] = plain.reversed;
-            batch.tcp_flags[i] = plain.tcp_flags.unwrap_or(0);
-            if self.hashes_plain {
-                batch.hash[i] = plain.affinity.hash(&self.hash_key);
-            }
-            return;
+    /// Sets the keys of plain packets, and returns which these are.
+    fn keys_of_plain(&self, batch: &mut Batch) -> LiveMask {
+        let mut plain = LiveMask::default();
+        let packets = batch.len();
+        // Out of the batch while its packets are borrowed.
+        let mut hash = mem::take(&mut batch.hash);
+        let mut key = mem::take(&mut batch.key);
+        let mut reversed = mem::take(&mut batch.reversed);
+        let mut tcp_flags = mem::take(&mut batch.tcp_flags);
+        hash.resize(packets, 0);
+        key.resize(packets, FlowKey::default());
+        reversed.resize(packets, false);
+        tcp_flags.resize(packets, 0);
+        let link = |one: &Interface| one.link == LinkType::ETHERNET;
+        if batch.interfaces().iter().all(link) {
+            let frames = batch.frames();
+            batch.live().iter().for_each(|i| {
+                let Some(found) = self.decoder.decode_plain(frames.get(i)) else { return };
+                key[i] = found.key;
+                reversed[i] = found.reversed;
+                tcp_flags[i] = found.tcp_flags.unwrap_or(0);
+                if self.hashes_plain {
+                    hash[i] = found.affinity.hash(&self.hash_key);
+                }
+                plain.insert(i);
+            });
         }
-        self.decode(batch, i);
+        (batch.hash, batch.key) = (hash, key);
+        (batch.reversed, batch.tcp_flags) = (reversed, tcp_flags);
+        plain
     }
 }
 
@@ -104,20 +122,11 @@ impl Stage for Classify {
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
         batch.fragments.clear();
         batch.clear_flows();
-        match self.lanes {
-            Some(lanes) => {
-                let plain = self.decoder.hash_plain(lanes, &self.hash_key, &mut batch);
-                batch.live().without(&plain).iter().for_each(|i| self.decode(&mut batch, i));
-            }
-            None => {
-                let packets = batch.len();
-                batch.hash.resize(packets, 0);
-                batch.key.resize(packets, FlowKey::default());
-                batch.reversed.resize(packets, false);
-                batch.tcp_flags.resize(packets, 0);
-                batch.live().iter().for_each(|i| self.decode_with_key(&mut batch, i));
-            }
-        }
+        let plain = match self.lanes {
+            Some(lanes) => self.decoder.hash_plain(lanes, &self.hash_key, &mut batch),
+            None => self.keys_of_plain(&mut batch),
+        };
+        batch.live().without(&plain).iter().for_each(|i| self.decode(&mut batch, i));
         out.emit(batch);
         Ok(())
     }
