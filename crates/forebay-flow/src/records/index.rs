@@ -9,6 +9,7 @@
 //! of the directory.
 
 use super::chunks::Chunks;
+use crate::table::kernel::{STRETCH, prefetch};
 
 /// No number: the entry is free.
 pub(super) const NONE: u32 = u32::MAX;
@@ -62,11 +63,12 @@ fn choices(hash: u64) -> [usize; 2] {
 }
 
 impl Bucket {
-    /// Bit `n` for each entry `n` with this tag.
+    /// The number of the entry with this tag, or [`NONE`]; of several with it some other number.
+    /// Without branches, for vectors.
     #[inline]
-    fn matches(&self, tag: u32) -> u32 {
-        let equal = self.tags.map(|one| u32::from(one == tag));
-        (0..SLOTS).fold(0, |bits, n| bits | equal[n] << n)
+    fn number_of(&self, tag: u32) -> u32 {
+        let number = |n: usize| self.numbers[n] | if self.tags[n] == tag { 0 } else { NONE };
+        (0..SLOTS).fold(NONE, |all, n| all & number(n))
     }
 
     fn slot_of(&self, number: u32) -> Option<usize> {
@@ -104,21 +106,34 @@ impl Index {
         choices(hash).map(|at| &segment[at])
     }
 
-    /// The number that most likely has this hash, or [`NONE`].
-    #[inline]
-    pub(super) fn candidate(&self, hash: u64) -> u32 {
-        for bucket in self.buckets(hash) {
-            let equal = bucket.matches(tag(hash));
-            if equal != 0 {
-                return bucket.numbers[equal.trailing_zeros() as usize];
-            }
+    /// Writes for each hash the number that most likely has it, or any: [`NONE`] if there is
+    /// none. `fetch` gets what is written. At most [`STRETCH`] hashes, whose first buckets were
+    /// prefetched, and as many numbers.
+    pub(super) fn candidates(&self, hashes: &[u64], numbers: &mut [u32], fetch: impl Fn(u32)) {
+        let mut missed = [0_u8; STRETCH];
+        let mut misses = 0;
+        for (i, (&hash, number)) in hashes.iter().zip(&mut *numbers).enumerate() {
+            let buckets = self.buckets(hash);
+            *number = buckets[0].number_of(tag(hash));
+            fetch(*number);
+            // Without a branch, which would be taken at random. What was found is in the cache.
+            let is_absent = usize::from(*number == NONE);
+            prefetch(buckets[is_absent]);
+            missed[misses % STRETCH] = i as u8;
+            misses += is_absent;
         }
-        NONE
+        for &i in &missed[..misses] {
+            let hash = hashes[usize::from(i)];
+            let number = self.buckets(hash)[1].number_of(tag(hash));
+            numbers[usize::from(i)] = number;
+            fetch(number);
+        }
     }
 
     /// The number with this hash for which `is` holds.
     pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
-        self.buckets(hash).into_iter().find_map(|bucket| {
+        let buckets = self.buckets(hash).into_iter();
+        buckets.filter(|bucket| bucket.number_of(tag(hash)) != NONE).find_map(|bucket| {
             let of_tag = bucket.tags.iter().zip(bucket.numbers);
             let mut numbers = of_tag.filter(|(one, _)| **one == tag(hash)).map(|(_, n)| n);
             numbers.find(|&number| number != NONE && is(number))

@@ -11,7 +11,7 @@ use super::slab::Slab;
 use crate::hash::Secret;
 use crate::level::Level;
 use crate::table::MAX_FLOWS;
-use crate::table::kernel::{hash_flow, hash_flows, prefetch};
+use crate::table::kernel::{STRETCH, hash_flow, hash_flows, prefetch};
 
 /// Records that are examined for silence, for each packet.
 const SWEPT_PER_PACKET: usize = 2;
@@ -153,39 +153,50 @@ impl FlowTable {
         for &hash in &hashes {
             prefetch(self.index.first_bucket(hash));
         }
-        found.clear();
-        found.extend(hashes.iter().map(|&hash| {
-            let number = self.index.candidate(hash);
-            if number != NONE {
-                let record = self.records.get(number);
-                prefetch(&record.key);
-                prefetch(&record.bytes);
-            }
-            number
-        }));
+        found.resize(hashes.len(), NONE);
+        let mut fetched = 0;
+        let mut now = None;
         for i in batch.live().iter() {
-            let (key, reversed) = (batch.key[i], batch.reversed[i]);
+            // The records of the next packets come from memory while these are counted.
+            while fetched < hashes.len().min((i / STRETCH + 2) * STRETCH) {
+                let end = hashes.len().min(fetched + STRETCH);
+                self.fetch(&hashes[fetched..end], &mut found[fetched..end]);
+                fetched = end;
+            }
             let packet = Packet {
                 nanos: batch.nanos(i),
                 wire_len: batch.wire_len(i),
-                reversed,
+                reversed: batch.reversed[i],
                 tcp_flags: batch.tcp_flags.get(i).copied().unwrap_or(0),
                 output: batch.output.get(i).copied(),
             };
-            let counted = if key.kind == AddressKind::Opaque {
-                let key = FlowKey { low: 0, ..key };
-                self.packet(key, hash_flow(&self.secret, &key), NONE, &packet, &mut ended)
-            } else {
-                self.packet(key, hashes[i], found[i], &packet, &mut ended)
+            // The least, so that a single packet from the future ends no flow of others.
+            now = Some(now.map_or(packet.nanos, |now| packet.nanos.min(now)));
+            let (key, opaque) = (&batch.key[i], FlowKey { low: 0, ..batch.key[i] });
+            let (key, hash, guess) = match key.kind {
+                AddressKind::Opaque => (&opaque, hash_flow(&self.secret, &opaque), NONE),
+                _ => (key, hashes[i], found[i]),
             };
+            let counted = self.packet(key, hash, guess, &packet, &mut ended);
             each(i, counted);
         }
-        // The least, so that a single packet from the future ends no flow of others.
-        if let Some(now) = batch.live().iter().map(|i| batch.nanos(i)).min() {
+        if let Some(now) = now {
             self.now = Some(now);
             self.sweep(now, SWEPT_PER_PACKET * batch.len(), &mut ended);
         }
         (self.hashes, self.found) = (hashes, found);
+    }
+
+    /// Writes the numbers of records that these hashes most likely lead to, and prefetches those
+    /// records.
+    fn fetch(&self, hashes: &[u64], numbers: &mut [u32]) {
+        let Some(last) = self.records.numbers().checked_sub(1) else { return };
+        self.index.candidates(hashes, numbers, |number| {
+            // The last one for none, as a branch would be taken at random.
+            let record = self.records.get(number.min(last as u32));
+            prefetch(&record.key);
+            prefetch(&record.bytes);
+        });
     }
 
     /// Gives back the memory by which flows are found: all packets are counted. What is still
@@ -252,23 +263,23 @@ impl FlowTable {
 
     /// Counts a packet, and returns its record. `guess` is that number, or any
     /// other.
-    #[inline]
+    #[inline(always)]
     fn packet(
         &mut self,
-        key: FlowKey,
+        key: &FlowKey,
         hash: u64,
         guess: u32,
         packet: &Packet,
         ended: &mut impl FnMut(FlowRecord),
     ) -> Option<Counted<'_>> {
         let is = |records: &Slab, number: u32| {
-            records.open_one(number).is_some_and(|record| record.key == key)
+            records.open_one(number).is_some_and(|record| record.key.is(key))
         };
         let number = if is(&self.records, guess) {
             guess
         } else {
             let known = self.index.find(hash, |number| is(&self.records, number));
-            match known.or_else(|| self.open_record(key, hash, packet, ended)) {
+            match known.or_else(|| self.open_record(*key, hash, packet, ended)) {
                 Some(number) => number,
                 None => {
                     self.unrecorded += 1;
@@ -280,7 +291,7 @@ impl FlowTable {
         let record = self.records.get_mut(number);
         if let Some(reason) = packet.ends(record, &options) {
             ended(FlowRecord { ended: Some(reason), ..*record });
-            let new = FlowRecord::new(key, packet.reversed, packet.nanos);
+            let new = FlowRecord::new(*key, packet.reversed, packet.nanos);
             *record = match reason {
                 EndReason::Active => new.continuing(record),
                 EndReason::Idle | EndReason::Closed | EndReason::Evicted => new,
@@ -412,9 +423,9 @@ impl Packet {
     #[inline]
     fn count(&self, record: &mut FlowRecord) -> usize {
         let direction = usize::from(self.reversed != record.a_is_high);
-        if record.packets[direction] == 0 {
-            record.outputs[direction] = self.output;
-        }
+        let is_first = record.packets[direction] == 0;
+        let output = record.outputs[direction];
+        record.outputs[direction] = if is_first { self.output } else { output };
         record.packets[direction] += 1;
         record.bytes[direction] += u64::from(self.wire_len);
         record.tcp_flags[direction] |= self.tcp_flags;
