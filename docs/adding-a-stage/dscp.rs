@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use forebay_packet::Batch;
 use forebay_packet::decode::ip_packet;
-use forebay_packet::{Batch, HashKey};
 
-use crate::optional::{OptionalStage, StageConfig};
+use crate::optional::{OptionalStage, Place, StageConfig, StageParts};
 use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
@@ -15,6 +15,9 @@ pub(super) const STAGE: OptionalStage = OptionalStage {
     key: "count_dscp",
     help: "Counts packets by DSCP, in the remarks of `ctl status` and of the metrics.",
     example: "true",
+    place: Place::BehindFilter,
+    needs: &[],
+    keys: false,
     read: |value| match value.as_bool() {
         Some(true) => Ok(Arc::new(CountDscp)),
         _ => Err("expected true; leave the key out for no counting".into()),
@@ -52,8 +55,8 @@ const NAMED: [(u8, &str); 23] = [
 struct CountDscp;
 
 impl StageConfig for CountDscp {
-    fn build(&self, _: HashKey) -> Box<dyn Stage> {
-        Box::new(Dscp { packets: [0; 64] })
+    fn build(&self, _: &StageParts) -> Option<Box<dyn Stage>> {
+        Some(Box::new(Dscp { packets: [0; 64] }))
     }
 
     fn settings(&self) -> Settings {
@@ -104,11 +107,14 @@ impl Stage for Dscp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared_flows::SharedFlows;
     use forebay_gen::{Config, Generator};
+    use forebay_packet::HashKey;
 
     #[test]
     fn packets_are_counted_by_code_point() {
-        let mut stage = (STAGE.read)(&true.into()).unwrap().build(HashKey([1, 2]));
+        let parts = StageParts { hash_key: HashKey([1, 2]), flows: SharedFlows::default() };
+        let mut stage = (STAGE.read)(&true.into()).unwrap().build(&parts).unwrap();
         let config = Config { packets: 500, flows: 20, ..Config::default() };
         let mut packets = Generator::new(config).unwrap();
         let mut out = Outbox::default();

@@ -7,8 +7,9 @@
 use forebay_packet::{Batch, HashKey};
 
 use crate::ledger::{DropCount, LedgerRow};
-use crate::optional::{GroupStages, OptionalStage};
+use crate::optional::{GroupStages, OptionalStage, Place, StageParts};
 use crate::remarks::Remarks;
+use crate::shared_flows::SharedFlows;
 use crate::stage::{Outbox, Settings, Stage, StageError};
 use crate::stages::OPTIONAL;
 
@@ -16,7 +17,7 @@ use crate::stages::OPTIONAL;
 /// keeps its counters.
 #[derive(Default)]
 struct Link {
-    optional: Option<(&'static OptionalStage, HashKey)>,
+    optional: Option<(&'static OptionalStage, StageParts)>,
     stage: Option<Box<dyn Stage>>,
     name: &'static str,
     drop_names: &'static [&'static str],
@@ -31,6 +32,7 @@ struct Link {
 #[derive(Default)]
 pub struct Chain {
     links: Vec<Link>,
+    flows: SharedFlows,
 }
 
 /// What is done to a stage.
@@ -56,12 +58,20 @@ impl Chain {
         self
     }
 
-    /// Adds places for the optional stages, which are off until [`GroupStages`] are set.
+    /// Adds the optional stages of a place, which are off until [`GroupStages`] are set.
     #[must_use]
-    pub fn with_optional(mut self, hash_key: HashKey) -> Self {
-        let link = |&stage| Link { optional: Some((stage, hash_key)), ..Link::default() };
-        self.links.extend(OPTIONAL.iter().map(link));
+    pub fn with_optional(mut self, place: Place, hash_key: HashKey) -> Self {
+        for &stage in OPTIONAL.iter().filter(|stage| stage.place == place) {
+            let parts = StageParts { hash_key, flows: self.flows.clone() };
+            self.links.push(Link { optional: Some((stage, parts)), ..Link::default() });
+        }
         self
+    }
+
+    /// The records of its flows.
+    #[must_use]
+    pub fn flows(&self) -> &SharedFlows {
+        &self.flows
     }
 
     /// The chain with its first settings, before any packet.
@@ -232,20 +242,26 @@ impl Link {
     }
 
     fn reload(&mut self, settings: &Settings) -> Result<(), StageError> {
-        let Some((kind, hash_key)) = self.optional else {
+        let Some((kind, parts)) = &self.optional else {
             self.stage.iter_mut().for_each(|stage| stage.reload(settings));
             return Ok(());
         };
         let Some(stages) = settings.get::<GroupStages>() else { return Ok(()) };
-        match (stages.config(kind.key), &mut self.stage) {
-            (Some(config), Some(stage)) => stage.reload(&config.settings()),
-            (Some(config), None) => self.put(config.build(hash_key)),
+        let config = stages.config(kind.key);
+        match (config, &mut self.stage) {
+            (Some(config), None) => {
+                config.build(parts).into_iter().for_each(|stage| self.put(stage));
+            }
             (None, Some(stage)) => {
                 stage.drain(&mut self.outbox)?;
                 self.remarks = self.remarks();
                 self.stage = None;
             }
-            (None, None) => {}
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        if let (Some(config), Some(stage)) = (config, &mut self.stage) {
+            stage.reload(settings);
+            stage.reload(&config.settings());
         }
         Ok(())
     }

@@ -8,9 +8,30 @@ use std::fmt;
 use std::sync::Arc;
 
 use forebay_packet::HashKey;
-use toml::Value;
+use toml::{Table, Value};
 
+use crate::shared_flows::SharedFlows;
 use crate::stage::{Setting, Settings, Stage};
+
+/// Where an optional stage is in the chain of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Behind the group's filter, before flows are found.
+    BehindFilter,
+    /// Where each packet's flow is known, also those of fragments, before sensors are chosen.
+    BehindFragments,
+    /// Where each packet's sensor is known.
+    BehindBalance,
+}
+
+/// What a chain has for the stages that are built for it.
+#[derive(Clone, Debug)]
+pub struct StageParts {
+    /// The secret of the group's hashes.
+    pub hash_key: HashKey,
+    /// The records of the chain's flows.
+    pub flows: SharedFlows,
+}
 
 /// A stage that a group may have.
 #[derive(Debug)]
@@ -21,14 +42,21 @@ pub struct OptionalStage {
     pub help: &'static str,
     /// A value of its key, as TOML.
     pub example: &'static str,
+    /// Where it is.
+    pub place: Place,
+    /// The stages that are there as well when it is: if their keys are not, by an empty table as
+    /// value.
+    pub needs: &'static [&'static OptionalStage],
+    /// It needs the flow of each packet and TCP's control bits, which the classifier keeps then.
+    pub keys: bool,
     /// Reads the key's value; an error names what was expected.
     pub read: fn(&Value) -> Result<Arc<dyn StageConfig>, String>,
 }
 
 /// The configuration of an optional stage.
 pub trait StageConfig: fmt::Debug + Send + Sync {
-    /// A stage with this configuration; `hash_key` is the secret of the group's hashes.
-    fn build(&self, hash_key: HashKey) -> Box<dyn Stage>;
+    /// A stage with this configuration; none if it has but settings for another stage.
+    fn build(&self, parts: &StageParts) -> Option<Box<dyn Stage>>;
 
     /// The configuration as settings, for a stage that there is already.
     fn settings(&self) -> Settings;
@@ -51,14 +79,32 @@ struct GroupStage {
 impl Setting for GroupStages {}
 
 impl GroupStages {
-    /// Adds the stage `kind` by the value of its key.
+    /// Adds the stage `kind` by the value of its key, and the stages that it needs.
     ///
     /// # Errors
     /// What is wrong with the value.
     pub fn add(&mut self, kind: &'static OptionalStage, value: Value) -> Result<(), String> {
         let config = (kind.read)(&value)?;
+        self.0.retain(|stage| stage.kind.key != kind.key);
         self.0.push(GroupStage { kind, value, config });
+        for needed in kind.needs {
+            if self.config(needed.key).is_none() {
+                self.add(needed, Table::new().into())?;
+            }
+        }
         Ok(())
+    }
+
+    /// Whether a stage needs the flow of each packet.
+    #[must_use]
+    pub fn need_keys(&self) -> bool {
+        self.0.iter().any(|stage| stage.kind.keys)
+    }
+
+    /// The setting of a type, if a stage has one.
+    #[must_use]
+    pub fn setting<T: Setting + Clone>(&self) -> Option<T> {
+        self.0.iter().find_map(|stage| stage.config.settings().get::<T>().cloned())
     }
 
     /// The keys of the stages.

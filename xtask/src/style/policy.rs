@@ -151,7 +151,13 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "forebay-flow", uses: &["forebay-packet"] },
     Layer {
         name: "forebay-pipeline",
-        uses: &["forebay-packet", "forebay-jit", "forebay-rules", "forebay-balance"],
+        uses: &[
+            "forebay-packet",
+            "forebay-jit",
+            "forebay-rules",
+            "forebay-balance",
+            "forebay-flow",
+        ],
     },
     Layer {
         name: "forebay-broker",

@@ -6,7 +6,7 @@ use forebay_pipeline::stages::{
     Classify, Expectations, Filter, LiveBalance, LiveFragments, Rules, SpareSensors, Steering,
     Timing,
 };
-use forebay_pipeline::{Branch, Chain, Settings};
+use forebay_pipeline::{Branch, Chain, Place, Settings};
 
 use crate::compiled::{CompiledConfig, decode_options};
 use crate::config::{Config, Key, SensorGroup};
@@ -38,7 +38,7 @@ impl Stages<'_> {
         let mut steer = LiveBalance::new(steering, decoder, group.key == Key::FiveTuple);
         let mut chain = Chain::new()
             .with(Filter::optional(None))
-            .with_optional(self.hash_key)
+            .with_optional(Place::BehindFilter, self.hash_key)
             .with(Classify::hashing(decoder, self.hash_key));
         if !group.follow.0.is_empty() {
             let options = decode_options(self.config, group.key);
@@ -46,7 +46,11 @@ impl Stages<'_> {
             chain = chain.with(Expectations::new(group.follow.clone(), options, timing));
             steer = steer.following(group.follow.clone(), self.hash_key);
         }
-        let chain = chain.with(LiveFragments::new(self.hash_key)).with(steer);
+        let chain = chain
+            .with(LiveFragments::new(self.hash_key))
+            .with_optional(Place::BehindFragments, self.hash_key)
+            .with(steer)
+            .with_optional(Place::BehindBalance, self.hash_key);
         Branch::new(group.name.clone(), chain.configured(settings))
     }
 

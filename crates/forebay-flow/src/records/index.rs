@@ -77,9 +77,20 @@ impl Bucket {
 }
 
 impl Index {
+    /// Segments of a full directory, for this many flows.
+    fn most_segments(flows: usize) -> usize {
+        flows.div_ceil(FLOWS_PER_SEGMENT).next_power_of_two()
+    }
+
+    /// The most bytes that the index of this many flows takes.
+    pub(super) fn most_bytes(flows: usize) -> u64 {
+        let each = size_of::<Segment>() + size_of::<u32>() + size_of::<u8>();
+        (Self::most_segments(flows) * each) as u64
+    }
+
     /// Empty, for this many flows.
     pub(super) fn new(flows: usize, huge_pages: bool) -> Self {
-        let bits = flows.div_ceil(FLOWS_PER_SEGMENT).next_power_of_two().ilog2();
+        let bits = Self::most_segments(flows).ilog2();
         let directory = vec![0; 1 << bits].into_boxed_slice();
         let mut segments = Chunks::new(huge_pages);
         segments.push([const { FREE }; BUCKETS]);

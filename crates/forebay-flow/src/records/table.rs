@@ -106,6 +106,12 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
+    /// The most bytes that a table of so many flows takes.
+    #[must_use]
+    pub fn most_bytes(flows: usize) -> u64 {
+        Index::most_bytes(flows) + flows as u64 * size_of::<FlowRecord>() as u64
+    }
+
     /// An empty table.
     #[must_use]
     pub fn new(options: RecordOptions) -> Self {

@@ -6,15 +6,18 @@ use forebay_packet::decode::DecodeOutcome;
 use forebay_packet::fragment::{Fragment, FragmentNote};
 use forebay_packet::{Batch, Decoder, FlowKey, HashKey, Interface, LinkType, LiveMask, SimdLevel};
 
+use crate::optional::GroupStages;
 use crate::remarks::Remarks;
-use crate::stage::{Outbox, Promises, Stage, StageError};
+use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 
 /// Decodes headers; sets each packet's flow, hash and notes on fragments.
 pub struct Classify {
     decoder: Decoder,
     hash_key: HashKey,
-    /// How plain packets are hashed, where their keys are not kept.
+    /// How plain packets are hashed, where their keys need not be kept.
     lanes: Option<SimdLevel>,
+    /// Keys are kept all the same.
+    keeps_keys: bool,
     /// The hash of a plain packet is needed.
     hashes_plain: bool,
     unknown_link: u64,
@@ -32,6 +35,7 @@ impl Classify {
             decoder,
             hash_key,
             lanes: None,
+            keeps_keys: false,
             hashes_plain: true,
             unknown_link: 0,
             not_ip: 0,
@@ -40,8 +44,8 @@ impl Classify {
         }
     }
 
-    /// As [`Classify::new`], and keeps no keys but those of fragments: whoever wants to
-    /// know another packet's flow decodes it again.
+    /// As [`Classify::new`], and keeps no keys but those of fragments, unless [`GroupStages`] have
+    /// a stage that needs them: whoever wants to know another packet's flow decodes it again.
     #[must_use]
     pub fn hashing(decoder: Decoder, hash_key: HashKey) -> Self {
         Self { lanes: Some(SimdLevel::fastest()), ..Self::new(decoder, hash_key) }
@@ -66,7 +70,7 @@ impl Classify {
             self.undecoded.count_undecoded(what);
         }
         batch.hash[i] = decoded.affinity.hash(&self.hash_key);
-        if self.lanes.is_none() || decoded.fragments[0].is_some() {
+        if !batch.key.is_empty() || decoded.fragments[0].is_some() {
             batch.set_flow(i, decoded.key, decoded.reversed);
             if let (Some(column), Some(flags)) = (batch.tcp_flags.get_mut(i), decoded.tcp_flags) {
                 *column = flags;
@@ -122,13 +126,19 @@ impl Stage for Classify {
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
         batch.fragments.clear();
         batch.clear_flows();
-        let plain = match self.lanes {
+        let plain = match self.lanes.filter(|_| !self.keeps_keys) {
             Some(lanes) => self.decoder.hash_plain(lanes, &self.hash_key, &mut batch),
             None => self.keys_of_plain(&mut batch),
         };
         batch.live().without(&plain).iter().for_each(|i| self.decode(&mut batch, i));
         out.emit(batch);
         Ok(())
+    }
+
+    fn reload(&mut self, settings: &Settings) {
+        if let Some(stages) = settings.get::<GroupStages>() {
+            self.keeps_keys = stages.need_keys();
+        }
     }
 
     fn remarks(&self) -> Remarks {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use forebay_packet::decode::ip_packet;
 use forebay_packet::{Batch, HashKey, LinkType, siphash13};
 
-use crate::optional::{OptionalStage, StageConfig};
+use crate::optional::{OptionalStage, Place, StageConfig, StageParts};
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 use crate::units;
 
@@ -27,6 +27,9 @@ pub(super) const STAGE: OptionalStage = OptionalStage {
     help: "For how long a packet that comes again, but for its stations, tags and hop limit, is\n\
            taken for the copy of a mirror port and dropped. By default nothing is.",
     example: "\"1ms\"",
+    place: Place::BehindFilter,
+    needs: &[],
+    keys: false,
     read: |value| {
         let text = value.as_str().ok_or("expected a duration, like \"1ms\"")?;
         let window = units::duration(text).map_err(|error| error.to_string())?;
@@ -41,8 +44,8 @@ pub struct DuplicateWindow(pub u64);
 impl Setting for DuplicateWindow {}
 
 impl StageConfig for DuplicateWindow {
-    fn build(&self, hash_key: HashKey) -> Box<dyn Stage> {
-        Box::new(Duplicates::new(hash_key, *self))
+    fn build(&self, parts: &StageParts) -> Option<Box<dyn Stage>> {
+        Some(Box::new(Duplicates::new(parts.hash_key, *self)))
     }
 
     fn settings(&self) -> Settings {

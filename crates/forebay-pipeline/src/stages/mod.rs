@@ -3,6 +3,7 @@
 
 mod balance;
 mod classify;
+mod cutoff;
 /// The example of `docs/adding-a-stage.md`, so that it stays true.
 #[cfg(test)]
 #[path = "../../../../docs/adding-a-stage/dscp.rs"]
@@ -10,6 +11,7 @@ mod dscp;
 mod duplicates;
 mod expectations;
 mod filter;
+mod flows;
 mod fragments;
 mod limit;
 mod live_balance;
@@ -19,9 +21,11 @@ mod shunt;
 
 pub use balance::Balance;
 pub use classify::Classify;
+pub use cutoff::Cutoff;
 pub use duplicates::{DuplicateWindow, Duplicates};
 pub use expectations::{EXPECTED, Expectations, Follow, OF_ONE, Timing};
 pub use filter::Filter;
+pub use flows::{Flows, FlowsOptions};
 pub use fragments::{Fragments, Window};
 pub use limit::Limit;
 pub use live_balance::{LiveBalance, SpareSensors, Steering};
@@ -31,9 +35,9 @@ pub use shunt::{ShuntRule, ShuntTo, ShuntedFlow};
 
 use crate::optional::OptionalStage;
 
-/// The stages that a group's configuration may add, in the order in which packets pass them:
-/// behind the group's filter, before flows are found.
-pub const OPTIONAL: &[&OptionalStage] = &[&duplicates::STAGE];
+/// The stages that a group's configuration may add, those of a place in the order in
+/// which packets pass them. A stage is behind those that it needs.
+pub const OPTIONAL: &[&OptionalStage] = &[&duplicates::STAGE, &flows::STAGE, &cutoff::STAGE];
 
 /// The keys of all optional stages with their help, as part of an annotated configuration.
 #[must_use]

@@ -3,12 +3,12 @@
 use crate::support::*;
 use forebay_packet::HashKey;
 use forebay_pipeline::stages::OPTIONAL;
-use forebay_pipeline::{Chain, GroupStages, Settings};
+use forebay_pipeline::{Chain, GroupStages, Place, Settings};
 
 const WINDOW: u64 = 2_000_000;
 
 fn chain(window: &str) -> Chain {
-    Chain::new().with_optional(HashKey::OFFLINE).configured(&stages(window))
+    Chain::new().with_optional(Place::BehindFilter, HashKey::OFFLINE).configured(&stages(window))
 }
 
 /// Settings with a window, or without the stage where it is empty.

@@ -5,6 +5,7 @@ mod support;
 
 mod duplicates;
 mod expectations;
+mod flows;
 mod fragments;
 mod run;
 mod shunt;

@@ -9,16 +9,18 @@ use forebay_pipeline::stages::{
     Balance, CompiledRules, DuplicateWindow, Duplicates, Expectations, Filter, Follow, Fragments,
     Limit, OPTIONAL, RuleSource, Rules, Timing, Window,
 };
-use forebay_pipeline::{Chain, Settings, Stage, StageError};
+use forebay_pipeline::{Chain, Settings, SharedFlows, Stage, StageError, StageParts};
 use forebay_rules::choose::EngineName;
 use forebay_rules::live::{Edit, InForce, Live, Named, Place};
 
 fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
     let assignment = Assignment::of_weights(&[1, 2]).unwrap();
-    let optional = OPTIONAL.iter().map(|stage| -> Box<dyn Fn() -> Box<dyn Stage>> {
+    let optional = OPTIONAL.iter().filter_map(|stage| -> Option<Box<dyn Fn() -> Box<dyn Stage>>> {
         let example: toml::Table = toml::from_str(&format!("it = {}", stage.example)).unwrap();
         let config = (stage.read)(&example["it"]).unwrap();
-        Box::new(move || config.build(HashKey::OFFLINE))
+        let parts = || StageParts { hash_key: HashKey::OFFLINE, flows: SharedFlows::default() };
+        config.build(&parts())?;
+        Some(Box::new(move || config.build(&parts()).unwrap()))
     });
     let mut stages: Vec<Box<dyn Fn() -> Box<dyn Stage>>> = vec![
         Box::new(|| Box::new(Filter::new(filter_set("udp src port 1")))),

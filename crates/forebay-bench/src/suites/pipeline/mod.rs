@@ -18,7 +18,7 @@ use serde_json::{Map, json};
 
 use self::measure::{Times, Trial};
 use self::oracle::{Expected, Oracle};
-use self::stages::{Setup, Stage};
+use self::stages::{KeptFlows, Setup, Stage};
 use super::rules::lists;
 use crate::bar::{self, Bar};
 use crate::clock::Clock;
@@ -48,13 +48,16 @@ struct Case {
     passes: u64,
     /// Whether rules are matched, too.
     with_rules: bool,
+    /// Whether flows have records and a cutoff, too.
+    with_flows: bool,
     affinity: Affinity,
     /// Bar and aim for the million packets a second that enter.
     bar: Option<[f64; 2]>,
 }
 
 /// The cases: from memory, and over so few packets that the second level of the cache holds.
-const CASES: [Case; 4] = [FILTERED, FULL, FILTERED.in_cache(), FULL.in_cache()];
+const CASES: [Case; 6] =
+    [FILTERED, FULL, WITH_FLOWS, FILTERED.in_cache(), FULL.in_cache(), WITH_FLOWS.in_cache()];
 
 const FILTERED: Case = Case {
     name: "filter+balance",
@@ -62,6 +65,7 @@ const FILTERED: Case = Case {
     packets: 1 << 18,
     passes: 4,
     with_rules: false,
+    with_flows: false,
     affinity: Affinity::IpPair,
     bar: Some([60.0, 148.8]),
 };
@@ -75,6 +79,9 @@ const FULL: Case = Case {
     bar: Some([14.88, 40.0]),
     ..FILTERED
 };
+
+const WITH_FLOWS: Case =
+    Case { name: "full+flow", with_flows: true, bar: Some([14.88, 14.88]), ..FULL };
 
 pub fn run(options: &Options) -> Result<Record> {
     let usual = if options.quick { QUICK_ROUNDS } else { ROUNDS };
@@ -130,7 +137,11 @@ impl Case {
     }
 
     fn stages(&self) -> Vec<Stage> {
-        let has = |stage: &Stage| self.with_rules || *stage != Stage::Rules;
+        let has = |stage: &Stage| match stage {
+            Stage::Rules => self.with_rules,
+            Stage::Flows => self.with_flows,
+            _ => true,
+        };
         Stage::ALL.into_iter().filter(has).collect()
     }
 
@@ -158,7 +169,9 @@ impl Case {
         let compiled_rules = list.map(compile).transpose()?;
         let connections = self.affinity == Affinity::FiveTuple;
         let forwarding = stages::forwarding(&assignment);
-        let setup = Setup { filter, compiled_rules, decoder, hash_key, connections, forwarding };
+        let flows = self.with_flows.then(KeptFlows::default);
+        let setup =
+            Setup { filter, compiled_rules, decoder, hash_key, connections, forwarding, flows };
         let stages = self.stages();
         let (batches, passes) = (batches.as_slice(), self.passes);
         let trial = Trial { setup: &setup, stages: &stages, batches, expected: &expected, passes };

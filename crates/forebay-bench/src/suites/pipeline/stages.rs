@@ -8,16 +8,23 @@ use forebay_balance::{Assignment, BucketTable};
 use forebay_broker::Clock;
 use forebay_broker::route::Route;
 use forebay_broker::worker::{Input, Output, Worker};
+use forebay_flow::{FlowRecord, FlowTable};
 use forebay_io::{Rx, Tx};
 use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey, MacAddress, Rewrite};
 use forebay_pipeline::stages::{
-    Classify, CompiledRules, Filter, LiveBalance, LiveFragments, Rules,
+    Classify, CompiledRules, Filter, Flows, FlowsOptions, LiveBalance, LiveFragments, OPTIONAL,
+    Rules,
 };
-use forebay_pipeline::{Branch, Chain, Fork};
+use forebay_pipeline::{
+    Branch, Chain, Fork, GroupStages, RecordExport, RecordSink, Settings, SharedFlows,
+};
 
 /// Sensors that the packets are spread over.
 const SENSORS: u16 = 4;
+
+/// Records of flows, at most: more than there are.
+const MOST_FLOWS: usize = 1 << 20;
 
 /// Nanoseconds that keys of moving buckets are kept; no bucket moves.
 const HOLD: u64 = 2_000_000_000;
@@ -35,6 +42,8 @@ named! {
         Classify = "classify",
         /// Fragments joined: there are none.
         Fragments = "fragments",
+        /// The flow's record found and counted, held against the cutoff.
+        Flows = "flows",
         /// The bucket found and counted.
         Balance = "balance",
         /// Written to the sink with the sensor's addresses.
@@ -52,6 +61,36 @@ pub struct Setup {
     pub connections: bool,
     /// Table and counters.
     pub forwarding: Arc<WorkerTable>,
+    /// The records of flows, where the case has any.
+    pub flows: Option<KeptFlows>,
+}
+
+/// Records of flows, from run to run.
+#[derive(Clone, Debug, Default)]
+pub struct KeptFlows(SharedFlows);
+
+impl RecordSink for KeptFlows {
+    fn offer(&self, _: &mut Vec<FlowRecord>) {}
+
+    fn retire(&self, table: FlowTable) {
+        *self.0.lock() = Some(table);
+    }
+}
+
+impl KeptFlows {
+    /// The stage, for so many flows at most.
+    fn stage(&self, flows: usize) -> Flows {
+        Flows::new(FlowsOptions { flows, ..FlowsOptions::default() }, self.0.clone())
+    }
+
+    /// Records are kept, and a cutoff is set that no flow reaches.
+    fn settings(&self) -> Settings {
+        let mut stages = GroupStages::default();
+        let cutoff = OPTIONAL.iter().find(|stage| stage.key == "cutoff").expect("the key");
+        let value = toml::Table::from_iter([("bytes".to_owned(), "1024GiB".into())]);
+        stages.add(cutoff, value.into()).expect("a value of the key");
+        Settings::new().with(stages).with(RecordExport(Some(Arc::new(self.clone()))))
+    }
 }
 
 pub fn assignment() -> Assignment {
@@ -79,16 +118,21 @@ impl Setup {
         let mut branch = Chain::new();
         if upto(Stage::Classify) {
             branch = branch.with(Filter::optional(None));
-            branch = branch.with_optional(self.hash_key);
             branch = branch.with(Classify::hashing(self.decoder, self.hash_key));
         }
         if upto(Stage::Fragments) {
             branch = branch.with(LiveFragments::new(self.hash_key));
         }
+        if let Some(flows) = self.flows.as_ref().filter(|_| upto(Stage::Flows)) {
+            branch = branch.with(flows.stage(MOST_FLOWS));
+        }
         if upto(Stage::Balance) {
             let worker = moves::Worker::new(Arc::clone(&self.forwarding), 0);
             branch =
                 branch.with(LiveBalance::new(Box::new(worker), self.decoder, self.connections));
+        }
+        if let Some(flows) = &self.flows {
+            branch = branch.configured(&flows.settings());
         }
         let route = if upto(Stage::Tx) { route() } else { Route::default() };
         let input = Input { name: "mem".to_owned(), port: Box::new(rx) };
