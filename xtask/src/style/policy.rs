@@ -149,6 +149,7 @@ pub const LAYERS: &[Layer] = &[
     },
     Layer { name: "forebay-balance", uses: &["forebay-packet"] },
     Layer { name: "forebay-flow", uses: &["forebay-packet"] },
+    Layer { name: "forebay-export", uses: &["forebay-packet", "forebay-io", "forebay-flow"] },
     Layer {
         name: "forebay-pipeline",
         uses: &[
@@ -185,6 +186,7 @@ pub const LAYERS: &[Layer] = &[
             "forebay-gen",
             "forebay-balance",
             "forebay-flow",
+            "forebay-export",
             "forebay-pipeline",
             "forebay-broker",
         ],
@@ -230,6 +232,11 @@ pub const CONFINED: &[Confined] = &[
         name: "clap",
         within: &["forebay", "forebay-bench"],
         reason: "libraries are independent of the command line",
+    },
+    Confined {
+        name: "parquet",
+        within: &["forebay-export", "forebay"],
+        reason: "formats of records are written in one place; the command's tests read them",
     },
     Confined {
         name: "indicatif",

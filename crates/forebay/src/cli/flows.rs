@@ -15,6 +15,12 @@ pub struct FlowsArgs {
     /// The capture; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     pub read: PathBuf,
+    /// Write the records to a file, as CSV, JSON lines or Parquet; `-` is standard output
+    #[arg(short, long, value_name = "FILE", conflicts_with = "policy")]
+    pub write: Option<PathBuf>,
+    /// Stop after that many packets
+    #[arg(short = 'c', value_name = "N", conflicts_with = "policy", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
     /// Limits of reading
     #[command(flatten)]
     pub limits: ReadLimits,
@@ -57,4 +63,14 @@ pub enum FlowFormat {
     Json,
     /// A JSON object on a line for each flow, as in the list of --json
     Jsonl,
+    /// Apache Parquet, with -w
+    Parquet,
+}
+
+impl FlowFormat {
+    /// Whether nothing is printed before all records are known.
+    #[must_use]
+    pub fn is_shown_whole(self) -> bool {
+        matches!(self, Self::Table | Self::Json)
+    }
 }

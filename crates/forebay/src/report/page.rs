@@ -2,11 +2,13 @@
 
 use std::fmt::{self, Write};
 
+use forebay_io::date::{iso8601, readable};
+
 use super::grid::Grid;
 use super::html::{Escaped, script_json};
 use super::model::SplitReport;
 use super::{chart, sensors, tables};
-use crate::show::{human, time};
+use crate::show::human;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -69,10 +71,10 @@ fn heading(out: &mut String, report: &SplitReport, title: &str) -> fmt::Result {
             out,
             "<p class=\"soft\">Captured <time datetime=\"{}\">{}</time> to \
              <time datetime=\"{}\">{}</time></p>",
-            time::iso8601(start),
-            time::readable(start),
-            time::iso8601(end),
-            time::readable(end)
+            iso8601(start),
+            readable(start),
+            iso8601(end),
+            readable(end)
         )?;
     }
     out.push_str("<ul class=\"options\">");

@@ -2,10 +2,12 @@
 
 use std::fmt::{self, Write};
 
+use forebay_io::date::iso8601;
+
 use super::colours::sensor_colour;
 use super::html::{Escaped, css_percent};
 use super::model::{LedgerRow, SplitReport, TopFlow};
-use crate::show::{human, time};
+use crate::show::human;
 
 /// The most flows listed; the flows verb lists all.
 const MOST_FLOWS: usize = 100;
@@ -80,7 +82,7 @@ fn flow_row(
     write!(
         out,
         "<td class=\"n\"><time datetime=\"{}\">{first}</time></td><td class=\"n\">{}</td></tr>",
-        time::iso8601(flow.first_ns),
+        iso8601(flow.first_ns),
         since(flow.first_ns, flow.last_ns)
     )
 }

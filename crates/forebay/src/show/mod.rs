@@ -13,7 +13,6 @@ pub mod progress;
 pub mod results;
 pub mod table;
 pub mod text;
-pub mod time;
 
 pub use colour::{Colour, Style};
 pub use json_list::JsonList;

@@ -27,7 +27,6 @@ pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Verb::Filter(args) => filter::run(cli, args),
         Verb::Compile(args) => compile::run(cli, args),
         Verb::Split(args) => split::run(cli, args),
-        Verb::Flows(args) if args.policy.policy.is_some() => flow_policy::run(cli, args),
         Verb::Flows(args) => flows::run(cli, args),
         Verb::Rules(args) => rules::run(cli, args),
         Verb::Gen(args) => gen_traffic::run(cli, args),

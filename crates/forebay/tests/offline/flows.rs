@@ -8,7 +8,10 @@ use std::process::{Command, Stdio};
 
 use crate::support::command::{ran, run};
 use crate::support::data;
+use forebay_io::date::iso8601;
 use forebay_testkit::capture;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
 
 fn flows(capture: &Path, options: &[&str]) -> Vec<Value> {
@@ -112,6 +115,78 @@ fn csv_is_json(file: &Path, options: &[&str]) {
             assert_eq!(field, value, "{name} of {flow}");
         }
     }
+}
+
+/// The rows of a Parquet file, by column.
+fn parquet_rows(file: &Path) -> Vec<Vec<(String, Field)>> {
+    let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
+    let row = |row: Result<parquet::record::Row, _>| row.unwrap().into_columns();
+    reader.get_row_iter(None).unwrap().map(row).collect()
+}
+
+#[test]
+fn parquet_says_what_json_says() {
+    let capture = data::folder().join("mix/dev-mix.pcap");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flows.parquet");
+    let [capture_name, name] = [&capture, &file].map(|path| path.to_str().unwrap());
+    for options in [&[][..], &["--idle-timeout", "1ms"], &["--top", "3"]] {
+        let command = ["flows", "-r", capture_name, "--format", "parquet", "-w", name, "--json"];
+        let said = run(command.iter().chain(options)).exits(0).json();
+        let (rows, flows) = (parquet_rows(&file), flows(&capture, options));
+        assert_eq!((said["records"].as_u64(), rows.len()), (Some(rows.len() as u64), flows.len()));
+        for (row, flow) in rows.iter().zip(&flows) {
+            assert_eq!(row.len(), 15, "{flow}");
+            for (name, field) in row {
+                let value = match field {
+                    Field::Null => Value::Null,
+                    Field::Str(text) => text.as_str().into(),
+                    Field::ULong(number) => (*number).into(),
+                    Field::UShort(port) => (*port).into(),
+                    // Times, which the reader gives as numbers.
+                    Field::Long(nanos) => iso8601(*nanos).into(),
+                    other => panic!("{name}: {other:?}"),
+                };
+                assert_eq!(value, flow[name], "{name} of {flow}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_of_flows_is_named_and_refused_like_other_outputs() {
+    let capture = data::folder().join("mix/dev-mix.pcap");
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.pcap");
+    fs::copy(&capture, &copy).unwrap();
+    let file = folder.path().join("flows.csv");
+    let [copy_name, name] = [&copy, &file].map(|path| path.to_str().unwrap());
+    let flows = |more: &[&str]| run(["flows", "-q", "-r", copy_name].iter().chain(more));
+    let printed = flows(&["--format", "csv"]).exits(0).text();
+    flows(&["--format", "csv", "-w", name]).exits(0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), printed);
+    let few = flows(&["--format", "csv", "-c", "5", "-w", "-"]).exits(0).text();
+    let sum = |line: &str| -> u64 {
+        line.split(',').skip(4).take(2).map(|count| count.parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!(few.lines().skip(1).map(sum).sum::<u64>(), 5);
+    for (wrong, status, said) in [
+        (&["-w", name][..], 2, "expected --format csv, jsonl or parquet"),
+        (&["--format", "parquet"], 2, "expected -w"),
+        (&["--format", "csv", "-w", copy_name], 1, "is the input"),
+        (&["--format", "csv", "-w", "/nothing/x.csv"], 1, "cannot write /nothing/x.csv"),
+        (&["--policy", "drr", "--link", "1mbit", "--format", "parquet"], 2, "--policy"),
+    ] {
+        let refused = flows(wrong);
+        assert!(refused.stderr.contains(said), "{wrong:?}: {}", refused.stderr);
+        refused.exits(status);
+    }
+    // A capture that is cut off has the flows of the packets before that.
+    let bytes = fs::read(&copy).unwrap();
+    fs::write(&copy, &bytes[..bytes.len() - 10]).unwrap();
+    flows(&["--format", "csv", "-w", name]).exits(1);
+    let rest = fs::read_to_string(&file).unwrap().lines().count();
+    assert!(rest > 1 && rest <= printed.lines().count());
 }
 
 #[test]

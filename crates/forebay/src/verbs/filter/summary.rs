@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
+use forebay_io::date::iso8601;
 use forebay_packet::decode::DecodeOutcome;
 use forebay_packet::{Batch, Decoder};
 use serde_json::{Value, json};
 
 use crate::naming;
-use crate::show::time::iso8601;
 
 /// Writes a line for each packet.
 #[derive(Default)]

@@ -75,19 +75,23 @@ fn classes(cli: &Cli, args: &FlowsArgs) -> Result<Vec<(ClassKind, u16)>, Failure
     classes.collect()
 }
 
-pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
+pub fn run(cli: &Cli, args: &FlowsArgs, capture: &Path) -> Result<(), Failure> {
+    if args.format == FlowFormat::Parquet {
+        let what = "--format parquet: expected table, csv, json or jsonl with --policy";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let options = link_options(&args.policy)?;
     let mut link = SharedLink::new(&options).map_err(usage)?;
     if let Some(plot) = &args.policy.plot {
-        refuse_input(plot, &args.read)?;
+        refuse_input(plot, capture)?;
     }
     let page = args.policy.plot.as_deref().map(is_page).transpose()?;
     let reading = read_options(&args.limits, processors());
     let mut classes = classes(cli, args)?;
-    let mut input = Input::open(&args.read, &reading, cli.quiet)?;
+    let mut input = Input::open(capture, &reading, cli.quiet)?;
     for (kind, _) in &mut classes {
         if let ClassKind::Filter(programs) = kind {
-            prepare(programs, input.first_interfaces(), &args.read, &reading)?;
+            prepare(programs, input.first_interfaces(), capture, &reading)?;
         }
     }
     input.watch_signals()?;
@@ -118,6 +122,7 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
     let failure = run.error.map(Failure::from);
     let result = PolicyResult {
         args,
+        capture,
         options: &options,
         flows: &flows,
         link: &link,
@@ -126,7 +131,8 @@ pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
         error: failure.as_ref().map(ToString::to_string),
     };
     let shown = match (cli.json, args.format) {
-        (false, FlowFormat::Table) => print(|out| table::write(out, &result)),
+        // Parquet is refused before the run.
+        (false, FlowFormat::Table | FlowFormat::Parquet) => print(|out| table::write(out, &result)),
         (false, FlowFormat::Csv) => print(|out| result.write_csv(out)),
         (false, FlowFormat::Jsonl) => print(|out| result.write_lines(out)),
         (true, _) | (false, FlowFormat::Json) => print_json(&result),

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
+use std::path::Path;
 
 use forebay_flow::FlowTable;
 use forebay_flow::policy::{
@@ -21,6 +22,7 @@ use crate::show::human;
 /// The data of a finished run.
 pub(super) struct PolicyResult<'a> {
     pub(super) args: &'a FlowsArgs,
+    pub(super) capture: &'a Path,
     pub(super) options: &'a LinkOptions,
     pub(super) flows: &'a FlowTable,
     pub(super) link: &'a SharedLink,
@@ -174,7 +176,7 @@ impl PolicyResult<'_> {
         QueuePlot {
             title: format!(
                 "{} over {}, {}",
-                self.args.read.display(),
+                self.capture.display(),
                 human::bit_rate(self.options.rate as f64),
                 self.args.policy.policy.map_or("", name),
             ),

@@ -1,14 +1,15 @@
 //! The records that are listed: those that end while the capture is read, and those that are
-//! open at its end. Memory does not grow with the former: they are printed at once, or stored
+//! open at its end. Memory does not grow with the former: they are written at once, or stored
 //! in a temporary file, or only the largest are kept.
 
 use std::cmp::Reverse;
 use std::env::temp_dir;
-use std::io::{self, BufWriter, Stdout, Write as _};
+use std::io;
 
+use forebay_export::Row;
 use forebay_flow::{EndReason, FlowRecord, FlowTable};
 
-use super::formats::{Row, write_heading, write_line};
+use super::output::Output;
 use super::stored::StoredRecords;
 use crate::cli::{FlowFormat, FlowsArgs};
 use crate::failure::Failure;
@@ -21,12 +22,13 @@ const SPARE: usize = 1024;
 pub struct Listing {
     ended: Ended,
     evicted: u64,
-    format: FlowFormat,
+    /// Where records are written, unless they are printed in another form.
+    output: Option<Output>,
     seed: u16,
 }
 
 enum Ended {
-    Printed(BufWriter<Stdout>),
+    Written,
     /// In a file, if there are any.
     Stored(Option<StoredRecords>),
     /// The largest so many by bytes, and some more.
@@ -36,20 +38,24 @@ enum Ended {
 impl Listing {
     /// No records yet.
     pub fn new(format: FlowFormat, args: &FlowsArgs) -> Result<Self, Failure> {
-        let ended = match (args.top, format) {
-            (Some(top), _) => Ended::Largest(top, Vec::new()),
-            (None, FlowFormat::Table | FlowFormat::Json) => Ended::Stored(None),
-            (None, FlowFormat::Csv | FlowFormat::Jsonl) => Ended::Printed(stdout(format)?),
+        let is_stored = args.write.is_none() && format.is_shown_whole();
+        let output = if is_stored { None } else { Some(Output::new(format, args)?) };
+        let ended = match args.top {
+            Some(top) => Ended::Largest(top, Vec::new()),
+            None if is_stored => Ended::Stored(None),
+            None => Ended::Written,
         };
-        Ok(Self { ended, evicted: 0, format, seed: args.seed })
+        Ok(Self { ended, evicted: 0, output, seed: args.seed })
     }
 
     /// Takes a record that has ended.
     pub fn add(&mut self, record: &FlowRecord) -> Result<(), Failure> {
         self.evicted += u64::from(record.ended == Some(EndReason::Evicted));
         match &mut self.ended {
-            Ended::Printed(out) => {
-                write_line(out, self.format, &Row::new(record, self.seed)).map_err(Failure::Stdout)
+            Ended::Written => {
+                let Some(output) = &mut self.output else { return Ok(()) };
+                let written = output.write(&Row::new(record, self.seed, None));
+                written.map_err(|error| output.failure(error))
             }
             Ended::Stored(Some(stored)) => stored.add(record).map_err(not_stored),
             Ended::Stored(none) => StoredRecords::new()
@@ -75,13 +81,13 @@ impl Listing {
                 open.records().for_each(|record| add_large(records, *top, record));
                 keep_largest(records, *top);
             }
-            Ended::Printed(_) | Ended::Stored(None) => {}
+            Ended::Written | Ended::Stored(None) => {}
         }
         Ok(Records { listing: self, open })
     }
 }
 
-/// All records that were not printed yet: in the order in which they end, and those that are
+/// All records that were not written yet: in the order in which they end, and those that are
 /// open at the end by their first packets; or the largest first.
 pub struct Records<'a> {
     listing: Listing,
@@ -91,36 +97,24 @@ pub struct Records<'a> {
 impl Records<'_> {
     /// Calls `each` for all of them.
     pub fn for_each(&self, each: &mut dyn FnMut(&Row<'_>) -> io::Result<()>) -> io::Result<()> {
-        let mut each = |record: &FlowRecord| each(&Row::new(record, self.listing.seed));
+        let mut each = |record: &FlowRecord| each(&Row::new(record, self.listing.seed, None));
         match &self.listing.ended {
             Ended::Largest(_, records) => return records.iter().try_for_each(each),
             Ended::Stored(Some(stored)) => stored.for_each(&mut each)?,
-            Ended::Printed(_) | Ended::Stored(None) => {}
+            Ended::Written | Ended::Stored(None) => {}
         }
         self.open.records().try_for_each(each)
     }
 
-    /// Prints them line by line.
-    pub fn print(mut self) -> Result<(), Failure> {
-        let format = self.listing.format;
-        let nothing = Ended::Stored(None);
-        let mut out = match std::mem::replace(&mut self.listing.ended, nothing) {
-            Ended::Printed(out) => out,
-            others => {
-                self.listing.ended = others;
-                stdout(format)?
-            }
-        };
-        let printed = self.for_each(&mut |row| write_line(&mut out, format, row));
-        printed.and_then(|()| out.flush()).map_err(Failure::Stdout)
+    /// Writes them. Unless the output `stands`, it is removed. Returns the number of its records.
+    pub fn write(mut self, stands: bool) -> Result<u64, Failure> {
+        let Some(mut output) = self.listing.output.take() else { return Ok(0) };
+        if stands || output.is_stream() {
+            let written = self.for_each(&mut |row| output.write(row));
+            written.map_err(|error| output.failure(error))?;
+        }
+        output.finish(stands)
     }
-}
-
-/// Standard output, after the heading.
-fn stdout(format: FlowFormat) -> Result<BufWriter<Stdout>, Failure> {
-    let mut out = BufWriter::new(io::stdout());
-    write_heading(&mut out, format).map_err(Failure::Stdout)?;
-    Ok(out)
 }
 
 fn add_large(records: &mut Vec<FlowRecord>, top: usize, record: &FlowRecord) {

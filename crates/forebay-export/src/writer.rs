@@ -1,0 +1,121 @@
+//! One writer for all formats.
+
+use std::io::{self, BufWriter, Write};
+
+use crate::columns::ColumnWriter;
+use crate::lines::{write_csv, write_csv_heading, write_json};
+use crate::row::Row;
+
+/// A format of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordFormat {
+    /// Comma-separated values with a header line (RFC 4180).
+    Csv,
+    /// A JSON object on a line for each record.
+    JsonLines,
+    /// Apache Parquet: columns, compressed with zstd.
+    Parquet,
+}
+
+impl RecordFormat {
+    /// All formats by their names in configurations and options.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("csv", Self::Csv), ("jsonl", Self::JsonLines), ("parquet", Self::Parquet)];
+}
+
+/// Writes records in a format.
+pub struct RecordWriter<W: Write + Send>(Inner<W>);
+
+enum Inner<W: Write + Send> {
+    Csv(Lines<W>),
+    JsonLines(Lines<W>),
+    Columns(Box<ColumnWriter<W>>),
+}
+
+impl<W: Write + Send> RecordWriter<W> {
+    /// Begins a file. `has_origin` is whether rows have an [`Origin`](crate::Origin): all or none.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn new(out: W, format: RecordFormat, has_origin: bool) -> io::Result<Self> {
+        let lines = |out| Lines { out: BufWriter::new(out), written: 0 };
+        Ok(Self(match format {
+            RecordFormat::Csv => {
+                let mut lines = lines(out);
+                write_csv_heading(&mut lines, has_origin)?;
+                Inner::Csv(lines)
+            }
+            RecordFormat::JsonLines => Inner::JsonLines(lines(out)),
+            RecordFormat::Parquet => Inner::Columns(Box::new(ColumnWriter::new(out, has_origin)?)),
+        }))
+    }
+
+    /// Writes a row.
+    ///
+    /// # Errors
+    /// Of the file, which is incomplete from then on.
+    pub fn write(&mut self, row: &Row<'_>) -> io::Result<()> {
+        match &mut self.0 {
+            Inner::Csv(lines) => write_csv(lines, row),
+            Inner::JsonLines(lines) => write_json(lines, row),
+            Inner::Columns(columns) => columns.write(row),
+        }
+    }
+
+    /// Writes buffered lines. The rows of a row group of Parquet stay in memory until it is full.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Inner::Csv(lines) | Inner::JsonLines(lines) => lines.out.flush(),
+            Inner::Columns(_) => Ok(()),
+        }
+    }
+
+    /// The length of the file so far, with buffered lines, without rows of the present row group.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match &self.0 {
+            Inner::Csv(lines) | Inner::JsonLines(lines) => lines.written,
+            Inner::Columns(columns) => columns.bytes_written(),
+        }
+    }
+
+    /// Whether nothing is written yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes the rest, and returns the file, which is complete.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn finish(self) -> io::Result<W> {
+        match self.0 {
+            Inner::Csv(lines) | Inner::JsonLines(lines) => {
+                lines.out.into_inner().map_err(io::IntoInnerError::into_error)
+            }
+            Inner::Columns(columns) => columns.finish(),
+        }
+    }
+}
+
+/// Buffered lines, whose bytes are counted.
+struct Lines<W: Write> {
+    out: BufWriter<W>,
+    written: u64,
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

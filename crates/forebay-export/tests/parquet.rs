@@ -1,0 +1,90 @@
+//! Parquet files of many records: row groups of a bounded number of rows, and what a broker's
+//! records have besides.
+
+use forebay_export::{Origin, RecordFormat, RecordWriter, Row};
+use forebay_flow::{EndReason, FlowRecord};
+use forebay_packet::FlowKey;
+use forebay_packet::flow::AddressKind;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
+
+fn record(number: u64) -> FlowRecord {
+    FlowRecord {
+        key: FlowKey {
+            low: u128::from(number),
+            high: u128::from(u32::MAX),
+            protocol: 17,
+            kind: AddressKind::Ipv4,
+            has_ports: true,
+            ..FlowKey::default()
+        },
+        packets: [number, u64::MAX],
+        ended: Some(EndReason::Idle),
+        cut: 7,
+        shed: u32::MAX,
+        ..FlowRecord::default()
+    }
+}
+
+#[test]
+fn memory_holds_one_row_group() {
+    let records = 80_000;
+    let mut writer = RecordWriter::new(Vec::new(), RecordFormat::Parquet, false).unwrap();
+    let mut lens = Vec::new();
+    for number in 0..records {
+        writer.write(&Row::new(&record(number), 0, None)).unwrap();
+        lens.push(writer.len());
+    }
+    // Each row group is written when its last row comes.
+    lens.dedup();
+    assert_eq!(lens.len(), 1 + records as usize / 32_768);
+    let file = SerializedFileReader::new(bytes::Bytes::from(writer.finish().unwrap())).unwrap();
+    let groups = file.metadata().row_groups();
+    let rows: Vec<i64> = groups.iter().map(|group| group.num_rows()).collect();
+    assert_eq!(rows, [32_768, 32_768, 14_464]);
+    for (number, row) in file.get_row_iter(None).unwrap().enumerate() {
+        let columns = row.unwrap().into_columns();
+        let field = |name: &str| &columns.iter().find(|(known, _)| known == name).unwrap().1;
+        assert_eq!(field("packets_ab"), &Field::ULong(number as u64));
+        assert_eq!(field("packets_ba"), &Field::ULong(u64::MAX));
+        assert_eq!(field("b_address"), &Field::Str("255.255.255.255".to_owned()));
+    }
+}
+
+#[test]
+fn a_brokers_records_name_group_and_sensor() {
+    let rows = [Some("ids-1"), None].map(|sensor| Origin { group: "ids, \"all\"", sensor });
+    let written = |format| {
+        let mut writer = RecordWriter::new(Vec::new(), format, true).unwrap();
+        for origin in rows {
+            writer.write(&Row::new(&record(1), 0, Some(origin))).unwrap();
+        }
+        writer.finish().unwrap()
+    };
+    let csv = String::from_utf8(written(RecordFormat::Csv)).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].ends_with(",ended,group,sensor,cut,shed"), "{}", lines[0]);
+    assert!(lines[1].ends_with(",idle,\"ids, \"\"all\"\"\",ids-1,7,4294967295"), "{}", lines[1]);
+    assert!(lines[2].ends_with(",idle,\"ids, \"\"all\"\"\",,7,4294967295"), "{}", lines[2]);
+    let json = String::from_utf8(written(RecordFormat::JsonLines)).unwrap();
+    let sensors: Vec<serde_json::Value> = json
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["sensor"].clone())
+        .collect();
+    assert_eq!(sensors, [serde_json::json!("ids-1"), serde_json::Value::Null]);
+    let columns = bytes::Bytes::from(written(RecordFormat::Parquet));
+    let file = SerializedFileReader::new(columns).unwrap();
+    let last = |row: Result<parquet::record::Row, _>| -> Vec<Field> {
+        row.unwrap().into_columns().into_iter().skip(15).map(|(_, field)| field).collect()
+    };
+    let read: Vec<Vec<Field>> = file.get_row_iter(None).unwrap().map(last).collect();
+    let of = |sensor| {
+        vec![
+            Field::Str("ids, \"all\"".to_owned()),
+            sensor,
+            Field::ULong(7),
+            Field::ULong(u32::MAX.into()),
+        ]
+    };
+    assert_eq!(read, [of(Field::Str("ids-1".to_owned())), of(Field::Null)]);
+}
