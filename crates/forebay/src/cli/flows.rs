@@ -13,8 +13,12 @@ use super::values::parse_duration;
 #[derive(Debug, Args)]
 pub struct FlowsArgs {
     /// The capture; `-` is standard input
-    #[arg(short, long, value_name = "FILE")]
-    pub read: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "interface")]
+    pub read: Option<PathBuf>,
+    /// Count the packets that this device receives and sends, until a signal or -c ends it.
+    /// Records end after 60s of silence and after 30m, unless other timeouts are given
+    #[arg(short, long, value_name = "DEVICE", conflicts_with_all = ["read", "policy"])]
+    pub interface: Option<String>,
     /// Write the records to a file, as CSV, JSON lines or Parquet; `-` is standard output
     #[arg(short, long, value_name = "FILE", conflicts_with = "policy")]
     pub write: Option<PathBuf>,

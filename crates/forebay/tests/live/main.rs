@@ -15,6 +15,7 @@ mod balance;
 mod check;
 mod filter;
 mod floods;
+mod flows;
 mod limits;
 mod losses;
 mod recording;

@@ -68,6 +68,11 @@ impl Listing {
         }
     }
 
+    /// Passes buffered lines on, for a reader that waits for them.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.output.as_mut().map_or(Ok(()), Output::flush)
+    }
+
     /// Records that were evicted.
     pub fn evicted(&self) -> u64 {
         self.evicted

@@ -1,7 +1,8 @@
-//! `forebay flows`: the flows of a capture.
+//! `forebay flows`: the flows of a capture or a device.
 
 mod formats;
 mod listing;
+mod live;
 mod output;
 mod stored;
 
@@ -26,9 +27,13 @@ use formats::{Document, write_table};
 use listing::Listing;
 
 pub fn run(cli: &Cli, args: &FlowsArgs) -> Result<(), Failure> {
-    match args.policy.policy {
-        Some(_) => flow_policy::run(cli, args, &args.read),
-        None => read(cli, args, &args.read),
+    match (&args.interface, &args.read) {
+        (Some(device), _) => live::run(cli, args, device),
+        (None, Some(capture)) if args.policy.policy.is_some() => {
+            flow_policy::run(cli, args, capture)
+        }
+        (None, Some(capture)) => read(cli, args, capture),
+        (None, None) => Err(Failure::Usage("expected -r FILE or -i DEVICE".to_owned())),
     }
 }
 
@@ -86,6 +91,18 @@ impl Count {
         let Self { flows, listing, .. } = self;
         let mut added = Ok(());
         flows.count(batch, |record| {
+            if added.is_ok() {
+                added = listing.add(&record);
+            }
+        });
+        added
+    }
+
+    /// No packet has come for that long since the last batch.
+    fn pass_time(&mut self, silence: Duration) -> Result<(), Failure> {
+        let Self { flows, listing, .. } = self;
+        let mut added = Ok(());
+        flows.pass_time(u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX), |record| {
             if added.is_ok() {
                 added = listing.add(&record);
             }

@@ -49,6 +49,11 @@ impl Output {
         Ok(())
     }
 
+    /// Passes buffered lines on to a reader of a stream.
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        self.writer.flush().map_err(|error| failure(&self.path, error))
+    }
+
     /// Whether written records cannot be removed.
     pub(super) fn is_stream(&self) -> bool {
         is_stream(&self.path)
