@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forebay::show::time::iso8601;
+use forebay_io::date::iso8601;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
