@@ -6,7 +6,7 @@ use forebay_packet::flow::AddressKind;
 /// Bit of keys that have ports.
 const HAS_PORTS: u32 = 104;
 /// Bit of every key, so that none is zero.
-const PRESENT: u32 = 105;
+pub(crate) const PRESENT: u32 = 105;
 
 /// The bits of an entry that are its key.
 pub(crate) const KEY_MASK: u128 = (1 << (PRESENT + 1)) - 1;

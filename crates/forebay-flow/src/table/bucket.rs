@@ -7,7 +7,7 @@ use crate::key::{KEY_MASK, ShortKey};
 pub(crate) const SLOTS: usize = 4;
 
 /// Bit of an entry where its age begins, and the values that ages have.
-const AGE_AT: u32 = 106;
+pub(super) const AGE_AT: u32 = 106;
 pub(crate) const AGES: u64 = 64;
 
 /// Bit of an entry where its state begins.
@@ -36,19 +36,23 @@ pub(crate) struct Entry {
     epoch: u8,
 }
 
-impl Entry {
-    pub(crate) fn new(key: ShortKey, state: u16, epoch: u64) -> Self {
-        Self { key, state, epoch: (epoch % AGES) as u8 }
-    }
+/// The bits of an entry.
+#[inline(always)]
+pub(crate) fn pack(key: u128, state: u16, epoch: u64) -> u128 {
+    key | u128::from(epoch % AGES) << AGE_AT | u128::from(state) << STATE_AT
+}
 
+/// The state of an entry.
+#[inline(always)]
+pub(crate) fn state(bits: u128) -> u16 {
+    (bits >> STATE_AT) as u16
+}
+
+impl Entry {
     pub(crate) fn unpack(bits: u128) -> Option<Self> {
         let key = ShortKey(bits & KEY_MASK);
         let epoch = (bits >> AGE_AT) as u8 % AGES as u8;
-        (bits != 0).then_some(Self { key, state: (bits >> STATE_AT) as u16, epoch })
-    }
-
-    pub(crate) fn pack(self) -> u128 {
-        self.key.0 | u128::from(self.epoch) << AGE_AT | u128::from(self.state) << STATE_AT
+        (bits != 0).then_some(Self { key, state: state(bits), epoch })
     }
 
     /// Epochs since the last packet.
@@ -72,10 +76,14 @@ impl Clock {
     /// The entries of idle flows, a bit for each.
     #[inline(always)]
     pub(crate) fn idle(self, bucket: &Bucket) -> u32 {
-        bucket.mask(|bits| {
-            let age = (self.epoch as u8).wrapping_sub((bits >> AGE_AT) as u8) % AGES as u8;
-            (bits != 0) & (age >= self.lifetime)
-        })
+        bucket.mask(|bits| (bits != 0) & self.is_silent(bits))
+    }
+
+    /// Whether the flow of an entry, which is not free, is idle.
+    #[inline(always)]
+    pub(crate) fn is_silent(self, bits: u128) -> bool {
+        let age = (self.epoch as u8).wrapping_sub((bits >> AGE_AT) as u8) % AGES as u8;
+        age >= self.lifetime
     }
 
     /// The epoch that a flow gets for a packet now. An earlier one has it end sooner.

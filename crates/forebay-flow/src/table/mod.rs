@@ -27,7 +27,7 @@ use crate::key::{KEY_MASK, ShortKey};
 use crate::level::Level;
 use bucket::{AGES, Bucket, Clock, Entry, SLOTS};
 use insert::{MAX_SEARCH, Step};
-use kernel::{Choices, NONE, STRETCH, View};
+use kernel::{Choices, NONE, STRETCH, SWEPT_TOGETHER, Swept, View, bits};
 use memory::Buckets;
 use moving::Moving;
 pub use moving::{Need, Spare};
@@ -157,8 +157,9 @@ pub struct Table {
     retired: Option<Spare>,
     /// Whether a flow was evicted although there was room.
     is_overflowing: bool,
-    /// Memory for choices of the keys of two stretches, and for searches.
+    /// Memory for choices of the keys of two stretches, for what is swept, and for searches.
     chosen: Vec<Choices>,
+    idle: Box<Swept>,
     steps: Vec<Step>,
     work: Work,
 }
@@ -186,6 +187,7 @@ impl Table {
             retired: None,
             is_overflowing: false,
             chosen: Vec::new(),
+            idle: Box::new([0; _]),
             steps: Vec::with_capacity(MAX_SEARCH),
             work: Work::default(),
         };
@@ -278,9 +280,10 @@ impl Table {
         self.entry(slot).map(|entry| entry.state)
     }
 
-    /// Packets of these flows arrive, in this order. `each` gets a packet's index, the state of
-    /// its flow to change, and whether the flow is new, its state 0 then; it may return how long
-    /// the flow is to [`Stay`]. `ended` gets flows that end in the meantime.
+    /// Packets of these flows arrive; those of a flow in this order, and of each 64 packets those
+    /// of known flows first. `each` gets a packet's index, the state of its flow to change, and
+    /// whether the flow is new, its state 0 then; it may return how long the flow is to [`Stay`].
+    /// `ended` gets flows that end in the meantime.
     pub fn packets<S: Into<Stay>>(
         &mut self,
         keys: &[ShortKey],
@@ -295,23 +298,39 @@ impl Table {
         while let Some((stretch, keys)) = stretches.next() {
             // The buckets of the next keys come from memory while these are compared.
             self.choose(stretches.peek(), next);
-            let (choices, slots) = (&now[..keys.len()], &mut slots[..keys.len()]);
-            kernel::probe(self.view(), keys, choices, slots);
-            let found = choices.iter().zip(&*slots);
-            for (i, (&key, (&choices, &slot))) in keys.iter().zip(found).enumerate() {
-                let i = stretch * STRETCH + i;
-                match self.buckets.entries_mut().get_mut(slot as usize) {
-                    // Packets before this one may have moved its entry.
-                    Some(bits) if (*bits ^ key.0) & KEY_MASK == 0 => {
-                        packet(bits, self.clock, i, &mut each, &mut ended);
-                    }
-                    _ => self.missed(key, choices, i, &mut each, &mut ended),
-                }
-            }
             self.sweep(SWEPT_PER_PACKET * keys.len(), &mut ended);
+            let (choices, slots) = (&now[..keys.len()], &mut slots[..keys.len()]);
+            let first = stretch * STRETCH;
+            // While second buckets come from memory, packets of flows in first ones are done. All
+            // packets of a flow are in the same loop.
+            let missed = kernel::probe_first(self.view(), keys, choices, slots);
+            let present = u64::MAX >> (STRETCH - keys.len()) & !missed;
+            self.known(present, slots, first, &mut each, &mut ended);
+            let new = kernel::probe_second(self.view(), keys, choices, slots, missed);
+            self.known(missed & !new, slots, first, &mut each, &mut ended);
+            for i in bits(new) {
+                self.missed(keys[i], choices[i], first + i, &mut each, &mut ended);
+            }
             mem::swap(&mut now, &mut next);
         }
         self.chosen = chosen;
+    }
+
+    /// Packets of the flows in these slots, of those whose bits are set; the first one's index is
+    /// `first`.
+    #[inline(always)]
+    fn known<S: Into<Stay>>(
+        &mut self,
+        which: u64,
+        slots: &[u32],
+        first: usize,
+        each: &mut impl FnMut(usize, &mut u16, bool) -> S,
+        ended: &mut impl FnMut(Ended),
+    ) {
+        let (clock, entries) = (self.clock, self.buckets.entries_mut());
+        for i in bits(which) {
+            packet(&mut entries[slots[i] as usize], clock, first + i, each, ended);
+        }
     }
 
     /// Writes the choices of a stretch of keys, and prefetches first buckets.
@@ -334,24 +353,24 @@ impl Table {
     #[inline(never)]
     pub fn sweep(&mut self, buckets: usize, mut ended: impl FnMut(Ended)) {
         self.migrate(buckets, &mut ended);
-        for _ in 0..buckets {
-            if self.clock.epoch == self.wanted {
-                return;
+        let mut due = buckets;
+        while due > 0 && self.clock.epoch != self.wanted {
+            let rest = self.buckets.len() - self.cursor;
+            let run = self.cursor..self.cursor + due.min(SWEPT_TOGETHER).min(rest).min(self.left);
+            let later = run.end + SWEEP_DISTANCE;
+            for bucket in self.buckets.iter().take(later).skip(run.start + SWEEP_DISTANCE) {
+                kernel::prefetch(bucket);
             }
-            if let Some(later) = self.buckets.get(self.cursor + SWEEP_DISTANCE) {
-                kernel::prefetch(later);
+            let (level, buckets) = (self.secret.level, &mut self.buckets[run.clone()]);
+            let count = kernel::take_idle(level, self.clock, buckets, &mut self.idle);
+            self.flows -= count;
+            let idle = self.idle[..count].iter().copied();
+            for Entry { key, state, .. } in idle.filter_map(Entry::unpack) {
+                ended(Ended { key, state, reason: Reason::Idle });
             }
-            let mut idle = self.clock.idle(&self.buckets[self.cursor]);
-            while idle != 0 {
-                let slot = idle.trailing_zeros() as usize;
-                self.end((self.cursor, slot), Reason::Idle, &mut ended);
-                idle &= idle - 1;
-            }
-            self.cursor += 1;
-            if self.cursor == self.buckets.len() {
-                self.cursor = 0;
-            }
-            self.left -= 1;
+            due -= run.len();
+            self.left -= run.len();
+            self.cursor = if run.len() == rest { 0 } else { run.end };
             if self.left == 0 {
                 self.left = self.swept_per_epoch();
                 self.clock.epoch += 1;
@@ -390,7 +409,7 @@ impl Table {
         let slot = self.make_place(choices, ended);
         let mut state = 0;
         let stay = each(i, &mut state, true).into();
-        self.write(slot, Entry::new(key, state, self.clock.stamp(stay)).pack());
+        self.write(slot, bucket::pack(key.0, state, self.clock.stamp(stay)));
         self.flows += 1;
     }
 
@@ -422,14 +441,13 @@ fn packet<S: Into<Stay>>(
     each: &mut impl FnMut(usize, &mut u16, bool) -> S,
     ended: &mut impl FnMut(Ended),
 ) {
-    let Some(mut entry) = Entry::unpack(*bits) else { return };
-    let is_new = clock.is_idle(&entry);
+    let (mut state, is_new) = (bucket::state(*bits), clock.is_silent(*bits));
     if is_new {
-        ended(Ended { key: entry.key, state: entry.state, reason: Reason::Idle });
-        entry.state = 0;
+        ended(Ended { key: ShortKey(*bits & KEY_MASK), state, reason: Reason::Idle });
+        state = 0;
     }
-    let stay = each(i, &mut entry.state, is_new).into();
-    let after = Entry::new(entry.key, entry.state, clock.stamp(stay)).pack();
+    let stay = each(i, &mut state, is_new).into();
+    let after = bucket::pack(*bits & KEY_MASK, state, clock.stamp(stay));
     // A line that does not change is not written back to memory.
     if after != *bits {
         *bits = after;

@@ -1,7 +1,7 @@
 //! The table against a map with the same rules of ageing.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use forebay_flow::{Ended, Level, Options, Reason, ShortKey, Spare, Stay, Table};
 use forebay_packet::flow::AddressKind;
@@ -70,7 +70,6 @@ fn compare(level: Level, mut flows: usize, keys: u64, steps: usize, seed: u64) {
         let count = if table.epoch() == wanted { random.below(150) } else { random.below(65) };
         let batch: Vec<ShortKey> =
             (0..count).map(|_| key(random.below(keys).min(random.below(keys)))).collect();
-        let before = table.epoch();
         let events = RefCell::new(Vec::new());
         table.packets(
             &batch,
@@ -81,26 +80,28 @@ fn compare(level: Level, mut flows: usize, keys: u64, steps: usize, seed: u64) {
             },
             |ended| events.borrow_mut().push(Event::Ended(ended)),
         );
-        let mut next = 0;
+        // The first packets of a call come when time has passed.
+        let (epoch, mut seen) = (table.epoch(), HashMap::new());
+        let mut left: HashSet<usize> = (0..batch.len()).collect();
         for event in events.into_inner() {
             match event {
-                Event::Ended(ended) if next < batch.len() => model.end(ended, before),
-                Event::Ended(ended) => model.end(ended, table.epoch().max(before)),
+                Event::Ended(ended) => model.end(ended, epoch),
                 Event::Packet(i, state, is_new) => {
-                    assert_eq!(i, next, "packets come in order");
-                    next += 1;
+                    assert!(left.remove(&i), "packet {i} comes once");
+                    let last = seen.insert(batch[i], i);
+                    assert!(last < Some(i), "packets of a flow come in order");
                     assert_eq!(!model.0.contains_key(&batch[i]), is_new, "packet {i}");
                     let flow = model.0.entry(batch[i]).or_default();
                     assert_eq!(flow.state, state);
                     flow.state = state.wrapping_add(i as u16 + 1);
-                    flow.last = before as i64;
+                    flow.last = epoch as i64;
                     if let Stay::Epochs(epochs) = stay(flow.state) {
                         flow.last -= i64::from(LIFETIME.saturating_sub(epochs));
                     }
                 }
             }
         }
-        assert_eq!(next as u64, count);
+        assert!(left.is_empty(), "{left:?}");
         assert_eq!(table.flows(), model.0.len());
         if random.below(20) == 0 {
             wanted += random.below(30);

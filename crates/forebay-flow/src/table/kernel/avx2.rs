@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Choices, PLACES, View, prefetch, probe_one_with, probe_with};
+use super::{Choices, PLACES, View, prefetch, probe_first_with, probe_one_with, probe_second_with};
 use crate::key::{KEY_MASK, ShortKey};
 use crate::table::bucket::Bucket;
 
@@ -86,8 +86,24 @@ fn place(bucket: &Bucket, key: u128) -> u8 {
 }
 
 #[target_feature(enable = "avx2,aes,bmi1")]
-pub(super) fn probe(view: View<'_>, keys: &[ShortKey], choices: &[Choices], slots: &mut [u32]) {
-    probe_with(view, keys, choices, slots, |bucket, key| place(bucket, key));
+pub(super) fn probe_first(
+    view: View<'_>,
+    keys: &[ShortKey],
+    choices: &[Choices],
+    slots: &mut [u32],
+) -> u64 {
+    probe_first_with(view, keys, choices, slots, |bucket, key| place(bucket, key))
+}
+
+#[target_feature(enable = "avx2,aes,bmi1")]
+pub(super) fn probe_second(
+    view: View<'_>,
+    keys: &[ShortKey],
+    choices: &[Choices],
+    slots: &mut [u32],
+    missed: u64,
+) -> u64 {
+    probe_second_with(view, keys, choices, slots, missed, |bucket, key| place(bucket, key))
 }
 
 #[target_feature(enable = "avx2,aes,bmi1")]

@@ -2,9 +2,11 @@
 
 use std::arch::x86_64::*;
 
-use super::{Choices, PLACES, View, prefetch, probe_one_with, probe_with};
-use crate::key::{KEY_MASK, ShortKey};
-use crate::table::bucket::Bucket;
+use super::{
+    Choices, PLACES, Swept, View, prefetch, probe_first_with, probe_one_with, probe_second_with,
+};
+use crate::key::{KEY_MASK, PRESENT, ShortKey};
+use crate::table::bucket::{AGE_AT, AGES, Bucket, Clock};
 
 /// The bits of a key in four entries.
 const MASK: [u128; 4] = [KEY_MASK; 4];
@@ -62,11 +64,61 @@ fn place(bucket: &Bucket, key: u128) -> u8 {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,aes,bmi1")]
-pub(super) fn probe(view: View<'_>, keys: &[ShortKey], choices: &[Choices], slots: &mut [u32]) {
-    probe_with(view, keys, choices, slots, |bucket, key| place(bucket, key));
+pub(super) fn probe_first(
+    view: View<'_>,
+    keys: &[ShortKey],
+    choices: &[Choices],
+    slots: &mut [u32],
+) -> u64 {
+    probe_first_with(view, keys, choices, slots, |bucket, key| place(bucket, key))
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,aes,bmi1")]
+pub(super) fn probe_second(
+    view: View<'_>,
+    keys: &[ShortKey],
+    choices: &[Choices],
+    slots: &mut [u32],
+    missed: u64,
+) -> u64 {
+    probe_second_with(view, keys, choices, slots, missed, |bucket, key| place(bucket, key))
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,aes,bmi1")]
 pub(super) fn probe_one(view: View<'_>, key: ShortKey, choices: Choices) -> Option<u32> {
     probe_one_with(view, key, choices, |bucket, key| place(bucket, key))
+}
+
+/// The high words of four entries.
+const HIGH_WORDS: __mmask8 = 0b1010_1010;
+
+#[target_feature(enable = "avx512f,popcnt")]
+pub(super) fn take_idle(clock: Clock, buckets: &mut [Bucket], idle: &mut Swept) -> usize {
+    let now = _mm512_set1_epi64(clock.epoch as i64);
+    let lifetime = _mm512_set1_epi64(clock.lifetime.into());
+    let ages = _mm512_set1_epi64(AGES as i64 - 1);
+    let present = _mm512_set1_epi64(1 << (PRESENT - 64));
+    let mut count = 0;
+    for bucket in buckets {
+        // SAFETY: 64 bytes are read: the bucket, which is aligned.
+        let entries = unsafe { _mm512_load_si512(bucket.0.as_ptr().cast()) };
+        let epochs = _mm512_srli_epi64::<{ AGE_AT - 64 }>(entries);
+        let age = _mm512_and_si512(_mm512_sub_epi64(now, epochs), ages);
+        let present = _mm512_test_epi64_mask(entries, present);
+        let old = _mm512_mask_cmpge_epu64_mask(HIGH_WORDS & present, age, lifetime);
+        let words = old | old >> 1;
+        let Some(to) = idle[count..].first_chunk_mut::<4>() else { break };
+        // SAFETY: 64 bytes are written, to values of that size.
+        unsafe {
+            let taken = _mm512_maskz_compress_epi64(words, entries);
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), taken);
+        }
+        // SAFETY: 64 bytes are written: the bucket, which is aligned.
+        unsafe {
+            let kept = _mm512_maskz_mov_epi64(!words, entries);
+            _mm512_store_si512(bucket.0.as_mut_ptr().cast(), kept);
+        }
+        count += old.count_ones() as usize;
+    }
+    count
 }

@@ -20,7 +20,7 @@ mod flows;
 
 use std::cell::RefCell;
 
-use super::bucket::{Bucket, SLOTS};
+use super::bucket::{Bucket, Clock, SLOTS};
 use crate::hash::Secret;
 use crate::key::{KEY_MASK, ShortKey};
 use crate::level::Level;
@@ -94,22 +94,89 @@ pub(crate) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices])
     }
 }
 
-/// Writes the slot of each key, or [`NONE`]. There are as many choices and slots as keys, at
-/// most [`STRETCH`].
+/// Writes the slot of each key that is in the first of its buckets. Returns a bit for each other
+/// key, whose second bucket is prefetched. There are as many choices and slots as keys, at most
+/// [`STRETCH`].
 #[inline(never)]
-pub(crate) fn probe(view: View<'_>, keys: &[ShortKey], choices: &[Choices], slots: &mut [u32]) {
+pub(crate) fn probe_first(
+    view: View<'_>,
+    keys: &[ShortKey],
+    choices: &[Choices],
+    slots: &mut [u32],
+) -> u64 {
     match view.secret.level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => {
             // SAFETY: a secret has no level that this machine has not.
-            unsafe { avx512::probe(view, keys, choices, slots) }
+            unsafe { avx512::probe_first(view, keys, choices, slots) }
         }
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => {
             // SAFETY: likewise.
-            unsafe { avx2::probe(view, keys, choices, slots) }
+            unsafe { avx2::probe_first(view, keys, choices, slots) }
         }
-        _ => probe_with(view, keys, choices, slots, place),
+        _ => probe_first_with(view, keys, choices, slots, place),
+    }
+}
+
+/// As [`probe_first`], for the second buckets of the keys whose bits are in `missed`. The slot of
+/// a key that is not there either is [`NONE`].
+#[inline(never)]
+pub(crate) fn probe_second(
+    view: View<'_>,
+    keys: &[ShortKey],
+    choices: &[Choices],
+    slots: &mut [u32],
+    missed: u64,
+) -> u64 {
+    match view.secret.level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not.
+            unsafe { avx512::probe_second(view, keys, choices, slots, missed) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => {
+            // SAFETY: likewise.
+            unsafe { avx2::probe_second(view, keys, choices, slots, missed) }
+        }
+        _ => probe_second_with(view, keys, choices, slots, missed, place),
+    }
+}
+
+/// Buckets that are swept together, and entries that they have, and another bucket's.
+pub(crate) const SWEPT_TOGETHER: usize = 16;
+pub(crate) type Swept = [u128; (SWEPT_TOGETHER + 1) * SLOTS];
+
+/// Takes the entries of idle flows out of at most [`SWEPT_TOGETHER`] buckets, and writes them to
+/// `idle`, in order. Returns how many they are; what is behind them there has no meaning.
+#[inline(never)]
+pub(crate) fn take_idle(
+    level: Level,
+    clock: Clock,
+    buckets: &mut [Bucket],
+    idle: &mut Swept,
+) -> usize {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => {
+            // SAFETY: the level is that of a secret, which has none that this machine has not.
+            unsafe { avx512::take_idle(clock, buckets, idle) }
+        }
+        _ => {
+            let mut count = 0;
+            for bucket in buckets {
+                let mask = clock.idle(bucket);
+                for (slot, entry) in bucket.0.iter_mut().enumerate() {
+                    // Without branches, which would be taken at random.
+                    let is_idle = mask >> slot & 1;
+                    idle[count] = *entry;
+                    *entry &= u128::from(is_idle).wrapping_sub(1);
+                    count += is_idle as usize;
+                }
+            }
+            count
+        }
     }
 }
 
@@ -153,7 +220,9 @@ pub(crate) fn find(view: View<'_>, keys: &[ShortKey], slots: &mut [u32]) {
         if let Some(keys) = stretches.peek() {
             choose(view, keys, &mut next[..keys.len()]);
         }
-        probe(view, keys, &now[..keys.len()], slots);
+        let choices = &now[..keys.len()];
+        let missed = probe_first(view, keys, choices, slots);
+        probe_second(view, keys, choices, slots, missed);
         std::mem::swap(&mut now, &mut next);
     }
 }
@@ -172,7 +241,8 @@ pub(crate) fn find_recorded(
     };
     for (keys, slots) in keys.chunks(STRETCH).zip(slots.chunks_mut(STRETCH)) {
         let choices: Vec<Choices> = keys.iter().map(|key| view.choices(key.0)).collect();
-        probe_with(view, keys, &choices, slots, place);
+        let missed = probe_first_with(view, keys, &choices, slots, place);
+        probe_second_with(view, keys, &choices, slots, missed, place);
     }
 }
 
@@ -198,36 +268,61 @@ static PLACES: [u8; 256] = {
     places
 };
 
-/// As [`probe`], with a function for a machine that is as [`place()`].
+/// As [`probe_first`], with a function for a machine that is as [`place()`].
 #[inline(always)]
-fn probe_with(
+fn probe_first_with(
     view: View<'_>,
     keys: &[ShortKey],
     choices: &[Choices],
     slots: &mut [u32],
     place: impl Fn(&Bucket, u128) -> u8,
-) {
+) -> u64 {
     let count = keys.len();
     assert!(count <= STRETCH && count == choices.len() && count == slots.len());
-    let mut missed = [0_u8; STRETCH];
-    let mut misses = 0;
+    let mut missed = 0;
     for i in 0..count {
         let bucket = choices[i][0];
         let place = place(&view.buckets[bucket as usize], keys[i].0);
         slots[i] = bucket * SLOTS as u32 + u32::from(place);
         // Without a branch, which would be taken at random. What was found is in the cache.
-        let is_absent = usize::from(place >> ABSENT_AT);
-        prefetch(&view.buckets[choices[i][is_absent] as usize]);
-        missed[misses & (STRETCH - 1)] = i as u8;
-        misses += is_absent;
+        let is_absent = place >> ABSENT_AT;
+        prefetch(&view.buckets[choices[i][usize::from(is_absent)] as usize]);
+        missed |= u64::from(is_absent) << i;
     }
-    for &i in &missed[..misses] {
-        let i = usize::from(i) & (STRETCH - 1);
+    missed
+}
+
+/// As [`probe_second`], likewise.
+#[inline(always)]
+fn probe_second_with(
+    view: View<'_>,
+    keys: &[ShortKey],
+    choices: &[Choices],
+    slots: &mut [u32],
+    missed: u64,
+    place: impl Fn(&Bucket, u128) -> u8,
+) -> u64 {
+    let mut absent = 0;
+    for i in bits(missed) {
         let bucket = choices[i][1];
         let place = place(&view.buckets[bucket as usize], keys[i].0);
         let slot = bucket * SLOTS as u32 + u32::from(place);
         slots[i] = if place == ABSENT { NONE } else { slot };
+        absent |= u64::from(place >> ABSENT_AT) << i;
     }
+    absent
+}
+
+/// The bits that are set, lowest first.
+#[inline(always)]
+pub(crate) fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = bits.trailing_zeros() as usize;
+        (bits != 0).then(|| {
+            bits &= bits - 1;
+            at
+        })
+    })
 }
 
 /// As [`probe_one`], likewise.
