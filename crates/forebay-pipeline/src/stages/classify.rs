@@ -81,8 +81,9 @@ impl Classify {
         }
     }
 
-    /// Sets the keys of plain packets, and returns which these are.
-    fn keys_of_plain(&self, batch: &mut Batch) -> LiveMask {
+    /// Sets the keys of plain packets, and the hashes of those that are not `hashed`; returns which
+    /// these are.
+    fn keys_of_plain(&self, batch: &mut Batch, hashed: &LiveMask) -> LiveMask {
         let mut plain = LiveMask::default();
         let packets = batch.len();
         // Out of the batch while its packets are borrowed.
@@ -102,7 +103,7 @@ impl Classify {
                 key[i] = found.key;
                 reversed[i] = found.reversed;
                 tcp_flags[i] = found.tcp_flags.unwrap_or(0);
-                if self.hashes_plain {
+                if self.hashes_plain && !hashed.contains(i) {
                     hash[i] = found.affinity.hash(&self.hash_key);
                 }
                 plain.insert(i);
@@ -126,10 +127,13 @@ impl Stage for Classify {
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
         batch.fragments.clear();
         batch.clear_flows();
-        let plain = match self.lanes.filter(|_| !self.keeps_keys) {
+        let mut plain = match self.lanes {
             Some(lanes) => self.decoder.hash_plain(lanes, &self.hash_key, &mut batch),
-            None => self.keys_of_plain(&mut batch),
+            None => LiveMask::default(),
         };
+        if self.lanes.is_none() || self.keeps_keys {
+            plain = self.keys_of_plain(&mut batch, &plain);
+        }
         batch.live().without(&plain).iter().for_each(|i| self.decode(&mut batch, i));
         out.emit(batch);
         Ok(())
