@@ -3,7 +3,7 @@
 //! Each second every counter of losses is compared with what it was a window ago, and the
 //! difference with what its stage was given in that time. Where the share is above what is
 //! allowed, an alarm is raised, at once, and it is over when the share of a whole window is
-//! not. Losses that were asked for (by filters, rules, as copies, as shunted) raise none.
+//! not. Losses that were asked for ([`INTENDED`]) raise none.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,8 +16,11 @@ use crate::report::Report;
 /// Nanoseconds between two looks.
 const EVERY: u64 = 1_000_000_000;
 
-/// Reasons that are no loss, or that do not tell of one by themselves: see docs/live-broker.md.
-const WANTED: [&str; 5] = ["no_match", "rejected", "duplicate", "shunted", "undelivered"];
+/// Reasons of drops that a configuration or an operator asks for.
+pub const INTENDED: [&str; 5] = ["no_match", "rejected", "duplicate", "shunted", "cutoff"];
+
+/// A reason that does not tell of a loss by itself: see docs/live-broker.md.
+const UNDELIVERED: &str = "undelivered";
 
 /// What share of packets may be lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,7 +163,7 @@ impl Alarms {
 fn losses(report: &Report) -> Vec<(Counter, Loss)> {
     let mut all = Vec::new();
     for row in &report.ledger.rows {
-        for drop in row.drops.iter().filter(|drop| !WANTED.contains(&drop.name)) {
+        for drop in row.drops.iter().filter(|drop| !INTENDED.contains(&drop.name)) {
             let counter = Counter { stage: row.stage.to_string(), reason: drop.name };
             let of = row.input + row.injected + row.copies;
             all.push((counter, Loss { lost: drop.packets, of }));
@@ -168,7 +171,7 @@ fn losses(report: &Report) -> Vec<(Counter, Loss)> {
     }
     for (name, RxCounters { packets, losses, before, .. }) in &report.inputs {
         let here: u64 = losses.iter().chain(before).map(|(_, packets)| packets).sum();
-        for &(reason, lost) in before.iter().filter(|(reason, _)| !WANTED.contains(reason)) {
+        for &(reason, lost) in before.iter().filter(|(reason, _)| *reason != UNDELIVERED) {
             let counter = Counter { stage: format!("before {name}"), reason };
             all.push((counter, Loss { lost, of: packets + here }));
         }

@@ -1,5 +1,6 @@
 //! The activity of a broker in an interval, from the samples before and after it.
 
+use forebay_broker::alarms::INTENDED;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -83,9 +84,6 @@ pub struct Sensor {
     /// Whether a switch floods it with frames for others.
     pub flooded: bool,
 }
-
-/// Causes of intended drops.
-const WANTED: [&str; 4] = ["no_match", "rejected", "duplicate", "shunted"];
 
 impl Snapshot {
     /// The activity from `before`, if known and of the same broker process, to `now`.
@@ -181,7 +179,7 @@ fn drops(before: Option<&Sample>, now: &Sample, rates: &Rates) -> Vec<Drop> {
             let then = earlier.iter().find(|(s, r, _)| (s, r) == (&stage, &reason));
             Drop {
                 packets_per_s: rates.of(then.map_or(0, |(_, _, packets)| *packets), packets),
-                wanted: WANTED.contains(&reason.as_str()),
+                wanted: INTENDED.contains(&reason.as_str()),
                 stage,
                 reason,
                 packets,
