@@ -3,12 +3,15 @@
 use forebay_balance::balancer::targets::Standing;
 use forebay_balance::moves::ForwardingTable as _;
 use forebay_balance::{BUCKETS, NO_SENSOR, Phase};
+use forebay_export::{Origin, Row};
+use forebay_flow::FlowRecord;
 use forebay_io::device::{Finding, Remedy};
 use forebay_io::{Losses, Recorded};
 use serde_json::{Map, Value, json};
 
 use crate::config::Config;
 use crate::flooding::Flooding;
+use crate::flow_list::FlowList;
 use crate::group::LiveGroup;
 use crate::hellos::HelloCounts;
 use crate::report::Report;
@@ -195,6 +198,18 @@ pub fn buckets(group: &LiveGroup) -> Value {
         "moving": moving,
         "table": table,
     })
+}
+
+/// The largest open flows of a group.
+pub fn flows(group: &LiveGroup, list: &FlowList) -> Value {
+    let as_json = |record: &FlowRecord| {
+        let sensor = record.output().and_then(|index| group.sensor(index));
+        let sensor = sensor.map(|sensor| sensor.name.as_str());
+        let origin = Origin { group: &group.config.name, sensor };
+        forebay_export::as_json(&Row::new(record, 0, Some(origin)))
+    };
+    let flows: Vec<Value> = list.records.iter().map(as_json).collect();
+    json!({ "group": group.config.name, "open": list.open, "flows": flows })
 }
 
 /// What became of moves.

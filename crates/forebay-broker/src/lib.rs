@@ -16,6 +16,7 @@ pub mod control;
 mod cures;
 mod events;
 pub mod flooding;
+pub mod flow_list;
 pub mod group;
 pub mod hello;
 pub mod hellos;

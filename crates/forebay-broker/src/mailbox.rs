@@ -12,6 +12,7 @@ use std::time::Duration;
 use forebay_pipeline::{Branch, Settings};
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::flow_list::{FlowList, FlowListing};
 use crate::report::Report;
 use crate::route::Route;
 
@@ -34,6 +35,7 @@ pub struct Change {
 pub(crate) enum Order {
     Change(Box<Change>),
     Report(mpsc::Sender<Report>),
+    ListFlows(FlowListing),
     Stop,
 }
 
@@ -86,6 +88,15 @@ impl WorkerMailbox {
             self.put(Order::Report(send));
         }
         Asked { mailbox: self, answer }
+    }
+
+    /// Asks for the largest open flows of a group, at most so many. There is no answer if the
+    /// worker ends first.
+    #[must_use]
+    pub fn list_flows(&self, group: &str, most: usize) -> mpsc::Receiver<FlowList> {
+        let (listing, list) = FlowListing::new(group, most);
+        self.put(Order::ListFlows(listing));
+        list
     }
 
     /// The worker's last report.

@@ -5,6 +5,7 @@
 //! between two batches: so settings change without a packet being lost, and a report is
 //! the state between two batches, in which the ledger closes.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use forebay_io::{Received, Rx, Tx, TxCounters};
@@ -13,6 +14,7 @@ use forebay_pipeline::{Chain, DropCount, Fork, LedgerRow, StageError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::clock::Clock;
+use crate::flow_list::FlowListing;
 use crate::mailbox::{Change, Order, WorkerMailbox};
 use crate::report::{Report, drop_counts, received};
 use crate::route::Route;
@@ -82,6 +84,8 @@ pub struct Worker {
     clock: Clock,
     busy_poll: bool,
     failed: Vec<String>,
+    /// Lists of flows that are to be made, one after another.
+    listings: VecDeque<FlowListing>,
 }
 
 /// What is behind the stages.
@@ -108,7 +112,8 @@ impl Worker {
         let sources = inputs.into_iter().map(|input| Source { input, ended: false }).collect();
         let sinks = outputs.into_iter().map(|output| Sink { output, given: 0 }).collect();
         let delivery = Delivery { sinks, routes, unroutable: 0, failed: Vec::new() };
-        Self { sources, trunk, fork, delivery, clock, busy_poll, failed: Vec::new() }
+        let (failed, listings) = (Vec::new(), VecDeque::new());
+        Self { sources, trunk, fork, delivery, clock, busy_poll, failed, listings }
     }
 
     /// Has ports do what takes the user that the process stays: recorders create their files.
@@ -162,18 +167,29 @@ impl Worker {
                         // Whoever asked may have gone.
                         let _ = reply.send(report);
                     }
+                    Order::ListFlows(listing) => self.listings.push_back(listing),
                     Order::Stop => return self.take_what_is_there(),
                 }
             }
             if self.sources.iter().all(|source| source.ended) {
                 return Ok(());
             }
-            if idle && !self.busy_poll {
+            self.list_flows();
+            if idle && !self.busy_poll && self.listings.is_empty() {
                 self.fork.rest();
                 // What a tick or a change has let go.
                 self.delivery.flush();
                 self.wait(mailbox)?;
             }
+        }
+    }
+
+    /// Goes on with the list of flows that is being made.
+    fn list_flows(&mut self) {
+        let Some(listing) = self.listings.pop_front() else { return };
+        let flows = self.fork.flows(listing.group());
+        if let Some(listing) = listing.step(flows) {
+            self.listings.push_front(listing);
         }
     }
 

@@ -8,6 +8,7 @@ use forebay_packet::Batch;
 use crate::chain::Chain;
 use crate::ledger::{DropCount, LedgerRow};
 use crate::remarks::Remarks;
+use crate::shared_flows::SharedFlows;
 use crate::stage::{Settings, StageError};
 
 /// A way that packets can go.
@@ -195,6 +196,13 @@ impl Fork {
             ..LedgerRow::default()
         };
         std::iter::once(fork).chain(branches).collect()
+    }
+
+    /// The records of a branch's flows.
+    #[must_use]
+    pub fn flows(&self, name: &str) -> Option<&SharedFlows> {
+        let branch = self.branches.iter().find(|branch| branch.name == name)?;
+        Some(branch.chain.flows())
     }
 
     /// What the stages noticed: name and packets.

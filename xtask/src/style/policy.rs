@@ -170,6 +170,8 @@ pub const LAYERS: &[Layer] = &[
             "forebay-rules",
             "forebay-io",
             "forebay-balance",
+            "forebay-flow",
+            "forebay-export",
             "forebay-pipeline",
         ],
     },

@@ -9,6 +9,7 @@
 mod edits;
 mod ended;
 mod error;
+mod flow_lists;
 mod notices;
 mod open;
 mod preparation;
@@ -166,6 +167,7 @@ impl Broker {
         if changed {
             shunt(&self.config, &self.groups, running);
         }
+        self.flow_lists.follow(&self.groups);
         self.edits.follow(self.rules.as_ref(), now, notices);
         self.watch(now, running, notices);
     }
@@ -188,6 +190,10 @@ impl Broker {
             Request::Sensors => Ok(answers::sensors(&self.groups)),
             Request::Ledger => Ok(answers::ledger(&self.account(report(running)))),
             Request::Status => Ok(self.status(&self.account(report(running)))),
+            // Answered when the workers have made their lists.
+            Request::Flows { .. } => {
+                return self.flow_lists.ask(request, &self.groups, running);
+            }
             Request::Events => Ok(notices.events()),
             // Answered when no change waits.
             Request::Rules { .. } | Request::EditRules { .. } => {

@@ -10,6 +10,7 @@ use forebay_rules::live::Live;
 
 use super::edits::Edits;
 use super::error::BrokerError;
+use super::flow_lists::FlowLists;
 use super::preparation::Reloads;
 use super::stages::Stages;
 use crate::alarms::Alarms;
@@ -51,6 +52,7 @@ pub struct Broker {
     /// The rules in force, which workers count by.
     pub(super) rules: Option<Arc<Live>>,
     pub(super) edits: Edits,
+    pub(super) flow_lists: FlowLists,
 }
 
 impl Broker {
@@ -114,6 +116,7 @@ impl Broker {
             reloads: Reloads::default(),
             rules: compiled.rules,
             edits: Edits::default(),
+            flow_lists: FlowLists::default(),
         })
     }
 }

@@ -16,6 +16,13 @@ pub enum Request {
         /// The group; the first where none is named.
         group: Option<String>,
     },
+    /// The largest open flows.
+    Flows {
+        /// The group; the first where none is named.
+        group: Option<String>,
+        /// How many at most.
+        top: usize,
+    },
     /// Where every packet went.
     Ledger,
     /// Read the configuration again.

@@ -103,6 +103,18 @@ pub enum CtlVerb {
         #[arg(long, value_name = "NAME")]
         group: Option<String>,
     },
+    /// The largest open flows of a group that keeps records of flows
+    ///
+    /// The workers copy some records between batches. So each record is as it was at one time, but
+    /// flows that begin or end while the list is made may be missing.
+    Flows {
+        /// The group; the first if not given
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+        /// How many flows are shown, those with the most bytes; 1000 at most
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        top: usize,
+    },
     /// Where every packet went
     Ledger,
     /// The rules in force

@@ -19,6 +19,7 @@ mod flows;
 mod limits;
 mod losses;
 mod recording;
+mod records;
 mod rules_edits;
 mod rules_import;
 mod rules_speed;

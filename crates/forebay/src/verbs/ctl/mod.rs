@@ -26,6 +26,7 @@ pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
         CtlVerb::Status => status(&answer),
         CtlVerb::Sensors => sensors(&answer),
         CtlVerb::Buckets { .. } => buckets(&answer),
+        CtlVerb::Flows { .. } => flows(&answer),
         CtlVerb::Ledger => ledger(&answer),
         CtlVerb::Events => events(&answer),
         CtlVerb::Rules { ask: RulesAsk::Show { .. } } => rules::shown(&answer),
@@ -46,6 +47,7 @@ fn request(verb: &CtlVerb) -> Request {
         CtlVerb::Status => Request::Status,
         CtlVerb::Sensors => Request::Sensors,
         CtlVerb::Buckets { group } => Request::Buckets { group: group.clone() },
+        CtlVerb::Flows { group, top } => Request::Flows { group: group.clone(), top: *top },
         CtlVerb::Ledger => Request::Ledger,
         CtlVerb::Events => Request::Events,
         CtlVerb::Rules { ask } => rules::request(ask),
@@ -127,6 +129,45 @@ fn status(answer: &Value) -> String {
         out += "the ledger does not close: a defect, please report it\n";
     }
     out
+}
+
+/// The largest flows of a group.
+fn flows(answer: &Value) -> String {
+    let mut table = Table::new(vec![
+        Column::left("proto"),
+        Column::left("a"),
+        Column::left("b"),
+        Column::right("packets →"),
+        Column::right("←"),
+        Column::right("bytes →"),
+        Column::right("←"),
+        Column::right("cut"),
+        Column::right("shed"),
+        Column::left("sensor"),
+    ]);
+    let all = items(&answer["flows"]);
+    for flow in all {
+        let count = |key: &str| human::count(number(&flow[key]));
+        table.row([
+            text(&flow["proto"]),
+            text(&flow["a"]),
+            text(&flow["b"]),
+            count("packets_ab"),
+            count("packets_ba"),
+            count("bytes_ab"),
+            count("bytes_ba"),
+            count("cut"),
+            count("shed"),
+            text(&flow["sensor"]),
+        ]);
+    }
+    let open = human::count(number(&answer["open"]));
+    format!(
+        "group {}: {} of {open} open flows\n{}",
+        text(&answer["group"]),
+        all.len(),
+        shown(&table)
+    )
 }
 
 /// The sensors of each group.
