@@ -1,7 +1,7 @@
 //! Entries, four to a bucket.
 
 use super::Stay;
-use crate::key::{KEY_MASK, ShortKey};
+use crate::key::{KEY_MASK, PRESENT, ShortKey};
 
 /// Entries of a bucket.
 pub(crate) const SLOTS: usize = 4;
@@ -19,6 +19,12 @@ const STATE_AT: u32 = 112;
 pub(crate) struct Bucket(pub(crate) [u128; SLOTS]);
 
 impl Bucket {
+    /// The free entries, a bit for each.
+    #[inline(always)]
+    pub(crate) fn free(&self) -> u32 {
+        self.mask(|bits| bits >> PRESENT & 1 == 0)
+    }
+
     /// A bit for each entry that is so. Without branches, which would be taken at random.
     #[inline(always)]
     pub(crate) fn mask(&self, is: impl Fn(u128) -> bool) -> u32 {
@@ -76,7 +82,7 @@ impl Clock {
     /// The entries of idle flows, a bit for each.
     #[inline(always)]
     pub(crate) fn idle(self, bucket: &Bucket) -> u32 {
-        bucket.mask(|bits| (bits != 0) & self.is_silent(bits))
+        bucket.mask(|bits| (bits >> PRESENT & 1 != 0) & self.is_silent(bits))
     }
 
     /// Whether the flow of an entry, which is not free, is idle.

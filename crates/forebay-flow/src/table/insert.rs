@@ -37,23 +37,45 @@ fn is_on_the_way(steps: &[Step], mut last: usize, bucket: usize) -> bool {
 
 impl Table {
     /// The slot for a flow that is not in the table, of these buckets.
+    #[inline]
     pub(super) fn make_place(&mut self, choices: Choices, ended: &mut impl FnMut(Ended)) -> u32 {
+        let free = self.free_of(choices);
         let choices = choices.map(|bucket| bucket as usize);
-        let [first, second] = choices;
-        let (bucket, slot) = match self.free(first, ended) {
-            Some(slot) => (first, slot),
-            None => {
-                self.work.second += 1;
-                let slot = self.free(second, ended);
-                slot.map_or_else(|| self.make_free(choices, ended), |slot| (second, slot))
-            }
+        self.work.second += u64::from(free.trailing_zeros() as usize >= SLOTS);
+        let (bucket, slot) = match free.trailing_zeros() as usize {
+            slot if free != 0 => (choices[slot / SLOTS], slot % SLOTS),
+            _ => self.make_free(choices, ended),
         };
         (bucket * SLOTS + slot) as u32
+    }
+
+    /// The free entries of two buckets, a bit for each.
+    #[inline]
+    fn free_of(&self, choices: Choices) -> u32 {
+        let [first, second] = choices.map(|bucket| self.buckets[bucket as usize].free());
+        first | second << SLOTS
+    }
+
+    /// Has the buckets fetched into the cache that are searched first for a place for a new flow of
+    /// these buckets, if both are full.
+    #[inline]
+    pub(super) fn fetch_others(&self, choices: Choices) {
+        if self.free_of(choices) == 0 {
+            let [first, _] = choices;
+            for slot in 0..SLOTS {
+                prefetch(&self.buckets[self.other(first as usize, slot)]);
+            }
+        }
     }
 
     /// An entry of two full buckets that is made free.
     #[cold]
     fn make_free(&mut self, choices: [usize; 2], ended: &mut impl FnMut(Ended)) -> (usize, usize) {
+        for bucket in choices {
+            if let Some(slot) = self.free(bucket, ended) {
+                return (bucket, slot);
+            }
+        }
         self.search(choices, ended).unwrap_or_else(|| {
             self.is_overflowing |= self.flows * 20 < self.entries() * 19;
             let place = self.longest_silent(choices);
@@ -129,7 +151,7 @@ impl Table {
     /// A free slot of a bucket; that of an idle flow is made free.
     fn free(&mut self, bucket: usize, ended: &mut impl FnMut(Ended)) -> Option<usize> {
         let entries = &self.buckets[bucket];
-        let free = entries.mask(|bits| bits == 0);
+        let free = entries.free();
         if free != 0 {
             return Some(free.trailing_zeros() as usize);
         }

@@ -28,6 +28,7 @@ pub const LONG_BATCH: usize = forebay_packet::BATCH;
 pub const EXACT: &str = "exact";
 pub const EXACT_BATCH: &str = "exact-batch";
 pub const LONG: &str = "exact-batch-256";
+pub const AHEAD: &str = "exact-batch-ahead";
 pub const BULK: &str = "rte_hash-bulk";
 
 const HASH_KEY: HashKey = HashKey([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
@@ -80,6 +81,8 @@ pub fn new_table(flows: usize, lifetime: u8, level: Level) -> Result<Table> {
 struct Exact {
     table: Rc<Table>,
     batch: usize,
+    /// The keys of the next call are fetched before each.
+    is_ahead: bool,
     keys: Vec<ShortKey>,
 }
 
@@ -94,7 +97,12 @@ impl Engine for Exact {
     }
 
     fn run(&mut self, range: Range<usize>, found: &mut [u32]) {
+        let last = range.end;
         for (range, found) in batches(range, found, self.batch) {
+            if self.is_ahead {
+                let next = range.end..last.min(range.end + self.batch);
+                self.table.prefetch(&self.keys[next]);
+            }
             self.table.find(&self.keys[range], found);
         }
     }
@@ -123,22 +131,24 @@ fn filled(flows: u32, level: Level) -> Result<Table> {
     Ok(table)
 }
 
-/// Our tables: calls of one flow, of a batch and of a long one at the machine's level, and of a
-/// batch at the others.
+/// Our tables: calls of one flow, of a batch, of a batch when the next one is fetched, and of a long
+/// one at the machine's level, and of a batch at the others.
 pub fn exact(flows: u32) -> Engines {
     let mut engines = Engines::new();
     let fastest = Level::fastest();
     for level in Level::all().into_iter().rev() {
         let table = filled(flows, level).map(Rc::new);
         let mut add = |name: &str, batch| {
-            let engine = table
-                .clone()
-                .map(|table| Box::new(Exact { table, batch, keys: Vec::new() }) as Box<dyn Engine>);
+            let engine = table.clone().map(|table| {
+                let is_ahead = name == AHEAD;
+                Box::new(Exact { table, batch, is_ahead, keys: Vec::new() }) as Box<dyn Engine>
+            });
             engines.push(Contender::new(name, Role::Ours, engine));
         };
         if level == fastest {
             add(EXACT, 1);
             add(EXACT_BATCH, BATCH);
+            add(AHEAD, BATCH);
             add(LONG, LONG_BATCH);
         } else {
             add(&at_level(level), BATCH);

@@ -113,10 +113,10 @@ pub(super) fn take_idle(clock: Clock, buckets: &mut [Bucket], idle: &mut Swept) 
             let taken = _mm512_maskz_compress_epi64(words, entries);
             _mm512_storeu_si512(to.as_mut_ptr().cast(), taken);
         }
-        // SAFETY: 64 bytes are written: the bucket, which is aligned.
+        // SAFETY: words of the bucket are written, which is aligned.
         unsafe {
-            let kept = _mm512_maskz_mov_epi64(!words, entries);
-            _mm512_store_si512(bucket.0.as_mut_ptr().cast(), kept);
+            let free = _mm512_setzero_si512();
+            _mm512_mask_store_epi64(bucket.0.as_mut_ptr().cast(), words, free);
         }
         count += old.count_ones() as usize;
     }
