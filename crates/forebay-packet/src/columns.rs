@@ -82,6 +82,10 @@ pub struct PacketMetadata {
     pub(crate) flows: Vec<KnownFlow>,
     /// What the classifier has to say of fragments, ascending by packet.
     pub fragments: Vec<FragmentNote>,
+    /// Packets whose hash is that of another flow, with which they are kept together.
+    pub rehashed: LiveMask,
+    /// Packets that no stage may drop to save a sensor work, by an operator's order.
+    pub exempt: LiveMask,
 }
 
 /// A packet's flow.
@@ -202,6 +206,7 @@ impl PacketMetadata {
         self.reversed.clear();
         self.tcp_flags.clear();
         self.flows.clear();
+        self.rehashed = LiveMask::EMPTY;
     }
 
     /// Forgets everything and keeps the room.
@@ -215,6 +220,7 @@ impl PacketMetadata {
         self.record.clear();
         self.flows.clear();
         self.fragments.clear();
+        (self.rehashed, self.exempt) = (LiveMask::EMPTY, LiveMask::EMPTY);
     }
 
     /// Takes over the values of `other`; `self` is empty.
@@ -228,6 +234,7 @@ impl PacketMetadata {
         copy(&mut self.record, &other.record);
         copy(&mut self.flows, &other.flows);
         copy(&mut self.fragments, &other.fragments);
+        (self.rehashed, self.exempt) = (other.rehashed, other.exempt);
     }
 
     /// Keeps what was found of the packets in `which` alone; not of fragments.
@@ -239,6 +246,8 @@ impl PacketMetadata {
         keep(&mut self.reversed, which);
         keep(&mut self.tcp_flags, which);
         keep(&mut self.output, which);
+        self.rehashed = self.rehashed.renumbered(which);
+        self.exempt = self.exempt.renumbered(which);
         if !self.flows.is_empty() {
             let place = |flow: &KnownFlow| {
                 let place = which.iter().position(|i| i == usize::from(flow.packet))?;
@@ -360,6 +369,8 @@ impl Deref for Recycled {
                 record: Vec::new(),
                 flows: Vec::new(),
                 fragments: Vec::new(),
+                rehashed: LiveMask::EMPTY,
+                exempt: LiveMask::EMPTY,
             },
         };
         self.columns.as_deref().unwrap_or(NONE)

@@ -8,9 +8,33 @@ use sha1::{Digest, Sha1};
 use crate::decode::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use crate::flow::{AddressKind, FlowKey};
 
+/// The prefix of version 1.
+const VERSION: &str = "1:";
+
+/// The hash that a Community ID consists of.
+pub type CommunityDigest = [u8; 20];
+
 /// The Community ID of a flow between IP addresses; nothing for any other.
 #[must_use]
 pub fn community_id(key: &FlowKey, seed: u16) -> Option<String> {
+    community_digest(key, seed).map(|digest| community_text(&digest))
+}
+
+/// The text of a Community ID.
+#[must_use]
+pub fn community_text(digest: &CommunityDigest) -> String {
+    format!("{VERSION}{}", STANDARD.encode(digest))
+}
+
+/// The hash in the text of a Community ID; nothing if it is none of version 1.
+#[must_use]
+pub fn read_community_id(text: &str) -> Option<CommunityDigest> {
+    STANDARD.decode(text.strip_prefix(VERSION)?).ok()?.try_into().ok()
+}
+
+/// The hash of a flow's Community ID.
+#[must_use]
+pub fn community_digest(key: &FlowKey, seed: u16) -> Option<CommunityDigest> {
     let mut hasher = Sha1::new();
     hasher.update(seed.to_be_bytes());
     match key.kind {
@@ -29,7 +53,7 @@ pub fn community_id(key: &FlowKey, seed: u16) -> Option<String> {
         hasher.update(key.port_low.to_be_bytes());
         hasher.update(key.port_high.to_be_bytes());
     }
-    Some(format!("1:{}", STANDARD.encode(hasher.finalize())))
+    Some(hasher.finalize().into())
 }
 
 #[cfg(test)]
@@ -49,5 +73,10 @@ mod tests {
         let key = FlowKey { has_ports: true, ..key };
         assert_eq!(community_id(&key, 0).as_deref(), Some("1:LQU9qZlK+B5F3KDmev6m5PMibrg="));
         assert_eq!(community_id(&FlowKey::default(), 0), None);
+        let digest = read_community_id("1:LQU9qZlK+B5F3KDmev6m5PMibrg=");
+        assert_eq!(digest, community_digest(&key, 0));
+        for wrong in ["", "1:", "2:LQU9qZlK+B5F3KDmev6m5PMibrg=", "1:LQU9qZlK+B5F3KDmev6m5PMibr"] {
+            assert_eq!(read_community_id(wrong), None, "{wrong}");
+        }
     }
 }

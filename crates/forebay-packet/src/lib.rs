@@ -38,7 +38,9 @@ pub use batch::{Batch, Frames, Full, Layout};
 pub use batch_size::BATCH;
 pub use clock::{Clock, Resolution};
 pub use columns::{NO_RECORD, PacketMeta, PacketMetadata};
-pub use community_id::community_id;
+pub use community_id::{
+    CommunityDigest, community_digest, community_id, community_text, read_community_id,
+};
 pub use decode::{Affinity, DecodeOptions, Decoded, Decoder, SimdLevel, Strip};
 pub use flow::FlowKey;
 pub use hash::{HashKey, siphash13};

@@ -8,6 +8,9 @@ use crate::select::{self, Bits};
 pub struct LiveMask(Bits);
 
 impl LiveMask {
+    /// No bit is set.
+    pub const EMPTY: Self = Self([0; BATCH / 64]);
+
     /// Whether bit `i` is set. Bits past the mask are never set.
     #[must_use]
     pub fn contains(&self, i: usize) -> bool {
@@ -85,6 +88,23 @@ impl LiveMask {
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
+    }
+
+    /// Whether no bit is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::EMPTY
+    }
+
+    /// The bits of the packets in `which`, numbered by their rank among these.
+    #[must_use]
+    pub(crate) fn renumbered(&self, which: &Self) -> Self {
+        let mut mask = Self::default();
+        if !self.is_empty() {
+            let ranked = which.iter().enumerate().filter(|&(_, i)| self.contains(i));
+            ranked.for_each(|(rank, _)| mask.insert(rank));
+        }
+        mask
     }
 
     /// Number of bits set.

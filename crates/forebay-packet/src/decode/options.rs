@@ -1,6 +1,8 @@
 //! How packets are decoded.
 
+use super::protocol::{ICMP, ICMPV6};
 use crate::flow::FlowKey;
+use crate::hash::HashKey;
 
 /// Which packets belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -27,6 +29,21 @@ impl Affinity {
             Self::Source => key.source(reversed),
             Self::Destination => key.destination(reversed),
         }
+    }
+
+    /// Whether the packets of a flow can have two hashes, one for each direction.
+    #[must_use]
+    pub fn has_directions(self) -> bool {
+        matches!(self, Self::Source | Self::Destination)
+    }
+
+    /// The hashes that packets of the flow with `key` can have, one for each direction.
+    #[must_use]
+    pub fn hashes(self, key: &FlowKey, hash_key: &HashKey) -> [u64; 2] {
+        // Messages of ICMP are kept together whatever their types.
+        let is_icmp = matches!(key.protocol, ICMP | ICMPV6);
+        let key = if is_icmp { key.without_ports() } else { *key };
+        [false, true].map(|reversed| self.of(key, reversed).hash(hash_key))
     }
 }
 
