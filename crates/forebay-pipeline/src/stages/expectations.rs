@@ -204,6 +204,7 @@ impl Expectations {
             && let Some(hash) = self.hash_for(&key, reversed, batch, i)
         {
             batch.hash[i] = hash;
+            batch.rehashed.insert(i);
         }
     }
 

@@ -114,7 +114,7 @@ impl LiveBalance {
         self.shunted.clear();
         let mut dropped = 0;
         for i in batch.live().iter() {
-            match self.shunt.judge(batch, i, || self.facts.flow_of(batch, i)) {
+            match self.shunt.judge(batch, i, || flow_of(&self.facts.decoder, batch, i)) {
                 Verdict::AsUsual => {}
                 Verdict::To(sensor) => self.shunted.push((i, sensor)),
                 Verdict::Drop => {
@@ -195,6 +195,16 @@ fn spare_of(spare: &[u16], hash: u64) -> u16 {
     }
 }
 
+/// What the headers of packet `i` say.
+fn decode(decoder: &Decoder, batch: &Batch, i: usize) -> Decoded {
+    decoder.decode(batch.interface(i).link, batch.packet(i))
+}
+
+/// The flow of packet `i`.
+pub(super) fn flow_of(decoder: &Decoder, batch: &Batch, i: usize) -> FlowKey {
+    batch.flow(i).map_or_else(|| decode(decoder, batch, i).key, |(key, _)| key)
+}
+
 /// How packets are looked at whose flow is asked for, once in a while.
 struct Facts {
     decoder: Decoder,
@@ -205,16 +215,6 @@ struct Facts {
 }
 
 impl Facts {
-    /// What the headers of packet `i` say.
-    fn decode(&self, batch: &Batch, i: usize) -> Decoded {
-        self.decoder.decode(batch.interface(i).link, batch.packet(i))
-    }
-
-    /// The flow of packet `i`.
-    fn flow_of(&self, batch: &Batch, i: usize) -> FlowKey {
-        batch.flow(i).map_or_else(|| self.decode(batch, i).key, |(key, _)| key)
-    }
-
     /// Whether other connections have the hash of a flow, too.
     fn is_shared(&self, hash: u64, flow: &FlowKey) -> bool {
         self.follow.as_ref().is_some_and(|(follow, hash_key)| {
@@ -224,7 +224,7 @@ impl Facts {
 
     /// What there is to know of packet `i`.
     fn of(&self, batch: &Batch, i: usize) -> PacketFacts {
-        let decoded = self.decode(batch, i);
+        let decoded = decode(&self.decoder, batch, i);
         // The flow of a later fragment is that of its first.
         let (key, reversed) = batch.flow(i).unwrap_or((decoded.key, decoded.reversed));
         let is_one = self.connections && !self.is_shared(batch.hash[i], &key);

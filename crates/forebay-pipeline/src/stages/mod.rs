@@ -16,6 +16,7 @@ mod fragments;
 mod limit;
 mod live_balance;
 mod live_fragments;
+mod overrides;
 mod rules;
 mod shunt;
 
@@ -30,6 +31,9 @@ pub use fragments::{Fragments, Window};
 pub use limit::Limit;
 pub use live_balance::{LiveBalance, SpareSensors, Steering};
 pub use live_fragments::{DATAGRAMS, LiveFragments};
+pub use overrides::{
+    FlowOverride, FlowSearch, FoundFlow, OverriddenFlow, OverrideEntry, OverrideTable, Overrides,
+};
 pub use rules::{CompiledRules, NOT_IP, RuleSource, Rules};
 pub use shunt::{ShuntRule, ShuntTo, ShuntedFlow};
 

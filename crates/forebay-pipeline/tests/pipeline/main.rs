@@ -7,6 +7,7 @@ mod duplicates;
 mod expectations;
 mod flows;
 mod fragments;
+mod overrides;
 mod run;
 mod shunt;
 mod stages;
