@@ -69,6 +69,9 @@ struct losses {
 #define RECORD_SENSOR (4LL)
 #define RECORD_TIME (16LL)
 #define TIME_UNIT (20LL)
+#define MAX_SHUNTED (1LL << 17LL)
+#define SHUNT_WORDS (1LL << 16LL)
+#define SHUNT_BIT (42LL)
 #define PRESENT (1LL << 48LL)
 #define SET_DESTINATION (1LL << 49LL)
 #define SET_SOURCE (1LL << 50LL)
@@ -99,7 +102,22 @@ struct tables {
     __u64 spare_count;
     __u64 spares[MAX_SENSORS];
     __u64 marked;
+    __u64 shunted;
     __u64 by_workers[MAX_DEVICES];
+};
+
+
+struct shunted_flow {
+    __u64 until;
+    __u64 packets;
+    __u64 bytes;
+    __u64 unused;
+};
+
+
+struct shunted {
+    __u64 bits[SHUNT_WORDS];
+    struct shunted_flow flows[MAX_SHUNTED];
 };
 
 
@@ -123,6 +141,7 @@ enum counter {
     COUNTER_NO_INTERFACE,
     COUNTER_NO_SOCKET,
     COUNTER_NO_ROOM,
+    COUNTER_SHUNTED,
     COUNTER_NOT_RECORDED,
     COUNTER_RESTARTS,
     COUNTER_NOT_MARKED,

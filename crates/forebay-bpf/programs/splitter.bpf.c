@@ -14,9 +14,12 @@ SETTING own_section;
 
 struct tables tables SHARED(tables);
 struct section counters[1] SHARED(counters);
+struct shunted shunted SHARED(shunted);
 /* The time at which an address pair that is user space's was last seen; the records of keys. */
 MAP(marks);
 MAP(records);
+/* The places of flows that are shunted by hand, by their hashes. */
+MAP(shunt_places);
 MAP(devices);
 MAP(sockets);
 
@@ -264,6 +267,27 @@ static __always_inline void set_mark(struct packet *packet, __u64 pair)
         count(packet, COUNTER_NOT_MARKED);
 }
 
+/* Whether the packet's flow is shunted by hand, and counts it then: nearly always decided by
+ * one bit. */
+static __always_inline int is_shunted(struct packet *packet)
+{
+    __u64 hash = packet->hash, bit = hash >> SHUNT_BIT;
+    if (!(shunted.bits[bit >> 6] >> (bit & 63) & 1))
+        return 0;
+    __u64 *found = bpf_map_lookup_elem(&shunt_places, &hash);
+    if (!found)
+        return 0;
+    __u64 place = *(volatile __u64 *)found;
+    if (place >= MAX_SHUNTED)
+        return 0;
+    struct shunted_flow *flow = &shunted.flows[place];
+    if (bpf_ktime_get_coarse_ns() >= *(volatile __u64 *)&flow->until)
+        return 0;
+    __sync_fetch_and_add(&flow->packets, 1);
+    __sync_fetch_and_add(&flow->bytes, packet->length);
+    return 1;
+}
+
 /* Counts the packet and its flow for its bucket. */
 static __always_inline void count_flow(struct packet *packet)
 {
@@ -398,6 +422,8 @@ int forebay_split(struct xdp_md *frame)
         goto user_space;
     packet.hash = flow.hash;
     packet.signal = flow.signal;
+    if (tables.shunted && is_shunted(&packet))
+        return drop(&packet, COUNTER_SHUNTED);
     count_flow(&packet);
     __u64 sensor = sensor_of(&packet, tables.entries[packet.hash >> 48]);
     if (sensor == SENSOR_MASK)

@@ -141,6 +141,30 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
         removed.map_err(self.named.failed("remove from"))
     }
 
+    /// Sets the values of many keys, in order.
+    ///
+    /// # Errors
+    /// The kernel's; the map may be full. Some of the keys may then be set.
+    pub fn set_all(&self, elements: &[(K, V)]) -> Result<(), BpfError> {
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        for (key, value) in elements {
+            keys.extend_from_slice(key.to_bytes().as_ref());
+            values.extend_from_slice(value.to_bytes().as_ref());
+        }
+        let updated = self.named.map.update_batch(&keys, &values);
+        updated.map_err(self.named.failed("write to"))
+    }
+
+    /// Removes keys, all of which the map has.
+    ///
+    /// # Errors
+    /// The kernel's. Some of the keys may then be removed.
+    pub fn remove_all(&self, keys: &[K]) -> Result<(), BpfError> {
+        let mut bytes = Vec::new();
+        keys.iter().for_each(|key| bytes.extend_from_slice(key.to_bytes().as_ref()));
+        self.named.map.delete_batch(&bytes).map_err(self.named.failed("remove from"))
+    }
+
     /// Calls `visit` with every element. Elements that are added or removed meanwhile may
     /// or may not be visited.
     ///

@@ -20,6 +20,8 @@ pub(super) enum Command {
     RawTracepointOpen = 17,
     MapFreeze = 22,
     MapLookupBatch = 24,
+    MapUpdateBatch = 26,
+    MapDeleteBatch = 27,
     LinkCreate = 28,
     LinkUpdate = 29,
 }

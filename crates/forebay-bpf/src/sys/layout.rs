@@ -126,6 +126,13 @@ pub const RECORD_TIME: u64 = 16;
 /// time: about a millisecond.
 pub const TIME_UNIT: u64 = 20;
 
+/// The most flows that are shunted by hand.
+pub const MAX_SHUNTED: usize = 1 << 17;
+/// Words of the bitmap of their hashes, and the offset of a bit's number in a hash: 32 bits for
+/// each of the most flows.
+pub const SHUNT_WORDS: usize = 1 << 16;
+pub const SHUNT_BIT: u64 = 42;
+
 /// Flags of a sensor, in the upper 16 bits of the destination's word.
 pub const PRESENT: u64 = 1 << 48;
 pub const SET_DESTINATION: u64 = 1 << 49;
@@ -179,8 +186,30 @@ pub struct Tables {
     pub spares: [AtomicU64; MAX_SENSORS],
     /// The time of the last packet that was given to user space for its address pair, or 0.
     pub marked: AtomicU64,
+    /// How many flows are shunted by hand.
+    pub shunted: AtomicU64,
     /// By slot of the device map: not 0 if workers send its frames.
     pub by_workers: [AtomicU64; MAX_DEVICES],
+}
+
+/// A flow that is shunted by hand.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ShuntedFlow {
+    /// The time when that ends, by the monotonic clock.
+    pub until: AtomicU64,
+    pub packets: AtomicU64,
+    pub bytes: AtomicU64,
+    pub unused: AtomicU64,
+}
+
+/// The flows that are shunted by hand.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Shunted {
+    /// A bit is set for each hash.
+    pub bits: [AtomicU64; SHUNT_WORDS],
+    pub flows: [ShuntedFlow; MAX_SHUNTED],
 }
 
 /// Traffic, in packets and bytes; or two tallies.
@@ -209,6 +238,7 @@ pub enum Counter {
     NoInterface,
     NoSocket,
     NoRoom,
+    Shunted,
     NotRecorded,
     Restarts,
     NotMarked,
@@ -253,5 +283,7 @@ unsafe impl Layout for GeneratorControl {}
 unsafe impl Layout for Losses {}
 // SAFETY: words only.
 unsafe impl Layout for Tables {}
+// SAFETY: words only.
+unsafe impl Layout for Shunted {}
 // SAFETY: words only.
 unsafe impl Layout for Section {}

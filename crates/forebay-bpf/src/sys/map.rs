@@ -163,6 +163,45 @@ impl RawMap {
         present(unsafe { bpf(Command::MapDelete, &mut attributes) })
     }
 
+    /// Sets the values of keys of a hash map, in order; keys and values lie one after another.
+    pub fn update_batch(&self, keys: &[u8], values: &[u8]) -> io::Result<()> {
+        check_length(values.len(), length(self.elements_of(keys)?)? * self.layout.value_size)?;
+        self.batch(Command::MapUpdateBatch, keys, address(values))
+    }
+
+    /// Removes keys of a hash map, all of which it has.
+    pub fn delete_batch(&self, keys: &[u8]) -> io::Result<()> {
+        self.batch(Command::MapDeleteBatch, keys, 0)
+    }
+
+    /// How many keys lie one after another.
+    fn elements_of(&self, keys: &[u8]) -> io::Result<usize> {
+        let each = self.layout.key_size as usize;
+        if self.layout.kind != MapKind::Hash || !keys.len().is_multiple_of(each) {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "not whole keys of a hash map"));
+        }
+        Ok(keys.len() / each)
+    }
+
+    fn batch(&self, command: Command, keys: &[u8], values: u64) -> io::Result<()> {
+        let mut attributes = MapBatch {
+            in_batch: 0,
+            out_batch: 0,
+            keys: address(keys),
+            values,
+            count: length(self.elements_of(keys)?)?,
+            map_fd: self.fd.as_raw_fd(),
+            element_flags: 0,
+            flags: 0,
+        };
+        if attributes.count == 0 {
+            return Ok(());
+        }
+        // SAFETY: the kernel reads `count` keys, which the buffer holds, and to update as many
+        // values, whose length was compared with that.
+        unsafe { bpf(command, &mut attributes) }.map(drop)
+    }
+
     /// Copies elements of a hash map, from the start or the position returned by an earlier
     /// call, at most as many as both buffers hold.
     pub fn lookup_batch(

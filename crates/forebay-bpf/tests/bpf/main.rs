@@ -8,5 +8,6 @@ mod fanout;
 mod filters;
 mod flows;
 mod live;
+mod shunted;
 mod splitter;
 mod userspace;

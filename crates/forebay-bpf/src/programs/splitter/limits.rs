@@ -17,6 +17,9 @@ pub const MAX_OUTPUTS: u32 = layout::MAX_OUTPUTS as u32;
 /// The most inputs.
 pub const MAX_INPUTS: u32 = layout::MAX_INPUTS as u32;
 
+/// The most flows that are shunted by hand.
+pub const MAX_SHUNTED: u32 = layout::MAX_SHUNTED as u32;
+
 /// The most elements of each map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -13,8 +13,8 @@ use crate::object::{Loader, include_program};
 use crate::program::{Action, Kind, Program, Run};
 use crate::sys;
 use crate::sys::layout::{
-    Cell, Counter, DEAD, PRESENT, PUSH_TAG, Pair, SECOND_PLACE, SET_DESTINATION, SET_SOURCE,
-    Section, SensorEntry, Tables,
+    Cell, Counter, DEAD, MAX_SHUNTED, PRESENT, PUSH_TAG, Pair, SECOND_PLACE, SET_DESTINATION,
+    SET_SOURCE, Section, SensorEntry, Shunted, Tables,
 };
 
 /// How frames reach a sensor.
@@ -60,6 +60,9 @@ pub struct SplitterMaps {
     counters: SharedMemory<Section>,
     marks: HashMap<u64, u64>,
     records: HashMap<u64, u64>,
+    pub(super) shunted: SharedMemory<Shunted>,
+    /// The place in `shunted` of each hash.
+    pub(super) shunt_places: HashMap<u64, u64>,
     devices: DeviceMap,
     sockets: SocketMap,
     processors: u32,
@@ -84,6 +87,8 @@ impl SplitterMaps {
             marks: HashMap::create("split_marks", limits.marks, WhenFull::EvictOldest)?,
             sweeper: sweeper.load("forebay_sweep", Kind::Xdp { multi_buffer: false })?,
             records,
+            shunted: SharedMemory::create("split_shunted", 1)?,
+            shunt_places: HashMap::create("split_places", MAX_SHUNTED as u32, WhenFull::Refuse)?,
             devices: DeviceMap::create("split_devices", limits.devices)?,
             sockets: SocketMap::create("split_sockets", limits.sockets)?,
             processors,
@@ -103,11 +108,13 @@ impl SplitterMaps {
             .map("counters", &self.counters)
             .map("marks", &self.marks)
             .map("records", &self.records)
+            .map("shunted", &self.shunted)
+            .map("shunt_places", &self.shunt_places)
             .map("devices", &self.devices)
             .map("sockets", &self.sockets)
     }
 
-    fn tables(&self) -> &Tables {
+    pub(super) fn tables(&self) -> &Tables {
         &self.tables.values()[0]
     }
 
@@ -333,6 +340,7 @@ impl SplitterMaps {
             no_interface: sum(Counter::NoInterface),
             no_socket: sum(Counter::NoSocket),
             no_room: sum(Counter::NoRoom),
+            shunted: sum(Counter::Shunted),
             not_recorded: sum(Counter::NotRecorded).packets,
             restarts: sum(Counter::Restarts).packets,
             not_marked: sum(Counter::NotMarked).packets,

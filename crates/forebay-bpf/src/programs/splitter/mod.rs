@@ -12,6 +12,7 @@
 //! | no interface | the sensor's slot of the device map is empty: dropped |
 //! | no socket | user space has no socket for the queue: dropped |
 //! | no room | there is no room before the frame for a VLAN tag: dropped |
+//! | shunted | the flow is shunted by hand ([`ShuntedFlows`]): dropped |
 //!
 //! An interface that refuses redirected frames can be set aside: user space gets the frames for
 //! it, and sends them ([`SplitterMaps::set_by_workers`]).
@@ -40,6 +41,7 @@ pub mod entry;
 mod limits;
 mod maps;
 mod outcomes;
+mod shunted;
 mod userspace;
 
 use std::time::Duration;
@@ -52,9 +54,10 @@ use crate::program::{Kind, Program};
 use crate::translate;
 
 pub use entry::{NO_SENSOR, Record};
-pub use limits::{BUCKETS, Limits, MAX_DEVICES, MAX_INPUTS, MAX_OUTPUTS, MAX_SENSORS};
+pub use limits::{BUCKETS, Limits, MAX_DEVICES, MAX_INPUTS, MAX_OUTPUTS, MAX_SENSORS, MAX_SHUNTED};
 pub use maps::{Sensor, SplitterMaps};
 pub use outcomes::{Outcomes, Traffic};
+pub use shunted::ShuntedFlows;
 pub use userspace::{Signal, UserspaceSteering};
 
 /// How user space gets the packets that are its own to decode.

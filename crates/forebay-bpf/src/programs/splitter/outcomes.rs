@@ -38,6 +38,8 @@ pub struct Outcomes {
     pub no_socket: Traffic,
     /// Dropped: no room before the frame for a VLAN tag.
     pub no_room: Traffic,
+    /// Dropped: the flow is shunted by hand.
+    pub shunted: Traffic,
     /// Packets whose key could not be put on record, for which the program cancelled
     /// the bucket's move.
     pub not_recorded: u64,
@@ -62,6 +64,7 @@ impl Outcomes {
             self.no_interface,
             self.no_socket,
             self.no_room,
+            self.shunted,
         ] {
             sum += outcome;
         }
