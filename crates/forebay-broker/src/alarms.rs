@@ -17,7 +17,8 @@ use crate::report::Report;
 const EVERY: u64 = 1_000_000_000;
 
 /// Reasons of drops that a configuration or an operator asks for.
-pub const INTENDED: [&str; 5] = ["no_match", "rejected", "duplicate", "shunted", "cutoff"];
+pub const INTENDED: [&str; 6] =
+    ["no_match", "rejected", "duplicate", "shunted", "shunted_by_hand", "cutoff"];
 
 /// A reason that does not tell of a loss by itself: see docs/live-broker.md.
 const UNDELIVERED: &str = "undelivered";

@@ -10,16 +10,18 @@ use forebay_balance::moves::{self, ForwardingTable, WorkerTable};
 use forebay_balance::{
     Assignment, AssignmentError, BucketTable, Event, GroupSettings, MAX_WATCHED, SensorSettings,
 };
-use forebay_packet::MacAddress;
+use forebay_packet::{HashKey, MacAddress};
 use forebay_pipeline::stages::{ShuntRule, ShuntTo, ShuntedFlow, Steering};
 
 use crate::clock::Clock;
+use crate::compiled::decode_options;
 use crate::config::{Config, NoSensor, Sensor, SensorGroup, ShuntAction, digest_of};
 use crate::events;
 use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
 use crate::kernel::Kernel;
 use crate::kernel::forwarding::KernelWorker;
+use crate::overrides::FlowOverrides;
 use crate::route::Route;
 
 /// Hellos that a sensor may miss before it is down.
@@ -55,6 +57,8 @@ pub struct LiveGroup {
     flooding: HashMap<String, Flooding>,
     /// Flows that were named as too big for any sensor.
     shunted: Vec<ShuntedFlow>,
+    /// Flows that are handled by hand.
+    pub(crate) overrides: FlowOverrides,
 }
 
 impl LiveGroup {
@@ -65,6 +69,7 @@ impl LiveGroup {
     pub fn new(
         group: &SensorGroup,
         config: &Config,
+        hash_key: HashKey,
         now: u64,
     ) -> Result<(Self, WorkerSteering), GroupError> {
         let settings = group_settings(config);
@@ -75,7 +80,8 @@ impl LiveGroup {
         let worker =
             |i| -> Box<dyn Steering> { Box::new(moves::Worker::new(Arc::clone(&forwarding), i)) };
         let workers = (0..config.workers).map(worker).collect();
-        Ok((Self::on(forwarding, group, settings, &sensors, now), workers))
+        let overrides = FlowOverrides::new(decode_options(config, group.key), hash_key, false);
+        Ok((Self::on(forwarding, group, settings, &sensors, overrides, now), workers))
     }
 
     /// The same for a group whose packets the kernel steers.
@@ -85,6 +91,7 @@ impl LiveGroup {
     pub fn in_kernel(
         group: &SensorGroup,
         config: &Config,
+        hash_key: HashKey,
         clock: Clock,
         kernel: &mut Kernel,
     ) -> Result<(Self, WorkerSteering), GroupError> {
@@ -97,7 +104,8 @@ impl LiveGroup {
             Ok(Box::new(KernelWorker::new(&forwarding, i)?))
         };
         let workers = (0..config.workers).map(worker).collect::<Result<_, _>>()?;
-        let live = Self::on(forwarding, group, settings, &sensors, clock.now());
+        let overrides = FlowOverrides::new(decode_options(config, group.key), hash_key, true);
+        let live = Self::on(forwarding, group, settings, &sensors, overrides, clock.now());
         kernel.follow(live.route(), &live.spare())?;
         Ok((live, workers))
     }
@@ -107,11 +115,13 @@ impl LiveGroup {
         group: &SensorGroup,
         settings: GroupSettings,
         sensors: &[SensorSettings],
+        overrides: FlowOverrides,
         now: u64,
     ) -> Self {
         let manager = forebay_balance::Group::on(forwarding, settings, sensors, now);
         let (config, sensors) = (group.clone(), group.sensors.clone());
-        Self { config, manager, sensors, flooding: HashMap::new(), shunted: Vec::new() }
+        let (flooding, shunted) = (HashMap::new(), Vec::new());
+        Self { config, manager, sensors, flooding, shunted, overrides }
     }
 
     /// The way to the sensor behind each index.
@@ -373,7 +383,8 @@ mod tests {
                     [[group]]\nname = \"g\"\nsensor = [{ name = \"s\" }]\n\
                     [group.shunt]\naction = \"drop\"\n";
         let config = Config::parse("run.toml", text).unwrap();
-        let (mut group, _workers) = LiveGroup::new(&config.groups[0], &config, 0).unwrap();
+        let (mut group, _workers) =
+            LiveGroup::new(&config.groups[0], &config, HashKey::OFFLINE, 0).unwrap();
         for flow in 1..=20 {
             let oversize = Oversize {
                 bucket: flow,

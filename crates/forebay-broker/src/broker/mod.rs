@@ -10,6 +10,7 @@ mod edits;
 mod ended;
 mod error;
 mod flow_lists;
+mod flow_overrides;
 mod notices;
 mod open;
 mod preparation;
@@ -156,14 +157,19 @@ impl Broker {
         let heard = self.hellos.take(&mut self.groups, now);
         heard.into_iter().for_each(|what| notices.tell(what));
         self.recorders.try_iter().for_each(|what| notices.tell(what));
-        let mut changed = false;
+        let (mut changed, mut flows_changed) = (false, false);
         for group in &mut self.groups {
             let events: Vec<Event> = group.manager.tick(now);
             for event in &events {
                 notices.tell(group.tell(event));
                 changed |= group.follow(event);
             }
+            flows_changed |= group.overrides.maintain(now);
         }
+        if flows_changed && let Err(why) = self.shunt_in_kernel() {
+            notices.tell(format!("flows shunted by hand: {why}"));
+        }
+        changed |= flows_changed;
         if changed {
             shunt(&self.config, &self.groups, running);
         }
@@ -198,6 +204,9 @@ impl Broker {
             // Answered when no change waits.
             Request::Rules { .. } | Request::EditRules { .. } => {
                 return self.edits.answer(request, self.rules.as_ref(), self.clock.now());
+            }
+            Request::OverrideFlows { .. } | Request::OverriddenFlows { .. } => {
+                self.handle_flows(&request.kind, running)
             }
             Request::Metrics => {
                 let report = self.account(report(running));

@@ -75,7 +75,7 @@ impl Broker {
         let mut steering: Vec<WorkerSteering> = Vec::new();
         steering.resize_with(config.workers, Vec::new);
         for group in &config.groups {
-            let (live, workers) = open_group(group, &config, clock, kernel.as_mut())?;
+            let (live, workers) = open_group(group, &config, hash_key, clock, kernel.as_mut())?;
             groups.push(live);
             steering.iter_mut().zip(workers).for_each(|(all, one)| all.push(one));
         }
@@ -125,12 +125,13 @@ impl Broker {
 pub(super) fn open_group(
     group: &SensorGroup,
     config: &Config,
+    hash_key: HashKey,
     clock: Clock,
     kernel: Option<&mut Kernel>,
 ) -> Result<(LiveGroup, WorkerSteering), BrokerError> {
     let opened = match kernel {
-        Some(kernel) => LiveGroup::in_kernel(group, config, clock, kernel),
-        None => LiveGroup::new(group, config, clock.now()),
+        Some(kernel) => LiveGroup::in_kernel(group, config, hash_key, clock, kernel),
+        None => LiveGroup::new(group, config, hash_key, clock.now()),
     };
     opened.map_err(|source| BrokerError::Sensors { group: group.name.clone(), source })
 }

@@ -86,7 +86,8 @@ impl Broker {
         let mut fresh = Vec::new();
         for group in &config.groups {
             if !self.groups.iter().any(|live| live.config.name == group.name) {
-                let opened = open_group(group, &config, self.clock, self.kernel.as_mut());
+                let opened =
+                    open_group(group, &config, self.hash_key, self.clock, self.kernel.as_mut());
                 let opened = opened.map_err(|error| error.to_string())?;
                 fresh.push(opened);
             }

@@ -47,10 +47,12 @@ pub(super) fn report(running: &[Running]) -> Report {
     sum
 }
 
-/// Tells the workers which flows are shunted.
+/// Gives the workers the flows that are shunted, or handled by hand.
 pub(super) fn shunt(config: &Config, groups: &[LiveGroup], running: &[Running]) {
-    let settings =
-        |group: &LiveGroup| Settings::new().with(group.shunt(config)).with(group.shunted());
+    let settings = |group: &LiveGroup| {
+        let settings = Settings::new().with(group.shunt(config)).with(group.shunted());
+        group.overrides.settings(settings)
+    };
     let settings: Vec<Settings> = groups.iter().map(settings).collect();
     let routes: Vec<Route> = groups.iter().map(LiveGroup::route).collect();
     for one in running {

@@ -3,8 +3,8 @@
 use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey};
 use forebay_pipeline::stages::{
-    Classify, Expectations, Filter, LiveBalance, LiveFragments, Rules, SpareSensors, Steering,
-    Timing,
+    Classify, Expectations, Filter, LiveBalance, LiveFragments, Overrides, Rules, SpareSensors,
+    Steering, Timing,
 };
 use forebay_pipeline::{Branch, Chain, Place, Settings};
 
@@ -46,8 +46,10 @@ impl Stages<'_> {
             chain = chain.with(Expectations::new(group.follow.clone(), options, timing));
             steer = steer.following(group.follow.clone(), self.hash_key);
         }
+        let affinity = decode_options(self.config, group.key).affinity;
         let chain = chain
             .with(LiveFragments::new(self.hash_key))
+            .with(Overrides::new(decoder, affinity, self.hash_key))
             .with_optional(Place::BehindFragments, self.hash_key)
             .with(steer)
             .with_optional(Place::BehindBalance, self.hash_key);
@@ -59,12 +61,13 @@ impl Stages<'_> {
         let each = self.compiled.group_filters.iter().zip(&self.config.groups).zip(self.groups);
         let settings =
             |((filter, group), live): ((&Option<FilterSet>, &SensorGroup), &LiveGroup)| {
-                Settings::new()
+                let settings = Settings::new()
                     .with(filter.clone())
                     .with(group.stages.clone())
                     .with(SpareSensors(live.spare()))
                     .with(live.shunt(self.config))
-                    .with(live.shunted())
+                    .with(live.shunted());
+                live.overrides.settings(settings)
             };
         each.map(settings).collect()
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What can be asked of a running broker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// How it is.
@@ -51,14 +51,54 @@ pub enum Request {
         /// The edits, one after another.
         edits: Vec<RuleEdit>,
     },
+    /// Handle flows by hand: all of them, or none.
+    OverrideFlows {
+        /// Their group; every group where none is named.
+        group: Option<String>,
+        /// What becomes of their packets.
+        action: FlowAction,
+        /// The flows, one a line.
+        flows: String,
+        /// For how long.
+        seconds: f64,
+    },
+    /// The flows that are handled by hand.
+    OverriddenFlows {
+        /// Their group; every group where none is named.
+        group: Option<String>,
+        /// Only these flows, one a line; all where there are none.
+        #[serde(default)]
+        flows: String,
+        /// The place, from 1, of the first.
+        from: usize,
+        /// How many at most.
+        limit: usize,
+    },
     /// All numbers, as Prometheus reads them.
     Metrics,
+}
+
+/// What can be done to the packets of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowAction {
+    /// They are dropped.
+    Shunt,
+    /// They pass, and nothing drops them to save a sensor work.
+    Pass,
 }
 
 impl Request {
     /// Whether it changes something: it is then done even if the client has hung up.
     pub(super) fn is_order(&self) -> bool {
-        matches!(self, Self::Reload | Self::Drain | Self::Sensor { .. } | Self::EditRules { .. })
+        matches!(
+            self,
+            Self::Reload
+                | Self::Drain
+                | Self::Sensor { .. }
+                | Self::EditRules { .. }
+                | Self::OverrideFlows { .. }
+        )
     }
 }
 

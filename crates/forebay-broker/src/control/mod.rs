@@ -12,6 +12,6 @@ pub(crate) mod serve;
 mod server;
 
 pub use client::{AskError, ask};
-pub use message::{Answer, Request, RuleEdit, RulePage, RulePlace, SensorAction};
+pub use message::{Answer, FlowAction, Request, RuleEdit, RulePage, RulePlace, SensorAction};
 pub use queue::{ControlRequest, Requests};
 pub use server::{ControlError, Server, is_free, make_folder};

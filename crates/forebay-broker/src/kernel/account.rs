@@ -106,6 +106,7 @@ fn of_group(group: &str, input: u64, output: u64, outcomes: &Outcomes) -> Ledger
         ("no_interface", outcomes.no_interface),
         ("no_socket", outcomes.no_socket),
         ("no_room", outcomes.no_room),
+        ("shunted_by_hand", outcomes.shunted),
     ]
     .map(|(name, traffic)| DropCount { name, packets: traffic.packets })
     .into();

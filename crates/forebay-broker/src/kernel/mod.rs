@@ -17,7 +17,7 @@ use forebay_bpf::flow::FlowOptions;
 use forebay_bpf::link::{XdpLink, XdpMode};
 use forebay_bpf::programs::losses::RedirectLosses;
 use forebay_bpf::programs::splitter::{
-    self, Limits, Sensor, Settings, SplitterMaps, Traffic, UserSpace,
+    self, Limits, Sensor, Settings, ShuntedFlows, SplitterMaps, Traffic, UserSpace,
 };
 use forebay_bpf::programs::trial::Trial;
 use forebay_bpf::{BpfError, Program};
@@ -25,6 +25,7 @@ use forebay_io::af_xdp::Copying;
 use forebay_io::device::{self, Finding, Link, Promiscuous, Remedy};
 use forebay_io::{Losses, Rx};
 use forebay_packet::{HashKey, LinkType, Rewrite};
+use forebay_pipeline::stages::{FlowOverride, OverrideTable};
 
 use crate::clock::Clock;
 use crate::compiled::decode_options;
@@ -69,6 +70,7 @@ pub struct Kernel {
     trial: Option<Trial>,
     /// How the sensors are reached, as the maps have it.
     route: Route,
+    shunted: ShuntedFlows,
 }
 
 impl Kernel {
@@ -111,6 +113,7 @@ impl Kernel {
         };
         let names = |ports: &[Port]| ports.iter().map(|port| port.name.clone()).collect();
         Ok(Self {
+            shunted: ShuntedFlows::new(Arc::clone(&maps)),
             maps,
             forwarding: None,
             flow,
@@ -312,6 +315,24 @@ impl Kernel {
         self.route = route;
         self.maps.set_spare(spare);
         Ok(())
+    }
+
+    /// Shunts the flows that are to be shunted by hand, and no others; `clock` is that of their
+    /// expiries.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn shunt(&mut self, flows: &OverrideTable, clock: Clock) -> Result<(), BpfError> {
+        let shunted =
+            flows.entries().iter().filter(|entry| entry.flow.action == FlowOverride::Shunt);
+        let shunted = shunted.map(|entry| (entry.hash, clock.monotonic(entry.flow.until())));
+        self.shunted.set(&shunted.collect::<Vec<_>>())
+    }
+
+    /// What was dropped of the flow with a hash, which is shunted by hand.
+    #[must_use]
+    pub fn shunted(&self, hash: u64) -> Traffic {
+        self.shunted.dropped(hash)
     }
 
     /// Follows what the outputs' devices refuse: gives the outputs, by their numbers, whose

@@ -97,6 +97,7 @@ pub fn page(shown: &Shown<'_>) -> String {
     sensors(&mut page, groups);
     rejected(&mut page, hellos);
     moves(&mut page, groups);
+    flows_by_hand(&mut page, groups);
     if let Some(rules) = rules {
         rules.look(|list| rule_counts::metrics(list, &mut page));
     }
@@ -237,6 +238,19 @@ fn rejected(page: &mut Page, hellos: HelloCounts) {
     page.metric(name, Kind::Counter, "Frames like hellos that count for no sensor.");
     for (reason, frames) in [("unknown", hellos.unknown), ("malformed", hellos.malformed)] {
         page.sample(name, &[("reason", reason)], frames as f64);
+    }
+}
+
+fn flows_by_hand(page: &mut Page, groups: &[LiveGroup]) {
+    let name = "forebay_flows_by_hand";
+    page.metric(name, Kind::Gauge, "Flows that are shunted or passed by hand, or searched for.");
+    for group in groups {
+        let [shunted, passed, searched] = group.overrides.counts(group.manager.now());
+        let counts = [("shunted", shunted), ("passed", passed), ("searched", searched)];
+        for (state, count) in counts {
+            let labels = [("group", group.config.name.as_str()), ("state", state)];
+            page.sample(name, &labels, count as f64);
+        }
     }
 }
 

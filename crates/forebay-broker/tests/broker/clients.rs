@@ -271,8 +271,8 @@ fn who_asks_a_broker_that_ends_is_told_so() {
     let second = ask(&socket, &Request::Status).unwrap_err().to_string();
     assert_eq!([first, second], ["the broker has ended", "the broker has ended"]);
     let mut stream = UnixStream::connect(&socket).unwrap();
-    stream.write_all(&vec![b'x'; 262_145]).unwrap();
+    stream.write_all(&vec![b'x'; 16_777_217]).unwrap();
     let mut told = String::new();
     stream.read_to_string(&mut told).unwrap();
-    assert!(told.contains("more than 262144 bytes"), "{told}");
+    assert!(told.contains("more than 16777216 bytes"), "{told}");
 }

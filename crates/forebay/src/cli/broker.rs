@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::values::parse_interval;
+use super::values::{parse_duration, parse_interval};
 
 /// `forebay run`.
 #[derive(Debug, Args)]
@@ -123,6 +123,12 @@ pub enum CtlVerb {
         #[command(subcommand)]
         ask: RulesAsk,
     },
+    /// Flows that are handled by hand
+    Flow {
+        /// What to do
+        #[command(subcommand)]
+        ask: FlowAsk,
+    },
     /// The last notices of the broker: losses, links, sensors, moves
     Events,
     /// Read the configuration again
@@ -197,6 +203,49 @@ pub enum RulesAsk {
         /// The file
         file: PathBuf,
     },
+}
+
+/// What can be done to flows by hand.
+#[derive(Debug, Subcommand)]
+pub enum FlowAsk {
+    /// Send the packets of flows to no sensor any more: they are dropped as `shunted_by_hand`
+    Shunt(FlowEditArgs),
+    /// Send the packets of flows to their sensors again, and drop none of them to save a sensor
+    /// work
+    Pass(FlowEditArgs),
+    /// The flows that are shunted or passed by hand, with their packets
+    Show {
+        /// Only these flows, as for `shunt`; all if none is given
+        #[arg(value_name = "KEY")]
+        key: Vec<String>,
+        /// Their group; every group if not given
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+        /// The place in the list of the first flow that is shown
+        #[arg(long, value_name = "PLACE", default_value_t = 1)]
+        from: usize,
+        /// How many flows are shown, 10000 at most
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+}
+
+/// Flows, and for how long they are handled by hand.
+#[derive(Debug, Args)]
+pub struct FlowEditArgs {
+    /// The flow: `tcp 10.0.0.1:1234 > 10.0.0.2:80`, `udp [::1]:53 > [::2]:1024`, or its
+    /// Community ID with seed 0, `1:…=`; `-` reads flows from standard input, one a line
+    #[arg(value_name = "KEY", required = true)]
+    pub key: Vec<String>,
+    /// For how long, a year at most; once more for the same flow begins anew
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
+    pub lasts: Duration,
+    /// Their group; every group if not given
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+    /// Send lines of standard input as they come, not all of them at its end
+    #[arg(long)]
+    pub follow: bool,
 }
 
 /// How a rule of a list is named.

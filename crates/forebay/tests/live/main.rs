@@ -16,6 +16,7 @@ mod check;
 mod filter;
 mod floods;
 mod flows;
+mod flows_by_hand;
 mod limits;
 mod losses;
 mod recording;

@@ -16,25 +16,25 @@ use tempfile::TempDir;
 
 /// Links `g0`, `g1` of a tap, and links `x0` … to sensors; the broker's ends are `b0`, `b1`
 /// and `y0` ….
-struct Network {
+pub struct Network {
     folder: TempDir,
     outputs: usize,
 }
 
 impl Network {
-    fn new(outputs: usize) -> Self {
+    pub fn new(outputs: usize) -> Self {
         (0..2).for_each(|i| veth(&format!("g{i}"), &format!("b{i}")));
         (0..outputs).for_each(|i| veth(&format!("x{i}"), &format!("y{i}")));
         Self { folder: tempfile::tempdir().unwrap(), outputs }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Writes a configuration: keys before all sections, then those of the group, then its
     /// sensors, one a line, as the inside of a table.
-    fn configure(&self, first: &str, group: &str, sensors: &[String]) -> PathBuf {
+    pub fn configure(&self, first: &str, group: &str, sensors: &[String]) -> PathBuf {
         let control = self.path("control");
         let mut text = format!(
             "{first}\n[broker]\ncontrol = \"{}\"\n[flow]\nidle_timeout = \"1s\"\n\
@@ -59,12 +59,12 @@ impl Network {
     }
 
     /// A sensor behind each output.
-    fn each(&self) -> Vec<String> {
+    pub fn each(&self) -> Vec<String> {
         let sensor = |i| format!("output = \"o{i}\", mac = \"02:00:00:00:01:0{i}\"");
         (0..self.outputs).map(sensor).collect()
     }
 
-    fn broker(&self, config: &Path) -> Started {
+    pub fn broker(&self, config: &Path) -> Started {
         broker(config, &self.path("control"))
     }
 

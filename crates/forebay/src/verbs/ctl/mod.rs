@@ -1,6 +1,7 @@
 //! `forebay ctl`: questions and orders to a running broker.
 
 mod answer;
+mod flows;
 mod rules;
 
 use std::io::{self, Write as _};
@@ -8,7 +9,7 @@ use std::io::{self, Write as _};
 use forebay_broker::control::{Request, SensorAction, ask};
 use serde_json::Value;
 
-use crate::cli::{self, Cli, CtlArgs, CtlVerb, RulesAsk};
+use crate::cli::{self, Cli, CtlArgs, CtlVerb, FlowAsk, RulesAsk};
 use crate::failure::Failure;
 use crate::input::{print, print_json};
 use crate::show::{Column, Table, human};
@@ -18,7 +19,12 @@ pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
     if let CtlVerb::Rules { ask: RulesAsk::Save { file } } = &args.ask {
         return rules::save(cli, &args.socket, file);
     }
-    let answer = ask(&args.socket, &request(&args.ask))?;
+    if let CtlVerb::Flow { ask: FlowAsk::Shunt(edit) | FlowAsk::Pass(edit) } = &args.ask
+        && edit.follow
+    {
+        return flows::follow(cli, args, edit);
+    }
+    let answer = ask(&args.socket, &request(&args.ask)?)?;
     if cli.json {
         return print_json(&answer);
     }
@@ -30,20 +36,29 @@ pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
         CtlVerb::Ledger => ledger(&answer),
         CtlVerb::Events => events(&answer),
         CtlVerb::Rules { ask: RulesAsk::Show { .. } } => rules::shown(&answer),
-        CtlVerb::Reload | CtlVerb::Drain | CtlVerb::Sensor { .. } | CtlVerb::Rules { .. } => {
-            if !cli.quiet {
-                let done = answer.as_str().unwrap_or("done");
-                // Nobody is there to be told of a standard error that takes nothing.
-                let _ = writeln!(io::stderr(), "{done}");
-            }
+        CtlVerb::Flow { ask: FlowAsk::Show { .. } } => flows::shown(&answer),
+        CtlVerb::Reload
+        | CtlVerb::Drain
+        | CtlVerb::Sensor { .. }
+        | CtlVerb::Rules { .. }
+        | CtlVerb::Flow { .. } => {
+            done(cli, &answer);
             return Ok(());
         }
     };
     print(|out| out.write_all(text.as_bytes()))
 }
 
-fn request(verb: &CtlVerb) -> Request {
-    match verb {
+/// Reports what was done, unless that is not wanted.
+fn done(cli: &Cli, answer: &Value) {
+    if !cli.quiet {
+        // A failure to write to standard error cannot be reported.
+        let _ = writeln!(io::stderr(), "{}", answer.as_str().unwrap_or("done"));
+    }
+}
+
+fn request(verb: &CtlVerb) -> Result<Request, Failure> {
+    Ok(match verb {
         CtlVerb::Status => Request::Status,
         CtlVerb::Sensors => Request::Sensors,
         CtlVerb::Buckets { group } => Request::Buckets { group: group.clone() },
@@ -51,6 +66,7 @@ fn request(verb: &CtlVerb) -> Request {
         CtlVerb::Ledger => Request::Ledger,
         CtlVerb::Events => Request::Events,
         CtlVerb::Rules { ask } => rules::request(ask),
+        CtlVerb::Flow { ask } => flows::request(ask)?,
         CtlVerb::Reload => Request::Reload,
         CtlVerb::Drain => Request::Drain,
         CtlVerb::Sensor { name, action, group } => Request::Sensor {
@@ -63,7 +79,7 @@ fn request(verb: &CtlVerb) -> Request {
                 cli::SensorAction::Auto => SensorAction::Auto,
             },
         },
-    }
+    })
 }
 
 /// How the broker is.
