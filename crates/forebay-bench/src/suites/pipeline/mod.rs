@@ -50,14 +50,24 @@ struct Case {
     with_rules: bool,
     /// Whether flows have records and a cutoff, too.
     with_flows: bool,
+    /// Flows of others that are shunted by hand.
+    shunted: usize,
     affinity: Affinity,
     /// Bar and aim for the million packets a second that enter.
     bar: Option<[f64; 2]>,
 }
 
 /// The cases: from memory, and over so few packets that the second level of the cache holds.
-const CASES: [Case; 6] =
-    [FILTERED, FULL, WITH_FLOWS, FILTERED.in_cache(), FULL.in_cache(), WITH_FLOWS.in_cache()];
+const CASES: [Case; 8] = [
+    FILTERED,
+    FULL,
+    WITH_FLOWS,
+    SHUNTED,
+    FILTERED.in_cache(),
+    FULL.in_cache(),
+    WITH_FLOWS.in_cache(),
+    SHUNTED.in_cache(),
+];
 
 const FILTERED: Case = Case {
     name: "filter+balance",
@@ -66,6 +76,7 @@ const FILTERED: Case = Case {
     passes: 4,
     with_rules: false,
     with_flows: false,
+    shunted: 0,
     affinity: Affinity::IpPair,
     bar: Some([60.0, 148.8]),
 };
@@ -82,6 +93,11 @@ const FULL: Case = Case {
 
 const WITH_FLOWS: Case =
     Case { name: "full+flow", with_flows: true, bar: Some([14.88, 14.88]), ..FULL };
+
+const SHUNTED: Case = Case { name: "full+shunt", shunted: 100_000, bar: None, ..FULL };
+
+/// The most of a packet's time that flows of others which are shunted by hand may take.
+const MOST_OF_SHUNTED: f64 = 0.03;
 
 pub fn run(options: &Options) -> Result<Record> {
     let usual = if options.quick { QUICK_ROUNDS } else { ROUNDS };
@@ -101,7 +117,13 @@ pub fn run(options: &Options) -> Result<Record> {
         let what = format!("{}: million packets a second that enter, aim {aim}", case.name);
         Some(Bar::at_least(what, least, 1e3 / whole(times).median()))
     };
-    let bars: Vec<Bar> = measured.iter().filter_map(bar).collect();
+    let share = |(case, _, times): &(&Case, Expected, Times)| {
+        let share = case.share_of_shunted(times)?;
+        let what = format!("{}: part of a packet's time that shunted flows take", case.title());
+        Some(Bar::at_most(what, MOST_OF_SHUNTED, share))
+    };
+    let bars = measured.iter().filter_map(bar).chain(measured.iter().filter_map(share));
+    let bars: Vec<Bar> = bars.collect();
     let rows = measured.iter().map(|(case, expected, times)| case.row(expected, times, gigahertz));
     let lines = measured.iter().map(|(case, _, times)| case.line(times, gigahertz)).collect();
     let notes = measured.iter().map(|(case, expected, times)| case.note(expected, times));
@@ -140,6 +162,7 @@ impl Case {
         let has = |stage: &Stage| match stage {
             Stage::Rules => self.with_rules,
             Stage::Flows => self.with_flows,
+            Stage::Overrides => self.shunted > 0,
             _ => true,
         };
         Stage::ALL.into_iter().filter(has).collect()
@@ -170,8 +193,17 @@ impl Case {
         let connections = self.affinity == Affinity::FiveTuple;
         let forwarding = stages::forwarding(&assignment);
         let flows = self.with_flows.then(KeptFlows::default);
-        let setup =
-            Setup { filter, compiled_rules, decoder, hash_key, connections, forwarding, flows };
+        let shunted = (self.shunted > 0).then(|| stages::shunted(self.shunted, &hash_key));
+        let setup = Setup {
+            filter,
+            compiled_rules,
+            decoder,
+            hash_key,
+            connections,
+            forwarding,
+            flows,
+            shunted,
+        };
         let stages = self.stages();
         let (batches, passes) = (batches.as_slice(), self.passes);
         let trial = Trial { setup: &setup, stages: &stages, batches, expected: &expected, passes };
@@ -180,6 +212,12 @@ impl Case {
         // One pass more was that of the check.
         counted(&setup, &expected, times.counted + 1)?;
         Ok((expected, times))
+    }
+
+    /// The part of a packet's time in which it is looked up among shunted flows.
+    fn share_of_shunted(&self, times: &Times) -> Option<f64> {
+        let place = self.stages().iter().position(|stage| *stage == Stage::Overrides)?;
+        Some(times.steps().get(place)? / whole(times).median())
     }
 
     /// Nanoseconds a packet of each stage, by place among all stages.

@@ -11,10 +11,12 @@ use forebay_broker::worker::{Input, Output, Worker};
 use forebay_flow::{FlowRecord, FlowTable};
 use forebay_io::{Rx, Tx};
 use forebay_jit::FilterSet;
-use forebay_packet::{Decoder, HashKey, MacAddress, Rewrite};
+use forebay_packet::flow::AddressKind;
+use forebay_packet::random::Random;
+use forebay_packet::{Affinity, Decoder, FlowKey, HashKey, MacAddress, Rewrite};
 use forebay_pipeline::stages::{
-    Classify, CompiledRules, Filter, Flows, FlowsOptions, LiveBalance, LiveFragments, OPTIONAL,
-    Rules,
+    Classify, CompiledRules, Filter, FlowOverride, Flows, FlowsOptions, LiveBalance, LiveFragments,
+    OPTIONAL, OverriddenFlow, OverrideEntry, OverrideTable, Overrides, Rules,
 };
 use forebay_pipeline::{
     Branch, Chain, Fork, GroupStages, RecordExport, RecordSink, Settings, SharedFlows,
@@ -42,6 +44,8 @@ named! {
         Classify = "classify",
         /// Fragments joined: there are none.
         Fragments = "fragments",
+        /// Looked up among the flows of others that are shunted by hand.
+        Overrides = "overrides",
         /// The flow's record found and counted, held against the cutoff.
         Flows = "flows",
         /// The bucket found and counted.
@@ -63,6 +67,8 @@ pub struct Setup {
     pub forwarding: Arc<WorkerTable>,
     /// The records of flows, where the case has any.
     pub flows: Option<KeptFlows>,
+    /// The flows that are shunted by hand, where the case has any.
+    pub shunted: Option<Arc<OverrideTable>>,
 }
 
 /// Records of flows, from run to run.
@@ -123,6 +129,10 @@ impl Setup {
         if upto(Stage::Fragments) {
             branch = branch.with(LiveFragments::new(self.hash_key));
         }
+        if let Some(table) = self.shunted.as_ref().filter(|_| upto(Stage::Overrides)) {
+            let stage = Overrides::new(self.decoder, Affinity::FiveTuple, self.hash_key);
+            branch = branch.with(stage).configured(&Settings::new().with(Arc::clone(table)));
+        }
         if let Some(flows) = self.flows.as_ref().filter(|_| upto(Stage::Flows)) {
             branch = branch.with(flows.stage(MOST_FLOWS));
         }
@@ -140,6 +150,21 @@ impl Setup {
         let fork = Fork::new(vec![Branch::new("sensors", branch)]);
         Worker::new(vec![input], trunk, fork, vec![route], vec![output], Clock::default(), true)
     }
+}
+
+/// So many flows that are shunted by hand, to none of which a packet belongs.
+pub fn shunted(flows: usize, hash_key: &HashKey) -> Arc<OverrideTable> {
+    let mut random = Random::new(flows as u64);
+    let entry = |number: usize| {
+        // No packet is from a port below these.
+        let (ends, port) = (random.next(), (number % 1000) as u16);
+        let (low, high) = (u128::from(ends as u32), u128::from(ends >> 32));
+        let (key, _) = FlowKey::two_way(AddressKind::Ipv4, 6, (low, port), (high, port));
+        let key = FlowKey { has_ports: true, ..key };
+        let flow = Arc::new(OverriddenFlow::new(key, FlowOverride::Shunt, u64::MAX));
+        OverrideEntry { hash: Affinity::FiveTuple.hashes(&key, hash_key)[0], flow }
+    };
+    Arc::new(OverrideTable::new((0..flows).map(entry).collect()))
 }
 
 /// All sensors behind one output, each with an address of its own.
