@@ -65,9 +65,13 @@ impl Cutoff {
     }
 
     /// Whether packet `i`, which was counted, is to be dropped; notes it in the record. Packets
-    /// without addresses of IP pass: they are of no flow that has an end.
+    /// without addresses of IP pass: they are of no flow that has an end. So do packets of
+    /// flows that an operator exempts.
     #[inline]
     pub(super) fn drops(self, batch: &Batch, i: usize, counted: Counted<'_>) -> bool {
+        if batch.exempt.contains(i) {
+            return false;
+        }
         let Counted { record, direction, .. } = counted;
         let total = if self.per_direction { record.bytes[direction] } else { record.total_bytes() };
         let before = total.saturating_sub(batch.wire_len(i).into());

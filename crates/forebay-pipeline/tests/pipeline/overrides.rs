@@ -6,9 +6,9 @@ use std::sync::mpsc::sync_channel;
 use crate::support::*;
 use forebay_packet::{Affinity, Batch, DecodeOptions, Decoder, FlowKey, HashKey, community_digest};
 use forebay_pipeline::stages::{
-    FlowOverride, FlowSearch, OverriddenFlow, OverrideEntry, OverrideTable, Overrides,
+    FlowOverride, FlowSearch, OPTIONAL, OverriddenFlow, OverrideEntry, OverrideTable, Overrides,
 };
-use forebay_pipeline::{Chain, Settings};
+use forebay_pipeline::{Chain, GroupStages, Place, Settings};
 
 fn chain(affinity: Affinity) -> Chain {
     let decoder = Decoder::new(DecodeOptions { affinity, ..DecodeOptions::default() });
@@ -96,4 +96,17 @@ fn flows_are_found_by_their_community_id() {
     assert!(found.try_recv().is_err(), "each flow is tried once");
     reload(&mut chain, &Settings::new().with(None::<Arc<FlowSearch>>));
     run(&mut chain, 4);
+}
+
+#[test]
+fn flows_that_are_to_pass_are_not_cut_off() {
+    let mut stages = GroupStages::default();
+    let kind = OPTIONAL.iter().find(|stage| stage.key == "cutoff").unwrap();
+    stages.add(kind, toml::toml! { bytes = "1B" }.into()).unwrap();
+    let mut chain = chain(Affinity::FiveTuple)
+        .with_optional(Place::BehindFragments, HashKey::OFFLINE)
+        .configured(&Settings::new().with(stages));
+    let table = table(Affinity::FiveTuple, &[(key_of(1), FlowOverride::Pass, SECOND)]);
+    reload(&mut chain, &Settings::new().with(table));
+    assert_eq!(run(&mut chain, 1), (12, 10), "the first of each other flow passes");
 }
