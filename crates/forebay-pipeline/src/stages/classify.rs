@@ -14,12 +14,12 @@ use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 pub struct Classify {
     decoder: Decoder,
     hash_key: HashKey,
-    /// How plain packets are hashed, where their keys need not be kept.
+    /// How plain packets are hashed, where their hashes are needed.
     lanes: Option<SimdLevel>,
-    /// Keys are kept all the same.
+    /// Keys are kept whatever stages there are.
     keeps_keys: bool,
-    /// The hash of a plain packet is needed.
-    hashes_plain: bool,
+    /// A stage needs keys.
+    stages_need_keys: bool,
     unknown_link: u64,
     not_ip: u64,
     cut: u64,
@@ -34,9 +34,9 @@ impl Classify {
         Self {
             decoder,
             hash_key,
-            lanes: None,
-            keeps_keys: false,
-            hashes_plain: true,
+            lanes: Some(SimdLevel::fastest()),
+            keeps_keys: true,
+            stages_need_keys: false,
             unknown_link: 0,
             not_ip: 0,
             cut: 0,
@@ -48,13 +48,13 @@ impl Classify {
     /// a stage that needs them: whoever wants to know another packet's flow decodes it again.
     #[must_use]
     pub fn hashing(decoder: Decoder, hash_key: HashKey) -> Self {
-        Self { lanes: Some(SimdLevel::fastest()), ..Self::new(decoder, hash_key) }
+        Self { keeps_keys: false, ..Self::new(decoder, hash_key) }
     }
 
     /// As [`Classify::new`], for a chain that uses no hash: those of most packets are 0.
     #[must_use]
     pub fn with_keys_only(decoder: Decoder) -> Self {
-        Self { hashes_plain: false, ..Self::new(decoder, HashKey::OFFLINE) }
+        Self { lanes: None, ..Self::new(decoder, HashKey::OFFLINE) }
     }
 
     /// Flow, hash and notes of a packet, whatever it is.
@@ -81,17 +81,15 @@ impl Classify {
         }
     }
 
-    /// Sets the keys of plain packets, and the hashes of those that are not `hashed`; returns which
-    /// these are.
-    fn keys_of_plain(&self, batch: &mut Batch, hashed: &LiveMask) -> LiveMask {
+    /// Sets the keys of plain packets, and returns which these are.
+    fn keys_of_plain(&self, batch: &mut Batch) -> LiveMask {
         let mut plain = LiveMask::default();
         let packets = batch.len();
+        batch.hash.resize(packets, 0);
         // Out of the batch while its packets are borrowed.
-        let mut hash = mem::take(&mut batch.hash);
         let mut key = mem::take(&mut batch.key);
         let mut reversed = mem::take(&mut batch.reversed);
         let mut tcp_flags = mem::take(&mut batch.tcp_flags);
-        hash.resize(packets, 0);
         key.resize(packets, FlowKey::default());
         reversed.resize(packets, false);
         tcp_flags.resize(packets, 0);
@@ -103,14 +101,10 @@ impl Classify {
                 key[i] = found.key;
                 reversed[i] = found.reversed;
                 tcp_flags[i] = found.tcp_flags.unwrap_or(0);
-                if self.hashes_plain && !hashed.contains(i) {
-                    hash[i] = found.affinity.hash(&self.hash_key);
-                }
                 plain.insert(i);
             });
         }
-        (batch.hash, batch.key) = (hash, key);
-        (batch.reversed, batch.tcp_flags) = (reversed, tcp_flags);
+        (batch.key, batch.reversed, batch.tcp_flags) = (key, reversed, tcp_flags);
         plain
     }
 }
@@ -127,13 +121,14 @@ impl Stage for Classify {
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
         batch.fragments.clear();
         batch.clear_flows();
-        let mut plain = match self.lanes {
-            Some(lanes) => self.decoder.hash_plain(lanes, &self.hash_key, &mut batch),
-            None => LiveMask::default(),
+        let lanes =
+            self.lanes.map(|lanes| self.decoder.hash_plain(lanes, &self.hash_key, &mut batch));
+        let plain = if self.keeps_keys || self.stages_need_keys {
+            let keyed = self.keys_of_plain(&mut batch);
+            lanes.map_or(keyed, |hashed| hashed.and(&keyed))
+        } else {
+            lanes.unwrap_or_default()
         };
-        if self.lanes.is_none() || self.keeps_keys {
-            plain = self.keys_of_plain(&mut batch, &plain);
-        }
         batch.live().without(&plain).iter().for_each(|i| self.decode(&mut batch, i));
         out.emit(batch);
         Ok(())
@@ -141,7 +136,7 @@ impl Stage for Classify {
 
     fn reload(&mut self, settings: &Settings) {
         if let Some(stages) = settings.get::<GroupStages>() {
-            self.keeps_keys = stages.need_keys();
+            self.stages_need_keys = stages.need_keys();
         }
     }
 
