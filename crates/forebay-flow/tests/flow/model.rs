@@ -70,6 +70,7 @@ fn compare(level: Level, mut flows: usize, keys: u64, steps: usize, seed: u64) {
         let count = if table.epoch() == wanted { random.below(150) } else { random.below(65) };
         let batch: Vec<ShortKey> =
             (0..count).map(|_| key(random.below(keys).min(random.below(keys)))).collect();
+        table.prefetch(&batch[..batch.len().min(64)]);
         let events = RefCell::new(Vec::new());
         table.packets(
             &batch,
