@@ -335,24 +335,21 @@ impl FlowTable {
             return None;
         }
         let neighbours = self.index.neighbours(hash).count();
-        let others = self.next_open(COMPARED.saturating_sub(neighbours));
-        let all = others.into_iter().chain(self.index.neighbours(hash));
+        let other = self.oldest_of_next(COMPARED.saturating_sub(neighbours));
+        let all = other.into_iter().chain(self.index.neighbours(hash));
         let number = all.min_by_key(|&number| self.records.get(number).seen)?;
         self.end(number, EndReason::Evicted, ended);
         Some(())
     }
 
-    /// Open records behind those that were returned before.
-    fn next_open(&mut self, records: usize) -> Vec<u32> {
-        let numbers = self.records.numbers();
-        let from = self.next_compared;
+    /// The one with the longest silence of so many open records, which are behind those that were
+    /// compared before.
+    fn oldest_of_next(&mut self, records: usize) -> Option<u32> {
+        let (numbers, from) = (self.records.numbers(), self.next_compared);
         let all = (0..numbers).map(|n| ((from + n) % numbers) as u32);
         let open = all.filter(|&number| self.records.open_one(number).is_some());
-        let open: Vec<u32> = open.take(records).collect();
-        if let Some(&last) = open.last() {
-            self.next_compared = last as usize + 1;
-        }
-        open
+        let compared = open.take(records).inspect(|&last| self.next_compared = last as usize + 1);
+        compared.min_by_key(|&number| self.records.get(number).seen)
     }
 
     fn end(&mut self, number: u32, reason: EndReason, ended: &mut impl FnMut(FlowRecord)) {
