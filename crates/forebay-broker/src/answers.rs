@@ -5,6 +5,7 @@ use forebay_balance::moves::ForwardingTable as _;
 use forebay_balance::{BUCKETS, NO_SENSOR, Phase};
 use forebay_export::{Origin, Row};
 use forebay_flow::FlowRecord;
+use forebay_flow::shed::{Limit, Shed};
 use forebay_io::device::{Finding, Remedy};
 use forebay_io::{Losses, Recorded};
 use serde_json::{Map, Value, json};
@@ -147,10 +148,18 @@ fn sensors_of(group: &LiveGroup) -> Vec<Value> {
             "received": status.health.last_hello().map(|hello| hello.received),
             "dropped": status.health.last_hello().map(|hello| hello.dropped),
             "frames_for_others": group.flooding(sensor).map(Flooding::frames),
+            "shed": group.limit(sensor).map(shed),
+            "shed_above_packets_per_s": group.limit(sensor).and_then(Limit::pps),
             "flooded": group.flooding(sensor).is_some_and(Flooding::is_on),
         }));
     }
     all
+}
+
+/// Packets that were shed, by why.
+fn shed(limit: &Limit) -> Value {
+    let counts = Shed::NAMES.into_iter().zip(limit.shed()).filter(|(_, packets)| *packets > 0);
+    counts.map(|(name, packets)| (name.to_owned(), Value::from(packets))).collect()
 }
 
 fn standing_name(standing: Standing) -> &'static str {

@@ -103,6 +103,10 @@ fn elsewhere(config: &Config, name: &str, reason: &str) -> String {
             "change the filter: it is wrong for the link type of a capture that is an input"
                 .to_owned()
         }
+        reason if reason.starts_with("shed_") => format!(
+            "`forebay ctl{ctl} sensors` shows which sensor of group {name} gets too much: add \
+             another, or raise its limit if it can take more"
+        ),
         "no_route" | "no_room" => format!("`forebay ctl{ctl} ledger` shows where"),
         _ if name.is_empty() => {
             "give inputs a larger `ring`, or the broker more `workers`".to_owned()
@@ -138,6 +142,7 @@ mod tests {
             ("tx disk", "port_failed", None, "forebay ctl"),
             ("group ids", "no_sensor", None, "control.sock sensors`"),
             ("user_space", "ring_full", None, "larger `ring`"),
+            ("group ids", "shed_tail", None, "sensor of group ids gets too much"),
         ] {
             let cure = cure(stage, reason);
             assert_eq!(cure.device.as_deref(), device, "{stage} {reason}");

@@ -10,8 +10,9 @@ use forebay_balance::moves::{self, ForwardingTable, WorkerTable};
 use forebay_balance::{
     Assignment, AssignmentError, BucketTable, Event, GroupSettings, MAX_WATCHED, SensorSettings,
 };
+use forebay_flow::shed::Limit;
 use forebay_packet::{HashKey, MacAddress};
-use forebay_pipeline::stages::{ShuntRule, ShuntTo, ShuntedFlow, Steering};
+use forebay_pipeline::stages::{Shedding, ShuntRule, ShuntTo, ShuntedFlow, Steering};
 
 use crate::clock::Clock;
 use crate::compiled::decode_options;
@@ -21,6 +22,7 @@ use crate::flooding::{Flooding, Turn};
 use crate::hello::Hello;
 use crate::kernel::Kernel;
 use crate::kernel::forwarding::KernelWorker;
+use crate::overload::Overloads;
 use crate::overrides::FlowOverrides;
 use crate::route::Route;
 
@@ -59,6 +61,8 @@ pub struct LiveGroup {
     shunted: Vec<ShuntedFlow>,
     /// Flows that are handled by hand.
     pub(crate) overrides: FlowOverrides,
+    /// The limits of sensors beyond which packets are shed.
+    overloads: Overloads,
 }
 
 impl LiveGroup {
@@ -121,7 +125,8 @@ impl LiveGroup {
         let manager = forebay_balance::Group::on(forwarding, settings, sensors, now);
         let (config, sensors) = (group.clone(), group.sensors.clone());
         let (flooding, shunted) = (HashMap::new(), Vec::new());
-        Self { config, manager, sensors, flooding, shunted, overrides }
+        let overloads = Overloads::of(&sensors);
+        Self { config, manager, sensors, flooding, shunted, overloads, overrides }
     }
 
     /// The way to the sensor behind each index.
@@ -167,6 +172,18 @@ impl LiveGroup {
     #[must_use]
     pub fn shunted(&self) -> Vec<ShuntedFlow> {
         self.shunted.clone()
+    }
+
+    /// What is shed for each index.
+    #[must_use]
+    pub fn shedding(&self) -> Shedding {
+        self.overloads.shedding(&self.sensors)
+    }
+
+    /// The limit of a sensor beyond which packets are shed, if it has one.
+    #[must_use]
+    pub fn limit(&self, sensor: &Sensor) -> Option<&Limit> {
+        self.overloads.limit(&sensor.name)
     }
 
     /// Notes what has happened; returns whether workers must be informed.
@@ -250,6 +267,7 @@ impl LiveGroup {
             }
             self.sensors[place] = sensor.clone();
         }
+        self.overloads.update(&self.sensors);
     }
 
     /// The sensors that a hello which came in at an output is about. One that is told
@@ -279,6 +297,7 @@ impl LiveGroup {
         let (received, dropped) = (hello.received, hello.dropped);
         self.manager.hello(index, now, health::Hello { interval, received, dropped });
         let sensor = self.sensors.get(usize::from(index))?;
+        self.overloads.hello(sensor, received, dropped, now);
         // Without an address of its own, everything that a sensor gets is for others.
         sensor.rewrite.destination?;
         let name = sensor.name.clone();

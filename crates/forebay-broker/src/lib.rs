@@ -26,6 +26,7 @@ pub mod mailbox;
 mod memory;
 pub mod metrics;
 pub mod notify;
+mod overload;
 mod overrides;
 pub mod ports;
 pub mod privileges;

@@ -33,6 +33,8 @@ struct Link {
 pub struct Chain {
     links: Vec<Link>,
     flows: SharedFlows,
+    /// Packets that came out at the end.
+    output: u64,
 }
 
 /// What is done to a stage.
@@ -123,6 +125,7 @@ impl Chain {
             stage.process(batch, outbox)?;
             return self.forward(i, deliver);
         }
+        self.output += live;
         deliver(batch)
     }
 
@@ -217,6 +220,12 @@ impl Chain {
     #[must_use]
     pub fn wants_no_more(&self) -> bool {
         self.links.iter().any(|link| link.outbox.stop)
+    }
+
+    /// Packets that came out at the end.
+    #[must_use]
+    pub fn output(&self) -> u64 {
+        self.output
     }
 
     /// The account of each stage.

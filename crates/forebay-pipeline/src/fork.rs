@@ -43,11 +43,11 @@ impl Branch {
     /// The account of the branch as a whole.
     fn row(&self) -> LedgerRow {
         let mut row = LedgerRow::passed(format!("group {}", self.name), self.input);
+        row.output = self.chain.output();
         for stage in self.chain.rows() {
             row.copies += stage.copies;
             row.injected += stage.injected;
             row.held += stage.held;
-            row.output = stage.output;
             for drop in stage.drops {
                 match row.drops.iter_mut().find(|known| known.name == drop.name) {
                     Some(known) => known.packets += drop.packets,

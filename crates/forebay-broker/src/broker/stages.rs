@@ -66,7 +66,8 @@ impl Stages<'_> {
                     .with(group.stages.clone())
                     .with(SpareSensors(live.spare()))
                     .with(live.shunt(self.config))
-                    .with(live.shunted());
+                    .with(live.shunted())
+                    .with(live.shedding());
                 live.overrides.settings(settings)
             };
         each.map(settings).collect()

@@ -1,8 +1,9 @@
 //! Groups of sensors, and what each sensor's packets look like.
 
 use forebay_balance::BUCKETS;
+use forebay_flow::shed::OnOverload;
 use forebay_packet::{MacAddress, Rewrite, Strip};
-use forebay_pipeline::stages::Follow;
+use forebay_pipeline::stages::{Follow, ON_OVERLOAD, OPTIONAL};
 use forebay_pipeline::{GroupStages, units};
 use toml::Spanned;
 
@@ -103,6 +104,8 @@ pub struct Sensor {
     pub limit_pps: Option<u64>,
     /// Bits a second that it can take, if that is known.
     pub limit_bps: Option<u64>,
+    /// What is dropped when there is more for it.
+    pub on_overload: OnOverload,
     /// Whether it sends hellos, and is down when it stops.
     pub hello: bool,
 }
@@ -113,6 +116,10 @@ const KEYS: [(&str, Key); 4] = [
     ("src", Key::Source),
     ("dst", Key::Destination),
 ];
+
+/// The least limits with a policy: with less, 100 ms have no room for a few packets.
+const LEAST_PPS: u64 = 1_000;
+const LEAST_BPS: u64 = 1_000_000;
 
 const NO_SENSOR: [(&str, NoSensor); 2] = [("drop", NoSensor::Drop), ("pass", NoSensor::Pass)];
 
@@ -144,8 +151,18 @@ fn group(group: &Spanned<raw::GroupTable>, outputs: &[Port]) -> Result<SensorGro
     let key = key.unwrap_or(Key::FiveTuple);
     let no_sensor =
         raw.no_sensor.as_ref().map(|text| choice(text, "no_sensor", &NO_SENSOR)).transpose()?;
+    let mut stages = stages(&raw.stages)?;
+    let policy = stages.setting().unwrap_or_default();
     let sensors: Vec<Sensor> =
-        raw.sensor.iter().map(|one| sensor(one, raw, outputs)).collect::<Result<_, _>>()?;
+        raw.sensor.iter().map(|one| sensor(one, raw, policy, outputs)).collect::<Result<_, _>>()?;
+    let sheds = sensors.iter().any(|sensor| sensor.on_overload != OnOverload::None);
+    if let Some(stage) = OPTIONAL.iter().find(|stage| stage.key == ON_OVERLOAD)
+        && sheds
+        && stages.config(ON_OVERLOAD).is_none()
+    {
+        let added = stages.add(stage, toml::Table::new().into());
+        added.map_err(|what| Fault::new(group.span(), what))?;
+    }
     for (i, one) in sensors.iter().enumerate() {
         let address = |one: &Sensor| (one.output, one.rewrite.destination, one.rewrite.push_vlan);
         if let Some(other) = sensors[..i].iter().find(|other| address(other) == address(one)) {
@@ -167,7 +184,7 @@ fn group(group: &Spanned<raw::GroupTable>, outputs: &[Port]) -> Result<SensorGro
         filter: raw.filter.as_ref().map(|filter| filter.get_ref().clone()),
         follow: follow(&raw.follow, key)?,
         key,
-        stages: stages(&raw.stages)?,
+        stages,
         no_sensor: no_sensor.unwrap_or(NoSensor::Drop),
         sensors,
     })
@@ -255,6 +272,7 @@ fn weights(sensors: &[Sensor], raw: &[Spanned<raw::Sensor>]) -> Result<(), Fault
 fn sensor(
     sensor: &Spanned<raw::Sensor>,
     group: &raw::GroupTable,
+    policy: OnOverload,
     outputs: &[Port],
 ) -> Result<Sensor, Fault> {
     let raw = sensor.get_ref();
@@ -298,15 +316,59 @@ fn sensor(
     let push_vlan = bounded(raw.vlan.as_ref(), VLANS, "is the VLAN identifier")?;
     let push_vlan = push_vlan.map(|id| id as u16);
     let rewrite = Rewrite { strip: strip(&group.strip)?, destination, source, push_vlan, slice };
-    Ok(Sensor {
+    let [limit_pps, limit_bps] = [&raw.limit_pps, &raw.limit_bps].map(|raw| quantity(raw.as_ref()));
+    let (limit_pps, limit_bps) = (limit_pps?, limit_bps?);
+    let has_limit = limit_pps.is_some() || limit_bps.is_some() || hello;
+    let sensor = Sensor {
         name: raw.name.get_ref().clone(),
         output,
         rewrite,
         weight: bounded(raw.weight.as_ref(), 1..=MAX_WEIGHT, "as weight")?.unwrap_or(1) as u32,
-        limit_pps: quantity(raw.limit_pps.as_ref())?,
-        limit_bps: quantity(raw.limit_bps.as_ref())?,
+        limit_pps,
+        limit_bps,
+        on_overload: on_overload(raw, has_limit)?.unwrap_or(if has_limit {
+            policy
+        } else {
+            OnOverload::None
+        }),
         hello,
-    })
+    };
+    check_limits(&sensor, raw)?;
+    Ok(sensor)
+}
+
+/// The sensor's own policy, if it has one. It needs a limit.
+fn on_overload(raw: &raw::Sensor, has_limit: bool) -> Result<Option<OnOverload>, Fault> {
+    let Some(text) = &raw.on_overload else { return Ok(None) };
+    let policies = OnOverload::ALL.map(|policy| (policy.name(), policy));
+    let policy = choice(text, ON_OVERLOAD, &policies)?;
+    if policy != OnOverload::None && !has_limit {
+        let what = format!(
+            "{ON_OVERLOAD} `{}` without a limit: expected `limit_pps`, `limit_bps` or \
+             `hello = true`",
+            policy.name()
+        );
+        return Err(Fault::new(text.span(), what));
+    }
+    Ok(Some(policy))
+}
+
+/// With a policy, limits have room for some packets.
+fn check_limits(sensor: &Sensor, raw: &raw::Sensor) -> Result<(), Fault> {
+    if sensor.on_overload == OnOverload::None {
+        return Ok(());
+    }
+    let least = |limit: Option<u64>, given: Option<&Spanned<Quantity>>, least, key, unit| match (
+        limit, given,
+    ) {
+        (Some(limit), Some(given)) if limit < least => {
+            let what = format!("`{key}` {limit} with {ON_OVERLOAD}: expected at least {unit}");
+            Err(Fault::new(given.span(), what))
+        }
+        _ => Ok(()),
+    };
+    least(sensor.limit_pps, raw.limit_pps.as_ref(), LEAST_PPS, "limit_pps", "1k")?;
+    least(sensor.limit_bps, raw.limit_bps.as_ref(), LEAST_BPS, "limit_bps", "1M")
 }
 
 /// Which headers are taken off.

@@ -58,6 +58,10 @@ pub fn check(raw: &raw::File, inputs: &[Port], outputs: &[Port]) -> Result<(), F
             let what = format!("`{}`", stage.key);
             return refuse(value.span(), &what, "none, as the kernel has no such stage");
         }
+        let sensors = group.get_ref().sensor.iter().map(Spanned::get_ref);
+        if let Some(policy) = sensors.filter_map(|sensor| sensor.on_overload.as_ref()).next() {
+            return refuse(policy.span(), "`on_overload`", "none, as the kernel has no such stage");
+        }
     }
     let of_groups = raw.group.iter().filter_map(|group| group.get_ref().filter.as_ref());
     raw.filter.iter().chain(of_groups).try_for_each(filter)

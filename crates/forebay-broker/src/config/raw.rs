@@ -186,6 +186,7 @@ pub struct Sensor {
     pub weight: Option<Spanned<u64>>,
     pub limit_pps: Option<Spanned<Quantity>>,
     pub limit_bps: Option<Spanned<Quantity>>,
+    pub on_overload: Option<Text>,
     #[serde(default)]
     pub hello: Option<bool>,
 }

@@ -173,7 +173,7 @@ struct SensorMetric {
     value: fn(&LiveGroup, &Sensor, &SensorStatus) -> Option<f64>,
 }
 
-const SENSOR_METRICS: [SensorMetric; 7] = [
+const SENSOR_METRICS: [SensorMetric; 8] = [
     SensorMetric {
         name: "forebay_sensor_up",
         kind: Kind::Gauge,
@@ -215,6 +215,14 @@ const SENSOR_METRICS: [SensorMetric; 7] = [
         kind: Kind::Counter,
         help: "Frames for other stations that reached a sensor, by its hellos.",
         value: |group, sensor, _| group.flooding(sensor).map(|one| one.frames() as f64),
+    },
+    SensorMetric {
+        name: "forebay_sensor_shed_packets_total",
+        kind: Kind::Counter,
+        help: "Packets that were shed as a sensor cannot take them.",
+        value: |group, sensor, _| {
+            group.limit(sensor).map(|one| one.shed().iter().sum::<u64>() as f64)
+        },
     },
 ];
 

@@ -6,6 +6,7 @@ use forebay_broker::config::{
     Config, ConfigError, EXAMPLES, Key, NoSensor, Port, PortKind, Rotate, Sending, Shunt,
     ShuntAction, example,
 };
+use forebay_flow::shed::OnOverload;
 use forebay_packet::{MacAddress, Strip};
 use forebay_pipeline::GroupStages;
 use forebay_pipeline::stages::OPTIONAL;
@@ -90,6 +91,9 @@ fn the_example_says_what_it_says() {
         (2, Some(500_000), Some(2_000_000_000))
     );
     assert!(first.hello && !ids.sensors[1].hello);
+    // The second has no limit.
+    let policies = [first.on_overload, ids.sensors[1].on_overload];
+    assert_eq!(policies, [OnOverload::WholeFlows, OnOverload::None]);
     assert_eq!(first.rewrite.destination, Some(MacAddress([2, 0, 0, 0, 1, 1])));
     assert_eq!(first.rewrite.source, Some(MacAddress([2, 0, 0, 0, 0, 1])));
     assert_eq!(ids.sensors[2].rewrite.push_vlan, Some(103));
@@ -213,6 +217,26 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ),
     ("name = \"one\"", "name = \"one\"\nweight = 0", "0 as weight: expected 1 to 1000"),
     ("name = \"one\"", "name = \"one\"\nlimit_pps = \"fast\"", "`fast` is no rate"),
+    (
+        "name = \"one\"",
+        "name = \"one\"\non_overload = \"fair\"",
+        "on_overload `fair` without a limit: expected `limit_pps`, `limit_bps` or `hello = true`",
+    ),
+    (
+        "name = \"one\"",
+        "name = \"one\"\nlimit_pps = 10\non_overload = \"drr\"",
+        "`limit_pps` 10 with on_overload: expected at least 1k",
+    ),
+    (
+        "name = \"one\"",
+        "name = \"one\"\nlimit_bps = \"1G\"\non_overload = \"all\"",
+        "on_overload `all`: expected one of `none`, `fair`, `red`, `drr`, `whole-flows`",
+    ),
+    (
+        "name = \"ids\"",
+        "name = \"ids\"\non_overload = \"most\"",
+        "`on_overload`: expected one of `none`, `fair`, `red`, `drr`, `whole-flows`",
+    ),
     (
         "name = \"one\"",
         "name = \"one\"\noutput = \"swich\"",

@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Shed;
 use crate::policy::Count;
 
 /// The time over which a limit holds, in nanoseconds.
@@ -158,6 +159,8 @@ pub struct Limit {
     meters: [Option<Meter>; 2],
     /// What was ever offered, by [`Limit::cost`], modulo 2^64.
     total: AtomicU64,
+    /// Packets that were shed, in the order of [`Shed::ALL`].
+    shed: [AtomicU64; Shed::ALL.len()],
 }
 
 impl Limit {
@@ -173,12 +176,34 @@ impl Limit {
         let meter = |rate: u64, unit: u64| Meter::new((rate.min(MOST) / unit).max(1));
         let packets = rates.pps.map(|rate| meter(rate, WINDOWS));
         let bytes = rates.bps.map(|rate| meter(rate, WINDOWS * 8));
-        Self { slot: AtomicU64::new(0), meters: [packets, bytes], total: AtomicU64::new(0) }
+        let (slot, total) = (AtomicU64::new(0), AtomicU64::new(0));
+        let shed = [const { AtomicU64::new(0) }; Shed::ALL.len()];
+        Self { slot, meters: [packets, bytes], total, shed }
     }
 
     /// Packets and bytes of a window.
     pub(super) fn per_window(&self) -> [Option<u64>; 2] {
         self.meters.each_ref().map(|meter| meter.as_ref().map(Meter::limit))
+    }
+
+    /// Packets that were shed, in the order of [`Shed::ALL`].
+    #[must_use]
+    pub fn shed(&self) -> [u64; Shed::ALL.len()] {
+        self.shed.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Counts packets that were shed.
+    pub(super) fn count_shed(&self, shed: &[u64; Shed::ALL.len()]) {
+        for (count, &packets) in self.shed.iter().zip(shed).filter(|(_, packets)| **packets > 0) {
+            count.fetch_add(packets, Ordering::Relaxed);
+        }
+    }
+
+    /// The limit of packets a second, if there is one.
+    #[must_use]
+    pub fn pps(&self) -> Option<u64> {
+        let [packets, _] = self.per_window();
+        packets.map(|packets| packets * WINDOWS).filter(|&pps| pps < MOST)
     }
 
     /// Changes the limit of packets, if there is one.

@@ -130,6 +130,8 @@ pub struct Shedder {
     slot: u64,
     room: Room,
     sent: Count,
+    /// Packets of the batch that were shed, in the order of [`Shed::ALL`].
+    shed: [u64; Shed::ALL.len()],
     is_over: bool,
 }
 
@@ -147,8 +149,16 @@ impl Shedder {
                 Some(Policy::Link(Box::new(link)))
             }
         };
-        let (slot, room, sent) = (0, Room::default(), Count::default());
-        Ok(Self { limit, policy, share: Share::default(), slot, room, sent, is_over: false })
+        Ok(Self {
+            limit,
+            policy,
+            share: Share::default(),
+            slot: 0,
+            room: Room::default(),
+            sent: Count::default(),
+            shed: [0; Shed::ALL.len()],
+            is_over: false,
+        })
     }
 
     /// A batch of which `offered` is for the sensor begins at `now` of a monotonic clock, in
@@ -164,7 +174,7 @@ impl Shedder {
         let share = self.share.count(now, self.limit.cost(offered), &self.limit);
         match policy {
             Policy::Whole(whole) => whole.begin(now, &self.limit, share, self.is_over),
-            Policy::Link(link) => link.begin(now, share, self.is_over),
+            Policy::Link(link) => link.begin(now, &self.limit, share, self.is_over),
         }
         if !load.is_near && !self.is_over {
             self.limit.settle(self.slot, &self.room, offered);
@@ -186,15 +196,20 @@ impl Shedder {
             Policy::Link(link) => link.packet(packet, state),
         };
         let shed = shed.or((!fits).then_some(Shed::Limit)).filter(|_| self.is_over);
-        if shed.is_none() {
-            self.sent = after;
+        match shed {
+            Some(shed) => self.shed[shed as usize] += 1,
+            None => self.sent = after,
         }
         shed
     }
 
-    /// The batch has ended, for which [`Shedder::begin`] returned true.
-    pub fn end(&mut self) {
+    /// The batch has ended, for which [`Shedder::begin`] returned true. Returns how many of its
+    /// packets were shed, in the order of [`Shed::ALL`].
+    pub fn end(&mut self) -> [u64; Shed::ALL.len()] {
         self.limit.settle(self.slot, &self.room, self.sent);
+        let shed = std::mem::take(&mut self.shed);
+        self.limit.count_shed(&shed);
+        shed
     }
 }
 

@@ -11,6 +11,7 @@
 //! A worker's link has the full rate. Packets are longer there by the inverse of the worker's
 //! share in the load.
 
+use super::limit::Limit;
 use super::{Arrival, OnOverload, Shed, WINDOW};
 use crate::policy::{
     Bottleneck, CsfqOptions, DrrOptions, Ecn, LinkOptions, Packet, Policy, PolicyError, RedOptions,
@@ -19,6 +20,12 @@ use crate::policy::{
 
 /// The part of the limit that is the link's rate; the rest is its buffer.
 const RATE: f64 = 0.95;
+
+/// The highest rate of a link in bits a second. A limit above it is not reached.
+const MOST_RATE: u64 = 1_000_000_000_000;
+
+/// The most bytes of a buffer.
+const MOST_BUFFER: f64 = (1 << 30) as f64;
 
 /// Windows of a second.
 const WINDOWS: f64 = (1_000_000_000 / WINDOW) as f64;
@@ -31,8 +38,18 @@ const MOST_LEN: f64 = 65_535.0;
 const PACKETS: f64 = 16.0;
 const TYPICAL: f64 = 1_514.0;
 
+/// Queues of DRR: flows whose numbers are equal modulo this share one.
+const QUEUES: u32 = 1 << 12;
+
+/// By how much the limits may change before the link is made anew.
+const CHANGE: f64 = 1.25;
+
 #[derive(Debug)]
 pub(super) struct VirtualLink {
+    policy: OnOverload,
+    seed: u64,
+    /// The limits that the link was made for.
+    limits: [Option<u64>; 2],
     link: Bottleneck,
     shed: Shed,
     /// The least bytes that a packet counts for, and the number for each of its bytes.
@@ -50,7 +67,7 @@ pub(super) struct VirtualLink {
 impl VirtualLink {
     /// A link for limits of packets and bytes a window.
     pub(super) fn new(
-        policy: OnOverload,
+        on_overload: OnOverload,
         limits: [Option<u64>; 2],
         seed: u64,
     ) -> Result<Self, PolicyError> {
@@ -59,30 +76,58 @@ impl VirtualLink {
         let (window, least, each) = match (packets, bytes) {
             (packets, Some(bytes)) => (bytes, packets.map_or(0.0, |packets| bytes / packets), 1.0),
             (Some(packets), None) => (packets * PACKET, PACKET, 0.0),
-            (None, None) => (f64::INFINITY, 0.0, 0.0),
+            (None, None) => return Err(PolicyError::Rate(u64::MAX)),
         };
         let least_buffer = PACKETS * if each > 0.0 { TYPICAL.max(least) } else { least };
-        let buffer = ((1.0 - RATE) * window).max(least_buffer) as u64;
-        let rate = (RATE * window * WINDOWS * 8.0) as u64;
-        let (policy, shed) = match policy {
+        let buffer = ((1.0 - RATE) * window).max(least_buffer).min(MOST_BUFFER) as u64;
+        let rate = ((RATE * window * WINDOWS * 8.0) as u64).min(MOST_RATE);
+        let (policy, shed) = match on_overload {
             OnOverload::Red => (Policy::Red(RedOptions::for_buffer(buffer)), Shed::Red),
             OnOverload::Drr => (Policy::Drr(DrrOptions::default()), Shed::Drr),
             _ => (Policy::Csfq(CsfqOptions::default()), Shed::Fair),
         };
         let link = Bottleneck::new(&LinkOptions { rate, buffer, policy, seed })?;
         let (owed, others, now, stretch) = (Vec::new(), 0, 0, 1.0);
-        Ok(Self { link, shed, least, each, owed, others, now, stretch, is_over: false })
+        Ok(Self {
+            policy: on_overload,
+            seed,
+            limits,
+            link,
+            shed,
+            least,
+            each,
+            owed,
+            others,
+            now,
+            stretch,
+            is_over: false,
+        })
     }
 
-    pub(super) fn begin(&mut self, now: u64, share: f64, is_over: bool) {
-        (self.now, self.stretch, self.is_over) = (now, 1.0 / share, is_over);
+    pub(super) fn begin(&mut self, now: u64, limit: &Limit, share: f64, is_over: bool) {
+        let change = self.change(limit);
+        if !(1.0 / CHANGE..=CHANGE).contains(&change)
+            && let Ok(link) = Self::new(self.policy, limit.per_window(), self.seed)
+        {
+            *self = link;
+            return self.begin(now, limit, share, is_over);
+        }
+        (self.now, self.stretch, self.is_over) = (now, change / share, is_over);
+    }
+
+    /// What the limits were when the link was made, as a multiple of what they are; of two, that
+    /// of packets.
+    fn change(&self, limit: &Limit) -> f64 {
+        let pairs = self.limits.into_iter().zip(limit.per_window());
+        let mut changes = pairs.filter_map(|(old, new)| Some(old? as f64 / new? as f64));
+        changes.next().unwrap_or(1.0)
     }
 
     pub(super) fn packet(&mut self, packet: &Arrival, state: &mut u16) -> Option<Shed> {
         let bytes = (f64::from(packet.len) * self.each).max(self.least);
         let len = (bytes * self.stretch).min(MOST_LEN) as u32;
         // 0 is the flow of packets without one.
-        let flow = packet.flow.map_or(0, |flow| flow.saturating_add(1));
+        let flow = packet.flow.map_or(0, |flow| flow % QUEUES + 1);
         let state = if packet.flow.is_some() { state } else { &mut self.others };
         if self.shed != Shed::Fair {
             // The same for all flows.

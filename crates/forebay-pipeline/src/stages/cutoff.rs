@@ -14,7 +14,7 @@ use crate::stage::{Setting, Settings, Stage};
 use crate::units;
 
 /// The key `cutoff`.
-pub(super) const STAGE: OptionalStage = OptionalStage {
+pub(super) static STAGE: OptionalStage = OptionalStage {
     key: "cutoff",
     help: "After so many bytes of a flow, or of each direction (`per`: `flow`, `direction`), only\n\
            its end passes: TCP's FIN and RST. By default all of it does. It needs records of\n\

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::cutoff::Cutoff;
+use super::shed;
 use crate::optional::{GroupStages, OptionalStage, Place, StageConfig, StageParts};
 use crate::remarks::Remarks;
 use crate::shared_flows::{RecordExport, RecordSink, SharedFlows};
@@ -19,7 +20,7 @@ use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 use crate::units;
 
 /// The key `flows`.
-pub(super) const STAGE: OptionalStage = OptionalStage {
+pub(super) static STAGE: OptionalStage = OptionalStage {
     key: "flows",
     help: "Keeps a record of each flow. `max_flows` are those of a worker at a time: beyond them a\n\
            new flow ends the record of one that has long been silent. A record ends when the flow\n\
@@ -27,7 +28,7 @@ pub(super) const STAGE: OptionalStage = OptionalStage {
            packet after `active_timeout`. `true` has the values shown.",
     example: "{ max_flows = 250000, idle_timeout = \"60s\", active_timeout = \"30m\" }",
     place: Place::BehindFragments,
-    needs: &[],
+    needs: &[&shed::STAGE],
     keys: true,
     read: |value| FlowsOptions::read(value).map(|options| Arc::new(options) as _),
 };

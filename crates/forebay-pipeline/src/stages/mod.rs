@@ -18,6 +18,7 @@ mod live_balance;
 mod live_fragments;
 mod overrides;
 mod rules;
+mod shed;
 mod shunt;
 
 pub use balance::Balance;
@@ -35,13 +36,15 @@ pub use overrides::{
     FlowOverride, FlowSearch, FoundFlow, OverriddenFlow, OverrideEntry, OverrideTable, Overrides,
 };
 pub use rules::{CompiledRules, NOT_IP, RuleSource, Rules};
+pub use shed::{ON_OVERLOAD, Shed, Shedding};
 pub use shunt::{ShuntRule, ShuntTo, ShuntedFlow};
 
 use crate::optional::OptionalStage;
 
 /// The stages that a group's configuration may add, those of a place in the order in
 /// which packets pass them. A stage is behind those that it needs.
-pub const OPTIONAL: &[&OptionalStage] = &[&duplicates::STAGE, &flows::STAGE, &cutoff::STAGE];
+pub static OPTIONAL: &[&OptionalStage] =
+    &[&duplicates::STAGE, &flows::STAGE, &cutoff::STAGE, &shed::STAGE];
 
 /// The keys of all optional stages with their help, as part of an annotated configuration.
 #[must_use]

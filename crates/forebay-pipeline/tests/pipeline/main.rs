@@ -9,5 +9,6 @@ mod flows;
 mod fragments;
 mod overrides;
 mod run;
+mod shed;
 mod shunt;
 mod stages;

@@ -26,5 +26,6 @@ mod rules_import;
 mod rules_speed;
 mod sensors;
 mod service;
+mod shed;
 mod traffic;
 mod xdp;

@@ -199,12 +199,14 @@ fn sensors(answer: &Value) -> String {
         Column::right("hello"),
         Column::right("drops"),
         Column::right("for others"),
+        Column::right("shed"),
     ]);
     for group in items(answer) {
         for sensor in items(&group["sensors"]) {
             let rate = |key: &str| sensor[key].as_f64().unwrap_or(0.0);
             let hello = sensor["hello_ms_ago"].as_u64();
             let count = |key: &str| sensor[key].as_u64().map_or("-".to_owned(), human::count);
+            let shed = sensor["shed"].as_object().map(|reasons| reasons.values().map(number).sum());
             table.row([
                 text(&group["group"]),
                 text(&sensor["name"]),
@@ -216,6 +218,7 @@ fn sensors(answer: &Value) -> String {
                 hello.map_or("-".to_owned(), |ms| format!("{ms} ms ago")),
                 count("dropped"),
                 count("frames_for_others"),
+                shed.map_or("-".to_owned(), human::count),
             ]);
         }
     }

@@ -1,0 +1,170 @@
+//! Sensors get no more than their limits, and every packet that is shed has a name in the ledger and
+//! is counted in the record of its flow.
+
+use std::sync::Arc;
+
+use crate::support::*;
+use forebay_balance::Assignment;
+use forebay_flow::shed::{Limit, OnOverload, Rates, Shed as Reason, WINDOW};
+use forebay_gen::{Config, Generator};
+use forebay_packet::{Batch, DecodeOptions, Decoder, HashKey};
+use forebay_pipeline::stages::{Balance, Classify, LiveFragments, OPTIONAL, Shedding};
+use forebay_pipeline::{Chain, GroupStages, Place, Settings, StageError};
+
+const OFFLINE: HashKey = HashKey::OFFLINE;
+
+/// Packets a second of the traffic, for two sensors.
+const RATE: u64 = 40_000;
+
+fn settings(keys: &str, shedding: Shedding) -> Settings {
+    let mut stages = GroupStages::default();
+    for (key, value) in toml::from_str::<toml::Table>(keys).unwrap() {
+        let kind = OPTIONAL.iter().find(|stage| stage.key == key).unwrap();
+        stages.add(kind, value).unwrap();
+    }
+    Settings::new().with(stages).with(shedding)
+}
+
+/// The first of two sensors has a limit of packets a second.
+fn limited(policy: OnOverload, pps: u64) -> (Shedding, Arc<Limit>) {
+    let limit = Arc::new(Limit::new(Rates { pps: Some(pps), bps: None }));
+    (Shedding(vec![Some((policy, Arc::clone(&limit))), None]), limit)
+}
+
+fn chain(settings: &Settings) -> Chain {
+    Chain::new()
+        .with(Classify::hashing(Decoder::new(DecodeOptions::default()), OFFLINE))
+        .with(LiveFragments::new(OFFLINE))
+        .with_optional(Place::BehindFragments, OFFLINE)
+        .with(Balance::new(Assignment::of_weights(&[1, 1]).unwrap()))
+        .with_optional(Place::BehindBalance, OFFLINE)
+        .configured(settings)
+}
+
+/// What comes out, with the time of its batch: packets to each sensor.
+type Passed = Vec<(u64, [u64; 2])>;
+
+/// Sends batches through at the times of their last packets.
+fn push(chain: &mut Chain, batches: &[Batch]) -> Passed {
+    let mut passed = Vec::new();
+    for batch in batches {
+        let now = batch.nanos(batch.len() - 1).unsigned_abs();
+        let mut count = |batch: Batch| {
+            let mut packets = [0; 2];
+            batch.live().iter().for_each(|i| packets[usize::from(batch.output[i])] += 1);
+            passed.push((now, packets));
+            Ok::<(), StageError>(())
+        };
+        chain.begin(now);
+        chain.push(batch.clone(), &mut count).unwrap();
+    }
+    passed
+}
+
+fn mix(seed: u64, packets: u64) -> Vec<Batch> {
+    let config = Config { packets, flows: packets / 10, rate_pps: RATE, seed, ..Config::default() };
+    let mut generator = Generator::new(config).unwrap();
+    std::iter::from_fn(|| generator.next_batch().unwrap()).collect()
+}
+
+/// Packets that were shed, by the ledger.
+fn drops(chain: &Chain) -> Vec<(&'static str, u64)> {
+    let rows = chain.rows();
+    assert!(rows.iter().all(forebay_pipeline::LedgerRow::closes), "{rows:?}");
+    let row = rows.iter().find(|row| row.stage == "shed").unwrap();
+    let dropped = row.drops.iter().filter(|drop| drop.packets > 0);
+    dropped.map(|drop| (drop.name, drop.packets)).collect()
+}
+
+/// The most packets to a sensor in any 100 ms.
+fn most_in_a_window(passed: &Passed, sensor: usize) -> u64 {
+    let of = |(begin, _): &(u64, [u64; 2])| -> u64 {
+        let window = passed.iter().filter(|(at, _)| (*begin..begin + WINDOW).contains(at));
+        window.map(|(_, packets)| packets[sensor]).sum()
+    };
+    passed.iter().map(of).max().unwrap()
+}
+
+fn sent(passed: &Passed, sensor: usize) -> u64 {
+    passed.iter().map(|(_, packets)| packets[sensor]).sum()
+}
+
+#[test]
+fn a_sensor_is_within_its_limit_and_records_have_what_was_shed() {
+    let batches = mix(1, 80_000);
+    let everything = push(&mut chain(&settings("", Shedding::default())), &batches);
+    for policy in OnOverload::ALL {
+        let (shedding, limit) = limited(policy, RATE / 4);
+        let keys = format!("on_overload = \"{}\"", policy.name());
+        let mut chain = chain(&settings(&keys, shedding));
+        let passed = push(&mut chain, &batches);
+        assert_eq!(sent(&passed, 1), sent(&everything, 1), "{policy:?}");
+        let drops = drops(&chain);
+        let shed: u64 = drops.iter().map(|(_, packets)| packets).sum();
+        assert_eq!(sent(&passed, 0) + shed, sent(&everything, 0));
+        if policy == OnOverload::None {
+            assert_eq!(shed, 0);
+            continue;
+        }
+        assert!(most_in_a_window(&passed, 0) <= RATE / 40, "{policy:?}");
+        assert!(shed > 10_000, "{policy:?}: {shed}");
+        let named: Vec<(&str, u64)> = Reason::NAMES.into_iter().zip(limit.shed()).collect();
+        assert!(named.iter().filter(|(_, packets)| *packets > 0).eq(&drops), "{named:?} {drops:?}");
+        let table = chain.flows().lock();
+        let records: Vec<_> = table.as_ref().unwrap().records().collect();
+        assert_eq!(records.iter().map(|record| u64::from(record.shed)).sum::<u64>(), shed);
+        // Fragments of several flows may be one record, and so may what has no addresses.
+        let mut flows = records.iter().filter(|one| one.key.has_ports);
+        let wrong = flows.find(|one| one.output() != Some(0) && one.shed > 0);
+        assert_eq!(wrong, None, "{policy:?}");
+        assert!(records.iter().any(|one| one.output() == Some(1)));
+        if policy == OnOverload::WholeFlows {
+            // Of a flow that was refused there is nothing but what was shed.
+            let refused = drops.iter().find(|(name, _)| *name == "shed_new_flow").unwrap().1;
+            let nothing = records.iter().filter(|one| u64::from(one.shed) == one.total_packets());
+            assert!(nothing.map(|one| u64::from(one.shed)).sum::<u64>() >= refused);
+        }
+    }
+}
+
+#[test]
+fn policies_and_limits_change_under_traffic() {
+    let batches = mix(2, 60_000);
+    let mut parts = batches.chunks(batches.len() / 6 + 1);
+    let mut chain = chain(&settings("", Shedding::default()));
+    let mut before = 0;
+    let mut next = |keys: &str, shedding: Shedding| {
+        reload(&mut chain, &settings(keys, shedding));
+        push(&mut chain, parts.next().unwrap());
+        let rows = chain.rows();
+        assert!(rows.iter().all(forebay_pipeline::LedgerRow::closes), "{rows:?}");
+        let row = rows.iter().find(|row| row.stage == "shed");
+        let all: u64 = row.iter().flat_map(|row| &row.drops).map(|drop| drop.packets).sum();
+        all - std::mem::replace(&mut before, all)
+    };
+    let key = "on_overload = \"fair\"";
+    assert_eq!(next("", Shedding::default()), 0);
+    let (fair, _) = limited(OnOverload::Fair, 5_000);
+    assert!(next(key, fair.clone()) > 1_000);
+    let (drr, _) = limited(OnOverload::Drr, 5_000);
+    assert!(next(key, drr) > 1_000);
+    let (wide, _) = limited(OnOverload::WholeFlows, 1_000_000);
+    assert_eq!(next(key, wide), 0);
+    assert_eq!(next("flows = true", Shedding::default()), 0);
+    // Without the stage the setting has no effect.
+    assert_eq!(next("", fair), 0);
+}
+
+#[test]
+fn the_key_is_read_or_refused() {
+    let stage = OPTIONAL.iter().find(|stage| stage.key == "on_overload").unwrap();
+    let read = |text: &str| {
+        let table: toml::Table = toml::from_str(&format!("it = {text}")).unwrap();
+        (stage.read)(&table["it"]).map(|_| ())
+    };
+    assert!(OnOverload::ALL.iter().all(|one| read(&format!("\"{}\"", one.name())).is_ok()));
+    let expected = "expected one of `none`, `fair`, `red`, `drr`, `whole-flows`";
+    for wrong in ["\"most\"", "true", "7", "{ policy = \"fair\" }"] {
+        assert_eq!(read(wrong), Err(expected.to_owned()));
+    }
+}
