@@ -58,6 +58,6 @@ pub use read_options::{
     DEFAULT_BLOCK_LEN, DEFAULT_LONGEST_RECORD, DEFAULT_ZSTD_WINDOW, ReadOptions,
 };
 pub use reader::Reader;
-pub use series::{BadPattern, Naming, Series, SeriesOptions};
+pub use series::{BadPattern, Naming, Numbered, Series, SeriesOptions};
 pub use whole_file::{Placement, WholeFile, is_stream};
 pub use writer::{OutputName, Summary, Tally, WriteOptions, Writer, fits_pcap};

@@ -77,6 +77,14 @@ impl Partial {
         Err(is_written())
     }
 
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
+    }
+
     /// Renames the file in its folder: to the name for which it was created, or to `other`.
     ///
     /// # Errors

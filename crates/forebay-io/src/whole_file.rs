@@ -101,7 +101,10 @@ impl WholeFile {
     }
 
     /// Truncates the file to `len` bytes; further data follows these.
-    pub(crate) fn cut(&mut self, len: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn cut(&mut self, len: u64) -> io::Result<()> {
         self.file.set_len(len)?;
         self.file.seek(SeekFrom::Start(len)).map(drop)
     }
@@ -139,6 +142,17 @@ impl WholeFile {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Removes what was written, as far as it is in a file.
+    ///
+    /// # Errors
+    /// The system's, if a file `NAME.partial` cannot be removed.
+    pub fn discard(self) -> io::Result<()> {
+        match &self.state {
+            FileState::Partial(partial, _) => partial.remove(),
+            FileState::Stream | FileState::Unnamed | FileState::Hidden(_) => Ok(()),
         }
     }
 

@@ -14,7 +14,6 @@
 
 mod names;
 
-use std::collections::VecDeque;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -28,8 +27,8 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::whole_file::{Placement, is_stream};
 use crate::writer::{OutputName, Tally, WriteOptions, Writer};
-pub use names::BadPattern;
-use names::{earlier, numbered, strftime, tcpdump_name, with_suffix};
+pub use names::{BadPattern, Numbered};
+use names::{strftime, tcpdump_name};
 
 /// The most bytes of a record besides its packet: a block's head, padding and tail.
 const RECORD_OVERHEAD: u64 = 64;
@@ -76,9 +75,8 @@ pub struct Series {
     writer: Option<Writer>,
     /// Counts of the finished files.
     finished: Tally,
-    /// Files started, and those of them removed for newer ones.
+    /// Files started.
     begun: u64,
-    removed: u64,
     /// Names of the finished files, each once.
     names: Vec<PathBuf>,
     /// Number of the present file in its time slice, or of all.
@@ -86,8 +84,8 @@ pub struct Series {
     /// Start of the present time slice, in seconds since the epoch.
     slice_start: u64,
     slices: u64,
-    /// Existing numbered files, the oldest first; `None` before the folder is listed.
-    ring: Option<VecDeque<PathBuf>>,
+    /// With numbers and times in names.
+    numbered: Option<Numbered>,
     /// Seconds since the epoch.
     clock: Box<dyn Fn() -> u64 + Send>,
 }
@@ -101,17 +99,23 @@ impl Series {
         if options.max_age.is_some() && matches!(options.naming, Naming::Tcpdump { .. }) {
             strftime(&options.name.to_string_lossy(), 0)?;
         }
+        let is_rotated = options.max_len.or(options.max_age).is_some();
+        let numbered = match options.naming {
+            Naming::Numbered { keep } if is_rotated => {
+                Some(Numbered::new(options.name.clone(), keep))
+            }
+            _ => None,
+        };
         Ok(Self {
             options,
             writer: None,
             finished: Tally::default(),
             begun: 0,
-            removed: 0,
             names: Vec::new(),
             number: 0,
             slice_start: now(),
             slices: 0,
-            ring: None,
+            numbered,
             clock: Box::new(now),
         })
     }
@@ -157,7 +161,7 @@ impl Series {
     /// Files started so far, and how many of the series' files were removed for newer ones.
     #[must_use]
     pub fn files(&self) -> (u64, u64) {
-        (self.begun, self.removed)
+        (self.begun, self.numbered.as_ref().map_or(0, Numbered::removed))
     }
 
     /// The present file.
@@ -293,36 +297,14 @@ impl Series {
         let writer = Writer::create(exact, format, interfaces, &self.options.write)?;
         self.writer = Some(writer);
         self.begun += 1;
-        if let Naming::Numbered { keep } = self.options.naming {
-            self.number += 1;
-            if self.is_rotated() {
-                self.remove_oldest(name, keep);
-            }
+        if let Some(numbered) = &mut self.numbered {
+            numbered.begun(name);
         }
         Ok(())
     }
 
     fn is_numbered(&self) -> bool {
         matches!(self.options.naming, Naming::Numbered { .. })
-    }
-
-    /// Whether there may be more than one file.
-    fn is_rotated(&self) -> bool {
-        self.options.max_len.or(self.options.max_age).is_some()
-    }
-
-    /// Records a new file, and removes the oldest beyond the number kept.
-    fn remove_oldest(&mut self, newest: PathBuf, keep: Option<u64>) {
-        let Some(ring) = &mut self.ring else { return };
-        ring.push_back(newest);
-        while keep.is_some_and(|keep| ring.len() as u64 > keep) {
-            let Some(oldest) = ring.pop_front() else { break };
-            // Another process may have removed it, or a killed one left its partial file.
-            let partial = with_suffix(&oldest, ".partial");
-            if fs::remove_file(&oldest).is_ok() | fs::remove_file(partial).is_ok() {
-                self.removed += 1;
-            }
-        }
     }
 
     /// Ends the present file if it has packets and is old enough, even if no more packets
@@ -397,10 +379,10 @@ impl Series {
     pub fn name(&self) -> PathBuf {
         let options = &self.options;
         match options.naming {
-            Naming::Numbered { .. } if self.is_rotated() => {
-                numbered(&options.name, self.number + 1, (self.clock)())
-            }
-            Naming::Numbered { .. } => options.name.clone(),
+            Naming::Numbered { .. } => match &self.numbered {
+                Some(numbered) => numbered.name((self.clock)()),
+                None => options.name.clone(),
+            },
             Naming::Tcpdump { files } => {
                 let pattern = options.name.to_string_lossy();
                 let by_time = options.max_age.map(|_| strftime(&pattern, self.slice_start));
@@ -414,11 +396,7 @@ impl Series {
 
     /// The name of the next file; reads the numbers of earlier ones first.
     fn next_name(&mut self) -> PathBuf {
-        if self.is_numbered() && self.is_rotated() && self.ring.is_none() {
-            let earlier = earlier(&self.options.name);
-            self.number = earlier.last().map_or(0, |(number, _)| *number);
-            self.ring = Some(earlier.into_iter().map(|(_, name)| name).collect());
-        }
+        self.numbered.iter_mut().for_each(Numbered::list);
         if self.is_numbered() {
             self.slice_start = (self.clock)();
         }

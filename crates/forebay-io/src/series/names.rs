@@ -1,5 +1,6 @@
 //! Names of files in a series, and earlier files with such names.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,6 +45,64 @@ pub(super) fn numbered(base: &Path, number: u64, seconds: u64) -> PathBuf {
     let time =
         format!("{:04}{:02}{:02}{hour:02}{minute:02}{second:02}", day.year, day.month, day.day);
     base.with_file_name(format!("{stem}_{number:05}_{time}{extension}"))
+}
+
+/// Files with number and time in their names: `stem_00001_20261123094500.ext`, so that names sort
+/// and never repeat. A given number of these is kept, including those of earlier runs.
+#[derive(Debug)]
+pub struct Numbered {
+    base: PathBuf,
+    keep: Option<u64>,
+    /// Number of the last file.
+    number: u64,
+    /// Existing files, the oldest first; `None` before the folder is listed.
+    ring: Option<VecDeque<PathBuf>>,
+    removed: u64,
+}
+
+impl Numbered {
+    /// Files with names derived from `base`, of which the last `keep` are kept, or all.
+    #[must_use]
+    pub fn new(base: PathBuf, keep: Option<u64>) -> Self {
+        Self { base, keep, number: 0, ring: None, removed: 0 }
+    }
+
+    /// The name of the next file, if it begins at that time, in seconds since the epoch, and the
+    /// folder has been listed.
+    #[must_use]
+    pub fn name(&self, seconds: u64) -> PathBuf {
+        numbered(&self.base, self.number + 1, seconds)
+    }
+
+    /// Lists the files of earlier runs, the first time.
+    pub fn list(&mut self) {
+        if self.ring.is_none() {
+            let earlier = earlier(&self.base);
+            self.number = earlier.last().map_or(0, |(number, _)| *number);
+            self.ring = Some(earlier.into_iter().map(|(_, name)| name).collect());
+        }
+    }
+
+    /// Records that a file was begun, and removes the oldest beyond the number kept.
+    pub fn begun(&mut self, name: PathBuf) {
+        self.number += 1;
+        let Some(ring) = &mut self.ring else { return };
+        ring.push_back(name);
+        while self.keep.is_some_and(|keep| ring.len() as u64 > keep) {
+            let Some(oldest) = ring.pop_front() else { break };
+            // Another process may have removed it, or a killed one left its partial file.
+            let partial = with_suffix(&oldest, ".partial");
+            if fs::remove_file(&oldest).is_ok() | fs::remove_file(partial).is_ok() {
+                self.removed += 1;
+            }
+        }
+    }
+
+    /// Files that were removed for newer ones.
+    #[must_use]
+    pub fn removed(&self) -> u64 {
+        self.removed
+    }
 }
 
 /// The name without its extension, and the extension with its dot.
