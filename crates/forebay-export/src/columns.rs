@@ -5,7 +5,7 @@
 //! the description of a group, some kilobytes, is kept until the file ends.
 
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_flow::FlowRecord;
 use parquet::basic::{Compression, ZstdLevel};
@@ -67,9 +67,23 @@ enum Value<'a> {
     Nanos(i64),
 }
 
+/// A file that outlives its writer: the library returns it only after a success.
+struct Shared<W>(Arc<Mutex<W>>);
+
+impl<W: Write> Write for Shared<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush()
+    }
+}
+
 /// Writes rows as Parquet.
 pub(crate) struct ColumnWriter<W: Write + Send> {
-    file: SerializedFileWriter<W>,
+    file: SerializedFileWriter<Shared<W>>,
+    out: Arc<Mutex<W>>,
     columns: Vec<Column>,
     rows: usize,
 }
@@ -87,8 +101,10 @@ impl<W: Write + Send> ColumnWriter<W> {
             // What describes pages is kept until the end of the file.
             .set_offset_index_disabled(true)
             .build();
-        let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
-        Ok(Self { file: file.map_err(io_error)?, columns: Vec::new(), rows: 0 })
+        let out = Arc::new(Mutex::new(out));
+        let shared = Shared(Arc::clone(&out));
+        let file = SerializedFileWriter::new(shared, Arc::new(schema), Arc::new(properties));
+        Ok(Self { file: file.map_err(io_error)?, out, columns: Vec::new(), rows: 0 })
     }
 
     pub(crate) fn write(&mut self, row: &Row<'_>) -> io::Result<()> {
@@ -150,10 +166,18 @@ impl<W: Write + Send> ColumnWriter<W> {
         self.file.bytes_written() as u64
     }
 
-    /// Writes the rest and the description of the file.
-    pub(crate) fn finish(mut self) -> io::Result<W> {
+    /// Writes the rest and the description of the file, after which no rows may come.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
         self.end_group()?;
-        self.file.into_inner().map_err(io_error)
+        self.file.finish().map_err(io_error)?;
+        self.file.flush()
+    }
+
+    /// The file, whatever is in it; nothing if the library kept it.
+    pub(crate) fn into_file(self) -> Option<W> {
+        drop(self.file);
+        let out = Arc::into_inner(self.out)?;
+        Some(out.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -38,7 +38,7 @@ impl<W: Write + Send> RecordWriter<W> {
     /// # Errors
     /// Of the file.
     pub fn new(out: W, format: RecordFormat, has_origin: bool) -> io::Result<Self> {
-        let lines = |out| Lines { out: BufWriter::new(out), written: 0 };
+        let lines = |out| Lines { out: BufWriter::new(out), written: 0, flushed: 0 };
         Ok(Self(match format {
             RecordFormat::Csv => {
                 let mut lines = lines(out);
@@ -63,13 +63,18 @@ impl<W: Write + Send> RecordWriter<W> {
     }
 
     /// Writes buffered lines. The rows of a row group of Parquet stay in memory until it is full.
+    /// Returns whether all rows can be read from the file as it is now.
     ///
     /// # Errors
     /// Of the file.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<bool> {
         match &mut self.0 {
-            Inner::Csv(lines) | Inner::JsonLines(lines) => lines.out.flush(),
-            Inner::Columns(_) => Ok(()),
+            Inner::Csv(lines) | Inner::JsonLines(lines) => {
+                lines.out.flush()?;
+                lines.flushed = lines.written;
+                Ok(true)
+            }
+            Inner::Columns(_) => Ok(false),
         }
     }
 
@@ -88,17 +93,38 @@ impl<W: Write + Send> RecordWriter<W> {
         self.len() == 0
     }
 
+    /// Writes the rest, after which no rows may come.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn end(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Inner::Columns(columns) => columns.end(),
+            Inner::Csv(_) | Inner::JsonLines(_) => self.flush().map(drop),
+        }
+    }
+
+    /// The file, complete after [`RecordWriter::end`], with the length up to which it has all rows
+    /// before the last flush and no others: 0 if it cannot be read without its end. Nothing if a
+    /// library has kept the file.
+    #[must_use]
+    pub fn into_file(self) -> Option<(W, u64)> {
+        match self.0 {
+            Inner::Csv(lines) | Inner::JsonLines(lines) => {
+                Some((lines.out.into_parts().0, lines.flushed))
+            }
+            Inner::Columns(columns) => Some((columns.into_file()?, 0)),
+        }
+    }
+
     /// Writes the rest, and returns the file, which is complete.
     ///
     /// # Errors
     /// Of the file.
-    pub fn finish(self) -> io::Result<W> {
-        match self.0 {
-            Inner::Csv(lines) | Inner::JsonLines(lines) => {
-                lines.out.into_inner().map_err(io::IntoInnerError::into_error)
-            }
-            Inner::Columns(columns) => columns.finish(),
-        }
+    pub fn finish(mut self) -> io::Result<W> {
+        self.end()?;
+        let file = self.into_file().map(|(file, _)| file);
+        file.ok_or_else(|| io::Error::other("the file is still in use"))
     }
 }
 
@@ -106,6 +132,8 @@ impl<W: Write + Send> RecordWriter<W> {
 struct Lines<W: Write> {
     out: BufWriter<W>,
     written: u64,
+    /// Of these, at the last flush.
+    flushed: u64,
 }
 
 impl<W: Write> Write for Lines<W> {

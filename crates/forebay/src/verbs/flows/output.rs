@@ -51,7 +51,7 @@ impl Output {
 
     /// Passes buffered lines on to a reader of a stream.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
-        self.writer.flush().map_err(|error| failure(&self.path, error))
+        self.writer.flush().map(drop).map_err(|error| failure(&self.path, error))
     }
 
     /// Whether written records cannot be removed.
