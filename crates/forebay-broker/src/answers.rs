@@ -11,6 +11,7 @@ use forebay_io::{Losses, Recorded};
 use serde_json::{Map, Value, json};
 
 use crate::config::Config;
+use crate::export::Exported;
 use crate::flooding::Flooding;
 use crate::flow_list::FlowList;
 use crate::group::LiveGroup;
@@ -83,6 +84,7 @@ pub fn status(
         "inputs": inputs,
         "outputs": outputs,
         "groups": groups,
+        "export": report.exported.as_ref().map(export),
         "hellos": {
             "heard": hellos.heard,
             "unknown": hellos.unknown,
@@ -231,9 +233,27 @@ fn moves(group: &LiveGroup) -> Value {
     })
 }
 
-/// Where every packet went.
+/// Where every packet went, and every record of a flow.
 pub fn ledger(report: &Report) -> Value {
-    json!({ "ledger": report.ledger, "closes": report.ledger.closes() })
+    let mut value = json!({ "ledger": report.ledger, "closes": report.ledger.closes() });
+    if let Some(exported) = &report.exported {
+        value["export"] = export(exported);
+    }
+    value
+}
+
+/// What became of records.
+fn export(exported: &Exported) -> Value {
+    json!({
+        "path": exported.path,
+        "file": exported.file,
+        "files": exported.files.0,
+        "removed_files": exported.files.1,
+        "written": exported.written,
+        "held": exported.held,
+        "lost": losses(&exported.lost),
+        "fault": exported.fault,
+    })
 }
 
 fn losses(losses: &Losses) -> Value {

@@ -80,6 +80,11 @@ impl CompiledConfig {
         in_force: Option<&Arc<Live>>,
     ) -> Result<Self, ConfigCompileError> {
         let of_stages: u64 = config.groups.iter().map(|group| group.stages.memory_bytes()).sum();
+        let of_queues = config.export.iter().map(|export| {
+            let groups = config.groups.iter().filter(|group| export.has(group)).count();
+            groups as u64 * export.queue_bytes()
+        });
+        let of_stages = of_stages + of_queues.sum::<u64>();
         memory::suffices(of_stages * config.workers as u64, u64::MAX, "")
             .map_err(ConfigCompileError::Stages)?;
         let filter = config.filter.as_deref();

@@ -15,6 +15,7 @@ pub mod config;
 pub mod control;
 mod cures;
 mod events;
+pub mod export;
 pub mod flooding;
 pub mod flow_list;
 pub mod group;

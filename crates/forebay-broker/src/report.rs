@@ -3,6 +3,8 @@
 use forebay_io::{Losses, RxCounters, TxCounters};
 use forebay_pipeline::{DropCount, Ledger, LedgerRow, Remarks};
 
+use crate::export::Exported;
+
 /// The account of a worker, or of several.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -14,6 +16,8 @@ pub struct Report {
     pub inputs: Vec<(String, RxCounters)>,
     /// The outputs, by name.
     pub outputs: Vec<(String, TxCounters)>,
+    /// What became of records of flows, if they are exported.
+    pub exported: Option<Exported>,
     /// Ports that are of no further use, and why.
     pub failed: Vec<String>,
 }
@@ -113,6 +117,7 @@ mod tests {
                 },
             )],
             outputs: vec![("b".to_owned(), TxCounters { packets, ..TxCounters::default() })],
+            exported: None,
             failed: vec![],
         };
         let mut sum = report(10, 7);

@@ -1,5 +1,7 @@
 //! Why a broker does not start.
 
+use std::path::PathBuf;
+
 use crate::compiled::ConfigCompileError;
 use crate::config::ConfigError;
 use crate::control::ControlError;
@@ -24,6 +26,14 @@ pub enum BrokerError {
     /// An output that cannot begin.
     #[error(transparent)]
     Begin(#[from] WorkerError),
+    /// The file of records of flows.
+    #[error("[export]: cannot create {path}: {source}")]
+    Export {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The sensors of a group.
     #[error("group {group}: {source}")]
     Sensors {

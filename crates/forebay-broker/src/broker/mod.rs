@@ -30,6 +30,7 @@ use rustix::thread::CapabilitySet;
 
 use crate::answers;
 use crate::control::{self, Answer, ControlRequest, Request, Requests, SensorAction, Server};
+use crate::export::Exporter;
 use crate::group::static_entries;
 use crate::kernel::Kernel;
 use crate::mailbox::WorkerMailbox;
@@ -76,6 +77,11 @@ impl Broker {
         let requests = Requests::default();
         self.give_up_privileges()?;
         self.workers.iter_mut().try_for_each(Worker::begin)?;
+        if let Some(exporter) = &mut self.exporter {
+            exporter
+                .begin()
+                .map_err(|source| BrokerError::Export { path: exporter.exported().path, source })?;
+        }
         let control = self.config.control.as_ref();
         let _server =
             control.map(|socket| Server::listen(socket, requests.sender())).transpose()?;
@@ -84,6 +90,7 @@ impl Broker {
         }
         let mut notices = Notices::new(self.clock, tell)?;
         privileges::confine()?;
+        self.exporter.as_mut().map_or(Ok(()), Exporter::start)?;
         let mut running = Vec::new();
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let mailbox = Arc::new(WorkerMailbox::new()?);
@@ -101,7 +108,8 @@ impl Broker {
         self.kernel.iter_mut().for_each(Kernel::detach);
         self.programs.clear();
         let mut ended = end(running);
-        self.recorders.try_iter().for_each(|what| notices.tell(what));
+        self.exporter.iter_mut().for_each(Exporter::finish);
+        self.take_notices(&mut notices);
         ended.report = self.account(ended.report);
         ended.told = notices.finish();
         Ok(ended)
@@ -156,7 +164,7 @@ impl Broker {
         let now = self.clock.now();
         let heard = self.hellos.take(&mut self.groups, now);
         heard.into_iter().for_each(|what| notices.tell(what));
-        self.recorders.try_iter().for_each(|what| notices.tell(what));
+        self.take_notices(notices);
         let (mut changed, mut flows_changed) = (false, false);
         for group in &mut self.groups {
             let events: Vec<Event> = group.manager.tick(now);
@@ -176,6 +184,12 @@ impl Broker {
         self.flow_lists.follow(&self.groups);
         self.edits.follow(self.rules.as_ref(), now, notices);
         self.watch(now, running, notices);
+    }
+
+    /// Passes on what recorders and the exporter report.
+    fn take_notices(&self, notices: &mut Notices) {
+        let exporter = self.exporter.iter().flat_map(Exporter::notices);
+        self.recorders.try_iter().chain(exporter).for_each(|what| notices.tell(what));
     }
 
     fn answer(&mut self, request: ControlRequest, running: &[Running], notices: &Notices) {

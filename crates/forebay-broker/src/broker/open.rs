@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::compiled::{CodeOptions, CompiledConfig};
 use crate::config::{Config, SensorGroup};
 use crate::cures::Cures;
+use crate::export::Exporter;
 use crate::group::{LiveGroup, WorkerSteering};
 use crate::hellos::Hellos;
 use crate::kernel::Kernel;
@@ -46,6 +47,8 @@ pub struct Broker {
     pub(super) programs: Vec<Attached>,
     /// What the kernel does by itself, if anything.
     pub(super) kernel: Option<Kernel>,
+    /// What writes records of flows, if they are exported.
+    pub(super) exporter: Option<Exporter>,
     pub(super) alarms: Alarms,
     pub(super) cures: Cures,
     pub(super) reloads: Reloads,
@@ -82,10 +85,17 @@ impl Broker {
         let ports = Ports::open(&config, &hash_key, kernel.as_mut())?;
         let routes: Vec<Route> = groups.iter().map(LiveGroup::route).collect();
         let compiled = if kernel.is_some() { compiled.unfiltered() } else { compiled };
-        let stages = Stages { config: &config, hash_key, compiled: &compiled, groups: &groups };
+        let exporter = config.export.as_ref().map(Exporter::new);
+        let stages = Stages {
+            config: &config,
+            hash_key,
+            compiled: &compiled,
+            groups: &groups,
+            exporter: exporter.as_ref(),
+        };
         let mut workers = Vec::new();
-        for (steering, ports) in steering.into_iter().zip(ports.workers) {
-            let fork = Fork::new(stages.branches(steering));
+        for (worker, (steering, ports)) in steering.into_iter().zip(ports.workers).enumerate() {
+            let fork = Fork::new(stages.branches(worker, steering));
             workers.push(Worker::new(
                 ports.inputs,
                 stages.trunk(),
@@ -110,6 +120,7 @@ impl Broker {
             groups,
             workers,
             findings: ports.findings,
+            exporter,
             recorders: ports.notices,
             programs: ports.programs,
             kernel,

@@ -179,11 +179,13 @@ impl Broker {
         steering: Vec<Vec<Option<Box<dyn Steering>>>>,
         running: &[Running],
     ) -> Result<(), String> {
-        let stages = Stages { config, hash_key: self.hash_key, compiled, groups: &self.groups };
+        let (hash_key, groups) = (self.hash_key, self.groups.as_slice());
+        let exporter = self.exporter.as_ref();
+        let stages = Stages { config, hash_key, compiled, groups, exporter };
         let routes: Vec<Route> = self.groups.iter().map(LiveGroup::route).collect();
-        for (one, steering) in running.iter().zip(steering) {
-            let branches = stages.changed_branches(steering);
-            let (trunk, settings) = (compiled.trunk(), stages.group_settings());
+        for (worker, (one, steering)) in running.iter().zip(steering).enumerate() {
+            let (trunk, settings) = (compiled.trunk(), stages.group_settings(worker));
+            let branches = stages.changed_branches(steering, &settings);
             one.mailbox.change(Change { trunk, branches, settings, routes: routes.clone() });
         }
         // All workers at once: meanwhile the broker does not look after the sensors.
@@ -235,6 +237,9 @@ fn unchangeable(old: &Config, new: &Config) -> Result<(), String> {
     }
     if (&old.control, &old.metrics, &old.user) != (&new.control, &new.metrics, &new.user) {
         return refused("control, metrics and user");
+    }
+    if old.export != new.export {
+        return refused("the export of records");
     }
     let flow = |config: &Config| (config.tunnel_depth, config.vlan_in_key, config.idle_timeout);
     if flow(old) != flow(new) {

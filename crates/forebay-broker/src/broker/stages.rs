@@ -10,6 +10,7 @@ use forebay_pipeline::{Branch, Chain, Place, Settings};
 
 use crate::compiled::{CompiledConfig, decode_options};
 use crate::config::{Config, Key, SensorGroup};
+use crate::export::Exporter;
 use crate::group::{LiveGroup, WorkerSteering, nanos};
 
 /// The stages that a configuration names.
@@ -18,6 +19,7 @@ pub(super) struct Stages<'a> {
     pub(super) hash_key: HashKey,
     pub(super) compiled: &'a CompiledConfig,
     pub(super) groups: &'a [LiveGroup],
+    pub(super) exporter: Option<&'a Exporter>,
 }
 
 impl Stages<'_> {
@@ -56,12 +58,14 @@ impl Stages<'_> {
         Branch::new(group.name.clone(), chain.configured(settings))
     }
 
-    /// Settings for the stages of each group.
-    pub(super) fn group_settings(&self) -> Vec<Settings> {
+    /// Settings for a worker's stages of each group.
+    pub(super) fn group_settings(&self, worker: usize) -> Vec<Settings> {
         let each = self.compiled.group_filters.iter().zip(&self.config.groups).zip(self.groups);
         let settings =
             |((filter, group), live): ((&Option<FilterSet>, &SensorGroup), &LiveGroup)| {
+                let export = self.exporter.map(|exporter| exporter.setting(live, worker));
                 let settings = Settings::new()
+                    .with(export.unwrap_or_default())
                     .with(filter.clone())
                     .with(group.stages.clone())
                     .with(SpareSensors(live.spare()))
@@ -73,18 +77,22 @@ impl Stages<'_> {
         each.map(settings).collect()
     }
 
-    /// The stages of each group.
-    pub(super) fn branches(&self, steering: WorkerSteering) -> Vec<Branch> {
-        let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
+    /// A worker's stages of each group.
+    pub(super) fn branches(&self, worker: usize, steering: WorkerSteering) -> Vec<Branch> {
+        let each = self.config.groups.iter().zip(steering).zip(self.group_settings(worker));
         each.map(|((group, steering), settings)| self.branch(group, steering, &settings)).collect()
     }
 
     /// The same after a change, in which a group without steering of its own is one that
     /// there is already.
-    pub(super) fn changed_branches(&self, steering: Vec<Option<Box<dyn Steering>>>) -> Vec<Branch> {
-        let each = self.config.groups.iter().zip(steering).zip(self.group_settings());
+    pub(super) fn changed_branches(
+        &self,
+        steering: Vec<Option<Box<dyn Steering>>>,
+        settings: &[Settings],
+    ) -> Vec<Branch> {
+        let each = self.config.groups.iter().zip(steering).zip(settings);
         each.map(|((group, steering), settings)| match steering {
-            Some(steering) => self.branch(group, steering, &settings),
+            Some(steering) => self.branch(group, steering, settings),
             None => Branch::new(group.name.clone(), Chain::new()),
         })
         .collect()

@@ -8,6 +8,7 @@ use super::running::Running;
 use crate::alarms::{Change, Watched};
 use crate::answers;
 use crate::config::Port;
+use crate::export::Exporter;
 use crate::kernel::ways::Turn;
 use crate::report::Report;
 
@@ -41,6 +42,7 @@ impl Broker {
             Some(kernel) => kernel.account(workers),
             None => workers,
         };
+        report.exported = self.exporter.as_ref().map(Exporter::exported);
         // Ports that packets come for tell it in the same words.
         for failure in self.links.failures() {
             if !report.failed.contains(&failure) {

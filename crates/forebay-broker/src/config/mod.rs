@@ -6,6 +6,7 @@
 //! contradictions, but nothing on the machine has been looked at.
 
 mod error;
+mod export;
 mod groups;
 mod kernel;
 mod ports;
@@ -24,6 +25,7 @@ use forebay_rules::language::load::Selection;
 use toml::Spanned;
 
 pub use error::{ConfigError, Place};
+pub use export::Export;
 pub(crate) use groups::digest_of;
 pub use groups::{Key, NoSensor, Sensor, SensorGroup, Shunt, ShuntAction};
 pub use ports::{Port, PortKind, Rotate, Sending};
@@ -96,6 +98,8 @@ pub struct Config {
     pub rules: Option<PathBuf>,
     /// Which list of the file, and how it is read.
     pub rule_selection: Selection,
+    /// Where records of flows are written, if at all.
+    pub export: Option<Export>,
     /// Where packets come from.
     pub inputs: Vec<Port>,
     /// Where they go.
@@ -172,6 +176,7 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
         filter: text(&raw.filter),
         rules: text(&raw.rules).map(PathBuf::from),
         rule_selection: rules::check(raw)?,
+        export: export::check(raw.export.as_ref(), &groups, &outputs)?,
         inputs,
         outputs,
         groups,

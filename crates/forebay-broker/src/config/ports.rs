@@ -236,8 +236,8 @@ fn port(port: &Spanned<raw::Port>, is_output: bool) -> Result<Port, Fault> {
     Ok(Port { name: raw.name.get_ref().clone(), kind, ring, wait })
 }
 
-/// When a recorder begins another file.
-fn rotate(raw: &Spanned<raw::Rotate>) -> Result<Rotate, Fault> {
+/// When another file begins.
+pub(super) fn rotate(raw: &Spanned<raw::Rotate>) -> Result<Rotate, Fault> {
     let raw::Rotate { size, every, keep } = raw.get_ref();
     let bytes = read(size.as_ref(), |text| {
         let bytes = units::size(text).map_err(|error| error.to_string())?;

@@ -38,6 +38,7 @@ pub struct File {
     pub rules_direction: Option<Text>,
     pub rules_unsupported: Option<Text>,
     pub rules_ipv6: Option<Spanned<bool>>,
+    pub export: Option<Spanned<Export>>,
     #[serde(default)]
     pub input: Vec<Spanned<Port>>,
     #[serde(default)]
@@ -83,6 +84,17 @@ pub struct Alarm {
 #[serde(deny_unknown_fields)]
 pub struct Health {
     pub hello_timeout: Option<Text>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Export {
+    pub path: Text,
+    pub format: Option<Text>,
+    pub rotate: Option<Spanned<Rotate>>,
+    #[serde(default)]
+    pub groups: Vec<Text>,
+    pub queue: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Deserialize)]

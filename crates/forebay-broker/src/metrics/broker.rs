@@ -94,6 +94,7 @@ pub fn page(shown: &Shown<'_>) -> String {
     losses(&mut page, alarms);
     ports_up(&mut page, report, links);
     recorders(&mut page, report);
+    export(&mut page, report);
     sensors(&mut page, groups);
     rejected(&mut page, hellos);
     moves(&mut page, groups);
@@ -163,6 +164,25 @@ fn recorders(page: &mut Page, report: &Report) {
             }
         }
     }
+}
+
+/// The export of records.
+fn export(page: &mut Page, report: &Report) {
+    let Some(exported) = &report.exported else { return };
+    let name = "forebay_export_records_total";
+    page.metric(name, Kind::Counter, "Records of flows that are in files.");
+    page.sample(name, &[], exported.written as f64);
+    let name = "forebay_export_held_records";
+    page.metric(name, Kind::Gauge, "Records of flows that are in no file yet.");
+    page.sample(name, &[], exported.held as f64);
+    let name = "forebay_export_lost_records_total";
+    page.metric(name, Kind::Counter, "Records of flows that were lost, by reason.");
+    for &(reason, records) in &exported.lost {
+        page.sample(name, &[("reason", reason)], records as f64);
+    }
+    let name = "forebay_export_failing";
+    page.metric(name, Kind::Gauge, "Whether records cannot be written, so that they are lost.");
+    page.sample(name, &[], if exported.fault.is_some() { 1.0 } else { 0.0 });
 }
 
 /// A number of a sensor; nothing where it is not known.

@@ -157,6 +157,19 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "type = \"pcap\"\nfile = \"out.pcap\"\nrotate = { every = \"1s\", keep = 0 }",
         "0 files: expected 1 to 100000",
     ),
+    ("[[input]]", "[export]\npath = \"flows.csv\"\n[[input]]", "no group keeps records"),
+    (
+        "[[input]]",
+        "[export]\npath = \"flows.csv\"\ngroups = [\"ids\"]\n[[input]]",
+        "`ids`: the group keeps no records: expected `flows` in it",
+    ),
+    (
+        "[[input]]",
+        "[export]\npath = \"flows.csv\"\ngroups = [\"isd\"]\n[[input]]",
+        "`isd`: no such group",
+    ),
+    ("[[input]]", "[export]\npath = \"/\"\n[[input]]", "`/`: expected the name of a file"),
+    ("[[input]]", "[export]\nformat = \"csv\"\n[[input]]", "missing field `path`"),
     (
         "interface = \"eth2\"",
         "interface = \"eth2\"\non_full = \"stop\"",

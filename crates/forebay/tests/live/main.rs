@@ -13,6 +13,7 @@ mod support {
 
 mod balance;
 mod check;
+mod export;
 mod filter;
 mod floods;
 mod flows;

@@ -16,7 +16,7 @@ const NOBODY: u32 = 65_534;
 
 /// A folder for a test, with a file system of its own of 256 KiB at `disk`. To be called in a
 /// namespace's thread.
-fn small_disk() -> tempfile::TempDir {
+pub(crate) fn small_disk() -> tempfile::TempDir {
     // SAFETY: concerns this thread's mounts alone, and no memory.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,424 @@
+//! Records of flows, from the workers to files.
+//!
+//! Each worker has a queue for each group whose records are exported. Its memory is allocated when
+//! it is made. A worker appends the records that end by a batch, and never waits for room: what
+//! does not fit is counted. One thread takes all queues, some dozen times a second, and writes.
+//! When a stage ends, its whole table is handed over, so that open records are written too.
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use forebay_export::{Origin, RecordFiles, Row};
+use forebay_flow::{FlowRecord, FlowTable};
+use forebay_io::Losses;
+use forebay_pipeline::{RecordExport, RecordSink};
+
+use crate::config::Export;
+use crate::group::LiveGroup;
+use crate::report::add_all;
+
+/// Time between two passes over the queues.
+const PASS: Duration = Duration::from_millis(20);
+
+/// Time between two attempts after a failed write.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Records of a table that are written together, before the queues have their turn.
+const STEP: usize = 1_024;
+
+/// Tables that wait in a queue. They are many only if stages are turned off and on faster than
+/// their records are written.
+const MOST_TABLES: usize = 2;
+
+/// Notices that wait for the broker's thread.
+const MOST_NOTICES: usize = 16;
+
+/// The causes of lost records.
+const QUEUE_FULL: &str = "queue_full";
+const DISK_FULL: &str = "disk_full";
+const WRITE_FAILED: &str = "write_failed";
+
+/// Records that end in a worker's chain of a group.
+#[derive(Debug)]
+struct Queue {
+    group: String,
+    worker: usize,
+    records: usize,
+    content: Mutex<Content>,
+    /// The sensor behind each output.
+    sensors: Mutex<Vec<Option<String>>>,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    records: Vec<FlowRecord>,
+    tables: Vec<FlowTable>,
+    lost: u64,
+}
+
+impl Queue {
+    fn content(&self) -> MutexGuard<'_, Content> {
+        lock(&self.content)
+    }
+}
+
+impl RecordSink for Queue {
+    fn offer(&self, ended: &mut Vec<FlowRecord>) {
+        let mut content = self.content();
+        let fit = ended.len().min(self.records - content.records.len());
+        content.lost += (ended.len() - fit) as u64;
+        content.records.extend(ended.drain(..fit));
+    }
+
+    fn retire(&self, table: FlowTable) {
+        let mut content = self.content();
+        if content.tables.len() < MOST_TABLES {
+            content.tables.push(table);
+        } else {
+            content.lost += table.open() as u64;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Contents are in order between any two operations.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What became of records.
+#[derive(Clone, Debug, Default)]
+pub struct Exported {
+    /// The name from the configuration.
+    pub path: PathBuf,
+    /// The present file.
+    pub file: Option<PathBuf>,
+    /// Records in files.
+    pub written: u64,
+    /// Records in queues, buffered, or in a file that cannot be read before it is complete.
+    pub held: u64,
+    /// Records lost, by cause.
+    pub lost: Losses,
+    /// Files begun, and those of them removed for newer ones.
+    pub files: (u64, u64),
+    /// Why records cannot be written at present.
+    pub fault: Option<String>,
+}
+
+/// What the writing thread and the broker's share.
+#[derive(Default)]
+struct Shared {
+    queues: Mutex<Vec<Arc<Queue>>>,
+    exported: Mutex<Exported>,
+    stop: AtomicBool,
+}
+
+/// Writes the records of a broker's groups.
+pub(crate) struct Exporter {
+    config: Export,
+    shared: Arc<Shared>,
+    /// Until it is started.
+    writing: Option<Writing>,
+    thread: Option<JoinHandle<()>>,
+    notices: Receiver<String>,
+}
+
+impl Exporter {
+    pub(crate) fn new(config: &Export) -> Self {
+        let (tell, notices) = sync_channel(MOST_NOTICES);
+        let shared = Arc::new(Shared::default());
+        lock(&shared.exported).path.clone_from(&config.files.path);
+        let files = RecordFiles::new(config.files.clone());
+        let writing = Writing::new(files, config.queue, Arc::clone(&shared), tell);
+        let (config, writing) = (config.clone(), Some(writing));
+        Self { config, shared, writing, thread: None, notices }
+    }
+
+    /// Opens the first file.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        self.writing.as_mut().map_or(Ok(()), |writing| writing.files.open())
+    }
+
+    /// Starts to write.
+    ///
+    /// # Errors
+    /// If there is no thread.
+    pub(crate) fn start(&mut self) -> io::Result<()> {
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        let thread = thread::Builder::new().name("forebay-export".to_owned());
+        self.thread = Some(thread.spawn(move || writing.run())?);
+        Ok(())
+    }
+
+    /// The setting of a worker's chain of a group: its queue, if the group's records are exported.
+    pub(crate) fn setting(&self, live: &LiveGroup, worker: usize) -> RecordExport {
+        let group = &live.config;
+        if !self.config.has(group) {
+            return RecordExport(None);
+        }
+        let mut queues = lock(&self.shared.queues);
+        let known = |queue: &&Arc<Queue>| queue.group == group.name && queue.worker == worker;
+        let queue = queues.iter().find(known).cloned().unwrap_or_else(|| {
+            let records = Vec::with_capacity(self.config.queue);
+            let queue = Arc::new(Queue {
+                group: group.name.clone(),
+                worker,
+                records: self.config.queue,
+                content: Mutex::new(Content { records, ..Content::default() }),
+                sensors: Mutex::default(),
+            });
+            queues.push(Arc::clone(&queue));
+            queue
+        });
+        let mut sensors = lock(&queue.sensors);
+        for (index, sensor) in live.indices() {
+            let index = usize::from(index);
+            if index >= sensors.len() {
+                sensors.resize(index + 1, None);
+            }
+            sensors[index] = Some(sensor.name.clone());
+        }
+        drop(sensors);
+        RecordExport(Some(queue))
+    }
+
+    /// What became of records so far.
+    pub(crate) fn exported(&self) -> Exported {
+        let mut exported = lock(&self.shared.exported).clone();
+        for queue in lock(&self.shared.queues).iter() {
+            let content = queue.content();
+            exported.held += content.records.len() as u64;
+            exported.held += content.tables.iter().map(|table| table.open() as u64).sum::<u64>();
+            add_all(&mut exported.lost, vec![(QUEUE_FULL, content.lost)]);
+        }
+        exported.lost.retain(|(_, records)| *records > 0);
+        exported
+    }
+
+    /// What operators should know.
+    pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
+        self.notices.try_iter()
+    }
+
+    /// Writes what is left, when all workers have ended, and completes the file.
+    pub(crate) fn finish(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there was printed there; the numbers are the last.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that writes.
+struct Writing {
+    files: RecordFiles,
+    shared: Arc<Shared>,
+    tell: SyncSender<String>,
+    /// What is taken from a queue at once, in exchange for this memory.
+    taken: Vec<FlowRecord>,
+    /// Records that were given to the files, or lost in their place.
+    given: u64,
+    /// Of these, those lost by a failed write.
+    lost: Losses,
+    /// Records lost for want of room in queues that there are no more.
+    lost_in_queues: u64,
+    /// The present cause of losses, and when writing is tried again.
+    fault: Option<(&'static str, String, Instant)>,
+    has_told_of_queues: bool,
+}
+
+impl Writing {
+    fn new(
+        files: RecordFiles,
+        queue: usize,
+        shared: Arc<Shared>,
+        tell: SyncSender<String>,
+    ) -> Self {
+        Self {
+            files,
+            shared,
+            tell,
+            taken: Vec::with_capacity(queue),
+            given: 0,
+            lost: Losses::new(),
+            lost_in_queues: 0,
+            fault: None,
+            has_told_of_queues: false,
+        }
+    }
+
+    fn run(mut self) {
+        loop {
+            // Read first: what is in the queues when it is set is written.
+            let is_last = self.shared.stop.load(Ordering::Acquire);
+            self.take_all();
+            if is_last {
+                break;
+            }
+            self.settle(RecordFiles::flush);
+            self.show();
+            thread::park_timeout(PASS);
+        }
+        self.settle(RecordFiles::finish);
+        self.show();
+    }
+
+    /// Writes what is in the queues.
+    fn take_all(&mut self) {
+        let queues = lock(&self.shared.queues).clone();
+        for queue in &queues {
+            let tables = self.take_records(queue);
+            for table in tables {
+                for (written, record) in table.records().enumerate() {
+                    if written % STEP == STEP - 1 {
+                        self.settle(RecordFiles::flush);
+                        queues.iter().for_each(|queue| self.take_records_only(queue));
+                    }
+                    self.write(record, queue);
+                }
+            }
+        }
+        drop(queues);
+        // A queue that no chain has any more.
+        let lost_in_queues = &mut self.lost_in_queues;
+        lock(&self.shared.queues).retain(|queue| {
+            let content = queue.content();
+            let is_used = Arc::strong_count(queue) > 1
+                || !content.records.is_empty()
+                || !content.tables.is_empty();
+            *lost_in_queues += if is_used { 0 } else { content.lost };
+            is_used
+        });
+    }
+
+    /// Writes the records in a queue, and returns the tables.
+    fn take_records(&mut self, queue: &Queue) -> Vec<FlowTable> {
+        let mut content = queue.content();
+        let tables = std::mem::take(&mut content.tables);
+        drop(content);
+        self.take_records_only(queue);
+        tables
+    }
+
+    fn take_records_only(&mut self, queue: &Queue) {
+        let mut taken = std::mem::take(&mut self.taken);
+        std::mem::swap(&mut queue.content().records, &mut taken);
+        for record in &taken {
+            self.write(record, queue);
+        }
+        taken.clear();
+        self.taken = taken;
+    }
+
+    fn write(&mut self, record: &FlowRecord, queue: &Queue) {
+        self.given += 1;
+        let sensors = lock(&queue.sensors);
+        let sensor = record.output().and_then(|output| sensors.get(usize::from(output)));
+        let sensor = sensor.and_then(Option::as_deref);
+        let origin = Origin { group: &queue.group, sensor };
+        let row = Row::new(record, 0, Some(origin));
+        self.settle(|files| files.write(&row));
+    }
+
+    /// Writes, unless the last attempt failed less than a second ago, and accounts for what is
+    /// lost.
+    fn settle(&mut self, write: impl FnOnce(&mut RecordFiles) -> io::Result<()>) {
+        if let Some((name, _, until)) = self.fault
+            && Instant::now() < until
+        {
+            self.lose(name);
+            return;
+        }
+        match write(&mut self.files) {
+            Ok(()) => {
+                if self.fault.take().is_some() {
+                    let lost: u64 = self.lost.iter().map(|(_, records)| records).sum();
+                    let what = format!("export: writes again; {lost} records were lost by now");
+                    // Where too many wait, numbers say the same.
+                    let _ = self.tell.try_send(what);
+                }
+            }
+            Err(error) => {
+                let name = match error.kind() {
+                    ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded | ErrorKind::StorageFull => {
+                        DISK_FULL
+                    }
+                    _ => WRITE_FAILED,
+                };
+                self.lose(name);
+                let path = lock(&self.shared.exported).path.display().to_string();
+                let what = format!("cannot write {path}: {error}");
+                if self.fault.is_none() {
+                    let then = "tries again every second";
+                    let _ = self.tell.try_send(format!("export: {what}: {then}"));
+                }
+                self.fault = Some((name, what, Instant::now() + PAUSE));
+            }
+        }
+    }
+
+    /// Counts records that were given and are in no file as lost.
+    fn lose(&mut self, name: &'static str) {
+        let known: u64 = self.lost.iter().map(|(_, records)| records).sum();
+        let kept = self.files.written() + self.files.held();
+        add_all(&mut self.lost, vec![(name, self.given.saturating_sub(kept + known))]);
+    }
+
+    /// Shows the broker's thread how it stands.
+    fn show(&mut self) {
+        let queues = lock(&self.shared.queues);
+        let in_queues: u64 = queues.iter().map(|queue| queue.content().lost).sum();
+        drop(queues);
+        if self.lost_in_queues + in_queues > 0 && !self.has_told_of_queues {
+            self.has_told_of_queues = true;
+            let what = "export: records are lost, as they end faster than they are written \
+                        (queue_full): `queue` makes room for more";
+            let _ = self.tell.try_send(what.to_owned());
+        }
+        let mut exported = lock(&self.shared.exported);
+        exported.file = self.files.current().map(PathBuf::from);
+        exported.written = self.files.written();
+        exported.held = self.files.held();
+        exported.lost.clone_from(&self.lost);
+        add_all(&mut exported.lost, vec![(QUEUE_FULL, self.lost_in_queues)]);
+        exported.files = self.files.files();
+        exported.fault = self.fault.as_ref().map(|(_, what, _)| what.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_flow::{OnFull, RecordOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_queue_counts_what_it_has_no_room_for() {
+        let queue = Queue {
+            group: "ids".to_owned(),
+            worker: 0,
+            records: 64,
+            content: Mutex::default(),
+            sensors: Mutex::default(),
+        };
+        for _ in 0..3 {
+            queue.offer(&mut vec![FlowRecord::default(); 30]);
+        }
+        let content = queue.content();
+        assert_eq!((content.records.len(), content.lost), (64, 26));
+        drop(content);
+        for _ in 0..5 {
+            queue.retire(FlowTable::new(RecordOptions::new(8, OnFull::Evict)));
+        }
+        assert_eq!(queue.content().tables.len(), MOST_TABLES);
+    }
+}
