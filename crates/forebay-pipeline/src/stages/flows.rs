@@ -5,6 +5,7 @@
 //! counts apart the packets that were dropped.
 
 use std::sync::Arc;
+use std::{mem, thread};
 
 use forebay_flow::{EndReason, FlowRecord, FlowTable, OnFull, RecordOptions};
 use forebay_packet::{Batch, LiveMask, NO_RECORD};
@@ -190,9 +191,12 @@ impl Flows {
 
     /// Has a table in place of that there is, or none.
     fn replace(&mut self, table: Option<FlowTable>) {
-        let old = std::mem::replace(&mut *self.shared.lock(), table);
-        if let (Some(old), Some(sink)) = (old, &self.sink) {
-            sink.retire(old);
+        let Some(old) = mem::replace(&mut *self.shared.lock(), table) else { return };
+        match &self.sink {
+            Some(sink) => sink.retire(old),
+            // Packets do not wait until the system has taken so much memory back. Without a thread
+            // they do.
+            None => drop(thread::Builder::new().spawn(move || drop(old))),
         }
     }
 
@@ -224,7 +228,7 @@ impl Stage for Flows {
     }
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
-        let mut numbers = std::mem::take(&mut batch.record);
+        let mut numbers = mem::take(&mut batch.record);
         numbers.clear();
         numbers.resize(batch.len(), NO_RECORD);
         let mut cut = LiveMask::default();

@@ -288,6 +288,20 @@ fn behind_the_cutoff_only_the_end_of_a_flow_passes() {
 }
 
 #[test]
+fn a_flow_stays_cut_off_behind_the_active_timeout_and_begins_anew_behind_the_idle_timeout() {
+    let keys = "cutoff = { bytes = \"1500B\" }\n\
+                flows = { active_timeout = \"10s\", idle_timeout = \"5s\" }";
+    let mut chain = chain(keys, &Arc::new(Kept::default()));
+    let packet = frame(false, false, false, None);
+    let times = [0, 1, 2, 6, 10, 11, 12, 18, 19, 20].map(|time| (time * SECOND, packet.clone()));
+    let out = packets(&push(&mut chain, batches(&times, 3)));
+    let passed: Vec<u64> = out.iter().map(|(time, _)| time / SECOND).collect();
+    assert_eq!(passed, [0, 1, 18, 19]);
+    let ended = ["flows_active", "flows_idle"].map(|name| chain.remarks().get(name));
+    assert_eq!(ended, [1, 1]);
+}
+
+#[test]
 fn what_is_of_no_flow_is_not_cut_off() {
     let arp = [vec![255; 12], vec![8, 6, 0, 1, 8, 0, 6, 4, 0, 1], vec![5; 900]].concat();
     let unknown = [vec![3; 12], vec![0x88, 0xb5], vec![5; 900]].concat();

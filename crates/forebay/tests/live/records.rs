@@ -61,6 +61,7 @@ fn records_agree_with_the_ledger_while_cutoff_and_records_come_and_go() {
         let list = list();
         let flows = list["flows"].as_array().unwrap();
         assert_eq!((number(&list, "open"), probes(&list).len()), (flows.len() as u64, FLOWS));
+        assert!(flows.iter().all(|flow| flow["sensor"].is_string()), "{list}");
         let bytes = |flow: &Value| number(flow, "bytes_ab") + number(flow, "bytes_ba");
         assert!(flows.is_sorted_by(|a, b| bytes(a) >= bytes(b)), "{list}");
         let largest = network.ask(&["flows", "--group", "ids", "--top", "3"]).unwrap();
