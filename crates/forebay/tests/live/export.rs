@@ -118,7 +118,7 @@ fn sigterm_writes_all_records_and_they_have_all_packets() {
         all_written(&said, 20);
         for record in &records {
             let of_broker = ["group", "sensor", "cut", "shed"].map(|name| record[name].clone());
-            assert_eq!(of_broker, [json!("all"), Value::Null, json!(0), json!(0)], "{record}");
+            assert_eq!(of_broker, [json!("all"), json!("ids"), json!(0), json!(0)], "{record}");
             assert_eq!(record["proto"], "udp");
         }
     });
@@ -193,7 +193,7 @@ fn a_stage_that_is_turned_off_leaves_its_open_records() {
                 match (name.as_str(), field) {
                     ("packets_ab" | "packets_ba", Field::ULong(packets)) => sum += packets,
                     ("group", field) => assert_eq!(field, Field::Str("all".to_owned())),
-                    ("sensor", field) => assert_eq!(field, Field::Null),
+                    ("sensor", field) => assert_eq!(field, Field::Str("ids".to_owned())),
                     _ => {}
                 }
             }
