@@ -106,10 +106,13 @@ impl Index {
         self.directory[(u64::from(tag(hash)) << self.bits >> 32) as usize] as usize
     }
 
-    /// The bucket that is read first for a hash.
-    #[inline]
-    pub(super) fn first_bucket(&self, hash: u64) -> &Bucket {
-        &self.segments[self.segment_of(hash)][choices(hash)[0]]
+    /// Writes the segment of each hash, and prefetches its first bucket there.
+    pub(super) fn choose(&self, hashes: &[u64], segments: &mut [u32]) {
+        for (&hash, to) in hashes.iter().zip(segments) {
+            let segment = self.segment_of(hash);
+            *to = segment as u32;
+            prefetch(&self.segments[segment][choices(hash)[0]]);
+        }
     }
 
     fn buckets(&self, hash: u64) -> [&Bucket; 2] {
@@ -117,25 +120,26 @@ impl Index {
         choices(hash).map(|at| &segment[at])
     }
 
-    /// Writes for each hash the number that most likely has it, or any: [`NONE`] if there is
-    /// none. `fetch` gets what is written. At most [`STRETCH`] hashes, whose first buckets were
-    /// prefetched, and as many numbers.
+    /// Replaces the segment of each hash by the number that most likely has it, or any: [`NONE`] if
+    /// there is none. `fetch` gets the number. At most [`STRETCH`] hashes, and as many segments,
+    /// which were chosen before; since then, flows may have moved to others.
     pub(super) fn candidates(&self, hashes: &[u64], numbers: &mut [u32], fetch: impl Fn(u32)) {
-        let mut missed = [0_u8; STRETCH];
-        let mut misses = 0;
+        let (mut missed, mut misses) = ([(0_u8, 0_u32); STRETCH], 0);
         for (i, (&hash, number)) in hashes.iter().zip(&mut *numbers).enumerate() {
-            let buckets = self.buckets(hash);
+            let at = *number;
+            let segment = &self.segments[at as usize];
+            let buckets = choices(hash).map(|bucket| &segment[bucket]);
             *number = buckets[0].number_of(tag(hash));
             fetch(*number);
             // Without a branch, which would be taken at random. What was found is in the cache.
             let is_absent = usize::from(*number == NONE);
             prefetch(buckets[is_absent]);
-            missed[misses % STRETCH] = i as u8;
+            missed[misses % STRETCH] = (i as u8, at);
             misses += is_absent;
         }
-        for &i in &missed[..misses] {
+        for &(i, at) in &missed[..misses] {
             let hash = hashes[usize::from(i)];
-            let number = self.buckets(hash)[1].number_of(tag(hash));
+            let number = self.segments[at as usize][choices(hash)[1]].number_of(tag(hash));
             numbers[usize::from(i)] = number;
             fetch(number);
         }

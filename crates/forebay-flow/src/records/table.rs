@@ -156,12 +156,9 @@ impl FlowTable {
         let mut hashes = std::mem::take(&mut self.hashes);
         let mut found = std::mem::take(&mut self.found);
         hash_flows(&self.secret, &batch.key, &mut hashes);
-        for &hash in &hashes {
-            prefetch(self.index.first_bucket(hash));
-        }
         found.resize(hashes.len(), NONE);
-        let mut fetched = 0;
-        let mut now = None;
+        self.index.choose(&hashes, &mut found);
+        let (mut fetched, mut now) = (0, None);
         for i in batch.live().iter() {
             // The records of the next packets come from memory while these are counted.
             while fetched < hashes.len().min((i / STRETCH + 2) * STRETCH) {
@@ -178,9 +175,13 @@ impl FlowTable {
             };
             // The least, so that a single packet from the future ends no flow of others.
             now = Some(now.map_or(packet.nanos, |now| packet.nanos.min(now)));
-            let (key, opaque) = (&batch.key[i], FlowKey { low: 0, ..batch.key[i] });
+            let opaque;
+            let key = &batch.key[i];
             let (key, hash, guess) = match key.kind {
-                AddressKind::Opaque => (&opaque, hash_flow(&self.secret, &opaque), NONE),
+                AddressKind::Opaque => {
+                    opaque = FlowKey { low: 0, ..*key };
+                    (&opaque, hash_flow(&self.secret, &opaque), NONE)
+                }
                 _ => (key, hashes[i], found[i]),
             };
             let counted = self.packet(key, hash, guess, &packet, &mut ended);
@@ -193,8 +194,8 @@ impl FlowTable {
         (self.hashes, self.found) = (hashes, found);
     }
 
-    /// Writes the numbers of records that these hashes most likely lead to, and prefetches those
-    /// records.
+    /// Replaces the segments of these hashes by the numbers of the records they most likely lead to,
+    /// and prefetches those records.
     fn fetch(&self, hashes: &[u64], numbers: &mut [u32]) {
         let Some(last) = self.records.numbers().checked_sub(1) else { return };
         self.index.candidates(hashes, numbers, |number| {

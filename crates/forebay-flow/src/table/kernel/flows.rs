@@ -39,9 +39,7 @@ mod aes {
 
     #[target_feature(enable = "aes")]
     pub(super) fn hash_all(secret: &Secret, keys: &[FlowKey], hashes: &mut Vec<u64>) {
-        for key in keys {
-            hashes.push(hash(secret, key));
-        }
+        hashes.extend(keys.iter().map(|key| hash(secret, key)));
     }
 
     /// A chain of blocks, each under four rounds: one of a short key, three of any other. The
