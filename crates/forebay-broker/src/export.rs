@@ -218,6 +218,16 @@ impl Exporter {
     }
 }
 
+/// The present cause of losses.
+struct Fault {
+    name: &'static str,
+    what: String,
+    /// When writing is tried again.
+    until: Instant,
+    /// Records in files when the last attempt failed: with more of them, it is over.
+    written: u64,
+}
+
 /// The thread that writes.
 struct Writing {
     files: RecordFiles,
@@ -231,8 +241,7 @@ struct Writing {
     lost: Losses,
     /// Records lost for want of room in queues that there are no more.
     lost_in_queues: u64,
-    /// The present cause of losses, and when writing is tried again.
-    fault: Option<(&'static str, String, Instant)>,
+    fault: Option<Fault>,
     has_told_of_queues: bool,
 }
 
@@ -267,6 +276,10 @@ impl Writing {
             self.settle(RecordFiles::flush);
             self.show();
             thread::park_timeout(PASS);
+        }
+        // At once, also after a failure.
+        if let Some(fault) = &mut self.fault {
+            fault.until = Instant::now();
         }
         self.settle(RecordFiles::finish);
         self.show();
@@ -332,7 +345,7 @@ impl Writing {
     /// Writes, unless the last attempt failed less than a second ago, and accounts for what is
     /// lost.
     fn settle(&mut self, write: impl FnOnce(&mut RecordFiles) -> io::Result<()>) {
-        if let Some((name, _, until)) = self.fault
+        if let Some(Fault { name, until, .. }) = self.fault
             && Instant::now() < until
         {
             self.lose(name);
@@ -340,7 +353,8 @@ impl Writing {
         }
         match write(&mut self.files) {
             Ok(()) => {
-                if self.fault.take().is_some() {
+                let written = self.files.written();
+                if self.fault.take_if(|fault| written > fault.written).is_some() {
                     let lost: u64 = self.lost.iter().map(|(_, records)| records).sum();
                     let what = format!("export: writes again; {lost} records were lost by now");
                     // Where too many wait, numbers say the same.
@@ -361,7 +375,8 @@ impl Writing {
                     let then = "tries again every second";
                     let _ = self.tell.try_send(format!("export: {what}: {then}"));
                 }
-                self.fault = Some((name, what, Instant::now() + PAUSE));
+                let (until, written) = (Instant::now() + PAUSE, self.files.written());
+                self.fault = Some(Fault { name, what, until, written });
             }
         }
     }
@@ -391,7 +406,7 @@ impl Writing {
         exported.lost.clone_from(&self.lost);
         add_all(&mut exported.lost, vec![(QUEUE_FULL, self.lost_in_queues)]);
         exported.files = self.files.files();
-        exported.fault = self.fault.as_ref().map(|(_, what, _)| what.clone());
+        exported.fault = self.fault.as_ref().map(|fault| fault.what.clone());
     }
 }
 

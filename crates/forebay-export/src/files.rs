@@ -1,8 +1,8 @@
 //! Files of records that follow one another: the next begins when one is large or old enough.
 //!
 //! While a file grows it is `NAME.partial`. It gets its name when it is complete. After a failed
-//! write it is completed with the records that it had at its last flush, if its format allows, and
-//! removed otherwise; the next record begins another.
+//! write a file of lines goes on behind the records that it had at its last flush. A Parquet file is
+//! removed, and the next record begins another.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -128,29 +128,33 @@ impl RecordFiles {
     /// # Errors
     /// As [`RecordFiles::write`].
     pub fn finish(&mut self) -> io::Result<()> {
-        if let Some(file) = &mut self.open
-            && let Err(error) = file.writer.end()
-        {
+        let Some(file) = &mut self.open else { return Ok(()) };
+        let ended = file.writer.end();
+        if ended.is_err() {
             self.abandon();
-            return Err(error);
         }
-        let Some(OpenFile { writer, path, records, .. }) = self.open.take() else { return Ok(()) };
+        let Some(OpenFile { writer, path, records, .. }) = self.open.take() else { return ended };
         if let Some((file, _)) = writer.into_file() {
             file.finish(&path)?;
             self.finished += records;
         }
-        Ok(())
+        ended
     }
 
-    /// Ends a file after a failed write.
+    /// Takes back what a failed write has left of records. A file of lines goes on behind its last
+    /// whole one; of one that cannot be truncated, `NAME.partial` remains.
     fn abandon(&mut self) {
-        let Some(OpenFile { writer, path, flushed, .. }) = self.open.take() else { return };
+        let Some(OpenFile { writer, path, since, flushed, .. }) = self.open.take() else { return };
         let Some((mut file, len)) = writer.into_file() else { return };
-        // The failure that led here is reported; a second one only loses the rest.
-        if flushed == 0 {
+        if len == 0 {
+            // The failure that led here is reported; this one changes nothing about it.
             let _ = file.discard();
-        } else if file.cut(len).and_then(|()| file.finish(&path)).is_ok() {
+        } else if file.cut(len).is_err() {
             self.finished += flushed;
+        } else {
+            let writer = RecordWriter::resume(file, self.options.format, len);
+            self.open =
+                writer.map(|writer| OpenFile { writer, path, since, records: flushed, flushed });
         }
     }
 

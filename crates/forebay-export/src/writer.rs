@@ -50,6 +50,18 @@ impl<W: Write + Send> RecordWriter<W> {
         }))
     }
 
+    /// Goes on with a file of lines that has rows in its first `len` bytes; nothing for a format
+    /// whose files have an end.
+    #[must_use]
+    pub fn resume(out: W, format: RecordFormat, len: u64) -> Option<Self> {
+        let lines = Lines { out: BufWriter::new(out), written: len, flushed: len };
+        match format {
+            RecordFormat::Csv => Some(Self(Inner::Csv(lines))),
+            RecordFormat::JsonLines => Some(Self(Inner::JsonLines(lines))),
+            RecordFormat::Parquet => None,
+        }
+    }
+
     /// Writes a row.
     ///
     /// # Errors

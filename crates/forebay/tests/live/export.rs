@@ -236,13 +236,15 @@ fn a_full_disk_loses_records_by_name_and_files_are_whole() {
         let (disk, socket) = (folder.path().join("disk"), folder.path().join("control"));
         fs::write(disk.join("ballast"), vec![1; 100 << 10]).unwrap();
         let path = disk.join("flows.csv");
-        let export = format!("path = \"{}\"\nrotate = {{ every = \"1h\" }}", path.display());
+        let export = format!("path = \"{}\"", path.display());
         let config = configure(folder.path(), "", &export, "{ idle_timeout = \"100ms\" }");
         let broker = broker(&config, &socket);
         generate(20_000, 6_000, 4_000);
         let full = all_ended(&socket);
         assert!(number(&full, "written") > 0, "{full}");
         assert!(number(&full["lost"], "disk_full") > 0, "{full}");
+        assert!(full["fault"].as_str().is_some_and(|fault| fault.contains("space")), "{full}");
+        assert!(!broker.said().contains("writes again"), "{}", broker.said());
         assert!(broker.said().contains("export: cannot write"), "{}", broker.said());
         assert!(broker.said().contains("No space left on device"), "{}", broker.said());
         fs::remove_file(disk.join("ballast")).unwrap();
@@ -250,6 +252,8 @@ fn a_full_disk_loses_records_by_name_and_files_are_whole() {
         wait_for("the export to go on", || {
             generate(20, 20, 4_000);
             sent += 20;
+            // For longer than the idle timeout.
+            sleep(Duration::from_millis(300));
             broker.said().contains("export: writes again")
         });
         wait_for("the packets", || counted(&socket) == sent);
