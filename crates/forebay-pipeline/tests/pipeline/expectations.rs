@@ -6,11 +6,11 @@ use crate::support::*;
 use forebay_balance::moves::{Mover, RecordLimits, Worker, WorkerTable};
 use forebay_balance::{Assignment, BucketTable, bucket_of};
 use forebay_packet::{Affinity, DecodeOptions, Decoder, HashKey};
-use forebay_pipeline::Chain;
 use forebay_pipeline::stages::{
-    Classify, EXPECTED, Expectations, Follow, Fragments, LiveBalance, LiveFragments, OF_ONE,
-    Timing, Window,
+    Classify, EXPECTED, Expectations, FlowOverride, Follow, Fragments, LiveBalance, LiveFragments,
+    OF_ONE, OverriddenFlow, OverrideEntry, OverrideTable, Overrides, Timing, Window,
 };
+use forebay_pipeline::{Chain, Settings};
 
 const MS: u64 = 1_000_000;
 const IDLE: u64 = 2 * SECOND;
@@ -100,6 +100,34 @@ fn data_flows_have_the_hash_of_their_control_connection() {
             assert!(hash[9] != control && hash[10] != control);
             assert_eq!(counts(&chain), [3, 3, 5, 0, 0]);
         }
+    }
+}
+
+#[test]
+fn data_flows_and_their_control_connections_are_shunted_each_by_its_own_name() {
+    let input: Vec<(u64, Vec<u8>)> = [
+        port((1, 40_000), 2, 5_000),
+        tcp((2, 20), (1, 5_000), SYN, ""),
+        tcp((1, 5_000), (2, 20), ACK, "x"),
+        tcp((2, 20), (1, 5_000), ACK, "y"),
+        tcp((2, 21), (1, 40_000), ACK, "z"),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(i, packet)| (i as u64, packet))
+    .collect();
+    let decoder = Decoder::new(DecodeOptions::default());
+    for (named, dropped) in [(0, 2), (1, 3)] {
+        let stage = Overrides::new(decoder, Affinity::FiveTuple, HashKey::OFFLINE);
+        let mut chain = expect(LIVE).with(stage);
+        let first = batches(&input, input.len()).remove(0);
+        let key = decoder.decode(first.interface(0).link, first.packet(named)).key;
+        let flow = Arc::new(OverriddenFlow::new(key, FlowOverride::Shunt, u64::MAX));
+        let hash = Affinity::FiveTuple.hashes(&key, &HashKey::OFFLINE)[0];
+        let table = OverrideTable::new(vec![OverrideEntry { hash, flow: Arc::clone(&flow) }]);
+        reload(&mut chain, &Settings::new().with(Arc::new(table)));
+        through(&mut chain, batches(&input, 2));
+        assert_eq!((flow.counted().0, chain.rows()[2].drops[0].packets), (dropped, dropped));
     }
 }
 
