@@ -42,9 +42,9 @@ named! {
         Rules = "rules",
         /// Headers decoded, flow hashed.
         Classify = "classify",
-        /// Fragments joined: there are none.
+        /// Fragments joined: there are none. No flow is shunted by hand.
         Fragments = "fragments",
-        /// Looked up among the flows of others that are shunted by hand.
+        /// The same with flows of others that are shunted by hand.
         Overrides = "overrides",
         /// The flow's record found and counted, held against the cutoff.
         Flows = "flows",
@@ -128,10 +128,10 @@ impl Setup {
         }
         if upto(Stage::Fragments) {
             branch = branch.with(LiveFragments::new(self.hash_key));
-        }
-        if let Some(table) = self.shunted.as_ref().filter(|_| upto(Stage::Overrides)) {
             let stage = Overrides::new(self.decoder, Affinity::FiveTuple, self.hash_key);
-            branch = branch.with(stage).configured(&Settings::new().with(Arc::clone(table)));
+            let shunted = self.shunted.as_ref().filter(|_| upto(Stage::Overrides));
+            let table = shunted.cloned().unwrap_or_default();
+            branch = branch.with(stage).configured(&Settings::new().with(table));
         }
         if let Some(flows) = self.flows.as_ref().filter(|_| upto(Stage::Flows)) {
             branch = branch.with(flows.stage(MOST_FLOWS));
