@@ -26,8 +26,6 @@ const SLOTS: usize = PARTS as usize + 1;
 const COUNT_BITS: u32 = 40;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 const NUMBERS: u64 = 1 << (u64::BITS - COUNT_BITS);
-/// Slots by which an entry may be ahead of a worker that was suspended.
-const AHEAD: u64 = 1 << 16;
 
 /// The highest rate, above that of any link; the counts of its slots fit their bits.
 const MOST: u64 = 1 << 40;
@@ -64,22 +62,30 @@ impl Sliding {
         self.sum.fetch_sub(count, Ordering::AcqRel);
     }
 
-    /// Adds what was reserved to a slot, whose entry may still be that of the slot before it in
-    /// the ring, which is over.
-    fn assign(&self, slot: u64, count: u64) {
-        let tag = slot % NUMBERS;
+    /// Adds what was reserved to a slot, and gives back what its entry has of a slot before the
+    /// window. `latest` is the latest slot of any worker. What is to be counted in a slot before
+    /// the window, as its worker was suspended, is counted in the latest.
+    fn assign(&self, latest: &AtomicU64, slot: u64, count: u64) {
+        let ring = SLOTS as u64;
+        let now = latest.load(Ordering::Acquire);
+        let slot = if slot + ring <= now { now } else { slot };
         let renewed = |entry: u64| {
-            let ahead = (entry >> COUNT_BITS).wrapping_sub(tag) % NUMBERS;
-            let is_over = ahead >= AHEAD;
-            if is_over { tag << COUNT_BITS | count } else { entry + count }
+            // A worker that renews an entry has set the latest slot before.
+            let now = latest.load(Ordering::Acquire);
+            let tag = (now - (now - slot) % ring) % NUMBERS;
+            if entry >> COUNT_BITS == tag { entry + count } else { tag << COUNT_BITS | count }
         };
-        let entry = &self.slots[(slot % SLOTS as u64) as usize];
-        let update = |entry| Some(renewed(entry));
-        let Ok(old) = entry.fetch_update(Ordering::AcqRel, Ordering::Acquire, update) else {
-            return;
-        };
-        if renewed(old) >> COUNT_BITS != old >> COUNT_BITS {
-            self.give_back(old & COUNT);
+        let entry = &self.slots[(slot % ring) as usize];
+        let mut old = entry.load(Ordering::Acquire);
+        loop {
+            let new = renewed(old);
+            match entry.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) if new >> COUNT_BITS != old >> COUNT_BITS => {
+                    return self.give_back(old & COUNT);
+                }
+                Ok(_) => return,
+                Err(other) => old = other,
+            }
         }
     }
 }
@@ -103,9 +109,9 @@ impl Meter {
     }
 
     /// Counts what is offered; returns all that is offered in the window.
-    fn offer(&self, slot: u64, count: u64) -> u64 {
+    fn offer(&self, latest: &AtomicU64, slot: u64, count: u64) -> u64 {
         let before = self.offered.reserve(count);
-        self.offered.assign(slot, count);
+        self.offered.assign(latest, slot, count);
         before.saturating_add(count)
     }
 
@@ -118,15 +124,15 @@ impl Meter {
     }
 
     /// Of what was reserved, `sent` is sent, and the rest is free again.
-    fn settle(&self, slot: u64, granted: u64, sent: u64) {
+    fn settle(&self, latest: &AtomicU64, slot: u64, granted: u64, sent: u64) {
         self.sent.give_back(granted - sent);
-        self.sent.assign(slot, sent);
+        self.sent.assign(latest, slot, sent);
     }
 
     /// A slot begins, and another ends to be in the window.
-    fn begin(&self, slot: u64) {
-        self.sent.assign(slot, 0);
-        self.offered.assign(slot, 0);
+    fn begin(&self, latest: &AtomicU64, slot: u64) {
+        self.sent.assign(latest, slot, 0);
+        self.offered.assign(latest, slot, 0);
     }
 }
 
@@ -234,13 +240,13 @@ impl Limit {
         let before = self.slot.fetch_max(slot, Ordering::AcqRel);
         let first = (before + 1).max((slot + 1).saturating_sub(SLOTS as u64));
         for begun in first..=slot {
-            self.meters.iter().flatten().for_each(|meter| meter.begin(begun));
+            self.meters.iter().flatten().for_each(|meter| meter.begin(&self.slot, begun));
         }
         self.total.fetch_add(self.cost(count), Ordering::Relaxed);
         let mut offered = Offered { slot: slot.max(before), is_within: true, is_near: false };
         for (meter, part) in self.meters.iter().zip(parts(count)) {
             let Some(meter) = meter else { continue };
-            let (all, limit) = (meter.offer(offered.slot, part), meter.limit());
+            let (all, limit) = (meter.offer(&self.slot, offered.slot, part), meter.limit());
             offered.is_within &= all <= limit;
             offered.is_near |= all > limit / 4 * 3;
         }
@@ -264,7 +270,7 @@ impl Limit {
     pub(super) fn settle(&self, slot: u64, room: &Room, sent: Count) {
         let meters = self.meters.iter().zip(room.granted).zip(parts(sent));
         for ((meter, granted), sent) in meters {
-            meter.iter().for_each(|meter| meter.settle(slot, granted, sent));
+            meter.iter().for_each(|meter| meter.settle(&self.slot, slot, granted, sent));
         }
     }
 }

@@ -145,6 +145,21 @@ fn the_limit_holds_in_every_window_and_most_of_it_is_used() {
     }
 }
 
+/// Numbers of slots are kept to 24 bits.
+#[test]
+fn a_limit_that_is_used_for_the_first_time_or_after_hours_sheds_nothing() {
+    const AROUND: u64 = (1 << 24) * (WINDOW / 128);
+    for begin in [0, 5_000, 20 * SECOND, 60 * SECOND].map(|before| AROUND - before) {
+        let mut shedder = shedder(Rates { pps: Some(3_000), bps: None }, OnOverload::Fair);
+        for idle in [0, AROUND - 20 * SECOND, AROUND + 1] {
+            let mut packets = steady(0, 2_000, 2, 10, false);
+            packets.iter_mut().for_each(|packet| packet.at += begin + idle);
+            let outcome = shed(&mut shedder, &packets);
+            assert_eq!(outcome.sent.len(), packets.len(), "{begin}, {idle}");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_shed_below_the_limit() {
     let packets = heavy_tailed(2, 20_000, 3);

@@ -156,8 +156,10 @@ pub struct Flows {
     ended: Vec<FlowRecord>,
     counts: EndedCounts,
     unrecorded: u64,
-    /// When the last batch came, by the clock of ticks.
+    /// When the last batch came to any group, and the last with packets to this stage, by the
+    /// clock of ticks.
     begun: u64,
+    counted: u64,
 }
 
 impl Flows {
@@ -174,6 +176,7 @@ impl Flows {
             counts: EndedCounts::default(),
             unrecorded: 0,
             begun: 0,
+            counted: 0,
         }
     }
 
@@ -232,6 +235,9 @@ impl Stage for Flows {
         numbers.clear();
         numbers.resize(batch.len(), NO_RECORD);
         let mut cut = LiveMask::default();
+        if batch.live().count() > 0 {
+            self.counted = self.begun;
+        }
         if let Some(table) = &mut *self.shared.lock() {
             let Self { cutoff, ended, unrecorded, .. } = self;
             table.count_each(
@@ -262,7 +268,7 @@ impl Stage for Flows {
 
     fn tick(&mut self, now: u64, _out: &mut Outbox) -> Result<(), StageError> {
         if let Some(table) = &mut *self.shared.lock() {
-            table.pass_time(now.saturating_sub(self.begun), |record| self.ended.push(record));
+            table.pass_time(now.saturating_sub(self.counted), |record| self.ended.push(record));
         }
         self.hand_over();
         Ok(())

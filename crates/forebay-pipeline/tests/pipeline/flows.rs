@@ -358,6 +358,9 @@ fn silent_flows_end_although_no_packet_comes() {
     let mut held = |_| -> Result<(), StageError> { panic!("a packet from nowhere") };
     chain.tick(77 + 2 * SECOND, &mut held).unwrap();
     assert_eq!(chain.remarks().get("flows_idle"), 0);
+    // Batches come to other groups; this one's filter passes none of their packets.
+    chain.begin(77 + 3 * SECOND);
+    passed(&mut chain, &[]);
     chain.tick(77 + 3 * SECOND, &mut held).unwrap();
     assert_eq!((chain.remarks().get("flows_idle"), sink.0.lock().unwrap().len()), (1, 1));
 }
