@@ -433,6 +433,7 @@ impl Batch {
         copy.fragments = self.kept_fragments();
         copy.rehashed = self.rehashed.renumbered(&self.live);
         copy.exempt = self.exempt.renumbered(&self.live);
+        copy.first = self.first.renumbered(&self.live);
         for (rank, i) in self.live.iter().enumerate().filter(|_| self.key.is_empty()) {
             if let Some((key, reversed)) = self.flow(i) {
                 copy.set_flow(rank, key, reversed);

@@ -86,6 +86,8 @@ pub struct PacketMetadata {
     pub rehashed: LiveMask,
     /// Packets that no stage may drop to save a sensor work, by an operator's order.
     pub exempt: LiveMask,
+    /// The first packets of flows, where records of flows are kept.
+    pub first: LiveMask,
 }
 
 /// A packet's flow.
@@ -220,7 +222,8 @@ impl PacketMetadata {
         self.record.clear();
         self.flows.clear();
         self.fragments.clear();
-        (self.rehashed, self.exempt) = (LiveMask::EMPTY, LiveMask::EMPTY);
+        (self.rehashed, self.exempt, self.first) =
+            (LiveMask::EMPTY, LiveMask::EMPTY, LiveMask::EMPTY);
     }
 
     /// Takes over the values of `other`; `self` is empty.
@@ -234,7 +237,7 @@ impl PacketMetadata {
         copy(&mut self.record, &other.record);
         copy(&mut self.flows, &other.flows);
         copy(&mut self.fragments, &other.fragments);
-        (self.rehashed, self.exempt) = (other.rehashed, other.exempt);
+        (self.rehashed, self.exempt, self.first) = (other.rehashed, other.exempt, other.first);
     }
 
     /// Keeps what was found of the packets in `which` alone; not of fragments.
@@ -248,6 +251,7 @@ impl PacketMetadata {
         keep(&mut self.output, which);
         self.rehashed = self.rehashed.renumbered(which);
         self.exempt = self.exempt.renumbered(which);
+        self.first = self.first.renumbered(which);
         if !self.flows.is_empty() {
             let place = |flow: &KnownFlow| {
                 let place = which.iter().position(|i| i == usize::from(flow.packet))?;
@@ -371,6 +375,7 @@ impl Deref for Recycled {
                 fragments: Vec::new(),
                 rehashed: LiveMask::EMPTY,
                 exempt: LiveMask::EMPTY,
+                first: LiveMask::EMPTY,
             },
         };
         self.columns.as_deref().unwrap_or(NONE)

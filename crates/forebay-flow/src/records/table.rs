@@ -81,6 +81,8 @@ pub struct Counted<'a> {
     pub record: &'a mut FlowRecord,
     /// 0 if the packet came from the end that sent the first packet, 1 if it went to it.
     pub direction: usize,
+    /// It is the first packet of a flow, and not of a record that continues another.
+    pub is_first: bool,
 }
 
 /// The flows seen. Packets in which no address was found are one record, its `low` 0: what
@@ -296,7 +298,9 @@ impl FlowTable {
         };
         let options = self.options;
         let record = self.records.get_mut(number);
+        let mut is_first = record.packets[0] == 0;
         if let Some(reason) = packet.ends(record, &options) {
+            is_first = reason != EndReason::Active;
             ended(FlowRecord { ended: Some(reason), ..*record });
             let new = FlowRecord::new(*key, packet.reversed, packet.nanos);
             *record = match reason {
@@ -305,7 +309,7 @@ impl FlowTable {
             };
         }
         let direction = packet.count(record);
-        Some(Counted { number, record, direction })
+        Some(Counted { number, record, direction, is_first })
     }
 
     /// A record for a new flow.

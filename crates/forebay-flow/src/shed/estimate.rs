@@ -3,14 +3,18 @@
 /// Packets a second that a sensor takes, by its reports: additive increase, multiplicative
 /// decrease, as TCP finds the rate of a path (RFC 5681, section 3.1).
 ///
-/// There is no limit until the sensor drops packets. Then it is a little less than what the
-/// sensor took; with each report without drops it rises.
+/// There is no limit until the sensor drops packets. Then it is a little less than what the sensor
+/// took, or than what it took at most of late if it had little to take: drops in a quiet second
+/// do not limit it to what there was then, unless they go on. With each report without drops
+/// the limit rises: soon, as far as the sensor took more before, and slowly from there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitEstimate {
     last: Option<SensorReport>,
     pps: Option<f64>,
-    /// The limit at the last decrease.
-    base: f64,
+    /// The most packets a second that it took, halved every ten minutes.
+    most: f64,
+    /// Reports with drops in a row.
+    drops: u32,
 }
 
 /// What a sensor has counted since it started.
@@ -27,8 +31,15 @@ pub struct SensorReport {
 impl LimitEstimate {
     /// The limit after a decrease, as a part of what the sensor took.
     const DECREASE: f64 = 0.9;
-    /// The increase in a second without drops, as a part of the limit at the last decrease.
-    const INCREASE: f64 = 0.01;
+    /// The increase in a second without drops, as a factor, and that up to what it took before.
+    const INCREASE: f64 = 1.01;
+    const RECOVERY: f64 = 1.1;
+    /// A sensor that is full drops more than one packet in so many.
+    const TOLERATED: u64 = 1_000;
+    /// Reports in a row from which on drops are for what the sensor takes now.
+    const LASTING: u32 = 3;
+    /// Seconds in which the most that was taken is halved.
+    const HALF_LIFE: f64 = 600.0;
     /// The least limit.
     const LEAST: f64 = 1_000.0;
 
@@ -40,13 +51,24 @@ impl LimitEstimate {
             && let Some(dropped) = report.dropped.checked_sub(last.dropped)
         {
             let seconds = (report.at - last.at) as f64 / 1e9;
-            if dropped > 0 {
-                let took = received.saturating_sub(dropped) as f64 / seconds;
-                let most = self.pps.unwrap_or(f64::INFINITY);
-                self.base = (took.min(most) * Self::DECREASE).max(Self::LEAST);
-                self.pps = Some(self.base);
-            } else if let Some(pps) = &mut self.pps {
-                *pps += self.base * Self::INCREASE * seconds;
+            let took = received.saturating_sub(dropped) as f64 / seconds;
+            self.most = (self.most * (-seconds / Self::HALF_LIFE).exp2()).max(took);
+            if dropped > received / Self::TOLERATED {
+                self.drops += 1;
+                let is_quiet = (received as f64 / seconds) < self.most / 2.0;
+                let full = if is_quiet && self.drops < Self::LASTING { self.most } else { took };
+                let limit = (full * Self::DECREASE).max(Self::LEAST);
+                if self.drops >= Self::LASTING {
+                    self.most = took;
+                }
+                self.pps = Some(self.pps.map_or(limit, |pps| limit.min(pps)));
+            } else if dropped == 0 {
+                self.drops = 0;
+                let known = self.most * Self::DECREASE;
+                self.pps = self.pps.map(|pps| {
+                    let recovered = (pps * Self::RECOVERY.powf(seconds)).min(known);
+                    recovered.max(pps * Self::INCREASE.powf(seconds))
+                });
             }
         }
         self.pps.map(|pps| pps as u64)

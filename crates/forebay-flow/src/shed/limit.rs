@@ -209,7 +209,7 @@ impl Limit {
     #[must_use]
     pub fn pps(&self) -> Option<u64> {
         let [packets, _] = self.per_window();
-        packets.map(|packets| packets * WINDOWS).filter(|&pps| pps < MOST)
+        packets.filter(|&packets| packets < MOST / WINDOWS).map(|packets| packets * WINDOWS)
     }
 
     /// Changes the limit of packets, if there is one.

@@ -136,14 +136,15 @@ pub struct Shedder {
 }
 
 impl Shedder {
-    /// Of a worker that has sent nothing yet. Equal seeds give equal decisions.
+    /// Of a worker that has sent nothing yet. Equal seeds give equal decisions; with different
+    /// ones, a state that another shedder left is most likely taken for a new flow's.
     ///
     /// # Errors
     /// A limit that the policy cannot have.
     pub fn new(limit: Arc<Limit>, policy: OnOverload, seed: u64) -> Result<Self, PolicyError> {
         let policy = match policy {
             OnOverload::None => None,
-            OnOverload::WholeFlows => Some(Policy::Whole(Box::default())),
+            OnOverload::WholeFlows => Some(Policy::Whole(Box::new(WholeFlows::new(seed)))),
             OnOverload::Fair | OnOverload::Red | OnOverload::Drr => {
                 let link = VirtualLink::new(policy, limit.per_window(), seed)?;
                 Some(Policy::Link(Box::new(link)))
@@ -235,13 +236,23 @@ impl Share {
     /// The least part: a worker with less has room for a few packets even so.
     const LEAST: f64 = 1.0 / 64.0;
 
+    /// Intervals after which the share is estimated anew.
+    const MOST_INTERVALS: u64 = 8;
+
     /// Counts what is offered; returns the share.
     fn count(&mut self, now: u64, cost: u64, limit: &Limit) -> f64 {
         self.counted = self.counted.wrapping_add(cost);
-        if now.saturating_sub(self.at) >= INTERVAL {
+        let intervals = now.saturating_sub(self.at) / INTERVAL;
+        if intervals > 0 {
             let total = limit.total();
-            self.own = self.own * KEPT + self.counted as f64;
-            self.all = self.all * KEPT + total.wrapping_sub(self.total) as f64;
+            if intervals > Self::MOST_INTERVALS {
+                // What others had in a pause of this worker says nothing of the load now.
+                *self = Self { at: now, total, ..Self::default() };
+                return self.share;
+            }
+            let kept = KEPT.powi(intervals as i32);
+            self.own = self.own * kept + self.counted as f64;
+            self.all = self.all * kept + total.wrapping_sub(self.total) as f64;
             (self.at, self.total, self.counted) = (now, total, 0);
             self.share = (self.own / self.all.max(1.0)).clamp(Self::LEAST, 1.0);
         }

@@ -74,8 +74,11 @@ pub(super) struct WholeFlows {
     overload: u16,
 }
 
-impl Default for WholeFlows {
-    fn default() -> Self {
+impl WholeFlows {
+    /// Overloads are numbered from one of 16 numbers on, by the seed. Their low 8 bits are set:
+    /// rates in states of CSFQ are never so high, and so are not taken for decisions.
+    pub(super) fn new(seed: u64) -> Self {
+        let first = (seed as u16 & 0xf) << 8 | 0xff;
         Self {
             loads: [[0.0; 2]; CLASSES],
             new: [0.0; 2],
@@ -86,12 +89,10 @@ impl Default for WholeFlows {
             share: 1.0,
             is_over: false,
             over_at: None,
-            overload: 1 << OVERLOAD_BIT,
+            overload: first << OVERLOAD_BIT,
         }
     }
-}
 
-impl WholeFlows {
     /// The most that may be allowed at a time, and owed: that of an interval.
     const MOST_ALLOWED: f64 = INTERVAL as f64 / WINDOW as f64;
 

@@ -318,7 +318,7 @@ fn what_is_kept_for_policies_goes_on_behind_the_active_timeout() {
     let mark = |_, counted: Option<Counted<'_>>| {
         let record = counted.unwrap().record;
         (record.cut, record.shed) = (1, 2);
-        (record.state, record.cut_off) = (7, [true, false]);
+        (record.state, record.cut_off) = (7, [3, 0]);
     };
     flows.count_each(&batch(&[(udp(1), false, 0, 0)]), mark, |_| panic!("nothing ends"));
     let mut ended = Vec::new();
@@ -327,7 +327,7 @@ fn what_is_kept_for_policies_goes_on_behind_the_active_timeout() {
     let ended = ended[0];
     assert_eq!((ended.ended, ended.cut, ended.shed), (Some(EndReason::Active), 1, 2));
     let next = flows.record(0).unwrap();
-    assert_eq!((next.state, next.cut_off, next.cut, next.shed), (7, [false, true], 0, 0));
+    assert_eq!((next.state, next.cut_off, next.cut, next.shed), (7, [0, 3], 0, 0));
 }
 
 #[test]

@@ -336,9 +336,15 @@ fn reports_of_drops_make_a_limit_that_rises_again() {
     assert_eq!(report(1, 0, 0), None);
     assert_eq!(report(2, 100_000, 0), None, "no drops, no limit");
     assert_eq!(report(3, 200_000, 20_000), Some(72_000), "a little less than it took");
-    assert_eq!(report(4, 272_000, 20_000), Some(72_720));
-    assert_eq!(report(5, 0, 0), Some(72_720), "a sensor that starts again");
-    assert_eq!(report(6, 50_000, 50_000), Some(1_000), "never none");
+    let risen = report(4, 272_000, 20_000);
+    assert_eq!(risen, Some(79_200), "a tenth, below 90,000");
+    assert_eq!(report(5, 0, 0), risen, "a sensor that starts again");
+    assert_eq!(report(6, 1_000, 1), risen, "a drop in a thousand");
+    assert_eq!(report(7, 2_000, 501), risen, "much in a quiet second");
+    assert_eq!(report(8, 3_000, 1_001), risen, "and in another");
+    assert_eq!(report(9, 4_000, 1_501), Some(1_000), "going on, but never none");
+    assert_eq!(report(19, 13_000, 1_501), Some(1_104), "a hundredth each second");
+    assert_eq!(Limit::new(Rates { pps: Some(u64::MAX), bps: None }).pps(), None);
 }
 
 #[test]

@@ -67,21 +67,30 @@ impl Cutoff {
     /// Whether packet `i`, which was counted, is to be dropped; notes it in the record. Packets
     /// without addresses of IP pass: they are of no flow that has an end. So do packets of
     /// flows that an operator exempts.
+    /// `number` is that of this cutoff: a flow that another one has cut off is not.
     #[inline]
-    pub(super) fn drops(self, batch: &Batch, i: usize, counted: Counted<'_>) -> bool {
+    pub(super) fn drops(
+        self,
+        number: u8,
+        batch: &Batch,
+        i: usize,
+        counted: &mut Counted<'_>,
+    ) -> bool {
         if batch.exempt.contains(i) {
             return false;
         }
-        let Counted { record, direction, .. } = counted;
+        let (record, direction) = (&mut *counted.record, counted.direction);
         let total = if self.per_direction { record.bytes[direction] } else { record.total_bytes() };
         let before = total.saturating_sub(batch.wire_len(i).into());
-        if before < self.bytes && !record.cut_off[direction]
+        if before < self.bytes && record.cut_off[direction] != number
             || !matches!(record.key.kind, AddressKind::Ipv4 | AddressKind::Ipv6)
         {
             return false;
         }
         for way in 0..2 {
-            record.cut_off[way] |= !self.per_direction || way == direction;
+            if !self.per_direction || way == direction {
+                record.cut_off[way] = number;
+            }
         }
         let ends = batch.tcp_flags[i] & ENDS != 0;
         record.cut = record.cut.saturating_add(u32::from(!ends));

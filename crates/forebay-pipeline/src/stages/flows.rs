@@ -151,6 +151,9 @@ pub struct Flows {
     shared: SharedFlows,
     options: FlowsOptions,
     cutoff: Option<Cutoff>,
+    /// The last cutoff, and its number; never 0.
+    last_cutoff: Option<Cutoff>,
+    cutoff_number: u8,
     sink: Option<Arc<dyn RecordSink>>,
     /// Records that end by a batch.
     ended: Vec<FlowRecord>,
@@ -171,6 +174,8 @@ impl Flows {
             shared,
             options,
             cutoff: None,
+            last_cutoff: None,
+            cutoff_number: 1,
             sink: None,
             ended: Vec::new(),
             counts: EndedCounts::default(),
@@ -234,18 +239,21 @@ impl Stage for Flows {
         let mut numbers = mem::take(&mut batch.record);
         numbers.clear();
         numbers.resize(batch.len(), NO_RECORD);
-        let mut cut = LiveMask::default();
-        if batch.live().count() > 0 {
-            self.counted = self.begun;
-        }
+        let (mut first, mut cut) = (LiveMask::default(), LiveMask::default());
+        self.counted = self.begun;
         if let Some(table) = &mut *self.shared.lock() {
-            let Self { cutoff, ended, unrecorded, .. } = self;
+            let Self { cutoff, cutoff_number, ended, unrecorded, .. } = self;
             table.count_each(
                 &batch,
                 |i, counted| match counted {
-                    Some(counted) => {
+                    Some(mut counted) => {
                         numbers[i] = counted.number;
-                        if cutoff.is_some_and(|cutoff| cutoff.drops(&batch, i, counted)) {
+                        if counted.is_first {
+                            first.insert(i);
+                        }
+                        let drops =
+                            |cutoff: &Cutoff| cutoff.drops(*cutoff_number, &batch, i, &mut counted);
+                        if cutoff.as_ref().is_some_and(drops) {
                             cut.insert(i);
                         }
                     }
@@ -254,7 +262,7 @@ impl Stage for Flows {
                 |record| ended.push(record),
             );
         }
-        batch.record = numbers;
+        (batch.record, batch.first) = (numbers, first);
         let dropped = cut.count();
         if dropped > 0 {
             let passed = batch.live().without(&cut);
@@ -285,6 +293,10 @@ impl Stage for Flows {
         }
         if let Some(stages) = settings.get::<GroupStages>() {
             self.cutoff = stages.setting();
+            if self.cutoff.is_some() && self.cutoff != self.last_cutoff {
+                self.cutoff_number = self.cutoff_number % u8::MAX + 1;
+                self.last_cutoff = self.cutoff;
+            }
         }
         if let Some(options) = settings.get::<FlowsOptions>() {
             self.set(*options);

@@ -94,6 +94,8 @@ impl Sensor {
 pub struct Shed {
     flows: SharedFlows,
     sensors: Vec<Option<Sensor>>,
+    /// The shedders that were made: each has a seed of its own.
+    shedders: u64,
     now: u64,
 }
 
@@ -101,20 +103,22 @@ impl Shed {
     /// Notes sensors in the records of `flows`, and drops nothing until it has [`Shedding`].
     #[must_use]
     pub fn new(flows: SharedFlows) -> Self {
-        Self { flows, sensors: Vec::new(), now: 0 }
+        Self { flows, sensors: Vec::new(), shedders: 0, now: 0 }
     }
 
     fn set(&mut self, shedding: &Shedding) {
         let mut old = std::mem::take(&mut self.sensors);
         old.resize_with(shedding.0.len().max(old.len()), || None);
-        let sensors = shedding.0.iter().zip(old).zip(0..).map(|((new, old), index)| {
+        let shedders = &mut self.shedders;
+        let sensors = shedding.0.iter().zip(old).map(|(new, old)| {
             let new = new.as_ref()?;
             if let Some(old) = old.filter(|old| old.is(new)) {
                 return Some(old);
             }
             let (policy, limit) = new.clone();
+            *shedders += 1;
             // Nothing is shed where there is no limit.
-            let shedder = Shedder::new(Arc::clone(&limit), policy, index).ok()?;
+            let shedder = Shedder::new(Arc::clone(&limit), policy, *shedders).ok()?;
             Some(Sensor { policy, limit, shedder, offered: Count::default(), decides: false })
         });
         self.sensors = sensors.collect();
@@ -155,14 +159,13 @@ fn record_of<'a>(
     table.as_mut()?.record_mut(*batch.record.get(i)?)
 }
 
-/// Decides on packet `i`, whose flow began in this batch if its record did not begin before
-/// `begun`.
+/// Decides on packet `i`. Where the directions of a flow have two sensors, its state belongs to
+/// the first one's policy.
 fn decide(
     shedder: &mut Shedder,
     record: Option<&mut FlowRecord>,
     batch: &Batch,
     i: usize,
-    begun: i64,
 ) -> Option<Reason> {
     let len = batch.wire_len(i);
     let mut packet =
@@ -174,9 +177,11 @@ fn decide(
     } else {
         packet.flow = batch.record.get(i).copied();
         packet.prior = Count { packets: record.total_packets(), bytes: record.total_bytes() };
-        packet.is_first = record.first >= begun;
+        packet.is_first = batch.first.contains(i);
         packet.is_end = batch.tcp_flags.get(i).is_some_and(|flags| flags & ENDS != 0);
-        shedder.packet(&packet, &mut record.state)
+        let is_of_first = record.outputs[0] == batch.output.get(i).copied();
+        let state = if is_of_first { &mut record.state } else { &mut 0 };
+        shedder.packet(&packet, state)
     };
     record.shed = record.shed.saturating_add(shed.is_some().into());
     shed
@@ -205,7 +210,6 @@ impl Stage for Shed {
         }
         let Self { flows, sensors, .. } = self;
         let table = &mut *flows.lock();
-        let begun = batch.live().iter().next().map_or(0, |first| batch.nanos(first));
         let mut shed = LiveMask::default();
         for i in batch.live().iter() {
             let mut record = record_of(table, &batch, i);
@@ -219,7 +223,7 @@ impl Stage for Shed {
             }
             let sensor = sensor_of(sensors, &batch, i).filter(|sensor| sensor.decides);
             let Some(sensor) = sensor else { continue };
-            if decide(&mut sensor.shedder, record, &batch, i, begun).is_some() {
+            if decide(&mut sensor.shedder, record, &batch, i).is_some() {
                 shed.insert(i);
             }
         }
