@@ -155,12 +155,13 @@ fn group(group: &Spanned<raw::GroupTable>, outputs: &[Port]) -> Result<SensorGro
     let policy = stages.setting().unwrap_or_default();
     let sensors: Vec<Sensor> =
         raw.sensor.iter().map(|one| sensor(one, raw, policy, outputs)).collect::<Result<_, _>>()?;
-    let sheds = sensors.iter().any(|sensor| sensor.on_overload != OnOverload::None);
-    if let Some(stage) = OPTIONAL.iter().find(|stage| stage.key == ON_OVERLOAD)
-        && sheds
-        && stages.config(ON_OVERLOAD).is_none()
+    let mut policies = sensors.iter().map(|sensor| sensor.on_overload);
+    // A policy of sensors alone takes the memory of a group's.
+    if policy == OnOverload::None
+        && let Some(of_one) = policies.find(|one| *one != OnOverload::None)
+        && let Some(stage) = OPTIONAL.iter().find(|stage| stage.key == ON_OVERLOAD)
     {
-        let added = stages.add(stage, toml::Table::new().into());
+        let added = stages.add(stage, of_one.name().into());
         added.map_err(|what| Fault::new(group.span(), what))?;
     }
     for (i, one) in sensors.iter().enumerate() {

@@ -64,8 +64,7 @@ pub struct FlowRecord {
     pub state: u16,
     /// All of TCP's control bits that were set in packets each way, likewise.
     pub tcp_flags: [u8; 2],
-    /// The cutoff that has been reached each way, likewise, by a number; 0 for none. The next
-    /// record of a flow whose record ends by the active timeout begins with this, and with
+    /// What the cutoff keeps each way, likewise; 0 if it has not been reached. The next record of a flow whose record ends by the active timeout begins with this, and with
     /// `state`.
     pub cut_off: [u8; 2],
     /// The first packet came from the key's high end, which is therefore `a`.

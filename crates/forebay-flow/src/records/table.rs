@@ -28,7 +28,7 @@ const SWEEPS_PER_TIMEOUT: u64 = 4;
 const CLOSED_TIMEOUT: u64 = 5_000_000_000;
 
 /// Records that are examined for silence when time passes without packets.
-const SWEPT_AT_REST: usize = 1024;
+const SWEPT_AT_REST: usize = 8192;
 
 /// What happens to the packets of a new flow when the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //!   others is a little below the limit. A cut flow stays cut as long as the overload lasts, and
 //!   its room is that of other flows from then on: the threshold rises until it is reached again.
 //! - If there is no room left for new flows, they are refused, and no packet of them passes as
-//!   long as the overload lasts.
+//!   long as there is too much.
 //! - What a flow under way sends beyond the limit even so is shed for that reason, and the flow
 //!   is cut.
 //!

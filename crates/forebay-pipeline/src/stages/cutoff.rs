@@ -17,7 +17,7 @@ use crate::units;
 pub(super) static STAGE: OptionalStage = OptionalStage {
     key: "cutoff",
     help: "After so many bytes of a flow, or of each direction (`per`: `flow`, `direction`), only\n\
-           its end passes: TCP's FIN and RST. By default all of it does. It needs records of\n\
+           its end passes: TCP's FIN and RST, three each way. By default all of it does. It needs records of\n\
            flows: without `flows`, it has those with the values shown there.",
     example: "{ bytes = \"1MiB\", per = \"flow\" }",
     place: Place::BehindFragments,
@@ -30,6 +30,15 @@ const EXPECTED: &str = "expected a table with `bytes`, and `per` if it is not `f
 
 /// FIN and RST among TCP's control bits (RFC 9293, section 3.1).
 const ENDS: u8 = 1 | 4;
+
+/// In what a record has of a cutoff: its number, and the ends of the flow that passed, at most 3
+/// each way.
+const NUMBER: u8 = 0x3f;
+const END: u8 = 0x40;
+const PASSED: u8 = 0xc0;
+
+/// Numbers of cutoffs are from 1 to this.
+pub(super) const MOST_NUMBER: u8 = NUMBER;
 
 /// After how many bytes a flow is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,17 +91,20 @@ impl Cutoff {
         let (record, direction) = (&mut *counted.record, counted.direction);
         let total = if self.per_direction { record.bytes[direction] } else { record.total_bytes() };
         let before = total.saturating_sub(batch.wire_len(i).into());
-        if before < self.bytes && record.cut_off[direction] != number
+        let cut_off = &mut record.cut_off;
+        if before < self.bytes && cut_off[direction] & NUMBER != number
             || !matches!(record.key.kind, AddressKind::Ipv4 | AddressKind::Ipv6)
         {
             return false;
         }
-        for way in 0..2 {
-            if !self.per_direction || way == direction {
-                record.cut_off[way] = number;
+        for (way, kept) in cut_off.iter_mut().enumerate() {
+            if (!self.per_direction || way == direction) && *kept & NUMBER != number {
+                *kept = number;
             }
         }
-        let ends = batch.tcp_flags[i] & ENDS != 0;
+        // With FIN in every packet, none would be dropped.
+        let ends = batch.tcp_flags[i] & ENDS != 0 && cut_off[direction] & PASSED != PASSED;
+        cut_off[direction] += u8::from(ends) * END;
         record.cut = record.cut.saturating_add(u32::from(!ends));
         !ends
     }

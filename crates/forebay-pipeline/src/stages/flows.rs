@@ -12,7 +12,7 @@ use forebay_packet::{Batch, LiveMask, NO_RECORD};
 use serde::Deserialize;
 use toml::Value;
 
-use super::cutoff::Cutoff;
+use super::cutoff::{Cutoff, MOST_NUMBER};
 use super::shed;
 use crate::optional::{GroupStages, OptionalStage, Place, StageConfig, StageParts};
 use crate::remarks::Remarks;
@@ -294,7 +294,7 @@ impl Stage for Flows {
         if let Some(stages) = settings.get::<GroupStages>() {
             self.cutoff = stages.setting();
             if self.cutoff.is_some() && self.cutoff != self.last_cutoff {
-                self.cutoff_number = self.cutoff_number % u8::MAX + 1;
+                self.cutoff_number = self.cutoff_number % MOST_NUMBER + 1;
                 self.last_cutoff = self.cutoff;
             }
         }

@@ -63,7 +63,7 @@ impl StageConfig for OnOverload {
     }
 
     fn memory_bytes(&self) -> u64 {
-        MOST_BYTES
+        if *self == Self::None { 0 } else { MOST_BYTES }
     }
 }
 
@@ -150,13 +150,16 @@ fn sensor_of<'a>(
     sensors.get_mut(usize::from(*batch.output.get(i)?))?.as_mut()
 }
 
-/// The record of packet `i`, unless it has none.
+/// The record of packet `i`, unless it has none any more: in a full table its number may be
+/// another flow's by now.
 fn record_of<'a>(
     table: &'a mut Option<FlowTable>,
     batch: &Batch,
     i: usize,
 ) -> Option<&'a mut FlowRecord> {
-    table.as_mut()?.record_mut(*batch.record.get(i)?)
+    let record = table.as_mut()?.record_mut(*batch.record.get(i)?)?;
+    let is_opaque = record.key.kind == AddressKind::Opaque;
+    (is_opaque || record.key.is(&batch.key[i])).then_some(record)
 }
 
 /// Decides on packet `i`. Where the directions of a flow have two sensors, its state belongs to
@@ -179,8 +182,9 @@ fn decide(
         packet.prior = Count { packets: record.total_packets(), bytes: record.total_bytes() };
         packet.is_first = batch.first.contains(i);
         packet.is_end = batch.tcp_flags.get(i).is_some_and(|flags| flags & ENDS != 0);
-        let is_of_first = record.outputs[0] == batch.output.get(i).copied();
-        let state = if is_of_first { &mut record.state } else { &mut 0 };
+        let has_two = matches!(record.outputs, [Some(one), Some(other)] if one != other);
+        let is_back = batch.reversed[i] != record.a_is_high;
+        let state = if has_two && is_back { &mut 0 } else { &mut record.state };
         shedder.packet(&packet, state)
     };
     record.shed = record.shed.saturating_add(shed.is_some().into());

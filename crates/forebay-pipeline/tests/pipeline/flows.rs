@@ -384,3 +384,20 @@ fn values_that_are_none_name_what_was_expected() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn a_cutoff_that_is_raised_releases_flows_and_a_flood_of_ends_is_cut_off() {
+    let sink = Arc::new(Kept::default());
+    let mut chain = chain("cutoff = { bytes = \"1B\" }", &sink);
+    let one = [frame(false, false, false, Some(ACK))];
+    assert_eq!(passed(&mut chain, &one), [true]);
+    assert_eq!(passed(&mut chain, &one), [false]);
+    reload(&mut chain, &settings("cutoff = { bytes = \"10KiB\" }"));
+    assert_eq!(passed(&mut chain, &one), [true]);
+    reload(&mut chain, &settings("cutoff = { bytes = \"1B\" }"));
+    assert_eq!(passed(&mut chain, &one), [false]);
+    let ends: Vec<bool> = (0..5)
+        .flat_map(|_| passed(&mut chain, &[frame(false, false, false, Some(FIN | ACK))]))
+        .collect();
+    assert_eq!(ends, [true, true, true, false, false]);
+}
