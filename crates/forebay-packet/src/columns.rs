@@ -86,7 +86,7 @@ pub struct PacketMetadata {
     pub rehashed: LiveMask,
     /// Packets that no stage may drop to save a sensor work, by an operator's order.
     pub exempt: LiveMask,
-    /// The first packets of flows, where records of flows are kept.
+    /// The first packets of records each way, where records of flows are kept.
     pub first: LiveMask,
 }
 

@@ -81,7 +81,7 @@ pub struct Counted<'a> {
     pub record: &'a mut FlowRecord,
     /// 0 if the packet came from the end that sent the first packet, 1 if it went to it.
     pub direction: usize,
-    /// It is the first packet of a flow, and not of a record that continues another.
+    /// It is the first packet of the record in its direction.
     pub is_first: bool,
 }
 
@@ -298,9 +298,7 @@ impl FlowTable {
         };
         let options = self.options;
         let record = self.records.get_mut(number);
-        let mut is_first = record.packets[0] == 0;
         if let Some(reason) = packet.ends(record, &options) {
-            is_first = reason != EndReason::Active;
             ended(FlowRecord { ended: Some(reason), ..*record });
             let new = FlowRecord::new(*key, packet.reversed, packet.nanos);
             *record = match reason {
@@ -308,7 +306,7 @@ impl FlowTable {
                 EndReason::Idle | EndReason::Closed | EndReason::Evicted => new,
             };
         }
-        let direction = packet.count(record);
+        let (direction, is_first) = packet.count(record);
         Some(Counted { number, record, direction, is_first })
     }
 
@@ -427,9 +425,9 @@ impl Packet {
         (since(self.nanos, record.first) >= active).then_some(EndReason::Active)
     }
 
-    /// Counts the packet, and returns its direction.
+    /// Counts the packet. Returns its direction, and whether it is the first in it.
     #[inline]
-    fn count(&self, record: &mut FlowRecord) -> usize {
+    fn count(&self, record: &mut FlowRecord) -> (usize, bool) {
         let direction = usize::from(self.reversed != record.a_is_high);
         let is_first = record.packets[direction] == 0;
         let output = record.outputs[direction];
@@ -440,6 +438,6 @@ impl Packet {
         record.first = record.first.min(self.nanos);
         record.last = record.last.max(self.nanos);
         record.seen = self.nanos;
-        direction
+        (direction, is_first)
     }
 }

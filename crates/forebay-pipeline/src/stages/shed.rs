@@ -180,10 +180,10 @@ fn decide(
     } else {
         packet.flow = batch.record.get(i).copied();
         packet.prior = Count { packets: record.total_packets(), bytes: record.total_bytes() };
-        packet.is_first = batch.first.contains(i);
         packet.is_end = batch.tcp_flags.get(i).is_some_and(|flags| flags & ENDS != 0);
         let has_two = matches!(record.outputs, [Some(one), Some(other)] if one != other);
         let is_back = batch.reversed[i] != record.a_is_high;
+        packet.is_first = !is_back && batch.first.contains(i);
         let state = if has_two && is_back { &mut 0 } else { &mut record.state };
         shedder.packet(&packet, state)
     };
@@ -213,14 +213,19 @@ impl Stage for Shed {
             self.offer(&batch);
         }
         let Self { flows, sensors, .. } = self;
+        // Where nothing is shed, records get their sensors, and no other packet is looked at.
+        let which = if sensors.is_empty() { batch.live().and(&batch.first) } else { batch.live() };
+        if which.count() == 0 {
+            out.emit(batch);
+            return Ok(());
+        }
         let table = &mut *flows.lock();
         let mut shed = LiveMask::default();
-        for i in batch.live().iter() {
+        for i in which.iter() {
             let mut record = record_of(table, &batch, i);
-            if let Some(record) = &mut record {
+            if let Some(record) = record.as_mut().filter(|_| batch.first.contains(i)) {
                 let direction = usize::from(batch.reversed[i] != record.a_is_high);
-                let output = &mut record.outputs[direction];
-                *output = output.or(batch.output.get(i).copied());
+                record.outputs[direction] = batch.output.get(i).copied();
             }
             if batch.exempt.contains(i) {
                 continue;

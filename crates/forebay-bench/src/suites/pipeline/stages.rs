@@ -16,7 +16,7 @@ use forebay_packet::random::Random;
 use forebay_packet::{Affinity, Decoder, FlowKey, HashKey, MacAddress, Rewrite};
 use forebay_pipeline::stages::{
     Classify, CompiledRules, Filter, FlowOverride, Flows, FlowsOptions, LiveBalance, LiveFragments,
-    OPTIONAL, OverriddenFlow, OverrideEntry, OverrideTable, Overrides, Rules,
+    OPTIONAL, OverriddenFlow, OverrideEntry, OverrideTable, Overrides, Rules, Shed,
 };
 use forebay_pipeline::{
     Branch, Chain, Fork, GroupStages, RecordExport, RecordSink, Settings, SharedFlows,
@@ -140,6 +140,10 @@ impl Setup {
             let worker = moves::Worker::new(Arc::clone(&self.forwarding), 0);
             branch =
                 branch.with(LiveBalance::new(Box::new(worker), self.decoder, self.connections));
+            // As behind each `flows` of a broker: it notes the sensors of flows.
+            if let Some(KeptFlows(flows)) = &self.flows {
+                branch = branch.with(Shed::new(flows.clone()));
+            }
         }
         if let Some(flows) = &self.flows {
             branch = branch.configured(&flows.settings());
