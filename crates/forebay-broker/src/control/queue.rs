@@ -1,6 +1,7 @@
 //! The queue of requests, from the threads that serve clients to the broker's own.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ pub struct ControlRequest {
     reply: mpsc::Sender<Answer>,
     /// Lives as long as the client waits, if there is one.
     client: Option<Weak<()>>,
-    /// After the answer, or without one: values are dropped in this order.
-    _bell: Option<Bell>,
+    /// Dropped after the answer, or without one; the memory before the bell rings.
+    _held: Option<(Memory, Bell)>,
 }
 
 impl ControlRequest {
@@ -22,18 +23,18 @@ impl ControlRequest {
     #[must_use]
     pub fn new(request: Request) -> (Self, mpsc::Receiver<Answer>) {
         let (reply, answer) = mpsc::channel();
-        (Self { kind: request, reply, client: None, _bell: None }, answer)
+        (Self { kind: request, reply, client: None, _held: None }, answer)
     }
 
-    /// As [`ControlRequest::new`], of a client that waits as long as `present` lives. The bell
-    /// rings when the answer is there, or none will come.
+    /// As [`ControlRequest::new`], of a client that waits as long as `present` lives. The
+    /// memory is held, and the bell silent, until the answer is there, or none will come.
     pub(super) fn of_client(
         request: Request,
-        bell: Bell,
+        held: (Memory, Bell),
         present: &Arc<()>,
     ) -> (Self, mpsc::Receiver<Answer>) {
         let (request, answer) = Self::new(request);
-        (Self { client: Some(Arc::downgrade(present)), _bell: Some(bell), ..request }, answer)
+        (Self { client: Some(Arc::downgrade(present)), _held: Some(held), ..request }, answer)
     }
 
     /// Whether it is a question whose client has hung up. Orders are never idle.
@@ -94,5 +95,37 @@ impl Drop for Bell {
     fn drop(&mut self) {
         // It is full when it has not been heard for 2^64 - 2 requests.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Memory for the request of one client, counted in the sum of all clients of a socket.
+#[derive(Default)]
+pub(super) struct Memory {
+    sum: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Memory {
+    /// None yet.
+    pub(super) fn of(sum: &Arc<AtomicUsize>) -> Self {
+        Self { sum: Arc::clone(sum), bytes: 0 }
+    }
+
+    /// Takes more, to have at least `bytes`, unless the sum would exceed `most`.
+    pub(super) fn grow(&mut self, bytes: usize, most: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        // Only the thread of the socket adds.
+        let fits = self.sum.load(Ordering::Relaxed) + more <= most;
+        if fits {
+            self.sum.fetch_add(more, Ordering::Relaxed);
+            self.bytes += more;
+        }
+        fits
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.sum.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! A client sends one request and gets one answer. A [`Protocol`] defines their bytes.
 //! Requests go to the broker's own thread, whose answers wake this one by an eventfd, the bell.
-//! Everything that a client can hold is bounded: bytes of a request, time in each state, and
-//! the number of clients. When a client connects and all places are taken, the client that has
-//! been idle longest loses its place. Only when all of them wait for the broker do new ones
-//! wait, in the socket's backlog; after [`FULL`] they get the answer that the broker is busy. A
-//! request keeps its place until the broker is done with it, also if the client hangs up, so
-//! that no more requests wait for the broker than there are places.
+//! Everything that a client can hold is bounded: bytes of a request, also of all clients
+//! together, time in each state, and the number of clients. When a client connects and all
+//! places are taken, the client that has been idle longest loses its place. Only when all of
+//! them wait for the broker do new ones wait, in the socket's backlog; after [`FULL`] they get
+//! the answer that the broker is busy. A request keeps its place until the broker is done with
+//! it, also if the client hangs up, so that no more requests wait for the broker than there are
+//! places.
 //!
 //! After the answer the server reads until the client closes: closing first, with bytes unread,
 //! would reset the connection, and the answer could be lost.
@@ -15,6 +16,7 @@
 use std::io;
 use std::mem::{replace, take};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,13 +27,19 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown};
 
 use super::message::{Answer, Request};
-use super::queue::{Bell, ControlRequest};
+use super::queue::{Bell, ControlRequest, Memory};
 
 /// Clients at a time.
 pub const MOST_CLIENTS: usize = 64;
 
 /// Further clients, which get the answer that there are too many.
 const MOST_TURNED_AWAY: usize = 16;
+
+/// Bytes of a request that each client can send, whatever others do.
+const RESERVED: usize = 64 << 10;
+
+/// Bytes that all requests together can have beyond those, until they are answered.
+const MOST_MEMORY: usize = 32 << 20;
 
 /// How long all places may be taken until new clients are turned away.
 const FULL: Duration = Duration::from_secs(1);
@@ -84,6 +92,9 @@ pub enum Refusal {
     /// Its request is longer than a request can be.
     #[error("the request has more than {0} bytes")]
     TooLong(usize),
+    /// It is long, and others have long ones.
+    #[error("the broker is busy: it holds requests of {} MiB. Try again", MOST_MEMORY >> 20)]
+    NoMemory,
     /// It takes too long to send one.
     #[error("the request did not come in {} s", .0.as_secs())]
     Late(Duration),
@@ -111,8 +122,17 @@ pub fn serve(
     let listener = listener.into();
     rustix::io::ioctl_fionbio(&listener, true)?;
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let (clients, left, full, again) = (Vec::new(), Vec::new(), None, None);
-    let mut server = Server { listener, bell, protocol, sender, clients, left, full, again };
+    let mut server = Server {
+        listener,
+        bell,
+        protocol,
+        sender,
+        memory: Arc::default(),
+        clients: Vec::new(),
+        left: Vec::new(),
+        full: None,
+        again: None,
+    };
     thread::Builder::new().name(name.to_owned()).spawn(move || {
         loop {
             server.round();
@@ -126,6 +146,8 @@ struct Server<P> {
     bell: Arc<OwnedFd>,
     protocol: P,
     sender: mpsc::Sender<ControlRequest>,
+    /// The sum of what requests have beyond [`RESERVED`].
+    memory: Arc<AtomicUsize>,
     /// The longest here first.
     clients: Vec<Client>,
     /// Requests whose clients have hung up, and which the broker still has.
@@ -145,7 +167,7 @@ struct Client {
 
 enum ClientState {
     /// It sends its request.
-    Asking(Vec<u8>),
+    Asking(Vec<u8>, Memory),
     /// The broker works on it.
     Waiting(Awaited),
     /// It takes the answer: how much of it it has.
@@ -247,7 +269,7 @@ impl<P: Protocol> Server<P> {
             let state = if is_busy {
                 ClientState::Answering(self.protocol.refuse(Refusal::Busy), 0)
             } else {
-                ClientState::Asking(Vec::new())
+                ClientState::Asking(Vec::new(), Memory::of(&self.memory))
             };
             let mut client = Client { stream, state, since: now };
             // Most have sent their request by now.
@@ -264,7 +286,7 @@ impl<P: Protocol> Server<P> {
         let ranked = ranked.filter_map(|(at, one)| Some((one.rank(now)?, one.since, at)));
         let Some((_, _, at)) = ranked.min() else { return false };
         let client = self.clients.remove(at);
-        if matches!(client.state, ClientState::Asking(_)) {
+        if matches!(client.state, ClientState::Asking(..)) {
             let _ = send(&client.stream, &self.protocol.refuse(Refusal::Busy), SendFlags::NOSIGNAL);
         }
         true
@@ -277,7 +299,7 @@ impl Client {
     fn rank(&self, now: Instant) -> Option<u8> {
         match self.state {
             ClientState::Leaving(_) | ClientState::Gone => Some(0),
-            ClientState::Asking(_) => Some(1),
+            ClientState::Asking(..) => Some(1),
             ClientState::Answering(..) if now.duration_since(self.since) >= SLOW => Some(2),
             ClientState::Answering(..) | ClientState::Waiting(_) => None,
         }
@@ -286,7 +308,7 @@ impl Client {
     /// What to wait for.
     fn wanted(&self) -> PollFlags {
         match self.state {
-            ClientState::Asking(_) | ClientState::Leaving(_) => PollFlags::IN,
+            ClientState::Asking(..) | ClientState::Leaving(_) => PollFlags::IN,
             ClientState::Answering(..) => PollFlags::OUT,
             ClientState::Waiting(_) | ClientState::Gone => PollFlags::empty(),
         }
@@ -295,7 +317,7 @@ impl Client {
     /// When it has been in its state for long enough.
     fn deadline<P: Protocol>(&self) -> Option<Instant> {
         let longest = match self.state {
-            ClientState::Asking(_) => Some(P::ASKING),
+            ClientState::Asking(..) => Some(P::ASKING),
             ClientState::Waiting(_) => P::WAITING,
             ClientState::Answering(..) => Some(ANSWERING),
             ClientState::Leaving(_) => Some(LEAVING),
@@ -339,9 +361,11 @@ impl Client {
         let is_late = self.deadline::<P>().is_some_and(|deadline| now >= deadline);
         let stream = self.stream.as_fd();
         match &mut self.state {
-            ClientState::Asking(received) => {
+            ClientState::Asking(received, memory) => {
                 let refuse = |refusal| Some(ClientState::Answering(protocol.refuse(refusal), 0));
-                received.reserve(P::MOST_REQUEST.min(4096));
+                if !has_space(received, memory, P::MOST_REQUEST) {
+                    return refuse(Refusal::NoMemory);
+                }
                 let read = recv(stream, spare_capacity(received), RecvFlags::empty());
                 match read {
                     Ok((_, 0)) => return Some(ClientState::Gone),
@@ -355,8 +379,8 @@ impl Client {
                 match protocol.parse(received) {
                     Parsed::Request(request) => {
                         let present = Arc::new(());
-                        let bell = Bell(Arc::clone(bell));
-                        let (request, answer) = ControlRequest::of_client(request, bell, &present);
+                        let held = (take(memory), Bell(Arc::clone(bell)));
+                        let (request, answer) = ControlRequest::of_client(request, held, &present);
                         // If the broker has ended, the answer's sender is dropped as well.
                         let _ = sender.send(request);
                         Some(ClientState::Waiting(Awaited { answer, _present: present }))
@@ -407,4 +431,18 @@ impl Client {
             ClientState::Gone => None,
         }
     }
+}
+
+/// Enlarges a buffer that is full, up to a byte more than the longest request, if the memory
+/// for that can be had.
+fn has_space(received: &mut Vec<u8>, memory: &mut Memory, longest: usize) -> bool {
+    if received.len() < received.capacity() {
+        return true;
+    }
+    let capacity = (2 * received.len()).clamp(4096, longest + 1);
+    let fits = memory.grow(capacity.saturating_sub(RESERVED), MOST_MEMORY);
+    if fits {
+        received.reserve_exact(capacity - received.len());
+    }
+    fits
 }

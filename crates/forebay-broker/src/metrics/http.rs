@@ -82,7 +82,9 @@ impl Protocol for Http {
         let status = match refusal {
             Refusal::TooLong(_) => "431 Request Header Fields Too Large",
             Refusal::Late(_) => "408 Request Timeout",
-            Refusal::Busy | Refusal::NoAnswer | Refusal::Ended => "503 Service Unavailable",
+            Refusal::NoMemory | Refusal::Busy | Refusal::NoAnswer | Refusal::Ended => {
+                "503 Service Unavailable"
+            }
         };
         response(status, PLAIN, &format!("{refusal}\n"))
     }

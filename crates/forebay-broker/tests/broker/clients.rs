@@ -1,6 +1,6 @@
 //! Clients that are idle, slow or many keep nobody else from being answered.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -275,4 +275,56 @@ fn who_asks_a_broker_that_ends_is_told_so() {
     let mut told = String::new();
     stream.read_to_string(&mut told).unwrap();
     assert!(told.contains("more than 16777216 bytes"), "{told}");
+}
+
+/// What a client is told.
+fn line(stream: &UnixStream) -> String {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut told = String::new();
+    BufReader::new(stream).read_line(&mut told).unwrap();
+    told
+}
+
+#[test]
+fn long_requests_are_bounded_together_and_short_ones_are_always_taken() {
+    let (_folder, socket) = socket();
+    let requests = Requests::default();
+    let _server = Server::listen(&socket, requests.sender()).unwrap();
+    let (sender, kept) = mpsc::channel();
+    let _broker = Broker::new(requests, move |request| match request.kind {
+        Request::Ledger => sender.send(request).unwrap(),
+        _ => request.answer(Answer::Done("well".into())),
+    });
+    // Requests without an end: a buffer of 8 MiB for each that is taken.
+    let begin = || {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let is_taken = stream.write_all(&vec![b' '; 6 << 20]).is_ok();
+        (is_taken, stream)
+    };
+    let begun: Vec<_> = (0..50).map(|_| begin()).collect();
+    for (at, (is_taken, stream)) in begun.iter().enumerate() {
+        assert_eq!(*is_taken, at < 4, "{at}");
+        if !is_taken {
+            let told = line(stream);
+            assert!(told.contains("it holds requests of 32 MiB. Try again"), "{told}");
+        }
+    }
+    let mut short = UnixStream::connect(&socket).unwrap();
+    short.write_all(&[b' '; 65_000]).unwrap();
+    short.write_all(b"{\"ask\":\"status\"}\n").unwrap();
+    assert_eq!(line(&short), "{\"done\":\"well\"}\n");
+    // Those that wait for the broker count as well.
+    for (_, stream) in &begun[..4] {
+        let mut stream: &UnixStream = stream;
+        stream.write_all(b"{\"ask\":\"ledger\"}\n").unwrap();
+    }
+    let waiting = [(); 4].map(|()| kept.recv_timeout(PATIENCE).unwrap());
+    assert!(!begin().0);
+    waiting.into_iter().for_each(|request| request.answer(Answer::Done("late".into())));
+    for (_, stream) in &begun[..4] {
+        assert_eq!(line(stream), "{\"done\":\"late\"}\n");
+    }
+    let (is_taken, mut stream) = begin();
+    stream.write_all(b"{\"ask\":\"status\"}\n").unwrap();
+    assert_eq!((is_taken, line(&stream).as_str()), (true, "{\"done\":\"well\"}\n"));
 }
