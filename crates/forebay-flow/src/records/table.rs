@@ -61,8 +61,8 @@ pub struct RecordOptions {
 }
 
 impl RecordOptions {
-    /// Without timeouts, on huge pages, with the fastest instructions, and with a secret of this table alone,
-    /// so that no traffic can be made to collide in it.
+    /// Without timeouts, on huge pages, with the fastest instructions, and with a secret of this
+    /// table alone, so that no traffic can be made to collide in it.
     #[must_use]
     pub fn new(flows: usize, on_full: OnFull) -> Self {
         let random = RandomState::new();
