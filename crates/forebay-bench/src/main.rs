@@ -56,6 +56,7 @@ fn measure(options: &Options) -> Result<()> {
         Suite::Pipeline => suites::pipeline::run,
         Suite::Rules => suites::rules::run,
         Suite::Shapes => suites::shapes::run,
+        Suite::Shed => suites::shed::run,
         Suite::Split => suites::split::run,
         Suite::Forward => suites::forward::run,
     };

@@ -41,14 +41,14 @@ pub struct Options {
     /// Folder of captures and rule lists from outside the project
     #[arg(long, hide = true, value_name = "DIR", env = "FOREBAY_DATA", default_value = DATA)]
     pub data: PathBuf,
-    /// Only cases whose expression or name contains this; rules, flows and forward: or one of
+    /// Only cases whose expression or name contains this; rules, flows, shed and forward: or one of
     /// several texts with commas between them; cases of forward are like 64/capacity
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Filters: only on this set; can be repeated
     #[arg(long = "set", value_name = "NAME")]
     pub sets: Vec<Set>,
-    /// Filters: only this engine beside libpcap and touch; rules, flows and forward: only this
+    /// Filters: only this engine beside libpcap and touch; rules, flows, shed and forward: only this
     /// one; can be repeated
     #[arg(long = "engine", value_name = "NAME")]
     pub engines: Vec<String>,
@@ -95,12 +95,14 @@ pub enum Suite {
     Filters,
     /// A worker of the broker from memory to memory, stage by stage
     Pipeline,
-    /// The table of flows beside DPDK's and hashbrown
+    /// The table of flows beside DPDK's and hashbrown, and the rows of shed
     Flows,
     /// Rule lists beside DPDK's classifier and the paper's C
     Rules,
     /// Rule lists that are hard on classifiers, with the instructions of every level
     Shapes,
+    /// Flows that reach an overloaded sensor whole, by policy
+    Shed,
     /// `forebay filter` beside tcpdump, and `forebay split`, on a capture
     Split,
     /// `forebay run` by each type of port, beside the kernel's bridge and nftables

@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
     }
 
     /// Notes how rows were measured, and which while the clock was slow.
-    pub fn note_conditions(&mut self, rounds: String) {
+    pub fn note_conditions(&mut self, rounds: impl Into<Option<String>>) {
         let slow = self.trials.iter().filter(|trial| trial.is_slow(&self.timing.clock));
         self.notes.extend(slow.map(|trial| {
             format!(
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
                 trial.case, trial.set
             )
         }));
-        self.notes.push(rounds);
+        self.notes.extend(rounds.into());
         self.notes.extend(self.timing.notes());
     }
 }

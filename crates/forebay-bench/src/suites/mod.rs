@@ -7,4 +7,5 @@ pub mod forward;
 pub mod pipeline;
 pub mod rules;
 pub mod shapes;
+pub mod shed;
 pub mod split;

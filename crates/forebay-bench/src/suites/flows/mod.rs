@@ -1,5 +1,5 @@
 //! The table of flows beside DPDK's hash table and hashbrown: look-ups of flows that are there,
-//! and mixed traffic, in which flows begin and end.
+//! and mixed traffic, in which flows begin and end. The rows of [`shed`] come last.
 
 mod adversary;
 mod ageing;
@@ -14,7 +14,7 @@ use forebay_flow::Level;
 use forebay_packet::random::Random;
 use serde_json::json;
 
-use crate::bar;
+use crate::bar::{self, Bar};
 use crate::failure::{Failure, Result, ensure};
 use crate::options::Options;
 use crate::peers::dpdk;
@@ -22,6 +22,7 @@ use crate::peers::stopwatch::Stopwatch;
 use crate::record::{Record, Row};
 use crate::rounds::{Contender, Role, Run, Timing, Trial};
 use crate::stats::Sample;
+use crate::suites::shed;
 use ageing::Pace;
 use engines::{ABSENT, BULK, Engine, Engines, batches};
 use report::{lookup, mixed};
@@ -81,6 +82,7 @@ pub fn run(options: &Options) -> Result<Record> {
         let rows = adversary::measure(&mut run.timing, rounds(options))?;
         run.results.0.extend(rows);
     }
+    shed::add(&mut run)?;
     let (turn, rounds) = (turn(options), rounds(options));
     run.note_conditions(format!(
         "{rounds} rounds of {turn} flows for each engine, after as many others; the same for all, \
@@ -92,8 +94,8 @@ pub fn run(options: &Options) -> Result<Record> {
     }
     let Run { timing, mut results, notes, .. } = run;
     results.add_ratios("ratio", |_, _| Some(BULK.to_owned()));
-    let bars = report::bars(&results);
-    let shown = report::tables(&results) + &bar::text(&bars);
+    let bars: Vec<Bar> = report::bars(&results).into_iter().chain(shed::bars(&results)).collect();
+    let shown = report::tables(&results) + &shed::tables(&results) + &bar::text(&bars);
     let gigahertz = Some(timing.clock.gigahertz());
     let record = Record::new("flows", notes, results.0, gigahertz);
     Ok(Record { shown, summary: json!({ "bars": bars }), ..record })
