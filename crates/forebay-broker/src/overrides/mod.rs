@@ -147,7 +147,11 @@ impl FlowOverrides {
         }
         let mut fresh = HashSet::new();
         let is_new = |flow: &&Selector| match self.known(flow) {
-            Ok(key) => self.find(&key).is_none() && fresh.insert(Selector::Key(key)),
+            Ok(key) => {
+                // A flow whose time is over is counted like one that is not there.
+                self.find(&key).is_none_or(|flow| flow.until() <= now)
+                    && fresh.insert(Selector::Key(key))
+            }
             Err(Some(digest)) => {
                 !self.wanted.contains_key(&digest) && fresh.insert(Selector::Community(digest))
             }

@@ -35,7 +35,11 @@ fn flows_by_hand_are_limited() {
         // Those there are can be named again, and others when their time is over.
         overrides.check(&edit, 0).unwrap();
         assert!(overrides.check(&shunt(&all[most..], SECOND), 0).is_err());
-        overrides.check(&shunt(&all[most..], 2 * SECOND), SECOND).unwrap();
+        let other = shunt(&all[most..], 2 * SECOND);
+        overrides.check(&other, SECOND).unwrap();
+        // Those that are not removed yet count as much as any others.
+        overrides.edit(&shunt(&all[1..], 2 * SECOND), SECOND);
+        assert!(overrides.check(&shunt(&all[..1], 2 * SECOND), SECOND).is_err());
     }
 }
 
