@@ -78,7 +78,11 @@ impl ShuntedFlows {
         if hashes.is_empty() {
             return Ok(());
         }
-        self.maps.shunt_places.remove_all(hashes)?;
+        let places = &self.maps.shunt_places;
+        if places.remove_all(hashes).is_err() {
+            // It ends at the first failure, also at a flow that an attempt before has removed.
+            hashes.iter().try_for_each(|hash| places.remove(hash).map(drop))?;
+        }
         // A run of the program that has read a place may still count there.
         self.maps.quiesce()?;
         let freed = hashes.iter().filter_map(|hash| self.places.remove(hash));
