@@ -267,7 +267,9 @@ impl LiveGroup {
             }
             self.sensors[place] = sensor.clone();
         }
-        self.overloads.update(&self.sensors);
+        // Then those that leave, at places that may still have flows, as long as no sensor has
+        // their names again.
+        self.overloads.update(sensors.iter().chain(&self.sensors));
     }
 
     /// The sensors that a hello which came in at an output is about. One that is told

@@ -1,6 +1,6 @@
 //! The limits of sensors beyond which packets to them are shed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use forebay_flow::shed::{Limit, LimitEstimate, OnOverload, Rates, SensorReport};
@@ -28,10 +28,13 @@ impl Overloads {
         overloads
     }
 
-    /// Follows a change of the sensors. A limit that stays as it is goes on.
-    pub(crate) fn update(&mut self, sensors: &[Sensor]) {
+    /// Follows a change of the sensors. A limit that stays as it is goes on. Of sensors with the
+    /// same name, the first counts.
+    pub(crate) fn update<'a>(&mut self, sensors: impl IntoIterator<Item = &'a Sensor>) {
         let mut old = std::mem::take(&mut self.0);
-        for sensor in sensors.iter().filter(|sensor| sensor.on_overload != OnOverload::None) {
+        let mut names = HashSet::new();
+        let first = sensors.into_iter().filter(|sensor| names.insert(&sensor.name));
+        for sensor in first.filter(|sensor| sensor.on_overload != OnOverload::None) {
             let rates = Rates { pps: sensor.limit_pps, bps: sensor.limit_bps };
             let same = old.remove(&sensor.name).filter(|old| old.rates == rates);
             let overload = same.unwrap_or_else(|| {
@@ -67,5 +70,36 @@ impl Overloads {
         {
             overload.limit.set_pps(pps);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_packet::Rewrite;
+
+    use super::*;
+
+    #[test]
+    fn a_place_that_was_left_decides_nothing_for_a_sensor_with_its_name() {
+        let sensor = |limit_pps| Sensor {
+            name: "ids".to_owned(),
+            output: 0,
+            rewrite: Rewrite::default(),
+            weight: 1,
+            limit_pps: Some(limit_pps),
+            limit_bps: None,
+            on_overload: OnOverload::Fair,
+            hello: false,
+        };
+        let (present, left) = (sensor(2_000), sensor(1_000));
+        let mut overloads = Overloads::of(std::slice::from_ref(&present));
+        let limit = Arc::clone(&overloads.0["ids"].limit);
+        for _ in 0..2 {
+            overloads.update([&present, &left]);
+            assert!(Arc::ptr_eq(&limit, &overloads.0["ids"].limit));
+        }
+        let none = Sensor { on_overload: OnOverload::None, ..present };
+        overloads.update([&none, &left]);
+        assert!(overloads.limit("ids").is_none());
     }
 }
