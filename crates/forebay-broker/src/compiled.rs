@@ -79,13 +79,12 @@ impl CompiledConfig {
         options: &CodeOptions,
         in_force: Option<&Arc<Live>>,
     ) -> Result<Self, ConfigCompileError> {
-        let of_stages: u64 = config.groups.iter().map(|group| group.stages.memory_bytes()).sum();
-        let of_queues = config.export.iter().map(|export| {
-            let groups = config.groups.iter().filter(|group| export.has(group)).count();
-            groups as u64 * export.queue_bytes()
-        });
-        let of_stages = of_stages + of_queues.sum::<u64>();
-        memory::suffices(of_stages * config.workers as u64, u64::MAX, "")
+        let of_group = |group: &SensorGroup| {
+            let of_export = config.export.as_ref().map_or(0, |export| export.memory_bytes(group));
+            group.stages.memory_bytes() + of_export
+        };
+        let of_groups: u64 = config.groups.iter().map(of_group).sum();
+        memory::suffices(of_groups * config.workers as u64, u64::MAX, "")
             .map_err(ConfigCompileError::Stages)?;
         let filter = config.filter.as_deref();
         let filter = filter.map(|text| compile(text, "the broker".to_owned(), options));

@@ -31,10 +31,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Records of a table that are written together, before the queues have their turn.
 const STEP: usize = 1_024;
 
-/// Tables that wait in a queue. They are many only if stages are turned off and on faster than
-/// their records are written.
-const MOST_TABLES: usize = 2;
-
 /// Notices that wait for the broker's thread.
 const MOST_NOTICES: usize = 16;
 
@@ -57,7 +53,9 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Content {
     records: Vec<FlowRecord>,
-    tables: Vec<FlowTable>,
+    table: Option<FlowTable>,
+    /// Until the records of a table are written.
+    has_table: bool,
     lost: u64,
 }
 
@@ -77,10 +75,15 @@ impl RecordSink for Queue {
 
     fn retire(&self, table: FlowTable) {
         let mut content = self.content();
-        if content.tables.len() < MOST_TABLES {
-            content.tables.push(table);
+        if !content.has_table {
+            content.has_table = true;
+            content.table = Some(table);
         } else {
             content.lost += table.open() as u64;
+            drop(content);
+            // Packets do not wait until the system has taken so much memory back. Without a thread
+            // they do.
+            drop(thread::Builder::new().spawn(move || drop(table)));
         }
     }
 }
@@ -195,7 +198,7 @@ impl Exporter {
         for queue in lock(&self.shared.queues).iter() {
             let content = queue.content();
             exported.held += content.records.len() as u64;
-            exported.held += content.tables.iter().map(|table| table.open() as u64).sum::<u64>();
+            exported.held += content.table.as_ref().map_or(0, |table| table.open() as u64);
             add_all(&mut exported.lost, vec![(QUEUE_FULL, content.lost)]);
         }
         exported.lost.retain(|(_, records)| *records > 0);
@@ -289,15 +292,18 @@ impl Writing {
     fn take_all(&mut self) {
         let queues = lock(&self.shared.queues).clone();
         for queue in &queues {
-            let tables = self.take_records(queue);
-            for table in tables {
+            let table = queue.content().table.take();
+            self.take_records(queue);
+            if let Some(table) = table {
                 for (written, record) in table.records().enumerate() {
                     if written % STEP == STEP - 1 {
                         self.settle(RecordFiles::flush);
-                        queues.iter().for_each(|queue| self.take_records_only(queue));
+                        queues.iter().for_each(|queue| self.take_records(queue));
                     }
                     self.write(record, queue);
                 }
+                drop(table);
+                queue.content().has_table = false;
             }
         }
         drop(queues);
@@ -305,24 +311,15 @@ impl Writing {
         let lost_in_queues = &mut self.lost_in_queues;
         lock(&self.shared.queues).retain(|queue| {
             let content = queue.content();
-            let is_used = Arc::strong_count(queue) > 1
-                || !content.records.is_empty()
-                || !content.tables.is_empty();
+            let is_used =
+                Arc::strong_count(queue) > 1 || !content.records.is_empty() || content.has_table;
             *lost_in_queues += if is_used { 0 } else { content.lost };
             is_used
         });
     }
 
-    /// Writes the records in a queue, and returns the tables.
-    fn take_records(&mut self, queue: &Queue) -> Vec<FlowTable> {
-        let mut content = queue.content();
-        let tables = std::mem::take(&mut content.tables);
-        drop(content);
-        self.take_records_only(queue);
-        tables
-    }
-
-    fn take_records_only(&mut self, queue: &Queue) {
+    /// Writes the records in a queue.
+    fn take_records(&mut self, queue: &Queue) {
         let mut taken = std::mem::take(&mut self.taken);
         std::mem::swap(&mut queue.content().records, &mut taken);
         for record in &taken {
@@ -431,9 +428,15 @@ mod tests {
         let content = queue.content();
         assert_eq!((content.records.len(), content.lost), (64, 26));
         drop(content);
-        for _ in 0..5 {
-            queue.retire(FlowTable::new(RecordOptions::new(8, OnFull::Evict)));
-        }
-        assert_eq!(queue.content().tables.len(), MOST_TABLES);
+        let retire = || queue.retire(FlowTable::new(RecordOptions::new(8, OnFull::Evict)));
+        let waits = || queue.content().table.take().is_some();
+        retire();
+        assert!(waits());
+        // While it is written, no other takes memory.
+        retire();
+        assert!(!waits());
+        queue.content().has_table = false;
+        retire();
+        assert!(waits());
     }
 }

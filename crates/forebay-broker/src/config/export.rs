@@ -38,10 +38,15 @@ impl Export {
         keeps_records(group) && (self.groups.is_empty() || self.groups.contains(&group.name))
     }
 
-    /// Bytes of the queue of a worker and group, with those that are being written.
+    /// Bytes for each worker of a group: the queue, with those records that are being written, and
+    /// the table of a stage that has ended, until its records are written.
     #[must_use]
-    pub fn queue_bytes(&self) -> u64 {
-        2 * (self.queue * size_of::<FlowRecord>()) as u64
+    pub fn memory_bytes(&self, group: &SensorGroup) -> u64 {
+        if !self.has(group) {
+            return 0;
+        }
+        let table = group.stages.config(RECORDS).map_or(0, |flows| flows.memory_bytes());
+        2 * (self.queue * size_of::<FlowRecord>()) as u64 + table
     }
 }
 
