@@ -19,7 +19,8 @@ pub struct FlowsArgs {
     /// Records end after 60s of silence and after 30m, unless other timeouts are given
     #[arg(short, long, value_name = "DEVICE", conflicts_with_all = ["read", "policy"])]
     pub interface: Option<String>,
-    /// Write the records to a file, as CSV, JSON lines or Parquet; `-` is standard output
+    /// Write the records to a file, as CSV, JSON lines or Parquet; `-` is standard output. With -i
+    /// it is FILE.partial until the run ends
     #[arg(short, long, value_name = "FILE", conflicts_with = "policy")]
     pub write: Option<PathBuf>,
     /// Stop after that many packets

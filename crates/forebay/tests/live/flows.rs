@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Output, Stdio};
 
 use crate::support::command::{command, run};
-use crate::support::namespace::{in_namespace, veth};
+use crate::support::namespace::{in_namespace, ip, veth, wait_for};
 use serde_json::Value;
 
 /// Begins to count the packets of device `b`, and returns when it receives.
@@ -90,17 +90,28 @@ fn flows_are_written_as_they_end() {
 }
 
 #[test]
-fn a_file_of_a_device_is_complete_or_absent() {
+fn records_of_a_device_stand_however_the_run_ends() {
     in_namespace(|| {
         veth("g", "b");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("flows.csv");
         let words = ["--format", "csv", "-w", file.to_str().unwrap()];
-        let child = count(&words);
+        let child = count(&[&words[..], &["--idle-timeout", "300ms"]].concat());
         generate(100);
+        let partial = folder.path().join("flows.csv.partial");
+        let lines = |file| fs::read_to_string(file).unwrap_or_default().lines().count();
+        wait_for("the records", || lines(&partial) > 10);
         signal(&child, libc::SIGKILL);
         child.wait_with_output().unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(lines(&partial) > 10 && !file.exists());
+        // The device goes.
+        let child = count(&words);
+        generate(100);
+        ip("link delete dev b");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(lines(&file) > 10 && !partial.exists());
+        veth("g", "b");
         let child = count(&[&words[..], &["-c", "50", "--json"]].concat());
         generate(100);
         let said: Value = serde_json::from_str(&text(&child.wait_with_output().unwrap())).unwrap();

@@ -122,9 +122,10 @@ impl Count {
         self.flows.finish();
         let evicted = self.listing.evicted();
         let error = failure.as_ref().map(ToString::to_string);
-        // Records of the packets before damage are valid; after another failure a file that is
-        // not complete is removed.
-        let stands = failure.as_ref().is_none_or(Failure::is_damaged_input);
+        // Records of the packets before damage are valid, and those of a device cannot be had
+        // again; after another failure a file that is not complete is removed.
+        let stands =
+            args.interface.is_some() || failure.as_ref().is_none_or(Failure::is_damaged_input);
         let records = self.listing.with_open(&self.flows);
         let shown = records.and_then(|records| match self.format {
             FlowFormat::Json => print_json(&Document { records: &records, ledger, remarks, error }),

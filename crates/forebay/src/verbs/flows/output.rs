@@ -10,7 +10,8 @@ use crate::cli::{FlowFormat, FlowsArgs};
 use crate::failure::Failure;
 use crate::input::file_failure;
 
-/// An output of records. A file appears under its name when it is complete.
+/// An output of records. A file appears under its name when it is complete; that of a device can
+/// be read before as `NAME.partial`.
 pub(super) struct Output {
     writer: RecordWriter<WholeFile>,
     path: PathBuf,
@@ -37,7 +38,9 @@ impl Output {
             }
         };
         let path = args.write.clone().unwrap_or_else(|| PathBuf::from("-"));
-        let file = WholeFile::create(&path, Placement::Hidden);
+        let placement =
+            if args.interface.is_some() { Placement::Growing } else { Placement::Hidden };
+        let file = WholeFile::create(&path, placement);
         let writer = file.and_then(|file| RecordWriter::new(file, format, false));
         let writer = writer.map_err(|error| failure(&path, error))?;
         Ok(Self { writer, path, records: 0 })
