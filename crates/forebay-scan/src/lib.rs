@@ -1,0 +1,14 @@
+//! Payloads scanned for literals, many at a time.
+//!
+//! A [`LiteralSet`] is compiled to a [`Scanner`], which finds in each text the literals that occur
+//! in it. Engines differ in speed alone: every one reports what [`Engine::Oracle`] reports.
+#![forbid(unsafe_code)]
+
+mod literal;
+mod matches;
+mod oracle;
+mod scanner;
+
+pub use literal::{Literal, LiteralError, LiteralSet, MAX_LITERAL_LEN, MAX_LITERALS};
+pub use matches::{Match, Matches};
+pub use scanner::{Engine, ScanError, Scanner, Scratch};
