@@ -7,6 +7,7 @@
 mod literal;
 mod matches;
 mod oracle;
+pub mod reassembly;
 mod scanner;
 
 pub use literal::{Literal, LiteralError, LiteralSet, MAX_LITERAL_LEN, MAX_LITERALS};

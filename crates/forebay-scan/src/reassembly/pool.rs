@@ -1,0 +1,258 @@
+//! The memory that the connections of a worker share: held segments, and digests of segments that
+//! were delivered.
+//!
+//! Held bytes are in blocks of a fixed size, so that no arrival pattern fragments the memory.
+//! Histories of digests are given out in turn: the newest takes the memory of the oldest, whose
+//! owner detects that by a serial number. Neither grows beyond its limit.
+
+use forebay_packet::HashKey;
+
+use super::digest::DigestKey;
+
+/// Bytes of a segment that a block holds: those of a frame of 1,500 bytes.
+pub(super) const BLOCK: usize = 1460;
+
+/// Bytes that a block takes, with what is kept about it.
+pub const BLOCK_BYTES: usize = BLOCK + size_of::<Head>();
+
+/// No block.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Digests of a history.
+pub(super) const DIGESTS: usize = 64;
+
+/// Bytes that a history takes.
+pub const HISTORY_BYTES: usize = size_of::<History>();
+
+/// Limits of the memory for reassembly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the blocks that hold segments of one connection.
+    pub connection: usize,
+    /// Bytes of the blocks that hold segments of all connections.
+    pub held: usize,
+    /// Bytes of the digests of delivered segments, of all connections.
+    pub digests: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connection: 256 << 10, held: 16 << 20, digests: 16 << 20 }
+    }
+}
+
+impl Limits {
+    /// The most bytes that a pool takes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (self.held + self.digests) as u64
+    }
+}
+
+/// What is kept about a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    /// The block behind it in its list.
+    pub next: u32,
+    /// The sequence number of its first byte.
+    pub start: u32,
+    /// Its bytes.
+    pub len: u32,
+}
+
+/// Blocks of held bytes.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    heads: Vec<Head>,
+    data: Vec<[u8; BLOCK]>,
+    free: u32,
+    used: usize,
+    limit: usize,
+    pub per_connection: u32,
+}
+
+impl Blocks {
+    /// A block with `bytes`, at most [`BLOCK`]; none at the limit.
+    pub(super) fn take(&mut self, start: u32, bytes: &[u8], next: u32) -> Option<u32> {
+        let head = Head { next, start, len: bytes.len() as u32 };
+        let block = if self.free != NONE {
+            let block = self.free;
+            self.free = self.heads[block as usize].next;
+            self.heads[block as usize] = head;
+            block
+        } else if self.heads.len() < self.limit {
+            self.heads.push(head);
+            self.data.push([0; BLOCK]);
+            self.heads.len() as u32 - 1
+        } else {
+            return None;
+        };
+        self.data[block as usize][..bytes.len()].copy_from_slice(bytes);
+        self.used += 1;
+        Some(block)
+    }
+
+    /// Gives a block back.
+    pub(super) fn give_back(&mut self, block: u32) {
+        self.heads[block as usize].next = self.free;
+        self.free = block;
+        self.used -= 1;
+    }
+
+    pub(super) fn head(&self, block: u32) -> Head {
+        self.heads[block as usize]
+    }
+
+    pub(super) fn set_next(&mut self, block: u32, next: u32) {
+        self.heads[block as usize].next = next;
+    }
+
+    pub(super) fn bytes(&self, block: u32) -> &[u8] {
+        &self.data[block as usize][..self.heads[block as usize].len as usize]
+    }
+}
+
+/// Digests of the last segments that were delivered in one direction, without gaps between them.
+#[derive(Clone, Debug)]
+struct History {
+    serial: u64,
+    /// Segments recorded; the last [`DIGESTS`] are kept, each at its number modulo that.
+    recorded: u64,
+    starts: [u32; DIGESTS],
+    digests: [u64; DIGESTS],
+}
+
+/// How bytes that were delivered compare with those of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Same,
+    Different,
+    Unknown,
+}
+
+/// The histories of directions, each known by its serial number; 0 is none.
+#[derive(Debug)]
+pub(super) struct Histories {
+    key: DigestKey,
+    slots: Vec<History>,
+    limit: usize,
+    serial: u64,
+}
+
+impl Histories {
+    /// Where the history with a serial number is, if its memory was not given to another one.
+    fn find(&self, serial: u64) -> Option<usize> {
+        let index = (serial.wrapping_sub(1) % self.limit.max(1) as u64) as usize;
+        self.slots.get(index).filter(|slot| slot.serial == serial).map(|_| index)
+    }
+
+    /// Records bytes that were delivered, which `start` at a sequence number.
+    pub(super) fn record(&mut self, serial: &mut u64, start: u32, bytes: &[u8]) {
+        if self.limit == 0 {
+            return;
+        }
+        let index = self.find(*serial).unwrap_or_else(|| {
+            let index = self.start();
+            *serial = self.serial;
+            index
+        });
+        let digest = self.key.digest(bytes);
+        let slot = &mut self.slots[index];
+        let at = (slot.recorded % DIGESTS as u64) as usize;
+        (slot.starts[at], slot.digests[at]) = (start, digest);
+        slot.recorded += 1;
+    }
+
+    /// Starts a history in place of the oldest, and returns where it is.
+    fn start(&mut self) -> usize {
+        self.serial += 1;
+        let index = ((self.serial - 1) % self.limit as u64) as usize;
+        if index == self.slots.len() {
+            let (starts, digests) = ([0; DIGESTS], [0; DIGESTS]);
+            self.slots.push(History { serial: 0, recorded: 0, starts, digests });
+        }
+        let slot = &mut self.slots[index];
+        (slot.serial, slot.recorded) = (self.serial, 0);
+        index
+    }
+
+    /// Forgets what was recorded.
+    pub(super) fn clear(&mut self, serial: u64) {
+        if let Some(index) = self.find(serial) {
+            self.slots[index].recorded = 0;
+        }
+    }
+
+    /// Compares bytes which `start` at a sequence number with those that were delivered there.
+    /// `end` is the end of the last segment that was recorded.
+    pub(super) fn compare(
+        &self,
+        serial: u64,
+        start: u32,
+        mut bytes: &[u8],
+        end: u32,
+    ) -> Comparison {
+        let Some(index) = self.find(serial) else { return Comparison::Unknown };
+        let slot = &self.slots[index];
+        let kept = slot.recorded.saturating_sub(DIGESTS as u64)..slot.recorded;
+        let at = |number: u64| (number % DIGESTS as u64) as usize;
+        let Some(first) = kept.clone().rev().find(|&number| slot.starts[at(number)] == start)
+        else {
+            return Comparison::Unknown;
+        };
+        for number in first..kept.end {
+            if bytes.is_empty() {
+                break;
+            }
+            let behind = if number + 1 == kept.end { end } else { slot.starts[at(number + 1)] };
+            let len = behind.wrapping_sub(slot.starts[at(number)]) as usize;
+            if len > bytes.len() {
+                return Comparison::Unknown;
+            }
+            let (segment, rest) = bytes.split_at(len);
+            if self.key.digest(segment) != slot.digests[at(number)] {
+                return Comparison::Different;
+            }
+            bytes = rest;
+        }
+        if bytes.is_empty() { Comparison::Same } else { Comparison::Unknown }
+    }
+}
+
+/// The memory for the connections of one thread.
+#[derive(Debug)]
+pub struct Pool {
+    pub(super) blocks: Blocks,
+    pub(super) histories: Histories,
+}
+
+impl Pool {
+    /// A pool with these limits. `secret` is that of the digests.
+    #[must_use]
+    pub fn new(limits: &Limits, secret: &HashKey) -> Self {
+        let blocks = limits.held / BLOCK_BYTES;
+        let histories = limits.digests / HISTORY_BYTES;
+        Self {
+            blocks: Blocks {
+                heads: Vec::with_capacity(blocks),
+                data: Vec::with_capacity(blocks),
+                free: NONE,
+                used: 0,
+                limit: blocks.min(NONE as usize),
+                per_connection: u32::try_from(limits.connection / BLOCK_BYTES).unwrap_or(u32::MAX),
+            },
+            histories: Histories {
+                key: DigestKey::new(secret),
+                slots: Vec::with_capacity(histories),
+                limit: histories,
+                serial: 0,
+            },
+        }
+    }
+
+    /// The bytes of the blocks in use.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.blocks.used * BLOCK_BYTES
+    }
+}
