@@ -20,6 +20,9 @@ pub const MOST_CONFIG: u64 = 1 << 20;
 /// The longest file of rules, in bytes: a million rules, and some comments.
 pub const MOST_RULES: u64 = 128 << 20;
 
+/// The longest file of literals, in bytes: a million of 60 bytes each, in hexadecimal.
+pub const MOST_LITERALS: u64 = 128 << 20;
+
 /// The longest file with a filter expression or a BPF program, in bytes.
 pub const MOST_FILTER: u64 = 16 << 20;
 

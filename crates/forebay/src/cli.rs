@@ -7,6 +7,7 @@ mod flow_policy;
 mod flows;
 mod headings;
 mod rules;
+mod scan;
 mod selection;
 mod sensor_hello;
 mod split;
@@ -24,6 +25,7 @@ pub use flow_policy::*;
 pub use flows::*;
 use headings::{GLOBAL, STUDY};
 pub use rules::*;
+pub use scan::*;
 pub use selection::*;
 pub use sensor_hello::*;
 pub use split::*;
@@ -66,6 +68,8 @@ pub enum Verb {
     Flows(FlowsArgs),
     /// Check ordered rule lists, match packets against them, explain and import them
     Rules(RulesArgs),
+    /// Find literals in the payloads of a capture
+    Scan(ScanArgs),
     /// Generate synthetic traffic: a capture, or numbered frames on a device
     Gen(GenArgs),
     /// Receive the frames of `forebay gen -i`, and count those lost, duplicated, late or

@@ -40,6 +40,17 @@ pub enum Failure {
     /// A rule list cannot be loaded.
     #[error("{0}")]
     Rules(FileError),
+    /// A file of literals cannot be used.
+    #[error("{file}: {source}")]
+    Literals {
+        /// The file.
+        file: String,
+        /// The reason.
+        source: forebay_scan::LiteralError,
+    },
+    /// The literals cannot be compiled.
+    #[error("{0}")]
+    Scan(#[from] forebay_scan::ScanError),
     /// Rules that can never apply.
     #[error("{file}: {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Findings {

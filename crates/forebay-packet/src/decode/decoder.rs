@@ -35,6 +35,22 @@ impl Decoder {
         link: LinkType,
         packet: &'a [u8],
     ) -> (Decoded, Option<&'a [u8]>) {
+        let mut walk = self.walk(link, packet);
+        if walk.found.key == FlowKey::default() {
+            walk.opaque();
+        }
+        (walk.found, walk.payload)
+    }
+
+    /// What the innermost IP packet carries, as far as that was captured: the bytes behind its
+    /// TCP or UDP header; behind its IP headers, if it is a later fragment or of another
+    /// protocol, or if the length of its TCP header is cut or too small. None for what is not IP.
+    #[must_use]
+    pub fn payload<'a>(&self, link: LinkType, packet: &'a [u8]) -> Option<&'a [u8]> {
+        self.walk(link, packet).content()
+    }
+
+    fn walk<'a>(&self, link: LinkType, packet: &'a [u8]) -> Walk<'a> {
         let mut walk = Walk::new(self.options, Bytes::new(packet));
         let mut next = link::first(walk.bytes, link, 0);
         for _ in 0..MAX_LAYERS {
@@ -47,9 +63,6 @@ impl Decoder {
                 header => walk.link_header(header, at),
             };
         }
-        if walk.found.key == FlowKey::default() {
-            walk.opaque();
-        }
-        (walk.found, walk.payload)
+        walk
     }
 }

@@ -101,6 +101,7 @@ impl Walk<'_> {
     fn ipv4(&mut self, datagram: Datagram, at: usize) -> Next {
         let lengths = Ipv4Lengths::of(self.bytes, at)?;
         self.bytes = lengths.datagram(self.bytes, at);
+        self.note_content(at + lengths.header);
         let (offset, more) = (lengths.offset(), lengths.fragment & 0x2000 != 0);
         if offset != 0 || more {
             let span = span(offset, lengths.total.saturating_sub(lengths.header), !more);
@@ -123,6 +124,7 @@ impl Walk<'_> {
     fn ipv6(&mut self, mut datagram: Datagram, at: usize) -> Next {
         let (bytes, len) = ipv6_payload(self.bytes, at)?;
         self.bytes = bytes;
+        self.note_content(at + IPV6_HEADER);
         self.extensions(&mut datagram, at + IPV6_HEADER, at + IPV6_HEADER + len)
     }
 
@@ -179,6 +181,7 @@ impl Walk<'_> {
             self.note_fragment(FragmentRole::First, key, span);
             return Ipv6Fragment::FirstOrWhole;
         }
+        self.note_content(at + 8);
         let _: Next = self.later_fragment(Datagram { protocol, ..*datagram }, key, span);
         Ipv6Fragment::Later
     }

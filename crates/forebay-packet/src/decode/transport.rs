@@ -25,8 +25,9 @@ pub(super) fn icmp(bytes: Bytes<'_>, at: usize) -> Option<(u8, u8)> {
     Some((bytes.u8(at)?, bytes.u8(at + 1)?))
 }
 
-impl<'a> Walk<'a> {
+impl Walk<'_> {
     pub(super) fn transport(&mut self, datagram: Datagram, at: usize) -> Next {
+        self.note_content(at);
         match datagram.protocol {
             UDP => {
                 let (_, destination) = self.ports(datagram, at)?;
@@ -69,19 +70,22 @@ impl<'a> Walk<'a> {
         self.found(key, reversed, key, DecodeOutcome::Ip);
         if !self.quoted {
             self.found.tcp_flags = control_bits(self.bytes, at).filter(|_| protocol == TCP);
-            self.payload = self.payload_of(protocol, at);
+            if let Some(start) = self.payload_start(protocol, at) {
+                self.payload = Some(self.bytes.from(start));
+                self.note_content(start);
+            }
         }
         Some((from, to))
     }
 
-    /// What is behind the TCP or UDP header at that place.
-    fn payload_of(&self, protocol: u8, at: usize) -> Option<&'a [u8]> {
+    /// The end of the TCP or UDP header at that place.
+    fn payload_start(&self, protocol: u8, at: usize) -> Option<usize> {
         let header = match protocol {
             TCP => usize::from(self.bytes.u8(at + 12)? >> 4) * 4,
             UDP => UDP_HEADER,
             _ => return None,
         };
-        (header >= UDP_HEADER).then(|| self.bytes.from(at + header))
+        (header >= UDP_HEADER).then_some(at + header)
     }
 
     fn icmp(&mut self, datagram: Datagram, at: usize) -> Next {

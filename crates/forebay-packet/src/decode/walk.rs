@@ -58,6 +58,8 @@ pub(super) struct Walk<'a> {
     pub(super) quoted: bool,
     /// What the transport header of the key carries.
     pub(super) payload: Option<&'a [u8]>,
+    /// What the innermost IP packet carries.
+    content: Option<&'a [u8]>,
     /// An authentication header in IPv6 is passed, as rules do: for a flow it ends the walk.
     pub(super) passes_authentication: bool,
 }
@@ -81,6 +83,7 @@ impl<'a> Walk<'a> {
             tunnels_left: options.tunnel_depth,
             quoted: false,
             payload: None,
+            content: None,
             passes_authentication: false,
         }
     }
@@ -99,6 +102,18 @@ impl<'a> Walk<'a> {
         let key = FlowKey { low: u128::from(digest), scope: self.scope, ..FlowKey::default() };
         self.found.key = key;
         self.found.affinity = key;
+    }
+
+    /// Notes that the content of the innermost IP packet so far begins at that place.
+    pub(super) fn note_content(&mut self, at: usize) {
+        if !self.quoted {
+            self.content = Some(self.bytes.from(at));
+        }
+    }
+
+    /// What the innermost IP packet carries behind its TCP or UDP header, or its IP headers.
+    pub(super) fn content(&self) -> Option<&'a [u8]> {
+        self.content
     }
 
     /// Takes note of what ends the walk. Where a tunnel carries it, the tunnel's packet is

@@ -4,4 +4,5 @@ mod agreement;
 mod community_id;
 mod decode;
 mod lanes;
+mod payload;
 mod strip;

@@ -10,6 +10,7 @@ mod gen_traffic;
 mod manual;
 mod rules;
 mod run;
+mod scan;
 mod sensor_hello;
 mod sink;
 mod split;
@@ -29,6 +30,7 @@ pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Verb::Split(args) => split::run(cli, args),
         Verb::Flows(args) => flows::run(cli, args),
         Verb::Rules(args) => rules::run(cli, args),
+        Verb::Scan(args) => scan::run(cli, args),
         Verb::Gen(args) => gen_traffic::run(cli, args),
         Verb::Sink(args) => sink::run(cli, args),
         Verb::Run(args) => run::run(cli, args),

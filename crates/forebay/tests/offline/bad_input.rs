@@ -525,6 +525,10 @@ fn files_that_are_read_whole_have_a_limit_that_the_message_names() {
         ),
         (vec!["filter", "-r", &scratch.input, "--program", "/dev/zero"], [too_long, "a program"]),
         (vec!["rules", "check", "/dev/zero"], [too_long, "a file of rules"]),
+        (
+            vec!["scan", "--literals", "/dev/zero", "-r", &scratch.input],
+            [too_long, "a file of literals"],
+        ),
     ] {
         let ran = run(&arguments);
         assert_ne!(ran.status, 0, "{}", ran.arguments);

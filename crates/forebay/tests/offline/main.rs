@@ -18,5 +18,6 @@ mod flows;
 mod memory;
 mod outputs;
 mod rules;
+mod scan;
 mod split;
 mod verdicts;

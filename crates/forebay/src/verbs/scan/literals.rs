@@ -1,0 +1,41 @@
+//! A file of literals.
+
+use std::path::Path;
+
+use forebay_io::text::{self, Source};
+use forebay_scan::LiteralSet;
+
+use crate::failure::Failure;
+use crate::input::file_name;
+
+/// The literals of a file, and the line of each.
+pub(super) struct Literals {
+    pub(super) set: LiteralSet,
+    /// By literal, from 1.
+    pub(super) lines: Vec<usize>,
+}
+
+impl Literals {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or a line is not a literal.
+    pub(super) fn read(path: &Path, nocase: bool) -> Result<Self, Failure> {
+        let file = file_name(path);
+        let text = match text::read(path, Source::Any, "a file of literals", text::MOST_LITERALS) {
+            Ok(text) => text,
+            Err(source) => return Err(Failure::Text { file, source }),
+        };
+        match LiteralSet::from_hex_lines(&text, nocase) {
+            Ok(set) => Ok(Self { set, lines: lines(&text) }),
+            Err(source) => Err(Failure::Literals { file, source }),
+        }
+    }
+}
+
+/// The lines that are literals, from 1.
+fn lines(text: &str) -> Vec<usize> {
+    let is_literal = |line: &str| !line.is_empty() && !line.starts_with('#');
+    let numbered = (1..).zip(text.lines());
+    numbered.filter(|(_, line)| is_literal(line.trim())).map(|(number, _)| number).collect()
+}
