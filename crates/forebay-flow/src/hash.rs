@@ -16,7 +16,7 @@ const ROUNDS: usize = 4;
 
 /// The key of a table's hash.
 #[derive(Clone, Debug)]
-pub(crate) struct Secret {
+pub struct Secret {
     pub(crate) key: HashKey,
     /// One before the first round, one for each round.
     pub(crate) round_keys: [u128; ROUNDS + 1],

@@ -5,9 +5,10 @@
 //!
 //! [`Table`] holds two bytes of state for each IPv4 flow, and the flow's whole key, in a
 //! quarter of a cache line: a packet of a known flow reads one line most often, and never more
-//! than two. Its layout for cache blocks, and the two bytes, are those of Ata, Murata and
-//! Miyahara, "Study on Efficient Cache Structures Providing Policy-Based Services in IP
-//! Routers" (2000), sections 2.2 and 4; keys are compared whole here.
+//! than two. With [`Wide`] it holds states of up to 32 bytes, and with whole keys
+//! ([`forebay_packet::FlowKey`]) flows of any kind. Its layout for cache blocks, and the two
+//! bytes, are those of Ata, Murata and Miyahara, "Study on Efficient Cache Structures Providing
+//! Policy-Based Services in IP Routers" (2000), sections 2.2 and 4; keys are compared whole here.
 #![deny(unsafe_code)]
 
 mod compact;
@@ -24,5 +25,6 @@ pub use key::ShortKey;
 pub use level::Level;
 pub use records::{Counted, EndReason, FlowRecord, FlowTable, OnFull, RecordOptions};
 pub use table::{
-    Ended, MAX_FLOWS, MAX_LIFETIME, Need, Options, Reason, Spare, Stay, Table, TableError, Work,
+    Ended, MAX_FLOWS, MAX_LIFETIME, Need, Options, Reason, Spare, Stay, Table, TableError,
+    TableKey, TableState, Wide, Work,
 };

@@ -48,6 +48,11 @@ pub(crate) fn pack(key: u128, state: u16, epoch: u64) -> u128 {
     key | u128::from(epoch % AGES) << AGE_AT | u128::from(state) << STATE_AT
 }
 
+/// The bits of an entry with another key.
+pub(crate) fn with_key(bits: u128, key: u128) -> u128 {
+    bits & !KEY_MASK | key
+}
+
 /// The state of an entry.
 #[inline(always)]
 pub(crate) fn state(bits: u128) -> u16 {

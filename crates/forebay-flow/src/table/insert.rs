@@ -4,7 +4,8 @@ use std::mem;
 
 use super::bucket::{Entry, SLOTS};
 use super::kernel::{Choices, prefetch};
-use super::{Ended, Reason, Table};
+use super::store::Store;
+use super::{Ended, Reason, Table, TableKey, TableState};
 use crate::key::KEY_MASK;
 
 /// Buckets that an insertion reads at most. At 95% of the entries, one bucket of twenty has a
@@ -35,10 +36,14 @@ fn is_on_the_way(steps: &[Step], mut last: usize, bucket: usize) -> bool {
     }
 }
 
-impl Table {
+impl<K: TableKey, S: TableState> Table<K, S> {
     /// The slot for a flow that is not in the table, of these buckets.
     #[inline]
-    pub(super) fn make_place(&mut self, choices: Choices, ended: &mut impl FnMut(Ended)) -> u32 {
+    pub(super) fn make_place(
+        &mut self,
+        choices: Choices,
+        ended: &mut impl FnMut(Ended<K, S>),
+    ) -> u32 {
         let free = self.free_of(choices);
         let choices = choices.map(|bucket| bucket as usize);
         self.work.second += u64::from(free.trailing_zeros() as usize >= SLOTS);
@@ -52,7 +57,7 @@ impl Table {
     /// The free entries of two buckets, a bit for each.
     #[inline]
     fn free_of(&self, choices: Choices) -> u32 {
-        let [first, second] = choices.map(|bucket| self.buckets[bucket as usize].free());
+        let [first, second] = choices.map(|bucket| self.store.buckets[bucket as usize].free());
         first | second << SLOTS
     }
 
@@ -63,14 +68,18 @@ impl Table {
         if self.free_of(choices) == 0 {
             let [first, _] = choices;
             for slot in 0..SLOTS {
-                prefetch(&self.buckets[self.other(first as usize, slot)]);
+                prefetch(&self.store.buckets[self.other(first as usize, slot)]);
             }
         }
     }
 
     /// An entry of two full buckets that is made free.
     #[cold]
-    fn make_free(&mut self, choices: [usize; 2], ended: &mut impl FnMut(Ended)) -> (usize, usize) {
+    fn make_free(
+        &mut self,
+        choices: [usize; 2],
+        ended: &mut impl FnMut(Ended<K, S>),
+    ) -> (usize, usize) {
         for bucket in choices {
             if let Some(slot) = self.free(bucket, ended) {
                 return (bucket, slot);
@@ -89,7 +98,7 @@ impl Table {
     fn search(
         &mut self,
         choices: [usize; 2],
-        ended: &mut impl FnMut(Ended),
+        ended: &mut impl FnMut(Ended<K, S>),
     ) -> Option<(usize, usize)> {
         let mut steps = mem::take(&mut self.steps);
         steps.clear();
@@ -102,7 +111,7 @@ impl Table {
     fn search_from(
         &mut self,
         steps: &mut Vec<Step>,
-        ended: &mut impl FnMut(Ended),
+        ended: &mut impl FnMut(Ended<K, S>),
     ) -> Option<(usize, usize)> {
         // Those behind the two have not been read yet.
         let (mut next, mut read) = (0, steps.len());
@@ -111,7 +120,7 @@ impl Table {
             for slot in 0..SLOTS {
                 let other = self.other(bucket, slot);
                 if steps.len() < MAX_SEARCH && !is_on_the_way(steps, next, other) {
-                    prefetch(&self.buckets[other]);
+                    prefetch(&self.store.buckets[other]);
                     let (bucket, before, slot) = (other as u32, next as u16, slot as u8);
                     steps.push(Step { bucket, before, slot });
                 }
@@ -139,7 +148,9 @@ impl Table {
             let Step { before, slot, .. } = steps[step];
             step = before.into();
             let place = (steps[step].bucket as usize, usize::from(slot));
-            self.buckets[free.0].0[free.1] = self.buckets[place.0].0[place.1];
+            self.store.buckets[free.0].0[free.1] = self.store.buckets[place.0].0[place.1];
+            let [to, from] = [free, place].map(|(bucket, slot)| bucket * SLOTS + slot);
+            self.store.cells[to] = self.store.cells[from];
             free = place;
             moved += 1;
         }
@@ -149,8 +160,8 @@ impl Table {
     }
 
     /// A free slot of a bucket; that of an idle flow is made free.
-    fn free(&mut self, bucket: usize, ended: &mut impl FnMut(Ended)) -> Option<usize> {
-        let entries = &self.buckets[bucket];
+    fn free(&mut self, bucket: usize, ended: &mut impl FnMut(Ended<K, S>)) -> Option<usize> {
+        let entries = &self.store.buckets[bucket];
         let free = entries.free();
         if free != 0 {
             return Some(free.trailing_zeros() as usize);
@@ -165,8 +176,8 @@ impl Table {
 
     /// The other bucket of an entry.
     fn other(&self, bucket: usize, slot: usize) -> usize {
-        let key = self.buckets[bucket].0[slot] & KEY_MASK;
-        let [first, second] = self.view().choices(key).map(|bucket| bucket as usize);
+        let key = self.store.buckets[bucket].0[slot] & KEY_MASK;
+        let [first, second] = self.store.view().choices(key).map(|bucket| bucket as usize);
         if first == bucket { second } else { first }
     }
 
@@ -174,7 +185,8 @@ impl Table {
     fn longest_silent(&self, choices: [usize; 2]) -> (usize, usize) {
         let places = choices.into_iter().flat_map(|bucket| (0..SLOTS).map(move |n| (bucket, n)));
         let age = |&(bucket, n): &(usize, usize)| {
-            Entry::unpack(self.buckets[bucket].0[n]).map_or(u8::MAX, |e| e.age(self.clock.epoch))
+            Entry::unpack(self.store.buckets[bucket].0[n])
+                .map_or(u8::MAX, |e| e.age(self.clock.epoch))
         };
         places.max_by_key(age).unwrap_or_default()
     }
@@ -184,12 +196,13 @@ impl Table {
         &mut self,
         (bucket, slot): (usize, usize),
         reason: Reason,
-        ended: &mut impl FnMut(Ended),
+        ended: &mut impl FnMut(Ended<K, S>),
     ) {
-        if let Some(entry) = Entry::unpack(self.buckets[bucket].0[slot]) {
-            self.buckets[bucket].0[slot] = 0;
+        if let Some(entry) = Entry::unpack(self.store.buckets[bucket].0[slot]) {
+            self.store.buckets[bucket].0[slot] = 0;
             self.flows -= 1;
-            ended(Ended { key: entry.key, state: entry.state, reason });
+            let cell = &self.store.cells[bucket * SLOTS + slot];
+            ended(Store::<K, S>::ended(entry, cell, reason));
         }
     }
 }

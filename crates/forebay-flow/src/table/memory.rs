@@ -1,4 +1,5 @@
-//! The memory of a table: zeroed pages, that cost nothing until they are used.
+//! The memory of a table, in mappings of its own: no allocator moves it, and lines and pages
+//! are aligned.
 #![allow(unsafe_code, reason = "maps memory")]
 
 use std::io;
@@ -14,6 +15,9 @@ use super::bucket::{Bucket, SLOTS};
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
+/// Bytes of the smallest pages, to which mappings are aligned.
+const PAGE: usize = 4096;
+
 /// Has the pages that lie in unused memory whole be huge, where the system has them.
 pub(crate) fn advise_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
     let start = memory.as_mut_ptr().cast::<u8>();
@@ -26,33 +30,45 @@ pub(crate) fn advise_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
     }
 }
 
-/// Buckets in a mapping of their own.
+/// Values in a mapping of their own, or nowhere if they have no bytes.
 #[derive(Debug)]
-pub(crate) struct Buckets {
-    base: NonNull<Bucket>,
+pub(crate) struct Mapped<T> {
+    base: NonNull<T>,
     count: usize,
 }
 
-// SAFETY: it owns its mapping alone, and hands out references as a `Vec` does.
-unsafe impl Send for Buckets {}
-// SAFETY: likewise.
-unsafe impl Sync for Buckets {}
+/// The buckets of a table.
+pub(crate) type Buckets = Mapped<Bucket>;
 
-impl Buckets {
-    /// Free buckets, on huge pages where the system has them.
+// SAFETY: it owns its values alone, and hands out references as a `Vec` does.
+unsafe impl<T: Send> Send for Mapped<T> {}
+// SAFETY: likewise.
+unsafe impl<T: Sync> Sync for Mapped<T> {}
+
+impl<T: Copy + Default> Mapped<T> {
+    /// So many values, on huge pages where the system has them. All are written, so that the
+    /// system has no page to zero later.
     pub(crate) fn new(count: usize) -> io::Result<Self> {
+        const { assert!(align_of::<T>() <= PAGE) };
         let len = count
-            .checked_mul(size_of::<Bucket>())
-            .filter(|&len| len > 0 && isize::try_from(len).is_ok())
+            .checked_mul(size_of::<T>())
+            .filter(|&len| isize::try_from(len).is_ok())
             .ok_or(io::ErrorKind::OutOfMemory)?;
+        if len == 0 {
+            return Ok(Self { base: NonNull::dangling(), count });
+        }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new private mapping where the kernel chooses overlaps nothing.
         let base =
             unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, MapFlags::PRIVATE)? };
-        let base = NonNull::new(base.cast::<Bucket>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let base = NonNull::new(base.cast::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
         // A refusal leaves small pages.
         // SAFETY: the mapping is ours, and the advice changes no content.
         let _ = unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
+        // SAFETY: so many values are mapped, aligned to pages, and nothing else refers to them.
+        let values =
+            unsafe { slice::from_raw_parts_mut(base.as_ptr().cast::<MaybeUninit<T>>(), count) };
+        values.fill(MaybeUninit::new(T::default()));
         Ok(Self { base, count })
     }
 }
@@ -73,29 +89,31 @@ impl Buckets {
     }
 }
 
-impl Deref for Buckets {
-    type Target = [Bucket];
+impl<T> Deref for Mapped<T> {
+    type Target = [T];
 
     #[inline]
-    fn deref(&self) -> &[Bucket] {
-        // SAFETY: so many buckets are mapped, aligned to pages; zero bytes are a free bucket.
+    fn deref(&self) -> &[T] {
+        // SAFETY: so many values are mapped, if they have bytes, and written.
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.count) }
     }
 }
 
-impl DerefMut for Buckets {
+impl<T> DerefMut for Mapped<T> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut [Bucket] {
+    fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above; the borrow of `self` is the only one.
         unsafe { slice::from_raw_parts_mut(self.base.as_ptr(), self.count) }
     }
 }
 
-impl Drop for Buckets {
+impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
-        let len = self.count * size_of::<Bucket>();
-        // SAFETY: the mapping is ours, of this length, and no reference to it is left.
-        // A failure leaves it mapped.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), len) };
+        let len = self.count * size_of::<T>();
+        if len > 0 {
+            // SAFETY: the mapping is ours, of this length, and no reference to it is left; values
+            // are `Copy`, so nothing is to be dropped. A failure leaves it mapped.
+            let _ = unsafe { munmap(self.base.as_ptr().cast(), len) };
+        }
     }
 }

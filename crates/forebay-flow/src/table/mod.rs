@@ -1,10 +1,13 @@
-//! A table of flows with two bytes of state each.
+//! A table of flows, each with a state of 2 to 32 bytes.
 //!
 //! Every key has two buckets of four entries. A new flow takes a free entry of the first, else
 //! of the second; if both are full, entries are moved to their other buckets until one is free
 //! (cuckoo hashing, searched breadth first, at most [`insert::MAX_SEARCH`] buckets). If that finds
 //! none, the flow of the two buckets with the longest silence ends. So a new flow always has a
 //! place, and no operation reads more than a bounded number of buckets.
+//!
+//! Entries of IPv4 flows have the whole key and two bytes of state. What is longer lies in cells
+//! beside ([`layout`]).
 //!
 //! Time passes in epochs. A flow ends when it was silent for the table's lifetime. Such flows
 //! are found by a cursor that passes over the buckets, two for each packet; so an epoch lasts
@@ -15,22 +18,26 @@
 pub(crate) mod bucket;
 mod insert;
 pub(crate) mod kernel;
+mod layout;
 pub(crate) mod memory;
 mod moving;
+mod options;
+mod store;
+#[cfg(test)]
+mod tests;
 
-use std::{io, mem};
+use std::mem;
 
-use forebay_packet::HashKey;
-
-use crate::hash::Secret;
 use crate::key::{KEY_MASK, ShortKey};
-use crate::level::Level;
 use bucket::{AGES, Bucket, Clock, Entry, SLOTS};
 use insert::{MAX_SEARCH, Step};
-use kernel::{Choices, NONE, STRETCH, SWEPT_TOGETHER, Swept, View, bits};
-use memory::Buckets;
+use kernel::{NONE, STRETCH, SWEPT_TOGETHER, Swept, bits};
+use layout::CellOf;
+pub use layout::{TableKey, TableState, Wide};
 use moving::Moving;
 pub use moving::{Need, Spare};
+pub use options::{Ended, MAX_FLOWS, MAX_LIFETIME, Options, Reason, Stay, TableError, Work};
+use store::{Prepared, PreparedKey, PreparedKeys, Store};
 
 /// Buckets that the cursor passes over for each packet.
 const SWEPT_PER_PACKET: usize = 2;
@@ -38,112 +45,10 @@ const SWEPT_PER_PACKET: usize = 2;
 /// How many buckets ahead of the cursor are fetched into the cache.
 const SWEEP_DISTANCE: usize = 16;
 
-/// The longest lifetime in epochs.
-pub const MAX_LIFETIME: u8 = 48;
-
-/// Why there is no table.
-#[derive(Debug, thiserror::Error)]
-pub enum TableError {
-    /// More flows than slots have numbers, or none.
-    #[error("{flows} flows: expected 1 to {MAX_FLOWS}")]
-    Flows {
-        /// What was asked for.
-        flows: usize,
-    },
-    /// A lifetime out of bounds.
-    #[error("a lifetime of {epochs} epochs: expected 1 to {MAX_LIFETIME}")]
-    Lifetime {
-        /// What was asked for.
-        epochs: u8,
-    },
-    /// A level that this machine does not have.
-    #[error("this machine does not have the instructions of {0:?}")]
-    Level(Level),
-    /// The system has no memory for it.
-    #[error("no memory for a table of {flows} flows")]
-    Memory {
-        /// What was asked for.
-        flows: usize,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-/// The most flows of a table.
-pub const MAX_FLOWS: usize = 1 << 30;
-
-/// The properties of a table.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Flows that take 80% of the entries. There is room for 95% with none evicted.
-    pub flows: usize,
-    /// Epochs of silence that end a flow, 1 to [`MAX_LIFETIME`].
-    pub lifetime: u8,
-    /// The secret of the hash.
-    pub key: HashKey,
-    /// The instructions used.
-    pub level: Level,
-}
-
-/// Why a flow ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// It was silent for the lifetime.
-    Idle,
-    /// Its place was needed.
-    Evicted,
-}
-
-/// A flow that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// The flow.
-    pub key: ShortKey,
-    /// Its state.
-    pub state: u16,
-    /// Why it ended.
-    pub reason: Reason,
-}
-
-/// How long a flow stays after a packet if no other comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stay {
-    /// The table's lifetime.
-    Lifetime,
-    /// So many epochs, at most the lifetime: a TCP connection was closed or reset.
-    Epochs(u8),
-}
-
-impl From<()> for Stay {
-    fn from((): ()) -> Self {
-        Self::Lifetime
-    }
-}
-
-/// What operations did: for tests of their bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// New flows whose first bucket was full.
-    pub second: u64,
-    /// Buckets read in search of a free entry, by the insertion that read most.
-    pub most_searched: usize,
-    /// Buckets read in search of a free entry, by all insertions.
-    pub searched: u64,
-    /// Entries moved, by the insertion that moved most.
-    pub most_moved: usize,
-    /// Entries moved by all insertions.
-    pub moved: u64,
-    /// Flows that ended because their place was needed.
-    pub evicted: u64,
-    /// Flows that were moved to other memory.
-    pub migrated: u64,
-}
-
-/// A table of flows between IPv4 addresses.
+/// A table of flows, by default between IPv4 addresses, with two bytes of state each.
 #[derive(Debug)]
-pub struct Table {
-    buckets: Buckets,
-    secret: Secret,
+pub struct Table<K: TableKey = ShortKey, S: TableState = u16> {
+    store: Store<K, S>,
     flows: usize,
     clock: Clock,
     /// The epoch that it should be.
@@ -153,116 +58,24 @@ pub struct Table {
     /// Buckets to sweep until the epoch is over.
     left: usize,
     /// Memory from which flows move here, and such memory that is empty.
-    moving: Option<Moving>,
-    retired: Option<Spare>,
+    moving: Option<Moving<K, S>>,
+    retired: Option<Spare<K, S>>,
     /// Whether a flow was evicted although there was room.
     is_overflowing: bool,
-    /// Memory for choices of the keys of two stretches, for what is swept, and for searches.
-    chosen: Vec<Choices>,
+    /// Memory for the keys of two stretches, for what is swept, and for searches.
+    prepared: Vec<Prepared<K>>,
     idle: Box<Swept>,
     steps: Vec<Step>,
     work: Work,
 }
 
 impl Table {
-    /// An empty table.
+    /// An empty table of IPv4 flows with two bytes of state.
     ///
     /// # Errors
     /// Options out of bounds, or no memory.
     pub fn new(options: &Options) -> Result<Self, TableError> {
-        let Options { flows, lifetime, key, level } = *options;
-        if !(1..=MAX_LIFETIME).contains(&lifetime) {
-            return Err(TableError::Lifetime { epochs: lifetime });
-        }
-        let Spare { buckets, secret } = Spare::new(flows, key, level)?;
-        let mut table = Self {
-            buckets,
-            secret,
-            flows: 0,
-            clock: Clock { epoch: 0, lifetime },
-            wanted: 0,
-            cursor: 0,
-            left: 0,
-            moving: None,
-            retired: None,
-            is_overflowing: false,
-            chosen: Vec::new(),
-            idle: Box::new([0; _]),
-            steps: Vec::with_capacity(MAX_SEARCH),
-            work: Work::default(),
-        };
-        table.left = table.swept_per_epoch();
-        Ok(table)
-    }
-
-    /// Flows in the table, those included whose silence was not noticed yet.
-    #[must_use]
-    pub fn flows(&self) -> usize {
-        self.flows
-    }
-
-    /// Entries, free or not, without those that flows move from.
-    #[must_use]
-    pub fn entries(&self) -> usize {
-        self.buckets.len() * SLOTS
-    }
-
-    /// Bytes of memory, with those that flows move from.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let moving =
-            self.moving.as_ref().map_or(0, |Moving { from, .. }| size_of_val(&*from.buckets));
-        size_of_val(&*self.buckets) + moving
-    }
-
-    /// The epoch.
-    #[must_use]
-    pub fn epoch(&self) -> u64 {
-        self.clock.epoch
-    }
-
-    /// What operations did so far.
-    #[must_use]
-    pub fn work(&self) -> Work {
-        self.work
-    }
-
-    /// The states of flows with these keys, in the same order; `None` for a flow that is not in
-    /// the table or was silent for the lifetime.
-    pub fn states(&self, keys: &[ShortKey], states: &mut Vec<Option<u16>>) {
-        let mut slots = vec![NONE; keys.len()];
-        self.find(keys, &mut slots);
-        states.clear();
-        states.extend(slots.into_iter().map(|slot| {
-            let entry = self.entry(slot).filter(|entry| !self.clock.is_idle(entry));
-            entry.map(|entry| entry.state)
-        }));
-    }
-
-    /// Writes the slot of each key, or [`u32::MAX`], to `slots`, which is as long. A slot is
-    /// valid until packets arrive.
-    ///
-    /// # Panics
-    /// When the lengths differ.
-    pub fn find(&self, keys: &[ShortKey], slots: &mut [u32]) {
-        assert_eq!(keys.len(), slots.len(), "a slot for each key");
-        kernel::find(self.view(), keys, slots);
-        if let Some(Moving { from, .. }) = &self.moving {
-            let missed = keys.iter().zip(slots).filter(|(_, slot)| **slot == NONE);
-            for (key, slot) in missed {
-                let found = kernel::find_one(from.view(), *key);
-                *slot = found.map_or(NONE, |found| self.entries() as u32 + found);
-            }
-        }
-    }
-
-    /// Has the first buckets of at most 64 keys fetched into the cache: of those that the next call
-    /// will have. Their look-up then waits less, while those of this call are compared.
-    ///
-    /// # Panics
-    /// When there are more keys.
-    pub fn prefetch(&self, keys: &[ShortKey]) {
-        kernel::choose(self.view(), keys, &mut [[0; 2]; STRETCH][..keys.len()]);
+        Self::empty(options)
     }
 
     /// As [`Table::find`], by scalar comparisons, without flows that are still to move here from
@@ -280,84 +93,201 @@ impl Table {
     ) {
         assert_eq!(keys.len(), slots.len(), "a slot for each key");
         let len = size_of::<Bucket>();
-        kernel::find_recorded(self.view(), keys, slots, |at| read(at * len, len));
+        kernel::find_recorded(self.store.view(), keys, slots, |at| read(at * len, len));
+    }
+}
+
+impl<K: TableKey, S: TableState> Table<K, S> {
+    /// An empty table of any keys and states.
+    ///
+    /// # Errors
+    /// Options out of bounds, or no memory.
+    pub fn empty(options: &Options) -> Result<Self, TableError> {
+        let Options { flows, lifetime, key, level } = *options;
+        if !(1..=MAX_LIFETIME).contains(&lifetime) {
+            return Err(TableError::Lifetime { epochs: lifetime });
+        }
+        let mut table = Self {
+            store: Store::new(flows, key, level)?,
+            flows: 0,
+            clock: Clock { epoch: 0, lifetime },
+            wanted: 0,
+            cursor: 0,
+            left: 0,
+            moving: None,
+            retired: None,
+            is_overflowing: false,
+            prepared: Vec::new(),
+            idle: Box::default(),
+            steps: Vec::with_capacity(MAX_SEARCH),
+            work: Work::default(),
+        };
+        table.left = table.swept_per_epoch();
+        Ok(table)
+    }
+
+    /// Flows in the table, those included whose silence was not noticed yet.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.flows
+    }
+
+    /// Entries, free or not, without those that flows move from.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.store.buckets.len() * SLOTS
+    }
+
+    /// Bytes of memory, with those that flows move from.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.store.bytes() + self.moving.as_ref().map_or(0, |Moving { from, .. }| from.bytes())
+    }
+
+    /// The epoch.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.clock.epoch
+    }
+
+    /// What operations did so far.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    /// The states of flows with these keys, in the same order; `None` for a flow that is not in
+    /// the table or was silent for the lifetime.
+    pub fn states(&self, keys: &[K], states: &mut Vec<Option<S>>) {
+        let mut slots = vec![NONE; keys.len()];
+        self.find(keys, &mut slots);
+        states.clear();
+        states.extend(slots.into_iter().map(|slot| {
+            let (entry, cell) = self.entry(slot)?;
+            (!self.clock.is_idle(&entry)).then(|| S::whole(entry.state, &cell.state))
+        }));
+    }
+
+    /// Writes the slot of each key, or [`u32::MAX`], to `slots`, which is as long. A slot is
+    /// valid until packets arrive.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub fn find(&self, keys: &[K], slots: &mut [u32]) {
+        assert_eq!(keys.len(), slots.len(), "a slot for each key");
+        self.store.find(keys, slots);
+        if let Some(Moving { from, .. }) = &self.moving {
+            let missed = keys.iter().zip(slots).filter(|(_, slot)| **slot == NONE);
+            for (key, slot) in missed {
+                let found = from.find_one(*key);
+                *slot = found.map_or(NONE, |found| self.entries() as u32 + found);
+            }
+        }
+    }
+
+    /// Has the first buckets of at most 64 keys fetched into the cache: of those that the next call
+    /// will have. Their look-up then waits less, while those of this call are compared.
+    ///
+    /// # Panics
+    /// When there are more keys.
+    pub fn prefetch(&self, keys: &[K]) {
+        Prepared::default().prepare(self.store.view(), keys);
     }
 
     /// The state of the flow in a slot.
     #[must_use]
-    pub fn state(&self, slot: u32) -> Option<u16> {
-        self.entry(slot).map(|entry| entry.state)
+    pub fn state(&self, slot: u32) -> Option<S> {
+        self.entry(slot).map(|(entry, cell)| S::whole(entry.state, &cell.state))
     }
 
     /// Packets of these flows arrive; those of a flow in this order, and of each 64 packets those
     /// of known flows first. `each` gets a packet's index, the state of its flow to change, and
-    /// whether the flow is new, its state 0 then; it may return how long the flow is to [`Stay`].
-    /// `ended` gets flows that end in the meantime.
-    pub fn packets<S: Into<Stay>>(
+    /// whether the flow is new, its state the default then; it may return how long the flow is to
+    /// [`Stay`]. `ended` gets flows that end in the meantime.
+    pub fn packets<T: Into<Stay>>(
         &mut self,
-        keys: &[ShortKey],
-        mut each: impl FnMut(usize, &mut u16, bool) -> S,
-        mut ended: impl FnMut(Ended),
+        keys: &[K],
+        mut each: impl FnMut(usize, &mut S, bool) -> T,
+        mut ended: impl FnMut(Ended<K, S>),
     ) {
-        let (mut chosen, mut slots) = (mem::take(&mut self.chosen), [NONE; STRETCH]);
-        chosen.resize(2 * STRETCH, [0; 2]);
-        let (mut now, mut next) = chosen.split_at_mut(STRETCH);
+        let (mut prepared, mut slots) = (mem::take(&mut self.prepared), [NONE; STRETCH]);
+        prepared.resize_with(2, Prepared::default);
+        let (mut now, mut next) = prepared.split_at_mut(1);
         let mut stretches = keys.chunks(STRETCH).enumerate().peekable();
-        self.choose(stretches.peek(), now);
+        self.prepare(stretches.peek(), &mut now[0]);
         while let Some((stretch, keys)) = stretches.next() {
             // The buckets of the next keys come from memory while these are compared.
-            self.choose(stretches.peek(), next);
+            self.prepare(stretches.peek(), &mut next[0]);
             self.sweep(SWEPT_PER_PACKET * keys.len(), &mut ended);
-            let (choices, slots) = (&now[..keys.len()], &mut slots[..keys.len()]);
-            let first = stretch * STRETCH;
-            // While second buckets come from memory, packets of flows in first ones are done. All
-            // packets of a flow are in the same loop.
-            let missed = kernel::probe_first(self.view(), keys, choices, slots);
-            let present = u64::MAX >> (STRETCH - keys.len()) & !missed;
-            self.known(present, slots, first, &mut each, &mut ended);
-            let new = kernel::probe_second(self.view(), keys, choices, slots, missed);
-            bits(new).for_each(|i| self.fetch_others(choices[i]));
-            self.known(missed & !new, slots, first, &mut each, &mut ended);
-            // First buckets of new flows, by the last bits of their numbers.
-            let mut entered = 0_u64;
-            for i in bits(new) {
-                let bit = 1 << (choices[i][0] % u64::BITS);
-                let may_be_there = entered & bit != 0;
-                entered |= bit;
-                let (key, choices) = (keys[i], choices[i]);
-                self.missed((key, choices, may_be_there), first + i, &mut each, &mut ended);
-            }
+            let (keys, slots) = (now[0].of(keys), &mut slots[..keys.len()]);
+            self.stretch(keys, slots, stretch * STRETCH, &mut each, &mut ended);
             mem::swap(&mut now, &mut next);
         }
-        self.chosen = chosen;
+        self.prepared = prepared;
+    }
+
+    /// Packets of a stretch of flows, the first one's index is `first`.
+    #[inline(always)]
+    fn stretch<T: Into<Stay>>(
+        &mut self,
+        keys: PreparedKeys<'_, K>,
+        slots: &mut [u32],
+        first: usize,
+        each: &mut impl FnMut(usize, &mut S, bool) -> T,
+        ended: &mut impl FnMut(Ended<K, S>),
+    ) {
+        let PreparedKeys { entries, choices, digests, .. } = keys;
+        let missed = kernel::probe_first(self.store.view(), entries, choices, slots);
+        let mut known = u64::MAX >> (STRETCH - entries.len()) & !missed;
+        // While second buckets come from memory, packets of flows in first ones are done, unless
+        // their cells come from memory, too. All packets of a flow are in the same loop.
+        if Store::<K, S>::HAS_CELLS {
+            self.store.fetch_states(known, digests, slots);
+        } else {
+            self.known(known, slots, first, each, ended);
+            known = 0;
+        }
+        let mut new = kernel::probe_second(self.store.view(), entries, choices, slots, missed);
+        known |= missed & !new;
+        self.store.fetch_states(missed & !new, digests, slots);
+        let others = self.store.confirm(keys, known & digests, slots);
+        (known, new) = (known & !others, new | others);
+        bits(new).for_each(|i| self.fetch_others(choices[i]));
+        self.known(known, slots, first, each, ended);
+        // First buckets of new flows, by the last bits of their numbers.
+        let mut entered = 0_u64;
+        for i in bits(new) {
+            let bit = 1 << (choices[i][0] % u64::BITS);
+            let may_be_there = entered & bit != 0;
+            entered |= bit;
+            self.missed(keys.one(i), may_be_there, first + i, each, ended);
+        }
     }
 
     /// Packets of the flows in these slots, of those whose bits are set; the first one's index is
     /// `first`.
     #[inline(always)]
-    fn known<S: Into<Stay>>(
+    fn known<T: Into<Stay>>(
         &mut self,
         which: u64,
         slots: &[u32],
         first: usize,
-        each: &mut impl FnMut(usize, &mut u16, bool) -> S,
-        ended: &mut impl FnMut(Ended),
+        each: &mut impl FnMut(usize, &mut S, bool) -> T,
+        ended: &mut impl FnMut(Ended<K, S>),
     ) {
-        let (clock, entries) = (self.clock, self.buckets.entries_mut());
         for i in bits(which) {
-            packet(&mut entries[slots[i] as usize], clock, first + i, each, ended);
+            self.packet(slots[i], first + i, each, ended);
         }
     }
 
-    /// Writes the choices of a stretch of keys, and prefetches first buckets.
-    fn choose(&self, stretch: Option<&(usize, &[ShortKey])>, choices: &mut [Choices]) {
+    /// Prepares a stretch of keys, and prefetches first buckets.
+    fn prepare(&self, stretch: Option<&(usize, &[K])>, prepared: &mut Prepared<K>) {
         let Some((_, keys)) = stretch else { return };
-        let choices = &mut choices[..keys.len()];
         if let Some(Moving { from, .. }) = &self.moving {
             // For the prefetches.
-            kernel::choose(from.view(), keys, choices);
+            prepared.prepare(from.view(), keys);
         }
-        kernel::choose(self.view(), keys, choices);
+        prepared.prepare(self.store.view(), keys);
     }
 
     /// Time has passed, so that it is epoch `epoch` or later.
@@ -367,26 +297,33 @@ impl Table {
 
     /// Looks for silent flows in `buckets` buckets, unless none can be due.
     #[inline(never)]
-    pub fn sweep(&mut self, buckets: usize, mut ended: impl FnMut(Ended)) {
+    pub fn sweep(&mut self, buckets: usize, mut ended: impl FnMut(Ended<K, S>)) {
         self.migrate(buckets, &mut ended);
         let mut due = buckets;
         while due > 0 && self.clock.epoch != self.wanted {
-            let rest = self.buckets.len() - self.cursor;
+            let rest = self.store.buckets.len() - self.cursor;
             let run = self.cursor..self.cursor + due.min(SWEPT_TOGETHER).min(rest).min(self.left);
             let later = run.end + SWEEP_DISTANCE;
-            for bucket in self.buckets.iter().take(later).skip(run.start + SWEEP_DISTANCE) {
+            for bucket in self.store.buckets.iter().take(later).skip(run.start + SWEEP_DISTANCE) {
                 kernel::prefetch(bucket);
-            }
-            let (level, buckets) = (self.secret.level, &mut self.buckets[run.clone()]);
-            let count = kernel::take_idle(level, self.clock, buckets, &mut self.idle);
-            self.flows -= count;
-            let idle = self.idle[..count].iter().copied();
-            for Entry { key, state, .. } in idle.filter_map(Entry::unpack) {
-                ended(Ended { key, state, reason: Reason::Idle });
             }
             due -= run.len();
             self.left -= run.len();
             self.cursor = if run.len() == rest { 0 } else { run.end };
+            let Store { buckets, cells, secret } = &mut self.store;
+            let count = kernel::take_idle(
+                secret.level,
+                self.clock,
+                &mut buckets[run.clone()],
+                &mut self.idle,
+            );
+            self.flows -= count;
+            let mut slots = self.idle.slots(run.len()).map(|slot| run.start * SLOTS + slot);
+            for &bits in &self.idle.entries[..count] {
+                let slot = if Store::<K, S>::HAS_CELLS { slots.next() } else { None };
+                let Some(entry) = Entry::unpack(bits) else { continue };
+                ended(Store::<K, S>::ended(entry, &cells[slot.unwrap_or(0)], Reason::Idle));
+            }
             if self.left == 0 {
                 self.left = self.swept_per_epoch();
                 self.clock.epoch += 1;
@@ -395,77 +332,80 @@ impl Table {
     }
 
     /// Every flow that was not silent for the lifetime, with its state.
-    pub fn iter(&self) -> impl Iterator<Item = (ShortKey, u16)> {
-        let moving = self.moving.iter().flat_map(|Moving { from, .. }| from.buckets.iter());
-        let bits = self.buckets.iter().chain(moving).flat_map(|bucket| bucket.0);
-        let entries = bits.filter_map(Entry::unpack).filter(|entry| !self.clock.is_idle(entry));
-        entries.map(|entry| (entry.key, entry.state))
+    pub fn iter(&self) -> impl Iterator<Item = (K, S)> {
+        let moving = self.moving.iter().flat_map(|Moving { from, .. }| from.flows());
+        let flows = self.store.flows().chain(moving);
+        let alive = flows.filter(|(entry, _)| !self.clock.is_idle(entry));
+        alive.map(|(entry, cell)| {
+            let flow = Store::<K, S>::ended(entry, cell, Reason::Idle);
+            (flow.key, flow.state)
+        })
     }
 
     /// Buckets that are swept in an epoch, so that all are before an entry's age is too large.
     fn swept_per_epoch(&self) -> usize {
-        self.buckets.len().div_ceil(AGES as usize - 1 - usize::from(self.clock.lifetime))
+        self.store.buckets.len().div_ceil(AGES as usize - 1 - usize::from(self.clock.lifetime))
     }
 
     /// A packet of a flow that was not found before those of the same stretch, of which one may
     /// have entered it.
     #[inline(never)]
-    fn missed<S: Into<Stay>>(
+    fn missed<T: Into<Stay>>(
         &mut self,
-        (key, choices, may_be_there): (ShortKey, Choices, bool),
+        one: PreparedKey<K>,
+        may_be_there: bool,
         i: usize,
-        each: &mut impl FnMut(usize, &mut u16, bool) -> S,
-        ended: &mut impl FnMut(Ended),
+        each: &mut impl FnMut(usize, &mut S, bool) -> T,
+        ended: &mut impl FnMut(Ended<K, S>),
     ) {
-        let slot = may_be_there.then(|| kernel::probe_one(self.view(), key, choices)).flatten();
-        if let Some(slot) = slot.or_else(|| self.pull(key, choices, ended)) {
-            let bits = &mut self.buckets.entries_mut()[slot as usize];
-            return packet(bits, self.clock, i, each, ended);
+        let slot = may_be_there.then(|| self.store.probe(one)).flatten();
+        if let Some(slot) = slot.or_else(|| self.pull(one, ended)) {
+            return self.packet(slot, i, each, ended);
         }
-        let slot = self.make_place(choices, ended);
+        let slot = self.make_place(one.choices, ended) as usize;
+        let cell = &mut self.store.cells[slot];
+        one.key.keep(one.entry, &mut cell.key);
         let mut state = 0;
-        let stay = each(i, &mut state, true).into();
-        self.write(slot, bucket::pack(key.0, state, self.clock.stamp(stay)));
+        cell.state = S::Beside::default();
+        let stay = S::change(&mut state, &mut cell.state, |state| each(i, state, true)).into();
+        let bits = bucket::pack(one.entry.0, state, self.clock.stamp(stay));
+        self.store.buckets.entries_mut()[slot] = bits;
         self.flows += 1;
     }
 
-    fn view(&self) -> View<'_> {
-        View { buckets: &self.buckets, secret: &self.secret }
+    /// A packet of the flow in a slot.
+    #[inline(always)]
+    fn packet<T: Into<Stay>>(
+        &mut self,
+        slot: u32,
+        i: usize,
+        each: &mut impl FnMut(usize, &mut S, bool) -> T,
+        ended: &mut impl FnMut(Ended<K, S>),
+    ) {
+        let (clock, Store { buckets, cells, .. }) = (self.clock, &mut self.store);
+        let (bits, cell) = (&mut buckets.entries_mut()[slot as usize], &mut cells[slot as usize]);
+        let (mut state, is_new) = (bucket::state(*bits), clock.is_silent(*bits));
+        if is_new {
+            let flow = Entry::unpack(*bits);
+            flow.into_iter().for_each(|e| ended(Store::<K, S>::ended(e, cell, Reason::Idle)));
+            (state, cell.state) = (0, S::Beside::default());
+        }
+        let stay = S::change(&mut state, &mut cell.state, |state| each(i, state, is_new)).into();
+        let after = bucket::pack(*bits & KEY_MASK, state, clock.stamp(stay));
+        // A line that does not change is not written back to memory.
+        if after != *bits {
+            *bits = after;
+        }
     }
 
-    fn write(&mut self, slot: u32, bits: u128) {
-        self.buckets.entries_mut()[slot as usize] = bits;
-    }
-
-    /// The entry in a slot that [`Table::find`] gives.
-    fn entry(&self, slot: u32) -> Option<Entry> {
-        let (slot, entries) = (slot as usize, self.buckets.entries());
-        let moving = || {
-            let Moving { from, .. } = self.moving.as_ref()?;
-            from.buckets.entries().get(slot - entries.len())
-        };
-        Entry::unpack(*entries.get(slot).or_else(moving)?)
-    }
-}
-
-/// A packet of the flow of an entry.
-#[inline(always)]
-fn packet<S: Into<Stay>>(
-    bits: &mut u128,
-    clock: Clock,
-    i: usize,
-    each: &mut impl FnMut(usize, &mut u16, bool) -> S,
-    ended: &mut impl FnMut(Ended),
-) {
-    let (mut state, is_new) = (bucket::state(*bits), clock.is_silent(*bits));
-    if is_new {
-        ended(Ended { key: ShortKey(*bits & KEY_MASK), state, reason: Reason::Idle });
-        state = 0;
-    }
-    let stay = each(i, &mut state, is_new).into();
-    let after = bucket::pack(*bits & KEY_MASK, state, clock.stamp(stay));
-    // A line that does not change is not written back to memory.
-    if after != *bits {
-        *bits = after;
+    /// The entry in a slot that [`Table::find`] gives, and its cell.
+    fn entry(&self, slot: u32) -> Option<(Entry, &CellOf<K, S>)> {
+        let (slot, entries) = (slot as usize, self.store.buckets.entries());
+        if let Some(bits) = entries.get(slot) {
+            return Some((Entry::unpack(*bits)?, &self.store.cells[slot]));
+        }
+        let Moving { from, .. } = self.moving.as_ref()?;
+        let slot = slot - entries.len();
+        Some((Entry::unpack(*from.buckets.entries().get(slot)?)?, &from.cells[slot]))
     }
 }

@@ -13,16 +13,13 @@ use std::mem;
 
 use forebay_packet::HashKey;
 
-use super::bucket::{Bucket, Entry, SLOTS};
-use super::kernel::{self, Choices, STRETCH, View};
-use super::memory::Buckets;
-use super::{Ended, MAX_FLOWS, Reason, Table, TableError};
-use crate::hash::Secret;
+use super::bucket::{Bucket, Entry, SLOTS, with_key};
+use super::kernel::{Choices, STRETCH};
+use super::layout::CellOf;
+use super::store::{Prepared, PreparedKey, Store};
+use super::{Ended, Reason, Table, TableError, TableKey, TableState};
 use crate::key::ShortKey;
 use crate::level::Level;
-
-/// The buckets of the smallest pages.
-const BUCKETS_A_PAGE: usize = 4096 / size_of::<Bucket>();
 
 /// What a table needs, as its owner is to give it with [`Table::replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,45 +33,38 @@ pub enum Need {
 
 /// Empty memory for a table, and a secret.
 #[derive(Debug)]
-pub struct Spare {
-    pub(super) buckets: Buckets,
-    pub(super) secret: Secret,
-}
+pub struct Spare<K: TableKey = ShortKey, S: TableState = u16>(Store<K, S>);
 
 impl Spare {
-    /// Memory for `flows` flows, as in [`super::Options`].
+    /// Memory for `flows` IPv4 flows with two bytes of state, as in [`super::Options`].
     ///
     /// # Errors
     /// Properties out of bounds, or no memory.
     pub fn new(flows: usize, key: HashKey, level: Level) -> Result<Self, TableError> {
-        if !(1..=MAX_FLOWS).contains(&flows) {
-            return Err(TableError::Flows { flows });
-        }
-        if !level.is_here() {
-            return Err(TableError::Level(level));
-        }
-        let buckets = Buckets::new((flows + flows / 4).div_ceil(SLOTS));
-        let mut buckets = buckets.map_err(|source| TableError::Memory { flows, source })?;
-        let pages = buckets.iter_mut().step_by(BUCKETS_A_PAGE);
-        pages.for_each(|bucket| *bucket = Bucket::default());
-        Ok(Self { buckets, secret: Secret::new(key, level) })
+        Self::empty(flows, key, level)
     }
+}
 
-    pub(super) fn view(&self) -> View<'_> {
-        View { buckets: &self.buckets, secret: &self.secret }
+impl<K: TableKey, S: TableState> Spare<K, S> {
+    /// Memory for `flows` flows of any keys and states.
+    ///
+    /// # Errors
+    /// Properties out of bounds, or no memory.
+    pub fn empty(flows: usize, key: HashKey, level: Level) -> Result<Self, TableError> {
+        Ok(Self(Store::new(flows, key, level)?))
     }
 }
 
 /// Memory from which flows move.
 #[derive(Debug)]
-pub(super) struct Moving {
-    pub(super) from: Spare,
+pub(super) struct Moving<K: TableKey, S: TableState> {
+    pub(super) from: Store<K, S>,
     /// The next bucket, and how many are left.
     next: usize,
     left: usize,
 }
 
-impl Table {
+impl<K: TableKey, S: TableState> Table<K, S> {
     /// What the table needs.
     #[must_use]
     pub fn need(&self) -> Option<Need> {
@@ -89,83 +79,94 @@ impl Table {
     /// Has flows move to other memory, by another secret. Returns the memory if it is smaller
     /// than the table's, or an earlier move has not ended or its memory was not taken back.
     #[must_use]
-    pub fn replace(&mut self, spare: Spare) -> Option<Spare> {
-        let is_small = spare.buckets.len() < self.buckets.len();
+    pub fn replace(&mut self, spare: Spare<K, S>) -> Option<Spare<K, S>> {
+        let is_small = spare.0.buckets.len() < self.store.buckets.len();
         if is_small || self.moving.is_some() || self.retired.is_some() {
             return Some(spare);
         }
-        let Spare { buckets, secret } = spare;
-        let buckets = mem::replace(&mut self.buckets, buckets);
-        let secret = mem::replace(&mut self.secret, secret);
-        let (next, left) = (self.cursor, buckets.len());
-        self.moving = Some(Moving { from: Spare { buckets, secret }, next, left });
+        let from = mem::replace(&mut self.store, spare.0);
+        let (next, left) = (self.cursor, from.buckets.len());
+        self.moving = Some(Moving { from, next, left });
         (self.cursor, self.left) = (0, self.swept_per_epoch());
         self.is_overflowing = false;
         None
     }
 
     /// The memory that all flows have moved from, once. To unmap it takes time.
-    pub fn retired(&mut self) -> Option<Spare> {
+    pub fn retired(&mut self) -> Option<Spare<K, S>> {
         self.retired.take()
     }
 
     /// Moves the flow of a packet to its buckets. Returns its slot.
     pub(super) fn pull(
         &mut self,
-        key: ShortKey,
-        choices: Choices,
-        ended: &mut impl FnMut(Ended),
+        one: PreparedKey<K>,
+        ended: &mut impl FnMut(Ended<K, S>),
     ) -> Option<u32> {
         let Moving { from, .. } = self.moving.as_mut()?;
-        let slot = kernel::find_one(from.view(), key)?;
-        let bits = mem::take(&mut from.buckets.entries_mut()[slot as usize]);
-        Some(self.put(bits, choices, ended))
+        let slot = from.find_one(one.key)? as usize;
+        let bits = mem::take(&mut from.buckets.entries_mut()[slot]);
+        let cell = from.cells[slot];
+        Some(self.put((with_key(bits, one.entry.0), cell), one.choices, ended))
     }
 
-    fn put(&mut self, bits: u128, choices: Choices, ended: &mut impl FnMut(Ended)) -> u32 {
+    fn put(
+        &mut self,
+        (bits, cell): (u128, CellOf<K, S>),
+        choices: Choices,
+        ended: &mut impl FnMut(Ended<K, S>),
+    ) -> u32 {
         let slot = self.make_place(choices, ended);
-        self.write(slot, bits);
+        self.store.buckets.entries_mut()[slot as usize] = bits;
+        self.store.cells[slot as usize] = cell;
         self.work.migrated += 1;
         slot
     }
 
     /// Moves the flows of as many buckets as it takes where `swept` buckets are swept.
-    pub(super) fn migrate(&mut self, swept: usize, ended: &mut impl FnMut(Ended)) {
+    pub(super) fn migrate(&mut self, swept: usize, ended: &mut impl FnMut(Ended<K, S>)) {
         let Some(Moving { from, left, .. }) = &self.moving else { return };
-        let due = swept.saturating_mul(from.buckets.len()).div_ceil(self.buckets.len()).min(*left);
+        let due = swept.saturating_mul(from.buckets.len());
+        let due = due.div_ceil(self.store.buckets.len()).min(*left);
         for first in (0..due).step_by(STRETCH / SLOTS) {
             self.migrate_stretch((due - first).min(STRETCH / SLOTS), ended);
         }
         if self.moving.as_ref().is_some_and(|moving| moving.left == 0) {
-            self.retired = self.moving.take().map(|moving| moving.from);
+            self.retired = self.moving.take().map(|moving| Spare(moving.from));
         }
     }
 
     /// Moves the flows of as many buckets as have [`STRETCH`] entries, or fewer.
     #[inline(never)]
-    fn migrate_stretch(&mut self, buckets: usize, ended: &mut impl FnMut(Ended)) {
+    fn migrate_stretch(&mut self, buckets: usize, ended: &mut impl FnMut(Ended<K, S>)) {
         let Some(Moving { from, next, left }) = &mut self.moving else { return };
-        let (mut entries, mut keys) = ([0; STRETCH], [ShortKey(0); STRETCH]);
-        let mut count = 0;
+        let nothing = CellOf::<K, S>::default();
+        let mut keys = [K::whole(ShortKey(0), &nothing.key); STRETCH];
+        let (mut flows, mut count) = ([(0, nothing); STRETCH], 0);
         for _ in 0..buckets {
             let Bucket(taken) = mem::take(&mut from.buckets[*next]);
-            for (bits, entry) in taken.into_iter().filter_map(|b| Some((b, Entry::unpack(b)?))) {
-                (entries[count], keys[count]) = (bits, entry.key);
+            for (bits, slot) in taken.into_iter().zip(*next * SLOTS..) {
+                let Some(entry) = Entry::unpack(bits) else { continue };
+                keys[count] = K::whole(entry.key, &from.cells[slot].key);
+                flows[count] = (bits, from.cells[slot]);
                 count += 1;
             }
             *next = (*next + 1) % from.buckets.len();
         }
         *left -= buckets;
-        let mut choices = [[0; 2]; STRETCH];
-        kernel::choose(self.view(), &keys[..count], &mut choices[..count]);
-        for (bits, choices) in entries.into_iter().zip(choices).take(count) {
+        // Digests are others under another secret.
+        let mut prepared = Prepared::default();
+        prepared.prepare(self.store.view(), &keys[..count]);
+        let keys = prepared.of(&keys[..count]);
+        for (i, (bits, cell)) in flows.into_iter().take(count).enumerate() {
             match Entry::unpack(bits).filter(|entry| self.clock.is_idle(entry)) {
-                Some(Entry { key, state, .. }) => {
+                Some(entry) => {
                     self.flows -= 1;
-                    ended(Ended { key, state, reason: Reason::Idle });
+                    ended(Store::<K, S>::ended(entry, &cell, Reason::Idle));
                 }
                 None => {
-                    self.put(bits, choices, ended);
+                    let bits = with_key(bits, keys.entries[i].0);
+                    self.put((bits, cell), keys.choices[i], ended);
                 }
             }
         }

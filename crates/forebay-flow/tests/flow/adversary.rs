@@ -1,11 +1,11 @@
 //! Keys that an adversary chooses to collide under a hash that it knows.
 
-use forebay_flow::{Level, Need, Options, ShortKey, Spare, Table, Work};
+use forebay_flow::{Level, Need, Options, ShortKey, Spare, Table, TableState, Work};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::random::Random;
 use forebay_packet::{FlowKey, HashKey};
 
-use super::model::{key, options};
+use super::kinds::{Key, Words, options};
 
 /// Flows that each table gets, at 90% of its entries.
 const FLOWS: usize = 18_000;
@@ -38,13 +38,13 @@ fn equal_by_crc() -> Vec<ShortKey> {
 }
 
 /// Flows whose first buckets, where the secret is [`KNOWN`], are all in a 64th of the table.
-fn crowded(level: Level) -> Vec<ShortKey> {
+fn crowded<K: Key>(level: Level) -> Vec<K> {
     let tried = FLOWS * 70;
     let known = Options { key: KNOWN, ..options(tried * 2, level) };
-    let mut table = Table::new(&known).unwrap();
+    let mut table = Table::<K, u16>::empty(&known).unwrap();
     let mut keys = Vec::new();
     for first in (0..tried as u64).step_by(64) {
-        let batch: Vec<ShortKey> = (first..first + 64).map(key).collect();
+        let batch: Vec<K> = (first..first + 64).map(K::number).collect();
         table.packets(&batch, |_, _, _| (), |_| ());
         let mut slots = [0; 64];
         table.find(&batch, &mut slots);
@@ -58,9 +58,9 @@ fn crowded(level: Level) -> Vec<ShortKey> {
 }
 
 /// A table with these flows.
-fn table(keys: &[ShortKey], secret: HashKey, level: Level) -> Table {
+fn table<K: Key, S: TableState>(keys: &[K], secret: HashKey, level: Level) -> Table<K, S> {
     let options = Options { key: secret, ..options(FLOWS * 8 / 9, level) };
-    let mut table = Table::new(&options).unwrap();
+    let mut table = Table::empty(&options).unwrap();
     assert!(table.entries() * 9 / 10 <= FLOWS && FLOWS < table.entries());
     for keys in keys.chunks(64) {
         table.packets(keys, |_, _, _| (), |_| ());
@@ -73,42 +73,56 @@ fn steps(work: &Work) -> u64 {
     FLOWS as u64 + work.second + work.searched + work.moved
 }
 
+fn compare<K: Key, S: TableState>(level: Level) {
+    let steps = |keys: &[K]| {
+        let work = table::<K, S>(keys, SECRET, level).work();
+        assert_eq!(work.evicted, 0);
+        steps(&work)
+    };
+    let ordinary: Vec<K> = (0..FLOWS as u64).map(K::number).collect();
+    let equal: Vec<K> = equal_by_crc().into_iter().map(K::of).collect();
+    let usual = steps(&ordinary);
+    for chosen in [equal, crowded(level)] {
+        let steps = steps(&chosen);
+        assert!(steps * 10 <= usual * 11, "{level:?}: {steps} steps instead of {usual}");
+    }
+}
+
 #[test]
 fn keys_that_collide_under_other_hashes_make_no_more_work() {
     for level in Level::all() {
-        let ordinary: Vec<ShortKey> = (0..FLOWS as u64).map(key).collect();
-        let usual = table(&ordinary, SECRET, level).work();
-        for chosen in [equal_by_crc(), crowded(level)] {
-            let work = table(&chosen, SECRET, level).work();
-            assert_eq!(work.evicted, 0);
-            let [steps, usual] = [&work, &usual].map(steps);
-            assert!(steps * 10 <= usual * 11, "{level:?}: {steps} steps instead of {usual}");
-        }
+        compare::<ShortKey, u16>(level);
+        compare::<FlowKey, Words<16>>(level);
     }
+}
+
+fn get_well<K: Key, S: TableState>(level: Level) {
+    let chosen = crowded::<K>(level);
+    let mut table = table::<K, S>(&chosen, KNOWN, level);
+    let before = table.work();
+    assert!(before.evicted > 0 && steps(&before) > 2 * FLOWS as u64, "{before:?}");
+    assert_eq!(table.need(), Some(Need::Secret));
+    assert!(table.replace(Spare::empty(FLOWS * 8 / 9, SECRET, level).unwrap()).is_none());
+    let mut passes = 0;
+    while table.retired().is_none() {
+        for keys in chosen.chunks(64) {
+            table.packets(keys, |_, _, _| (), |_| ());
+        }
+        passes += 1;
+        assert!(passes < 10);
+    }
+    let evicted = table.work().evicted;
+    for keys in chosen.chunks(64) {
+        table.packets(keys, |_, _, is_new| assert!(!is_new), |_| ());
+    }
+    assert_eq!(table.flows(), chosen.len());
+    assert_eq!((table.work().evicted, table.need()), (evicted, None));
 }
 
 #[test]
 fn a_table_whose_secret_is_known_needs_another_and_gets_well_by_it() {
     for level in Level::all() {
-        let chosen = crowded(level);
-        let mut table = table(&chosen, KNOWN, level);
-        let before = table.work();
-        assert!(before.evicted > 0 && steps(&before) > 2 * FLOWS as u64, "{before:?}");
-        assert_eq!(table.need(), Some(Need::Secret));
-        assert!(table.replace(Spare::new(FLOWS * 8 / 9, SECRET, level).unwrap()).is_none());
-        let mut passes = 0;
-        while table.retired().is_none() {
-            for keys in chosen.chunks(64) {
-                table.packets(keys, |_, _, _| (), |_| ());
-            }
-            passes += 1;
-            assert!(passes < 10);
-        }
-        let evicted = table.work().evicted;
-        for keys in chosen.chunks(64) {
-            table.packets(keys, |_, _, is_new| assert!(!is_new), |_| ());
-        }
-        assert_eq!(table.flows(), chosen.len());
-        assert_eq!((table.work().evicted, table.need()), (evicted, None));
+        get_well::<ShortKey, u16>(level);
+        get_well::<FlowKey, Words<16>>(level);
     }
 }

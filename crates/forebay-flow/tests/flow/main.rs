@@ -3,6 +3,7 @@
 mod adversary;
 mod bounds;
 mod compact;
+mod kinds;
 mod model;
 mod moving;
 mod policy_csfq;

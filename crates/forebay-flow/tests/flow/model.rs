@@ -3,28 +3,16 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use forebay_flow::{Ended, Level, Options, Reason, ShortKey, Spare, Stay, Table};
-use forebay_packet::flow::AddressKind;
+use forebay_flow::{Ended, Level, Reason, ShortKey, Spare, Stay, Table};
 use forebay_packet::random::Random;
 use forebay_packet::{FlowKey, HashKey};
 
-/// Key `n` of many.
-pub fn key(n: u64) -> ShortKey {
-    let (a, b) = (u128::from(n as u32), u128::from((n >> 32) as u32 | 0x0a00_0000));
-    let (key, _) = FlowKey::two_way(AddressKind::Ipv4, 6, (a, n as u16), (b, 80));
-    ShortKey::new(&FlowKey { has_ports: true, ..key }).unwrap()
-}
-
-pub fn options(flows: usize, level: Level) -> Options {
-    Options { flows, lifetime: LIFETIME, key: HashKey([7, 9]), level }
-}
-
-const LIFETIME: u8 = 5;
+use super::kinds::{Key, LIFETIME, State, Words, options};
 
 /// What a table calls back.
-enum Event {
+enum Event<K, S> {
     Packet(usize, u16, bool),
-    Ended(Ended),
+    Ended(Ended<K, S>),
 }
 
 /// A flow as the model knows it.
@@ -35,17 +23,16 @@ struct Flow {
     last: i64,
 }
 
-#[derive(Default)]
-struct Model(HashMap<ShortKey, Flow>);
+struct Model<K>(HashMap<K, Flow>);
 
-impl Model {
+impl<K: Key> Model<K> {
     fn is_idle(flow: &Flow, epoch: u64) -> bool {
         epoch as i64 - flow.last >= LIFETIME.into()
     }
 
-    fn end(&mut self, ended: Ended, epoch: u64) {
+    fn end<S: State>(&mut self, ended: Ended<K, S>, epoch: u64) {
         let flow = self.0.remove(&ended.key).expect("only a flow that is there ends");
-        assert_eq!(ended.state, flow.state);
+        assert_eq!(ended.state.number(), flow.state);
         assert_eq!(Self::is_idle(&flow, epoch), ended.reason == Reason::Idle, "{ended:?}");
     }
 }
@@ -60,24 +47,25 @@ fn stay(state: u16) -> Stay {
 
 /// Random packets, in batches of any length, of flows of which some are frequent; time passes,
 /// and at times the flows move to other memory.
-fn compare(level: Level, mut flows: usize, keys: u64, steps: usize, seed: u64) {
-    let mut random = Random::new(seed);
-    let mut table = Table::new(&options(flows, level)).unwrap();
-    let mut model = Model::default();
+fn compare<K: Key, S: State>(level: Level, mut flows: usize, keys: u64, steps: usize) {
+    let mut random = Random::new(1 + keys);
+    let mut table = Table::<K, S>::empty(&options(flows, level)).unwrap();
+    let mut model = Model(HashMap::new());
     let (mut wanted, mut moves) = (0, 0);
     for _ in 0..steps {
         // Epochs end between two calls of so many packets.
         let count = if table.epoch() == wanted { random.below(150) } else { random.below(65) };
-        let batch: Vec<ShortKey> =
-            (0..count).map(|_| key(random.below(keys).min(random.below(keys)))).collect();
+        let numbers = (0..count).map(|_| random.below(keys).min(random.below(keys)));
+        let batch: Vec<K> = numbers.map(K::number).collect();
         table.prefetch(&batch[..batch.len().min(64)]);
         let events = RefCell::new(Vec::new());
         table.packets(
             &batch,
             |i, state, is_new| {
-                events.borrow_mut().push(Event::Packet(i, *state, is_new));
-                *state = state.wrapping_add(i as u16 + 1);
-                stay(*state)
+                events.borrow_mut().push(Event::Packet(i, state.number(), is_new));
+                let after = state.number().wrapping_add(i as u16 + 1);
+                *state = S::of(after);
+                stay(after)
             },
             |ended| events.borrow_mut().push(Event::Ended(ended)),
         );
@@ -117,7 +105,7 @@ fn compare(level: Level, mut flows: usize, keys: u64, steps: usize, seed: u64) {
         if random.below(100) == 0 {
             let more = if flows < 100_000 && random.below(3) == 0 { flows } else { 0 };
             let key = HashKey([random.next(), random.next()]);
-            let spare = Spare::new(flows + more, key, level).unwrap();
+            let spare = Spare::empty(flows + more, key, level).unwrap();
             if table.replace(spare).is_none() {
                 (flows, moves) = (flows + more, moves + 1);
                 check(&table, &model, keys);
@@ -130,39 +118,52 @@ fn compare(level: Level, mut flows: usize, keys: u64, steps: usize, seed: u64) {
 }
 
 /// Compares all flows.
-fn check(table: &Table, model: &Model, keys: u64) {
+fn check<K: Key, S: State>(table: &Table<K, S>, model: &Model<K>, keys: u64) {
     let mut left: Vec<_> = table.iter().collect();
     left.sort_unstable();
-    let alive = model.0.iter().filter(|(_, flow)| !Model::is_idle(flow, table.epoch()));
-    let mut expected: Vec<_> = alive.map(|(&key, flow)| (key, flow.state)).collect();
+    let alive = model.0.iter().filter(|(_, flow)| !Model::<K>::is_idle(flow, table.epoch()));
+    let mut expected: Vec<_> = alive.map(|(&key, flow)| (key, S::of(flow.state))).collect();
     expected.sort_unstable();
     assert_eq!(left, expected);
-    let keys: Vec<_> = (0..keys.min(1 << 16)).map(key).collect();
+    let keys: Vec<_> = (0..keys.min(1 << 16)).map(K::number).collect();
     let mut states = Vec::new();
     table.states(&keys, &mut states);
     for (key, state) in keys.iter().zip(states) {
-        let flow = model.0.get(key).filter(|flow| !Model::is_idle(flow, table.epoch()));
-        assert_eq!(state, flow.map(|flow| flow.state));
+        let flow = model.0.get(key).filter(|flow| !Model::<K>::is_idle(flow, table.epoch()));
+        assert_eq!(state, flow.map(|flow| S::of(flow.state)));
     }
 }
 
 /// Much room, little room, and far more flows than there is room for.
-fn compare_all(steps: usize) {
-    for level in Level::all() {
-        for (flows, keys) in [(60_000, 50_000), (10_000, 10_000), (3_000, 40_000), (3, 30)] {
-            compare(level, flows, keys, steps, 1 + keys);
-        }
+fn compare_sizes<K: Key, S: State>(level: Level, steps: usize) {
+    for (flows, keys) in [(60_000, 50_000), (10_000, 10_000), (3_000, 40_000), (3, 30)] {
+        compare::<K, S>(level, flows, keys, steps);
     }
 }
 
 #[test]
 fn a_map_gives_the_same_answers() {
-    compare_all(1_500);
+    for level in Level::all() {
+        compare_sizes::<ShortKey, u16>(level, 1_500);
+    }
+}
+
+#[test]
+fn a_map_gives_the_same_answers_for_whole_keys_and_longer_states() {
+    for level in Level::all() {
+        compare_sizes::<ShortKey, Words<4>>(level, 400);
+        compare_sizes::<FlowKey, u16>(level, 1_000);
+        compare_sizes::<FlowKey, Words<16>>(level, 400);
+    }
 }
 
 #[test]
 fn a_map_gives_the_same_answers_to_ten_million_packets() {
     if forebay_testkit::runs_long_tests() {
-        compare_all(20_000);
+        for level in Level::all() {
+            compare_sizes::<ShortKey, u16>(level, 20_000);
+            compare_sizes::<FlowKey, u16>(level, 20_000);
+            compare_sizes::<FlowKey, Words<16>>(level, 20_000);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use forebay_flow::{Level, ShortKey, Table};
 
-use super::model::{key, options};
+use super::kinds::{key, options};
 
 const BUCKET: usize = 64;
 const SLOTS: usize = 4;

@@ -99,7 +99,7 @@ pub(super) fn take_idle(clock: Clock, buckets: &mut [Bucket], idle: &mut Swept) 
     let ages = _mm512_set1_epi64(AGES as i64 - 1);
     let present = _mm512_set1_epi64(1 << (PRESENT - 64));
     let mut count = 0;
-    for bucket in buckets {
+    for (bucket, slots) in buckets.iter_mut().zip(&mut idle.slots) {
         // SAFETY: 64 bytes are read: the bucket, which is aligned.
         let entries = unsafe { _mm512_load_si512(bucket.0.as_ptr().cast()) };
         let epochs = _mm512_srli_epi64::<{ AGE_AT - 64 }>(entries);
@@ -107,7 +107,8 @@ pub(super) fn take_idle(clock: Clock, buckets: &mut [Bucket], idle: &mut Swept) 
         let present = _mm512_test_epi64_mask(entries, present);
         let old = _mm512_mask_cmpge_epu64_mask(HIGH_WORDS & present, age, lifetime);
         let words = old | old >> 1;
-        let Some(to) = idle[count..].first_chunk_mut::<4>() else { break };
+        *slots = old;
+        let Some(to) = idle.entries[count..].first_chunk_mut::<4>() else { break };
         // SAFETY: 64 bytes are written, to values of that size.
         unsafe {
             let taken = _mm512_maskz_compress_epi64(words, entries);

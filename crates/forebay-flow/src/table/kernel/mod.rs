@@ -25,7 +25,7 @@ use crate::hash::Secret;
 use crate::key::{KEY_MASK, ShortKey};
 use crate::level::Level;
 
-pub(crate) use flows::{hash_flow, hash_flows};
+pub(crate) use flows::{digest_flows, hash_flow, hash_flows};
 
 /// Keys that are looked up at a time.
 pub(crate) const STRETCH: usize = 64;
@@ -144,12 +144,36 @@ pub(crate) fn probe_second(
     }
 }
 
-/// Buckets that are swept together, and entries that they have, and another bucket's.
+/// Buckets that are swept together.
 pub(crate) const SWEPT_TOGETHER: usize = 16;
-pub(crate) type Swept = [u128; (SWEPT_TOGETHER + 1) * SLOTS];
+
+/// What a sweep takes out of buckets.
+#[derive(Debug)]
+pub(crate) struct Swept {
+    /// Entries, in order, with room for those of another bucket.
+    pub(crate) entries: [u128; (SWEPT_TOGETHER + 1) * SLOTS],
+    /// Of each bucket the slots that the entries had: two bits for each, of which the second is
+    /// set.
+    slots: [u8; SWEPT_TOGETHER],
+}
+
+impl Default for Swept {
+    fn default() -> Self {
+        Self { entries: [0; _], slots: [0; _] }
+    }
+}
+
+impl Swept {
+    /// The slots of the entries of so many buckets, in the same order, from that of the first
+    /// bucket on.
+    pub(crate) fn slots(&self, buckets: usize) -> impl Iterator<Item = usize> {
+        let slots = self.slots[..buckets].iter().enumerate();
+        slots.flat_map(|(at, words)| bits((*words).into()).map(move |word| at * SLOTS + word / 2))
+    }
+}
 
 /// Takes the entries of idle flows out of at most [`SWEPT_TOGETHER`] buckets, and writes them to
-/// `idle`, in order. Returns how many they are; what is behind them there has no meaning.
+/// `idle`. Returns how many they are; what is behind them there has no meaning.
 #[inline(never)]
 pub(crate) fn take_idle(
     level: Level,
@@ -165,24 +189,21 @@ pub(crate) fn take_idle(
         }
         _ => {
             let mut count = 0;
-            for bucket in buckets {
+            for (bucket, slots) in buckets.iter_mut().zip(&mut idle.slots) {
                 let mask = clock.idle(bucket);
+                *slots = 0;
                 for (slot, entry) in bucket.0.iter_mut().enumerate() {
                     // Without branches, which would be taken at random.
                     let is_idle = mask >> slot & 1;
-                    idle[count] = *entry;
+                    idle.entries[count] = *entry;
                     *entry &= u128::from(is_idle).wrapping_sub(1);
+                    *slots |= (is_idle as u8) << (2 * slot + 1);
                     count += is_idle as usize;
                 }
             }
             count
         }
     }
-}
-
-/// The slot of a key.
-pub(crate) fn find_one(view: View<'_>, key: ShortKey) -> Option<u32> {
-    probe_one(view, key, view.choices(key.0))
 }
 
 /// The slot of a key with these buckets.
@@ -202,32 +223,8 @@ pub(crate) fn probe_one(view: View<'_>, key: ShortKey, choices: Choices) -> Opti
     }
 }
 
-/// Writes the slot of each key, or [`NONE`]. There are as many slots as keys.
-pub(crate) fn find(view: View<'_>, keys: &[ShortKey], slots: &mut [u32]) {
-    if let ([key], [slot]) = (keys, &mut *slots) {
-        *slot = find_one(view, *key).unwrap_or(NONE);
-        return;
-    }
-    let mut chosen = [[[0; 2]; STRETCH]; 2];
-    let mut stretches = keys.chunks(STRETCH).peekable();
-    let [mut now, mut next] = chosen.each_mut().map(|choices| &mut choices[..]);
-    if let Some(keys) = stretches.peek() {
-        choose(view, keys, &mut now[..keys.len()]);
-    }
-    let mut slots = slots.chunks_mut(STRETCH);
-    while let (Some(keys), Some(slots)) = (stretches.next(), slots.next()) {
-        // The buckets of the next keys come from memory while these are compared.
-        if let Some(keys) = stretches.peek() {
-            choose(view, keys, &mut next[..keys.len()]);
-        }
-        let choices = &now[..keys.len()];
-        let missed = probe_first(view, keys, choices, slots);
-        probe_second(view, keys, choices, slots, missed);
-        std::mem::swap(&mut now, &mut next);
-    }
-}
-
-/// As [`find`], by scalar comparisons; `read` gets the number of each bucket that is compared.
+/// Writes the slot of each key, or [`NONE`], by scalar comparisons; `read` gets the number of each
+/// bucket that is compared. There are as many slots as keys.
 pub(crate) fn find_recorded(
     view: View<'_>,
     keys: &[ShortKey],
@@ -342,12 +339,25 @@ fn probe_one_with(
 /// Fetches a value's first line into the cache ahead of its use.
 #[inline(always)]
 pub(crate) fn prefetch<T>(value: &T) {
+    prefetch_line(std::ptr::from_ref(value).cast());
+}
+
+/// As [`prefetch`], the last line too, of a value of at most two.
+#[inline(always)]
+pub(crate) fn prefetch_both<T>(value: &T) {
+    let first = std::ptr::from_ref(value).cast::<u8>();
+    prefetch_line(first);
+    prefetch_line(first.wrapping_add(size_of::<T>() - 1));
+}
+
+#[inline(always)]
+fn prefetch_line(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch has no effect but on the cache.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
+    let _ = at;
 }
