@@ -4,12 +4,13 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use forebay_flow::{Level, ShortKey, Table};
+use forebay_packet::FlowKey;
 
 use super::engines::{
     ABSENT, BATCH, BULK, Brown, EXACT, EXACT_BATCH, Engine, Engines, Flow, LONG, LONG_BATCH,
-    at_level, batches, new_table, room,
+    OurKey, WIDE_BATCH, at_level, batches, new_table, room,
 };
-use super::traffic::{LIFETIME, peer_key, short_key};
+use super::traffic::{LIFETIME, peer_key};
 use crate::failure::Result;
 use crate::peers::rte_hash::{Key, Keys, MOST_KEYS, RteHash};
 use crate::rounds::{Contender, Role};
@@ -34,17 +35,31 @@ impl Pace {
 }
 
 /// Our table with mixed traffic.
-struct ExactMixed {
-    table: Table,
+struct ExactMixed<K: OurKey> {
+    table: Table<K>,
     batch: usize,
     pace: Pace,
-    keys: Vec<ShortKey>,
+    keys: Vec<K>,
 }
 
-impl Engine for ExactMixed {
+impl<K: OurKey> ExactMixed<K> {
+    fn contender(
+        name: &str,
+        (flows, batch, level): (usize, usize, Level),
+        pace: Pace,
+    ) -> Contender<dyn Engine> {
+        let engine = new_table::<K>(flows, LIFETIME, level).map(|table| {
+            let engine = Self { table, batch, pace, keys: Vec::new() };
+            Box::new(engine) as Box<dyn Engine>
+        });
+        Contender::new(name, Role::Ours, engine)
+    }
+}
+
+impl<K: OurKey> Engine for ExactMixed<K> {
     fn load(&mut self, flows: &[u32]) {
         self.keys.clear();
-        self.keys.extend(flows.iter().map(|&flow| short_key(flow)));
+        self.keys.extend(flows.iter().map(|&flow| K::of(flow)));
     }
 
     fn touch(&self, range: Range<usize>) {
@@ -183,11 +198,7 @@ impl Engine for BrownMixed {
 /// All tables for mixed traffic, empty, made for `flows` flows.
 pub fn engines(flows: usize, pace: Pace) -> Engines {
     let exact = |name: &str, batch, level| {
-        let engine = new_table(flows, LIFETIME, level).map(|table| {
-            let engine = ExactMixed { table, batch, pace, keys: Vec::new() };
-            Box::new(engine) as Box<dyn Engine>
-        });
-        Contender::new(name, Role::Ours, engine)
+        ExactMixed::<ShortKey>::contender(name, (flows, batch, level), pace)
     };
     let rte = |name, batch| {
         let engine = RteHash::new(room(flows)).map(|table| {
@@ -206,6 +217,7 @@ pub fn engines(flows: usize, pace: Pace) -> Engines {
         exact(EXACT, 1, fastest),
         exact(EXACT_BATCH, BATCH, fastest),
         exact(LONG, LONG_BATCH, fastest),
+        ExactMixed::<FlowKey>::contender(WIDE_BATCH, (flows, BATCH, fastest), pace),
     ];
     let others = Level::all().into_iter().rev().skip(1);
     engines.extend(others.map(|level| exact(&at_level(level), BATCH, level)));

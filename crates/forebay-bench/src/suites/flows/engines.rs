@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use ahash::RandomState;
-use forebay_flow::{Level, Options, ShortKey, Table};
-use forebay_packet::HashKey;
+use forebay_flow::{Level, Options, ShortKey, Table, TableKey};
+use forebay_packet::{FlowKey, HashKey};
 use hashbrown::HashTable;
 
-use super::traffic::{peer_key, short_key, state};
+use super::traffic::{peer_key, peer_whole_key, short_key, state, whole_key};
 use crate::failure::Result;
 use crate::peers::rte_hash::{Key, Keys, MOST_KEYS, RteHash};
 use crate::rounds::{Contender, Role};
@@ -29,7 +29,10 @@ pub const EXACT: &str = "exact";
 pub const EXACT_BATCH: &str = "exact-batch";
 pub const LONG: &str = "exact-batch-256";
 pub const AHEAD: &str = "exact-batch-ahead";
+pub const WIDE: &str = "exact-wide";
+pub const WIDE_BATCH: &str = "exact-wide-batch";
 pub const BULK: &str = "rte_hash-bulk";
+pub const BULK_WIDE: &str = "rte_hash-wide-bulk";
 
 const HASH_KEY: HashKey = HashKey([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 
@@ -72,24 +75,41 @@ pub fn batches(
     starts.zip(found.chunks_mut(batch)).map(|(at, found)| (at..at + found.len(), found))
 }
 
-pub fn new_table(flows: usize, lifetime: u8, level: Level) -> Result<Table> {
+/// Keys that our table takes.
+pub trait OurKey: TableKey + 'static {
+    fn of(flow: u32) -> Self;
+}
+
+impl OurKey for ShortKey {
+    fn of(flow: u32) -> Self {
+        short_key(flow)
+    }
+}
+
+impl OurKey for FlowKey {
+    fn of(flow: u32) -> Self {
+        whole_key(flow)
+    }
+}
+
+pub fn new_table<K: OurKey>(flows: usize, lifetime: u8, level: Level) -> Result<Table<K>> {
     // It has room for a quarter more by itself.
-    Ok(Table::new(&Options { flows, lifetime, key: HASH_KEY, level })?)
+    Ok(Table::empty(&Options { flows, lifetime, key: HASH_KEY, level })?)
 }
 
 /// Our table, looked up only.
-struct Exact {
-    table: Rc<Table>,
+struct Exact<K: OurKey> {
+    table: Rc<Table<K>>,
     batch: usize,
     /// The keys of the next call are fetched before each.
     is_ahead: bool,
-    keys: Vec<ShortKey>,
+    keys: Vec<K>,
 }
 
-impl Engine for Exact {
+impl<K: OurKey> Engine for Exact<K> {
     fn load(&mut self, flows: &[u32]) {
         self.keys.clear();
-        self.keys.extend(flows.iter().map(|&flow| short_key(flow)));
+        self.keys.extend(flows.iter().map(|&flow| K::of(flow)));
     }
 
     fn touch(&self, range: Range<usize>) {
@@ -117,11 +137,11 @@ impl Engine for Exact {
 }
 
 /// Our table with flows `0..flows`.
-fn filled(flows: u32, level: Level) -> Result<Table> {
+fn filled<K: OurKey>(flows: u32, level: Level) -> Result<Table<K>> {
     let mut table = new_table(flows as usize, 1, level)?;
     let mut ended = 0;
     for first in (0..flows).step_by(BATCH) {
-        let keys: Vec<ShortKey> = (first..flows.min(first + BATCH as u32)).map(short_key).collect();
+        let keys: Vec<K> = (first..flows.min(first + BATCH as u32)).map(K::of).collect();
         let each = |i: usize, found: &mut u16, _| *found = state(first + i as u32);
         table.packets(&keys, each, |_| ended += 1);
     }
@@ -137,7 +157,7 @@ pub fn exact(flows: u32) -> Engines {
     let mut engines = Engines::new();
     let fastest = Level::fastest();
     for level in Level::all().into_iter().rev() {
-        let table = filled(flows, level).map(Rc::new);
+        let table = filled::<ShortKey>(flows, level).map(Rc::new);
         let mut add = |name: &str, batch| {
             let engine = table.clone().map(|table| {
                 let is_ahead = name == AHEAD;
@@ -157,23 +177,37 @@ pub fn exact(flows: u32) -> Engines {
     engines
 }
 
+/// Our table of whole keys: calls of one flow, and of a batch.
+pub fn exact_wide(flows: u32) -> Engines {
+    let table = filled::<FlowKey>(flows, Level::fastest()).map(Rc::new);
+    let engine = |(name, batch)| {
+        let engine = table.clone().map(|table| {
+            let engine = Exact { table, batch, is_ahead: false, keys: Vec::new() };
+            Box::new(engine) as Box<dyn Engine>
+        });
+        Contender::new(name, Role::Ours, engine)
+    };
+    [(WIDE, 1), (WIDE_BATCH, BATCH)].map(engine).into()
+}
+
 /// The name of the table in batches at a level that is not the machine's fastest.
 pub fn at_level(level: Level) -> String {
     format!("{EXACT_BATCH}-{level:?}").to_lowercase()
 }
 
 /// DPDK's table, looked up only.
-struct Rte {
-    table: Rc<RteHash>,
+struct Rte<const WORDS: usize> {
+    table: Rc<RteHash<WORDS>>,
     is_bulk: bool,
     /// The states by position.
     states: Rc<[u16]>,
-    keys: Keys,
+    key: fn(u32) -> Key<WORDS>,
+    keys: Keys<WORDS>,
 }
 
-impl Engine for Rte {
+impl<const WORDS: usize> Engine for Rte<WORDS> {
     fn load(&mut self, flows: &[u32]) {
-        self.keys = Keys::new(flows.iter().map(|&flow| peer_key(flow)).collect());
+        self.keys = Keys::new(flows.iter().map(|&flow| (self.key)(flow)).collect());
     }
 
     fn touch(&self, range: Range<usize>) {
@@ -209,22 +243,36 @@ impl Engine for Rte {
 
 /// DPDK's table with flows `0..flows`, asked one by one and in bulk.
 pub fn rte_hash(flows: u32) -> Engines {
-    let made = || -> Result<(Rc<RteHash>, Rc<[u16]>)> {
+    rte_hash_of(flows, peer_key, [("rte_hash", false), (BULK, true)])
+}
+
+/// As [`rte_hash`], with whole keys.
+pub fn rte_hash_wide(flows: u32) -> Engines {
+    rte_hash_of(flows, peer_whole_key, [("rte_hash-wide", false), (BULK_WIDE, true)])
+}
+
+fn rte_hash_of<const WORDS: usize>(
+    flows: u32,
+    key: fn(u32) -> Key<WORDS>,
+    engines: [(&str, bool); 2],
+) -> Engines {
+    let made = || -> Result<(Rc<RteHash<WORDS>>, Rc<[u16]>)> {
         let room = room(flows as usize);
         let (mut table, mut states) = (RteHash::new(room)?, vec![0_u16; room + 1]);
         for flow in 0..flows {
-            states[table.add(&peer_key(flow))?] = state(flow);
+            states[table.add(&key(flow))?] = state(flow);
         }
         Ok((Rc::new(table), states.into()))
     };
     let made = made();
     let engine = |(name, is_bulk)| {
         let engine = made.clone().map(|(table, states)| {
-            Box::new(Rte { table, is_bulk, states, keys: Keys::default() }) as Box<dyn Engine>
+            let keys = Keys::new(Vec::new());
+            Box::new(Rte { table, is_bulk, states, key, keys }) as Box<dyn Engine>
         });
         Contender::new(name, Role::Peer, engine)
     };
-    [("rte_hash", false), (BULK, true)].map(engine).into()
+    engines.map(engine).into()
 }
 
 /// An entry of hashbrown's table.

@@ -24,7 +24,7 @@ use crate::rounds::{Contender, Role, Run, Timing, Trial};
 use crate::stats::Sample;
 use crate::suites::shed;
 use ageing::Pace;
-use engines::{ABSENT, BULK, Engine, Engines, batches};
+use engines::{ABSENT, BULK, BULK_WIDE, Engine, Engines, batches};
 use report::{lookup, mixed};
 use traffic::{Input, LIFETIME, Stream, state};
 
@@ -93,7 +93,10 @@ pub fn run(options: &Options) -> Result<Record> {
         run.notes.push(format!("DPDK's heap lies in {pages} pages"));
     }
     let Run { timing, mut results, notes, .. } = run;
-    results.add_ratios("ratio", |_, _| Some(BULK.to_owned()));
+    results.add_ratios("ratio", |_, row| {
+        let has_whole_keys = row.engine.contains("wide") && row.case.starts_with("lookup");
+        Some(if has_whole_keys { BULK_WIDE } else { BULK }.to_owned())
+    });
     let bars: Vec<Bar> = report::bars(&results).into_iter().chain(shed::bars(&results)).collect();
     let shown = report::tables(&results) + &shed::tables(&results) + &bar::text(&bars);
     let gigahertz = Some(timing.clock.gigahertz());
@@ -146,6 +149,10 @@ fn lookups(run: &mut Run<'_>, flows: u32) -> Result<()> {
     ));
     all.extend(engines::rte_hash(flows));
     all.extend(engines::hashbrown(flows));
+    if flows != SIZES[3] {
+        all.extend(engines::exact_wide(flows));
+        all.extend(engines::rte_hash_wide(flows));
+    }
     keep_wanted(run, &mut all);
     check_absent(flows, &mut all)?;
     let (turn, rounds) = (turn(run.options), rounds(run.options));

@@ -11,6 +11,9 @@ use crate::peers::rte_hash::Key;
 /// TCP.
 const PROTOCOL: u8 = 6;
 
+/// The network of IPv6 addresses, that of documentation (RFC 3849).
+const NETWORK: u128 = 0x2001_0db8 << 96;
+
 /// The two ends of flow `flow`, whose first address is its number.
 fn ends(flow: u32) -> [(u32, u16); 2] {
     let drawn = mix(flow.into());
@@ -23,6 +26,26 @@ pub fn short_key(flow: u32) -> ShortKey {
     let (key, _) = FlowKey::two_way(AddressKind::Ipv4, PROTOCOL, a, b);
     let short = ShortKey::new(&FlowKey { has_ports: true, ..key });
     short.expect("its addresses are those of IPv4")
+}
+
+/// The key of a flow for our table of whole keys: one between IPv6 addresses.
+pub fn whole_key(flow: u32) -> FlowKey {
+    let key = short_key(flow).whole();
+    let [low, high] = [key.low, key.high].map(|address| address | NETWORK);
+    FlowKey { kind: AddressKind::Ipv6, low, high, ..key }
+}
+
+/// The whole key of a flow for DPDK's table.
+pub fn peer_whole_key(flow: u32) -> Key<12> {
+    let FlowKey { low, high, scope, port_low, port_high, protocol, kind, .. } = whole_key(flow);
+    let word = |value: u128, at: usize| (value >> (32 * at)) as u32;
+    let ports = u32::from(port_low) | u32::from(port_high) << 16;
+    let others = [u128::from(scope) as u32, ports, protocol.into(), kind as u32];
+    std::array::from_fn(|at| match at {
+        0..4 => word(low, at),
+        4..8 => word(high, at - 4),
+        _ => others[at - 8],
+    })
 }
 
 /// The key of a flow for the others, ready made as ours.
@@ -181,6 +204,12 @@ mod tests {
         keys.dedup();
         short.sort_unstable();
         short.dedup();
-        assert_eq!([keys.len(), short.len()], [10_000; 2]);
+        let mut whole: Vec<FlowKey> = (0..10_000).map(whole_key).collect();
+        whole.sort_unstable();
+        whole.dedup();
+        let mut peer: Vec<Key<12>> = (0..10_000).map(peer_whole_key).collect();
+        peer.sort_unstable();
+        peer.dedup();
+        assert_eq!([keys.len(), short.len(), whole.len(), peer.len()], [10_000; 4]);
     }
 }
