@@ -2,8 +2,9 @@
 //!
 //! A [`LiteralSet`] is compiled to a [`Scanner`], which finds in each text the literals that occur
 //! in it. Engines differ in speed alone: every one reports what [`Engine::Oracle`] reports.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod accelerator;
 mod literal;
 mod matches;
 mod oracle;

@@ -88,6 +88,10 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "maps the memory of tables",
     },
     UnsafePlace {
+        path: "crates/forebay-scan/src/accelerator/shared/",
+        reason: "maps memory that a device process writes, too; its words are atomics",
+    },
+    UnsafePlace {
         path: "crates/forebay-capi/src/ffi.rs",
         reason: "takes pointers from C programs, and gives them some",
     },

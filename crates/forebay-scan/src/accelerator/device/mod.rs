@@ -1,0 +1,240 @@
+//! The device as a program: a scanner for other processes, over shared memory.
+//!
+//! Each client has a thread. Clients are trusted no more than a client trusts a device: what they
+//! wrote is copied once, checked, and then used.
+
+pub(super) mod session;
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::protocol::{Answer, Hello, REGIONS, SetIdentity, VERSION, Welcome};
+use super::socket::{Socket, accept, listen_at, wait};
+use crate::scanner::Scanner;
+use session::Served;
+
+/// How often a thread that waits checks whether it must end.
+const CHECK: Duration = Duration::from_millis(100);
+
+/// Time from the connection of a client to its hello.
+const HELLO_TIME: Duration = Duration::from_secs(1);
+
+/// What a device accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceLimits {
+    /// Clients at a time.
+    pub clients: usize,
+    /// Bytes of shared memory of a client.
+    pub client_bytes: u64,
+    /// Time for which a thread polls for the next batch before it waits.
+    pub spin: Duration,
+}
+
+impl Default for DeviceLimits {
+    fn default() -> Self {
+        Self { clients: 16, client_bytes: 64 << 20, spin: Duration::ZERO }
+    }
+}
+
+/// Why a device does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The socket cannot be made.
+    #[error("{path}: cannot listen: {source}")]
+    Listen {
+        /// Its path.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Another device listens there.
+    #[error("{0}: another program listens at this socket")]
+    InUse(PathBuf),
+    /// The system fails while the device runs.
+    #[error("{path}: {source}")]
+    Run {
+        /// The socket.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// What a device has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    clients: AtomicU64,
+    batches: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// A device that scans for clients.
+pub struct Device {
+    path: PathBuf,
+    listener: OwnedFd,
+    scanner: Arc<Scanner>,
+    set: SetIdentity,
+    limits: DeviceLimits,
+    work: Work,
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("path", &self.path)
+            .field("set", &self.set)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// Listens at a path. The socket that a killed device left there is replaced.
+    ///
+    /// # Errors
+    /// The socket cannot be made, or another device listens there.
+    pub fn listen(
+        path: &Path,
+        scanner: Arc<Scanner>,
+        set: SetIdentity,
+        limits: DeviceLimits,
+    ) -> Result<Self, DeviceError> {
+        let failed = |source| DeviceError::Listen { path: path.to_owned(), source };
+        let listener = match listen_at(path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let is_left = Socket::connect(path)
+                    .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+                if !is_left {
+                    return Err(DeviceError::InUse(path.to_owned()));
+                }
+                fs::remove_file(path).and_then(|()| listen_at(path))
+            }
+            result => result,
+        };
+        let listener = listener.map_err(failed)?;
+        Ok(Self { path: path.to_owned(), listener, scanner, set, limits, work: Work::default() })
+    }
+
+    /// Serves clients until `stop` is set.
+    ///
+    /// # Errors
+    /// The system refuses to accept connections.
+    pub fn run(&self, stop: &AtomicBool) -> Result<(), DeviceError> {
+        let failed = |source| DeviceError::Run { path: self.path.clone(), source };
+        let active = AtomicU64::new(0);
+        thread::scope(|scope| {
+            while !stop.load(Ordering::Relaxed) {
+                wait(self.listener.as_fd(), CHECK)?;
+                let Some(socket) = accept(self.listener.as_fd())? else { continue };
+                let has_room = (active.load(Ordering::Relaxed) as usize) < self.limits.clients;
+                if !has_room {
+                    // The client tries again later.
+                    let _ = socket.send(&self.welcome(0, Answer::Busy).encode(), &[]);
+                    continue;
+                }
+                active.fetch_add(1, Ordering::Relaxed);
+                let active = &active;
+                thread::Builder::new().name("client".to_owned()).spawn_scoped(
+                    scope,
+                    move || {
+                        // A client that is gone has no use for the reason.
+                        let _ = self.serve(&socket, stop);
+                        active.fetch_sub(1, Ordering::Relaxed);
+                    },
+                )?;
+            }
+            Ok(())
+        })
+        .map_err(failed)
+    }
+
+    /// Clients that were served, batches and bytes that were scanned.
+    #[must_use]
+    pub fn work(&self) -> [u64; 3] {
+        let Work { clients, batches, bytes } = &self.work;
+        [clients, batches, bytes].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    fn welcome(&self, generation: u32, answer: Answer) -> Welcome {
+        Welcome { version: VERSION, generation, answer: Some(answer), set: self.set }
+    }
+
+    /// Serves a client until it is gone, breaks the protocol, or `stop` is set.
+    fn serve(&self, socket: &Socket, stop: &AtomicBool) -> io::Result<()> {
+        let Some((hello, files)) = self.hello(socket, stop)? else { return Ok(()) };
+        let generation = hello.generation;
+        let served = self.check(&hello, &files);
+        let answer = served.as_ref().err().copied().unwrap_or(Answer::Accepted);
+        socket.send(&self.welcome(generation, answer).encode(), &[])?;
+        let Ok(mut served) = served else { return Ok(()) };
+        self.work.clients.fetch_add(1, Ordering::Relaxed);
+        let mut idle_since = None;
+        while !stop.load(Ordering::Relaxed) {
+            if served.step(&self.work)? {
+                if served.client_sleeps() {
+                    socket.wake()?;
+                }
+                idle_since = None;
+                continue;
+            }
+            if !self.limits.spin.is_zero()
+                && idle_since.get_or_insert_with(Instant::now).elapsed() < self.limits.spin
+            {
+                std::hint::spin_loop();
+                continue;
+            }
+            if !served.set_asleep(true) {
+                socket.wait(CHECK)?;
+            }
+            served.set_asleep(false);
+            socket.take_wake_ups()?;
+        }
+        Ok(())
+    }
+
+    /// The first message of a client; none if it does not come in time.
+    fn hello(
+        &self,
+        socket: &Socket,
+        stop: &AtomicBool,
+    ) -> io::Result<Option<(Hello, Vec<OwnedFd>)>> {
+        let connected = Instant::now();
+        while connected.elapsed() < HELLO_TIME && !stop.load(Ordering::Relaxed) {
+            socket.wait(CHECK)?;
+            if let Some(received) = socket.receive()? {
+                let hello = Hello::decode(&received.bytes[..received.len]);
+                return Ok(hello.map(|hello| (hello, received.files)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Maps the memory of a client.
+    fn check(&self, hello: &Hello, files: &[OwnedFd]) -> Result<Served, Answer> {
+        if hello.version != VERSION {
+            return Err(Answer::Version);
+        }
+        if hello.set != self.set {
+            return Err(Answer::Set);
+        }
+        let is_valid = hello.layout.is_valid() && hello.layout.bytes() <= self.limits.client_bytes;
+        let files: &[OwnedFd; REGIONS] = files.try_into().map_err(|_| Answer::Layout)?;
+        if !is_valid {
+            return Err(Answer::Layout);
+        }
+        Served::map(hello, files, Arc::clone(&self.scanner)).map_err(|_| Answer::Layout)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // It may have been removed by hand.
+        let _ = fs::remove_file(&self.path);
+    }
+}
