@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use forebay_packet::{Arena, Batch, Interface, LiveMask, Rewrite};
 
 use crate::error::Error;
-use crate::frame::rewrite_of;
+use crate::frame::{rewrite_of, write_frame};
 use crate::port::{Losses, Received, Recorded, Rx, RxCounters, Tx, TxCounters};
 use crate::reader::Reader;
 use crate::series::Series;
@@ -187,7 +187,7 @@ impl CaptureTx {
                 let (packet, rewrite) = (batch.packet(i), rewrite_of(batch, i, rewrites));
                 self.frame.resize(rewrite.len_of(packet), 0);
                 // The buffer has the right length.
-                let _ = rewrite.write(packet, &mut self.frame);
+                let _ = write_frame(rewrite, packet, &mut self.frame);
                 // Pushed headers add to the length on the wire; slicing does not change it;
                 // stripping reduces it.
                 let left = batch.wire_len(i).saturating_sub(rewrite.stripped_off(packet) as u32);

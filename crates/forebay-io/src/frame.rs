@@ -1,32 +1,59 @@
 //! Copies a packet of a batch into an output's memory, rewritten for the output.
 
-use forebay_packet::{Batch, MacAddress, Rewrite};
+use std::ops::Deref;
+
+use forebay_packet::{Batch, LinkType, MacAddress, RateLabel, Rewrite};
+
+/// What is changed of one packet: as of all packets of its output, and with its own rate label.
+#[derive(Clone, Copy)]
+pub(crate) struct FrameRewrite<'a> {
+    rewrite: &'a Rewrite,
+    /// None if no field of the packet gets a label.
+    label: Option<RateLabel>,
+}
+
+impl Deref for FrameRewrite<'_> {
+    type Target = Rewrite;
+
+    #[inline]
+    fn deref(&self) -> &Rewrite {
+        self.rewrite
+    }
+}
 
 /// The rewrite of packet `i`: the element of `rewrites` for its output.
 #[inline]
-pub(crate) fn rewrite_of<'a>(batch: &'a Batch, i: usize, rewrites: &'a [Rewrite]) -> &'a Rewrite {
+pub(crate) fn rewrite_of<'a>(batch: &Batch, i: usize, rewrites: &'a [Rewrite]) -> FrameRewrite<'a> {
     Rewrites::new(batch, rewrites).get(i)
 }
 
 /// The rewrites of the packets of a batch.
 #[derive(Clone, Copy)]
-pub(crate) struct Rewrites<'a> {
-    outputs: &'a [u16],
+pub(crate) struct Rewrites<'a, 'b> {
+    batch: &'b Batch,
     rewrites: &'a [Rewrite],
 }
 
-impl<'a> Rewrites<'a> {
+impl<'a, 'b> Rewrites<'a, 'b> {
     /// By packet: the element of `rewrites` for its output.
     #[inline]
-    pub(crate) fn new(batch: &'a Batch, rewrites: &'a [Rewrite]) -> Self {
-        Self { outputs: &batch.output, rewrites }
+    pub(crate) fn new(batch: &'b Batch, rewrites: &'a [Rewrite]) -> Self {
+        Self { batch, rewrites }
     }
 
     /// The rewrite of packet `i`.
     #[inline]
-    pub(crate) fn get(&self, i: usize) -> &'a Rewrite {
-        let output = self.outputs.get(i).copied().unwrap_or_default();
-        self.rewrites.get(usize::from(output)).unwrap_or(&Rewrite::NONE)
+    pub(crate) fn get(&self, i: usize) -> FrameRewrite<'a> {
+        let output = self.batch.output.get(i).copied().unwrap_or_default();
+        let rewrite = self.rewrites.get(usize::from(output)).unwrap_or(&Rewrite::NONE);
+        let label = rewrite.label.and_then(|_| self.label(i));
+        FrameRewrite { rewrite, label }
+    }
+
+    /// The label of packet `i`, if it is an Ethernet frame.
+    fn label(&self, i: usize) -> Option<RateLabel> {
+        let is_ethernet = self.batch.interface(i).link == LinkType::ETHERNET;
+        is_ethernet.then(|| self.batch.label.get(i).copied().unwrap_or_default())
     }
 }
 
@@ -47,11 +74,25 @@ pub(crate) fn first_read(rewrites: &[Rewrite]) -> usize {
     if !rewrites.is_empty() && rewrites.iter().all(replaced) { ADDRESSES } else { 0 }
 }
 
+/// Copies `frame` to the start of `out` as [`Rewrite::write`] does, then writes its label.
+#[inline]
+pub(crate) fn write_frame(
+    rewrite: FrameRewrite<'_>,
+    frame: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    let len = copy_frame(rewrite.rewrite, frame, out)?;
+    if let (Some(field), Some(label)) = (rewrite.rewrite.label, rewrite.label) {
+        field.write(label, &mut out[..len]);
+    }
+    Some(len)
+}
+
 /// Copies `frame` to the start of `out` as [`Rewrite::write`] does. A short frame that
 /// keeps its length is copied as two pieces of fixed size that may overlap, which compile
 /// to a few vector instructions; a call of `memcpy` costs more than the rest of sending.
 #[inline]
-pub(crate) fn write_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Option<usize> {
+fn copy_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Option<usize> {
     let len = frame.len();
     let is_whole =
         rewrite.push_vlan.is_none() && rewrite.slice.is_none() && rewrite.strip.is_none();
@@ -105,11 +146,11 @@ mod tests {
         for rewrite in [Rewrite::NONE, change, tagged, sliced] {
             for len in 0..=bytes.len() {
                 let (mut ours, mut expected) = ([0xaa; 310], [0xaa; 310]);
-                let written = write_frame(&rewrite, &bytes[..len], &mut ours);
+                let written = copy_frame(&rewrite, &bytes[..len], &mut ours);
                 assert_eq!(written, rewrite.write(&bytes[..len], &mut expected), "{len}");
                 assert_eq!(ours, expected, "{len}");
             }
         }
-        assert_eq!(write_frame(&change, &bytes[..60], &mut [0; 59]), None);
+        assert_eq!(copy_frame(&change, &bytes[..60], &mut [0; 59]), None);
     }
 }

@@ -390,7 +390,7 @@ impl Batch {
     pub fn footprint(&self) -> u64 {
         const PAGE: u64 = 4096;
         const A_BATCH: u64 = 512;
-        let a_packet = 24 + size_of::<FlowKey>() + 4 + 8 + 1 + 2 + 4;
+        let a_packet = 24 + size_of::<FlowKey>() + 4 + 8 + 1 + 2 + 4 + 4;
         let notes = self.fragments.len() * size_of::<FragmentNote>();
         let bytes = self.live_bytes() + crate::region::TAIL_GUARD as u64;
         let known = (self.live.count() * a_packet + notes) as u64;
@@ -430,6 +430,7 @@ impl Batch {
         copy.tcp_flags = kept(&self.tcp_flags, keep);
         copy.output = kept(&self.output, keep);
         copy.record = kept(&self.record, keep);
+        copy.label = kept(&self.label, keep);
         copy.fragments = self.kept_fragments();
         copy.rehashed = self.rehashed.renumbered(&self.live);
         copy.exempt = self.exempt.renumbered(&self.live);

@@ -12,6 +12,7 @@ use crate::batch_size::BATCH;
 use crate::flow::FlowKey;
 use crate::fragment::FragmentNote;
 use crate::live_mask::LiveMask;
+use crate::rate_label::RateLabel;
 
 /// Sets of columns that a thread keeps for later.
 const KEPT: usize = 32;
@@ -77,6 +78,9 @@ pub struct PacketMetadata {
     /// The number of the record of each packet's flow, or [`NO_RECORD`]; empty where no records
     /// are kept.
     pub record: Vec<u32>,
+    /// The rate label of each packet, by which fair queueing decides; empty until a stage labels
+    /// packets.
+    pub label: Vec<RateLabel>,
     /// Flows of single packets, where not every packet's is in `key`: those of fragments,
     /// whose own headers do not say it all. See [`PacketMetadata::flow`].
     pub(crate) flows: Vec<KnownFlow>,
@@ -220,6 +224,7 @@ impl PacketMetadata {
         self.tcp_flags.clear();
         self.output.clear();
         self.record.clear();
+        self.label.clear();
         self.flows.clear();
         self.fragments.clear();
         (self.rehashed, self.exempt, self.first) =
@@ -235,6 +240,7 @@ impl PacketMetadata {
         copy(&mut self.tcp_flags, &other.tcp_flags);
         copy(&mut self.output, &other.output);
         copy(&mut self.record, &other.record);
+        copy(&mut self.label, &other.label);
         copy(&mut self.flows, &other.flows);
         copy(&mut self.fragments, &other.fragments);
         (self.rehashed, self.exempt, self.first) = (other.rehashed, other.exempt, other.first);
@@ -249,6 +255,7 @@ impl PacketMetadata {
         keep(&mut self.reversed, which);
         keep(&mut self.tcp_flags, which);
         keep(&mut self.output, which);
+        keep(&mut self.label, which);
         self.rehashed = self.rehashed.renumbered(which);
         self.exempt = self.exempt.renumbered(which);
         self.first = self.first.renumbered(which);
@@ -371,6 +378,7 @@ impl Deref for Recycled {
                 tcp_flags: Vec::new(),
                 output: Vec::new(),
                 record: Vec::new(),
+                label: Vec::new(),
                 flows: Vec::new(),
                 fragments: Vec::new(),
                 rehashed: LiveMask::EMPTY,

@@ -8,6 +8,7 @@
 //! * [`Interface`], [`LinkType`] and [`Clock`]: where a packet was captured;
 //! * [`FlowKey`], [`HashKey`]: the two-way key of a flow and its keyed hash;
 //! * [`Rewrite`]: what outputs change of packets;
+//! * [`RateLabel`]: the rate of a packet's flow, in the batch and in headers;
 //! * [`decode`]: header views that never read past the captured length.
 //!
 //! [`cancel`] ends long computations of any crate; [`random`] numbers are the same in every run.
@@ -28,6 +29,7 @@ mod hash;
 mod link;
 mod live_mask;
 pub mod random;
+mod rate_label;
 mod region;
 mod rewrite;
 mod select;
@@ -46,6 +48,7 @@ pub use flow::FlowKey;
 pub use hash::{HashKey, siphash13};
 pub use link::{Interface, LinkType};
 pub use live_mask::{LiveMask, LivePackets};
+pub use rate_label::{LabelField, RateLabel};
 pub use region::{Lease, Region, TAIL_GUARD, fetch_value};
 pub use rewrite::{MacAddress, NoMacAddress, Rewrite};
 pub use vectors::Vectors;

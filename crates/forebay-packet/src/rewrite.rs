@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::decode::{Strip, Stripped};
+use crate::rate_label::LabelField;
 
 /// A MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,12 +74,21 @@ pub struct Rewrite {
     pub push_vlan: Option<u16>,
     /// The most bytes that are kept of the frame, without the tag.
     pub slice: Option<u32>,
+    /// The field of the IP header that gets the packet's rate label. Outputs write it after
+    /// [`Rewrite::write`], which does not have the label.
+    pub label: Option<LabelField>,
 }
 
 impl Rewrite {
     /// Nothing is changed.
-    pub const NONE: Self =
-        Self { strip: Strip::NONE, destination: None, source: None, push_vlan: None, slice: None };
+    pub const NONE: Self = Self {
+        strip: Strip::NONE,
+        destination: None,
+        source: None,
+        push_vlan: None,
+        slice: None,
+        label: None,
+    };
 
     /// Bytes that `frame` has afterwards.
     #[inline]

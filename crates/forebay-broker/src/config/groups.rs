@@ -3,7 +3,7 @@
 use forebay_balance::BUCKETS;
 use forebay_flow::shed::OnOverload;
 use forebay_packet::{MacAddress, Rewrite, Strip};
-use forebay_pipeline::stages::{Follow, ON_OVERLOAD, OPTIONAL};
+use forebay_pipeline::stages::{Follow, Labels, ON_OVERLOAD, OPTIONAL};
 use forebay_pipeline::{GroupStages, units};
 use toml::Spanned;
 
@@ -153,8 +153,12 @@ fn group(group: &Spanned<raw::GroupTable>, outputs: &[Port]) -> Result<SensorGro
         raw.no_sensor.as_ref().map(|text| choice(text, "no_sensor", &NO_SENSOR)).transpose()?;
     let mut stages = stages(&raw.stages)?;
     let policy = stages.setting().unwrap_or_default();
-    let sensors: Vec<Sensor> =
-        raw.sensor.iter().map(|one| sensor(one, raw, policy, outputs)).collect::<Result<_, _>>()?;
+    let labels = stages.setting::<Labels>();
+    let sensors: Vec<Sensor> = raw
+        .sensor
+        .iter()
+        .map(|one| sensor(one, raw, policy, labels, outputs))
+        .collect::<Result<_, _>>()?;
     let mut policies = sensors.iter().map(|sensor| sensor.on_overload);
     // A policy of sensors alone takes the memory of a group's.
     if policy == OnOverload::None
@@ -274,6 +278,7 @@ fn sensor(
     sensor: &Spanned<raw::Sensor>,
     group: &raw::GroupTable,
     policy: OnOverload,
+    labels: Option<Labels>,
     outputs: &[Port],
 ) -> Result<Sensor, Fault> {
     let raw = sensor.get_ref();
@@ -316,7 +321,9 @@ fn sensor(
     let slice = bounded(group.slice.as_ref(), SLICES, "bytes")?.map(|slice| slice as u32);
     let push_vlan = bounded(raw.vlan.as_ref(), VLANS, "is the VLAN identifier")?;
     let push_vlan = push_vlan.map(|id| id as u16);
-    let rewrite = Rewrite { strip: strip(&group.strip)?, destination, source, push_vlan, slice };
+    let label = labels.and_then(|labels| labels.to);
+    let strip = strip(&group.strip)?;
+    let rewrite = Rewrite { strip, destination, source, push_vlan, slice, label };
     let [limit_pps, limit_bps] = [&raw.limit_pps, &raw.limit_bps].map(|raw| quantity(raw.as_ref()));
     let (limit_pps, limit_bps) = (limit_pps?, limit_bps?);
     let has_limit = limit_pps.is_some() || limit_bps.is_some() || hello;

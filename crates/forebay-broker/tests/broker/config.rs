@@ -7,7 +7,7 @@ use forebay_broker::config::{
     ShuntAction, example,
 };
 use forebay_flow::shed::OnOverload;
-use forebay_packet::{MacAddress, Strip};
+use forebay_packet::{LabelField, MacAddress, Strip};
 use forebay_pipeline::GroupStages;
 use forebay_pipeline::stages::OPTIONAL;
 
@@ -96,6 +96,7 @@ fn the_example_says_what_it_says() {
     assert_eq!(policies, [OnOverload::WholeFlows, OnOverload::None]);
     assert_eq!(first.rewrite.destination, Some(MacAddress([2, 0, 0, 0, 1, 1])));
     assert_eq!(first.rewrite.source, Some(MacAddress([2, 0, 0, 0, 0, 1])));
+    assert_eq!(first.rewrite.label, Some(LabelField::Dscp));
     assert_eq!(ids.sensors[2].rewrite.push_vlan, Some(103));
     let recorder = &config.groups[1].sensors[0];
     assert_eq!((recorder.output, recorder.rewrite.slice), (1, Some(128)));

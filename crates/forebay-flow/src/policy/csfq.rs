@@ -247,7 +247,10 @@ impl Discipline for CsfqQueue {
         dropped: &mut dyn FnMut(Waiting, Reason),
     ) {
         let waiting = Waiting::new(packet);
-        let label = self.csfq.label(packet, state, &mut self.random);
+        let label = match packet.label {
+            Some(label) => label,
+            None => self.csfq.label(packet, state, &mut self.random),
+        };
         if self.csfq.forward(packet.at, label, packet.len, &mut self.random).is_none() {
             dropped(waiting, Reason::FairShare);
         } else if !self.fifo.push(waiting) {
@@ -271,5 +274,9 @@ impl Discipline for CsfqQueue {
     /// The rate in bits a second.
     fn reading(&self, state: u16) -> u64 {
         self.csfq.rate(state) as u64
+    }
+
+    fn fair_share(&self) -> Option<f64> {
+        Some(self.csfq.fair_share())
     }
 }

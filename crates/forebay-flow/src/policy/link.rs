@@ -56,6 +56,11 @@ pub(super) trait Discipline: Debug + Send {
 
     /// The value of a flow's state.
     fn reading(&self, state: u16) -> u64;
+
+    /// The most that a flow of weight 1 gets, in bits a second, where that is estimated.
+    fn fair_share(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// A packet that is being sent.
@@ -161,6 +166,12 @@ impl Bottleneck {
     #[must_use]
     pub fn reading(&self, state: u16) -> u64 {
         self.discipline.reading(state)
+    }
+
+    /// The most that a flow of weight 1 gets now, in bits a second, with CSFQ.
+    #[must_use]
+    pub fn fair_share(&self) -> Option<f64> {
+        self.discipline.fair_share()
     }
 
     /// Starts to send the next packet at `now`.

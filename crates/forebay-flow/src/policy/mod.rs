@@ -106,6 +106,9 @@ pub struct Packet {
     pub ecn: Ecn,
     /// The weight of its class, at least 1: the share of its flow relative to others.
     pub weight: u16,
+    /// Its label in bits a second, if it has one: CSFQ decides by it, and does not estimate the
+    /// rate of its flow.
+    pub label: Option<f64>,
 }
 
 /// A policy's decision on a packet.

@@ -113,6 +113,9 @@ pub struct Arrival {
     pub is_first: bool,
     /// It ends a connection: TCP's FIN or RST.
     pub is_end: bool,
+    /// The rate of its flow in bits a second by its label, if it has one: fair queueing decides
+    /// by it, and does not estimate the rate.
+    pub label: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -202,6 +205,16 @@ impl Shedder {
             None => self.sent = after,
         }
         shed
+    }
+
+    /// The most that passes now of a flow with packets of so many bytes, in bits a second. What
+    /// passes of a flow with a higher label has this one. None where no flow is limited to a rate.
+    #[must_use]
+    pub fn fair_rate(&self, len: u32) -> Option<f64> {
+        match self.policy.as_ref().filter(|_| self.is_over)? {
+            Policy::Whole(_) => None,
+            Policy::Link(link) => link.fair_rate(len),
+        }
     }
 
     /// The batch has ended, for which [`Shedder::begin`] returned true. Returns how many of its

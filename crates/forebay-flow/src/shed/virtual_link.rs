@@ -123,9 +123,26 @@ impl VirtualLink {
         changes.next().unwrap_or(1.0)
     }
 
+    /// The bytes of the link that a packet takes.
+    fn len(&self, len: u32) -> u32 {
+        let bytes = (f64::from(len) * self.each).max(self.least);
+        (bytes * self.stretch).min(MOST_LEN) as u32
+    }
+
+    /// The rate on the link of a flow with packets of so many bytes, by its rate on the wire. For
+    /// a flow with packets of several lengths the mean is right: the probability that a packet
+    /// passes is proportional to its length on the wire by that on the link.
+    fn scale(&self, len: u32) -> f64 {
+        f64::from(self.len(len).max(1)) / f64::from(len.max(1))
+    }
+
+    pub(super) fn fair_rate(&self, len: u32) -> Option<f64> {
+        Some(self.link.fair_share()? / self.scale(len))
+    }
+
     pub(super) fn packet(&mut self, packet: &Arrival, state: &mut u16) -> Option<Shed> {
-        let bytes = (f64::from(packet.len) * self.each).max(self.least);
-        let len = (bytes * self.stretch).min(MOST_LEN) as u32;
+        let len = self.len(packet.len);
+        let label = packet.label.map(|rate| rate * self.scale(packet.len));
         // 0 is the flow of packets without one.
         let flow = packet.flow.map_or(0, |flow| flow % QUEUES + 1);
         let state = if packet.flow.is_some() { state } else { &mut self.others };
@@ -146,7 +163,7 @@ impl VirtualLink {
                 return Some(self.shed);
             }
         }
-        let arrival = Packet { at: self.now, flow, len, ecn: Ecn::NotCapable, weight: 1 };
+        let arrival = Packet { at: self.now, flow, len, ecn: Ecn::NotCapable, weight: 1, label };
         let (owed, mut is_dropped) = (&mut self.owed, false);
         self.link.packet(arrival, state, |outcome| {
             if !matches!(outcome.verdict, Verdict::Drop(_)) {

@@ -16,7 +16,7 @@ fn sources(rates: &[f64], seconds: u64, seed: u64) -> Vec<Packet> {
         let mut at = random.below(SECOND / 10);
         while at < seconds * SECOND {
             let len = random.between(200, 1_500) as u32;
-            packets.push(Packet { at, flow, len, ecn: Ecn::NotCapable, weight: 1 });
+            packets.push(Packet { at, flow, len, ecn: Ecn::NotCapable, weight: 1, label: None });
             at += (f64::from(len) * 8e9 / rate) as u64;
         }
     }
@@ -89,8 +89,14 @@ fn bursts_about_the_rate_of_the_link_cost_little_of_it() {
         let mut packets = sources(&small, 30, 1);
         let (mut random, mut at) = (Random::new(3), 0.0);
         while at < 30e9 {
-            let packet =
-                Packet { at: at as u64, flow: 5, len: 1_000, ecn: Ecn::NotCapable, weight: 1 };
+            let packet = Packet {
+                at: at as u64,
+                flow: 5,
+                len: 1_000,
+                ecn: Ecn::NotCapable,
+                weight: 1,
+                label: None,
+            };
             packets.push(packet);
             let uniform = (random.below(1 << 32) + 1) as f64 / (1_u64 << 32) as f64;
             at -= 8_000.0 * 1e9 / (part * LINK as f64) * uniform.ln();
@@ -116,7 +122,7 @@ fn the_rate_in_the_state_is_that_of_the_flow() {
         let (mut state, mut at, mut sum, mut packets) = (0, 0.0, 0.0, 0);
         while at < 60e9 {
             let (flow, len, ecn) = (0, 1_000, Ecn::NotCapable);
-            let packet = Packet { at: at as u64, flow, len, ecn, weight };
+            let packet = Packet { at: at as u64, flow, len, ecn, weight, label: None };
             let label = csfq.label(&packet, &mut state, &mut random);
             if at > 1e9 {
                 (sum, packets) = (sum + label, packets + 1);

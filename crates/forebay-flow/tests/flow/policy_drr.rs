@@ -11,7 +11,7 @@ fn link(rate: u64, buffer: u64, quantum: u16) -> LinkOptions {
 }
 
 fn packet(at: u64, flow: u32, len: u32) -> Packet {
-    Packet { at, flow, len, ecn: Ecn::NotCapable, weight: 1 }
+    Packet { at, flow, len, ecn: Ecn::NotCapable, weight: 1, label: None }
 }
 
 /// Follows what two flows are sent while both always have packets in the buffer.

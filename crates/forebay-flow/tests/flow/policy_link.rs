@@ -24,6 +24,7 @@ fn arbitrary_packet() -> impl Strategy<Value = Packet> {
         len,
         ecn: Ecn::of_class(class),
         weight,
+        label: None,
     })
 }
 
@@ -80,7 +81,7 @@ fn a_busy_link_sends_exactly_its_rate() {
         let mut sent = 0;
         for n in 0..100_000_u64 {
             let (flow, ecn) = ((n % 7) as u32, Ecn::NotCapable);
-            let packet = Packet { at: n * 100_000, flow, len: 101, ecn, weight: 1 };
+            let packet = Packet { at: n * 100_000, flow, len: 101, ecn, weight: 1, label: None };
             link.packet(packet, &mut 0, |_| ());
             let bytes = link.totals().sent().bytes;
             assert!(bytes >= sent);
@@ -99,7 +100,8 @@ fn what_is_in_the_buffer_at_the_end_is_counted_as_queued() {
         let options = LinkOptions { rate: 8_000_000, buffer: 100_000, policy, seed: 3 };
         let mut link = Bottleneck::new(&options).unwrap();
         for at in 0..4 {
-            let packet = Packet { at, flow: 0, len: 1_000, ecn: Ecn::Capable, weight: 1 };
+            let packet =
+                Packet { at, flow: 0, len: 1_000, ecn: Ecn::Capable, weight: 1, label: None };
             link.packet(packet, &mut 0, |_| ());
         }
         let Totals { queued, delivered, .. } = link.totals();

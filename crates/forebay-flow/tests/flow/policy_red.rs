@@ -9,7 +9,7 @@ const OPTIONS: RedOptions = RedOptions { min: 10_000, max: 30_000, probability: 
 const PACKETS: u64 = 200_000;
 
 fn packet(ecn: Ecn, weight: u16) -> Packet {
-    Packet { at: 0, flow: 0, len: 1_000, ecn, weight }
+    Packet { at: 0, flow: 0, len: 1_000, ecn, weight, label: None }
 }
 
 /// A policy whose average is the length of a queue that has been constant.

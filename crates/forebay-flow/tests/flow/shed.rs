@@ -60,6 +60,7 @@ fn shed(shedder: &mut Shedder, packets: &[Packet]) -> Outcome {
                 prior: flow.prior,
                 is_first: flow.prior.packets == 0,
                 is_end: packet.is_end,
+                label: None,
             };
             let fate = if decides { shedder.packet(&arrival, &mut flow.state) } else { None };
             flow.prior += Count::of(packet.len);

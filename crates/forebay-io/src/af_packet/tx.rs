@@ -34,7 +34,7 @@ use super::ring::{SLOT_HEADER, SlotRing, SlotState};
 use super::sys::{self, Number, Version};
 use crate::device::{Change, DeviceError, Link, Links, Watch};
 use crate::error::Error;
-use crate::frame::{rewrite_of, write_frame};
+use crate::frame::{FrameRewrite, rewrite_of, write_frame};
 use crate::port::{Tx, TxCounters};
 
 /// Options of a sender.
@@ -196,7 +196,7 @@ impl PacketTx {
     }
 
     /// Copies packet `i` into the ring.
-    fn put(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) -> Result<(), Error> {
+    fn put(&mut self, batch: &Batch, i: usize, rewrite: FrameRewrite<'_>) -> Result<(), Error> {
         let packet = batch.packet(i);
         let len = rewrite.len_of(packet);
         if len < HEADER {

@@ -20,7 +20,7 @@ use super::ring::TransmitRing;
 use super::socket::Socket;
 use crate::device::{DeviceError, Links};
 use crate::error::Error;
-use crate::frame::{rewrite_of, write_frame};
+use crate::frame::{FrameRewrite, rewrite_of, write_frame};
 use crate::port::{Tx, TxCounters};
 
 /// Bytes of an Ethernet header.
@@ -96,7 +96,7 @@ impl XdpTx {
     }
 
     /// Copies a packet into the ring.
-    fn put(&mut self, packet: &[u8], rewrite: &Rewrite) -> Result<(), Error> {
+    fn put(&mut self, packet: &[u8], rewrite: FrameRewrite<'_>) -> Result<(), Error> {
         let len = rewrite.len_of(packet);
         if len < HEADER {
             self.lost.too_short += 1;

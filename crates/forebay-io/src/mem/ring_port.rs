@@ -8,7 +8,7 @@ use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, PacketMeta, Rewri
 
 use super::ring::{self, Meta, Reader, Writer, prefetch};
 use crate::error::Error;
-use crate::frame::{first_read, rewrite_of, write_frame};
+use crate::frame::{FrameRewrite, first_read, rewrite_of, write_frame};
 use crate::port::{Received, Rx, RxCounters, Tx, TxCounters};
 
 /// The behaviour of a sender when the ring is full.
@@ -93,7 +93,7 @@ const PUBLISH: usize = 64;
 impl RingTx {
     /// Copies packet `i` into the next slot.
     #[inline]
-    fn put(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) {
+    fn put(&mut self, batch: &Batch, i: usize, rewrite: FrameRewrite<'_>) {
         let packet = batch.packet(i);
         let Some(slot) = self.writer.slot() else {
             self.put_when_full(batch, i, rewrite);
@@ -116,7 +116,7 @@ impl RingTx {
 
     /// Waits for a slot if the options allow it.
     #[cold]
-    fn put_when_full(&mut self, batch: &Batch, i: usize, rewrite: &Rewrite) {
+    fn put_when_full(&mut self, batch: &Batch, i: usize, rewrite: FrameRewrite<'_>) {
         self.writer.publish();
         if self.writer.is_abandoned() {
             self.no_reader += 1;

@@ -9,7 +9,7 @@ use super::home::Home;
 use crate::af_packet::{PacketTx, TxOptions};
 use crate::device::{DeviceError, Link, Links, at_other_end};
 use crate::error::Error;
-use crate::frame::{rewrite_of, write_frame};
+use crate::frame::{FrameRewrite, rewrite_of, write_frame};
 use crate::port::{Losses, Tx, TxCounters};
 
 /// The wait before the first retry of a device that refused frames, the longest wait, and
@@ -126,7 +126,7 @@ impl RedirectTx {
     }
 
     /// Places a packet to be sent, for which there is room.
-    fn place(&mut self, packet: &[u8], rewrite: &Rewrite) {
+    fn place(&mut self, packet: &[u8], rewrite: FrameRewrite<'_>) {
         let len = rewrite.len_of(packet);
         if len < MIN_FRAME {
             self.too_short += 1;

@@ -11,7 +11,7 @@ use rustix::io::{Errno, read, write};
 use super::sys;
 use crate::device::{Counter, DeviceError, Links};
 use crate::error::Error;
-use crate::frame::{rewrite_of, write_frame};
+use crate::frame::{FrameRewrite, rewrite_of, write_frame};
 use crate::mem::next_batch;
 use crate::mem::ring::{self, Meta, Reader, Writer};
 use crate::port::{Received, Rx, RxCounters, Tx, TxCounters};
@@ -255,7 +255,7 @@ impl TapTx {
         }
     }
 
-    fn put(&mut self, packet: &[u8], rewrite: &Rewrite) -> Result<(), Error> {
+    fn put(&mut self, packet: &[u8], rewrite: FrameRewrite<'_>) -> Result<(), Error> {
         let frame = if *rewrite == Rewrite::NONE {
             packet
         } else {

@@ -1,11 +1,15 @@
 //! Rings in memory: what goes in comes out, in order, or is counted.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::live::{Seen, assert_same, batch_of, frame, loss, receive_all, send, sent_in_all};
 use forebay_io::mem::{Replay, RingOptions, RingRx, Sink, WhenFull, ring};
 use forebay_io::{Received, Rx, Tx};
-use forebay_packet::{Batch, LiveMask, MacAddress, Rewrite};
+use forebay_packet::{
+    Arena, Batch, Interface, LabelField, LinkType, LiveMask, MacAddress, RateLabel, Rewrite,
+};
+use forebay_testkit::make;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn options(slots: usize) -> RingOptions {
@@ -166,6 +170,39 @@ fn only_chosen_packets_go_and_as_their_output_wants_them() {
     let long = batch_of(&[frame(0, 9, 400, &[])]);
     tx.send(&long, &long.live(), &[]).unwrap();
     assert_eq!(loss(&tx.counters().unwrap().losses, "too_long"), 1);
+}
+
+#[test]
+fn frames_go_out_with_their_labels() {
+    let frame = make::udp(([10, 0, 0, 1], 1), ([10, 0, 0, 2], 2), &[5; 40]);
+    let mut batch = batch_of(&vec![frame.clone(); 3]);
+    let labels = [RateLabel::new(1_000.0, 0), RateLabel::NONE, RateLabel::new(2_000.0, 0)];
+    batch.label = labels.to_vec();
+    batch.output = vec![0, 0, 1];
+    let label = Some(LabelField::Dscp);
+    let rewrites = [
+        Rewrite { label, ..Rewrite::NONE },
+        Rewrite { label, push_vlan: Some(5), slice: Some(60), ..Rewrite::NONE },
+    ];
+    let (mut tx, mut rx) = ring(&options(64)).unwrap();
+    tx.send(&batch, &batch.live(), &rewrites).unwrap();
+    let got = receive_all(&mut rx);
+    let mut sink = Sink::new(4).unwrap();
+    sink.send(&batch, &batch.live(), &rewrites).unwrap();
+    // 1 kbit/s is code point 1, and twice that 3; the class is behind the version, and the tag.
+    for (i, (at, class)) in [(15, 4), (15, 0), (19, 12)].into_iter().enumerate() {
+        assert_eq!(got[i][at], class, "{i}");
+        assert_eq!(sink.recent(2 - i, 200).unwrap()[..got[i].len()], got[i][..], "{i}");
+    }
+    assert_eq!(got[1], frame, "no label is code point 0, as it was");
+    // On a link that is not Ethernet no header is looked for.
+    let raw = Interface { link: LinkType::RAW, ..Interface::default() };
+    let mut arena = Arena::new(1, 200).unwrap();
+    assert!(arena.push(&frame, frame.len() as u32, 0, 0));
+    let mut batch = arena.into_batches(&Arc::new(vec![raw])).remove(0);
+    batch.label = labels[..1].to_vec();
+    sink.send(&batch, &batch.live(), &rewrites).unwrap();
+    assert_eq!(sink.recent(0, 200).unwrap()[..frame.len()], frame);
 }
 
 #[test]

@@ -5,4 +5,5 @@ mod community_id;
 mod decode;
 mod lanes;
 mod payload;
+mod rate_label;
 mod strip;

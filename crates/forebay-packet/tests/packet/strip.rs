@@ -148,6 +148,7 @@ fn what_is_left_gets_addresses_and_a_tag_and_is_sliced() {
         source: Some(MacAddress([8; 6])),
         push_vlan: Some(0x123),
         slice: Some(20),
+        ..Rewrite::NONE
     };
     let mut out = [0xee; 24];
     assert_eq!(rewrite.write(&frame, &mut out), Some(24));

@@ -11,8 +11,10 @@ mod dscp;
 mod duplicates;
 mod expectations;
 mod filter;
+mod flow_states;
 mod flows;
 mod fragments;
+mod label;
 mod limit;
 mod live_balance;
 mod live_fragments;
@@ -29,6 +31,7 @@ pub use expectations::{EXPECTED, Expectations, Follow, OF_ONE, Timing};
 pub use filter::Filter;
 pub use flows::{Flows, FlowsOptions};
 pub use fragments::{Fragments, Window};
+pub use label::{Label, Labels};
 pub use limit::Limit;
 pub use live_balance::{LiveBalance, SpareSensors, Steering};
 pub use live_fragments::{DATAGRAMS, LiveFragments};
@@ -44,7 +47,7 @@ use crate::optional::OptionalStage;
 /// The stages that a group's configuration may add, those of a place in the order in
 /// which packets pass them. A stage is behind those that it needs.
 pub static OPTIONAL: &[&OptionalStage] =
-    &[&duplicates::STAGE, &flows::STAGE, &cutoff::STAGE, &shed::STAGE];
+    &[&duplicates::STAGE, &flows::STAGE, &cutoff::STAGE, &label::STAGE, &shed::STAGE];
 
 /// The keys of all optional stages with their help, as part of an annotated configuration.
 #[must_use]

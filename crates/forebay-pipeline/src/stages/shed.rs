@@ -152,7 +152,7 @@ fn sensor_of<'a>(
 
 /// The record of packet `i`, unless it has none any more: in a full table its number may be
 /// another flow's by now.
-fn record_of<'a>(
+pub(super) fn record_of<'a>(
     table: &'a mut Option<FlowTable>,
     batch: &Batch,
     i: usize,
@@ -170,9 +170,10 @@ fn decide(
     batch: &Batch,
     i: usize,
 ) -> Option<Reason> {
-    let len = batch.wire_len(i);
+    let (flow, prior, label) =
+        (None, Count::default(), batch.label.get(i).and_then(|label| label.rate()));
     let mut packet =
-        Arrival { flow: None, len, prior: Count::default(), is_first: false, is_end: false };
+        Arrival { flow, len: batch.wire_len(i), prior, is_first: false, is_end: false, label };
     let Some(record) = record else { return shedder.packet(&packet, &mut 0) };
     // Packets without addresses of IP are no flow that could be shed whole.
     let shed = if record.key.kind == AddressKind::Opaque {
@@ -234,6 +235,10 @@ impl Stage for Shed {
             let Some(sensor) = sensor else { continue };
             if decide(&mut sensor.shedder, record, &batch, i).is_some() {
                 shed.insert(i);
+            } else if !batch.label.is_empty()
+                && let Some(most) = sensor.shedder.fair_rate(batch.wire_len(i))
+            {
+                batch.label[i] = batch.label[i].at_most(most);
             }
         }
         for sensor in sensors.iter_mut().flatten().filter(|sensor| sensor.decides) {

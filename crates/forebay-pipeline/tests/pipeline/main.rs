@@ -7,6 +7,7 @@ mod duplicates;
 mod expectations;
 mod flows;
 mod fragments;
+mod label;
 mod overrides;
 mod run;
 mod shed;

@@ -201,7 +201,8 @@ fn packet(batch: &Batch, i: usize, flow: u32) -> Packet {
         Some(&[_, second, ..]) => Ecn::of_class(second),
         _ => Ecn::NotCapable,
     };
-    Packet { at, flow, len: batch.wire_len(i), ecn, weight: weigh::weight(batch, i) }
+    let weight = weigh::weight(batch, i);
+    Packet { at, flow, len: batch.wire_len(i), ecn, weight, label: None }
 }
 
 /// Puts the link in place of the last row of a ledger: all packets came to it.
