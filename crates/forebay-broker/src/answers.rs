@@ -1,5 +1,7 @@
 //! What a broker answers, as JSON.
 
+use std::sync::Arc;
+
 use forebay_balance::balancer::targets::Standing;
 use forebay_balance::moves::ForwardingTable as _;
 use forebay_balance::{BUCKETS, NO_SENSOR, Phase};
@@ -8,6 +10,7 @@ use forebay_flow::FlowRecord;
 use forebay_flow::shed::{Limit, Shed};
 use forebay_io::device::{Finding, Remedy};
 use forebay_io::{Losses, Recorded};
+use forebay_pipeline::stages::ClassConfig;
 use serde_json::{Map, Value, json};
 
 use crate::config::Config;
@@ -120,7 +123,13 @@ fn recorder_state(recorded: &Recorded) -> &'static str {
 pub fn sensors(groups: &[LiveGroup]) -> Value {
     groups
         .iter()
-        .map(|group| json!({ "group": group.config.name, "sensors": sensors_of(group) }))
+        .map(|group| {
+            json!({
+                "group": group.config.name,
+                "sensors": sensors_of(group),
+                "classes": classes_of(group),
+            })
+        })
         .collect()
 }
 
@@ -156,6 +165,19 @@ fn sensors_of(group: &LiveGroup) -> Vec<Value> {
         }));
     }
     all
+}
+
+fn classes_of(group: &LiveGroup) -> Vec<Value> {
+    let class = |(class, limit): (ClassConfig, Arc<Limit>)| {
+        json!({
+            "name": class.name,
+            "on_overload": class.on_overload.name(),
+            "limit_pps": class.rates.pps,
+            "limit_bps": class.rates.bps,
+            "shed": shed(&limit),
+        })
+    };
+    group.classes().map(class).collect()
 }
 
 /// Packets that were shed, by why.

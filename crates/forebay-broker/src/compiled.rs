@@ -1,18 +1,21 @@
 //! What a configuration comes to before any device is touched: filters compiled, rule
 //! lists built. All that can be wrong with a configuration's contents is found here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forebay_io::text::{self, Source, TextError};
 use forebay_jit::{FilterError, FilterSet, Isa, Options};
 use forebay_packet::{Affinity, DecodeOptions, Interface};
 use forebay_pipeline::Settings;
-use forebay_pipeline::stages::RuleSource;
-use forebay_rules::language::load::{FileError, LoadError, load};
+use forebay_pipeline::stages::{ClassConfig, ClassMembers, CompiledRules, MembersText, RuleSource};
+use forebay_rules::choose::EngineName;
+use forebay_rules::language::Imported;
+use forebay_rules::language::load::{FileError, LoadError, Selection, load};
 use forebay_rules::live::{Difference, Live};
 
 use crate::config::{Config, Key, RULE_KEYS, SensorGroup};
+use crate::group::classes_of;
 use crate::memory;
 
 /// The most rules inserted, removed or moved for which a reload changes the list in force.
@@ -66,6 +69,8 @@ pub struct CompiledConfig {
     pub notices: Vec<String>,
     /// The filter of each group.
     pub group_filters: Vec<Option<FilterSet>>,
+    /// The packets of the classes of each group.
+    pub group_classes: Vec<Vec<ClassMembers>>,
 }
 
 impl CompiledConfig {
@@ -93,7 +98,13 @@ impl CompiledConfig {
             group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
         };
         let built = rules(config, options, in_force)?.unwrap_or_default();
+        let classes = |group: &SensorGroup| -> Result<Vec<_>, _> {
+            let classes = classes_of(group);
+            classes.iter().map(|class| members(&group.name, class, options)).collect()
+        };
+        let group_classes = config.groups.iter().map(classes).collect::<Result<_, _>>()?;
         Ok(Self {
+            group_classes,
             filter: filter.transpose()?,
             rules: built.rules,
             difference: built.difference,
@@ -106,7 +117,8 @@ impl CompiledConfig {
     #[must_use]
     pub fn unfiltered(self) -> Self {
         let group_filters = vec![None; self.group_filters.len()];
-        Self { filter: None, notices: Vec::new(), group_filters, ..self }
+        let group_classes = vec![Vec::new(); group_filters.len()];
+        Self { filter: None, notices: Vec::new(), group_filters, group_classes, ..self }
     }
 
     /// Settings for the stages that all packets pass.
@@ -146,6 +158,35 @@ fn compile(
     }
 }
 
+/// What selects the packets of a class.
+fn members(
+    group: &str,
+    class: &ClassConfig,
+    options: &CodeOptions,
+) -> Result<ClassMembers, ConfigCompileError> {
+    match &class.members {
+        MembersText::Filter(text) => {
+            let place = format!("class {} of group {group}", class.name);
+            compile(text, place, options).map(ClassMembers::Filter)
+        }
+        MembersText::Rules(file) => {
+            let (name, imported) = list_of(file, &Selection::default())?;
+            let chosen = imported.choose(EngineName::Auto, options.isa);
+            let engine = chosen.map_err(|error| error.in_file(&name))?.engine;
+            Ok(ClassMembers::Rules(CompiledRules::new(imported.list.list.into(), engine)))
+        }
+    }
+}
+
+/// The rule list of a file, and the file's name in messages.
+fn list_of(file: &Path, selection: &Selection) -> Result<(String, Imported), ConfigCompileError> {
+    let name = file.display().to_string();
+    let bytes = text::read_bytes(file, Source::Regular, "a file of rules", text::MOST_RULES)
+        .map_err(|source| ConfigCompileError::Read { file: file.to_owned(), source })?;
+    let imported = load(&bytes, selection, &RULE_KEYS).map_err(|error| error.in_file(&name))?;
+    Ok((name, imported))
+}
+
 /// Rules, and notices about them.
 #[derive(Default)]
 struct BuiltRules {
@@ -160,13 +201,9 @@ fn rules(
     in_force: Option<&Arc<Live>>,
 ) -> Result<Option<BuiltRules>, ConfigCompileError> {
     let Some(file) = &config.rules else { return Ok(None) };
-    let name = file.display().to_string();
-    let refused = |error: LoadError| error.in_file(&name);
-    let bytes = text::read_bytes(file, Source::Regular, "a file of rules", text::MOST_RULES)
-        .map_err(|source| ConfigCompileError::Read { file: file.clone(), source })?;
     let selection = &config.rule_selection;
-    let mut imported = load(&bytes, selection, &RULE_KEYS).map_err(refused)?;
-    drop(bytes);
+    let (name, mut imported) = list_of(file, selection)?;
+    let refused = |error: LoadError| error.in_file(&name);
     let mut notices = imported.warnings(&name, selection.unsupported);
     let list = std::mem::take(&mut imported.list.list);
     if let Some(live) = in_force

@@ -107,6 +107,9 @@ fn elsewhere(config: &Config, name: &str, reason: &str) -> String {
             "`forebay ctl{ctl} sensors` shows which sensor of group {name} gets too much: add \
              another, or raise its limit if it can take more"
         ),
+        reason if reason.starts_with("class_") => format!(
+            "`forebay ctl{ctl} sensors` shows which class of group {name} has more than its limit"
+        ),
         "no_route" | "no_room" => format!("`forebay ctl{ctl} ledger` shows where"),
         _ if name.is_empty() => {
             "give inputs a larger `ring`, or the broker more `workers`".to_owned()
@@ -143,6 +146,7 @@ mod tests {
             ("group ids", "no_sensor", None, "control.sock sensors`"),
             ("user_space", "ring_full", None, "larger `ring`"),
             ("group ids", "shed_tail", None, "sensor of group ids gets too much"),
+            ("group ids", "class_fair", None, "which class of group ids has more"),
         ] {
             let cure = cure(stage, reason);
             assert_eq!(cure.device.as_deref(), device, "{stage} {reason}");

@@ -12,7 +12,10 @@ use forebay_balance::{
 };
 use forebay_flow::shed::Limit;
 use forebay_packet::{HashKey, MacAddress};
-use forebay_pipeline::stages::{Shedding, ShuntRule, ShuntTo, ShuntedFlow, Steering};
+use forebay_pipeline::stages::{
+    Class, ClassConfig, ClassMembers, ClassShedding, Classes, Shedding, ShuntRule, ShuntTo,
+    ShuntedFlow, Steering,
+};
 
 use crate::clock::Clock;
 use crate::compiled::decode_options;
@@ -63,6 +66,8 @@ pub struct LiveGroup {
     pub(crate) overrides: FlowOverrides,
     /// The limits of sensors beyond which packets are shed.
     overloads: Overloads,
+    /// Those of classes.
+    class_overloads: Overloads,
 }
 
 impl LiveGroup {
@@ -126,7 +131,8 @@ impl LiveGroup {
         let (config, sensors) = (group.clone(), group.sensors.clone());
         let (flooding, shunted) = (HashMap::new(), Vec::new());
         let overloads = Overloads::of(&sensors);
-        Self { config, manager, sensors, flooding, shunted, overloads, overrides }
+        let class_overloads = Overloads::of(&classes_of(group));
+        Self { config, manager, sensors, flooding, shunted, overloads, class_overloads, overrides }
     }
 
     /// The way to the sensor behind each index.
@@ -183,7 +189,27 @@ impl LiveGroup {
     /// The limit of a sensor beyond which packets are shed, if it has one.
     #[must_use]
     pub fn limit(&self, sensor: &Sensor) -> Option<&Limit> {
-        self.overloads.limit(&sensor.name)
+        self.overloads.limit(&sensor.name).map(|limit| &**limit)
+    }
+
+    /// The classes, with the limits beyond which packets are shed.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassConfig, Arc<Limit>)> {
+        let limited = |class: ClassConfig| {
+            let limit = Arc::clone(self.class_overloads.limit(&class.name)?);
+            Some((class, limit))
+        };
+        classes_of(&self.config).into_iter().filter_map(limited)
+    }
+
+    /// What is shed of each class, of which `members` are the packets.
+    #[must_use]
+    pub fn class_shedding(&self, members: &[ClassMembers]) -> ClassShedding {
+        let class = |((class, limit), members): ((ClassConfig, _), &ClassMembers)| Class {
+            members: members.clone(),
+            on_overload: class.on_overload,
+            limit,
+        };
+        ClassShedding(self.classes().zip(members).map(class).collect())
     }
 
     /// Notes what has happened; returns whether workers must be informed.
@@ -232,6 +258,7 @@ impl LiveGroup {
         let all = self.with_those_of(group);
         let places = self.manager.admit(&all_settings(&all, config))?;
         self.note_places(&all, &places);
+        self.class_overloads.update(&classes_of(group));
         self.config = group.clone();
         Ok(())
     }
@@ -329,6 +356,11 @@ impl LiveGroup {
         let what = events::in_words(event, name);
         format!("group {}: {what}", self.config.name)
     }
+}
+
+/// The classes of a group.
+pub(crate) fn classes_of(group: &SensorGroup) -> Vec<ClassConfig> {
+    group.stages.setting::<Classes>().unwrap_or_default().0
 }
 
 /// The sensors of a group, and the buckets that each starts with.

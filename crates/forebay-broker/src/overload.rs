@@ -1,14 +1,34 @@
-//! The limits of sensors beyond which packets to them are shed.
+//! The limits of sensors and of classes beyond which packets are shed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use forebay_flow::shed::{Limit, LimitEstimate, OnOverload, Rates, SensorReport};
-use forebay_pipeline::stages::Shedding;
+use forebay_pipeline::stages::{ClassConfig, Shedding};
 
 use crate::config::Sensor;
 
-/// The limit of one sensor, for all workers.
+/// What may have a limit: a sensor or a class.
+pub(crate) struct Limited<'a> {
+    name: &'a str,
+    rates: Rates,
+    policy: OnOverload,
+}
+
+impl<'a> From<&'a Sensor> for Limited<'a> {
+    fn from(sensor: &'a Sensor) -> Self {
+        let rates = Rates { pps: sensor.limit_pps, bps: sensor.limit_bps };
+        Self { name: &sensor.name, rates, policy: sensor.on_overload }
+    }
+}
+
+impl<'a> From<&'a ClassConfig> for Limited<'a> {
+    fn from(class: &'a ClassConfig) -> Self {
+        Self { name: &class.name, rates: class.rates, policy: class.on_overload }
+    }
+}
+
+/// The limit of one sensor or class, for all workers.
 #[derive(Debug)]
 struct Overload {
     rates: Rates,
@@ -17,26 +37,28 @@ struct Overload {
     estimate: LimitEstimate,
 }
 
-/// The limits of a group's sensors, by their names.
+/// The limits of a group's sensors, or of its classes, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Overloads(HashMap<String, Overload>);
 
 impl Overloads {
-    pub(crate) fn of(sensors: &[Sensor]) -> Self {
+    pub(crate) fn of<'a, T: Into<Limited<'a>>>(all: impl IntoIterator<Item = T>) -> Self {
         let mut overloads = Self::default();
-        overloads.update(sensors);
+        overloads.update(all);
         overloads
     }
 
-    /// Follows a change of the sensors. A limit that stays as it is goes on. Of sensors with the
-    /// same name, the first counts.
-    pub(crate) fn update<'a>(&mut self, sensors: impl IntoIterator<Item = &'a Sensor>) {
+    /// Follows a change of the sensors, or classes. A limit that stays as it is goes on. Of those
+    /// with the same name, the first counts.
+    pub(crate) fn update<'a, T: Into<Limited<'a>>>(&mut self, all: impl IntoIterator<Item = T>) {
         let mut old = std::mem::take(&mut self.0);
         let mut names = HashSet::new();
-        let first = sensors.into_iter().filter(|sensor| names.insert(&sensor.name));
-        for sensor in first.filter(|sensor| sensor.on_overload != OnOverload::None) {
-            let rates = Rates { pps: sensor.limit_pps, bps: sensor.limit_bps };
-            let same = old.remove(&sensor.name).filter(|old| old.rates == rates);
+        let first = all.into_iter().map(T::into).filter(|one| names.insert(one.name));
+        for Limited { name, rates, policy } in first {
+            if policy == OnOverload::None {
+                continue;
+            }
+            let same = old.remove(name).filter(|old| old.rates == rates);
             let overload = same.unwrap_or_else(|| {
                 let is_unknown = rates == Rates::default();
                 let first =
@@ -44,7 +66,7 @@ impl Overloads {
                 let limit = Arc::new(Limit::new(first));
                 Overload { rates, limit, estimate: LimitEstimate::default() }
             });
-            self.0.insert(sensor.name.clone(), overload);
+            self.0.insert(name.to_owned(), overload);
         }
     }
 
@@ -57,8 +79,8 @@ impl Overloads {
         Shedding(sensors.iter().map(shed).collect())
     }
 
-    pub(crate) fn limit(&self, name: &str) -> Option<&Limit> {
-        self.0.get(name).map(|overload| &*overload.limit)
+    pub(crate) fn limit(&self, name: &str) -> Option<&Arc<Limit>> {
+        self.0.get(name).map(|overload| &overload.limit)
     }
 
     /// A sensor reports what it received and dropped.
@@ -92,7 +114,7 @@ mod tests {
             hello: false,
         };
         let (present, left) = (sensor(2_000), sensor(1_000));
-        let mut overloads = Overloads::of(std::slice::from_ref(&present));
+        let mut overloads = Overloads::of([&present]);
         let limit = Arc::clone(&overloads.0["ids"].limit);
         for _ in 0..2 {
             overloads.update([&present, &left]);

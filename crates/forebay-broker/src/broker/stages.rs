@@ -3,8 +3,8 @@
 use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey};
 use forebay_pipeline::stages::{
-    Classify, Expectations, Filter, LiveBalance, LiveFragments, Overrides, Rules, SpareSensors,
-    Steering, Timing,
+    ClassMembers, Classify, Expectations, Filter, LiveBalance, LiveFragments, Overrides, Rules,
+    SpareSensors, Steering, Timing,
 };
 use forebay_pipeline::{Branch, Chain, Place, Settings};
 
@@ -60,20 +60,24 @@ impl Stages<'_> {
 
     /// Settings for a worker's stages of each group.
     pub(super) fn group_settings(&self, worker: usize) -> Vec<Settings> {
-        let each = self.compiled.group_filters.iter().zip(&self.config.groups).zip(self.groups);
-        let settings =
-            |((filter, group), live): ((&Option<FilterSet>, &SensorGroup), &LiveGroup)| {
-                let export = self.exporter.map(|exporter| exporter.setting(live, worker));
-                let settings = Settings::new()
-                    .with(export.unwrap_or_default())
-                    .with(filter.clone())
-                    .with(group.stages.clone())
-                    .with(SpareSensors(live.spare()))
-                    .with(live.shunt(self.config))
-                    .with(live.shunted())
-                    .with(live.shedding());
-                live.overrides.settings(settings)
-            };
+        let compiled = &self.compiled;
+        let compiled = compiled.group_filters.iter().zip(&compiled.group_classes);
+        let each = compiled.zip(&self.config.groups).zip(self.groups);
+        type Of<'a> =
+            (((&'a Option<FilterSet>, &'a Vec<ClassMembers>), &'a SensorGroup), &'a LiveGroup);
+        let settings = |(((filter, classes), group), live): Of<'_>| {
+            let export = self.exporter.map(|exporter| exporter.setting(live, worker));
+            let settings = Settings::new()
+                .with(export.unwrap_or_default())
+                .with(filter.clone())
+                .with(group.stages.clone())
+                .with(SpareSensors(live.spare()))
+                .with(live.shunt(self.config))
+                .with(live.shunted())
+                .with(live.class_shedding(classes))
+                .with(live.shedding());
+            live.overrides.settings(settings)
+        };
         each.map(settings).collect()
     }
 

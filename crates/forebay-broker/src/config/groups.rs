@@ -1,7 +1,7 @@
 //! Groups of sensors, and what each sensor's packets look like.
 
 use forebay_balance::BUCKETS;
-use forebay_flow::shed::OnOverload;
+use forebay_flow::shed::{LEAST_BPS, LEAST_PPS, OnOverload};
 use forebay_packet::{MacAddress, Rewrite, Strip};
 use forebay_pipeline::stages::{Follow, Labels, ON_OVERLOAD, OPTIONAL};
 use forebay_pipeline::{GroupStages, units};
@@ -116,10 +116,6 @@ const KEYS: [(&str, Key); 4] = [
     ("src", Key::Source),
     ("dst", Key::Destination),
 ];
-
-/// The least limits with a policy: with less, 100 ms have no room for a few packets.
-const LEAST_PPS: u64 = 1_000;
-const LEAST_BPS: u64 = 1_000_000;
 
 const NO_SENSOR: [(&str, NoSensor); 2] = [("drop", NoSensor::Drop), ("pass", NoSensor::Pass)];
 

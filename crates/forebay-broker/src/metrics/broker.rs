@@ -2,6 +2,7 @@
 
 use forebay_balance::SensorStatus;
 use forebay_balance::balancer::targets::Standing;
+use forebay_flow::shed::Shed;
 use forebay_io::Recorded;
 use forebay_rules::live::Live;
 
@@ -96,6 +97,7 @@ pub fn page(shown: &Shown<'_>) -> String {
     recorders(&mut page, report);
     export(&mut page, report);
     sensors(&mut page, groups);
+    classes(&mut page, groups);
     rejected(&mut page, hellos);
     moves(&mut page, groups);
     flows_by_hand(&mut page, groups);
@@ -256,6 +258,23 @@ fn sensors(page: &mut Page, groups: &[LiveGroup]) {
                 let Some(value) = (metric.value)(group, sensor, status) else { continue };
                 let labels = [("group", group.config.name.as_str()), ("sensor", &sensor.name)];
                 page.sample(metric.name, &labels, value);
+            }
+        }
+    }
+}
+
+fn classes(page: &mut Page, groups: &[LiveGroup]) {
+    let name = "forebay_class_shed_packets_total";
+    page.metric(name, Kind::Counter, "Packets of a class that were shed beyond its limit.");
+    for group in groups {
+        for (class, limit) in group.classes() {
+            for (reason, packets) in Shed::NAMES.into_iter().zip(limit.shed()) {
+                let labels = [
+                    ("group", group.config.name.as_str()),
+                    ("class", &class.name),
+                    ("reason", reason),
+                ];
+                page.sample(name, &labels, packets as f64);
             }
         }
     }

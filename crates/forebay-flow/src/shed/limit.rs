@@ -30,6 +30,11 @@ const NUMBERS: u64 = 1 << (u64::BITS - COUNT_BITS);
 /// The highest rate, above that of any link; the counts of its slots fit their bits.
 const MOST: u64 = 1 << 40;
 
+/// The least limits a second with a policy: with less, a window has no room for a few packets.
+pub const LEAST_PPS: u64 = 1_000;
+/// As [`LEAST_PPS`], of bits.
+pub const LEAST_BPS: u64 = 1_000_000;
+
 /// The most packets and bits a second that a sensor takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Rates {

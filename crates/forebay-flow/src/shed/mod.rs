@@ -15,7 +15,7 @@ mod whole_flows;
 use std::sync::Arc;
 
 pub use estimate::{LimitEstimate, SensorReport};
-pub use limit::{Limit, Rates, WINDOW};
+pub use limit::{LEAST_BPS, LEAST_PPS, Limit, Rates, WINDOW};
 
 use crate::policy::{Count, PolicyError};
 use limit::{Room, parts};

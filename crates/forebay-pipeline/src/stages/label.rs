@@ -17,7 +17,7 @@ use toml::Value;
 
 use super::flow_states::{self, FlowStates};
 use super::flows;
-use super::shed::record_of;
+use super::shedders::record_of;
 use crate::optional::{OptionalStage, Place, StageConfig, StageParts};
 use crate::shared_flows::SharedFlows;
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};

@@ -2,6 +2,7 @@
 //! `docs/adding-a-stage.md`.
 
 mod balance;
+mod classes;
 mod classify;
 mod cutoff;
 /// The example of `docs/adding-a-stage.md`, so that it stays true.
@@ -20,10 +21,13 @@ mod live_balance;
 mod live_fragments;
 mod overrides;
 mod rules;
+mod selector;
 mod shed;
+mod shedders;
 mod shunt;
 
 pub use balance::Balance;
+pub use classes::{Class, ClassConfig, ClassLimits, ClassShedding, Classes, MembersText};
 pub use classify::Classify;
 pub use cutoff::Cutoff;
 pub use duplicates::{DuplicateWindow, Duplicates};
@@ -39,6 +43,7 @@ pub use overrides::{
     FlowOverride, FlowSearch, FoundFlow, OverriddenFlow, OverrideEntry, OverrideTable, Overrides,
 };
 pub use rules::{CompiledRules, NOT_IP, RuleSource, Rules};
+pub use selector::{ClassMembers, ClassSelector};
 pub use shed::{ON_OVERLOAD, Shed, Shedding};
 pub use shunt::{ShuntRule, ShuntTo, ShuntedFlow};
 
@@ -46,8 +51,14 @@ use crate::optional::OptionalStage;
 
 /// The stages that a group's configuration may add, those of a place in the order in
 /// which packets pass them. A stage is behind those that it needs.
-pub static OPTIONAL: &[&OptionalStage] =
-    &[&duplicates::STAGE, &flows::STAGE, &cutoff::STAGE, &label::STAGE, &shed::STAGE];
+pub static OPTIONAL: &[&OptionalStage] = &[
+    &duplicates::STAGE,
+    &flows::STAGE,
+    &cutoff::STAGE,
+    &label::STAGE,
+    &classes::STAGE,
+    &shed::STAGE,
+];
 
 /// The keys of all optional stages with their help, as part of an annotated configuration.
 #[must_use]

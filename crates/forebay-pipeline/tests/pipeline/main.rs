@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod classes;
 mod duplicates;
 mod expectations;
 mod flows;

@@ -39,6 +39,47 @@ fn dropped(ledger: &Value, stage: &str, reason: &str) -> u64 {
 }
 
 #[test]
+fn a_class_has_a_limit_of_its_own_and_a_reload_ends_it() {
+    in_namespace(|| {
+        veth("g", "b");
+        veth("x", "y");
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("control");
+        let class = format!(
+            "[[group.class]]\nname = \"all\"\nfilter = \"ip or ip6\"\nlimit_pps = {LIMIT}\n\
+             on_overload = \"fair\""
+        );
+        let config = configure(folder.path(), &class);
+        let broker = broker(&config, &socket);
+        let ledger = || ask(&socket, &["ledger"]).unwrap();
+        let arrived = || number(row(&ledger(), "rx tap"), "out");
+        generate(RATE);
+        wait_for("the packets", || arrived() >= RATE);
+        let said = ledger();
+        let shed = dropped(&said, "group ids", "class_");
+        assert_eq!(number(row(&said, "tx ids"), "out") + shed, number(row(&said, "rx tap"), "out"));
+        assert!(shed > RATE / 10, "{said}");
+        let sensors = ask(&socket, &["sensors"]).unwrap();
+        let class = &sensors[0]["classes"][0];
+        assert_eq!((&class["name"], number(class, "limit_pps")), (&"all".into(), LIMIT));
+        let by_name = class["shed"].as_object().unwrap().values().map(|n| n.as_u64().unwrap());
+        assert_eq!(by_name.sum::<u64>(), shed, "{class}");
+        let shown = run(["ctl", "-s", socket.to_str().unwrap(), "sensors"]);
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.contains("on overload"), "{shown}");
+
+        configure(folder.path(), "");
+        assert!(ask(&socket, &["reload"]).is_some());
+        generate(RATE);
+        wait_for("the packets", || arrived() >= 2 * RATE);
+        assert_eq!(dropped(&ledger(), "group ids", "class_"), shed);
+        broker.signal(libc::SIGTERM);
+        let said = broker.ended();
+        assert_eq!((&said["closes"], &said["errors"]), (&true.into(), &serde_json::json!([])));
+    });
+}
+
+#[test]
 fn whole_flows_are_shed_by_name_until_a_reload_ends_it() {
     in_namespace(|| {
         veth("g", "b");

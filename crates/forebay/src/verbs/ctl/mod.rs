@@ -222,7 +222,36 @@ fn sensors(answer: &Value) -> String {
             ]);
         }
     }
-    shown(&table)
+    shown(&table) + &classes(answer)
+}
+
+/// The classes of each group, if there are any.
+fn classes(answer: &Value) -> String {
+    let mut table = Table::new(vec![
+        Column::left("group"),
+        Column::left("class"),
+        Column::left("on overload"),
+        Column::right("packets/s"),
+        Column::right("bits/s"),
+        Column::right("shed"),
+    ]);
+    let mut any = false;
+    for group in items(answer) {
+        for class in items(&group["classes"]) {
+            any = true;
+            let limit = |key: &str| class[key].as_u64().map_or("-".to_owned(), human::count);
+            let shed = class["shed"].as_object().map_or(0, |why| why.values().map(number).sum());
+            table.row([
+                text(&group["group"]),
+                text(&class["name"]),
+                text(&class["on_overload"]),
+                limit("limit_pps"),
+                limit("limit_bps"),
+                human::count(shed),
+            ]);
+        }
+    }
+    if any { format!("\n{}", shown(&table)) } else { String::new() }
 }
 
 /// What was told last.

@@ -17,12 +17,10 @@ use forebay_io::{Placement, WholeFile};
 use forebay_jit::FilterSet;
 use forebay_packet::decode::ip_packet;
 use forebay_packet::{Affinity, Batch, Decoder};
-use forebay_pipeline::stages::{Classify, CompiledRules, Fragments, Rules, Window};
+use forebay_pipeline::stages::{ClassMembers, Classify, Fragments, Window};
 use forebay_pipeline::{Chain, DropCount, Ledger};
 
-use crate::cli::{
-    Backend, ClassMembers, Cli, FlowFormat, FlowsArgs, ListChoice, PolicyArgs, PolicyName,
-};
+use crate::cli::{self, Backend, Cli, FlowFormat, FlowsArgs, ListChoice, PolicyArgs, PolicyName};
 use crate::ending::{conclude, refuse_input};
 use crate::failure::Failure;
 use crate::input::{
@@ -31,7 +29,7 @@ use crate::input::{
 };
 use crate::naming;
 use result::PolicyResult;
-use weigh::{Selection, Weigh};
+use weigh::Weigh;
 
 /// The seed of the policies' decisions: a capture gives the same result each time.
 const SEED: u64 = 1;
@@ -42,29 +40,14 @@ const BUFFER: u64 = 128 << 10;
 /// Flows with numbers; packets of further ones are taken for one flow, of this number.
 const MOST_FLOWS: usize = 10_000_000;
 
-/// What selects the packets of a class, for any number of workers.
-enum ClassKind {
-    Filter(FilterSet),
-    Rules(CompiledRules),
-}
-
-impl ClassKind {
-    fn selection(&self) -> Selection {
-        match self {
-            Self::Filter(programs) => Selection::Filter(programs.clone()),
-            Self::Rules(rules) => Selection::Rules(Rules::judge_only(rules.clone())),
-        }
-    }
-}
-
 /// The classes of the options, with their weights.
-fn classes(cli: &Cli, args: &FlowsArgs) -> Result<Vec<(ClassKind, u16)>, Failure> {
+fn classes(cli: &Cli, args: &FlowsArgs) -> Result<Vec<(ClassMembers, u16)>, Failure> {
     let classes = args.policy.classes.iter().map(|class| {
         let kind = match &class.members {
-            ClassMembers::Expression(text) => {
-                ClassKind::Filter(FilterSet::new(text, compiler_options(cli, Backend::Auto)?))
+            cli::ClassMembers::Expression(text) => {
+                ClassMembers::Filter(FilterSet::new(text, compiler_options(cli, Backend::Auto)?))
             }
-            ClassMembers::Rules(file) => ClassKind::Rules(super::rules::compiled_rules_of(
+            cli::ClassMembers::Rules(file) => ClassMembers::Rules(super::rules::compiled_rules_of(
                 cli,
                 file,
                 &ListChoice::default(),
@@ -90,7 +73,7 @@ pub fn run(cli: &Cli, args: &FlowsArgs, capture: &Path) -> Result<(), Failure> {
     let mut classes = classes(cli, args)?;
     let mut input = Input::open(capture, &reading, cli.quiet)?;
     for (kind, _) in &mut classes {
-        if let ClassKind::Filter(programs) = kind {
+        if let ClassMembers::Filter(programs) = kind {
             prepare(programs, input.first_interfaces(), capture, &reading)?;
         }
     }
@@ -100,7 +83,7 @@ pub fn run(cli: &Cli, args: &FlowsArgs, capture: &Path) -> Result<(), Failure> {
         let chain = match classes.is_empty() {
             true => Chain::new(),
             false => {
-                let selections = classes.iter().map(|(kind, weight)| (kind.selection(), *weight));
+                let selections = classes.iter().map(|(kind, weight)| (kind.selector(), *weight));
                 Chain::new().with(Weigh::new(selections.collect()))
             }
         };

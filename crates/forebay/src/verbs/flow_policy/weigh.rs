@@ -1,49 +1,18 @@
 //! The weights of packets by their classes.
 
-use forebay_jit::FilterSet;
-use forebay_packet::{Batch, LiveMask};
-use forebay_pipeline::stages::{NOT_IP, Rules};
+use forebay_packet::Batch;
+use forebay_pipeline::stages::ClassSelector;
 use forebay_pipeline::{Outbox, Promises, Stage, StageError};
-
-/// What selects the packets of a class.
-pub(super) enum Selection {
-    /// A filter.
-    Filter(FilterSet),
-    /// The rule list that passes them.
-    Rules(Rules),
-}
-
-impl Selection {
-    /// Calls `selected` with each packet of the class. The verdicts of the batch change.
-    fn each(
-        &mut self,
-        batch: &mut Batch,
-        mut selected: impl FnMut(usize),
-    ) -> Result<(), StageError> {
-        let passed = match self {
-            Self::Filter(programs) => {
-                programs.run_batch(batch)?;
-                LiveMask::of(&batch.verdict, |verdict| verdict != 0)
-            }
-            Self::Rules(rules) => {
-                let passed = rules.judge(batch).unwrap_or_default();
-                passed.without(&LiveMask::of(&batch.verdict, |verdict| verdict == NOT_IP))
-            }
-        };
-        batch.live().and(&passed).iter().for_each(&mut selected);
-        Ok(())
-    }
-}
 
 /// Weighs packets: the weight of the first class that a packet is of becomes its verdict, or 0
 /// without such a class.
 pub(super) struct Weigh {
-    classes: Vec<(Selection, u16)>,
+    classes: Vec<(ClassSelector, u16)>,
     weights: Vec<u32>,
 }
 
 impl Weigh {
-    pub(super) fn new(classes: Vec<(Selection, u16)>) -> Self {
+    pub(super) fn new(classes: Vec<(ClassSelector, u16)>) -> Self {
         Self { classes, weights: Vec::new() }
     }
 }
@@ -68,7 +37,8 @@ impl Stage for Weigh {
         self.weights.resize(batch.len(), 0);
         let weights = &mut self.weights;
         for (selection, weight) in self.classes.iter_mut().rev() {
-            selection.each(&mut batch, |i| weights[i] = u32::from(*weight))?;
+            let selected = selection.select(&mut batch)?;
+            selected.iter().for_each(|i| weights[i] = u32::from(*weight));
         }
         batch.verdict.clone_from(&self.weights);
         out.emit(batch);

@@ -1,0 +1,179 @@
+//! What is shed of the packets to each of several targets: sensors, or classes.
+
+use std::sync::Arc;
+
+use forebay_flow::policy::Count;
+use forebay_flow::shed::{Arrival, Limit, OnOverload, Shed as Reason, Shedder};
+use forebay_flow::{FlowRecord, FlowTable};
+use forebay_packet::flow::AddressKind;
+use forebay_packet::{Batch, LiveMask};
+
+use super::flow_states::{FlowStates, begins};
+use crate::stage::Outbox;
+
+/// FIN and RST among TCP's control bits (RFC 9293, section 3.1).
+const ENDS: u8 = 1 | 4;
+
+/// A policy and the limit that it keeps, for all workers.
+pub(super) type Limited = (OnOverload, Arc<Limit>);
+
+/// What is shed for one target.
+struct Target {
+    policy: OnOverload,
+    limit: Arc<Limit>,
+    shedder: Shedder,
+    /// What the batch has for it.
+    offered: Count,
+    /// Packets of the batch have to be decided on.
+    decides: bool,
+}
+
+impl Target {
+    fn is(&self, (policy, limit): &Limited) -> bool {
+        self.policy == *policy && Arc::ptr_eq(&self.limit, limit)
+    }
+}
+
+/// What is shed for each target.
+#[derive(Default)]
+pub(super) struct Shedders {
+    targets: Vec<Option<Target>>,
+    /// The shedders that were made: each has a seed of its own.
+    made: u64,
+}
+
+impl Shedders {
+    /// Has these targets in place of those that there are. A shedder whose policy and limit stay
+    /// goes on.
+    pub(super) fn set<'a>(&mut self, limits: impl ExactSizeIterator<Item = Option<&'a Limited>>) {
+        let mut old = std::mem::take(&mut self.targets);
+        old.resize_with(limits.len().max(old.len()), || None);
+        let made = &mut self.made;
+        let targets = limits.zip(old).map(|(new, old)| {
+            let new = new?;
+            if let Some(old) = old.filter(|old| old.is(new)) {
+                return Some(old);
+            }
+            let (policy, limit) = new.clone();
+            *made += 1;
+            // Nothing is shed where there is no limit.
+            let shedder = Shedder::new(Arc::clone(&limit), policy, *made).ok()?;
+            Some(Target { policy, limit, shedder, offered: Count::default(), decides: false })
+        });
+        self.targets = targets.collect();
+        if self.targets.iter().all(Option::is_none) {
+            self.targets.clear();
+        }
+    }
+
+    /// Nothing has a limit.
+    pub(super) fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    fn get(&mut self, target: Option<usize>) -> Option<&mut Target> {
+        self.targets.get_mut(target?)?.as_mut()
+    }
+
+    /// Counts what a batch has for each target. Packets of flows that an operator exempts do not
+    /// count.
+    pub(super) fn begin(
+        &mut self,
+        now: u64,
+        batch: &Batch,
+        target_of: impl Fn(usize) -> Option<usize>,
+    ) {
+        for i in batch.live().without(&batch.exempt).iter() {
+            if let Some(target) = self.get(target_of(i)) {
+                target.offered += Count::of(batch.wire_len(i));
+            }
+        }
+        for target in self.targets.iter_mut().flatten() {
+            let offered = std::mem::take(&mut target.offered);
+            target.decides = offered.packets > 0 && target.shedder.begin(now, offered);
+        }
+    }
+
+    /// Whether packet `i` is shed. `states` are those of the policies, if they are not in the
+    /// records. The label of a packet that passes is lowered to the fair share.
+    pub(super) fn sheds(
+        &mut self,
+        target: Option<usize>,
+        record: Option<&mut FlowRecord>,
+        states: Option<&mut FlowStates>,
+        batch: &mut Batch,
+        i: usize,
+    ) -> bool {
+        if batch.exempt.contains(i) {
+            return false;
+        }
+        let Some(target) = self.get(target).filter(|target| target.decides) else { return false };
+        let is_shed = decide(&mut target.shedder, record, states, batch, i).is_some();
+        if !is_shed
+            && !batch.label.is_empty()
+            && let Some(most) = target.shedder.fair_rate(batch.wire_len(i))
+        {
+            batch.label[i] = batch.label[i].at_most(most);
+        }
+        is_shed
+    }
+
+    /// Takes the packets out of the batch that are shed, and counts them by reason.
+    pub(super) fn end(&mut self, shed: &LiveMask, batch: &mut Batch, out: &mut Outbox) {
+        for target in self.targets.iter_mut().flatten().filter(|target| target.decides) {
+            target.decides = false;
+            let dropped = target.shedder.end();
+            dropped.into_iter().enumerate().for_each(|(reason, n)| out.dropped(reason, n));
+        }
+        if shed.count() > 0 {
+            let passed = batch.live().without(shed);
+            batch.retain(&passed);
+        }
+    }
+}
+
+/// The record of packet `i`, unless it has none any more: in a full table its number may be
+/// another flow's by now.
+pub(super) fn record_of<'a>(
+    table: &'a mut Option<FlowTable>,
+    batch: &Batch,
+    i: usize,
+) -> Option<&'a mut FlowRecord> {
+    let record = table.as_mut()?.record_mut(*batch.record.get(i)?)?;
+    let is_opaque = record.key.kind == AddressKind::Opaque;
+    (is_opaque || record.key.is(&batch.key[i])).then_some(record)
+}
+
+/// Decides on packet `i`. Where the directions of a flow have two sensors, the state in its record
+/// belongs to the first one's policy.
+fn decide(
+    shedder: &mut Shedder,
+    record: Option<&mut FlowRecord>,
+    states: Option<&mut FlowStates>,
+    batch: &Batch,
+    i: usize,
+) -> Option<Reason> {
+    let label = batch.label.get(i).and_then(|label| label.rate());
+    let (flow, prior, len) = (None, Count::default(), batch.wire_len(i));
+    let mut packet = Arrival { flow, len, prior, is_first: false, is_end: false, label };
+    let Some(record) = record else { return shedder.packet(&packet, &mut 0) };
+    // Packets without addresses of IP are no flow that could be shed whole.
+    let shed = if record.key.kind == AddressKind::Opaque {
+        shedder.packet(&packet, &mut 0)
+    } else {
+        packet.flow = batch.record.get(i).copied();
+        packet.prior = Count { packets: record.total_packets(), bytes: record.total_bytes() };
+        packet.is_end = batch.tcp_flags.get(i).is_some_and(|flags| flags & ENDS != 0);
+        packet.is_first = begins(batch, i, record);
+        let is_back = batch.reversed[i] != record.a_is_high;
+        let has_two = matches!(record.outputs, [Some(one), Some(other)] if one != other);
+        let state = match states {
+            Some(states) => states.of(batch, i, record),
+            None if has_two && is_back => &mut 0,
+            None => &mut record.state,
+        };
+        shedder.packet(&packet, state)
+    };
+    record.shed = record.shed.saturating_add(shed.is_some().into());
+    shed
+}
