@@ -46,7 +46,8 @@ impl Vectors {
 
     /// Whether the machine has them and the process allows them.
     #[inline]
-    pub(crate) fn are_wanted(self) -> bool {
+    #[must_use]
+    pub fn are_wanted(self) -> bool {
         self as u8 <= LIMIT.load(Ordering::Relaxed) && self.are_here()
     }
 }

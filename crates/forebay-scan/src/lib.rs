@@ -10,7 +10,11 @@ mod matches;
 mod oracle;
 pub mod reassembly;
 mod scanner;
+mod simd;
+mod stream;
 
 pub use literal::{Literal, LiteralError, LiteralSet, MAX_LITERAL_LEN, MAX_LITERALS};
 pub use matches::{Match, Matches};
 pub use scanner::{Engine, ScanError, Scanner, Scratch};
+pub use simd::TrafficModel;
+pub use stream::StreamState;

@@ -35,6 +35,14 @@ impl Matches {
         self.found.clear();
     }
 
+    /// Orders the matches from an index on by text.
+    pub(crate) fn sort_from(&mut self, index: usize) {
+        let found = &mut self.found[index..];
+        if !found.is_sorted_by_key(|found| found.text) {
+            found.sort_by_key(|found| found.text);
+        }
+    }
+
     pub(crate) fn push(&mut self, text: u32, literal: u32) {
         self.found.push(Match { text, literal });
     }

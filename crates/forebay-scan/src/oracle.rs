@@ -33,6 +33,13 @@ impl Oracle {
         Ok(Self { automata })
     }
 
+    pub fn memory(&self) -> usize {
+        let automaton = |(automaton, indices): &(AhoCorasick, Vec<u32>)| {
+            automaton.memory_usage() + size_of_val(&**indices)
+        };
+        self.automata.iter().map(automaton).sum()
+    }
+
     /// Calls `found` with the literal and the end of each occurrence.
     pub fn scan(&self, text: &[u8], mut found: impl FnMut(u32, usize)) {
         for (automaton, indices) in &self.automata {

@@ -3,25 +3,33 @@
 use std::fmt;
 use std::str::FromStr;
 
+use forebay_packet::Vectors;
+
 use crate::literal::LiteralSet;
 use crate::matches::Matches;
 use crate::oracle::Oracle;
+use crate::simd::{Job, Simd, TrafficModel, Work};
+use crate::stream::StreamState;
 
 /// How literals are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
+    /// Filters by vector instructions, and exact comparison.
+    #[default]
+    Simd,
     /// Automata of the `aho-corasick` crate, the reference.
     Oracle,
 }
 
 impl Engine {
     /// All engines.
-    pub const ALL: [Self; 1] = [Self::Oracle];
+    pub const ALL: [Self; 2] = [Self::Simd, Self::Oracle];
 
     /// The engine's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Simd => "simd",
             Self::Oracle => "oracle",
         }
     }
@@ -49,56 +57,175 @@ pub enum ScanError {
     #[error("the literals are too many for the engine: {0}")]
     TooLarge(String),
     /// No engine has this name.
-    #[error("expected an engine (oracle), found {0:?}")]
+    #[error("expected an engine (simd, oracle), found {0:?}")]
     NoSuchEngine(String),
 }
 
 /// A set compiled for an engine. It does not change, and threads share it.
 #[derive(Clone, Debug)]
 pub struct Scanner {
-    oracle: Oracle,
+    compiled: Compiled,
     literals: usize,
+    max_literal_len: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Compiled {
+    Simd(Box<Simd>),
+    Oracle(Oracle),
 }
 
 /// Memory of one thread for scans by one [`Scanner`].
 #[derive(Clone, Debug)]
 pub struct Scratch {
-    /// For each literal, the number of the text that it was last found in.
-    last_text: Vec<u64>,
-    text: u64,
+    stamps: Stamps,
+    work: Work,
+}
+
+/// For each literal, or group of equal ones, the text that it was last found in.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamps {
+    last: Vec<u32>,
+    next: u32,
+}
+
+impl Stamps {
+    fn new(count: usize) -> Self {
+        Self { last: vec![0; count], next: 1 }
+    }
+
+    /// The first of as many successive stamps, which no literal has.
+    pub(crate) fn take(&mut self, texts: usize) -> u32 {
+        let texts = u32::try_from(texts).expect("matches number texts by 32 bits");
+        let first = match self.next.checked_add(texts) {
+            Some(_) => self.next,
+            None => {
+                self.last.fill(0);
+                1
+            }
+        };
+        self.next = first.saturating_add(texts);
+        first
+    }
+
+    /// Whether the literal has the stamp.
+    #[inline]
+    pub(crate) fn has(&self, literal: u32, stamp: u32) -> bool {
+        self.last[literal as usize] == stamp
+    }
+
+    /// Gives the literal the stamp. Returns whether it had another one.
+    #[inline]
+    pub(crate) fn renew(&mut self, literal: u32, stamp: u32) -> bool {
+        std::mem::replace(&mut self.last[literal as usize], stamp) != stamp
+    }
 }
 
 impl Scanner {
-    /// Compiles a set.
+    /// Compiles a set, for the widest vectors that the machine has and the process allows
+    /// ([`Vectors::limit`]).
     ///
     /// # Errors
     /// The engine has no room for it.
     pub fn compile(set: &LiteralSet, engine: Engine) -> Result<Self, ScanError> {
-        match engine {
-            Engine::Oracle => Ok(Self { oracle: Oracle::compile(set)?, literals: set.len() }),
-        }
+        let widest = Vectors::ALL.into_iter().rfind(|vectors| vectors.are_wanted());
+        Self::compile_for(set, engine, widest.unwrap_or(Vectors::Scalar))
+    }
+
+    /// Compiles a set, for vectors that are not wider than `vectors`.
+    ///
+    /// # Errors
+    /// The engine has no room for it.
+    pub fn compile_for(
+        set: &LiteralSet,
+        engine: Engine,
+        vectors: Vectors,
+    ) -> Result<Self, ScanError> {
+        Self::compile_with(set, engine, vectors, &TrafficModel::default())
+    }
+
+    /// Compiles a set for traffic of which `model` has learned. Only the speed depends on it.
+    ///
+    /// # Errors
+    /// The engine has no room for it.
+    pub fn compile_with(
+        set: &LiteralSet,
+        engine: Engine,
+        vectors: Vectors,
+        model: &TrafficModel,
+    ) -> Result<Self, ScanError> {
+        let compiled = match engine {
+            Engine::Simd => Compiled::Simd(Box::new(Simd::compile(set, vectors, model)?)),
+            Engine::Oracle => Compiled::Oracle(Oracle::compile(set)?),
+        };
+        let longest = set.literals().iter().map(|literal| literal.bytes.len()).max();
+        Ok(Self { compiled, literals: set.len(), max_literal_len: longest.unwrap_or(0) })
     }
 
     /// Memory for a thread that scans.
     #[must_use]
     pub fn scratch(&self) -> Scratch {
-        Scratch { last_text: vec![0; self.literals], text: 0 }
+        Scratch { stamps: Stamps::new(self.literals), work: Work::new() }
+    }
+
+    /// The bytes of the longest literal; 0 if there is none.
+    #[must_use]
+    pub fn max_literal_len(&self) -> usize {
+        self.max_literal_len
+    }
+
+    /// The bytes of the compiled set.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        match &self.compiled {
+            Compiled::Simd(simd) => simd.memory(),
+            Compiled::Oracle(oracle) => oracle.memory(),
+        }
     }
 
     /// Appends the matches of each text of a batch to `matches`.
     ///
     /// # Panics
-    /// `scratch` is of a scanner with fewer literals.
+    /// `scratch` is of a scanner with fewer literals, or there are 2^32 texts.
     pub fn scan(&self, texts: &[&[u8]], scratch: &mut Scratch, matches: &mut Matches) {
-        for (number, text) in (0..).zip(texts) {
-            scratch.text += 1;
-            self.oracle.scan(text, |literal, _| {
-                let last = &mut scratch.last_text[literal as usize];
-                if *last != scratch.text {
-                    *last = scratch.text;
-                    matches.push(number, literal);
+        self.scan_job(Job { texts, head: &[], first: 0 }, scratch, matches);
+    }
+
+    /// Scans the next bytes of a stream. Appends, as matches of `text`, each literal of which an
+    /// occurrence ends in `bytes`, once a call.
+    ///
+    /// # Panics
+    /// `scratch` is of a scanner with fewer literals.
+    pub fn scan_stream(
+        &self,
+        text: u32,
+        bytes: &[u8],
+        state: &mut StreamState,
+        scratch: &mut Scratch,
+        matches: &mut Matches,
+    ) {
+        let job = Job { texts: &[bytes], head: state.tail(), first: text };
+        self.scan_job(job, scratch, matches);
+        state.append(bytes, self.max_literal_len.saturating_sub(1));
+    }
+
+    fn scan_job(&self, job: Job<'_>, scratch: &mut Scratch, matches: &mut Matches) {
+        let Scratch { stamps, work } = scratch;
+        match &self.compiled {
+            Compiled::Simd(simd) => simd.scan(job, stamps, work, matches),
+            Compiled::Oracle(oracle) => {
+                let stamp = stamps.take(job.texts.len());
+                let mut whole = job.head.to_vec();
+                for (index, text) in (0..).zip(job.texts) {
+                    whole.truncate(job.head.len());
+                    whole.extend_from_slice(text);
+                    oracle.scan(&whole, |literal, end| {
+                        if end > job.head.len() && stamps.renew(literal, stamp + index) {
+                            matches.push(job.first + index, literal);
+                        }
+                    });
                 }
-            });
+            }
         }
     }
 }
@@ -113,12 +240,25 @@ mod tests {
         for (text, nocase) in [("ab", true), ("b", false), ("ab", false), ("ab", true)] {
             set.push(text.as_bytes(), nocase).unwrap();
         }
-        let scanner = Scanner::compile(&set, Engine::Oracle).unwrap();
-        let mut matches = Matches::new();
-        scanner.scan(&[b"ABab", b"", b"aB"], &mut scanner.scratch(), &mut matches);
-        let mut found: Vec<_> =
-            matches.as_slice().iter().map(|found| (found.text, found.literal)).collect();
-        found.sort_unstable();
-        assert_eq!(found, [(0, 0), (0, 1), (0, 2), (0, 3), (2, 0), (2, 3)]);
+        for engine in Engine::ALL {
+            let scanner = Scanner::compile(&set, engine).unwrap();
+            let mut matches = Matches::new();
+            scanner.scan(&[b"ABab", b"", b"aB"], &mut scanner.scratch(), &mut matches);
+            let mut found: Vec<_> =
+                matches.as_slice().iter().map(|found| (found.text, found.literal)).collect();
+            found.sort_unstable();
+            assert_eq!(found, [(0, 0), (0, 1), (0, 2), (0, 3), (2, 0), (2, 3)], "{engine}");
+        }
+    }
+
+    #[test]
+    fn stamps_start_again_when_they_end() {
+        let mut stamps = Stamps::new(2);
+        stamps.next = u32::MAX - 3;
+        let first = stamps.take(2);
+        assert!(stamps.renew(1, first) && !stamps.renew(1, first));
+        let next = stamps.take(2);
+        assert_eq!(next, 1);
+        assert!(!stamps.has(0, next) && !stamps.has(1, next + 1) && stamps.renew(1, next));
     }
 }

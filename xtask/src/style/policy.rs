@@ -92,6 +92,10 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         reason: "maps memory that a device process writes, too; its words are atomics",
     },
     UnsafePlace {
+        path: "crates/forebay-scan/src/simd/kernel/",
+        reason: "vector instructions over a buffer with room around the text",
+    },
+    UnsafePlace {
         path: "crates/forebay-capi/src/ffi.rs",
         reason: "takes pointers from C programs, and gives them some",
     },

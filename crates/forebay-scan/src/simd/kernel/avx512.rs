@@ -1,0 +1,159 @@
+//! Loops over vectors of 512 bits.
+
+use std::arch::x86_64::*;
+
+use super::super::buckets::Buckets;
+use super::super::buffer::{Bytes, CAPACITY, FRONT};
+use super::super::hash::{self, FIRST_BIT, SECOND_BIT};
+use super::super::table::Bloom;
+use super::{Positions, STEP};
+
+pub fn is_here() -> bool {
+    std::is_x86_feature_detected!("avx512f")
+        && std::is_x86_feature_detected!("avx512bw")
+        && std::is_x86_feature_detected!("avx512vl")
+        && std::is_x86_feature_detected!("avx512vbmi")
+        && std::is_x86_feature_detected!("avx512vbmi2")
+        && std::is_x86_feature_detected!("bmi1")
+        && std::is_x86_feature_detected!("bmi2")
+        && std::is_x86_feature_detected!("popcnt")
+}
+
+/// The 64 bytes at a position.
+///
+/// # Safety
+/// It is less than `CAPACITY + 64`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load(text: &Bytes, position: usize) -> __m512i {
+    debug_assert!(position < CAPACITY + 64);
+    // SAFETY: the buffer has 128 bytes behind `CAPACITY`.
+    unsafe { _mm512_loadu_si512(text.as_ptr().add(FRONT + position).cast()) }
+}
+
+/// # Safety
+/// `to` is at least 64 bytes longer than `text`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
+pub unsafe fn fold(text: &[u8], to: &mut [u8]) {
+    let (first, letters) = (_mm512_set1_epi8(b'A' as i8), _mm512_set1_epi8(26));
+    let small = _mm512_set1_epi8(0x20);
+    let mut start = 0;
+    while start < text.len() {
+        let valid = match text.len() - start {
+            rest @ 0..64 => (1 << rest) - 1,
+            _ => u64::MAX,
+        };
+        // SAFETY: the bytes of `text` are read that there are. 64 bytes are written, less than 64
+        // behind the bytes that were read, where `to` has room.
+        unsafe {
+            let bytes = _mm512_maskz_loadu_epi8(valid, text.as_ptr().add(start).cast());
+            let capital = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(bytes, first), letters);
+            let folded = _mm512_mask_add_epi8(bytes, capital, bytes, small);
+            _mm512_storeu_si512(to.as_mut_ptr().add(start).cast(), folded);
+        }
+        start += STEP;
+    }
+}
+
+/// # Safety
+/// `len` is at most `CAPACITY`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
+pub unsafe fn probe_fourths(
+    text: &Bytes,
+    len: usize,
+    bloom: &Bloom,
+    found: &mut Positions,
+) -> usize {
+    let (word, bits) = (_mm512_set1_epi32(hash::WORD as i32), _mm512_set1_epi32(hash::BITS as i32));
+    let shift = _mm_cvtsi32_si128(bloom.shift() as i32);
+    let words = bloom.words().as_ptr().cast();
+    let lanes = _mm512_set_epi32(60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0);
+    let one = _mm512_set1_epi32(1);
+    let mut count = 0;
+    for start in (0..len).step_by(STEP) {
+        // SAFETY: the position is less than `CAPACITY`.
+        let windows = unsafe { load(text, start) };
+        let index = _mm512_srl_epi32(_mm512_mullo_epi32(windows, word), shift);
+        // SAFETY: an index is of as many bits as the filter has words for.
+        let words = unsafe { _mm512_i32gather_epi32::<4>(index, words) };
+        let product = _mm512_mullo_epi32(windows, bits);
+        // Rotations take the number of bits modulo 32.
+        let first = _mm512_rorv_epi32(words, _mm512_srli_epi32::<FIRST_BIT>(product));
+        let second = _mm512_rorv_epi32(words, _mm512_srli_epi32::<SECOND_BIT>(product));
+        let passed = _mm512_test_epi32_mask(_mm512_and_si512(first, second), one);
+        let positions = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(passed, lanes));
+        let positions = _mm256_add_epi16(positions, _mm256_set1_epi16(start as i16));
+        // SAFETY: 32 bytes are written behind at most one position for each 4 bytes before `start`.
+        unsafe { _mm256_storeu_si256(found.as_mut_ptr().add(count).cast(), positions) };
+        count += passed.count_ones() as usize;
+    }
+    count
+}
+
+/// The numbers from 0 to 63.
+static COUNT: [u8; 64] = {
+    let mut count = [0; 64];
+    let mut at = 0;
+    while at < 64 {
+        count[at] = at as u8;
+        at += 1;
+    }
+    count
+};
+
+/// # Safety
+/// `len` is at most `CAPACITY`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn probe_all<const W: usize>(
+    text: &Bytes,
+    len: usize,
+    buckets: &Buckets,
+    found: &mut Positions,
+) -> usize {
+    let tables: [[__m512i; 2]; W] = std::array::from_fn(|at| {
+        // SAFETY: 64 bytes are read, from values of that size.
+        buckets.halves()[at]
+            .each_ref()
+            .map(|half| unsafe { _mm512_loadu_si512(half.as_ptr().cast()) })
+    });
+    // SAFETY: 64 bytes are read, from a value of that size.
+    let lanes = unsafe { _mm512_loadu_si512(COUNT.as_ptr().cast()) };
+    let mut count = 0;
+    for start in (0..len).step_by(STEP) {
+        let mut all = _mm512_set1_epi8(-1);
+        for (at, [low, high]) in tables.iter().enumerate() {
+            // SAFETY: the position is less than `CAPACITY + 4`.
+            let bytes = unsafe { load(text, start + at) };
+            // The index is of 7 bits; the instruction leaves out the highest.
+            all = _mm512_and_si512(all, _mm512_permutex2var_epi8(*low, bytes, *high));
+        }
+        let passed = _mm512_test_epi8_mask(all, all);
+        let base = _mm512_set1_epi16(start as i16);
+        let positions = _mm512_maskz_compress_epi8(passed, lanes);
+        let write = |half: __m256i, count: usize, found: &mut Positions| {
+            let positions = _mm512_add_epi16(_mm512_cvtepu8_epi16(half), base);
+            // SAFETY: 64 bytes are written behind at most `start + 32` positions.
+            unsafe { _mm512_storeu_si512(found.as_mut_ptr().add(count).cast(), positions) };
+        };
+        write(_mm512_castsi512_si256(positions), count, found);
+        let passed = passed.count_ones() as usize;
+        if passed > 32 {
+            write(_mm512_extracti64x4_epi64::<1>(positions), count + 32, found);
+        }
+        count += passed;
+    }
+    count
+}
+
+/// # Safety
+/// `len` is at most `CAPACITY`.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub unsafe fn repeats(text: &Bytes, len: usize, repeats: &mut [u64; CAPACITY / 64]) {
+    for (word, start) in repeats.iter_mut().zip((0..len).step_by(STEP)) {
+        // SAFETY: the position is less than `CAPACITY`.
+        let bytes = unsafe { load(text, start) };
+        // SAFETY: it is at most `CAPACITY`.
+        let next = unsafe { load(text, start + 1) };
+        *word = _mm512_cmpeq_epi8_mask(bytes, next);
+    }
+}

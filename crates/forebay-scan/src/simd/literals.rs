@@ -1,0 +1,115 @@
+//! The literals of a compiled set: equal ones are one group.
+
+use std::collections::HashMap;
+
+use crate::literal::LiteralSet;
+use crate::scanner::ScanError;
+
+/// Groups of equal literals, and their texts in one piece of memory.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    /// In order of `ids`; one more that ends the last.
+    records: Vec<Record>,
+    /// The literals of all groups.
+    ids: Vec<u32>,
+    texts: Vec<u8>,
+}
+
+/// A group of equal literals.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    /// The index of the group's first literal in the identifiers.
+    ids: u32,
+    /// The start of its text.
+    text: u32,
+    /// The text's length, at most 4,096, and above it whether case does not matter.
+    len: u16,
+    /// Where in the text the window or the region is that it is found by.
+    at: u16,
+}
+
+const NOCASE: u16 = 1 << 15;
+
+impl Groups {
+    /// Groups the literals of a set. Those for which case does not matter get small letters.
+    pub fn new(set: &LiteralSet) -> Result<Self, ScanError> {
+        let mut numbers = HashMap::with_capacity(set.len());
+        let mut groups = Self { records: Vec::new(), ids: Vec::new(), texts: Vec::new() };
+        let mut group_of = Vec::with_capacity(set.len());
+        let mut counts = Vec::new();
+        for literal in set.literals() {
+            // Letters are what case matters for.
+            let nocase = literal.nocase && literal.bytes.iter().any(u8::is_ascii_alphabetic);
+            let mut text = literal.bytes.clone();
+            if nocase {
+                text.make_ascii_lowercase();
+            }
+            let len = text.len() as u16 | if nocase { NOCASE } else { 0 };
+            let next = numbers.len();
+            let start = groups.texts.len();
+            let group = *numbers.entry((text, nocase)).or_insert_with_key(|(text, _)| {
+                groups.texts.extend_from_slice(text);
+                groups.records.push(Record { ids: 0, text: start as u32, len, at: 0 });
+                counts.push(0_u32);
+                next
+            });
+            if u32::try_from(groups.texts.len()).is_err() {
+                return Err(ScanError::TooLarge("their texts have more than 4 GiB".to_owned()));
+            }
+            counts[group] += 1;
+            group_of.push(group);
+        }
+        let mut sum = 0;
+        for (record, count) in groups.records.iter_mut().zip(counts) {
+            record.ids = sum;
+            sum += count;
+        }
+        let mut next: Vec<u32> = groups.records.iter().map(|record| record.ids).collect();
+        groups.ids = vec![0; set.len()];
+        for (id, group) in (0..).zip(group_of) {
+            groups.ids[next[group] as usize] = id;
+            next[group] += 1;
+        }
+        groups.records.push(Record { ids: sum, text: 0, len: 0, at: 0 });
+        groups.records.shrink_to_fit();
+        groups.texts.shrink_to_fit();
+        Ok(groups)
+    }
+
+    pub fn len(&self) -> usize {
+        self.records.len() - 1
+    }
+
+    #[inline]
+    pub fn text(&self, group: u32) -> &[u8] {
+        let record = &self.records[group as usize];
+        let start = record.text as usize;
+        &self.texts[start..start + usize::from(record.len & !NOCASE)]
+    }
+
+    #[inline]
+    pub fn is_nocase(&self, group: u32) -> bool {
+        self.records[group as usize].len & NOCASE != 0
+    }
+
+    /// Where in its text the group's window or region is.
+    #[inline]
+    pub fn at(&self, group: u32) -> usize {
+        self.records[group as usize].at.into()
+    }
+
+    pub fn set_at(&mut self, group: u32, at: usize) {
+        self.records[group as usize].at = at as u16;
+    }
+
+    /// The literals of a group.
+    #[inline]
+    pub fn ids(&self, group: u32) -> &[u32] {
+        let [first, next] = [0, 1].map(|more| self.records[group as usize + more].ids as usize);
+        &self.ids[first..next]
+    }
+
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.records) + size_of_val(&*self.ids) + self.texts.len()
+    }
+}

@@ -1,0 +1,177 @@
+//! Which bytes of a literal it is found by.
+//!
+//! A literal of 7 bytes or more has a *region* of 7, whose four windows of 4 bytes are at four
+//! successive positions: one of these is a multiple of 4, wherever the literal is, so that its
+//! filter reads every fourth position. A shorter literal has one window of 4 or 2 bytes, and a
+//! filter that reads every position.
+//!
+//! Of all regions that with the least expected work is taken: for each window the probability that
+//! traffic has it, times the cost of passing the filter, which is shared by literals with the same
+//! window, and of the entries that are then compared.
+//!
+//! Runs of one byte are so frequent in traffic (zeros, padding) that no window may be one: literals
+//! that are runs are found in another way (`runs.rs`), and one that has a run in every region gets
+//! a single window that is not a run. A literal is found by its last [`REACH`] bytes, so that a
+//! stream needs as many bytes of the past to be filtered again; only one that ends in a longer run is
+//! found by the bytes in front of the run.
+
+use super::literals::Groups;
+use super::model::Probabilities;
+use super::table::{Entry, Table};
+use super::{hash, runs};
+
+/// The last bytes of a literal, in which its window is.
+pub const REACH: usize = 32;
+
+/// Bytes of a region.
+pub const REGION: usize = 7;
+
+/// Windows of one kind: with the entry of the literal that each belongs to.
+pub type Windows = Vec<(u32, Entry)>;
+
+/// How the literals of a set are found.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Of the regions of literals.
+    pub fourths: Windows,
+    /// Of 4 bytes.
+    pub long: Windows,
+    /// Of 2 bytes.
+    pub short: Windows,
+    /// Groups of literals that are runs of one byte, of two bytes or more.
+    pub runs: Vec<u32>,
+    /// Groups of literals of one byte.
+    pub single: Vec<u32>,
+}
+
+/// The work for a window in the text, in cycles, roughly: for one that passes the filter, and for
+/// each entry that is compared with it.
+const PASSING: f32 = 12.0;
+const ENTRY: f32 = 4.0;
+
+/// Entries of a slot above which it is avoided even if its window is rare, because traffic can be
+/// made of it.
+const CROWD: u32 = 16;
+/// The work for each entry above these.
+const CROWDED: f32 = 1e-4;
+
+/// The work of reading every position for one more window, above reading every fourth.
+const EVERY_POSITION: f32 = 2e-4;
+
+/// Chooses the windows of each group, and writes to `groups` where they are.
+pub fn plan(groups: &mut Groups, probabilities: &Probabilities) -> Plan {
+    let mut plan = Plan::default();
+    let mut loads = Loads::new(groups.len());
+    let mut folded = Vec::new();
+    for group in 0..groups.len() as u32 {
+        folded.clear();
+        folded.extend(groups.text(group).iter().map(u8::to_ascii_lowercase));
+        if let [_] = folded[..] {
+            plan.single.push(group);
+        } else if is_run(groups.text(group)) {
+            plan.runs.push(group);
+            groups.set_at(group, folded.len().saturating_sub(runs::SHORTEST));
+        } else {
+            let at = plan_windows(&mut plan, probabilities, &mut loads, group, &folded);
+            groups.set_at(group, at);
+        }
+    }
+    plan
+}
+
+/// Adds the windows of a literal of two bytes or more to the plan, and returns where they are.
+fn plan_windows(
+    plan: &mut Plan,
+    probabilities: &Probabilities,
+    loads: &mut Loads,
+    group: u32,
+    text: &[u8],
+) -> usize {
+    let reach = text.len().saturating_sub(REACH);
+    if text.len() < 4 {
+        let work = |at: &usize| probabilities.of(&text[*at..*at + 2]);
+        let at = least((0..=text.len() - 2).map(|at| (work(&at), at)));
+        let window = u32::from(u16::from_le_bytes([text[at.1], text[at.1 + 1]]));
+        plan.short.push((window, Entry::new(group, 0, window.into())));
+        return at.1;
+    }
+    let windows: Vec<(u32, f32)> = (reach..=text.len() - 4)
+        .map(|at| {
+            let (bytes, window) = (&text[at..at + 4], window(text, at));
+            let work = loads.work(window, probabilities.of(bytes));
+            (window, if is_run(bytes) { f32::INFINITY } else { work })
+        })
+        .collect();
+    let (single, at) = least(windows.iter().zip(reach..).map(|(&(_, work), at)| (work, at)));
+    if single == f32::INFINITY {
+        // A run, but for bytes in front of it or for case.
+        let at = (0..text.len() - 4).rev().find(|&at| !is_run(&text[at..at + 4]));
+        let at = at.unwrap_or(text.len() - 4);
+        let window = window(text, at);
+        plan.long.push((window, Entry::new(group, 0, window.into())));
+        return at;
+    }
+    let region = windows
+        .windows(4)
+        .zip(reach..)
+        .map(|(windows, at)| (windows.iter().map(|(_, work)| work).sum::<f32>() / 4.0, at));
+    let (of_region, region) = least(region);
+    if of_region <= single + EVERY_POSITION {
+        let bytes = region_bytes(text, region);
+        for phase in 0..4 {
+            let window = window(text, region + phase);
+            loads.add(window);
+            plan.fourths.push((window, Entry::new(group, phase as u32, bytes)));
+        }
+        return region;
+    }
+    let window = window(text, at);
+    loads.add(window);
+    plan.long.push((window, Entry::new(group, 0, window.into())));
+    at
+}
+
+/// The least of pairs by their first parts; the first of equal ones. None are as infinity at 0.
+fn least(pairs: impl Iterator<Item = (f32, usize)>) -> (f32, usize) {
+    pairs.fold((f32::INFINITY, 0), |least, pair| if pair.0 < least.0 { pair } else { least })
+}
+
+/// Whether all bytes are the same.
+fn is_run(text: &[u8]) -> bool {
+    text.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+fn window(text: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| text[at + i]))
+}
+
+fn region_bytes(text: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..REGION].copy_from_slice(&text[at..at + REGION]);
+    u64::from_le_bytes(bytes)
+}
+
+/// The number of windows in each slot so far.
+struct Loads {
+    bits: u32,
+    loads: Vec<u32>,
+}
+
+impl Loads {
+    fn new(groups: usize) -> Self {
+        let bits = Table::bits_for(groups * 4) + 2;
+        Self { bits, loads: vec![0; 1 << bits] }
+    }
+
+    fn add(&mut self, window: u32) {
+        self.loads[hash::slot(window, self.bits)] += 1;
+    }
+
+    /// The work for one more literal with this window, by a byte of traffic.
+    fn work(&self, window: u32, probability: f32) -> f32 {
+        let load = self.loads[hash::slot(window, self.bits)];
+        let passing = if load == 0 { PASSING } else { 0.0 };
+        let crowd = load.saturating_sub(CROWD) as f32 * CROWDED;
+        probability * (passing + ENTRY) + crowd
+    }
+}

@@ -1,0 +1,152 @@
+//! Literals that are runs of one byte, of two bytes or more.
+//!
+//! Runs of the text are found by comparing it with itself, one byte further. Each run is processed
+//! once: it has all literals of its byte that are not longer.
+
+use super::buffer::CAPACITY;
+use super::literals::Groups;
+use super::text::Text;
+
+/// A bit for each position whose byte is as the one behind it.
+pub type Repeats = [u64; CAPACITY / 64];
+
+/// The runs of a set.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// Bytes of the shortest run, at most [`SHORTEST`].
+    shortest: usize,
+    /// By folded byte, and then by length.
+    runs: Vec<Run>,
+    /// For each byte the index of its first run; one more that ends the last.
+    first: [u32; 257],
+}
+
+/// Runs of more bytes are found as those of so many.
+pub const SHORTEST: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    folded: u8,
+    /// The byte if its case matters and it is a letter.
+    exact: Option<u8>,
+    len: u16,
+    group: u32,
+}
+
+impl Runs {
+    /// The runs of some groups; `None` if these are none.
+    pub fn new(groups: &Groups, runs: &[u32]) -> Option<Self> {
+        let mut runs: Vec<Run> = runs
+            .iter()
+            .map(|&group| {
+                let text = groups.text(group);
+                let exact =
+                    (!groups.is_nocase(group) && text[0].is_ascii_alphabetic()).then_some(text[0]);
+                Run { folded: text[0].to_ascii_lowercase(), exact, len: text.len() as u16, group }
+            })
+            .collect();
+        runs.sort_unstable_by_key(|run| (run.folded, run.len));
+        let shortest = runs.iter().map(|run| usize::from(run.len)).min()?.min(SHORTEST);
+        let first = std::array::from_fn(|byte| {
+            runs.partition_point(|run| usize::from(run.folded) < byte) as u32
+        });
+        Some(Self { shortest, runs, first })
+    }
+
+    fn of(&self, byte: u8) -> &[Run] {
+        let byte = usize::from(byte);
+        &self.runs[self.first[byte] as usize..self.first[byte + 1] as usize]
+    }
+
+    /// The positions, of the first `words * 64`, at which there are as many equal bytes as the
+    /// shortest run has.
+    fn starts(&self, repeats: &Repeats, word: usize) -> u64 {
+        let next = repeats.get(word + 1).copied().unwrap_or(0);
+        (1..self.shortest - 1)
+            .fold(repeats[word], |starts, by| starts & (repeats[word] >> by | next << (64 - by)))
+    }
+
+    /// Calls `found` with the groups of runs in the bytes of `text` that are at `start..end` of the
+    /// buffer, `offset` being the position in `text` of the first. Each has a run that ends in the
+    /// text's body.
+    pub fn find(
+        &self,
+        repeats: &Repeats,
+        (start, end): (usize, usize),
+        (text, offset): (Text<'_>, usize),
+        mut found: impl FnMut(u32),
+    ) {
+        let mut from = start;
+        while from < end {
+            let word = from / 64;
+            let starts = self.starts(repeats, word) & u64::MAX << (from % 64);
+            if starts == 0 {
+                from = (word + 1) * 64;
+                continue;
+            }
+            let at = word * 64 + starts.trailing_zeros() as usize;
+            if at >= end {
+                return;
+            }
+            let run_end = run_end(repeats, at).min(end);
+            let runs = self.of(text.byte(offset + at - start).to_ascii_lowercase());
+            if let Some(longest) = runs.last() {
+                let bounds = (offset + at - start, offset + run_end - start);
+                report(runs, text, extend(text, bounds, longest), &mut found);
+            }
+            from = run_end;
+        }
+    }
+
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.runs) + size_of_val(&self.first)
+    }
+}
+
+/// The end of the run at a position.
+fn run_end(repeats: &Repeats, at: usize) -> usize {
+    let mut word = at / 64;
+    let mut different = !repeats[word] & u64::MAX << (at % 64);
+    while different == 0 {
+        word += 1;
+        match repeats.get(word) {
+            Some(repeats) => different = !repeats,
+            None => return word * 64,
+        }
+    }
+    word * 64 + different.trailing_zeros() as usize + 1
+}
+
+/// The bounds of a run of which some are known, as far as literals reach.
+fn extend(text: Text<'_>, (mut start, mut end): (usize, usize), longest: &Run) -> (usize, usize) {
+    let is_of_run = |at| text.byte(at).to_ascii_lowercase() == longest.folded;
+    let most = usize::from(longest.len);
+    let (least, limit) = (start.saturating_sub(most), text.len().min(end + most));
+    while start > least && is_of_run(start - 1) {
+        start -= 1;
+    }
+    while end < limit && is_of_run(end) {
+        end += 1;
+    }
+    (start, end)
+}
+
+fn report(runs: &[Run], text: Text<'_>, (start, end): (usize, usize), found: &mut impl FnMut(u32)) {
+    if end <= text.head.len() {
+        return;
+    }
+    for run in runs.iter().take_while(|run| usize::from(run.len) <= end - start) {
+        if run.exact.is_none_or(|byte| has_exact(text, (start, end), byte, run.len.into())) {
+            found(run.group);
+        }
+    }
+}
+
+/// Whether there are `len` bytes that are `byte`, the last of them in the body.
+fn has_exact(text: Text<'_>, (start, end): (usize, usize), byte: u8, len: usize) -> bool {
+    let mut run = 0;
+    (start..end).any(|at| {
+        run = if text.byte(at) == byte { run + 1 } else { 0 };
+        run >= len && at >= text.head.len()
+    })
+}

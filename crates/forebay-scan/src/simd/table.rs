@@ -1,0 +1,149 @@
+//! Windows to literals: a filter that a window must pass, and a hash table behind it.
+
+use super::hash::{self, FIRST_BIT, SECOND_BIT};
+
+/// A blocked Bloom filter: a window has two bits in one word (Putze, Sanders and Singler, "Cache-,
+/// hash- and space-efficient Bloom filters", 2009), so that a test is one load.
+#[derive(Clone, Debug)]
+pub struct Bloom {
+    words: Box<[u32]>,
+    /// The number of bits that the product with [`hash::WORD`] is shifted by, to be the index of a
+    /// word.
+    shift: u32,
+}
+
+impl Bloom {
+    /// Bits of a filter for each window, at least.
+    const BITS_A_WINDOW: usize = 8;
+    /// The least and most words.
+    const WORDS: [usize; 2] = [1 << 8, 1 << 16];
+
+    pub fn new(windows: impl ExactSizeIterator<Item = u32>) -> Self {
+        let wanted = (windows.len() * Self::BITS_A_WINDOW / 32).next_power_of_two();
+        let count = wanted.clamp(Self::WORDS[0], Self::WORDS[1]);
+        let mut bloom =
+            Self { words: vec![0; count].into_boxed_slice(), shift: 32 - count.trailing_zeros() };
+        for window in windows {
+            let bits = window.wrapping_mul(hash::BITS);
+            let word = (window.wrapping_mul(hash::WORD) >> bloom.shift) as usize;
+            bloom.words[word] |= 1 << (bits >> FIRST_BIT) | 1 << (bits >> SECOND_BIT & 31);
+        }
+        bloom
+    }
+
+    /// The words: for each window, the product with [`hash::WORD`] shifted by [`Self::shift`] is
+    /// less than their number.
+    #[inline(always)]
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    #[inline(always)]
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+}
+
+/// A literal that a window can belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry(u32);
+
+impl Entry {
+    const GROUP_BITS: u32 = 20;
+    const PHASE_BITS: u32 = 2;
+
+    /// An entry for a group of literals: the window is `phase` bytes behind the start of the
+    /// group's region, whose bytes are `region`.
+    pub fn new(group: u32, phase: u32, region: u64) -> Self {
+        debug_assert!(group >> Self::GROUP_BITS == 0 && phase >> Self::PHASE_BITS == 0);
+        let check = hash::check(region) << Self::PHASE_BITS | phase;
+        Self(check << Self::GROUP_BITS | group)
+    }
+
+    #[inline(always)]
+    pub fn group(self) -> u32 {
+        self.0 & ((1 << Self::GROUP_BITS) - 1)
+    }
+
+    #[inline(always)]
+    pub fn phase(self) -> usize {
+        (self.0 >> Self::GROUP_BITS) as usize & ((1 << Self::PHASE_BITS) - 1)
+    }
+
+    #[inline(always)]
+    pub fn check(self) -> u32 {
+        self.0 >> (Self::GROUP_BITS + Self::PHASE_BITS)
+    }
+}
+
+/// A hash table of entries by window. It is built once.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// The bits of a window that count.
+    mask: u32,
+    /// The bits of a region that count.
+    region_mask: u64,
+    bits: u32,
+    /// For each slot the index of its first entry, and the end of the last slot.
+    first: Box<[u32]>,
+    entries: Box<[Entry]>,
+}
+
+impl Table {
+    /// A table of windows of `window_len` bytes, in regions of `region_len`.
+    pub fn new(window_len: usize, region_len: usize, windows: &[(u32, Entry)]) -> Self {
+        let bits = Self::bits_for(windows.len());
+        let mask = u32::MAX >> (32 - 8 * window_len);
+        let mut first = vec![0_u32; (1 << bits) + 1];
+        for (window, _) in windows {
+            first[hash::slot(*window, bits) + 1] += 1;
+        }
+        let mut sum = 0;
+        for count in &mut first {
+            sum += *count;
+            *count = sum;
+        }
+        let mut next = first.clone();
+        let mut entries = vec![Entry(0); windows.len()];
+        for (window, entry) in windows {
+            let at = &mut next[hash::slot(*window, bits)];
+            entries[*at as usize] = *entry;
+            *at += 1;
+        }
+        let region_mask = u64::MAX >> (64 - 8 * region_len);
+        Self { mask, region_mask, bits, first: first.into(), entries: entries.into() }
+    }
+
+    /// The number of bits of a slot's number in a table of so many windows: one slot for one to
+    /// two windows.
+    pub fn bits_for(windows: usize) -> u32 {
+        windows.max(2).ilog2()
+    }
+
+    #[inline(always)]
+    pub fn region_mask(&self) -> u64 {
+        self.region_mask
+    }
+
+    /// The slot of a window, for [`Self::entries`].
+    #[inline(always)]
+    pub fn slot(&self, window: u32) -> usize {
+        hash::slot(window & self.mask, self.bits)
+    }
+
+    /// The bounds of a slot in all entries, to prefetch.
+    #[inline(always)]
+    pub fn first(&self) -> &[u32] {
+        &self.first
+    }
+
+    /// The entries of all slots.
+    #[inline(always)]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.first) + size_of_val(&*self.entries)
+    }
+}

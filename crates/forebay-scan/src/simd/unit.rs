@@ -1,0 +1,147 @@
+//! Literals that are found by windows of one kind: a filter and the table behind it.
+
+use super::buckets::Buckets;
+use super::buffer::{Buffer, Bytes, FRONT};
+use super::hash;
+use super::kernel::{self, Level, Positions};
+use super::model::Probabilities;
+use super::plan::{REGION, Windows};
+use super::table::{Bloom, Entry, Table};
+
+/// Which windows a unit has.
+#[derive(Clone, Debug)]
+enum Kind {
+    /// 4 bytes, four windows a literal, at every fourth position.
+    Fourths,
+    /// 4 bytes, at every position.
+    Long(Box<Buckets>),
+    /// 2 bytes, at every position.
+    Short(Box<Buckets>),
+}
+
+/// A filter and a table of windows.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    kind: Kind,
+    bloom: Bloom,
+    table: Table,
+}
+
+/// A window that the table has, and its entries' bounds.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    position: u16,
+    first: u32,
+    end: u32,
+}
+
+/// Lists that a thread reuses.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    positions: Box<Positions>,
+    slots: Vec<u32>,
+    hits: Vec<Hit>,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Self { positions: Box::new([0; _]), slots: Vec::new(), hits: Vec::new() }
+    }
+}
+
+impl Unit {
+    /// The unit of regions; `None` if these are none. Likewise below.
+    pub fn fourths(windows: &Windows) -> Option<Self> {
+        Self::new(windows, 4, REGION, Kind::Fourths)
+    }
+
+    pub fn long(windows: &Windows, probabilities: &Probabilities) -> Option<Self> {
+        Self::new(windows, 4, 4, Kind::Long(buckets(windows, probabilities)))
+    }
+
+    pub fn short(windows: &Windows, probabilities: &Probabilities) -> Option<Self> {
+        Self::new(windows, 2, 2, Kind::Short(buckets(windows, probabilities)))
+    }
+
+    fn new(windows: &Windows, window_len: usize, region_len: usize, kind: Kind) -> Option<Self> {
+        (!windows.is_empty()).then(|| Self {
+            kind,
+            bloom: Bloom::new(windows.iter().map(|(window, _)| *window)),
+            table: Table::new(window_len, region_len, windows),
+        })
+    }
+
+    /// Calls `found` with each entry whose check is that of the text, in the order of their
+    /// windows, and with the position of the window.
+    pub fn find(
+        &self,
+        level: Level,
+        buffer: &Buffer,
+        lists: &mut Lists,
+        mut found: impl FnMut(Entry, usize),
+    ) {
+        let (text, len, positions) = (buffer.bytes(), buffer.len(), &mut *lists.positions);
+        let count = match &self.kind {
+            Kind::Fourths => kernel::probe_fourths(level, text, len, &self.bloom, positions),
+            Kind::Long(buckets) => {
+                kernel::probe_all::<4>(level, text, len, (buckets, &self.bloom), positions)
+            }
+            Kind::Short(buckets) => {
+                kernel::probe_all::<2>(level, text, len, (buckets, &self.bloom), positions)
+            }
+        };
+        self.look_up(text, &lists.positions[..count], &mut lists.slots, &mut lists.hits);
+        let (region_mask, entries) = (self.table.region_mask(), self.table.entries());
+        for hit in &lists.hits {
+            for entry in &entries[hit.first as usize..hit.end as usize] {
+                let position = usize::from(hit.position);
+                let region = read::<8>(text, FRONT + position - entry.phase()) & region_mask;
+                if hash::check(region) == entry.check() {
+                    found(*entry, position);
+                }
+            }
+        }
+    }
+
+    /// Makes a hit of each position whose slot has entries. The slots of all are fetched before
+    /// the first is read, and the entries of all likewise.
+    fn look_up(&self, text: &Bytes, positions: &[u16], slots: &mut Vec<u32>, hits: &mut Vec<Hit>) {
+        let first = self.table.first();
+        slots.clear();
+        slots.extend(positions.iter().map(|&position| {
+            let window = read::<4>(text, FRONT + usize::from(position)) as u32;
+            let slot = self.table.slot(window);
+            kernel::prefetch(first, slot);
+            slot as u32
+        }));
+        hits.clear();
+        for (&position, &slot) in positions.iter().zip(&*slots) {
+            let (first, end) = (first[slot as usize], first[slot as usize + 1]);
+            if first < end {
+                kernel::prefetch(self.table.entries(), first as usize);
+                hits.push(Hit { position, first, end });
+            }
+        }
+    }
+
+    pub fn memory(&self) -> usize {
+        let buckets = match &self.kind {
+            Kind::Fourths => 0,
+            Kind::Long(_) | Kind::Short(_) => size_of::<Buckets>(),
+        };
+        size_of::<Self>() + size_of_val(self.bloom.words()) + self.table.memory() + buckets
+    }
+}
+
+fn buckets(windows: &Windows, probabilities: &Probabilities) -> Box<Buckets> {
+    let windows = windows.iter().map(|(window, _)| *window).collect();
+    Box::new(Buckets::new(windows, probabilities))
+}
+
+/// The number in `N` bytes, at most 8.
+#[inline(always)]
+fn read<const N: usize>(text: &Bytes, at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..N].copy_from_slice(&text[at..at + N]);
+    u64::from_le_bytes(bytes)
+}
