@@ -9,6 +9,7 @@ mod literal;
 mod matches;
 mod oracle;
 pub mod reassembly;
+pub mod rules;
 mod scanner;
 mod simd;
 mod stream;

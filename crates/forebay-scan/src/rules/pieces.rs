@@ -1,0 +1,326 @@
+//! Parts of a content that must stand in the stream as they are, or be hidden by something that is
+//! scanned for.
+//!
+//! A buffer can only hold a content if its bytes came from the stream. For each [`Form`] this
+//! module cuts a content where a decoder may have put its parts together, and names for each part
+//! the [`Hazards`] that could have hidden it.
+
+use super::buffers::{Form, Side};
+use super::header::Application;
+use super::rule::Content;
+
+/// What can hide a literal from a scan of the stream, in bytes that are scanned for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hazards {
+    /// Bytes (ASCII) that percent encoding and wide characters in a URI could hide, as a bit set.
+    pub uri_bytes: u128,
+    /// A backslash that stands for a slash in a URI.
+    pub backslash: bool,
+    /// Folded header lines.
+    pub folding: bool,
+    /// HTTP/2 in place of HTTP/1.
+    pub http2: bool,
+    /// Chunks or compression of a body to the server.
+    pub request_body: bool,
+    /// Chunks, compression or ranges of a body to the client.
+    pub response_body: bool,
+    /// Encodings of parts of mails.
+    pub mime: bool,
+    /// Files in blocks of SMB or NFS.
+    pub blocks: bool,
+    /// Bytes (ASCII) after which a record of TLS may end within a handshake message.
+    pub tls_bytes: u128,
+    /// Compression of SMB.
+    pub smb_compression: bool,
+}
+
+impl Hazards {
+    /// Adds those of another one.
+    pub fn add(&mut self, other: &Self) {
+        self.uri_bytes |= other.uri_bytes;
+        self.backslash |= other.backslash;
+        self.folding |= other.folding;
+        self.http2 |= other.http2;
+        self.request_body |= other.request_body;
+        self.response_body |= other.response_body;
+        self.mime |= other.mime;
+        self.blocks |= other.blocks;
+        self.tls_bytes |= other.tls_bytes;
+        self.smb_compression |= other.smb_compression;
+    }
+}
+
+/// Literals of which at least one stands in the stream if the content is in its buffer, unless
+/// one of the hazards does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The literals: one, or one for each encoding.
+    pub literals: Vec<(Vec<u8>, bool)>,
+    /// What could hide them.
+    pub hazards: Hazards,
+    /// How rare hazards are in ordinary traffic: 0, or more if they are common.
+    pub cost: u32,
+}
+
+/// Both cases of the ASCII bytes, as a bit set.
+fn bit_set(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |set, &byte| {
+        let bit = |byte: u8| 1u128.checked_shl(u32::from(byte)).unwrap_or(0);
+        set | bit(byte.to_ascii_lowercase()) | bit(byte.to_ascii_uppercase())
+    })
+}
+
+/// The pieces of a content in the buffers of a rule.
+pub fn pieces(
+    content: &Content,
+    rule_application: Option<Application>,
+    rule_side: Side,
+) -> Vec<Piece> {
+    let one = |bytes: &[u8], nocase: bool, hazards: &Hazards| Piece {
+        literals: vec![(bytes.to_vec(), nocase)],
+        hazards: hazards.clone(),
+        cost: 0,
+    };
+    let bytes = &content.bytes[..];
+    let http2 = Hazards { http2: true, ..Hazards::default() };
+    match content.buffer.form {
+        Form::Raw => vec![one(bytes, content.nocase, &Hazards::default())],
+        // Headers are followed by the trailers of a chunked body, so lines are taken alone.
+        Form::HttpVerbatim => split(bytes, |byte| matches!(byte, b'\r' | b'\n'))
+            .map(|line| one(line, content.nocase, &http2))
+            .collect(),
+        Form::Uri => uri(bytes),
+        Form::Host => uri(bytes).into_iter().filter(|piece| piece.cost == 0).collect(),
+        Form::Headers => headers(content, rule_side),
+        Form::RequestBody => {
+            vec![one(bytes, content.nocase, &Hazards { request_body: true, ..http2 })]
+        }
+        Form::ResponseBody => {
+            vec![one(bytes, content.nocase, &Hazards { response_body: true, ..http2 })]
+        }
+        Form::File => file(content, rule_application),
+        Form::DomainName => domain_name(content, &http2),
+        Form::TlsField => {
+            let tls_bytes = bit_set(bytes);
+            let covered = bytes.is_ascii();
+            let piece = one(bytes, true, &Hazards { tls_bytes, ..Hazards::default() });
+            if covered { vec![piece] } else { Vec::new() }
+        }
+        Form::DistinguishedName => distinguished_name(bytes),
+        Form::SmbName => smb_name(bytes),
+        Form::Derived => Vec::new(),
+    }
+}
+
+fn split(bytes: &[u8], cut: impl Fn(u8) -> bool) -> impl Iterator<Item = &[u8]> {
+    bytes.split(move |&byte| cut(byte)).filter(|part| !part.is_empty())
+}
+
+/// Parts of a URI within a segment of its path or a word of its query.
+///
+/// Cut at slashes (compressed, dot segments removed), at `?` (also the replacement of characters
+/// that cannot be converted), at spaces and `+` (which stand for each other in queries), and at
+/// bytes other than ASCII. First in pieces of bytes that no ordinary client encodes;
+/// then in longer ones, and then with the slashes at their ends, which may have been backslashes.
+/// A line feed ends the request line, so that one in a URI was encoded.
+fn uri(bytes: &[u8]) -> Vec<Piece> {
+    let piece = |part: &[u8], cost: u32| Piece {
+        literals: vec![(part.to_vec(), true)],
+        hazards: Hazards {
+            uri_bytes: bit_set(part),
+            backslash: part.contains(&b'/'),
+            http2: true,
+            ..Hazards::default()
+        },
+        cost,
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let joined = |byte: u8| !byte.is_ascii() || b"/\\?+ \n".contains(&byte);
+    let mut pieces: Vec<_> = split(bytes, |byte| !plain(byte)).map(|part| piece(part, 0)).collect();
+    pieces.extend(
+        split(bytes, joined)
+            .filter(|part| !part.iter().all(|&b| plain(b)))
+            .map(|part| piece(part, 1)),
+    );
+    for (start, end) in runs(bytes, |byte| !joined(byte)) {
+        let slash = |at: usize| bytes.get(at) == Some(&b'/');
+        let first = if start > 0 && slash(start - 1) { start - 1 } else { start };
+        let last = if slash(end) { end + 1 } else { end };
+        if first < start || last > end {
+            pieces.push(piece(&bytes[first..last], 2));
+        }
+    }
+    if bytes.contains(&b'\n') {
+        let hazards = Hazards { uri_bytes: 1 << b'\n', http2: true, ..Hazards::default() };
+        pieces.push(Piece { literals: vec![(b"%0a".to_vec(), true)], hazards, cost: 0 });
+    }
+    pieces
+}
+
+/// Start and end of each longest run of bytes that `keep` accepts.
+fn runs(bytes: &[u8], keep: impl Fn(u8) -> bool) -> Vec<(usize, usize)> {
+    let mut runs = Vec::new();
+    let mut start = None;
+    for at in 0..=bytes.len() {
+        let inside = at < bytes.len() && keep(bytes[at]);
+        match (inside, start) {
+            (true, None) => start = Some(at),
+            (false, Some(first)) => {
+                runs.push((first, at));
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    runs
+}
+
+/// Parts of a header's name or value.
+///
+/// Cut at colons and at the ends of lines (spaces around them are normalised), at `, ` (values of
+/// repeated headers are joined by it), and at spaces (folding puts one in), unless the direction
+/// is to the server, where folded lines are scanned for. A NUL may fold as a space does.
+fn headers(content: &Content, rule_side: Side) -> Vec<Piece> {
+    let to_server = content.buffer.side.and(rule_side) == Side::ToServer;
+    let hard = |byte: u8| matches!(byte, b':' | b'\r' | b'\n' | 0);
+    let blank = |byte: u8| matches!(byte, b' ' | b'\t');
+    let mut pieces = Vec::new();
+    let mut add = |part: &[u8], folding: bool, follows_colon: bool| {
+        if !part.is_empty() {
+            let hazards = Hazards { http2: true, folding, ..Hazards::default() };
+            let mut literals = vec![(part.to_vec(), content.nocase)];
+            if follows_colon && part.len() < SHORT_VALUE {
+                literals = after_colon(part, content.nocase);
+            }
+            pieces.push(Piece { literals, hazards, cost: 0 });
+        }
+    };
+    for (start, end) in runs(&content.bytes, |byte| !hard(byte)) {
+        let line = &content.bytes[start..end];
+        let mut follows_colon =
+            start > 0 && content.bytes[start - 1] == b':' && line.first() == Some(&b' ');
+        for part in split_comma(line) {
+            if to_server {
+                let part = part.trim_ascii();
+                add(part, part.iter().any(|&byte| blank(byte)), follows_colon);
+            } else {
+                let mut first = follows_colon;
+                for word in split(part, blank) {
+                    add(word, false, first);
+                    first = false;
+                }
+            }
+            follows_colon = false;
+        }
+    }
+    pieces
+}
+
+/// Values shorter than this are scanned for together with what may stand before them.
+const SHORT_VALUE: usize = 6;
+
+/// A short value behind what may stand between it and the colon before it: nothing, or blanks of
+/// any kind, the last two of which, or the colon and one, are part of the literal.
+fn after_colon(value: &[u8], nocase: bool) -> Vec<(Vec<u8>, bool)> {
+    let before = b":\t\x0b\x0c\r\n\0";
+    let direct = before.iter().map(|&byte| vec![byte]);
+    let spaced = before.iter().chain(b" ").map(|&byte| vec![byte, b' ']);
+    direct.chain(spaced).map(|lead| ([&lead[..], value].concat(), nocase)).collect()
+}
+
+/// Splits at `, `; neither the comma nor the space is kept.
+fn split_comma(line: &[u8]) -> Vec<&[u8]> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for at in 0..line.len().saturating_sub(1) {
+        if &line[at..at + 2] == b", " {
+            parts.push(&line[start..at]);
+            start = at + 2;
+        }
+    }
+    parts.push(line.get(start..).unwrap_or_default());
+    // The comma or the space alone may be at the edge of the content.
+    parts.into_iter().map(|part| part.strip_suffix(b",").unwrap_or(part)).collect()
+}
+
+/// Parts of a file. In protocols other than HTTP a file may come in blocks, and mail parsers put
+/// ends of lines in themselves.
+fn file(content: &Content, application: Option<Application>) -> Vec<Piece> {
+    let http =
+        Hazards { http2: true, request_body: true, response_body: true, ..Hazards::default() };
+    let (hazards, lines) = match application {
+        Some(Application::Http) => (http, false),
+        Some(Application::Smtp) => (Hazards { mime: true, ..Hazards::default() }, true),
+        _ => (Hazards { mime: true, blocks: true, ..http }, true),
+    };
+    split(&content.bytes, |byte| lines && matches!(byte, b'\r' | b'\n'))
+        .map(|part| Piece {
+            literals: vec![(part.to_vec(), content.nocase)],
+            hazards: hazards.clone(),
+            cost: 0,
+        })
+        .collect()
+}
+
+/// Labels of a domain name.
+///
+/// A label that begins and ends within the content stands in the message behind its length, unless
+/// the dot before or after it is itself a byte of a label; another one is a part of a label.
+fn domain_name(content: &Content, hazards: &Hazards) -> Vec<Piece> {
+    let labels: Vec<&[u8]> = content.bytes.split(|&byte| byte == b'.').collect();
+    let last = labels.len() - 1;
+    let mut pieces = Vec::new();
+    for (index, label) in labels.iter().enumerate().filter(|(_, label)| !label.is_empty()) {
+        let begins = index > 0 || content.at_start;
+        let ends = index < last || content.at_end;
+        let literals = if begins && ends && label.len() < 64 {
+            let mut literals = vec![[&[label.len() as u8], *label].concat()];
+            if index > 0 {
+                literals.push([b".", *label].concat());
+            }
+            if index < last {
+                literals.push([*label, b"."].concat());
+            }
+            literals
+        } else {
+            vec![label.to_vec()]
+        };
+        let literals = literals.into_iter().map(|literal| (literal, true)).collect();
+        pieces.push(Piece { literals, hazards: hazards.clone(), cost: 0 });
+    }
+    pieces
+}
+
+/// Values of a distinguished name: text between `=`, `,`, `+`, `/` and escapes.
+fn distinguished_name(bytes: &[u8]) -> Vec<Piece> {
+    let cut =
+        |byte: u8| !(byte.is_ascii_graphic() || byte == b' ') || b"=,+/\\\"#;<>".contains(&byte);
+    split(bytes, cut)
+        .map(<[u8]>::trim_ascii)
+        .filter(|part| !part.is_empty())
+        .map(|part| Piece {
+            literals: vec![(part.to_vec(), true)],
+            hazards: Hazards { tls_bytes: bit_set(part), ..Hazards::default() },
+            cost: 0,
+        })
+        .collect()
+}
+
+/// ASCII text in UTF-16, without the zero byte at either end, so in both byte orders.
+fn wide(text: &[u8]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = text.iter().flat_map(|&byte| [byte, 0]).collect();
+    bytes.pop();
+    bytes
+}
+
+/// A name in ASCII or UTF-16.
+fn smb_name(bytes: &[u8]) -> Vec<Piece> {
+    let hazards = Hazards { smb_compression: true, ..Hazards::default() };
+    split(bytes, |byte| !byte.is_ascii_graphic() || matches!(byte, b'/' | b'\\'))
+        .map(|part| Piece {
+            literals: vec![(part.to_vec(), true), (wide(part), true)],
+            hazards: hazards.clone(),
+            cost: 0,
+        })
+        .collect()
+}

@@ -1,0 +1,151 @@
+//! Rules that are unusual, or wrong: their literals, classes and errors.
+
+use forebay_scan::rules::{Cause, Class, Rule, RuleError, RuleSet, Side};
+
+fn parse(text: &str) -> (RuleSet, Vec<RuleError>) {
+    let mut rules = RuleSet::new();
+    let mut errors = Vec::new();
+    rules.parse("odd.rules", text.as_bytes(), &mut errors);
+    (rules, errors)
+}
+
+fn rule(header: &str, options: &str) -> Rule {
+    let (rules, errors) = parse(&format!("alert {header} ({options} sid:1;)"));
+    assert_eq!(errors, [], "{options}");
+    rules.rules()[0].clone()
+}
+
+fn literals(rule: &Rule) -> Vec<String> {
+    rule.literals.iter().map(|(bytes, _)| bytes.escape_ascii().to_string()).collect()
+}
+
+#[test]
+fn the_literal_is_one_that_must_be_in_the_stream() {
+    for (protocol, options, expected) in [
+        ("tcp", r#"content:"abc"; content:"defgh";"#, "defgh"),
+        ("tcp", r#"content:"abcdef"; fast_pattern; content:"ghijkl";"#, "abcdef"),
+        ("tcp", r#"content:!"longer than"; content:"abc";"#, "abc"),
+        ("tcp", r#"content:"a\;b\"|0d 0A|c";"#, r#"a;b\"\r\nc"#),
+        ("http", r#"content:"/a/../bcde?fg=% h"; http_uri;"#, "bcde"),
+        ("http", r#"http.uri; content:"index.php?option=com_foo";"#, "com_foo"),
+        ("http", r#"http.uri; content:"/a%0ab|0a|";"#, "%0a"),
+        ("http", r#"content:"User-Agent|3a 20|evilthing|0d 0a|"; http_header;"#, "evilthing"),
+        ("http", r#"http.header; content:"one, another";"#, "another"),
+        (
+            "http",
+            r#"flow:to_server; http.user_agent; content:"Mozilla/4.0 (x qq";"#,
+            "Mozilla/4.0 (x qq",
+        ),
+        ("http", r#"flow:to_client; http.header; content:"Server|3a| abcd efghi";"#, "efghi"),
+        ("dns", r#"dns.query; content:"www.evilname.co";"#, r"\x08evilname .evilname evilname."),
+        ("dns", r#"dns_query; content:".pw"; isdataat:!1,relative;"#, r"\x02pw .pw"),
+        ("dns", r#"dns_query; content:".pw"; pcre:"/a/R"; isdataat:!1,relative;"#, "pw"),
+        ("tls", r#"tls.cert_subject; content:"CN=*.evil.example";"#, "*.evil.example"),
+        ("smb", r#"smb.named_pipe; content:"atsvc";"#, r"atsvc a\x00t\x00s\x00v\x00c"),
+        ("http", r#"http.host; content:"Evil.example"; http.uri; content:"/";"#, "Evil.example"),
+        ("tcp", r#"file_data; content:"abc|0d 0a|defghi";"#, "defghi"),
+    ] {
+        let rule = rule(&format!("{protocol} any any -> any any"), options);
+        assert_eq!(rule.class, Class::Filterable, "{options}");
+        assert_eq!(literals(&rule).join(" "), expected, "{options}");
+    }
+}
+
+#[test]
+fn short_values_are_looked_for_with_what_is_before_them() {
+    let rule =
+        rule("http any any -> any any", r#"content:"User-Agent|3a| [|0d 0a|"; http_header;"#);
+    let found = literals(&rule);
+    for expected in [":[", ": [", "  [", r"\t[", r"\n ["] {
+        assert!(found.iter().any(|literal| literal == expected), "{expected}: {found:?}");
+    }
+    assert!(found.iter().all(|literal| literal != "["), "{found:?}");
+}
+
+#[test]
+fn other_rules_are_always_forward() {
+    use Cause::{DerivedBuffer, Event, Lua, NegatedOnly, NoContent, NormalisedAway, PcreOnly};
+    for (options, cause) in [
+        ("dsize:>10;", NoContent),
+        (r#"content:!"a";"#, NegatedOnly),
+        (r#"pcre:"/a/";"#, PcreOnly),
+        ("lua:a.lua;", Lua),
+        ("app-layer-event:http.x;", Event),
+        ("decode-event:ipv4.trunc_pkt;", Event),
+        (r#"base64_decode; base64_data; content:"abc";"#, DerivedBuffer),
+        (r#"ja3.hash; content:"0123456789abcdef";"#, DerivedBuffer),
+        (r#"http.uri; url_decode; content:"abc";"#, DerivedBuffer),
+        (r#"http.user_agent; absent:or_else; content:"abc";"#, DerivedBuffer),
+        (r#"new.buffer; content:"abc";"#, DerivedBuffer),
+        (r#"content:"abc"; new_modifier;"#, DerivedBuffer),
+        (r#"http.uri; content:"/?+";"#, NormalisedAway),
+        (r#"http.header; content:"|3a 20|";"#, NormalisedAway),
+        (r#"tls.sni; content:"|ff|";"#, NormalisedAway),
+    ] {
+        let rule = rule("tcp any any -> any any", options);
+        assert_eq!(rule.class, Class::AlwaysForward(cause), "{options}");
+        assert!(rule.literals.is_empty(), "{options}");
+    }
+}
+
+#[test]
+fn buffers_end_where_the_next_one_begins() {
+    let modern =
+        rule("tcp any any -> any any", r#"http.uri; content:"abc"; pkt_data; content:"/d/e";"#);
+    assert_eq!(literals(&modern), ["/d/e"]);
+    let snort3 =
+        rule("http", r#"http_uri; content:"/defgh",nocase; http_client_body; content:"/d";"#);
+    assert_eq!(literals(&snort3), ["defgh"]);
+    assert_eq!(snort3.side, Side::ToServer);
+    let snort3 = rule("http", r#"http_header:field host; content:"a:bcd",fast_pattern,offset 3;"#);
+    assert_eq!(literals(&snort3), ["bcd"]);
+}
+
+#[test]
+fn case_counts_where_the_buffer_keeps_it() {
+    let nocase = |options: &str| rule("http any any -> any any", options).literals[0].1;
+    assert!(!nocase(r#"content:"Abc"; "#));
+    assert!(nocase(r#"content:"Abc"; nocase; "#));
+    assert!(nocase(r#"http.uri; content:"Abc"; "#));
+    assert!(nocase(r#"http.user_agent; to_lowercase; content:"abcdef"; "#));
+}
+
+#[test]
+fn errors_name_file_line_and_column_and_the_rest_is_read() {
+    let (rules, errors) = parse(concat!(
+        "# a comment\n",
+        "alert tcp any any -> any any (content:\"a|0|\"; sid:1;)\n",
+        "alert tcp any any > any any (sid:2;)\n",
+        "alert tcp any any -> any any (msg:\"fine\"; content:\"a\"; sid:3;)\n",
+        "alert tcp any any -> any any \\\n  (nocase; sid:4;)\n",
+        "alert tcp any any -> any any sid:5;\n",
+        "alert tcp any any -> any any (sid:x;)\n",
+        "alert tcp any any -> any any (content:\"a;)\n",
+        "alert tcp [10.0.0.0/99] any -> any any (sid:8;)\n",
+    ));
+    let places: Vec<_> = errors.iter().map(|error| (error.line, error.column)).collect();
+    assert_eq!(
+        places,
+        [(2, 43), (3, 19), (6, 4), (7, 36), (8, 35), (9, 39), (10, 11)],
+        "{errors:?}"
+    );
+    assert!(errors.iter().all(|error| error.to_string().starts_with("odd.rules:")));
+    assert_eq!((rules.rules().len(), rules.refused()), (1, 7));
+    assert_eq!((rules.rules()[0].sid, rules.rules()[0].line), (3, 4));
+    assert_eq!(rules.rules()[0].message, "fine");
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let contents = "content:\"a\"; ".repeat(257);
+    let long = format!("content:\"{}\";", "a".repeat(4097));
+    let bytes = format!("msg:\"{}\";", "a".repeat(1 << 16));
+    let nested =
+        format!("alert tcp {}any{} any -> any any (sid:1;)", "[".repeat(20), "]".repeat(20));
+    for options in [&contents, &long, &bytes] {
+        let (rules, errors) = parse(&format!("alert tcp any any -> any any ({options} sid:1;)"));
+        assert_eq!((rules.rules().len(), errors.len()), (0, 1));
+        assert!(errors[0].message.contains("at most"), "{}", errors[0]);
+    }
+    assert!(parse(&nested).1[0].message.contains("at most 16"));
+}

@@ -1,0 +1,238 @@
+//! Soundness of the rules' literals: where a reference matcher fires, the evidence says so.
+
+mod decode;
+mod make;
+mod reference;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use forebay_scan::rules::{
+    Class, Evidence, FlowEnds, Owner, PacketFacts, RuleLiterals, RuleSet, Side, Variables,
+};
+use forebay_scan::{Engine, LiteralSet, Matches, Scanner};
+use reference::Traffic;
+
+/// The rules of the data set, those that are commented out too.
+fn lines() -> Option<Vec<String>> {
+    let folder = forebay_testkit::data::external()?.join("ids-rules");
+    let mut lines = Vec::new();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).ok()?.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rules")) {
+        let text = std::fs::read(file).unwrap();
+        for line in String::from_utf8_lossy(&text).lines() {
+            let line = line.trim_start_matches(['#', ' ']).trim();
+            if line.starts_with("alert ") && line.ends_with(')') {
+                lines.push(line.to_owned());
+            }
+        }
+    }
+    Some(lines)
+}
+
+/// A rule of the product alone in its set, with what scans for it.
+struct Subject {
+    rules: RuleSet,
+    literals: RuleLiterals,
+    scanner: Scanner,
+    ends: FlowEnds,
+}
+
+impl Subject {
+    fn new(line: &str, reference: &reference::Rule) -> Self {
+        let mut rules = RuleSet::with_variables(Variables::new());
+        let mut errors = Vec::new();
+        rules.parse("rule", line.as_bytes(), &mut errors);
+        assert!(errors.is_empty() && rules.rules().len() == 1, "{errors:?} {line}");
+        let literals = rules.literals().unwrap();
+        let scanner = Scanner::compile(literals.set(), Engine::Oracle).unwrap();
+        Self { rules, literals, scanner, ends: ends(reference) }
+    }
+
+    /// With the literals of some owners deleted.
+    fn without(line: &str, reference: &reference::Rule, deleted: fn(&Owner) -> bool) -> Self {
+        let mut subject = Self::new(line, reference);
+        let mut set = LiteralSet::new();
+        for (index, literal) in (0..).zip(subject.literals.set().literals()) {
+            let gone = subject.literals.owners(index).iter().any(deleted);
+            // A literal that no traffic here has keeps the indices.
+            let bytes = if gone { &[0xff, 0xfe, 0xfd, 0xfc, 0xfb, 0][..] } else { &literal.bytes };
+            set.push(bytes, literal.nocase).unwrap();
+        }
+        subject.scanner = Scanner::compile(&set, Engine::Oracle).unwrap();
+        subject
+    }
+
+    /// Whether the flow passes, and whether literals of the rule alone made it so.
+    fn passes(&self, traffic: &Traffic, client_first: bool) -> (bool, bool) {
+        let rule = &self.rules.rules()[0];
+        let FlowEnds { protocol, a, b } = self.ends;
+        if rule.class != Class::Filterable {
+            let packet = PacketFacts::new(protocol, a, b);
+            let answer = PacketFacts::new(protocol, b, a);
+            let pass = [packet, answer].iter().any(|p| rule.condition.may_match(&rule.header, p));
+            return (pass, false);
+        }
+        let mut sides =
+            [(Side::ToServer, &traffic.to_server), (Side::ToClient, &traffic.to_client)];
+        if !client_first {
+            sides.reverse();
+        }
+        let mut evidence = Evidence::default();
+        let mut by_rule = false;
+        for (side, text) in sides {
+            let mut matches = Matches::new();
+            self.scanner.scan(&[text], &mut self.scanner.scratch(), &mut matches);
+            for found in matches.as_slice() {
+                by_rule |= self.literals.owners(found.literal).contains(&Owner::Rule(0));
+                self.literals.observe(&self.rules, &self.ends, side, found.literal, &mut evidence);
+            }
+        }
+        (evidence.may_match(), by_rule)
+    }
+}
+
+/// An address and a port that a header's list has, if it has a number.
+fn end(address: &str, port: &str, default: (&str, u16)) -> (IpAddr, u16) {
+    let words = |text: &str| -> Vec<String> {
+        text.split(['[', ']', ','])
+            .map(str::to_owned)
+            .filter(|word| !word.starts_with('!'))
+            .collect()
+    };
+    let address = words(address)
+        .iter()
+        .find_map(|word| word.split('/').next().unwrap().parse().ok())
+        .unwrap_or_else(|| default.0.parse().unwrap());
+    let port = words(port)
+        .iter()
+        .find_map(|word| word.split(':').find_map(|number| number.parse().ok()))
+        .unwrap_or(default.1);
+    (address, port)
+}
+
+fn ends(rule: &reference::Rule) -> FlowEnds {
+    let protocol = match rule.protocol.as_str() {
+        "udp" | "dns" => 17,
+        "icmp" => 1,
+        _ => 6,
+    };
+    let a = end(&rule.source.0, &rule.source.1, ("192.0.2.1", 40_000));
+    let b = end(&rule.destination.0, &rule.destination.1, ("198.51.100.2", 40_001));
+    FlowEnds { protocol, a, b }
+}
+
+#[test]
+fn every_rule_that_fires_is_seen() {
+    let Some(lines) = lines() else { return };
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut failures = Vec::new();
+    let (mut with_content, mut made, mut by_literal) = (0, 0, 0);
+    for line in &lines {
+        let reference = reference::parse(line).unwrap();
+        let subject = Subject::new(line, &reference);
+        if !reference.contents.iter().any(|content| !content.negated) {
+            assert_ne!(subject.rules.rules()[0].class, Class::Filterable, "{line}");
+            continue;
+        }
+        with_content += 1;
+        let Some(traffic) = make::traffic(&reference) else { continue };
+        made += 1;
+        let (pass, by_rule) = subject.passes(&traffic, true);
+        by_literal += usize::from(by_rule);
+        if !pass || !subject.passes(&traffic, false).0 {
+            failures.push(format!("plain: {line}"));
+        }
+        for (name, change) in make::MUTATIONS {
+            let Some(mutant) = make::mutated(&traffic, change) else { continue };
+            if reference.fires(&mutant) {
+                *counts.entry(name).or_default() += 1;
+                if !subject.passes(&mutant, true).0 || !subject.passes(&mutant, false).0 {
+                    failures.push(format!("{name}: {line}"));
+                }
+            }
+        }
+    }
+    println!(
+        "{with_content} rules with contents, {made} made, {by_literal} by literal, {counts:?}"
+    );
+    assert!(failures.is_empty(), "{} missed:\n{}", failures.len(), failures.join("\n"));
+    // The text must be made for nearly every rule, and the rule's own literals find nearly all.
+    assert!(made * 100 >= with_content * 95, "{made} of {with_content}");
+    assert!(by_literal * 100 >= made * 95, "{by_literal} of {made}");
+    for (name, _) in make::MUTATIONS {
+        assert!(counts.get(name).is_some_and(|&count| count >= 3), "{name}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_deleted_literal_is_missed() {
+    let Some(lines) = lines() else { return };
+    let (mut made, mut missed) = (0, 0);
+    for line in lines.iter().step_by(20) {
+        let reference = reference::parse(line).unwrap();
+        let subject = Subject::without(line, &reference, |owner| *owner == Owner::Rule(0));
+        let filterable = subject.rules.rules()[0].class == Class::Filterable;
+        let Some(traffic) = filterable.then(|| make::traffic(&reference)).flatten() else {
+            continue;
+        };
+        made += 1;
+        missed += usize::from(!subject.passes(&traffic, true).0);
+    }
+    assert!(made > 100, "{made}");
+    assert!(missed * 100 >= made * 95, "{missed} of {made}");
+}
+
+#[test]
+fn deleted_triggers_are_missed() {
+    let Some(lines) = lines() else { return };
+    let mut missed: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in &lines {
+        let few = ["tls_sni", "(SMTP)"].iter().any(|word| line.contains(word));
+        if !few && !line.ends_with("7;)") && !line.contains("sid:2012") {
+            continue;
+        }
+        let reference = reference::parse(line).unwrap();
+        let subject =
+            Subject::without(line, &reference, |owner| matches!(owner, Owner::Trigger(_)));
+        let Some(traffic) = make::traffic(&reference) else { continue };
+        for (name, change) in make::MUTATIONS {
+            let mutant = make::mutated(&traffic, change).filter(|mutant| reference.fires(mutant));
+            let pass = mutant.is_none_or(|mutant| subject.passes(&mutant, true).0);
+            *missed.entry(name).or_default() += usize::from(!pass);
+        }
+    }
+    let hidden =
+        ["percent-encoded", "%u", "full width", "overlong", "mixed encodings", "chunked", "gzip"];
+    let mail_and_tls = ["quoted-printable", "records of one byte", "records of seven bytes"];
+    for name in hidden.iter().chain(&mail_and_tls) {
+        assert!(missed[name] > 0, "{name}: {missed:?}");
+    }
+    // What is seen by literals alone, in whatever way the message is written.
+    for name in ["case", "several slashes", "dot segments", "backslashes", "absolute URI"] {
+        assert_eq!(missed[name], 0, "{name}: {missed:?}");
+    }
+}
+
+#[test]
+fn most_rules_of_the_data_set_are_filterable() {
+    let Some(lines) = lines() else { return };
+    for protocols in
+        [&["http"][..], &["tcp"], &["udp"], &["smb", "ftp", "dns", "tls", "ssh", "smtp"]]
+    {
+        let (mut all, mut filterable) = (0, 0);
+        for line in &lines {
+            let reference = reference::parse(line).unwrap();
+            if protocols.contains(&&*reference.protocol) && !reference.contents.is_empty() {
+                let mut rules = RuleSet::new();
+                rules.parse("rule", line.as_bytes(), &mut Vec::new());
+                all += 1;
+                filterable += rules.filterable().count();
+            }
+        }
+        println!("{protocols:?}: {filterable} of {all}");
+        assert!(all > 0 && filterable * 100 >= all * 80, "{protocols:?}: {filterable} of {all}");
+    }
+}
