@@ -20,14 +20,13 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// Puts each window into the bucket whose probability to pass grows least by it.
+    /// Buckets of these windows, each once. Puts each window into the bucket whose probability to pass grows least by it.
     pub fn new(mut windows: Vec<u32>, probabilities: &Probabilities) -> Self {
         // Frequent windows first: rare ones then get buckets without frequent bytes.
         let probability = |window: &u32| probabilities.of(&window.to_le_bytes());
         windows.sort_unstable_by(|one, other| {
             probability(other).total_cmp(&probability(one)).then(one.cmp(other))
         });
-        windows.dedup();
         let mut buckets = Self { halves: [[[0; 64]; 2]; 4], nibbles: [[[0; 16]; 2]; 4] };
         let mut sums = [[0.0; 4]; BUCKETS];
         for window in windows {

@@ -19,7 +19,7 @@ pub const FIRST_BIT: u32 = 27;
 pub const SECOND_BIT: u32 = 22;
 
 /// Bits of a check.
-pub const CHECK_BITS: u32 = 10;
+pub const CHECK_BITS: u32 = 8;
 
 /// The slot of a window, of 2 to the power `bits`.
 #[inline(always)]
@@ -27,7 +27,7 @@ pub fn slot(window: u32, bits: u32) -> usize {
     (u64::from(window.wrapping_mul(SLOT)) >> (32 - bits)) as usize
 }
 
-/// The check of the bytes about a window.
+/// The check of a region, whose bytes are the highest of the number.
 #[inline(always)]
 pub fn check(region: u64) -> u32 {
     (region.wrapping_mul(CHECK) >> (64 - CHECK_BITS)) as u32

@@ -111,17 +111,17 @@ impl Simd {
         limit: Vectors,
         model: &TrafficModel,
     ) -> Result<Self, ScanError> {
-        let probabilities = model.probabilities();
+        let (level, probabilities) = (Level::within(limit), model.probabilities());
         let mut groups = Groups::new(set)?;
         let Plan { fourths, long, short, runs, single } = plan::plan(&mut groups, &probabilities);
         let units = [
             Unit::fourths(&fourths),
-            Unit::long(&long, &probabilities),
-            Unit::short(&short, &probabilities),
+            Unit::long(&long, &probabilities, level),
+            Unit::short(&short, &probabilities, level),
         ];
         let reach = |group| groups.text(group).len() - groups.at(group);
         Ok(Self {
-            level: Level::within(limit),
+            level,
             units: units.into_iter().flatten().collect(),
             runs: Runs::new(&groups, &runs),
             single: Single::new(&groups, &single),

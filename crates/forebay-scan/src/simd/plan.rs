@@ -92,8 +92,8 @@ fn plan_windows(
         let work = |at: &usize| probabilities.of(&text[*at..*at + 2]);
         let at = least((0..=text.len() - 2).map(|at| (work(&at), at)));
         let window = u32::from(u16::from_le_bytes([text[at.1], text[at.1 + 1]]));
-        plan.short.push((window, Entry::new(group, 0, window.into())));
-        return at.1;
+        plan.short.push((window, Entry::new(group, at.1, text, 2)));
+        return 0;
     }
     let windows: Vec<(u32, f32)> = (reach..=text.len() - 4)
         .map(|at| {
@@ -107,9 +107,7 @@ fn plan_windows(
         // A run, but for bytes in front of it or for case.
         let at = (0..text.len() - 4).rev().find(|&at| !is_run(&text[at..at + 4]));
         let at = at.unwrap_or(text.len() - 4);
-        let window = window(text, at);
-        plan.long.push((window, Entry::new(group, 0, window.into())));
-        return at;
+        return plan_long(plan, group, text, at);
     }
     let region = windows
         .windows(4)
@@ -117,18 +115,25 @@ fn plan_windows(
         .map(|(windows, at)| (windows.iter().map(|(_, work)| work).sum::<f32>() / 4.0, at));
     let (of_region, region) = least(region);
     if of_region <= single + EVERY_POSITION {
-        let bytes = region_bytes(text, region);
+        let bytes = &text[region..region + REGION];
         for phase in 0..4 {
             let window = window(text, region + phase);
             loads.add(window);
-            plan.fourths.push((window, Entry::new(group, phase as u32, bytes)));
+            plan.fourths.push((window, Entry::new(group, phase, bytes, REGION)));
         }
         return region;
     }
-    let window = window(text, at);
-    loads.add(window);
-    plan.long.push((window, Entry::new(group, 0, window.into())));
-    at
+    loads.add(window(text, at));
+    plan_long(plan, group, text, at)
+}
+
+/// Adds a window of 4 bytes of a literal. Its region is as much of the literal about it as
+/// possible; its start is returned.
+fn plan_long(plan: &mut Plan, group: u32, text: &[u8], at: usize) -> usize {
+    let start = at.min(text.len().saturating_sub(REGION));
+    let region = &text[start..text.len().min(start + REGION)];
+    plan.long.push((window(text, at), Entry::new(group, at - start, region, 4)));
+    start
 }
 
 /// The least of pairs by their first parts; the first of equal ones. None are as infinity at 0.
@@ -143,12 +148,6 @@ fn is_run(text: &[u8]) -> bool {
 
 fn window(text: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| text[at + i]))
-}
-
-fn region_bytes(text: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..REGION].copy_from_slice(&text[at..at + REGION]);
-    u64::from_le_bytes(bytes)
 }
 
 /// The number of windows in each slot so far.

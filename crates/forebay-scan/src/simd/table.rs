@@ -51,13 +51,18 @@ pub struct Entry(u32);
 impl Entry {
     const GROUP_BITS: u32 = 20;
     const PHASE_BITS: u32 = 2;
+    const LEN_BITS: u32 = 2;
 
-    /// An entry for a group of literals: the window is `phase` bytes behind the start of the
-    /// group's region, whose bytes are `region`.
-    pub fn new(group: u32, phase: u32, region: u64) -> Self {
-        debug_assert!(group >> Self::GROUP_BITS == 0 && phase >> Self::PHASE_BITS == 0);
-        let check = hash::check(region) << Self::PHASE_BITS | phase;
-        Self(check << Self::GROUP_BITS | group)
+    /// An entry for a group of literals: the window is `phase` bytes behind the start of `region`,
+    /// which has at most three bytes more than the least length of the table's.
+    pub fn new(group: u32, phase: usize, region: &[u8], least: usize) -> Self {
+        let (phase, more) = (phase as u32, (region.len() - least) as u32);
+        debug_assert!(group >> Self::GROUP_BITS == 0);
+        debug_assert!(phase >> Self::PHASE_BITS == 0 && more >> Self::LEN_BITS == 0);
+        let mut bytes = [0; 8];
+        bytes[8 - region.len()..].copy_from_slice(region);
+        let check = hash::check(u64::from_le_bytes(bytes)) << Self::LEN_BITS | more;
+        Self((check << Self::PHASE_BITS | phase) << Self::GROUP_BITS | group)
     }
 
     #[inline(always)]
@@ -70,9 +75,13 @@ impl Entry {
         (self.0 >> Self::GROUP_BITS) as usize & ((1 << Self::PHASE_BITS) - 1)
     }
 
+    /// Whether the check is that of a text's 8 bytes from the region's start on. `shift` is the
+    /// number of bits that a region of the least length lacks.
     #[inline(always)]
-    pub fn check(self) -> u32 {
-        self.0 >> (Self::GROUP_BITS + Self::PHASE_BITS)
+    pub fn accepts(self, text: u64, shift: u32) -> bool {
+        let after = self.0 >> (Self::GROUP_BITS + Self::PHASE_BITS);
+        let more = after & ((1 << Self::LEN_BITS) - 1);
+        hash::check(text << (shift - 8 * more)) == after >> Self::LEN_BITS
     }
 }
 
@@ -81,8 +90,8 @@ impl Entry {
 pub struct Table {
     /// The bits of a window that count.
     mask: u32,
-    /// The bits of a region that count.
-    region_mask: u64,
+    /// The bits that a region of the least length lacks of 8 bytes.
+    region_shift: u32,
     bits: u32,
     /// For each slot the index of its first entry, and the end of the last slot.
     first: Box<[u32]>,
@@ -90,8 +99,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of windows of `window_len` bytes, in regions of `region_len`.
-    pub fn new(window_len: usize, region_len: usize, windows: &[(u32, Entry)]) -> Self {
+    /// A table of windows of `window_len` bytes, in regions of at least `least_region`.
+    pub fn new(window_len: usize, least_region: usize, windows: &[(u32, Entry)]) -> Self {
         let bits = Self::bits_for(windows.len());
         let mask = u32::MAX >> (32 - 8 * window_len);
         let mut first = vec![0_u32; (1 << bits) + 1];
@@ -110,8 +119,8 @@ impl Table {
             entries[*at as usize] = *entry;
             *at += 1;
         }
-        let region_mask = u64::MAX >> (64 - 8 * region_len);
-        Self { mask, region_mask, bits, first: first.into(), entries: entries.into() }
+        let region_shift = 64 - 8 * least_region as u32;
+        Self { mask, region_shift, bits, first: first.into(), entries: entries.into() }
     }
 
     /// The number of bits of a slot's number in a table of so many windows: one slot for one to
@@ -121,8 +130,8 @@ impl Table {
     }
 
     #[inline(always)]
-    pub fn region_mask(&self) -> u64 {
-        self.region_mask
+    pub fn region_shift(&self) -> u32 {
+        self.region_shift
     }
 
     /// The slot of a window, for [`Self::entries`].

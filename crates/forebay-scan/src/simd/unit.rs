@@ -2,7 +2,6 @@
 
 use super::buckets::Buckets;
 use super::buffer::{Buffer, Bytes, FRONT};
-use super::hash;
 use super::kernel::{self, Level, Positions};
 use super::model::Probabilities;
 use super::plan::{REGION, Windows};
@@ -14,9 +13,9 @@ enum Kind {
     /// 4 bytes, four windows a literal, at every fourth position.
     Fourths,
     /// 4 bytes, at every position.
-    Long(Box<Buckets>),
+    Long(Option<Box<Buckets>>),
     /// 2 bytes, at every position.
-    Short(Box<Buckets>),
+    Short(Option<Box<Buckets>>),
 }
 
 /// A filter and a table of windows.
@@ -55,12 +54,12 @@ impl Unit {
         Self::new(windows, 4, REGION, Kind::Fourths)
     }
 
-    pub fn long(windows: &Windows, probabilities: &Probabilities) -> Option<Self> {
-        Self::new(windows, 4, 4, Kind::Long(buckets(windows, probabilities)))
+    pub fn long(windows: &Windows, probabilities: &Probabilities, level: Level) -> Option<Self> {
+        Self::new(windows, 4, 4, Kind::Long(buckets(windows, probabilities, level)))
     }
 
-    pub fn short(windows: &Windows, probabilities: &Probabilities) -> Option<Self> {
-        Self::new(windows, 2, 2, Kind::Short(buckets(windows, probabilities)))
+    pub fn short(windows: &Windows, probabilities: &Probabilities, level: Level) -> Option<Self> {
+        Self::new(windows, 2, 2, Kind::Short(buckets(windows, probabilities, level)))
     }
 
     fn new(windows: &Windows, window_len: usize, region_len: usize, kind: Kind) -> Option<Self> {
@@ -83,20 +82,27 @@ impl Unit {
         let (text, len, positions) = (buffer.bytes(), buffer.len(), &mut *lists.positions);
         let count = match &self.kind {
             Kind::Fourths => kernel::probe_fourths(level, text, len, &self.bloom, positions),
-            Kind::Long(buckets) => {
-                kernel::probe_all::<4>(level, text, len, (buckets, &self.bloom), positions)
-            }
-            Kind::Short(buckets) => {
-                kernel::probe_all::<2>(level, text, len, (buckets, &self.bloom), positions)
-            }
+            Kind::Long(buckets) => kernel::probe_all::<4>(
+                level,
+                text,
+                len,
+                (buckets.as_deref(), &self.bloom),
+                positions,
+            ),
+            Kind::Short(buckets) => kernel::probe_all::<2>(
+                level,
+                text,
+                len,
+                (buckets.as_deref(), &self.bloom),
+                positions,
+            ),
         };
         self.look_up(text, &lists.positions[..count], &mut lists.slots, &mut lists.hits);
-        let (region_mask, entries) = (self.table.region_mask(), self.table.entries());
+        let (shift, entries) = (self.table.region_shift(), self.table.entries());
         for hit in &lists.hits {
             for entry in &entries[hit.first as usize..hit.end as usize] {
                 let position = usize::from(hit.position);
-                let region = read::<8>(text, FRONT + position - entry.phase()) & region_mask;
-                if hash::check(region) == entry.check() {
+                if entry.accepts(read::<8>(text, FRONT + position - entry.phase()), shift) {
                     found(*entry, position);
                 }
             }
@@ -126,16 +132,20 @@ impl Unit {
 
     pub fn memory(&self) -> usize {
         let buckets = match &self.kind {
-            Kind::Fourths => 0,
-            Kind::Long(_) | Kind::Short(_) => size_of::<Buckets>(),
+            Kind::Long(Some(_)) | Kind::Short(Some(_)) => size_of::<Buckets>(),
+            _ => 0,
         };
         size_of::<Self>() + size_of_val(self.bloom.words()) + self.table.memory() + buckets
     }
 }
 
-fn buckets(windows: &Windows, probabilities: &Probabilities) -> Box<Buckets> {
-    let windows = windows.iter().map(|(window, _)| *window).collect();
-    Box::new(Buckets::new(windows, probabilities))
+/// Buckets, if so many windows are few enough for them.
+fn buckets(windows: &Windows, probabilities: &Probabilities, level: Level) -> Option<Box<Buckets>> {
+    let mut windows: Vec<u32> = windows.iter().map(|(window, _)| *window).collect();
+    windows.sort_unstable();
+    windows.dedup();
+    (windows.len() <= level.most_in_buckets())
+        .then(|| Box::new(Buckets::new(windows, probabilities)))
 }
 
 /// The number in `N` bytes, at most 8.

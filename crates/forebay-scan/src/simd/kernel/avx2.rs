@@ -61,6 +61,40 @@ static LANES: [[u8; 8]; 256] = {
     lanes
 };
 
+/// A filter in registers.
+struct Filter<'a> {
+    words: &'a [u32],
+    shift: __m128i,
+    mask: __m256i,
+}
+
+impl<'a> Filter<'a> {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(bloom: &'a Bloom, mask: u32) -> Self {
+        let shift = _mm_cvtsi32_si128(bloom.shift() as i32);
+        Self { words: bloom.words(), shift, mask: _mm256_set1_epi32(mask as i32) }
+    }
+
+    /// A bit for each window that passes.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn pass(&self, windows: __m256i) -> u32 {
+        let windows = _mm256_and_si256(windows, self.mask);
+        let product = _mm256_mullo_epi32(windows, _mm256_set1_epi32(hash::WORD as i32));
+        let index = _mm256_srl_epi32(product, self.shift);
+        // SAFETY: an index is of as many bits as the filter has words for.
+        let words = unsafe { _mm256_i32gather_epi32::<4>(self.words.as_ptr().cast(), index) };
+        let product = _mm256_mullo_epi32(windows, _mm256_set1_epi32(hash::BITS as i32));
+        let first = _mm256_srli_epi32::<{ FIRST_BIT as i32 }>(product);
+        let second = _mm256_srli_epi32::<{ SECOND_BIT as i32 }>(product);
+        let second = _mm256_and_si256(second, _mm256_set1_epi32(31));
+        let both =
+            _mm256_and_si256(_mm256_srlv_epi32(words, first), _mm256_srlv_epi32(words, second));
+        _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32::<31>(both))) as u32
+    }
+}
+
 /// # Safety
 /// `len` is at most `CAPACITY`.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
@@ -70,23 +104,11 @@ pub unsafe fn probe_fourths(
     bloom: &Bloom,
     found: &mut Positions,
 ) -> usize {
-    let (word, bits) = (_mm256_set1_epi32(hash::WORD as i32), _mm256_set1_epi32(hash::BITS as i32));
-    let shift = _mm_cvtsi32_si128(bloom.shift() as i32);
-    let low = _mm256_set1_epi32(31);
-    let words = bloom.words().as_ptr().cast();
+    let filter = Filter::new(bloom, u32::MAX);
     let mut count = 0;
     for start in (0..len).step_by(32) {
         // SAFETY: the position is less than `CAPACITY`.
-        let windows = unsafe { load(text, start) };
-        let index = _mm256_srl_epi32(_mm256_mullo_epi32(windows, word), shift);
-        // SAFETY: an index is of as many bits as the filter has words for.
-        let words = unsafe { _mm256_i32gather_epi32::<4>(words, index) };
-        let product = _mm256_mullo_epi32(windows, bits);
-        let first = _mm256_srli_epi32::<{ FIRST_BIT as i32 }>(product);
-        let second = _mm256_and_si256(_mm256_srli_epi32::<{ SECOND_BIT as i32 }>(product), low);
-        let both =
-            _mm256_and_si256(_mm256_srlv_epi32(words, first), _mm256_srlv_epi32(words, second));
-        let passed = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32::<31>(both)));
+        let passed = filter.pass(unsafe { load(text, start) });
         let lanes = &LANES[passed as usize];
         // SAFETY: 8 bytes are read, from a value of that size. 16 bytes are written behind at most
         // one position for each 4 bytes before `start`.
@@ -98,6 +120,53 @@ pub unsafe fn probe_fourths(
         count += passed.count_ones() as usize;
     }
     count
+}
+
+/// # Safety
+/// `len` is at most `CAPACITY`.
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub unsafe fn probe_each(
+    text: &Bytes,
+    len: usize,
+    (mask, bloom): (u32, &Bloom),
+    found: &mut Positions,
+) -> usize {
+    let filter = Filter::new(bloom, mask);
+    let mut count = 0;
+    for start in (0..len).step_by(32) {
+        let mut passed = 0;
+        for phase in 0..4 {
+            // SAFETY: the position is less than `CAPACITY + 4`.
+            let fourth = filter.pass(unsafe { load(text, start + phase) });
+            passed |= _pdep_u32(fourth, 0x1111_1111 << phase);
+        }
+        // SAFETY: at most `start` positions are written.
+        count = unsafe { write(passed, start, count, found) };
+    }
+    count
+}
+
+/// Writes the positions behind `start` whose bits are set behind `count` others, and returns how
+/// many there are then.
+///
+/// # Safety
+/// `count` is at most `start`, which is less than `CAPACITY`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+unsafe fn write(mut set: u32, start: usize, mut count: usize, found: &mut Positions) -> usize {
+    let end = count + set.count_ones() as usize;
+    while count < end {
+        // Four at a time, of which the last can be too many: the loop's end is mispredicted less
+        // often.
+        for at in 0..4 {
+            let position = start as u32 + set.trailing_zeros();
+            // SAFETY: there are at most 32 positions more than `start`, and room for 64.
+            unsafe { *found.get_unchecked_mut(count + at) = position as u16 };
+            set &= set.wrapping_sub(1);
+        }
+        count += 4;
+    }
+    end
 }
 
 /// # Safety
@@ -128,23 +197,9 @@ pub unsafe fn probe_all<const W: usize>(
             all = _mm256_and_si256(all, _mm256_and_si256(low, high));
         }
         let none = _mm256_cmpeq_epi8(all, _mm256_setzero_si256());
-        let mut passed = !_mm256_movemask_epi8(none) as u32;
-        let end = count + passed.count_ones() as usize;
-        while count < end {
-            // Four at a time, of which the last can be too many: the loop's end is mispredicted
-            // less often.
-            for at in 0..4 {
-                // SAFETY: there are at most 32 positions for each 32 bytes before `start + 32`, and
-                // room for 64 more.
-                unsafe {
-                    let position = start as u32 + passed.trailing_zeros();
-                    *found.get_unchecked_mut(count + at) = position as u16;
-                }
-                passed &= passed.wrapping_sub(1);
-            }
-            count += 4;
-        }
-        count = end;
+        let passed = !_mm256_movemask_epi8(none) as u32;
+        // SAFETY: at most `start` positions are written.
+        count = unsafe { write(passed, start, count, found) };
     }
     count
 }

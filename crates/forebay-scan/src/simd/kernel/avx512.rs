@@ -55,6 +55,38 @@ pub unsafe fn fold(text: &[u8], to: &mut [u8]) {
     }
 }
 
+/// A filter in registers.
+struct Filter<'a> {
+    words: &'a [u32],
+    shift: __m128i,
+    mask: __m512i,
+}
+
+impl<'a> Filter<'a> {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn new(bloom: &'a Bloom, mask: u32) -> Self {
+        let shift = _mm_cvtsi32_si128(bloom.shift() as i32);
+        Self { words: bloom.words(), shift, mask: _mm512_set1_epi32(mask as i32) }
+    }
+
+    /// A bit for each window that passes.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn pass(&self, windows: __m512i) -> __mmask16 {
+        let windows = _mm512_and_si512(windows, self.mask);
+        let product = _mm512_mullo_epi32(windows, _mm512_set1_epi32(hash::WORD as i32));
+        let index = _mm512_srl_epi32(product, self.shift);
+        // SAFETY: an index is of as many bits as the filter has words for.
+        let words = unsafe { _mm512_i32gather_epi32::<4>(index, self.words.as_ptr().cast()) };
+        let product = _mm512_mullo_epi32(windows, _mm512_set1_epi32(hash::BITS as i32));
+        // Rotations take the number of bits modulo 32.
+        let first = _mm512_rorv_epi32(words, _mm512_srli_epi32::<FIRST_BIT>(product));
+        let second = _mm512_rorv_epi32(words, _mm512_srli_epi32::<SECOND_BIT>(product));
+        _mm512_test_epi32_mask(_mm512_and_si512(first, second), _mm512_set1_epi32(1))
+    }
+}
+
 /// # Safety
 /// `len` is at most `CAPACITY`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
@@ -64,23 +96,12 @@ pub unsafe fn probe_fourths(
     bloom: &Bloom,
     found: &mut Positions,
 ) -> usize {
-    let (word, bits) = (_mm512_set1_epi32(hash::WORD as i32), _mm512_set1_epi32(hash::BITS as i32));
-    let shift = _mm_cvtsi32_si128(bloom.shift() as i32);
-    let words = bloom.words().as_ptr().cast();
+    let filter = Filter::new(bloom, u32::MAX);
     let lanes = _mm512_set_epi32(60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0);
-    let one = _mm512_set1_epi32(1);
     let mut count = 0;
     for start in (0..len).step_by(STEP) {
         // SAFETY: the position is less than `CAPACITY`.
-        let windows = unsafe { load(text, start) };
-        let index = _mm512_srl_epi32(_mm512_mullo_epi32(windows, word), shift);
-        // SAFETY: an index is of as many bits as the filter has words for.
-        let words = unsafe { _mm512_i32gather_epi32::<4>(index, words) };
-        let product = _mm512_mullo_epi32(windows, bits);
-        // Rotations take the number of bits modulo 32.
-        let first = _mm512_rorv_epi32(words, _mm512_srli_epi32::<FIRST_BIT>(product));
-        let second = _mm512_rorv_epi32(words, _mm512_srli_epi32::<SECOND_BIT>(product));
-        let passed = _mm512_test_epi32_mask(_mm512_and_si512(first, second), one);
+        let passed = filter.pass(unsafe { load(text, start) });
         let positions = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(passed, lanes));
         let positions = _mm256_add_epi16(positions, _mm256_set1_epi16(start as i16));
         // SAFETY: 32 bytes are written behind at most one position for each 4 bytes before `start`.
@@ -88,6 +109,60 @@ pub unsafe fn probe_fourths(
         count += passed.count_ones() as usize;
     }
     count
+}
+
+/// # Safety
+/// `len` is at most `CAPACITY`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn probe_each(
+    text: &Bytes,
+    len: usize,
+    (mask, bloom): (u32, &Bloom),
+    found: &mut Positions,
+) -> usize {
+    let filter = Filter::new(bloom, mask);
+    let mut count = 0;
+    for start in (0..len).step_by(STEP) {
+        let mut passed = 0;
+        for phase in 0..4 {
+            // SAFETY: the position is less than `CAPACITY + 4`.
+            let fourth = filter.pass(unsafe { load(text, start + phase) });
+            passed |= _pdep_u64(fourth.into(), 0x1111_1111_1111_1111 << phase);
+        }
+        // SAFETY: at most `start` positions are written.
+        count = unsafe { write(passed, start, count, found) };
+    }
+    count
+}
+
+/// Keeps of the first `count` positions those whose windows pass, and returns their number.
+///
+/// # Safety
+/// The positions are less than `CAPACITY`; `count` is at most that.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn retain(
+    text: &Bytes,
+    (mask, bloom): (u32, &Bloom),
+    found: &mut Positions,
+    count: usize,
+) -> usize {
+    let filter = Filter::new(bloom, mask);
+    let mut kept = 0;
+    for at in (0..count).step_by(16) {
+        let valid = u16::MAX >> (16 - (count - at).min(16));
+        // SAFETY: 32 bytes are read from a position that is less than `count`; those that are not
+        // valid become 0.
+        let positions = unsafe { _mm256_maskz_loadu_epi16(valid, found.as_ptr().add(at).cast()) };
+        let wide = _mm512_cvtepu16_epi32(positions);
+        // SAFETY: 4 bytes are read from positions that are less than `CAPACITY`.
+        let windows = unsafe { _mm512_i32gather_epi32::<1>(wide, text.as_ptr().add(FRONT).cast()) };
+        let passed = filter.pass(windows) & valid;
+        let positions = _mm256_maskz_compress_epi16(passed, positions);
+        // SAFETY: 32 bytes are written, over positions that were read.
+        unsafe { _mm256_storeu_si256(found.as_mut_ptr().add(kept).cast(), positions) };
+        kept += passed.count_ones() as usize;
+    }
+    kept
 }
 
 /// The numbers from 0 to 63.
@@ -100,6 +175,32 @@ static COUNT: [u8; 64] = {
     }
     count
 };
+
+/// Writes the positions behind `start` whose bits are set behind `count` others, and returns how
+/// many there are then.
+///
+/// # Safety
+/// `count` is at most `start`, which is less than `CAPACITY`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,popcnt")]
+unsafe fn write(set: u64, start: usize, count: usize, found: &mut Positions) -> usize {
+    // SAFETY: 64 bytes are read, from a value of that size.
+    let lanes = unsafe { _mm512_loadu_si512(COUNT.as_ptr().cast()) };
+    let positions = _mm512_maskz_compress_epi8(set, lanes);
+    let base = _mm512_set1_epi16(start as i16);
+    let half = |half: __m256i| _mm512_add_epi16(_mm512_cvtepu8_epi16(half), base);
+    let to = found[count..].as_mut_ptr();
+    let low = half(_mm512_castsi512_si256(positions));
+    // SAFETY: 64 bytes are written behind at most `start` positions.
+    unsafe { _mm512_storeu_si512(to.cast(), low) };
+    let more = set.count_ones() as usize;
+    if more > 32 {
+        let high = half(_mm512_extracti64x4_epi64::<1>(positions));
+        // SAFETY: 64 bytes are written behind at most `start + 32` positions.
+        unsafe { _mm512_storeu_si512(to.add(32).cast(), high) };
+    }
+    count + more
+}
 
 /// # Safety
 /// `len` is at most `CAPACITY`.
@@ -116,8 +217,6 @@ pub unsafe fn probe_all<const W: usize>(
             .each_ref()
             .map(|half| unsafe { _mm512_loadu_si512(half.as_ptr().cast()) })
     });
-    // SAFETY: 64 bytes are read, from a value of that size.
-    let lanes = unsafe { _mm512_loadu_si512(COUNT.as_ptr().cast()) };
     let mut count = 0;
     for start in (0..len).step_by(STEP) {
         let mut all = _mm512_set1_epi8(-1);
@@ -128,19 +227,8 @@ pub unsafe fn probe_all<const W: usize>(
             all = _mm512_and_si512(all, _mm512_permutex2var_epi8(*low, bytes, *high));
         }
         let passed = _mm512_test_epi8_mask(all, all);
-        let base = _mm512_set1_epi16(start as i16);
-        let positions = _mm512_maskz_compress_epi8(passed, lanes);
-        let write = |half: __m256i, count: usize, found: &mut Positions| {
-            let positions = _mm512_add_epi16(_mm512_cvtepu8_epi16(half), base);
-            // SAFETY: 64 bytes are written behind at most `start + 32` positions.
-            unsafe { _mm512_storeu_si512(found.as_mut_ptr().add(count).cast(), positions) };
-        };
-        write(_mm512_castsi512_si256(positions), count, found);
-        let passed = passed.count_ones() as usize;
-        if passed > 32 {
-            write(_mm512_extracti64x4_epi64::<1>(positions), count + 32, found);
-        }
-        count += passed;
+        // SAFETY: at most `start` positions are written.
+        count = unsafe { write(passed, start, count, found) };
     }
     count
 }

@@ -54,6 +54,18 @@ impl Level {
         let _ = limit;
         Self::Scalar
     }
+
+    /// The most windows that buckets serve: with more, most of the text passes them, and the
+    /// filter behind them reads all of it faster. By `forebay-bench scan`.
+    pub fn most_in_buckets(self) -> usize {
+        match self {
+            Self::Scalar => 0,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => 150,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => 2000,
+        }
+    }
 }
 
 /// Positions in a buffer, with room for what vectors write behind the last one.
@@ -108,36 +120,49 @@ pub fn probe_fourths(
     }
 }
 
-/// Writes the positions, of the first `len`, whose bytes in `mask` pass `buckets` and `bloom`, to
-/// `found`, in order, and returns their number. `W` is the number of bytes in `mask`.
+/// Writes the positions, of the first `len`, whose first `W` bytes pass `bloom`, and `buckets`
+/// before it if there are, to `found`, in order, and returns their number.
 #[inline]
 pub fn probe_all<const W: usize>(
     level: Level,
     text: &Bytes,
     len: usize,
-    (buckets, bloom): (&Buckets, &Bloom),
+    (buckets, bloom): (Option<&Buckets>, &Bloom),
     found: &mut Positions,
 ) -> usize {
     assert!(len <= CAPACITY);
     let mask = u32::MAX >> (32 - 8 * W);
-    let count = match level {
+    let filter = (mask, bloom);
+    match (level, buckets) {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(Proof(())) => {
+        (Level::Avx512(Proof(())), Some(buckets)) => {
             // SAFETY: the machine has the instructions, and `len` was checked.
-            unsafe { avx512::probe_all::<W>(text, len, buckets, found) }
+            let count = unsafe { avx512::probe_all::<W>(text, len, buckets, found) };
+            // SAFETY: likewise; the positions are those of vectors that start at less than `len`.
+            unsafe { avx512::retain(text, filter, found, count) }
         }
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2(Proof(())) => {
-            // SAFETY: likewise.
-            unsafe { avx2::probe_all::<W>(text, len, buckets, found) }
+        (Level::Avx512(Proof(())), None) => {
+            // SAFETY: the machine has the instructions, and `len` was checked.
+            unsafe { avx512::probe_each(text, len, filter, found) }
         }
-        Level::Scalar => {
+        #[cfg(target_arch = "x86_64")]
+        (Level::Avx2(Proof(())), Some(buckets)) => {
+            // SAFETY: the machine has the instructions, and `len` was checked.
+            let count = unsafe { avx2::probe_all::<W>(text, len, buckets, found) };
+            // SAFETY: the positions are those of vectors that start at less than `len`.
+            unsafe { retain(text, mask, bloom, found, count) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        (Level::Avx2(Proof(())), None) => {
+            // SAFETY: the machine has the instructions, and `len` was checked.
+            unsafe { avx2::probe_each(text, len, filter, found) }
+        }
+        (Level::Scalar, _) => {
             // SAFETY: `len` was checked.
-            return unsafe { scalar::probe(text, len, 1, mask, bloom, found) };
+            unsafe { scalar::probe(text, len, 1, mask, bloom, found) }
         }
-    };
-    // SAFETY: the positions are those of vectors that start at less than `len`.
-    unsafe { retain(text, mask, bloom, found, count) }
+    }
 }
 
 /// Writes a bit for each of the first `len` positions, whether the byte is as the one behind it.
