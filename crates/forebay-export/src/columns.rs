@@ -48,6 +48,14 @@ const SCHEMA_OF_ORIGIN: &str = "
     REQUIRED INT64 shed (INTEGER(64, false));
 ";
 
+/// The last columns. A time is missing where no packet went in its direction.
+const SCHEMA_OF_TIMES: &str = "
+    OPTIONAL INT64 first_ab (TIMESTAMP(NANOS, true));
+    OPTIONAL INT64 last_ab (TIMESTAMP(NANOS, true));
+    OPTIONAL INT64 first_ba (TIMESTAMP(NANOS, true));
+    OPTIONAL INT64 last_ba (TIMESTAMP(NANOS, true));
+";
+
 /// The values of a column in the present row group. An optional column has a level for each
 /// row: 1 with a value, 0 without.
 enum Column {
@@ -55,6 +63,7 @@ enum Column {
     OptionalText(Vec<ByteArray>, Vec<i16>),
     OptionalPort(Vec<i32>, Vec<i16>),
     Number(Vec<i64>),
+    OptionalNumber(Vec<i64>, Vec<i16>),
 }
 
 /// A value of a row, of the kind that its column has.
@@ -65,6 +74,7 @@ enum Value<'a> {
     /// A count as unsigned number: Parquet stores its 64 bits as those of a signed one.
     Count(u64),
     Nanos(i64),
+    OptionalNanos(Option<i64>),
 }
 
 /// A file that outlives its writer: the library returns it only after a success.
@@ -91,7 +101,7 @@ pub(crate) struct ColumnWriter<W: Write + Send> {
 impl<W: Write + Send> ColumnWriter<W> {
     pub(crate) fn new(out: W, has_origin: bool) -> io::Result<Self> {
         let of_origin = if has_origin { SCHEMA_OF_ORIGIN } else { "" };
-        let schema = format!("message flow {{ {SCHEMA} {of_origin} }}");
+        let schema = format!("message flow {{ {SCHEMA} {of_origin} {SCHEMA_OF_TIMES} }}");
         let schema = parse_message_type(&schema).map_err(io_error)?;
         let properties = WriterProperties::builder()
             .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -108,7 +118,9 @@ impl<W: Write + Send> ColumnWriter<W> {
     }
 
     pub(crate) fn write(&mut self, row: &Row<'_>) -> io::Result<()> {
-        let FlowRecord { packets, bytes, first, last, cut, shed, .. } = row.record;
+        let FlowRecord { cut, shed, .. } = row.record;
+        let directions = row.record.directions();
+        let [ab, ba] = directions;
         let [flags_ab, flags_ba] = row.tcp_flags();
         let [a, b] = &row.ends;
         let values = [
@@ -118,12 +130,12 @@ impl<W: Write + Send> ColumnWriter<W> {
             Value::OptionalPort(a.port),
             Value::OptionalText(b.address.as_deref()),
             Value::OptionalPort(b.port),
-            Value::Count(packets[0]),
-            Value::Count(packets[1]),
-            Value::Count(bytes[0]),
-            Value::Count(bytes[1]),
-            Value::Nanos(*first),
-            Value::Nanos(*last),
+            Value::Count(ab.packets),
+            Value::Count(ba.packets),
+            Value::Count(ab.bytes),
+            Value::Count(ba.bytes),
+            Value::Nanos(row.record.first()),
+            Value::Nanos(row.record.last()),
             Value::Text(&flags_ab),
             Value::Text(&flags_ba),
             Value::OptionalText(row.ended()),
@@ -132,7 +144,11 @@ impl<W: Write + Send> ColumnWriter<W> {
             let [cut, shed] = [*cut, *shed].map(|packets| Value::Count(packets.into()));
             [Value::Text(group), Value::OptionalText(sensor), cut, shed]
         });
-        let values = values.into_iter().chain(of_origin.into_iter().flatten());
+        let times = directions.iter().flat_map(|counts| {
+            let times = counts.times().map_or([None; 2], |times| times.map(Some));
+            times.map(Value::OptionalNanos)
+        });
+        let values = values.into_iter().chain(of_origin.into_iter().flatten()).chain(times);
         if self.columns.is_empty() {
             self.columns = values.map(Column::with).collect();
         } else {
@@ -189,6 +205,7 @@ impl Column {
             Value::OptionalText(_) => Self::OptionalText(Vec::new(), Vec::new()),
             Value::OptionalPort(_) => Self::OptionalPort(Vec::new(), Vec::new()),
             Value::Count(_) | Value::Nanos(_) => Self::Number(Vec::new()),
+            Value::OptionalNanos(_) => Self::OptionalNumber(Vec::new(), Vec::new()),
         };
         column.push(value);
         column
@@ -207,6 +224,10 @@ impl Column {
             }
             (Self::Number(values), Value::Count(count)) => values.push(count.cast_signed()),
             (Self::Number(values), Value::Nanos(nanos)) => values.push(nanos),
+            (Self::OptionalNumber(values, levels), Value::OptionalNanos(nanos)) => {
+                levels.push(i16::from(nanos.is_some()));
+                values.extend(nanos);
+            }
             // All rows have the same kinds of values in the same order.
             _ => {}
         }
@@ -226,6 +247,11 @@ impl Column {
             }
             Self::OptionalPort(values, levels) => {
                 writer.typed::<Int32Type>().write_batch(values, Some(levels), None)?;
+                values.clear();
+                levels.clear();
+            }
+            Self::OptionalNumber(values, levels) => {
+                writer.typed::<Int64Type>().write_batch(values, Some(levels), None)?;
                 values.clear();
                 levels.clear();
             }

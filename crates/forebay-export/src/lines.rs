@@ -15,15 +15,18 @@ const HEADING: &str = "community_id,proto,a,b,packets_ab,packets_ba,bytes_ab,byt
                        tcp_flags_ab,tcp_flags_ba,ended";
 const HEADING_OF_ORIGIN: &str = ",group,sensor,cut,shed";
 
+/// The last columns: the times in each direction.
+const HEADING_OF_TIMES: &str = ",first_ab,last_ab,first_ba,last_ba";
+
 /// Writes the line before all others.
 pub(crate) fn write_csv_heading(out: &mut dyn Write, has_origin: bool) -> io::Result<()> {
     let of_origin = if has_origin { HEADING_OF_ORIGIN } else { "" };
-    writeln!(out, "{HEADING}{of_origin}")
+    writeln!(out, "{HEADING}{of_origin}{HEADING_OF_TIMES}")
 }
 
 /// Writes a row as a line of CSV (RFC 4180).
 pub(crate) fn write_csv(out: &mut dyn Write, row: &Row<'_>) -> io::Result<()> {
-    let FlowRecord { packets, bytes, first, last, cut, shed, .. } = row.record;
+    let (record, [ab, ba]) = (row.record, row.record.directions());
     let [flags_ab, flags_ba] = row.tcp_flags();
     let [a, b] = &row.ends;
     write!(
@@ -31,16 +34,23 @@ pub(crate) fn write_csv(out: &mut dyn Write, row: &Row<'_>) -> io::Result<()> {
         "{},{},{a},{b},{},{},{},{},{},{},{flags_ab},{flags_ba},{}",
         row.community_id.as_deref().unwrap_or(""),
         row.proto,
-        packets[0],
-        packets[1],
-        bytes[0],
-        bytes[1],
-        iso8601(*first),
-        iso8601(*last),
+        ab.packets,
+        ba.packets,
+        ab.bytes,
+        ba.bytes,
+        iso8601(record.first()),
+        iso8601(record.last()),
         row.ended().unwrap_or(""),
     )?;
     if let Some(Origin { group, sensor }) = row.origin {
+        let FlowRecord { cut, shed, .. } = record;
         write!(out, ",{},{},{cut},{shed}", quoted(group), quoted(sensor.unwrap_or("")))?;
+    }
+    for counts in [ab, ba] {
+        match counts.times() {
+            Some([first, last]) => write!(out, ",{},{}", iso8601(first), iso8601(last))?,
+            None => write!(out, ",,")?,
+        }
     }
     writeln!(out)
 }
@@ -64,18 +74,26 @@ pub(crate) fn write_json(out: &mut dyn Write, row: &Row<'_>) -> io::Result<()> {
 pub fn as_json(row: &Row<'_>) -> Value {
     let [flags_ab, flags_ba] = row.tcp_flags();
     let [a, b] = row.ends.each_ref().map(ToString::to_string);
+    let [ab, ba] = row.record.directions();
+    let [[first_ab, last_ab], [first_ba, last_ba]] = [ab, ba]
+        .map(|counts| counts.times().map_or([None; 2], |times| times.map(Some)))
+        .map(|times| times.map(|time| time.map(iso8601)));
     let mut flow = json!({
         "community_id": row.community_id,
         "proto": row.proto,
         "protocol": row.proto,
         "a": a,
         "b": b,
-        "packets_ab": row.record.packets[0],
-        "packets_ba": row.record.packets[1],
-        "bytes_ab": row.record.bytes[0],
-        "bytes_ba": row.record.bytes[1],
-        "first": iso8601(row.record.first),
-        "last": iso8601(row.record.last),
+        "packets_ab": ab.packets,
+        "packets_ba": ba.packets,
+        "bytes_ab": ab.bytes,
+        "bytes_ba": ba.bytes,
+        "first": iso8601(row.record.first()),
+        "last": iso8601(row.record.last()),
+        "first_ab": first_ab,
+        "last_ab": last_ab,
+        "first_ba": first_ba,
+        "last_ba": last_ba,
         "tcp_flags_ab": flags_ab,
         "tcp_flags_ba": flags_ba,
         "ended": row.ended(),

@@ -2,28 +2,31 @@
 //! records have besides.
 
 use forebay_export::{Origin, RecordFormat, RecordWriter, Row};
-use forebay_flow::{EndReason, FlowRecord};
+use forebay_flow::{DirectionCounts, EndReason, FlowRecord};
 use forebay_packet::FlowKey;
 use forebay_packet::flow::AddressKind;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 
+/// The most that a record counts.
+const MOST_PACKETS: u64 = (1 << 44) - 1;
+
 fn record(number: u64) -> FlowRecord {
-    FlowRecord {
-        key: FlowKey {
-            low: u128::from(number),
-            high: u128::from(u32::MAX),
-            protocol: 17,
-            kind: AddressKind::Ipv4,
-            has_ports: true,
-            ..FlowKey::default()
-        },
-        packets: [number, u64::MAX],
-        ended: Some(EndReason::Idle),
-        cut: 7,
-        shed: u32::MAX,
-        ..FlowRecord::default()
-    }
+    let key = FlowKey {
+        low: u128::from(number),
+        high: u128::from(u32::MAX),
+        protocol: 17,
+        kind: AddressKind::Ipv4,
+        has_ports: true,
+        ..FlowKey::default()
+    };
+    let mut record = FlowRecord::new(key, false, 0).with_directions([
+        DirectionCounts { packets: number, bytes: 1, first: 2, last: 3 },
+        DirectionCounts { packets: MOST_PACKETS, bytes: 4, first: -5, last: i64::MAX },
+    ]);
+    record.ended = Some(EndReason::Idle);
+    (record.cut, record.shed) = (7, u32::MAX);
+    record
 }
 
 #[test]
@@ -46,7 +49,7 @@ fn memory_holds_one_row_group() {
         let columns = row.unwrap().into_columns();
         let field = |name: &str| &columns.iter().find(|(known, _)| known == name).unwrap().1;
         assert_eq!(field("packets_ab"), &Field::ULong(number as u64));
-        assert_eq!(field("packets_ba"), &Field::ULong(u64::MAX));
+        assert_eq!(field("packets_ba"), &Field::ULong(MOST_PACKETS));
         assert_eq!(field("b_address"), &Field::Str("255.255.255.255".to_owned()));
     }
 }
@@ -63,9 +66,17 @@ fn a_brokers_records_name_group_and_sensor() {
     };
     let csv = String::from_utf8(written(RecordFormat::Csv)).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
-    assert!(lines[0].ends_with(",ended,group,sensor,cut,shed"), "{}", lines[0]);
-    assert!(lines[1].ends_with(",idle,\"ids, \"\"all\"\"\",ids-1,7,4294967295"), "{}", lines[1]);
-    assert!(lines[2].ends_with(",idle,\"ids, \"\"all\"\"\",,7,4294967295"), "{}", lines[2]);
+    assert!(
+        lines[0].ends_with(",ended,group,sensor,cut,shed,first_ab,last_ab,first_ba,last_ba"),
+        "{}",
+        lines[0]
+    );
+    let times = "1970-01-01T00:00:00.000000002Z,1970-01-01T00:00:00.000000003Z,\
+                 1969-12-31T23:59:59.999999995Z,2262-04-11T23:47:16.854775807Z";
+    for (line, sensor) in lines[1..].iter().zip(["ids-1", ""]) {
+        let end = format!(",idle,\"ids, \"\"all\"\"\",{sensor},7,4294967295,{times}");
+        assert!(line.ends_with(&end), "{line}");
+    }
     let json = String::from_utf8(written(RecordFormat::JsonLines)).unwrap();
     let sensors: Vec<serde_json::Value> = json
         .lines()
@@ -84,6 +95,10 @@ fn a_brokers_records_name_group_and_sensor() {
             sensor,
             Field::ULong(7),
             Field::ULong(u32::MAX.into()),
+            Field::Long(2),
+            Field::Long(3),
+            Field::Long(-5),
+            Field::Long(i64::MAX),
         ]
     };
     assert_eq!(read, [of(Field::Str("ids-1".to_owned())), of(Field::Null)]);

@@ -23,7 +23,9 @@ mod table;
 pub use compact::{Compact, CompactError, MAX_SOURCES, OneWay};
 pub use key::ShortKey;
 pub use level::Level;
-pub use records::{Counted, EndReason, FlowRecord, FlowTable, OnFull, RecordOptions};
+pub use records::{
+    Counted, DirectionCounts, EndReason, FlowRecord, FlowTable, OnFull, RecordOptions,
+};
 pub use table::{
     Ended, MAX_FLOWS, MAX_LIFETIME, Need, Options, Reason, Spare, Stay, Table, TableError,
     TableKey, TableState, Wide, Work,

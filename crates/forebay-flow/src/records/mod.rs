@@ -12,5 +12,5 @@ mod record;
 mod slab;
 mod table;
 
-pub use record::{EndReason, FlowRecord};
+pub use record::{DirectionCounts, EndReason, FlowRecord};
 pub use table::{Counted, FlowTable, OnFull, RecordOptions};

@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Slab {
     records: Chunks<FlowRecord>,
     /// The free record that is used next. Each free one has no packets, and the number of the
-    /// next in place of its bytes.
+    /// next.
     free: u32,
     open: usize,
 }
@@ -45,7 +45,7 @@ impl Slab {
     #[inline]
     pub(super) fn open_one(&self, number: u32) -> Option<&FlowRecord> {
         let record = self.records.get(number as usize)?;
-        (record.packets[0] != 0).then_some(record)
+        (!record.is_empty(0)).then_some(record)
     }
 
     /// Stores a record, which gets its first packet before another operation.
@@ -54,7 +54,7 @@ impl Slab {
         if self.free != NONE {
             let number = self.free;
             let free = self.get_mut(number);
-            let next = free.bytes[0] as u32;
+            let next = free.next_free();
             *free = record;
             self.free = next;
             return number;
@@ -69,8 +69,7 @@ impl Slab {
         let next = self.free;
         let record = self.get_mut(number);
         let removed = *record;
-        record.packets = [0; 2];
-        record.bytes[0] = next.into();
+        record.free(next);
         self.free = number;
         self.open -= 1;
         removed
@@ -78,6 +77,6 @@ impl Slab {
 
     /// Open records by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &FlowRecord> {
-        self.records.iter().filter(|record| record.packets[0] != 0)
+        self.records.iter().filter(|record| !record.is_empty(0))
     }
 }

@@ -1,5 +1,6 @@
 //! The table of records.
 
+use std::cmp::Reverse;
 use std::hash::{BuildHasher as _, RandomState};
 
 use forebay_packet::flow::AddressKind;
@@ -204,7 +205,7 @@ impl FlowTable {
             // The last one for none, as a branch would be taken at random.
             let record = self.records.get(number.min(last as u32));
             prefetch(&record.key);
-            prefetch(&record.bytes);
+            prefetch(&record.tcp_flags);
         });
     }
 
@@ -299,7 +300,7 @@ impl FlowTable {
         let options = self.options;
         let record = self.records.get_mut(number);
         if let Some(reason) = packet.ends(record, &options) {
-            ended(FlowRecord { ended: Some(reason), ..*record });
+            ended(record.ending(reason));
             let new = FlowRecord::new(*key, packet.reversed, packet.nanos);
             *record = match reason {
                 EndReason::Active => new.continuing(record),
@@ -320,11 +321,11 @@ impl FlowTable {
         ended: &mut impl FnMut(FlowRecord),
     ) -> Option<u32> {
         if self.records.open() >= self.options.flows {
-            self.make_room(hash, ended)?;
+            self.make_room(hash, packet.nanos, ended)?;
         }
         let number = self.records.insert(FlowRecord::new(key, packet.reversed, packet.nanos));
         while let Err(Full) = self.index.insert(hash, number) {
-            if self.make_room(hash, ended).is_none() {
+            if self.make_room(hash, packet.nanos, ended).is_none() {
                 self.records.remove(number);
                 return None;
             }
@@ -333,32 +334,32 @@ impl FlowTable {
     }
 
     /// Ends the record with the longest silence of those beside `hash`, if that is allowed.
-    fn make_room(&mut self, hash: u64, ended: &mut impl FnMut(FlowRecord)) -> Option<()> {
+    fn make_room(&mut self, hash: u64, now: i64, ended: &mut impl FnMut(FlowRecord)) -> Option<()> {
         if self.options.on_full == OnFull::Ignore {
             return None;
         }
         let neighbours = self.index.neighbours(hash).count();
-        let other = self.oldest_of_next(COMPARED.saturating_sub(neighbours));
+        let other = self.oldest_of_next(COMPARED.saturating_sub(neighbours), now);
         let all = other.into_iter().chain(self.index.neighbours(hash));
-        let number = all.min_by_key(|&number| self.records.get(number).seen)?;
+        let number = all.min_by_key(|&number| Reverse(self.records.get(number).silence(now)))?;
         self.end(number, EndReason::Evicted, ended);
         Some(())
     }
 
     /// The one with the longest silence of so many open records, which are behind those that were
     /// compared before.
-    fn oldest_of_next(&mut self, records: usize) -> Option<u32> {
+    fn oldest_of_next(&mut self, records: usize, now: i64) -> Option<u32> {
         let (numbers, from) = (self.records.numbers(), self.next_compared);
         let all = (0..numbers).map(|n| ((from + n) % numbers) as u32);
         let open = all.filter(|&number| self.records.open_one(number).is_some());
         let compared = open.take(records).inspect(|&last| self.next_compared = last as usize + 1);
-        compared.min_by_key(|&number| self.records.get(number).seen)
+        compared.min_by_key(|&number| Reverse(self.records.get(number).silence(now)))
     }
 
     fn end(&mut self, number: u32, reason: EndReason, ended: &mut impl FnMut(FlowRecord)) {
         let record = self.records.remove(number);
         self.index.remove(hash_flow(&self.secret, &record.key), number);
-        ended(FlowRecord { ended: Some(reason), ..record });
+        ended(record.ending(reason));
     }
 
     /// Examines some records, and ends those that are silent for too long.
@@ -385,7 +386,7 @@ impl FlowTable {
 
 /// Why a record ends by time `now`, if it does.
 fn silent(record: &FlowRecord, now: i64, idle: u64) -> Option<EndReason> {
-    let silence = since(now, record.seen);
+    let silence = record.silence(now).max(0).cast_unsigned();
     if record.is_closed() {
         (silence > idle.min(CLOSED_TIMEOUT)).then_some(EndReason::Closed)
     } else {
@@ -411,7 +412,7 @@ impl Packet {
     /// Why this packet of its flow is the first of another record, if it is.
     #[inline]
     fn ends(&self, record: &FlowRecord, options: &RecordOptions) -> Option<EndReason> {
-        if record.packets[0] == 0 {
+        if record.is_empty(0) {
             return None;
         }
         if let Some(idle) = options.idle {
@@ -421,23 +422,19 @@ impl Packet {
                 return Some(reason);
             }
         }
-        let active = options.active?;
-        (since(self.nanos, record.first) >= active).then_some(EndReason::Active)
+        let is_old = |active| since(self.nanos, record.first()) >= active;
+        (record.is_full() || options.active.is_some_and(is_old)).then_some(EndReason::Active)
     }
 
     /// Counts the packet. Returns its direction, and whether it is the first in it.
     #[inline]
     fn count(&self, record: &mut FlowRecord) -> (usize, bool) {
         let direction = usize::from(self.reversed != record.a_is_high);
-        let is_first = record.packets[direction] == 0;
-        let output = record.outputs[direction];
-        record.outputs[direction] = if is_first { self.output } else { output };
-        record.packets[direction] += 1;
-        record.bytes[direction] += u64::from(self.wire_len);
+        let is_first = record.count(direction, self.nanos, self.wire_len);
+        if is_first {
+            record.set_output(direction, self.output);
+        }
         record.tcp_flags[direction] |= self.tcp_flags;
-        record.first = record.first.min(self.nanos);
-        record.last = record.last.max(self.nanos);
-        record.seen = self.nanos;
         (direction, is_first)
     }
 }

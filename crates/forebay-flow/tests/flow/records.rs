@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use forebay_flow::{Counted, EndReason, FlowRecord, FlowTable, Level, OnFull, RecordOptions};
+use forebay_flow::{
+    Counted, DirectionCounts, EndReason, FlowRecord, FlowTable, Level, OnFull, RecordOptions,
+};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::random::Random;
 use forebay_packet::{BATCH, Batch, FlowKey, HashKey, Interface, PacketMeta, Region};
@@ -84,7 +86,7 @@ fn each_direction_has_an_output() {
     packets.output.extend_from_slice(&[3, 3, 5, 4]);
     let mut flows = FlowTable::new(RecordOptions::new(10, OnFull::Evict));
     flows.count(&packets, |_| panic!("nothing ends"));
-    let outputs: Vec<_> = flows.records().map(|record| record.outputs).collect();
+    let outputs: Vec<_> = flows.records().map(FlowRecord::outputs).collect();
     assert_eq!(outputs, [[Some(3), Some(5)], [Some(4), None]]);
     assert_eq!(flows.records().next().unwrap().output(), Some(3));
 }
@@ -104,19 +106,48 @@ fn beyond_the_limit_only_packets_are_counted() {
     assert_eq!((packets, flows.unrecorded_packets()), (vec![2, 1], 3));
 }
 
+/// A record of the model. Of each direction: packets, bytes, TCP's control bits, and the first and
+/// last time stamp.
+#[derive(Clone, Debug, PartialEq)]
+struct ModelRecord {
+    key: FlowKey,
+    a_is_high: bool,
+    directions: [(u64, u64, u8, Option<[i64; 2]>); 2],
+    ended: Option<EndReason>,
+}
+
+impl ModelRecord {
+    /// What the table has of the same flow.
+    fn of(record: &FlowRecord) -> Self {
+        let FlowRecord { key, a_is_high, ended, tcp_flags, .. } = *record;
+        let counts = record.directions();
+        let directions = [0, 1]
+            .map(|n| (record.packets()[n], record.bytes()[n], tcp_flags[n], counts[n].times()));
+        Self { key, a_is_high, directions, ended }
+    }
+
+    fn times(&self) -> impl Iterator<Item = i64> {
+        self.directions.iter().filter_map(|direction| direction.3).flatten()
+    }
+
+    fn first(&self) -> i64 {
+        self.times().min().unwrap()
+    }
+}
+
 /// What a map says, by the rules of the options' documentation.
 #[derive(Default)]
 struct Model {
-    open: HashMap<FlowKey, FlowRecord>,
-    ended: Vec<FlowRecord>,
+    open: HashMap<FlowKey, ModelRecord>,
+    ended: Vec<ModelRecord>,
 }
 
 impl Model {
     fn packet(&mut self, (key, reversed, ticks, flags): Packet, options: &RecordOptions) {
         let now = ticks as i64 * MICROSECOND;
         if let Some(record) = self.open.get(&key) {
-            let (silence, age) = (now - record.last, now - record.first);
-            let [ab, ba] = record.tcp_flags;
+            let (silence, age) = (now - record.times().max().unwrap(), now - record.first());
+            let [ab, ba] = record.directions.map(|direction| direction.2);
             let is_closed = (ab | ba) & RST != 0 || ab & ba & FIN != 0;
             let reason = match options.idle.map(|idle| idle as i64) {
                 Some(idle) if is_closed && silence > idle.min(5_000_000_000) => {
@@ -127,24 +158,21 @@ impl Model {
                 _ => options.active.filter(|&most| age >= most as i64).map(|_| EndReason::Active),
             };
             if reason.is_some() {
-                self.ended.push(FlowRecord { ended: reason, ..*record });
-                self.open.remove(&key);
+                self.ended.extend(self.open.remove(&key));
+                self.ended.iter_mut().last().unwrap().ended = reason;
             }
         }
-        let record = self.open.entry(key).or_insert(FlowRecord {
+        let record = self.open.entry(key).or_insert(ModelRecord {
             key,
-            first: now,
-            last: now,
-            seen: now,
             a_is_high: reversed,
-            ..FlowRecord::default()
+            directions: [(0, 0, 0, None); 2],
+            ended: None,
         });
-        let direction = usize::from(reversed != record.a_is_high);
-        record.packets[direction] += 1;
-        record.bytes[direction] += 60;
-        record.tcp_flags[direction] |= flags;
-        record.last = now;
-        record.seen = now;
+        let direction = &mut record.directions[usize::from(reversed != record.a_is_high)];
+        direction.0 += 1;
+        direction.1 += 60;
+        direction.2 |= flags;
+        direction.3 = Some([direction.3.map_or(now, |[first, _]| first), now]);
     }
 }
 
@@ -178,18 +206,18 @@ fn records_are_those_of_a_map_with_the_same_rules() {
                 packets.iter().for_each(|&packet| model.packet(packet, &options));
                 table.count(&batch(&packets), |record| ended.push(record));
             }
-            let id = |record: &FlowRecord| (record.key, record.first);
+            let id = |record: &ModelRecord| (record.key, record.first());
             let mut expected = model.ended.clone();
-            expected.extend(model.open.values().copied());
+            expected.extend(model.open.into_values());
             expected.sort_by_key(id);
-            let mut found: Vec<FlowRecord> = ended.clone();
-            found.extend(table.records().copied());
+            let found = ended.iter().chain(table.records());
+            let mut found: Vec<ModelRecord> = found.map(ModelRecord::of).collect();
             found.sort_by_key(id);
             assert_eq!(found.len(), expected.len(), "seed {seed}, {level:?}");
-            for (found, expected) in found.iter().zip(&expected) {
+            for (found, expected) in found.iter().zip(expected) {
                 // Silence may be noticed before a packet shows it, for the same reason.
                 let ended = expected.ended.or(found.ended);
-                assert_eq!(*found, FlowRecord { ended, ..*expected }, "seed {seed}, {level:?}");
+                assert_eq!(*found, ModelRecord { ended, ..expected }, "seed {seed}, {level:?}");
             }
             assert_eq!(table.open(), table.records().count());
             let restarted = model.ended.iter().any(|record| record.ended == Some(EndReason::Idle));
@@ -213,7 +241,7 @@ fn all_of_many_flows_are_found_again() {
             }
         }
         assert_eq!(table.open(), FLOWS);
-        assert!(table.records().all(|record| record.packets == [2, 0]), "{level:?}");
+        assert!(table.records().all(|record| record.packets() == [2, 0]), "{level:?}");
         // 512 entries each, parted when they are about 80% full.
         let pages = table.index_pages();
         assert!((FLOWS / 512..FLOWS / 150).contains(&pages), "{pages} pages");
@@ -233,7 +261,7 @@ fn a_full_table_ends_the_longest_silent_of_some_and_loses_no_packet() {
             table.count(&batch(&packets), |record| {
                 assert_eq!(record.ended, Some(EndReason::Evicted));
                 ended += 1;
-                young += u32::from(record.last + MICROSECOND >= round as i64 * MICROSECOND);
+                young += u32::from(record.last() + MICROSECOND >= round as i64 * MICROSECOND);
                 packets_ended += record.total_packets();
             });
             assert!(table.open() <= 1_000);
@@ -341,4 +369,42 @@ fn silent_flows_end_when_time_passes_without_packets() {
     let mut ended = Vec::new();
     flows.pass_time(4_000_000_000, |record| ended.push(record.ended));
     assert_eq!((ended, flows.open(), flows.numbers()), (vec![Some(EndReason::Idle)], 0, 1));
+}
+
+#[test]
+fn each_direction_has_its_times_also_where_they_go_back() {
+    let packet = |reversed, ticks| (udp(1), reversed, ticks, 0);
+    let table = |packets: &[Packet]| {
+        let mut flows = FlowTable::new(RecordOptions::new(10, OnFull::Evict));
+        flows.count(&batch(packets), |_| panic!("nothing ends"));
+        let record = *flows.record(0).unwrap();
+        let times = record.directions().map(|counts| counts.times());
+        (times, record.first(), record.last())
+    };
+    // `a` is the end that sent the first packet, here the high one.
+    assert_eq!(table(&[packet(true, 5)]), ([Some([5_000, 5_000]), None], 5_000, 5_000));
+    let packets = [packet(true, 5), packet(true, 9), packet(false, 7), packet(true, 3)];
+    let times = [Some([3_000, 9_000]), Some([7_000, 7_000])];
+    assert_eq!(table(&packets), (times, 3_000, 9_000));
+    let packets = [packet(true, 5), packet(false, 11), packet(false, 2), packet(true, 4)];
+    let times = [Some([4_000, 5_000]), Some([2_000, 11_000])];
+    assert_eq!(table(&packets), (times, 2_000, 11_000));
+}
+
+#[test]
+fn a_record_with_half_full_counters_ends_with_the_next_packet() {
+    let mut flows = FlowTable::new(RecordOptions::new(10, OnFull::Evict));
+    let fill = |_, counted: Option<Counted<'_>>| {
+        let record = counted.unwrap().record;
+        let [ab, ba] = record.directions();
+        let packets = (1 << 43) - 1;
+        *record = record.with_directions([DirectionCounts { packets, ..ab }, ba]);
+    };
+    let packet = [(udp(1), false, 7, 0)];
+    flows.count_each(&batch(&packet), fill, |_| panic!("nothing ends"));
+    flows.count(&batch(&packet), |_| panic!("the counter has room for another"));
+    let mut ended = Vec::new();
+    flows.count(&batch(&packet), |record| ended.push((record.packets(), record.ended)));
+    assert_eq!(ended, [([1 << 43, 0], Some(EndReason::Active))]);
+    assert_eq!(flows.record(0).unwrap().packets(), [1, 0]);
 }

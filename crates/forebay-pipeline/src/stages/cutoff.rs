@@ -89,7 +89,8 @@ impl Cutoff {
             return false;
         }
         let (record, direction) = (&mut *counted.record, counted.direction);
-        let total = if self.per_direction { record.bytes[direction] } else { record.total_bytes() };
+        let bytes = record.bytes();
+        let total = if self.per_direction { bytes[direction] } else { bytes[0] + bytes[1] };
         let before = total.saturating_sub(batch.wire_len(i).into());
         let cut_off = &mut record.cut_off;
         if before < self.bytes && cut_off[direction] & NUMBER != number

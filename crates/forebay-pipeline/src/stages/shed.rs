@@ -129,7 +129,7 @@ impl Stage for Shed {
             let mut record = record_of(table, &batch, i);
             if let Some(record) = record.as_mut().filter(|_| batch.first.contains(i)) {
                 let direction = usize::from(batch.reversed[i] != record.a_is_high);
-                record.outputs[direction] = batch.output.get(i).copied();
+                record.set_output(direction, batch.output.get(i).copied());
             }
             if shedders.sheds(sensor_of(&batch, i), record, None, &mut batch, i) {
                 shed.insert(i);

@@ -166,7 +166,7 @@ fn decide(
         packet.is_end = batch.tcp_flags.get(i).is_some_and(|flags| flags & ENDS != 0);
         packet.is_first = begins(batch, i, record);
         let is_back = batch.reversed[i] != record.a_is_high;
-        let has_two = matches!(record.outputs, [Some(one), Some(other)] if one != other);
+        let has_two = matches!(record.outputs(), [Some(one), Some(other)] if one != other);
         let state = match states {
             Some(states) => states.of(batch, i, record),
             None if has_two && is_back => &mut 0,

@@ -141,7 +141,7 @@ fn flows_are_counted_both_ways_and_fragments_in_their_flow() {
     });
     let records: Vec<_> = flows.records().collect();
     let [flow] = records[..] else { panic!("one flow, not {records:?}") };
-    assert_eq!(flow.packets, [3, 1]);
-    assert_eq!((flow.first, flow.last), (1_000, 4_000));
+    assert_eq!(flow.packets(), [3, 1]);
+    assert_eq!((flow.first(), flow.last()), (1_000, 4_000));
     assert_eq!(flow.total_bytes(), input.iter().map(|(_, p)| p.len() as u64).sum::<u64>());
 }

@@ -1,15 +1,17 @@
 //! `forebay flows`: Community IDs against the published baselines, sums against the
 //! capture, and one content in three forms.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::command::{ran, run};
 use crate::support::data;
 use forebay_io::date::iso8601;
-use forebay_testkit::capture;
+use forebay_testkit::capture::{self, Packet};
+use forebay_testkit::independent::{Identity, identities};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
@@ -78,6 +80,63 @@ fn packets_and_bytes_add_up_to_the_capture() {
     }
 }
 
+/// The source of a TCP or UDP packet whose Ethernet and IPv4 headers are the shortest.
+fn plain_source(packet: &Packet) -> Option<(IpAddr, u16)> {
+    let data = packet.data.get(..36)?;
+    let is_fragment = u16::from_be_bytes([data[20], data[21]]) & 0x3fff != 0;
+    let is_plain = packet.link == 1 && data[12..15] == [8, 0, 0x45] && !is_fragment;
+    let address: [u8; 4] = data[26..30].try_into().unwrap();
+    let source = (IpAddr::from(address), u16::from_be_bytes([data[34], data[35]]));
+    (is_plain && matches!(data[23], 6 | 17)).then_some(source)
+}
+
+#[test]
+fn times_of_each_direction_are_those_of_another_count() {
+    let file = data::folder().join("mix/dev-mix.pcap");
+    let capture = capture::read(&file);
+    // Of flows that have only plain packets: the first and last time of packets from each end.
+    let mut counted: HashMap<Identity, Option<[Option<[u64; 2]>; 2]>> = HashMap::new();
+    for (packet, identity) in capture.packets.iter().zip(identities(&capture)) {
+        let Some(identity) = identity else { continue };
+        let times = counted.entry(identity).or_insert(Some([None; 2]));
+        let end = plain_source(packet)
+            .and_then(|source| identity.ends.iter().position(|&end| end == source));
+        match (times, end) {
+            (Some(times), Some(end)) => {
+                let [first, last] = times[end].unwrap_or([packet.nanos; 2]);
+                times[end] = Some([first.min(packet.nanos), last.max(packet.nanos)]);
+            }
+            (times, _) => *times = None,
+        }
+    }
+    let flows = flows(&file, &[]);
+    let named = |flow| ((text(flow, "proto"), text(flow, "a"), text(flow, "b")), flow);
+    let shown: HashMap<(&str, &str, &str), &Value> = flows.iter().map(named).collect();
+    let (mut compared, mut both_ways) = (0_usize, 0_usize);
+    for (identity, times) in &counted {
+        let Some(times) = times else { continue };
+        let proto = if identity.protocol == 6 { "tcp" } else { "udp" };
+        let [low, high] = identity.ends.map(|(address, port)| format!("{address}:{port}"));
+        let as_shown = shown.get(&(proto, low.as_str(), high.as_str())).map(|flow| (flow, *times));
+        let reversed = || {
+            shown
+                .get(&(proto, high.as_str(), low.as_str()))
+                .map(|flow| (flow, [times[1], times[0]]))
+        };
+        let (flow, expected) = as_shown.or_else(reversed).unwrap();
+        let names = [["first_ab", "last_ab"], ["first_ba", "last_ba"]];
+        for (names, times) in names.iter().zip(expected) {
+            for (n, name) in names.iter().enumerate() {
+                let time = times.map(|times| iso8601(times[n].cast_signed()).into());
+                assert_eq!(flow[name], time.unwrap_or(Value::Null), "{name} of {flow}");
+            }
+        }
+        compared += 1;
+        both_ways += usize::from(expected.iter().all(Option::is_some));
+    }
+    assert!(compared > data::at_least(1_000, 200) && both_ways > data::at_least(300, 50));
+}
+
 #[test]
 fn csv_says_what_json_says() {
     let folder = data::folder();
@@ -97,7 +156,7 @@ fn csv_is_json(file: &Path, options: &[&str]) {
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
     let expected = "community_id,proto,a,b,packets_ab,packets_ba,bytes_ab,bytes_ba,first,last,\
-                    tcp_flags_ab,tcp_flags_ba,ended";
+                    tcp_flags_ab,tcp_flags_ba,ended,first_ab,last_ab,first_ba,last_ba";
     assert_eq!(names.join(","), expected);
     let flows: Vec<Value> =
         in_format("jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -136,7 +195,7 @@ fn parquet_says_what_json_says() {
         let (rows, flows) = (parquet_rows(&file), flows(&capture, options));
         assert_eq!((said["records"].as_u64(), rows.len()), (Some(rows.len() as u64), flows.len()));
         for (row, flow) in rows.iter().zip(&flows) {
-            assert_eq!(row.len(), 15, "{flow}");
+            assert_eq!(row.len(), 19, "{flow}");
             for (name, field) in row {
                 let value = match field {
                     Field::Null => Value::Null,

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use forebay_export::{Row, as_json};
-use forebay_flow::FlowRecord;
 use forebay_io::date::readable;
 use forebay_pipeline::{Ledger, Remarks};
 use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
@@ -89,20 +88,20 @@ pub fn write_table(out: &mut dyn Write, records: &Records<'_>) -> io::Result<()>
 }
 
 fn cells(row: &Row<'_>, is_wide: bool) -> Vec<Cell> {
-    let FlowRecord { packets, bytes, first, last, .. } = row.record;
+    let (record, [ab, ba]) = (row.record, row.record.directions());
     let mut cells: Vec<Cell> = vec![
         row.proto.clone().into(),
         row.ends[0].to_string().into(),
         row.ends[1].to_string().into(),
-        human::count(packets[0]).into(),
-        human::count(packets[1]).into(),
-        human::count(bytes[0]).into(),
-        human::count(bytes[1]).into(),
-        human::duration(last.abs_diff(*first)).into(),
+        human::count(ab.packets).into(),
+        human::count(ba.packets).into(),
+        human::count(ab.bytes).into(),
+        human::count(ba.bytes).into(),
+        human::duration(record.last().abs_diff(record.first())).into(),
     ];
     if is_wide {
-        cells
-            .extend([readable(*first).into(), row.community_id.clone().unwrap_or_default().into()]);
+        let community_id = row.community_id.clone().unwrap_or_default();
+        cells.extend([readable(record.first()).into(), community_id.into()]);
     }
     cells
 }

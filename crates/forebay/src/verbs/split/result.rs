@@ -134,7 +134,7 @@ impl SplitResult<'_> {
     fn sensors(&self) -> Vec<SensorLoad> {
         let mut flows = vec![0; self.files.len()];
         for record in self.flows.records() {
-            let [there, back] = record.outputs;
+            let [there, back] = record.outputs();
             for output in there.into_iter().chain(back.filter(|_| back != there)) {
                 flows[usize::from(output)] += 1;
             }
@@ -222,12 +222,12 @@ impl SplitResult<'_> {
                 SplitKey::FiveTuple => add(record.key, packets, bytes),
                 SplitKey::IpPair => add(record.key.address_pair(), packets, bytes),
                 SplitKey::Src | SplitKey::Dst => {
-                    for (way, packets) in record.packets.into_iter().enumerate() {
-                        let reversed = record.a_is_high == (way == 0);
+                    for (direction, counts) in record.directions().iter().enumerate() {
+                        let reversed = record.a_is_high == (direction == 0);
                         let by_source = self.args.key == SplitKey::Src;
                         let end = record.key.source(reversed == by_source);
-                        if packets > 0 {
-                            add(end, packets, record.bytes[way]);
+                        if counts.packets > 0 {
+                            add(end, counts.packets, counts.bytes);
                         }
                     }
                 }
@@ -268,8 +268,8 @@ impl SplitResult<'_> {
                 packets: record.total_packets(),
                 bytes: record.total_bytes(),
                 sensor: usize::from(record.output().unwrap_or(0)),
-                first_ns: record.first,
-                last_ns: record.last,
+                first_ns: record.first(),
+                last_ns: record.last(),
             }
         };
         records.iter().take(TOP_FLOWS).map(shown).collect()
