@@ -89,7 +89,8 @@ impl CompiledConfig {
             group.stages.memory_bytes() + of_export
         };
         let of_groups: u64 = config.groups.iter().map(of_group).sum();
-        memory::suffices(of_groups * config.workers as u64, u64::MAX, "")
+        let of_writer = config.export.as_ref().map_or(0, |export| export.writer_bytes());
+        memory::suffices(of_groups * config.workers as u64 + of_writer, u64::MAX, "")
             .map_err(ConfigCompileError::Stages)?;
         let filter = config.filter.as_deref();
         let filter = filter.map(|text| compile(text, "the broker".to_owned(), options));

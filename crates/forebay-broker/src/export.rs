@@ -1,8 +1,9 @@
-//! Records of flows, from the workers to files.
+//! Records of flows, from the workers to files or a stream.
 //!
 //! Each worker has a queue for each group whose records are exported. Its memory is allocated when
 //! it is made. A worker appends the records that end by a batch, and never waits for room: what
 //! does not fit is counted. One thread takes all queues, some dozen times a second, and writes.
+//! While the reader of a stream takes nothing, that thread waits, and records stay in the queues.
 //! When a stage ends, its whole table is handed over, so that open records are written too.
 
 use std::io::{self, ErrorKind};
@@ -13,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use forebay_export::{Origin, RecordFiles, Row};
+use forebay_export::{Origin, RecordFiles, RecordOutput, RecordStream, Row, Waiting};
 use forebay_flow::{FlowRecord, FlowTable};
 use forebay_io::Losses;
 use forebay_pipeline::{RecordExport, RecordSink};
 
-use crate::config::Export;
+use crate::config::{Export, ExportTarget};
 use crate::group::LiveGroup;
 use crate::report::add_all;
 
@@ -38,6 +39,11 @@ const MOST_NOTICES: usize = 16;
 const QUEUE_FULL: &str = "queue_full";
 const DISK_FULL: &str = "disk_full";
 const WRITE_FAILED: &str = "write_failed";
+const NO_READER: &str = "no_reader";
+const SLOW_READER: &str = "slow_reader";
+
+/// How long a reader that takes nothing is waited for when the broker ends.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Records that end in a worker's chain of a group.
 #[derive(Debug)]
@@ -47,7 +53,7 @@ struct Queue {
     records: usize,
     content: Mutex<Content>,
     /// The sensor behind each output.
-    sensors: Mutex<Vec<Option<String>>>,
+    sensors: Mutex<Arc<Vec<Option<String>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -100,13 +106,13 @@ pub struct Exported {
     pub path: PathBuf,
     /// The present file.
     pub file: Option<PathBuf>,
-    /// Records in files.
+    /// Records in files, or that a stream's reader can read.
     pub written: u64,
     /// Records in queues, buffered, or in a file that cannot be read before it is complete.
     pub held: u64,
     /// Records lost, by cause.
     pub lost: Losses,
-    /// Files begun, and those of them removed for newer ones.
+    /// Files begun, or connections to readers; and files removed for newer ones.
     pub files: (u64, u64),
     /// Why records cannot be written at present.
     pub fault: Option<String>,
@@ -118,6 +124,33 @@ struct Shared {
     queues: Mutex<Vec<Arc<Queue>>>,
     exported: Mutex<Exported>,
     stop: AtomicBool,
+    /// A notice about records lost for want of room was sent.
+    has_told_of_queues: AtomicBool,
+}
+
+impl Shared {
+    /// Records lost in queues that are in use; sends a notice of the first, or of those that were
+    /// lost in queues that there are no more.
+    fn lost_in_queues(&self, lost_before: u64, tell: &SyncSender<String>) -> u64 {
+        let lost: u64 = lock(&self.queues).iter().map(|queue| queue.content().lost).sum();
+        if lost_before + lost > 0 && !self.has_told_of_queues.swap(true, Ordering::Relaxed) {
+            let what = "export: records are lost, as they end faster than they are written \
+                        (queue_full): `queue` makes room for more";
+            let _ = tell.try_send(what.to_owned());
+        }
+        lost
+    }
+}
+
+/// What is done while the reader of a stream takes nothing: losses in queues are reported, and when
+/// the broker ends, waiting does too.
+fn waiting(shared: Arc<Shared>, tell: SyncSender<String>) -> Waiting {
+    let mut stopped: Option<Instant> = None;
+    Box::new(move || {
+        shared.lost_in_queues(0, &tell);
+        shared.stop.load(Ordering::Acquire)
+            && stopped.get_or_insert_with(Instant::now).elapsed() >= LAST_WAIT
+    })
 }
 
 /// Writes the records of a broker's groups.
@@ -134,19 +167,27 @@ impl Exporter {
     pub(crate) fn new(config: &Export) -> Self {
         let (tell, notices) = sync_channel(MOST_NOTICES);
         let shared = Arc::new(Shared::default());
-        lock(&shared.exported).path.clone_from(&config.files.path);
-        let files = RecordFiles::new(config.files.clone());
-        let writing = Writing::new(files, config.queue, Arc::clone(&shared), tell);
+        lock(&shared.exported).path = config.target.path().to_owned();
+        let output = match &config.target {
+            ExportTarget::Files(files) => {
+                RecordOutput::Files(Box::new(RecordFiles::new(files.clone())))
+            }
+            ExportTarget::Stream(target, format) => {
+                let waiting = waiting(Arc::clone(&shared), tell.clone());
+                RecordOutput::Stream(RecordStream::new(target.clone(), *format, waiting))
+            }
+        };
+        let writing = Writing::new(output, config.queue, Arc::clone(&shared), tell);
         let (config, writing) = (config.clone(), Some(writing));
         Self { config, shared, writing, thread: None, notices }
     }
 
-    /// Opens the first file.
+    /// Opens the first file, or the stream if it has a reader.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If it cannot be opened.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
-        self.writing.as_mut().map_or(Ok(()), |writing| writing.files.open())
+        self.writing.as_mut().map_or(Ok(()), |writing| writing.output.begin())
     }
 
     /// Starts to write.
@@ -181,12 +222,13 @@ impl Exporter {
             queue
         });
         let mut sensors = lock(&queue.sensors);
+        let named = Arc::make_mut(&mut sensors);
         for (index, sensor) in live.indices() {
             let index = usize::from(index);
-            if index >= sensors.len() {
-                sensors.resize(index + 1, None);
+            if index >= named.len() {
+                named.resize(index + 1, None);
             }
-            sensors[index] = Some(sensor.name.clone());
+            named[index] = Some(sensor.name.clone());
         }
         drop(sensors);
         RecordExport(Some(queue))
@@ -205,7 +247,7 @@ impl Exporter {
         exported
     }
 
-    /// What operators should know.
+    /// Notices for operators.
     pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
         self.notices.try_iter()
     }
@@ -217,6 +259,16 @@ impl Exporter {
             thread.thread().unpark();
             // A panic there was printed there; the numbers are the last.
             let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Exporter {
+    /// Removes the first file of an exporter that was not started: no record came.
+    fn drop(&mut self) {
+        if let Some(Writing { output: RecordOutput::Files(files), .. }) = &mut self.writing {
+            // The failure that ended the broker is reported.
+            let _ = files.discard_empty();
         }
     }
 }
@@ -233,7 +285,7 @@ struct Fault {
 
 /// The thread that writes.
 struct Writing {
-    files: RecordFiles,
+    output: RecordOutput,
     shared: Arc<Shared>,
     tell: SyncSender<String>,
     /// What is taken from a queue at once, in exchange for this memory.
@@ -245,18 +297,17 @@ struct Writing {
     /// Records lost for want of room in queues that there are no more.
     lost_in_queues: u64,
     fault: Option<Fault>,
-    has_told_of_queues: bool,
 }
 
 impl Writing {
     fn new(
-        files: RecordFiles,
+        output: RecordOutput,
         queue: usize,
         shared: Arc<Shared>,
         tell: SyncSender<String>,
     ) -> Self {
         Self {
-            files,
+            output,
             shared,
             tell,
             taken: Vec::with_capacity(queue),
@@ -264,7 +315,6 @@ impl Writing {
             lost: Losses::new(),
             lost_in_queues: 0,
             fault: None,
-            has_told_of_queues: false,
         }
     }
 
@@ -276,7 +326,7 @@ impl Writing {
             if is_last {
                 break;
             }
-            self.settle(RecordFiles::flush);
+            self.settle(RecordOutput::flush);
             self.show();
             thread::park_timeout(PASS);
         }
@@ -284,7 +334,7 @@ impl Writing {
         if let Some(fault) = &mut self.fault {
             fault.until = Instant::now();
         }
-        self.settle(RecordFiles::finish);
+        self.settle(RecordOutput::finish);
         self.show();
     }
 
@@ -297,7 +347,7 @@ impl Writing {
             if let Some(table) = table {
                 for (written, record) in table.records().enumerate() {
                     if written % STEP == STEP - 1 {
-                        self.settle(RecordFiles::flush);
+                        self.settle(RecordOutput::flush);
                         queues.iter().for_each(|queue| self.take_records(queue));
                     }
                     self.write(record, queue);
@@ -331,27 +381,29 @@ impl Writing {
 
     fn write(&mut self, record: &FlowRecord, queue: &Queue) {
         self.given += 1;
-        let sensors = lock(&queue.sensors);
+        // Not locked while the stream waits.
+        let sensors = Arc::clone(&lock(&queue.sensors));
         let sensor = record.output().and_then(|output| sensors.get(usize::from(output)));
         let sensor = sensor.and_then(Option::as_deref);
         let origin = Origin { group: &queue.group, sensor };
         let row = Row::new(record, 0, Some(origin));
-        self.settle(|files| files.write(&row));
+        self.settle(|output| output.write(&row));
     }
 
     /// Writes, unless the last attempt failed less than a second ago, and accounts for what is
     /// lost.
-    fn settle(&mut self, write: impl FnOnce(&mut RecordFiles) -> io::Result<()>) {
+    fn settle(&mut self, write: impl FnOnce(&mut RecordOutput) -> io::Result<()>) {
         if let Some(Fault { name, until, .. }) = self.fault
             && Instant::now() < until
         {
             self.lose(name);
             return;
         }
-        match write(&mut self.files) {
+        match write(&mut self.output) {
             Ok(()) => {
-                let written = self.files.written();
-                if self.fault.take_if(|fault| written > fault.written).is_some() {
+                let written = self.output.written();
+                let is_read = self.output.stream().is_some_and(RecordStream::is_open);
+                if self.fault.take_if(|fault| is_read || written > fault.written).is_some() {
                     let lost: u64 = self.lost.iter().map(|(_, records)| records).sum();
                     let what = format!("export: writes again; {lost} records were lost by now");
                     // Where too many wait, numbers say the same.
@@ -359,7 +411,10 @@ impl Writing {
                 }
             }
             Err(error) => {
+                let is_stream = self.output.stream().is_some();
                 let name = match error.kind() {
+                    ErrorKind::TimedOut if is_stream => SLOW_READER,
+                    _ if is_stream && RecordStream::is_without_reader(&error) => NO_READER,
                     ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded | ErrorKind::StorageFull => {
                         DISK_FULL
                     }
@@ -372,7 +427,7 @@ impl Writing {
                     let then = "tries again every second";
                     let _ = self.tell.try_send(format!("export: {what}: {then}"));
                 }
-                let (until, written) = (Instant::now() + PAUSE, self.files.written());
+                let (until, written) = (Instant::now() + PAUSE, self.output.written());
                 self.fault = Some(Fault { name, what, until, written });
             }
         }
@@ -381,28 +436,21 @@ impl Writing {
     /// Counts records that were given and are in no file as lost.
     fn lose(&mut self, name: &'static str) {
         let known: u64 = self.lost.iter().map(|(_, records)| records).sum();
-        let kept = self.files.written() + self.files.held();
+        let kept = self.output.written() + self.output.held();
         add_all(&mut self.lost, vec![(name, self.given.saturating_sub(kept + known))]);
     }
 
     /// Shows the broker's thread how it stands.
     fn show(&mut self) {
-        let queues = lock(&self.shared.queues);
-        let in_queues: u64 = queues.iter().map(|queue| queue.content().lost).sum();
-        drop(queues);
-        if self.lost_in_queues + in_queues > 0 && !self.has_told_of_queues {
-            self.has_told_of_queues = true;
-            let what = "export: records are lost, as they end faster than they are written \
-                        (queue_full): `queue` makes room for more";
-            let _ = self.tell.try_send(what.to_owned());
-        }
+        // The broker's thread adds those in queues.
+        self.shared.lost_in_queues(self.lost_in_queues, &self.tell);
         let mut exported = lock(&self.shared.exported);
-        exported.file = self.files.current().map(PathBuf::from);
-        exported.written = self.files.written();
-        exported.held = self.files.held();
+        exported.file = self.output.current().map(PathBuf::from);
+        exported.written = self.output.written();
+        exported.held = self.output.held();
         exported.lost.clone_from(&self.lost);
         add_all(&mut exported.lost, vec![(QUEUE_FULL, self.lost_in_queues)]);
-        exported.files = self.files.files();
+        exported.files = self.output.files();
         exported.fault = self.fault.as_ref().map(|fault| fault.what.clone());
     }
 }

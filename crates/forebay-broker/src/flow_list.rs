@@ -115,7 +115,7 @@ impl FlowListing {
 
     fn send(self, keeps: bool) {
         let records = self.largest.into_iter().map(|Reverse(Ranked(record))| record).collect();
-        // Whoever asked may have gone.
+        // The receiver may have gone.
         let _ = self.reply.send(FlowList { open: self.open, records, keeps });
     }
 }

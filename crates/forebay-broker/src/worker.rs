@@ -164,7 +164,7 @@ impl Worker {
                     Order::Report(reply) => {
                         let report = self.report();
                         mailbox.note(&report);
-                        // Whoever asked may have gone.
+                        // The receiver may have gone.
                         let _ = reply.send(report);
                     }
                     Order::ListFlows(listing) => self.listings.push_back(listing),

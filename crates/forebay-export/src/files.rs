@@ -141,6 +141,15 @@ impl RecordFiles {
         ended
     }
 
+    /// Removes the present file, if no record was written to it.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn discard_empty(&mut self) -> io::Result<()> {
+        let Some(file) = self.open.take_if(|file| file.records == 0) else { return Ok(()) };
+        file.writer.into_file().map_or(Ok(()), |(file, _)| file.discard())
+    }
+
     /// Takes back what a failed write has left of records. A file of lines goes on behind its last
     /// whole one; of one that cannot be truncated, `NAME.partial` remains.
     fn abandon(&mut self) {

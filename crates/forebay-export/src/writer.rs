@@ -21,6 +21,15 @@ impl RecordFormat {
     /// All formats by their names in configurations and options.
     pub const NAMES: [(&'static str, Self); 3] =
         [("csv", Self::Csv), ("jsonl", Self::JsonLines), ("parquet", Self::Parquet)];
+
+    /// Bytes that a writer takes at most: of Parquet, the rows of a row group.
+    #[must_use]
+    pub fn memory_bytes(self) -> u64 {
+        match self {
+            Self::Csv | Self::JsonLines => 64 << 10,
+            Self::Parquet => 26_000_000,
+        }
+    }
 }
 
 /// Writes records in a format.

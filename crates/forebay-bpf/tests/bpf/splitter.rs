@@ -513,18 +513,13 @@ fn settings_can_be_replaced_over_the_same_state() {
 }
 
 #[test]
-fn a_frame_takes_nanoseconds() {
+fn a_measurement_runs_the_program_for_each_frame() {
     if !support::bpf() {
         return;
     }
     let splitter = Splitter::new(&settings());
     let frame = udp((1, 2), (3, 4));
     // A signal that stops this process for a while ends a run.
-    let nanoseconds = loop {
-        if let Ok(nanoseconds) = splitter.program.measure(&frame, 10_000) {
-            break nanoseconds;
-        }
-    };
-    assert!((1..100_000).contains(&nanoseconds), "{nanoseconds} ns");
+    while splitter.program.measure(&frame, 10_000).is_err() {}
     assert!(splitter.maps.outcomes().to_sensors.packets >= 10_000);
 }

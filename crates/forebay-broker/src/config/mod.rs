@@ -25,7 +25,7 @@ use forebay_rules::language::load::Selection;
 use toml::Spanned;
 
 pub use error::{ConfigError, Place};
-pub use export::Export;
+pub use export::{Export, ExportTarget};
 pub(crate) use groups::digest_of;
 pub use groups::{Key, NoSensor, Sensor, SensorGroup, Shunt, ShuntAction};
 pub use ports::{Port, PortKind, Rotate, Sending};

@@ -89,6 +89,8 @@ pub struct Health {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Export {
+    #[serde(rename = "type")]
+    pub kind: Option<Text>,
     pub path: Text,
     pub format: Option<Text>,
     pub rotate: Option<Spanned<Rotate>>,

@@ -1,7 +1,7 @@
 //! Questions and orders from outside, over a Unix socket.
 //!
-//! One request a connection: a line of JSON, answered by a line of JSON. Whoever may open
-//! the socket may ask anything: its mode is 0660. Requests are not worked on here but
+//! One request a connection: a line of JSON, answered by a line of JSON. All
+//! requests are open to every user who may open the socket: its mode is 0660. Requests are not worked on here but
 //! handed to the broker's own thread, which answers them between two checks of its
 //! sensors. How many clients there may be, and for how long, is in `serve`.
 

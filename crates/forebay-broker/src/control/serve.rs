@@ -66,8 +66,8 @@ pub trait Protocol: Send + 'static {
     /// How long the broker may take to answer, where that is bounded.
     const WAITING: Option<Duration>;
 
-    /// What has been received so far comes to.
-    fn parse(&self, received: &[u8]) -> Parsed;
+    /// What has been received so far comes to. There had to be more after the first `parsed` bytes.
+    fn parse(&self, received: &[u8], parsed: usize) -> Parsed;
 
     /// An answer of the broker.
     fn answer(&self, answer: Answer) -> Vec<u8>;
@@ -366,6 +366,7 @@ impl Client {
                 if !has_space(received, memory, P::MOST_REQUEST) {
                     return refuse(Refusal::NoMemory);
                 }
+                let parsed = received.len();
                 let read = recv(stream, spare_capacity(received), RecvFlags::empty());
                 match read {
                     Ok((_, 0)) => return Some(ClientState::Gone),
@@ -376,7 +377,7 @@ impl Client {
                     Err(Errno::AGAIN | Errno::INTR) => return None,
                     Err(_) => return Some(ClientState::Gone),
                 }
-                match protocol.parse(received) {
+                match protocol.parse(received, parsed) {
                     Parsed::Request(request) => {
                         let present = Arc::new(());
                         let held = (take(memory), Bell(Arc::clone(bell)));

@@ -171,11 +171,11 @@ impl Protocol for Lines {
     // A change may take as long as it does to be prepared.
     const WAITING: Option<Duration> = None;
 
-    fn parse(&self, received: &[u8]) -> Parsed {
-        // A long request comes in many parts: `contains` compares many bytes at once.
-        let end = received.contains(&b'\n').then(|| received.iter().position(|&b| b == b'\n'));
-        let Some(end) = end.flatten() else { return Parsed::More };
-        match serde_json::from_slice(&received[..end]) {
+    fn parse(&self, received: &[u8], parsed: usize) -> Parsed {
+        // A long request comes in many parts, of which each is searched once.
+        let end = received[parsed..].iter().position(|&byte| byte == b'\n');
+        let Some(end) = end else { return Parsed::More };
+        match serde_json::from_slice(&received[..parsed + end]) {
             Ok(request) => Parsed::Request(request),
             Err(error) => {
                 let why = format!("that is no request: {error}");

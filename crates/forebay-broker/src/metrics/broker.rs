@@ -172,10 +172,14 @@ fn recorders(page: &mut Page, report: &Report) {
 fn export(page: &mut Page, report: &Report) {
     let Some(exported) = &report.exported else { return };
     let name = "forebay_export_records_total";
-    page.metric(name, Kind::Counter, "Records of flows that are in files.");
+    page.metric(
+        name,
+        Kind::Counter,
+        "Records of flows that are in files, or that a stream has passed on.",
+    );
     page.sample(name, &[], exported.written as f64);
     let name = "forebay_export_held_records";
-    page.metric(name, Kind::Gauge, "Records of flows that are in no file yet.");
+    page.metric(name, Kind::Gauge, "Records of flows that are not written yet.");
     page.sample(name, &[], exported.held as f64);
     let name = "forebay_export_lost_records_total";
     page.metric(name, Kind::Counter, "Records of flows that were lost, by reason.");

@@ -49,7 +49,7 @@ impl Protocol for Http {
     const ASKING: Duration = Duration::from_secs(2);
     const WAITING: Option<Duration> = Some(Duration::from_secs(5));
 
-    fn parse(&self, received: &[u8]) -> Parsed {
+    fn parse(&self, received: &[u8], _parsed: usize) -> Parsed {
         let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
         match request.parse(received) {

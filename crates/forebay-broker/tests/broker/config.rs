@@ -172,6 +172,26 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("[[input]]", "[export]\npath = \"/\"\n[[input]]", "`/`: expected the name of a file"),
     ("[[input]]", "[export]\nformat = \"csv\"\n[[input]]", "missing field `path`"),
     (
+        "[[group]]",
+        "[export]\ntype = \"socket\"\nformat = \"parquet\"\npath = \"s\"\n[[group]]\nflows = true",
+        "parquet needs a file: expected `csv` or `jsonl` for a stream",
+    ),
+    (
+        "[[group]]",
+        "[export]\ntype = \"fifo\"\nrotate = { keep = 2 }\npath = \"f\"\n[[group]]\nflows = true",
+        "a stream has no files that follow one another: expected no `rotate`",
+    ),
+    (
+        "[[group]]",
+        "[export]\ntype = \"fifo\"\npath = \"-\"\n[[group]]\nflows = true",
+        "`-` is standard output: expected the name of a FIFO or socket",
+    ),
+    (
+        "[[group]]",
+        "[export]\ntype = \"pipe\"\npath = \"f\"\n[[group]]\nflows = true",
+        "type `pipe`: expected one of `file`, `fifo`, `socket`",
+    ),
+    (
         "interface = \"eth2\"",
         "interface = \"eth2\"\non_full = \"stop\"",
         "key `on_full` has no meaning for a port of type af_packet",

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -274,6 +276,49 @@ fn a_full_disk_loses_records_by_name_and_files_are_whole() {
 }
 
 #[test]
+fn a_program_at_a_socket_reads_records_and_those_without_it_are_counted() {
+    in_namespace(|| {
+        devices();
+        let folder = tempfile::tempdir().unwrap();
+        let (path, socket) = (folder.path().join("flows"), folder.path().join("control"));
+        let listener = UnixListener::bind(&path).unwrap();
+        let export =
+            format!("type = \"socket\"\nformat = \"jsonl\"\npath = \"{}\"", path.display());
+        let config = configure(folder.path(), "", &export, "{ idle_timeout = \"200ms\" }");
+        let broker = broker(&config, &socket);
+        let (reader, _) = listener.accept().unwrap();
+        generate(50, 1_000, 8_000);
+        let state = all_ended(&socket);
+        let written = number(&state, "written");
+        assert!(written >= 50 && state["lost"] == json!({}), "{state}");
+        let mut lines = BufReader::new(reader).lines();
+        let read = lines.by_ref().take(written as usize).map(|line| line.unwrap());
+        let records: Vec<Value> = read.map(|line| serde_json::from_str(&line).unwrap()).collect();
+        assert_eq!(packets(&records), 1_000);
+        // The reader goes, and nobody listens any more.
+        drop((lines, listener));
+        fs::remove_file(&path).unwrap();
+        wait_for("the notice", || broker.said().contains("tries again every second"));
+        generate(50, 1_000, 8_000);
+        let state = all_ended(&socket);
+        assert!(number(&state["lost"], "no_reader") >= 50, "{state}");
+        let listener = UnixListener::bind(&path).unwrap();
+        let (reader, _) = listener.accept().unwrap();
+        wait_for("the notice", || broker.said().contains("export: writes again"));
+        generate(50, 1_000, 8_000);
+        wait_for("the packets", || counted(&socket) == 3_000);
+        let said = stop(broker);
+        let again = BufReader::new(reader).lines().map(|line| line.unwrap());
+        let again: Vec<Value> = again.map(|line| serde_json::from_str(&line).unwrap()).collect();
+        assert_eq!(packets(&again), 1_000);
+        let export = &said["export"];
+        let all = number(export, "written") + number(&export["lost"], "no_reader");
+        assert_eq!((number(export, "files"), number(export, "held")), (2, 0), "{said}");
+        assert!(all >= 150 && number(export, "written") == written + again.len() as u64, "{said}");
+    });
+}
+
+#[test]
 fn a_file_that_cannot_be_created_is_an_error_at_the_start() {
     in_namespace(|| {
         devices();
@@ -282,5 +327,12 @@ fn a_file_that_cannot_be_created_is_an_error_at_the_start() {
         let ran = run(["run", "-c", config.to_str().unwrap()]);
         let says = "[export]: cannot create /nothing/flows.csv";
         assert!(ran.status == 1 && ran.stderr.contains(says), "{}", ran.stderr);
+        // What was begun before another failure does not stay.
+        let file = folder.path().join("flows.csv");
+        fs::write(folder.path().join("control"), "").unwrap();
+        configure(folder.path(), "", &format!("path = \"{}\"", file.display()), "true");
+        let ran = run(["run", "-c", config.to_str().unwrap()]);
+        assert!(ran.status == 1 && ran.stderr.contains("is no socket"), "{}", ran.stderr);
+        assert!(!folder.path().join("flows.csv.partial").exists() && !file.exists());
     });
 }

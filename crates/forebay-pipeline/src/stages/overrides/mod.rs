@@ -22,8 +22,8 @@ impl Setting for Option<Arc<FlowSearch>> {}
 
 /// Drops the packets of shunted flows, and marks those of flows that are to pass.
 ///
-/// Whoever gives it a table must keep the one before until no stage has it any more: a worker
-/// must not be the one that frees it.
+/// The caller must keep a table that it replaces until no stage has it any more, so that no worker
+/// frees it.
 pub struct Overrides {
     decoder: Decoder,
     affinity: Affinity,
