@@ -37,7 +37,7 @@ pub use literals::{Evidence, FlowEnds, Owner, RuleLiterals};
 pub use pieces::Hazards;
 pub use rule::{Content, Features, MAX_CONTENTS, Rule};
 pub use source::{MAX_RULE_LEN, RuleError};
-pub use triggers::{Hazard, Trigger};
+pub use triggers::{Hazard, Trigger, http_markers, triggers};
 
 use crate::LiteralError;
 

@@ -120,7 +120,7 @@ fn split(bytes: &[u8], cut: impl Fn(u8) -> bool) -> impl Iterator<Item = &[u8]> 
 ///
 /// Cut at slashes (compressed, dot segments removed), at `?` (also the replacement of characters
 /// that cannot be converted), at spaces and `+` (which stand for each other in queries), and at
-/// bytes other than ASCII. First in pieces of bytes that no ordinary client encodes;
+/// bytes other than ASCII; at `:` and `@`, which a sensor that includes the host may put in. First in pieces of bytes that no ordinary client encodes;
 /// then in longer ones, and then with the slashes at their ends, which may have been backslashes.
 /// A line feed ends the request line, so that one in a URI was encoded.
 fn uri(bytes: &[u8]) -> Vec<Piece> {
@@ -135,7 +135,7 @@ fn uri(bytes: &[u8]) -> Vec<Piece> {
         cost,
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let joined = |byte: u8| !byte.is_ascii() || b"/\\?+ \n".contains(&byte);
+    let joined = |byte: u8| !byte.is_ascii() || b"/\\?+ \n:@".contains(&byte);
     let mut pieces: Vec<_> = split(bytes, |byte| !plain(byte)).map(|part| piece(part, 0)).collect();
     pieces.extend(
         split(bytes, joined)

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Args};
 use forebay_scan::Engine;
 
 use super::capture::ReadLimits;
@@ -11,14 +11,30 @@ use super::headings::STUDY;
 
 /// `forebay scan`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("searched").required(true).args(["literals", "rules"])))]
 pub struct ScanArgs {
     /// The literals, one a line, in hexadecimal digits; empty lines and lines that begin with
     /// # are skipped; `-` is standard input
     #[arg(long, value_name = "FILE")]
-    pub literals: PathBuf,
+    pub literals: Option<PathBuf>,
+    /// Rules of Suricata or Snort: what is searched for are the literals that must be in traffic
+    /// on which a rule fires
+    #[arg(long, value_name = "FILES", num_args = 1.., conflicts_with = "nocase")]
+    pub rules: Vec<PathBuf>,
+    /// Show which rules can be filtered by literals, and why not the others; with a capture, what
+    /// these cost on it
+    #[arg(long, requires = "rules", conflicts_with = "hits")]
+    pub explain: bool,
+    /// Explain the rule with this number: its literals, what could hide them, or the reason
+    #[arg(long, value_name = "SID", requires = "explain")]
+    pub rule: Option<u32>,
+    /// The value of a variable of the rules, as in HOME_NET=[10.0.0.0/8]; one without a value
+    /// admits everything
+    #[arg(long = "var", value_name = "NAME=VALUE", requires = "rules", value_parser = variable)]
+    pub variables: Vec<(String, String)>,
     /// The capture; `-` is standard input
-    #[arg(short, long, value_name = "PCAP")]
-    pub read: PathBuf,
+    #[arg(short, long, value_name = "PCAP", required_unless_present = "explain")]
+    pub read: Option<PathBuf>,
     /// ASCII letters match in both cases
     #[arg(long)]
     pub nocase: bool,
@@ -41,4 +57,14 @@ pub struct ScanArgs {
 /// The names of the engines that scan.
 fn engine_names() -> impl TypedValueParser<Value = Engine> {
     PossibleValuesParser::new(Engine::ALL.map(Engine::name)).try_map(|name| name.parse::<Engine>())
+}
+
+/// A variable of rules and its value.
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => {
+            Ok((name.trim_start_matches('$').to_owned(), value.to_owned()))
+        }
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
 }

@@ -19,5 +19,6 @@ mod memory;
 mod outputs;
 mod rules;
 mod scan;
+mod scan_rules;
 mod split;
 mod verdicts;

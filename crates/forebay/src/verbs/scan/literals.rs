@@ -5,6 +5,7 @@ use std::path::Path;
 use forebay_io::text::{self, Source};
 use forebay_scan::LiteralSet;
 
+use super::tally::{Kind, Subjects};
 use crate::failure::Failure;
 use crate::input::file_name;
 
@@ -30,6 +31,25 @@ impl Literals {
             Ok(set) => Ok(Self { set, lines: lines(&text) }),
             Err(source) => Err(Failure::Literals { file, source }),
         }
+    }
+}
+
+impl Subjects for Literals {
+    fn kind(&self) -> Kind {
+        let all = "literals";
+        Kind { one: "literal", many: all, heading: "line", text: "literal", all }
+    }
+
+    fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn number(&self, index: usize) -> usize {
+        self.lines[index]
+    }
+
+    fn text(&self, index: usize) -> String {
+        self.set.literals()[index].to_string()
     }
 }
 

@@ -1,47 +1,77 @@
-//! `forebay scan`: literals in the payloads of a capture.
+//! `forebay scan`: literals, or those of rules, in the payloads of a capture.
 //!
 //! Workers scan the packets of a batch together and queue what they find; it is counted and
 //! printed in the order of the packets.
 
+mod explain;
 mod literals;
+mod rules;
 mod scanning;
 mod tally;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use forebay_packet::{DecodeOptions, Decoder};
+use forebay_packet::{Batch, DecodeOptions, Decoder};
 use forebay_pipeline::Chain;
-use forebay_scan::Scanner;
+use forebay_scan::{LiteralSet, Match, Scanner};
 
 use crate::cli::{Cli, ScanArgs};
 use crate::failure::Failure;
 use crate::input::{Input, processors, read_options};
 use literals::Literals;
+use rules::Rules;
 use scanning::{Payloads, Queues, Scan};
 use tally::Tally;
 
 pub fn run(cli: &Cli, args: &ScanArgs) -> Result<(), Failure> {
-    if args.literals.as_os_str() == "-" && args.read.as_os_str() == "-" {
-        return Err(Failure::Usage("the literals or the capture can be `-`, not both".to_owned()));
+    let files = args.literals.iter().chain(&args.rules).chain(&args.read);
+    if files.filter(|file| file.as_os_str() == "-").count() > 1 {
+        return Err(Failure::Usage("only one of the files can be `-`".to_owned()));
     }
-    let literals = Literals::read(&args.literals, args.nocase)?;
-    let scanner = Arc::new(Scanner::compile(&literals.set, args.engine)?);
+    if args.explain {
+        return explain::run(cli, args);
+    }
+    let decoder =
+        Decoder::new(DecodeOptions { tunnel_depth: args.tunnel_depth, ..Default::default() });
+    if let Some(file) = &args.literals {
+        let literals = Literals::read(file, args.nocase)?;
+        let tally = Tally::new(cli, &literals, args.hits)?;
+        return scan(cli, args, &literals.set, decoder, tally, |_, _, matches| {
+            Cow::Borrowed(matches)
+        });
+    }
+    let rules = Rules::read(args)?;
+    let tally = Tally::new(cli, &rules.set, args.hits)?;
+    scan(cli, args, rules.literals.set(), decoder, tally, |batch, i, matches| {
+        Cow::Owned(rules.of_packet(&decoder, batch, i, matches))
+    })
+}
+
+/// Scans the capture. `counted` gives the matches of a packet as they are counted.
+fn scan(
+    cli: &Cli,
+    args: &ScanArgs,
+    set: &LiteralSet,
+    decoder: Decoder,
+    mut tally: Tally<'_>,
+    counted: impl for<'a> Fn(&Batch, usize, &'a [Match]) -> Cow<'a, [Match]> + Sync,
+) -> Result<(), Failure> {
+    let Some(read) = &args.read else { return Ok(()) };
+    let scanner = Arc::new(Scanner::compile(set, args.engine)?);
     let streams = args.hits && !cli.json;
     // A progress bar would be drawn between the lines of the results.
     let options = read_options(&args.limits, processors());
-    let mut input = Input::open(&args.read, &options, cli.quiet || streams)?;
+    let mut input = Input::open(read, &options, cli.quiet || streams)?;
     input.watch_signals()?;
-    let decoder =
-        Decoder::new(DecodeOptions { tunnel_depth: args.tunnel_depth, ..Default::default() });
     let payloads = || Payloads::new(decoder, Arc::clone(&scanner));
     let queues = Queues::new(processors());
     let chain = |worker| Chain::new().with(Scan::new(payloads(), queues.clone(), worker));
     let workers = input.workers((0..processors()).map(chain).collect());
-    let mut tally = Tally::new(cli, &literals, args.hits)?;
     let mut left = payloads();
     let run = forebay_pipeline::run(workers, Chain::new(), |batch| {
         queues.take(batch, &mut left, |i, scanned, matches| {
-            tally.count(batch.wire_len(i), scanned, matches)
+            tally.count(batch.wire_len(i), scanned, &counted(batch, i, matches))
         })
     });
     drop(input);

@@ -7,7 +7,6 @@ use forebay_pipeline::Ledger;
 use forebay_scan::Match;
 use serde_json::{Value, json};
 
-use super::literals::Literals;
 use crate::cli::Cli;
 use crate::ending::{self, loss_of};
 use crate::failure::Failure;
@@ -28,10 +27,36 @@ impl Sum {
     }
 }
 
+/// What is searched for: literals, or rules by their literals.
+pub(super) trait Subjects: Sync {
+    /// How they are called.
+    fn kind(&self) -> Kind;
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// The number of one in its file.
+    fn number(&self, index: usize) -> usize;
+    /// One as text.
+    fn text(&self, index: usize) -> String;
+}
+
+/// The names of what is searched for.
+pub(super) struct Kind {
+    /// The number of one, in JSON.
+    pub(super) one: &'static str,
+    /// The numbers of those in a packet, in JSON.
+    pub(super) many: &'static str,
+    /// The number of one, in tables.
+    pub(super) heading: &'static str,
+    /// The text of one, in tables.
+    pub(super) text: &'static str,
+    /// All of them.
+    pub(super) all: &'static str,
+}
+
 /// Counts matches in the order of the packets.
 pub(super) struct Tally<'a> {
-    literals: &'a Literals,
-    /// By literal.
+    subjects: &'a dyn Subjects,
+    /// By literal or rule.
     sums: Vec<Sum>,
     all: Sum,
     /// Packets with a match.
@@ -51,7 +76,7 @@ enum Lines {
 }
 
 impl<'a> Tally<'a> {
-    pub(super) fn new(cli: &Cli, literals: &'a Literals, hits: bool) -> Result<Self, Failure> {
+    pub(super) fn new(cli: &Cli, subjects: &'a dyn Subjects, hits: bool) -> Result<Self, Failure> {
         let results = || Results::to_stdout().map_err(Failure::Stdout);
         let lines = match (hits, cli.json) {
             (false, _) => Lines::Summed,
@@ -59,8 +84,8 @@ impl<'a> Tally<'a> {
             (true, false) => Lines::Printed(results()?),
         };
         let [all, hit, not_ip] = [Sum::default(); 3];
-        let sums = vec![all; literals.set.len()];
-        Ok(Self { literals, sums, all, hit, not_ip, scanned_bytes: 0, matches: 0, lines })
+        let sums = vec![all; subjects.len()];
+        Ok(Self { subjects, sums, all, hit, not_ip, scanned_bytes: 0, matches: 0, lines })
     }
 
     /// Counts the next packet: its bytes on the wire, the bytes that were scanned (none if it is
@@ -82,17 +107,18 @@ impl<'a> Tally<'a> {
         self.hit.add(bytes);
         self.matches += matches.len() as u64;
         let packet = self.all.packets;
-        let Self { literals, sums, lines, .. } = self;
+        let Self { subjects, sums, lines, .. } = self;
         let found = matches.iter().map(|hit| hit.literal as usize);
         found.clone().for_each(|literal| sums[literal].add(bytes));
-        let mut found = found.map(|literal| literals.lines[literal]);
+        let mut found = found.map(|index| subjects.number(index));
         match lines {
             Lines::Summed => Ok(()),
-            Lines::Printed(results) => results
-                .push(|out| found.try_for_each(|literal| writeln!(out, "{packet} {literal}"))),
-            Lines::Listed(list) => {
-                list.push(&json!({"packet": packet, "literals": found.collect::<Vec<_>>()}))
+            Lines::Printed(results) => {
+                results.push(|out| found.try_for_each(|number| writeln!(out, "{packet} {number}")))
             }
+            Lines::Listed(list) => list.push(
+                &json!({"packet": packet, (subjects.kind().many): found.collect::<Vec<_>>()}),
+            ),
         }
         .map_err(Failure::Stdout)
     }
@@ -138,22 +164,21 @@ impl<'a> Tally<'a> {
         print(|out| out.write_all(text.as_bytes()))
     }
 
-    /// The literals that were found, with their lines and sums.
+    /// What was found: number, text and sum.
     fn found(&self) -> impl Iterator<Item = (usize, String, &Sum)> {
-        let Literals { set, lines } = self.literals;
-        let all = set.literals().iter().zip(lines).zip(&self.sums);
-        let found = all.filter(|(_, sum)| sum.packets > 0);
-        found.map(|((literal, &line), sum)| (line, literal.to_string(), sum))
+        let found = self.sums.iter().enumerate().filter(|(_, sum)| sum.packets > 0);
+        found.map(|(index, sum)| (self.subjects.number(index), self.subjects.text(index), sum))
     }
 
     fn json(&self, ledger: &Ledger, failure: Option<&Failure>) -> Value {
         let sum = |sum: &Sum| json!({"packets": sum.packets, "bytes": sum.bytes});
-        let found = self.found().map(|(line, text, sum)| {
+        let kind = self.subjects.kind();
+        let found = self.found().map(|(number, text, sum)| {
             let Sum { packets, bytes } = *sum;
-            json!({"literal": line, "text": text, "packets": packets, "bytes": bytes})
+            json!({(kind.one): number, "text": text, "packets": packets, "bytes": bytes})
         });
         json!({
-            "literals": self.sums.len(),
+            (kind.all): self.sums.len(),
             "found": found.collect::<Vec<_>>(),
             "matches": self.matches,
             "all": sum(&self.all),
@@ -166,23 +191,29 @@ impl<'a> Tally<'a> {
         })
     }
 
-    /// The literals that were found, and sums of packets.
+    /// What was found, and sums of packets.
     fn table(&self) -> Table {
-        let headings = [Column::right("line"), Column::right("packets"), Column::right("bytes")];
-        let mut table = Table::new(headings.into_iter().chain([Column::left("literal")]).collect());
-        let mut row = |line: String, sum: &Sum, text: String| {
-            table.row([line, human::count(sum.packets), human::count(sum.bytes), text]);
+        let kind = self.subjects.kind();
+        let headings =
+            [Column::right(kind.heading), Column::right("packets"), Column::right("bytes")];
+        let mut table = Table::new(headings.into_iter().chain([Column::left(kind.text)]).collect());
+        let mut row = |number: String, sum: &Sum, text: String| {
+            table.row([number, human::count(sum.packets), human::count(sum.bytes), text]);
         };
         let mut found = 0_u64;
-        for (line, text, sum) in self.found() {
+        for (number, text, sum) in self.found() {
             found += 1;
-            row(line.to_string(), sum, text);
+            row(number.to_string(), sum, text);
         }
         if self.not_ip.packets > 0 {
             row("-".to_owned(), &self.not_ip, "not IP: nothing is scanned".to_owned());
         }
         let of = human::count(self.sums.len() as u64);
-        row("hit".to_owned(), &self.hit, format!("{} of {of} literals found", human::count(found)));
+        row(
+            "hit".to_owned(),
+            &self.hit,
+            format!("{} of {of} {} found", human::count(found), kind.all),
+        );
         let scanned = human::count(self.scanned_bytes);
         row("all".to_owned(), &self.all, format!("{scanned} bytes of payload scanned"));
         table
