@@ -165,13 +165,11 @@ fn members(
     class: &ClassConfig,
     options: &CodeOptions,
 ) -> Result<ClassMembers, ConfigCompileError> {
+    let place = format!("class {} of group {group}", class.name);
     match &class.members {
-        MembersText::Filter(text) => {
-            let place = format!("class {} of group {group}", class.name);
-            compile(text, place, options).map(ClassMembers::Filter)
-        }
-        MembersText::Rules(file) => {
-            let (name, imported) = list_of(file, &Selection::default())?;
+        MembersText::Filter(text) => compile(text, place, options).map(ClassMembers::Filter),
+        MembersText::Rules(file, selection) => {
+            let (name, imported) = list_of(file, &format!("{place}: "), selection)?;
             let chosen = imported.choose(EngineName::Auto, options.isa);
             let engine = chosen.map_err(|error| error.in_file(&name))?.engine;
             Ok(ClassMembers::Rules(CompiledRules::new(imported.list.list.into(), engine)))
@@ -180,8 +178,12 @@ fn members(
 }
 
 /// The rule list of a file, and the file's name in messages.
-fn list_of(file: &Path, selection: &Selection) -> Result<(String, Imported), ConfigCompileError> {
-    let name = file.display().to_string();
+fn list_of(
+    file: &Path,
+    place: &str,
+    selection: &Selection,
+) -> Result<(String, Imported), ConfigCompileError> {
+    let name = format!("{place}{}", file.display());
     let bytes = text::read_bytes(file, Source::Regular, "a file of rules", text::MOST_RULES)
         .map_err(|source| ConfigCompileError::Read { file: file.to_owned(), source })?;
     let imported = load(&bytes, selection, &RULE_KEYS).map_err(|error| error.in_file(&name))?;
@@ -203,7 +205,7 @@ fn rules(
 ) -> Result<Option<BuiltRules>, ConfigCompileError> {
     let Some(file) = &config.rules else { return Ok(None) };
     let selection = &config.rule_selection;
-    let (name, mut imported) = list_of(file, selection)?;
+    let (name, mut imported) = list_of(file, "", selection)?;
     let refused = |error: LoadError| error.in_file(&name);
     let mut notices = imported.warnings(&name, selection.unsupported);
     let list = std::mem::take(&mut imported.list.list);

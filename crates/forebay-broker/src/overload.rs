@@ -48,8 +48,8 @@ impl Overloads {
         overloads
     }
 
-    /// Follows a change of the sensors, or classes. A limit that stays as it is goes on. Of those
-    /// with the same name, the first counts.
+    /// Follows a change of the sensors, or classes. A limit that stays as it is goes on, one
+    /// that changes keeps its counts. Of those with the same name, the first counts.
     pub(crate) fn update<'a, T: Into<Limited<'a>>>(&mut self, all: impl IntoIterator<Item = T>) {
         let mut old = std::mem::take(&mut self.0);
         let mut names = HashSet::new();
@@ -58,14 +58,19 @@ impl Overloads {
             if policy == OnOverload::None {
                 continue;
             }
-            let same = old.remove(name).filter(|old| old.rates == rates);
-            let overload = same.unwrap_or_else(|| {
-                let is_unknown = rates == Rates::default();
-                let first =
-                    if is_unknown { Rates { pps: Some(u64::MAX), bps: None } } else { rates };
-                let limit = Arc::new(Limit::new(first));
-                Overload { rates, limit, estimate: LimitEstimate::default() }
-            });
+            let is_unknown = rates == Rates::default();
+            let first = if is_unknown { Rates { pps: Some(u64::MAX), bps: None } } else { rates };
+            let overload = match old.remove(name) {
+                Some(same) if same.rates == rates => same,
+                other => {
+                    let limit = match other {
+                        Some(old) => old.limit.replacement(first),
+                        None => Limit::new(first),
+                    };
+                    let estimate = LimitEstimate::default();
+                    Overload { rates, limit: Arc::new(limit), estimate }
+                }
+            };
             self.0.insert(name.to_owned(), overload);
         }
     }

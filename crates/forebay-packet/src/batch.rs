@@ -435,6 +435,7 @@ impl Batch {
         copy.rehashed = self.rehashed.renumbered(&self.live);
         copy.exempt = self.exempt.renumbered(&self.live);
         copy.first = self.first.renumbered(&self.live);
+        copy.resumed = self.resumed.renumbered(&self.live);
         for (rank, i) in self.live.iter().enumerate().filter(|_| self.key.is_empty()) {
             if let Some((key, reversed)) = self.flow(i) {
                 copy.set_flow(rank, key, reversed);

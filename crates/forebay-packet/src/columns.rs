@@ -92,6 +92,8 @@ pub struct PacketMetadata {
     pub exempt: LiveMask,
     /// The first packets of records each way, where records of flows are kept.
     pub first: LiveMask,
+    /// Of those, the packets whose record goes on with a flow whose last record has ended by time.
+    pub resumed: LiveMask,
 }
 
 /// A packet's flow.
@@ -227,8 +229,8 @@ impl PacketMetadata {
         self.label.clear();
         self.flows.clear();
         self.fragments.clear();
-        (self.rehashed, self.exempt, self.first) =
-            (LiveMask::EMPTY, LiveMask::EMPTY, LiveMask::EMPTY);
+        (self.rehashed, self.exempt) = (LiveMask::EMPTY, LiveMask::EMPTY);
+        (self.first, self.resumed) = (LiveMask::EMPTY, LiveMask::EMPTY);
     }
 
     /// Takes over the values of `other`; `self` is empty.
@@ -243,7 +245,8 @@ impl PacketMetadata {
         copy(&mut self.label, &other.label);
         copy(&mut self.flows, &other.flows);
         copy(&mut self.fragments, &other.fragments);
-        (self.rehashed, self.exempt, self.first) = (other.rehashed, other.exempt, other.first);
+        (self.rehashed, self.exempt) = (other.rehashed, other.exempt);
+        (self.first, self.resumed) = (other.first, other.resumed);
     }
 
     /// Keeps what was found of the packets in `which` alone; not of fragments.
@@ -259,6 +262,7 @@ impl PacketMetadata {
         self.rehashed = self.rehashed.renumbered(which);
         self.exempt = self.exempt.renumbered(which);
         self.first = self.first.renumbered(which);
+        self.resumed = self.resumed.renumbered(which);
         if !self.flows.is_empty() {
             let place = |flow: &KnownFlow| {
                 let place = which.iter().position(|i| i == usize::from(flow.packet))?;
@@ -384,6 +388,7 @@ impl Deref for Recycled {
                 rehashed: LiveMask::EMPTY,
                 exempt: LiveMask::EMPTY,
                 first: LiveMask::EMPTY,
+                resumed: LiveMask::EMPTY,
             },
         };
         self.columns.as_deref().unwrap_or(NONE)

@@ -84,6 +84,9 @@ pub struct Counted<'a> {
     pub direction: usize,
     /// It is the first packet of the record in its direction.
     pub is_first: bool,
+    /// The record begins with the packet, and goes on with a flow whose last record has ended by the
+    /// active timeout.
+    pub resumes: bool,
 }
 
 /// The flows seen. Packets in which no address was found are one record, its `low` 0: what
@@ -299,7 +302,9 @@ impl FlowTable {
         };
         let options = self.options;
         let record = self.records.get_mut(number);
+        let mut resumes = false;
         if let Some(reason) = packet.ends(record, &options) {
+            resumes = reason == EndReason::Active;
             ended(record.ending(reason));
             let new = FlowRecord::new(*key, packet.reversed, packet.nanos);
             *record = match reason {
@@ -308,7 +313,7 @@ impl FlowTable {
             };
         }
         let (direction, is_first) = packet.count(record);
-        Some(Counted { number, record, direction, is_first })
+        Some(Counted { number, record, direction, is_first, resumes })
     }
 
     /// A record for a new flow.

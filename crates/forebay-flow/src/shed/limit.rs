@@ -7,6 +7,7 @@
 //! A worker reserves the packets of a whole batch with one addition, and gives back what it does
 //! not send. Between the two, other workers find less room than there is, never more.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Shed;
@@ -171,7 +172,7 @@ pub struct Limit {
     /// What was ever offered, by [`Limit::cost`], modulo 2^64.
     total: AtomicU64,
     /// Packets that were shed, in the order of [`Shed::ALL`].
-    shed: [AtomicU64; Shed::ALL.len()],
+    shed: Arc<[AtomicU64; Shed::ALL.len()]>,
 }
 
 impl Limit {
@@ -188,8 +189,14 @@ impl Limit {
         let packets = rates.pps.map(|rate| meter(rate, WINDOWS));
         let bytes = rates.bps.map(|rate| meter(rate, WINDOWS * 8));
         let (slot, total) = (AtomicU64::new(0), AtomicU64::new(0));
-        let shed = [const { AtomicU64::new(0) }; Shed::ALL.len()];
+        let shed = Arc::new([const { AtomicU64::new(0) }; Shed::ALL.len()]);
         Self { slot, meters: [packets, bytes], total, shed }
+    }
+
+    /// A limit that takes the place of this one. Both count what they shed together.
+    #[must_use]
+    pub fn replacement(&self, rates: Rates) -> Self {
+        Self { shed: Arc::clone(&self.shed), ..Self::new(rates) }
     }
 
     /// Packets and bytes of a window.

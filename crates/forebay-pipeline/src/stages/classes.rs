@@ -3,11 +3,15 @@
 //! A packet is of the first class that selects it. Policies and limits are those of sensors
 //! ([`forebay_flow::shed`]), with states of their own. Limits are common to all workers.
 
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use forebay_flow::FlowRecord;
 use forebay_flow::shed::{LEAST_BPS, LEAST_PPS, Limit, OnOverload, Rates};
 use forebay_packet::{Batch, LiveMask};
+use forebay_rules::language::load::Selection;
+use forebay_rules::language::{Direction, Format, Unsupported};
 use serde::Deserialize;
 use toml::Value;
 
@@ -49,8 +53,8 @@ const DROPS: [&str; 6] =
 pub enum MembersText {
     /// A pcap expression.
     Filter(String),
-    /// The file of a rule list that passes them.
-    Rules(PathBuf),
+    /// The file of a rule list that passes them, and which of its lists.
+    Rules(PathBuf, Selection),
 }
 
 /// A class as it is configured.
@@ -76,6 +80,14 @@ struct RawClass {
     name: String,
     filter: Option<String>,
     rules: Option<PathBuf>,
+    rules_format: Option<String>,
+    rule_list: Option<String>,
+    rules_table: Option<String>,
+    rules_interface: Option<String>,
+    rules_direction: Option<String>,
+    rules_unsupported: Option<String>,
+    #[serde(default)]
+    rules_ipv6: bool,
     limit_pps: Option<Value>,
     limit_bps: Option<Value>,
     on_overload: String,
@@ -106,14 +118,18 @@ impl Classes {
 
 impl ClassConfig {
     fn new(raw: RawClass) -> Result<Self, String> {
-        let RawClass { name, filter, rules, limit_pps, limit_bps, on_overload } = raw;
+        let selection = selection(&raw)?;
+        let RawClass { name, filter, rules, limit_pps, limit_bps, on_overload, .. } = raw;
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 32 || !name.chars().all(fits) {
             return Err("expected a name of 1 to 32 letters, digits, `-`, `_` and `.`".into());
         }
         let members = match (filter, rules) {
-            (Some(filter), None) => MembersText::Filter(filter),
-            (None, Some(file)) => MembersText::Rules(file),
+            (Some(filter), None) if selection == Selection::default() => {
+                MembersText::Filter(filter)
+            }
+            (None, Some(file)) => MembersText::Rules(file, selection),
+            (Some(_), None) => return Err("keys of a rule list, but no file of `rules`".into()),
             _ => return Err("expected one of `filter` and `rules`".into()),
         };
         let rates = Rates {
@@ -130,6 +146,31 @@ impl ClassConfig {
         })?;
         Ok(Self { name, members, rates, on_overload })
     }
+}
+
+/// Which list of a file is meant, by the keys that the broker's own list has.
+fn selection(raw: &RawClass) -> Result<Selection, String> {
+    Ok(Selection {
+        format: choice("rules_format", &raw.rules_format, Format::NAMES)?.unwrap_or_default(),
+        list: raw.rule_list.clone(),
+        table: raw.rules_table.clone(),
+        interface: raw.rules_interface.clone(),
+        direction: choice("rules_direction", &raw.rules_direction, Direction::NAMES)?,
+        unsupported: choice("rules_unsupported", &raw.rules_unsupported, Unsupported::NAMES)?
+            .unwrap_or_default(),
+        ipv6: raw.rules_ipv6,
+    })
+}
+
+fn choice<T: Copy, const N: usize>(
+    key: &str,
+    text: &Option<String>,
+    names: [(&str, T, &str); N],
+) -> Result<Option<T>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let chosen = names.iter().find(|(name, ..)| name == text).map(|(_, value, _)| *value);
+    let expected = || names.map(|(name, ..)| format!("`{name}`")).join(", ");
+    chosen.map(Some).ok_or_else(|| format!("`{key}` `{text}`: expected one of {}", expected()))
 }
 
 /// Reads a limit a second.
@@ -188,6 +229,8 @@ pub struct ClassLimits {
     states: FlowStates,
     /// The class of each packet of the batch.
     classes: Vec<Option<usize>>,
+    /// The verdicts of the batch, while classes have it for theirs.
+    verdicts: Vec<u32>,
     now: u64,
 }
 
@@ -201,6 +244,7 @@ impl ClassLimits {
             shedders: Shedders::default(),
             states: FlowStates::default(),
             classes: Vec::new(),
+            verdicts: Vec::new(),
             now: 0,
         }
     }
@@ -208,7 +252,7 @@ impl ClassLimits {
     /// Finds the class of each packet. A class whose filter is wrong for the link type of a packet
     /// has none of the batch.
     fn classify(&mut self, batch: &mut Batch) {
-        let verdicts = batch.verdict.clone();
+        mem::swap(&mut batch.verdict, &mut self.verdicts);
         self.classes.clear();
         self.classes.resize(batch.len(), None);
         for (class, selector) in self.selectors.iter_mut().enumerate().rev() {
@@ -216,8 +260,13 @@ impl ClassLimits {
                 selected.iter().for_each(|i| self.classes[i] = Some(class));
             }
         }
-        batch.verdict = verdicts;
+        mem::swap(&mut batch.verdict, &mut self.verdicts);
     }
+}
+
+/// Whether the output of the flow of packet `i` is known, in its direction.
+fn has_output(record: &FlowRecord, batch: &Batch, i: usize) -> bool {
+    record.outputs()[usize::from(batch.reversed[i] != record.a_is_high)].is_some()
 }
 
 impl Stage for ClassLimits {
@@ -249,8 +298,12 @@ impl Stage for ClassLimits {
         let mut shed = LiveMask::default();
         for i in batch.live().iter().filter(|&i| classes[i].is_some()) {
             let record = record_of(table, &batch, i);
+            let has_output = record.as_ref().is_none_or(|record| has_output(record, &batch, i));
             if shedders.sheds(classes[i], record, Some(states), &mut batch, i) {
                 shed.insert(i);
+            } else if !has_output {
+                // The first packet may have been shed: this one has the flow's sensor noted.
+                batch.first.insert(i);
             }
         }
         shedders.end(&shed, &mut batch, out);

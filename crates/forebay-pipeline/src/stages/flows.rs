@@ -239,7 +239,7 @@ impl Stage for Flows {
         let mut numbers = mem::take(&mut batch.record);
         numbers.clear();
         numbers.resize(batch.len(), NO_RECORD);
-        let (mut first, mut cut) = (LiveMask::default(), LiveMask::default());
+        let [mut first, mut resumed, mut cut] = [LiveMask::EMPTY; 3];
         self.counted = self.begun;
         if let Some(table) = &mut *self.shared.lock() {
             let Self { cutoff, cutoff_number, ended, unrecorded, .. } = self;
@@ -250,6 +250,9 @@ impl Stage for Flows {
                         numbers[i] = counted.number;
                         if counted.is_first {
                             first.insert(i);
+                        }
+                        if counted.resumes {
+                            resumed.insert(i);
                         }
                         let drops =
                             |cutoff: &Cutoff| cutoff.drops(*cutoff_number, &batch, i, &mut counted);
@@ -262,7 +265,7 @@ impl Stage for Flows {
                 |record| ended.push(record),
             );
         }
-        (batch.record, batch.first) = (numbers, first);
+        (batch.record, batch.first, batch.resumed) = (numbers, first, resumed);
         let dropped = cut.count();
         if dropped > 0 {
             let passed = batch.live().without(&cut);

@@ -139,7 +139,7 @@ impl Label {
             if record.key.kind == AddressKind::Opaque {
                 continue;
             }
-            let state = states.of(batch, i, record);
+            let Some(state) = states.of(batch, i, record, 0, |_| true) else { continue };
             let (len, flow) = (batch.wire_len(i), batch.record[i]);
             let packet =
                 Packet { at: *now, flow, len, ecn: Ecn::NotCapable, weight: 1, label: None };
@@ -186,10 +186,11 @@ impl Stage for Label {
 
     fn reload(&mut self, settings: &Settings) {
         let Some(&labels) = settings.get::<Labels>() else { return };
-        if labels.estimate != self.labels.estimate
+        if labels != self.labels
             && let Ok(csfq) = Csfq::new(labels.estimate, UNIT)
         {
-            // States have times in units of the averaging time.
+            // States have times in units of the averaging time, and say nothing of times at which
+            // labels came from elsewhere.
             (self.csfq, self.states) = (csfq, FlowStates::default());
         }
         self.labels = labels;

@@ -22,6 +22,8 @@ struct Target {
     policy: OnOverload,
     limit: Arc<Limit>,
     shedder: Shedder,
+    /// Its number among those that were made, which marks its states of flows.
+    number: u16,
     /// What the batch has for it.
     offered: Count,
     /// Packets of the batch have to be decided on.
@@ -38,6 +40,8 @@ impl Target {
 #[derive(Default)]
 pub(super) struct Shedders {
     targets: Vec<Option<Target>>,
+    /// The numbers of all targets.
+    numbers: Vec<u16>,
     /// The shedders that were made: each has a seed of its own.
     made: u64,
 }
@@ -45,22 +49,24 @@ pub(super) struct Shedders {
 impl Shedders {
     /// Has these targets in place of those that there are. A shedder whose policy and limit stay
     /// goes on.
-    pub(super) fn set<'a>(&mut self, limits: impl ExactSizeIterator<Item = Option<&'a Limited>>) {
+    pub(super) fn set<'a>(&mut self, limits: impl Iterator<Item = Option<&'a Limited>>) {
         let mut old = std::mem::take(&mut self.targets);
-        old.resize_with(limits.len().max(old.len()), || None);
         let made = &mut self.made;
-        let targets = limits.zip(old).map(|(new, old)| {
+        let targets = limits.map(|new| {
             let new = new?;
-            if let Some(old) = old.filter(|old| old.is(new)) {
-                return Some(old);
+            let is_same = |old: &Option<Target>| old.as_ref().is_some_and(|old| old.is(new));
+            if let Some(same) = old.iter_mut().find(|old| is_same(old)) {
+                return same.take();
             }
             let (policy, limit) = new.clone();
             *made += 1;
             // Nothing is shed where there is no limit.
             let shedder = Shedder::new(Arc::clone(&limit), policy, *made).ok()?;
-            Some(Target { policy, limit, shedder, offered: Count::default(), decides: false })
+            let (number, offered) = (*made as u16, Count::default());
+            Some(Target { policy, limit, shedder, number, offered, decides: false })
         });
         self.targets = targets.collect();
+        self.numbers = self.targets.iter().flatten().map(|target| target.number).collect();
         if self.targets.iter().all(Option::is_none) {
             self.targets.clear();
         }
@@ -107,7 +113,10 @@ impl Shedders {
         if batch.exempt.contains(i) {
             return false;
         }
-        let Some(target) = self.get(target).filter(|target| target.decides) else { return false };
+        let Self { targets, numbers, .. } = self;
+        let target = target.and_then(|target| targets.get_mut(target)?.as_mut());
+        let Some(target) = target.filter(|target| target.decides) else { return false };
+        let states = states.map(|states| (states, target.number, &**numbers));
         let is_shed = decide(&mut target.shedder, record, states, batch, i).is_some();
         if !is_shed
             && !batch.label.is_empty()
@@ -144,12 +153,13 @@ pub(super) fn record_of<'a>(
     (is_opaque || record.key.is(&batch.key[i])).then_some(record)
 }
 
-/// Decides on packet `i`. Where the directions of a flow have two sensors, the state in its record
-/// belongs to the first one's policy.
+/// Decides on packet `i`. Where the directions of a flow have two targets, its state belongs to the
+/// policy of the first one. `states` are those of the policies, if they are not in the records, the
+/// number of this one, and those of all.
 fn decide(
     shedder: &mut Shedder,
     record: Option<&mut FlowRecord>,
-    states: Option<&mut FlowStates>,
+    states: Option<(&mut FlowStates, u16, &[u16])>,
     batch: &Batch,
     i: usize,
 ) -> Option<Reason> {
@@ -167,13 +177,41 @@ fn decide(
         packet.is_first = begins(batch, i, record);
         let is_back = batch.reversed[i] != record.a_is_high;
         let has_two = matches!(record.outputs(), [Some(one), Some(other)] if one != other);
+        let none = &mut 0;
         let state = match states {
-            Some(states) => states.of(batch, i, record),
-            None if has_two && is_back => &mut 0,
+            Some((states, own, all)) => {
+                states.of(batch, i, record, own, |owner| all.contains(&owner)).unwrap_or(none)
+            }
+            None if has_two && is_back => none,
             None => &mut record.state,
         };
         shedder.packet(&packet, state)
     };
     record.shed = record.shed.saturating_add(shed.is_some().into());
     shed
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_flow::shed::Rates;
+
+    use super::*;
+
+    #[test]
+    fn a_target_that_stays_goes_on_at_another_place() {
+        let limited = |policy| {
+            let rates = Rates { pps: Some(10_000), bps: None };
+            (policy, Arc::new(Limit::new(rates)))
+        };
+        let [a, b, c] = [OnOverload::Fair, OnOverload::WholeFlows, OnOverload::Red].map(limited);
+        let mut shedders = Shedders::default();
+        shedders.set([&a, &b].map(Some).into_iter());
+        assert_eq!(shedders.numbers, [1, 2]);
+        shedders.set([&c, &b, &a].map(Some).into_iter());
+        assert_eq!(shedders.numbers, [3, 2, 1]);
+        shedders.set([&b].map(Some).into_iter());
+        assert_eq!(shedders.numbers, [2]);
+        shedders.set([&a, &b].map(Some).into_iter());
+        assert_eq!(shedders.numbers, [4, 2]);
+    }
 }

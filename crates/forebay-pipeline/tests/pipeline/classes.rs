@@ -193,6 +193,14 @@ fn the_key_is_read_or_refused() {
             "class `a`: expected one of `filter` and `rules`",
         ),
         (format!("[{{ {one}, weight = 2 }}]"), "class 1: unknown field `weight`"),
+        (
+            format!("[{{ {one}, rule_list = \"a\" }}]"),
+            "keys of a rule list, but no file of `rules`",
+        ),
+        (
+            format!("[{{ {one}, rules_direction = \"up\" }}]"),
+            "`rules_direction` `up`: expected one of `in`, `out`",
+        ),
         (format!("[{{ {} }}]", one.replace("\"a\"", "\"a b\"")), "expected a name of 1 to 32"),
         (format!("[{{ {} }}]", one.replace("2M", "fast")), "`limit_bps`: `fast` is no rate"),
         (format!("[{{ {} }}]", one.replace("2M", "2k")), "`limit_bps` 2000: expected at least"),
