@@ -367,8 +367,7 @@ impl Client {
                     return refuse(Refusal::NoMemory);
                 }
                 let parsed = received.len();
-                let read = recv(stream, spare_capacity(received), RecvFlags::empty());
-                match read {
+                match recv(stream, spare_capacity(received), RecvFlags::empty()) {
                     Ok((_, 0)) => return Some(ClientState::Gone),
                     Ok(_) => {}
                     Err(Errno::AGAIN | Errno::INTR) if is_late => {
