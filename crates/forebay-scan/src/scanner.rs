@@ -108,6 +108,12 @@ impl Stamps {
         first
     }
 
+    /// The stamps of all literals.
+    #[inline]
+    pub(crate) fn all(&self) -> &[u32] {
+        &self.last
+    }
+
     /// Whether the literal has the stamp.
     #[inline]
     pub(crate) fn has(&self, literal: u32, stamp: u32) -> bool {

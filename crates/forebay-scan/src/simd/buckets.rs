@@ -15,8 +15,16 @@ pub struct Buckets {
     /// For each byte of the window, and for each value of its low 7 bits, a bit for each bucket;
     /// the values in two halves.
     halves: [[[u8; 64]; 2]; 4],
+    /// The same for pairs of bytes, by [`pair_hash`].
+    pairs: [[[u8; 64]; 2]; 3],
     /// The same for the values of a byte's low and high 4 bits.
     nibbles: [[[u8; 16]; 2]; 4],
+}
+
+/// The low 7 bits of the sum of a byte, doubled, and the next one: letters of a language follow
+/// each other in some pairs only.
+fn pair_hash(pair: &[u8]) -> usize {
+    usize::from(pair[0].wrapping_mul(2).wrapping_add(pair[1]) & 127)
 }
 
 impl Buckets {
@@ -27,7 +35,11 @@ impl Buckets {
         windows.sort_unstable_by(|one, other| {
             probability(other).total_cmp(&probability(one)).then(one.cmp(other))
         });
-        let mut buckets = Self { halves: [[[0; 64]; 2]; 4], nibbles: [[[0; 16]; 2]; 4] };
+        let mut buckets = Self {
+            halves: [[[0; 64]; 2]; 4],
+            pairs: [[[0; 64]; 2]; 3],
+            nibbles: [[[0; 16]; 2]; 4],
+        };
         let mut sums = [[0.0; 4]; BUCKETS];
         for window in windows {
             let bytes = window.to_le_bytes();
@@ -59,10 +71,17 @@ impl Buckets {
             self.nibbles[at][0][byte & 15] |= 1 << bucket;
             self.nibbles[at][1][byte >> 4] |= 1 << bucket;
         }
+        for (at, pair) in window.windows(2).map(pair_hash).enumerate() {
+            self.pairs[at][pair >> 6][pair & 63] |= 1 << bucket;
+        }
     }
 
     pub fn halves(&self) -> &[[[u8; 64]; 2]; 4] {
         &self.halves
+    }
+
+    pub fn pairs(&self) -> &[[[u8; 64]; 2]; 3] {
+        &self.pairs
     }
 
     pub fn nibbles(&self) -> &[[[u8; 16]; 2]; 4] {

@@ -11,7 +11,7 @@ pub const BITS: u32 = 0x85eb_ca6b;
 /// Selects the slot of a [`Table`](super::table::Table).
 const SLOT: u32 = 0xc2b2_ae35;
 /// Makes the check of an entry.
-const CHECK: u64 = 0xd6e8_feb8_6659_fd93;
+pub const CHECK: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// Shifts that leave of the product with [`BITS`] the numbers of two bits.
 pub const FIRST_BIT: u32 = 27;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::kernel;
 use crate::literal::LiteralSet;
 use crate::scanner::ScanError;
 
@@ -90,6 +91,18 @@ impl Groups {
     #[inline]
     pub fn is_nocase(&self, group: u32) -> bool {
         self.records[group as usize].len & NOCASE != 0
+    }
+
+    /// Fetches into the cache what the other functions read of a group, but for its text.
+    #[inline]
+    pub fn prefetch(&self, group: u32) {
+        kernel::prefetch(&self.records, group as usize);
+    }
+
+    /// Fetches a group's text into the cache.
+    #[inline]
+    pub fn prefetch_text(&self, group: u32) {
+        kernel::prefetch(&self.texts, self.records[group as usize].text as usize);
     }
 
     /// Where in its text the group's window or region is.

@@ -43,6 +43,11 @@ const OVERLAP: usize = 8;
 
 const _: () = assert!(OVERLAP >= plan::REGION);
 
+/// Texts are fetched into the cache while so many before them are copied.
+const AHEAD: usize = 2;
+/// Bytes of a text that are fetched; the processor fetches the others when these are read.
+const PREFETCHED: usize = 1024;
+
 /// The least room in the buffer that a part of a longer text is put in.
 const LEAST_PART: usize = 512;
 
@@ -65,6 +70,7 @@ pub struct Work {
     parts: Vec<Part>,
     lists: Lists,
     repeats: Box<runs::Repeats>,
+    starts: Box<runs::Repeats>,
 }
 
 /// A part of a text in the buffer.
@@ -101,6 +107,7 @@ impl Work {
             parts: Vec::new(),
             lists: Lists::default(),
             repeats: Box::new([0; _]),
+            starts: Box::new([0; _]),
         }
     }
 }
@@ -138,6 +145,11 @@ impl Simd {
         work.parts.clear();
         let mut scan = Scan { engine: self, job, from, stamp, stamps, work, matches };
         for index in 0..job.texts.len() {
+            if let Some(next) = job.texts.get(index + AHEAD) {
+                for line in (0..next.len().min(PREFETCHED)).step_by(64) {
+                    kernel::prefetch(next, line);
+                }
+            }
             scan.add(index);
         }
         scan.flush();
@@ -220,11 +232,12 @@ impl Scan<'_> {
 
     fn find_runs(&mut self) {
         let Some(runs) = &self.engine.runs else { return };
-        let Work { buffer, parts, repeats, .. } = &mut *self.work;
+        let Work { buffer, parts, repeats, starts, .. } = &mut *self.work;
         kernel::repeats(self.engine.level, buffer.bytes(), buffer.len(), repeats);
+        runs.starts(repeats, buffer.len(), starts);
         for part in parts {
             let text = (self.job.text(part.text), part.offset);
-            runs.find(repeats, (part.start, part.end), text, |group| {
+            runs.find((repeats, starts), (part.start, part.end), text, |group| {
                 if self.stamps.renew(group, self.stamp + part.text as u32) {
                     report(self.matches, self.engine, &self.job, part, group);
                 }
@@ -236,22 +249,33 @@ impl Scan<'_> {
         let Work { buffer, parts, lists, .. } = &mut *self.work;
         let groups = &self.engine.groups;
         let mut part = 0;
-        unit.find(self.engine.level, buffer, lists, |entry, position| {
-            while parts.get(part).is_some_and(|part| part.end <= position) {
-                part += 1;
+        unit.find(self.engine.level, buffer, lists, |accepted| {
+            // Of a large set, little is in the near caches: all are fetched before the first is
+            // read.
+            for (entry, _) in accepted.iter() {
+                kernel::prefetch(self.stamps.all(), entry.group() as usize);
+                groups.prefetch(entry.group());
             }
-            let Some(part) = parts.get(part) else { return };
-            let (group, stamp) = (entry.group(), self.stamp + part.text as u32);
-            if self.stamps.has(group, stamp) {
-                return;
+            for (entry, _) in accepted.iter() {
+                groups.prefetch_text(entry.group());
             }
-            let start =
-                (part.offset + position - part.start).checked_sub(entry.phase() + groups.at(group));
-            let text = self.job.text(part.text);
-            let is_there = |start| text.has(start, groups.text(group), groups.is_nocase(group));
-            if start.is_some_and(is_there) {
-                self.stamps.renew(group, stamp);
-                report(self.matches, self.engine, &self.job, part, group);
+            for (entry, position) in accepted.iter() {
+                while parts.get(part).is_some_and(|part| part.end <= position) {
+                    part += 1;
+                }
+                let Some(part) = parts.get(part) else { return };
+                let (group, stamp) = (entry.group(), self.stamp + part.text as u32);
+                if self.stamps.has(group, stamp) {
+                    continue;
+                }
+                let start = (part.offset + position - part.start)
+                    .checked_sub(entry.phase() + groups.at(group));
+                let text = self.job.text(part.text);
+                let is_there = |start| text.has(start, groups.text(group), groups.is_nocase(group));
+                if start.is_some_and(is_there) {
+                    self.stamps.renew(group, stamp);
+                    report(self.matches, self.engine, &self.job, part, group);
+                }
             }
         });
     }

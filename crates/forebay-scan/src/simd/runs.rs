@@ -58,12 +58,17 @@ impl Runs {
         &self.runs[self.first[byte] as usize..self.first[byte + 1] as usize]
     }
 
-    /// The positions, of the first `words * 64`, at which there are as many equal bytes as the
-    /// shortest run has.
-    fn starts(&self, repeats: &Repeats, word: usize) -> u64 {
-        let next = repeats.get(word + 1).copied().unwrap_or(0);
-        (1..self.shortest - 1)
-            .fold(repeats[word], |starts, by| starts & (repeats[word] >> by | next << (64 - by)))
+    /// Writes the positions at which there are as many equal bytes as the shortest run has.
+    pub fn starts(&self, repeats: &Repeats, len: usize, starts: &mut Repeats) {
+        let next = repeats.iter().skip(1).chain([&0]);
+        for ((starts, word), next) in
+            starts.iter_mut().zip(repeats).zip(next).take(len.div_ceil(64))
+        {
+            // The bits of at least two successive repeats, and of at least three.
+            let twice = word & (word >> 1 | next << 63);
+            let thrice = twice & (word >> 2 | next << 62);
+            *starts = [*word, twice, thrice][self.shortest - 2];
+        }
     }
 
     /// Calls `found` with the groups of runs in the bytes of `text` that are at `start..end` of the
@@ -71,7 +76,7 @@ impl Runs {
     /// text's body.
     pub fn find(
         &self,
-        repeats: &Repeats,
+        (repeats, starts): (&Repeats, &Repeats),
         (start, end): (usize, usize),
         (text, offset): (Text<'_>, usize),
         mut found: impl FnMut(u32),
@@ -79,7 +84,7 @@ impl Runs {
         let mut from = start;
         while from < end {
             let word = from / 64;
-            let starts = self.starts(repeats, word) & u64::MAX << (from % 64);
+            let starts = starts[word] & u64::MAX << (from % 64);
             if starts == 0 {
                 from = (word + 1) * 64;
                 continue;

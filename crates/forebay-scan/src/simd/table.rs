@@ -45,11 +45,13 @@ impl Bloom {
 }
 
 /// A literal that a window can belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Entry(u32);
 
 impl Entry {
-    const GROUP_BITS: u32 = 20;
+    /// Bits of a group's number; above them are the phase, the length and the check.
+    pub const GROUP_BITS: u32 = 20;
     const PHASE_BITS: u32 = 2;
     const LEN_BITS: u32 = 2;
 
@@ -113,7 +115,7 @@ impl Table {
             *count = sum;
         }
         let mut next = first.clone();
-        let mut entries = vec![Entry(0); windows.len()];
+        let mut entries = vec![Entry::default(); windows.len()];
         for (window, entry) in windows {
             let at = &mut next[hash::slot(*window, bits)];
             entries[*at as usize] = *entry;

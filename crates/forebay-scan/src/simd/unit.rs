@@ -2,10 +2,10 @@
 
 use super::buckets::Buckets;
 use super::buffer::{Buffer, Bytes, FRONT};
-use super::kernel::{self, Level, Positions};
+use super::kernel::{self, Accepted, Hit, Level, Positions};
 use super::model::Probabilities;
 use super::plan::{REGION, Windows};
-use super::table::{Bloom, Entry, Table};
+use super::table::{Bloom, Table};
 
 /// Which windows a unit has.
 #[derive(Clone, Debug)]
@@ -26,25 +26,23 @@ pub struct Unit {
     table: Table,
 }
 
-/// A window that the table has, and its entries' bounds.
-#[derive(Clone, Copy, Debug)]
-struct Hit {
-    position: u16,
-    first: u32,
-    end: u32,
-}
-
 /// Lists that a thread reuses.
 #[derive(Clone, Debug)]
 pub struct Lists {
     positions: Box<Positions>,
     slots: Vec<u32>,
     hits: Vec<Hit>,
+    accepted: Box<Accepted>,
 }
 
 impl Default for Lists {
     fn default() -> Self {
-        Self { positions: Box::new([0; _]), slots: Vec::new(), hits: Vec::new() }
+        Self {
+            positions: Box::new([0; _]),
+            slots: Vec::new(),
+            hits: Vec::new(),
+            accepted: Box::new(Accepted::new()),
+        }
     }
 }
 
@@ -70,14 +68,13 @@ impl Unit {
         })
     }
 
-    /// Calls `found` with each entry whose check is that of the text, in the order of their
-    /// windows, and with the position of the window.
+    /// Calls `found` with entries whose checks are those of the text, in the order of their windows.
     pub fn find(
         &self,
         level: Level,
         buffer: &Buffer,
         lists: &mut Lists,
-        mut found: impl FnMut(Entry, usize),
+        mut found: impl FnMut(&Accepted),
     ) {
         let (text, len, positions) = (buffer.bytes(), buffer.len(), &mut *lists.positions);
         let count = match &self.kind {
@@ -98,14 +95,12 @@ impl Unit {
             ),
         };
         self.look_up(text, &lists.positions[..count], &mut lists.slots, &mut lists.hits);
-        let (shift, entries) = (self.table.region_shift(), self.table.entries());
-        for hit in &lists.hits {
-            for entry in &entries[hit.first as usize..hit.end as usize] {
-                let position = usize::from(hit.position);
-                if entry.accepts(read::<8>(text, FRONT + position - entry.phase()), shift) {
-                    found(*entry, position);
-                }
-            }
+        let entries = (self.table.entries(), self.table.region_shift());
+        let mut hits = &mut lists.hits[..];
+        while !hits.is_empty() {
+            let done = kernel::accept(level, text, hits, entries, &mut lists.accepted);
+            found(&lists.accepted);
+            hits = &mut hits[done..];
         }
     }
 

@@ -5,12 +5,13 @@ use std::arch::x86_64::*;
 use super::super::buckets::Buckets;
 use super::super::buffer::{Bytes, CAPACITY, FRONT};
 use super::super::hash::{self, FIRST_BIT, SECOND_BIT};
-use super::super::table::Bloom;
-use super::{Positions, STEP};
+use super::super::table::{Bloom, Entry};
+use super::{ACCEPTED, Accepted, Hit, Positions, STEP, VECTOR};
 
 pub fn is_here() -> bool {
     std::is_x86_feature_detected!("avx512f")
         && std::is_x86_feature_detected!("avx512bw")
+        && std::is_x86_feature_detected!("avx512dq")
         && std::is_x86_feature_detected!("avx512vl")
         && std::is_x86_feature_detected!("avx512vbmi")
         && std::is_x86_feature_detected!("avx512vbmi2")
@@ -165,6 +166,78 @@ pub unsafe fn retain(
     kept
 }
 
+/// For each phase, from 0, the 8 bytes that are as many in front of the fourth; twice.
+static REGIONS: [u8; 64] = {
+    let mut regions = [0; 64];
+    let mut at = 0;
+    while at < 64 {
+        regions[at] = (3 - at / 8 % 4 + at % 8) as u8;
+        at += 1;
+    }
+    regions
+};
+
+/// As the scalar loop; the checks of all phases and lengths are computed once for a hit, and 16
+/// entries are compared at a time.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi1,bmi2,popcnt")]
+pub fn accept(
+    text: &Bytes,
+    hits: &mut [Hit],
+    entries: &[Entry],
+    shift: u32,
+    accepted: &mut Accepted,
+) -> usize {
+    // SAFETY: 64 bytes are read, from a value of that size.
+    let regions = unsafe { _mm512_loadu_si512(REGIONS.as_ptr().cast()) };
+    // Of the lengths of regions: an 8-byte lane for each phase. A shift by too many bits gives 0.
+    let shifts = |more: u32| {
+        let [low, high] = [more, more + 1].map(|more| (shift as i32 - 8 * more as i32).into());
+        _mm512_set_epi64(high, high, high, high, low, low, low, low)
+    };
+    let (short, long) = (shifts(0), shifts(2));
+    let factor = _mm512_set1_epi64(hash::CHECK as i64);
+    let low_halves = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    let check = |regions, shifts| {
+        let product = _mm512_mullo_epi64(_mm512_sllv_epi64(regions, shifts), factor);
+        _mm512_srli_epi64::<{ 64 - hash::CHECK_BITS }>(product)
+    };
+    for (done, hit) in hits.iter_mut().enumerate() {
+        let at = FRONT + usize::from(hit.position) - 3;
+        let around = text[at..at + 16].as_ptr();
+        // SAFETY: 16 bytes are read, of a slice of that length.
+        let bytes = unsafe { _mm_loadu_si128(around.cast()) };
+        let regions = _mm512_permutexvar_epi8(regions, _mm512_castsi128_si512(bytes));
+        let (short, long) = (check(regions, short), check(regions, long));
+        let checks = _mm512_permutex2var_epi32(short, low_halves, long);
+        for chunk in entries[hit.first as usize..hit.end as usize].chunks(VECTOR) {
+            if accepted.count > ACCEPTED {
+                return done;
+            }
+            let valid = u16::MAX >> (VECTOR - chunk.len());
+            // SAFETY: the entries of the chunk are read.
+            let entries = unsafe { _mm512_maskz_loadu_epi32(valid, chunk.as_ptr().cast()) };
+            // Of the index, the permutation takes the low 4 bits: the phase and the length.
+            let phase = _mm512_srli_epi32::<{ Entry::GROUP_BITS }>(entries);
+            let expected = _mm512_permutexvar_epi32(phase, checks);
+            let checks = _mm512_srli_epi32::<{ 32 - hash::CHECK_BITS }>(entries);
+            let equal = _mm512_mask_cmpeq_epi32_mask(valid, checks, expected);
+            let position = _mm512_set1_epi32(hit.position.into());
+            // SAFETY: 64 bytes are written behind at most `ACCEPTED` elements, of arrays that have
+            // so many more.
+            unsafe {
+                let entries = _mm512_maskz_compress_epi32(equal, entries);
+                let to = accepted.entries.as_mut_ptr().add(accepted.count);
+                _mm512_storeu_si512(to.cast(), entries);
+                let to = accepted.positions.as_mut_ptr().add(accepted.count);
+                _mm512_storeu_si512(to.cast(), position);
+            }
+            accepted.count += equal.count_ones() as usize;
+            hit.first += chunk.len() as u32;
+        }
+    }
+    hits.len()
+}
+
 /// The numbers from 0 to 63.
 static COUNT: [u8; 64] = {
     let mut count = [0; 64];
@@ -211,20 +284,27 @@ pub unsafe fn probe_all<const W: usize>(
     buckets: &Buckets,
     found: &mut Positions,
 ) -> usize {
-    let tables: [[__m512i; 2]; W] = std::array::from_fn(|at| {
+    let table = |halves: &[[u8; 64]; 2]| {
         // SAFETY: 64 bytes are read, from values of that size.
-        buckets.halves()[at]
-            .each_ref()
-            .map(|half| unsafe { _mm512_loadu_si512(half.as_ptr().cast()) })
-    });
+        halves.each_ref().map(|half| unsafe { _mm512_loadu_si512(half.as_ptr().cast()) })
+    };
+    let bytes: [[__m512i; 2]; W] = std::array::from_fn(|at| table(&buckets.halves()[at]));
+    // Of a window of 2 bytes there is one pair; the last of the tables is not used.
+    let pairs: [[__m512i; 2]; W] = std::array::from_fn(|at| table(&buckets.pairs()[at.min(2)]));
+    // The index is of 7 bits; the instruction leaves out the highest.
+    let look_up = |[low, high]: [__m512i; 2], index| _mm512_permutex2var_epi8(low, index, high);
     let mut count = 0;
     for start in (0..len).step_by(STEP) {
-        let mut all = _mm512_set1_epi8(-1);
-        for (at, [low, high]) in tables.iter().enumerate() {
+        let window: [__m512i; W] = std::array::from_fn(|at| {
             // SAFETY: the position is less than `CAPACITY + 4`.
-            let bytes = unsafe { load(text, start + at) };
-            // The index is of 7 bits; the instruction leaves out the highest.
-            all = _mm512_and_si512(all, _mm512_permutex2var_epi8(*low, bytes, *high));
+            unsafe { load(text, start + at) }
+        });
+        let mut all = look_up(bytes[0], window[0]);
+        for at in 1..W {
+            let twice = _mm512_add_epi8(window[at - 1], window[at - 1]);
+            let pair = look_up(pairs[at - 1], _mm512_add_epi8(twice, window[at]));
+            let both = _mm512_and_si512(pair, look_up(bytes[at], window[at]));
+            all = _mm512_and_si512(all, both);
         }
         let passed = _mm512_test_epi8_mask(all, all);
         // SAFETY: at most `start` positions are written.

@@ -17,7 +17,7 @@ use forebay_packet::Vectors;
 use super::buckets::Buckets;
 use super::buffer::{BACK, Bytes, CAPACITY, FRONT};
 use super::hash::{self, FIRST_BIT, SECOND_BIT};
-use super::table::Bloom;
+use super::table::{Bloom, Entry};
 
 /// Bytes that a step of a filter's loop takes.
 const STEP: usize = 64;
@@ -63,7 +63,7 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => 150,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(_) => 2000,
+            Self::Avx512(_) => 6000,
         }
     }
 }
@@ -231,6 +231,62 @@ unsafe fn retain(
         }
     }
     kept
+}
+
+/// A window that a table has.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit {
+    /// Less than [`CAPACITY`].
+    pub position: u16,
+    /// The bounds of its entries.
+    pub first: u32,
+    pub end: u32,
+}
+
+/// Entries that are accepted at most at a time, and further ones that vectors write behind them.
+const ACCEPTED: usize = 1024;
+const VECTOR: usize = 16;
+
+/// Entries whose checks are those of the text, with the positions of their windows.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    count: usize,
+    entries: [Entry; ACCEPTED + VECTOR],
+    positions: [u32; ACCEPTED + VECTOR],
+}
+
+impl Accepted {
+    pub fn new() -> Self {
+        let entries = [Entry::default(); _];
+        Self { count: 0, entries, positions: [0; _] }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Entry, usize)> {
+        let positions = self.positions[..self.count].iter().map(|&position| position as usize);
+        self.entries[..self.count].iter().copied().zip(positions)
+    }
+}
+
+/// Writes entries of hits that accept the text to `accepted`, in order, and takes them from the
+/// hits. Returns how many hits have no entries left; it is called again for the others.
+/// `shift` is that of [`Entry::accepts`].
+#[inline]
+pub fn accept(
+    level: Level,
+    text: &Bytes,
+    hits: &mut [Hit],
+    (entries, shift): (&[Entry], u32),
+    accepted: &mut Accepted,
+) -> usize {
+    accepted.count = 0;
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(Proof(())) => {
+            // SAFETY: the machine has the instructions.
+            unsafe { avx512::accept(text, hits, entries, shift, accepted) }
+        }
+        _ => scalar::accept(text, hits, entries, shift, accepted),
+    }
 }
 
 /// Fetches the cache line of an element ahead of its use.

@@ -1,8 +1,8 @@
 //! Loops without vectors.
 
 use super::super::buffer::{Bytes, CAPACITY, FRONT};
-use super::super::table::Bloom;
-use super::{Positions, passes, window};
+use super::super::table::{Bloom, Entry};
+use super::{ACCEPTED, Accepted, Hit, Positions, passes, window};
 
 pub fn fold(text: &[u8], to: &mut [u8]) {
     for (to, byte) in to.iter_mut().zip(text) {
@@ -30,6 +30,33 @@ pub unsafe fn probe(
         }
     }
     count
+}
+
+pub fn accept(
+    text: &Bytes,
+    hits: &mut [Hit],
+    entries: &[Entry],
+    shift: u32,
+    accepted: &mut Accepted,
+) -> usize {
+    for (done, hit) in hits.iter_mut().enumerate() {
+        let at = FRONT + usize::from(hit.position);
+        let room = ACCEPTED - accepted.count;
+        let all = &entries[hit.first as usize..hit.end as usize];
+        for entry in &all[..all.len().min(room)] {
+            let start = at - entry.phase();
+            let region: [u8; 8] = std::array::from_fn(|byte| text[start + byte]);
+            // Without a branch, which would be predicted badly.
+            accepted.entries[accepted.count] = *entry;
+            accepted.positions[accepted.count] = hit.position.into();
+            accepted.count += usize::from(entry.accepts(u64::from_le_bytes(region), shift));
+        }
+        hit.first += all.len().min(room) as u32;
+        if hit.first < hit.end {
+            return done;
+        }
+    }
+    hits.len()
 }
 
 pub fn repeats(text: &Bytes, len: usize, repeats: &mut [u64; CAPACITY / 64]) {
