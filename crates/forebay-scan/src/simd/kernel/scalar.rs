@@ -60,12 +60,12 @@ pub fn accept(
 }
 
 pub fn repeats(text: &Bytes, len: usize, repeats: &mut [u64; CAPACITY / 64]) {
-    for (word, bytes) in repeats.iter_mut().zip(text[FRONT..].windows(65).step_by(64)) {
+    let words = text[FRONT..].windows(65).step_by(64).take(len.div_ceil(64));
+    for (word, bytes) in repeats.iter_mut().zip(words) {
         let mut bits = 0;
         for (at, pair) in bytes.windows(2).enumerate() {
             bits |= u64::from(pair[0] == pair[1]) << at;
         }
         *word = bits;
     }
-    let _ = len;
 }
