@@ -45,7 +45,7 @@ pub fn accept(
         let all = &entries[hit.first as usize..hit.end as usize];
         for entry in &all[..all.len().min(room)] {
             let start = at - entry.phase();
-            let region: [u8; 8] = std::array::from_fn(|byte| text[start + byte]);
+            let region = *text[start..].first_chunk().expect("the buffer has room behind the text");
             // Without a branch, which would be predicted badly.
             accepted.entries[accepted.count] = *entry;
             accepted.positions[accepted.count] = hit.position.into();
