@@ -434,6 +434,7 @@ impl Batch {
         copy.fragments = self.kept_fragments();
         copy.rehashed = self.rehashed.renumbered(&self.live);
         copy.exempt = self.exempt.renumbered(&self.live);
+        copy.suspect = self.suspect.renumbered(&self.live);
         copy.first = self.first.renumbered(&self.live);
         copy.resumed = self.resumed.renumbered(&self.live);
         for (rank, i) in self.live.iter().enumerate().filter(|_| self.key.is_empty()) {

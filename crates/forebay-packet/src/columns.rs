@@ -94,6 +94,8 @@ pub struct PacketMetadata {
     pub first: LiveMask,
     /// Of those, the packets whose record goes on with a flow whose last record has ended by time.
     pub resumed: LiveMask,
+    /// Packets of flows in which a scanner found something, or may have missed it.
+    pub suspect: LiveMask,
 }
 
 /// A packet's flow.
@@ -231,6 +233,7 @@ impl PacketMetadata {
         self.fragments.clear();
         (self.rehashed, self.exempt) = (LiveMask::EMPTY, LiveMask::EMPTY);
         (self.first, self.resumed) = (LiveMask::EMPTY, LiveMask::EMPTY);
+        self.suspect = LiveMask::EMPTY;
     }
 
     /// Takes over the values of `other`; `self` is empty.
@@ -247,6 +250,7 @@ impl PacketMetadata {
         copy(&mut self.fragments, &other.fragments);
         (self.rehashed, self.exempt) = (other.rehashed, other.exempt);
         (self.first, self.resumed) = (other.first, other.resumed);
+        self.suspect = other.suspect;
     }
 
     /// Keeps what was found of the packets in `which` alone; not of fragments.
@@ -263,6 +267,7 @@ impl PacketMetadata {
         self.exempt = self.exempt.renumbered(which);
         self.first = self.first.renumbered(which);
         self.resumed = self.resumed.renumbered(which);
+        self.suspect = self.suspect.renumbered(which);
         if !self.flows.is_empty() {
             let place = |flow: &KnownFlow| {
                 let place = which.iter().position(|i| i == usize::from(flow.packet))?;
@@ -389,6 +394,7 @@ impl Deref for Recycled {
                 exempt: LiveMask::EMPTY,
                 first: LiveMask::EMPTY,
                 resumed: LiveMask::EMPTY,
+                suspect: LiveMask::EMPTY,
             },
         };
         self.columns.as_deref().unwrap_or(NONE)

@@ -27,6 +27,17 @@ pub enum DecodeOutcome {
     Cut,
 }
 
+/// What is behind the TCP or UDP header of a packet's key, as far as it was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried<'a> {
+    /// The bytes up to the end of the datagram.
+    pub payload: &'a [u8],
+    /// The sequence and the acknowledgment number of the TCP header.
+    pub tcp_numbers: Option<(u32, u32)>,
+    /// The header is inside a tunnel.
+    pub is_in_tunnel: bool,
+}
+
 /// What a packet's headers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Decoded {

@@ -1,7 +1,7 @@
 //! The walk for a flow: from the outermost header of a packet to its ports.
 
 use super::bytes::Bytes;
-use super::decoded::Decoded;
+use super::decoded::{Carried, Decoded};
 use super::link;
 use super::options::DecodeOptions;
 use super::walk::{Header, MAX_LAYERS, Walk};
@@ -24,22 +24,33 @@ impl Decoder {
     /// What the headers of `packet`, captured on a link of type `link`, say.
     #[must_use]
     pub fn decode(&self, link: LinkType, packet: &[u8]) -> Decoded {
-        self.decode_with_payload(link, packet).0
+        self.decode_with_carried(link, packet).0
     }
 
-    /// As [`Decoder::decode`], with what the packet carries behind the TCP or UDP header of
-    /// its key, as far as that was captured.
+    /// As [`Decoder::decode`], with the payload behind the TCP or UDP header of the packet's key,
+    /// as far as that was captured.
     #[must_use]
     pub fn decode_with_payload<'a>(
         &self,
         link: LinkType,
         packet: &'a [u8],
     ) -> (Decoded, Option<&'a [u8]>) {
+        let (decoded, carried) = self.decode_with_carried(link, packet);
+        (decoded, carried.map(|carried| carried.payload))
+    }
+
+    /// As [`Decoder::decode_with_payload`], with the numbers of a TCP header.
+    #[must_use]
+    pub fn decode_with_carried<'a>(
+        &self,
+        link: LinkType,
+        packet: &'a [u8],
+    ) -> (Decoded, Option<Carried<'a>>) {
         let mut walk = self.walk(link, packet);
         if walk.found.key == FlowKey::default() {
             walk.opaque();
         }
-        (walk.found, walk.payload)
+        (walk.found, walk.carried)
     }
 
     /// What the innermost IP packet carries, as far as that was captured: the bytes behind its

@@ -31,7 +31,7 @@ mod tunnel;
 mod undecoded;
 mod walk;
 
-pub use decoded::{DecodeOutcome, Decoded};
+pub use decoded::{Carried, DecodeOutcome, Decoded};
 pub use decoder::Decoder;
 pub use lanes::SimdLevel;
 pub use options::{Affinity, DecodeOptions};

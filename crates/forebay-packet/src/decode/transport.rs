@@ -1,7 +1,7 @@
 //! Transport headers: ports, and ICMP messages.
 
 use super::bytes::Bytes;
-use super::decoded::DecodeOutcome;
+use super::decoded::{Carried, DecodeOutcome};
 use super::protocol::{
     AUTHENTICATION, COMPRESSION, GRE, ICMP, ICMPV6, IP_IN_IP, IPV6_IN_IP, TCP, UDP, has_ports,
 };
@@ -71,7 +71,12 @@ impl Walk<'_> {
         if !self.quoted {
             self.found.tcp_flags = control_bits(self.bytes, at).filter(|_| protocol == TCP);
             if let Some(start) = self.payload_start(protocol, at) {
-                self.payload = Some(self.bytes.from(start));
+                let numbers = || Some((self.bytes.u32(at + 4)?, self.bytes.u32(at + 8)?));
+                self.carried = Some(Carried {
+                    payload: self.bytes.from(start),
+                    tcp_numbers: numbers().filter(|_| protocol == TCP),
+                    is_in_tunnel: self.is_in_tunnel(),
+                });
                 self.note_content(start);
             }
         }

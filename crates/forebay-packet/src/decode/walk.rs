@@ -2,7 +2,7 @@
 //! files of the layers have the steps.
 
 use super::bytes::Bytes;
-use super::decoded::{DecodeOutcome, Decoded};
+use super::decoded::{Carried, DecodeOutcome, Decoded};
 use super::options::{Affinity, DecodeOptions};
 use super::protocol::may_hold_tunnel;
 use super::undecoded::Undecoded;
@@ -57,7 +57,7 @@ pub(super) struct Walk<'a> {
     /// affinity, not the key.
     pub(super) quoted: bool,
     /// What the transport header of the key carries.
-    pub(super) payload: Option<&'a [u8]>,
+    pub(super) carried: Option<Carried<'a>>,
     /// What the innermost IP packet carries.
     content: Option<&'a [u8]>,
     /// An authentication header in IPv6 is passed, as rules do: for a flow it ends the walk.
@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
             datagram: Datagram::default(),
             tunnels_left: options.tunnel_depth,
             quoted: false,
-            payload: None,
+            carried: None,
             content: None,
             passes_authentication: false,
         }
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
             self.found.reversed = reversed;
             self.found.outcome = outcome;
             self.found.tcp_flags = None;
-            self.payload = None;
+            self.carried = None;
         }
     }
 
@@ -172,6 +172,11 @@ impl<'a> Walk<'a> {
             let word = self.scope.rotate_left(29) ^ (u64::from(kind) << 32 | u64::from(id));
             self.scope = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         }
+    }
+
+    /// Whether the walk is inside a tunnel.
+    pub(super) fn is_in_tunnel(&self) -> bool {
+        self.tunnels_left < self.options.tunnel_depth
     }
 
     /// Whether a tunnel may be entered; counts it.
