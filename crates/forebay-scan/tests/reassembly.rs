@@ -242,6 +242,9 @@ fn other_doubts_have_their_names() {
     // A port that is closed: a SYN, and a reset that has no place in any stream.
     let refused = Segment { flags: RST | ACK, ..ack(0, 100) };
     assert_eq!(give(&[(0, syn(99)), (1, refused)]), [""; 0]);
+    // Found by the fuzzer: with SYN, too, a reset starts nothing.
+    let both = Segment { flags: SYN | RST, ..syn(99) };
+    assert_eq!(give(&[(0, both), (0, segment(100, 2, b"cde"))]), ["middle"]);
 }
 
 #[test]

@@ -95,7 +95,8 @@ impl Connection {
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let found = &mut outcome.uncertain;
-        if segment.flags & SYN != 0 {
+        // A reset opens no connection, whatever other bits it has.
+        if segment.flags & (SYN | RST) == SYN {
             outcome.restarted = self.syn(direction, segment, pool, found);
         }
         let (this, other) = {

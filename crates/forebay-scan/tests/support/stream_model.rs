@@ -90,7 +90,7 @@ impl Judged {
                 *acked = Some(new);
             }
         }
-        if segment.flags & SYN != 0 && self.sent[direction].start.is_none() {
+        if segment.flags & (SYN | RST) == SYN && self.sent[direction].start.is_none() {
             self.sent[direction].acked = None;
         }
         if segment.flags & RST == 0 {
