@@ -8,7 +8,9 @@ use forebay_io::text::{self, Source, TextError};
 use forebay_jit::{FilterError, FilterSet, Isa, Options};
 use forebay_packet::{Affinity, DecodeOptions, Interface};
 use forebay_pipeline::Settings;
-use forebay_pipeline::stages::{ClassConfig, ClassMembers, CompiledRules, MembersText, RuleSource};
+use forebay_pipeline::stages::{
+    ClassConfig, ClassMembers, CompiledRules, CompiledScan, MembersText, RuleSource,
+};
 use forebay_rules::choose::EngineName;
 use forebay_rules::language::Imported;
 use forebay_rules::language::load::{FileError, LoadError, Selection, load};
@@ -16,7 +18,7 @@ use forebay_rules::live::{Difference, Live};
 
 use crate::config::{Config, Key, RULE_KEYS, SensorGroup};
 use crate::group::classes_of;
-use crate::memory;
+use crate::{memory, scanning};
 
 /// The most rules inserted, removed or moved for which a reload changes the list in force.
 const MOST_CHANGES: usize = 256;
@@ -43,6 +45,9 @@ pub enum ConfigCompileError {
     /// A file of rules cannot be used.
     #[error("{0}")]
     Rules(#[from] FileError),
+    /// A file of literals cannot be used.
+    #[error("{0}")]
+    Scan(String),
     /// There is no memory for the optional stages of the groups.
     #[error("optional stages of the groups: {0}")]
     Stages(String),
@@ -57,6 +62,15 @@ pub struct CodeOptions {
     pub isa: Isa,
 }
 
+/// What the workers use now, and may go on to use after a change.
+#[derive(Clone, Default)]
+pub struct InUse {
+    /// The rules.
+    pub rules: Option<Arc<Live>>,
+    /// The literals.
+    pub scan: Option<Arc<CompiledScan>>,
+}
+
 /// What the stages need.
 pub struct CompiledConfig {
     /// The filter of all packets.
@@ -65,6 +79,8 @@ pub struct CompiledConfig {
     pub rules: Option<Arc<Live>>,
     /// The changes to make first, if the rules are those in force.
     pub difference: Option<Difference>,
+    /// What payloads are scanned for.
+    pub scan: Option<Arc<CompiledScan>>,
     /// Notices about how they were read and are matched.
     pub notices: Vec<String>,
     /// The filter of each group.
@@ -74,15 +90,15 @@ pub struct CompiledConfig {
 }
 
 impl CompiledConfig {
-    /// Compiles what `config` names. If its rules differ little from those `in_force`, the result has the
-    /// changes of these.
+    /// Compiles what `config` names. If its rules differ little from those `in_use`, the result has
+    /// the changes of these; equal literals stay as they are.
     ///
     /// # Errors
     /// [`ConfigCompileError`]
     pub fn new(
         config: &Config,
         options: &CodeOptions,
-        in_force: Option<&Arc<Live>>,
+        in_use: &InUse,
     ) -> Result<Self, ConfigCompileError> {
         let of_group = |group: &SensorGroup| {
             let of_export = config.export.as_ref().map_or(0, |export| export.memory_bytes(group));
@@ -98,7 +114,7 @@ impl CompiledConfig {
             let place = || format!("group {}", group.name);
             group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
         };
-        let built = rules(config, options, in_force)?.unwrap_or_default();
+        let built = rules(config, options, in_use.rules.as_ref())?.unwrap_or_default();
         let classes = |group: &SensorGroup| -> Result<Vec<_>, _> {
             let classes = classes_of(group);
             classes.iter().map(|class| members(&group.name, class, options)).collect()
@@ -109,6 +125,7 @@ impl CompiledConfig {
             filter: filter.transpose()?,
             rules: built.rules,
             difference: built.difference,
+            scan: scanning::compile(config, in_use.scan.as_ref())?,
             notices: built.notices,
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
         })
@@ -126,7 +143,7 @@ impl CompiledConfig {
     #[must_use]
     pub fn trunk(&self) -> Settings {
         let rules = self.rules.as_ref().map(|rules| RuleSource::Live(rules.reader()));
-        Settings::new().with(self.filter.clone()).with(rules)
+        Settings::new().with(self.filter.clone()).with(rules).with(self.scan.clone())
     }
 }
 

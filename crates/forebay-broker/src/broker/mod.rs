@@ -36,6 +36,7 @@ use crate::kernel::Kernel;
 use crate::mailbox::WorkerMailbox;
 use crate::metrics;
 use crate::privileges;
+use crate::scanning;
 use crate::worker::Worker;
 use ended::end;
 use notices::Notices;
@@ -182,7 +183,7 @@ impl Broker {
             shunt(&self.config, &self.groups, running);
         }
         self.flow_lists.follow(&self.groups);
-        self.edits.follow(self.rules.as_ref(), now, notices);
+        self.edits.follow(self.in_use.rules.as_ref(), now, notices);
         self.watch(now, running, notices);
     }
 
@@ -215,9 +216,10 @@ impl Broker {
                 return self.flow_lists.ask(request, &self.groups, running);
             }
             Request::Events => Ok(notices.events()),
+            Request::Scan => scanning::answer(self.in_use.scan.as_ref()),
             // Answered when no change waits.
             Request::Rules { .. } | Request::EditRules { .. } => {
-                return self.edits.answer(request, self.rules.as_ref(), self.clock.now());
+                return self.edits.answer(request, self.in_use.rules.as_ref(), self.clock.now());
             }
             Request::OverrideFlows { .. } | Request::OverriddenFlows { .. } => {
                 self.handle_flows(&request.kind, running)
@@ -230,7 +232,8 @@ impl Broker {
                     report: &report,
                     alarms: &self.alarms,
                     links: &self.links,
-                    rules: self.rules.as_deref(),
+                    rules: self.in_use.rules.as_deref(),
+                    scan: self.in_use.scan.as_deref(),
                 });
                 Ok(page.into())
             }

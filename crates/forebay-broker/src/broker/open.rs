@@ -1,12 +1,11 @@
 //! A broker whose ports are open: its parts, and how they are opened.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use forebay_io::device::Finding;
 use forebay_packet::HashKey;
 use forebay_pipeline::Fork;
-use forebay_rules::live::Live;
 
 use super::edits::Edits;
 use super::error::BrokerError;
@@ -15,7 +14,7 @@ use super::preparation::Reloads;
 use super::stages::Stages;
 use crate::alarms::Alarms;
 use crate::clock::Clock;
-use crate::compiled::{CodeOptions, CompiledConfig};
+use crate::compiled::{CodeOptions, CompiledConfig, InUse};
 use crate::config::{Config, SensorGroup};
 use crate::cures::Cures;
 use crate::export::Exporter;
@@ -52,8 +51,8 @@ pub struct Broker {
     pub(super) alarms: Alarms,
     pub(super) cures: Cures,
     pub(super) reloads: Reloads,
-    /// The rules in force, which workers count by.
-    pub(super) rules: Option<Arc<Live>>,
+    /// The rules and literals in force, which workers count by.
+    pub(super) in_use: InUse,
     pub(super) edits: Edits,
     pub(super) flow_lists: FlowLists,
 }
@@ -125,7 +124,7 @@ impl Broker {
             programs: ports.programs,
             kernel,
             reloads: Reloads::default(),
-            rules: compiled.rules,
+            in_use: InUse { rules: compiled.rules, scan: compiled.scan },
             edits: Edits::default(),
             flow_lists: FlowLists::default(),
         })

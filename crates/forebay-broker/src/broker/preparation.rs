@@ -8,7 +8,6 @@
 //! request, or by the broker's end, is cancelled.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,9 +15,8 @@ use std::{mem, thread};
 
 use forebay_io::text::MOST_RULES;
 use forebay_packet::cancel::{Cancel, Stopped};
-use forebay_rules::live::Live;
 
-use crate::compiled::{CodeOptions, CompiledConfig};
+use crate::compiled::{CodeOptions, CompiledConfig, InUse};
 use crate::config::Config;
 use crate::control::{Answer, ControlRequest};
 use crate::memory;
@@ -55,12 +53,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    fn read(
-        path: &Path,
-        options: &CodeOptions,
-        most: u64,
-        rules: Option<&Arc<Live>>,
-    ) -> Result<Self, String> {
+    fn read(path: &Path, options: &CodeOptions, most: u64, in_use: &InUse) -> Result<Self, String> {
         let config = Config::read(path).map_err(|error| error.to_string())?;
         if let Some(rules) = &config.rules {
             // One that is too long is refused when it is read.
@@ -70,7 +63,7 @@ impl Prepared {
             memory::suffices(need, most, memory::KEY).map_err(refused)?;
         }
         let compiled =
-            CompiledConfig::new(&config, options, rules).map_err(|error| error.to_string())?;
+            CompiledConfig::new(&config, options, in_use).map_err(|error| error.to_string())?;
         Ok(Self { config, compiled })
     }
 
@@ -120,7 +113,7 @@ impl Preparation {
         path: PathBuf,
         options: CodeOptions,
         most: u64,
-        rules: Option<Arc<Live>>,
+        in_use: InUse,
         requests: Vec<ControlRequest>,
     ) -> Self {
         let (done, prepared) = mpsc::channel();
@@ -128,7 +121,7 @@ impl Preparation {
         let prepare = {
             let (done, cancel) = (done.clone(), cancel.clone());
             move || {
-                let prepared = cancel.run(|| Prepared::read(&path, &options, most, rules.as_ref()));
+                let prepared = cancel.run(|| Prepared::read(&path, &options, most, &in_use));
                 if !matches!(prepared, Ok(Ok(_))) {
                     trim();
                 }
@@ -170,13 +163,13 @@ impl Reloads {
 
     /// Begins the requested preparation, and cancels the one under way, which it replaces.
     /// Clients of the old one get the result of the new one. `most` is the memory that it may
-    /// take, in bytes; `rules` are those in force.
+    /// take, in bytes; `in_use` is what workers use.
     pub(super) fn begin(
         &mut self,
         path: PathBuf,
         options: CodeOptions,
         most: u64,
-        rules: Option<Arc<Live>>,
+        in_use: InUse,
     ) -> Begun {
         if !self.asked {
             return Begun::Nothing;
@@ -200,7 +193,7 @@ impl Reloads {
             requests.append(&mut last.requests);
             self.overtaken.extend(last.thread.take());
         }
-        self.under_way = Some(Preparation::begin(path, options, most, rules, requests));
+        self.under_way = Some(Preparation::begin(path, options, most, in_use, requests));
         Begun::Another
     }
 

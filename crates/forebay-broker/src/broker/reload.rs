@@ -40,8 +40,8 @@ impl Broker {
             conclude(&outcome, requests, notices);
         }
         let most = self.config.reload_memory;
-        let (path, options, rules) = (self.path.clone(), self.options.clone(), self.rules.clone());
-        match self.reloads.begin(path, options, most, rules) {
+        let (path, options) = (self.path.clone(), self.options.clone());
+        match self.reloads.begin(path, options, most, self.in_use.clone()) {
             Begun::Nothing => {}
             Begun::Another => self.notifier.reloading(),
             Begun::TooMany(requests) => conclude(&Err(ALL_LATE.to_owned()), requests, notices),
@@ -62,7 +62,7 @@ impl Broker {
         let programs = programs.map_err(|error| refused(&error))?;
         let mut compiled = if self.kernel.is_some() { compiled.unfiltered() } else { compiled };
         let difference = compiled.difference.take();
-        let mut changed = match (&compiled.rules, &self.rules) {
+        let mut changed = match (&compiled.rules, &self.in_use.rules) {
             (Some(new), Some(old)) if !Arc::ptr_eq(new, old) => {
                 old.look(|old| new.look(|new| rule_counts::difference(old, new)))
             }
@@ -158,7 +158,8 @@ impl Broker {
         let handed_over = self.hand_over(&config, compiled, steering, running);
         // The groups are those of the new one, whatever comes now.
         self.config = config;
-        self.rules.clone_from(&compiled.rules);
+        self.in_use.rules.clone_from(&compiled.rules);
+        self.in_use.scan.clone_from(&compiled.scan);
         handed_over?;
         // Only now, when all workers know the way to every sensor.
         for (live, group) in self.groups.iter_mut().zip(&self.config.groups) {

@@ -4,7 +4,7 @@ use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey};
 use forebay_pipeline::stages::{
     ClassMembers, Classify, Expectations, Filter, LiveBalance, LiveFragments, Overrides, Rules,
-    SpareSensors, Steering, Timing,
+    Scan, SpareSensors, Steering, Timing,
 };
 use forebay_pipeline::{Branch, Chain, Place, Settings};
 
@@ -28,6 +28,7 @@ impl Stages<'_> {
         Chain::new()
             .with(Filter::optional(self.compiled.filter.clone()))
             .with(Rules::optional(self.compiled.rules.as_ref().map(|rules| rules.reader().into())))
+            .with(Scan::optional(self.compiled.scan.clone(), self.hash_key))
     }
 
     fn branch(

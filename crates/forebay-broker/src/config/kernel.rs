@@ -38,6 +38,9 @@ pub fn check(raw: &raw::File, inputs: &[Port], outputs: &[Port]) -> Result<(), F
     if let Some(rules) = &raw.rules {
         return refuse(rules.span(), "`rules`", "none, as the kernel has no rule lists");
     }
+    if let Some(scan) = &raw.scan {
+        return refuse(scan.span(), "[scan]", "none, as the kernel reads no payloads");
+    }
     if let Some(key) = raw.flow.vlan_in_key.as_ref().filter(|key| *key.get_ref()) {
         return refuse(key.span(), "`vlan_in_key`", "false, as the kernel leaves tags out of keys");
     }

@@ -12,6 +12,7 @@ mod kernel;
 mod ports;
 mod raw;
 mod rules;
+mod scan;
 mod values;
 
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use forebay_io::text::{self, Source};
 use forebay_pipeline::stages::annotated_keys;
 use forebay_pipeline::units;
 use forebay_rules::language::load::Selection;
+use forebay_scan::Engine;
 use toml::Spanned;
 
 pub use error::{ConfigError, Place};
@@ -30,6 +32,7 @@ pub(crate) use groups::digest_of;
 pub use groups::{Key, NoSensor, Sensor, SensorGroup, Shunt, ShuntAction};
 pub use ports::{Port, PortKind, Rotate, Sending};
 pub use rules::RULE_KEYS;
+pub use scan::ScanConfig;
 
 use crate::alarms::LossRule;
 use error::Fault;
@@ -52,7 +55,11 @@ const RELOAD_MEMORY: u64 = 2 << 30;
 /// The annotated example, which has every key.
 #[must_use]
 pub fn example() -> String {
-    include_str!("example.toml").replace("# STAGES\n", &annotated_keys())
+    let engines: Vec<&str> = Engine::ALL.iter().map(|engine| engine.name()).collect();
+    include_str!("example.toml")
+        .replace("# STAGES\n", &annotated_keys())
+        .replace("ENGINES", &engines.join(" | "))
+        .replace("ENGINE", Engine::default().name())
 }
 
 /// Examples for one purpose each, by name.
@@ -98,6 +105,8 @@ pub struct Config {
     pub rules: Option<PathBuf>,
     /// Which list of the file, and how it is read.
     pub rule_selection: Selection,
+    /// What payloads are scanned for, if anything.
+    pub scan: Option<ScanConfig>,
     /// Where records of flows are written, if at all.
     pub export: Option<Export>,
     /// Where packets come from.
@@ -176,6 +185,7 @@ fn check(raw: &raw::File) -> Result<Config, Fault> {
         filter: text(&raw.filter),
         rules: text(&raw.rules).map(PathBuf::from),
         rule_selection: rules::check(raw)?,
+        scan: scan::check(raw.scan.as_ref(), &raw.group, &groups)?,
         export: export::check(raw.export.as_ref(), &groups, &outputs)?,
         inputs,
         outputs,

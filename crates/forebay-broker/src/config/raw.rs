@@ -38,6 +38,7 @@ pub struct File {
     pub rules_direction: Option<Text>,
     pub rules_unsupported: Option<Text>,
     pub rules_ipv6: Option<Spanned<bool>>,
+    pub scan: Option<Spanned<Scan>>,
     pub export: Option<Spanned<Export>>,
     #[serde(default)]
     pub input: Vec<Spanned<Port>>,
@@ -84,6 +85,17 @@ pub struct Alarm {
 #[serde(deny_unknown_fields)]
 pub struct Health {
     pub hello_timeout: Option<Text>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scan {
+    pub literals: Text,
+    pub nocase: Option<bool>,
+    pub mode: Option<Text>,
+    pub engine: Option<Text>,
+    pub max_flows: Option<Spanned<u64>>,
+    pub memory: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -40,6 +40,8 @@ pub enum Request {
     },
     /// The last notice, and its time.
     Events,
+    /// What packets are scanned for, and what was found.
+    Scan,
     /// The rules in force, and what each has decided.
     Rules {
         /// Which of them.

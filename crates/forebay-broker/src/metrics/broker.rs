@@ -4,6 +4,7 @@ use forebay_balance::SensorStatus;
 use forebay_balance::balancer::targets::Standing;
 use forebay_flow::shed::Shed;
 use forebay_io::Recorded;
+use forebay_pipeline::stages::CompiledScan;
 use forebay_rules::live::Live;
 
 use super::{Kind, Page};
@@ -13,7 +14,7 @@ use crate::group::LiveGroup;
 use crate::hellos::HelloCounts;
 use crate::links::Links;
 use crate::report::Report;
-use crate::rule_counts;
+use crate::{rule_counts, scanning};
 
 /// What the page shows.
 pub struct Shown<'a> {
@@ -29,11 +30,13 @@ pub struct Shown<'a> {
     pub links: &'a Links,
     /// The rules in force.
     pub rules: Option<&'a Live>,
+    /// What packets are scanned for.
+    pub scan: Option<&'a CompiledScan>,
 }
 
 /// The page of metrics.
 pub fn page(shown: &Shown<'_>) -> String {
-    let &Shown { groups, hellos, report, alarms, links, rules } = shown;
+    let &Shown { groups, hellos, report, alarms, links, rules, scan } = shown;
     let mut page = Page::default();
     page.metric("forebay_packets_total", Kind::Counter, "Packets into and out of a stage.");
     for row in &report.ledger.rows {
@@ -103,6 +106,9 @@ pub fn page(shown: &Shown<'_>) -> String {
     flows_by_hand(&mut page, groups);
     if let Some(rules) = rules {
         rules.look(|list| rule_counts::metrics(list, &mut page));
+    }
+    if let Some(scan) = scan {
+        scanning::metrics(scan, &mut page);
     }
     page.metric("forebay_failed_ports", Kind::Gauge, "Ports that are of no further use.");
     page.sample("forebay_failed_ports", &[], report.failed.len() as f64);

@@ -21,6 +21,7 @@ mod live_balance;
 mod live_fragments;
 mod overrides;
 mod rules;
+mod scan;
 mod selector;
 mod shed;
 mod shedders;
@@ -43,6 +44,9 @@ pub use overrides::{
     FlowOverride, FlowSearch, FoundFlow, OverriddenFlow, OverrideEntry, OverrideTable, Overrides,
 };
 pub use rules::{CompiledRules, NOT_IP, RuleSource, Rules};
+pub use scan::{
+    CompiledScan, HitCounters, Hits, MOST_COUNTED, Scan, ScanMode, ScanOptions, ScanSelection,
+};
 pub use selector::{ClassMembers, ClassSelector};
 pub use shed::{ON_OVERLOAD, Shed, Shedding};
 pub use shunt::{ShuntRule, ShuntTo, ShuntedFlow};
@@ -52,6 +56,7 @@ use crate::optional::OptionalStage;
 /// The stages that a group's configuration may add, those of a place in the order in
 /// which packets pass them. A stage is behind those that it needs.
 pub static OPTIONAL: &[&OptionalStage] = &[
+    &scan::STAGE,
     &duplicates::STAGE,
     &flows::STAGE,
     &cutoff::STAGE,

@@ -11,6 +11,7 @@ mod fragments;
 mod label;
 mod overrides;
 mod run;
+mod scan;
 mod shed;
 mod shunt;
 mod stages;

@@ -7,7 +7,7 @@ use forebay_balance::Assignment;
 use forebay_packet::{Arena, Batch, DecodeOptions, HashKey, Interface, LinkType};
 use forebay_pipeline::stages::{
     Balance, CompiledRules, DuplicateWindow, Duplicates, Expectations, Filter, Follow, Fragments,
-    Limit, OPTIONAL, RuleSource, Rules, Timing, Window,
+    Limit, OPTIONAL, RuleSource, Rules, Scan, ScanMode, Timing, Window,
 };
 use forebay_pipeline::{Chain, Settings, SharedFlows, Stage, StageError, StageParts};
 use forebay_rules::choose::EngineName;
@@ -29,6 +29,10 @@ fn stages() -> Vec<Box<dyn Fn() -> Box<dyn Stage>>> {
         Box::new(|| Box::new(Rules::judge_only(compiled_rules("udp * 1-40000")))),
         Box::new(|| Box::new(Duplicates::new(HashKey::OFFLINE, DuplicateWindow(50_000_000)))),
         Box::new(|| Box::new(classify())),
+        Box::new(|| {
+            let scan = crate::scan::compiled(ScanMode::Stream, &[&b"\x09\x09"[..]]);
+            Box::new(Scan::optional(Some(scan), HashKey::OFFLINE))
+        }),
         Box::new(|| {
             let mut follow = Follow::default();
             follow.add("ftp:1").unwrap();

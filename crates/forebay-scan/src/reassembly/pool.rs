@@ -37,11 +37,19 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connection: 256 << 10, held: 16 << 20, digests: 16 << 20 }
+        Self::of(32 << 20)
     }
 }
 
 impl Limits {
+    /// Half of a memory for held segments, of which a connection may have a part, and half for
+    /// digests.
+    #[must_use]
+    pub fn of(memory: usize) -> Self {
+        let held = memory / 2;
+        Self { connection: (held / 64).max(64 << 10), held, digests: memory - held }
+    }
+
     /// The most bytes that a pool takes.
     #[must_use]
     pub fn bytes(&self) -> u64 {

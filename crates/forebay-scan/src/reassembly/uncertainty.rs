@@ -1,8 +1,8 @@
-//! Why the stream that a receiver got may differ from the bytes that were delivered.
+//! Why the bytes that a receiver got may differ from those that were scanned.
 
 use std::fmt;
 
-/// A cause of doubt about a stream. A flow with one may contain a literal that was not found.
+/// A cause of doubt about what was scanned. A flow with one may contain a literal that was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Uncertainty {
@@ -31,11 +31,15 @@ pub enum Uncertainty {
     PastFin,
     /// Part of the flow is in fragments of IP datagrams.
     Fragment,
+    /// A packet has headers that are not decoded.
+    Undecoded,
+    /// The literals changed while the flow was open.
+    Reload,
 }
 
 impl Uncertainty {
     /// All causes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Middle,
         Self::Overlap,
         Self::Unverified,
@@ -48,6 +52,8 @@ impl Uncertainty {
         Self::Fin,
         Self::PastFin,
         Self::Fragment,
+        Self::Undecoded,
+        Self::Reload,
     ];
 
     /// The name of the cause's counter.
@@ -66,6 +72,8 @@ impl Uncertainty {
             Self::Fin => "fin",
             Self::PastFin => "past_fin",
             Self::Fragment => "fragment",
+            Self::Undecoded => "undecoded",
+            Self::Reload => "reload",
         }
     }
 }

@@ -117,6 +117,8 @@ pub enum CtlVerb {
     },
     /// Where every packet went
     Ledger,
+    /// What packets are scanned for, and in how many each literal was found
+    Scan,
     /// The rules in force
     Rules {
         /// What to do

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use forebay_broker::compiled::{CodeOptions, CompiledConfig};
+use forebay_broker::compiled::{CodeOptions, CompiledConfig, InUse};
 use forebay_broker::config::Config;
 use forebay_broker::{Broker, Rehearsal, Signals};
 use serde_json::json;
@@ -32,7 +32,7 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
         isa: forebay_jit::cpu::choose(cli.isa.map(Into::into))
             .map_err(|error| Failure::Usage(error.to_string()))?,
     };
-    let compiled = CompiledConfig::new(&config, &options, None)?;
+    let compiled = CompiledConfig::new(&config, &options, &InUse::default())?;
     if !cli.quiet {
         for notice in &compiled.notices {
             // A failure to write to standard error cannot be reported.

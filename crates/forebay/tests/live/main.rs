@@ -25,6 +25,7 @@ mod records;
 mod rules_edits;
 mod rules_import;
 mod rules_speed;
+mod scan;
 mod sensors;
 mod service;
 mod shed;

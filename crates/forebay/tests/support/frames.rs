@@ -88,13 +88,13 @@ impl Sender {
     }
 
     /// Sends so many frames a second, and waits until the last has been sent.
-    pub fn paced(mut self, frame: fn(u64) -> Vec<u8>, frames: u64, rate: f64) {
+    pub fn paced(mut self, frame: impl Fn(u64) -> Vec<u8>, frames: u64, rate: f64) {
         let (start, mut sent) = (Instant::now(), 0);
         while sent < frames {
             // What is late is not made up for in a burst.
             let due = (start.elapsed().as_secs_f64() * rate) as u64;
             let now = due.min(frames).saturating_sub(sent).min(BATCH as u64);
-            self.send(&(sent..sent + now).map(frame).collect::<Vec<_>>());
+            self.send(&(sent..sent + now).map(&frame).collect::<Vec<_>>());
             sent += now;
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -19,7 +19,7 @@ fn preparation(age: Duration, requests: Vec<ControlRequest>) -> (Done, Preparati
 fn begin(reloads: &mut Reloads) -> Begun {
     let filters = Options::new(Backend::Auto, None).unwrap();
     let options = CodeOptions { filters, isa: Isa::Scalar };
-    reloads.begin(PathBuf::from("/no/such/file"), options, 1 << 30, None)
+    reloads.begin(PathBuf::from("/no/such/file"), options, 1 << 30, InUse::default())
 }
 
 /// What is said of the next that is ready.

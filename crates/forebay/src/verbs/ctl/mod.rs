@@ -35,6 +35,7 @@ pub fn run(cli: &Cli, args: &CtlArgs) -> Result<(), Failure> {
         CtlVerb::Flows { .. } => flows(&answer),
         CtlVerb::Ledger => ledger(&answer),
         CtlVerb::Events => events(&answer),
+        CtlVerb::Scan => scan(&answer),
         CtlVerb::Rules { ask: RulesAsk::Show { .. } } => rules::shown(&answer),
         CtlVerb::Flow { ask: FlowAsk::Show { .. } } => flows::shown(&answer),
         CtlVerb::Reload
@@ -65,6 +66,7 @@ fn request(verb: &CtlVerb) -> Result<Request, Failure> {
         CtlVerb::Flows { group, top } => Request::Flows { group: group.clone(), top: *top },
         CtlVerb::Ledger => Request::Ledger,
         CtlVerb::Events => Request::Events,
+        CtlVerb::Scan => Request::Scan,
         CtlVerb::Rules { ask } => rules::request(ask),
         CtlVerb::Flow { ask } => flows::request(ask)?,
         CtlVerb::Reload => Request::Reload,
@@ -145,6 +147,30 @@ fn status(answer: &Value) -> String {
         out += "the ledger does not close: a defect, please report it\n";
     }
     out
+}
+
+/// What packets are scanned for.
+fn scan(answer: &Value) -> String {
+    let mut table = Table::new(vec![
+        Column::right("number"),
+        Column::right("packets"),
+        Column::wrapped("literal"),
+    ]);
+    for hit in items(&answer["hits"]) {
+        table.row([
+            number(&hit["number"]).to_string(),
+            human::count(number(&hit["packets"])),
+            text(&hit["literal"]),
+        ]);
+    }
+    format!(
+        "{} literals, by {}, engine {}; packets with literals beyond those shown: {}\n{}",
+        human::count(number(&answer["literals"])),
+        text(&answer["mode"]),
+        text(&answer["engine"]),
+        human::count(number(&answer["others"])),
+        shown(&table)
+    )
 }
 
 /// The largest flows of a group.

@@ -1,0 +1,198 @@
+//! What a scan stage searches for, and how: compiled once, shared by all workers.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use forebay_flow::FlowTable;
+use forebay_packet::DecodeOptions;
+use forebay_scan::reassembly::Limits;
+use forebay_scan::{Engine, LiteralSet, ScanError, Scanner};
+
+use super::flows::ScannedFlows;
+
+/// The most literals that are counted apart.
+pub const MOST_COUNTED: usize = 1000;
+
+/// What is one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanMode {
+    /// The payload of each packet by itself.
+    Packet,
+    /// Each direction of a TCP connection; otherwise the payload of each packet.
+    Stream,
+}
+
+impl ScanMode {
+    /// All modes.
+    pub const ALL: [Self; 2] = [Self::Packet, Self::Stream];
+
+    /// The mode's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+impl fmt::Display for ScanMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for ScanMode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let mode = Self::ALL.into_iter().find(|mode| mode.name() == name);
+        mode.ok_or_else(|| format!("`{name}`: expected one of `packet`, `stream`"))
+    }
+}
+
+/// How packets are scanned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScanOptions {
+    /// What is one text.
+    pub mode: ScanMode,
+    /// How literals are found.
+    pub engine: Engine,
+    /// The most flows whose verdicts are kept at a time.
+    pub flows: usize,
+    /// Nanoseconds of silence after which a flow's verdict is forgotten.
+    pub idle: u64,
+    /// The memory for reassembly of one worker.
+    pub reassembly: Limits,
+    /// Which headers are decoded.
+    pub decode: DecodeOptions,
+}
+
+impl ScanOptions {
+    /// For this mode, with 250,000 flows, and 60 s of silence.
+    #[must_use]
+    pub fn new(mode: ScanMode, engine: Engine) -> Self {
+        Self {
+            mode,
+            engine,
+            flows: 250_000,
+            idle: 60_000_000_000,
+            reassembly: Limits::default(),
+            decode: DecodeOptions::default(),
+        }
+    }
+}
+
+/// A set of literals compiled for the stage, with its counters.
+#[derive(Debug)]
+pub struct CompiledScan {
+    literals: LiteralSet,
+    scanner: Scanner,
+    options: ScanOptions,
+    hits: HitCounters,
+}
+
+impl CompiledScan {
+    /// Compiles a set.
+    ///
+    /// # Errors
+    /// The engine has no room for it.
+    pub fn new(literals: LiteralSet, options: ScanOptions) -> Result<Self, ScanError> {
+        let scanner = Scanner::compile(&literals, options.engine)?;
+        let hits = HitCounters::new(literals.len());
+        Ok(Self { literals, scanner, options, hits })
+    }
+
+    /// The literals.
+    #[must_use]
+    pub fn literals(&self) -> &LiteralSet {
+        &self.literals
+    }
+
+    /// How packets are scanned.
+    #[must_use]
+    pub fn options(&self) -> &ScanOptions {
+        &self.options
+    }
+
+    /// The compiled literals.
+    #[must_use]
+    pub fn scanner(&self) -> &Scanner {
+        &self.scanner
+    }
+
+    /// The counters of the literals.
+    #[must_use]
+    pub fn hits(&self) -> &HitCounters {
+        &self.hits
+    }
+
+    /// The most bytes that a stage takes for these options and literals of this length.
+    #[must_use]
+    pub fn memory_bytes(options: &ScanOptions, longest: usize) -> u64 {
+        let flow = ScannedFlows::bytes_of_flow(options.mode, longest);
+        FlowTable::most_bytes(options.flows)
+            + options.flows as u64 * flow
+            + match options.mode {
+                ScanMode::Packet => 0,
+                ScanMode::Stream => options.reassembly.bytes(),
+            }
+    }
+}
+
+/// In how many packets each literal was found; in a stream, the packets that complete it.
+#[derive(Debug)]
+pub struct HitCounters {
+    packets: Box<[AtomicU64]>,
+    /// The literals that were found first, at most [`MOST_COUNTED`].
+    shown: Mutex<Vec<u32>>,
+}
+
+/// Counters of literals by their indices, as they are published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// Literals and packets, in the order in which the literals were found first.
+    pub literals: Vec<(u32, u64)>,
+    /// The packets of the other literals together.
+    pub others: u64,
+}
+
+impl HitCounters {
+    fn new(literals: usize) -> Self {
+        Self {
+            packets: (0..literals).map(|_| AtomicU64::new(0)).collect(),
+            shown: Mutex::default(),
+        }
+    }
+
+    /// Counts a packet.
+    #[inline]
+    pub(super) fn count(&self, literal: u32) {
+        let Some(packets) = self.packets.get(literal as usize) else { return };
+        if packets.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.found_first(literal);
+        }
+    }
+
+    /// Has a literal counted apart, if there is room. It takes a lock, once for each literal.
+    #[cold]
+    fn found_first(&self, literal: u32) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.len() < MOST_COUNTED {
+            shown.push(literal);
+        }
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn read(&self) -> Hits {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let of = |literal: &u32| self.packets[*literal as usize].load(Ordering::Relaxed);
+        let literals: Vec<_> = shown.iter().map(|literal| (*literal, of(literal))).collect();
+        let all: u64 = self.packets.iter().map(|packets| packets.load(Ordering::Relaxed)).sum();
+        let counted: u64 = literals.iter().map(|(_, packets)| packets).sum();
+        Hits { literals, others: all.saturating_sub(counted) }
+    }
+}

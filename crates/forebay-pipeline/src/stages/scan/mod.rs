@@ -1,0 +1,373 @@
+//! Scans payloads for literals, and keeps a verdict for each flow.
+//!
+//! A packet is *suspect* (the batch's column `suspect`) if its flow has a literal, or may have one
+//! that was not found: anything that is not decoded, not captured whole or not reassembled with
+//! certainty is a cause of doubt with a name and a counter. A flow is suspect from the packet on
+//! that makes it so until its end; packets before that were passed as clean.
+//!
+//! What is one text depends on the mode. The text of a packet that is in a tunnel, a fragment or
+//! not TCP or UDP is the whole packet. No packet is changed, held or dropped.
+
+mod compiled;
+mod flows;
+mod select;
+
+use std::sync::Arc;
+
+use forebay_packet::decode::{Carried, DecodeOutcome};
+use forebay_packet::{BATCH, Batch, Decoder, HashKey, LiveMask, NO_RECORD};
+use forebay_scan::reassembly::{Segment, Uncertainties, Uncertainty};
+use forebay_scan::{Matches, Scratch, StreamState};
+
+pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
+pub(super) use select::STAGE;
+pub use select::ScanSelection;
+
+use crate::remarks::Remarks;
+use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
+use flows::{ScannedFlows, Stream};
+
+/// What is scanned for, or nothing any more.
+impl Setting for Option<Arc<CompiledScan>> {}
+
+/// The texts of a packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Texts {
+    /// Where the text that is scanned by itself starts in the packet, and its bytes.
+    block: (u32, u32),
+    /// The part of a stream.
+    segment: Option<TcpPart>,
+    causes: Uncertainties,
+}
+
+/// The part of a stream that a packet has.
+#[derive(Clone, Copy, Debug)]
+struct TcpPart {
+    sequence: u32,
+    acknowledgment: u32,
+    start: u32,
+    len: u32,
+    sent: u32,
+}
+
+/// Flows and packets by what became of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    hit_packets: u64,
+    hit_flows: u64,
+    suspect_packets: u64,
+    doubts: [u64; Uncertainty::ALL.len()],
+    evicted: u64,
+}
+
+/// What a stage has while it scans.
+struct Scanning {
+    compiled: Arc<CompiledScan>,
+    decoder: Decoder,
+    scratch: Scratch,
+    matches: Matches,
+    flows: ScannedFlows,
+    /// The number of the literals in force, from 1.
+    edition: u32,
+    texts: Vec<Texts>,
+}
+
+/// Scans the payloads of packets, and marks those of suspect flows.
+pub struct Scan {
+    secret: HashKey,
+    scanning: Option<Scanning>,
+    counts: Counts,
+    /// When the last batch came to any stage, and the last to this one, by the clock of ticks.
+    begun: u64,
+    scanned: u64,
+}
+
+impl Scan {
+    /// Scans for `compiled`; marks nothing while there is none. `secret` is that of flow hashes.
+    #[must_use]
+    pub fn optional(compiled: Option<Arc<CompiledScan>>, secret: HashKey) -> Self {
+        let mut scan =
+            Self { secret, scanning: None, counts: Counts::default(), begun: 0, scanned: 0 };
+        scan.set(compiled);
+        scan
+    }
+
+    fn set(&mut self, compiled: Option<Arc<CompiledScan>>) {
+        let Some(compiled) = compiled else {
+            self.scanning = None;
+            return;
+        };
+        let old = self.scanning.take();
+        if let Some(old) = old {
+            if Arc::ptr_eq(&old.compiled, &compiled) {
+                self.scanning = Some(old);
+                return;
+            }
+            self.counts.evicted += old.flows.evicted;
+            let [new, before] = [&compiled, &old.compiled].map(|compiled| *compiled.options());
+            if (new.mode, new.flows, new.idle, new.reassembly)
+                == (before.mode, before.flows, before.idle, before.reassembly)
+            {
+                let mut flows = old.flows;
+                flows.evicted = 0;
+                self.scanning = Some(Scanning::new(compiled, flows, old.edition + 1));
+                return;
+            }
+        }
+        let flows = ScannedFlows::new(compiled.options(), &self.secret);
+        self.scanning = Some(Scanning::new(compiled, flows, 1));
+    }
+}
+
+impl Scanning {
+    fn new(compiled: Arc<CompiledScan>, flows: ScannedFlows, edition: u32) -> Self {
+        Self {
+            decoder: Decoder::new(compiled.options().decode),
+            scratch: compiled.scanner().scratch(),
+            compiled,
+            matches: Matches::new(),
+            flows,
+            edition,
+            texts: Vec::new(),
+        }
+    }
+
+    /// Marks the suspect packets of a batch.
+    fn scan(&mut self, batch: &mut Batch, counts: &mut Counts) {
+        self.decode(batch);
+        self.flows.find(batch, self.edition);
+        self.matches.clear();
+        self.scan_blocks(batch);
+        self.scan_segments(batch);
+        self.judge(batch, counts);
+    }
+
+    /// Finds the flow and the texts of each packet.
+    fn decode(&mut self, batch: &mut Batch) {
+        let packets = batch.len();
+        batch.clear_flows();
+        batch.key.resize(packets, Default::default());
+        batch.reversed.resize(packets, false);
+        batch.tcp_flags.resize(packets, 0);
+        self.texts.clear();
+        self.texts.resize(packets, Texts::default());
+        let by_stream = self.compiled.options().mode == ScanMode::Stream;
+        for i in batch.live().iter() {
+            let packet = batch.packet(i);
+            let (decoded, carried) =
+                self.decoder.decode_with_carried(batch.interface(i).link, packet);
+            let missing = batch.wire_len(i).saturating_sub(packet.len() as u32);
+            let mut texts = Texts { block: (0, packet.len() as u32), ..Texts::default() };
+            let is_fragment = decoded.fragments[0].is_some();
+            match carried.filter(|_| !is_fragment) {
+                Some(carried) => texts.take(packet, &carried, missing, by_stream),
+                None if missing > 0 => texts.causes.insert(Uncertainty::Truncated),
+                None => {}
+            }
+            match decoded.outcome {
+                _ if is_fragment => texts.causes.insert(Uncertainty::Fragment),
+                DecodeOutcome::Cut => texts.causes.insert(Uncertainty::Truncated),
+                DecodeOutcome::UnknownLink | DecodeOutcome::NotIp => {
+                    texts.causes.insert(Uncertainty::Undecoded);
+                }
+                DecodeOutcome::Ip if decoded.undecoded.is_some() => {
+                    texts.causes.insert(Uncertainty::Undecoded);
+                }
+                DecodeOutcome::Arp | DecodeOutcome::Ip | DecodeOutcome::LaterFragment => {}
+            }
+            self.texts[i] = texts;
+            batch.set_flow(i, decoded.key, decoded.reversed);
+            batch.tcp_flags[i] = decoded.tcp_flags.unwrap_or(0);
+        }
+    }
+
+    /// Scans the texts of packets by themselves.
+    fn scan_blocks(&mut self, batch: &Batch) {
+        let mut texts: [&[u8]; BATCH] = [&[]; BATCH];
+        for i in batch.live().iter() {
+            let (start, len) = self.texts[i].block;
+            texts[i] = &batch.packet(i)[start as usize..][..len as usize];
+        }
+        let scanner = self.compiled.scanner();
+        scanner.scan(&texts[..batch.len()], &mut self.scratch, &mut self.matches);
+    }
+
+    /// Scans parts of streams.
+    fn scan_segments(&mut self, batch: &Batch) {
+        let Self { compiled, scratch, matches, flows, edition, texts, .. } = self;
+        for i in batch.live().iter() {
+            let Some(part) = texts[i].segment else { continue };
+            let flow = flows.of_packets[i];
+            let Some(stream) = flows.streams.get_mut(flow.number as usize) else {
+                texts[i].causes.insert(Uncertainty::Memory);
+                continue;
+            };
+            let Stream { connection, states, edition: old } = stream;
+            if old != edition {
+                *old = *edition;
+                *states = Default::default();
+                texts[i].causes.insert(Uncertainty::Reload);
+            }
+            let segment = Segment {
+                sequence: part.sequence,
+                acknowledgment: part.acknowledgment,
+                flags: batch.tcp_flags[i],
+                payload: &batch.packet(i)[part.start as usize..][..part.len as usize],
+                sent: part.sent,
+            };
+            let direction = usize::from(flow.direction);
+            let outcome = connection.segment(direction, &segment, &mut flows.pool, |piece| {
+                let state = &mut states[piece.direction];
+                if !piece.continues {
+                    *state = StreamState::default();
+                }
+                compiled.scanner().scan_stream(i as u32, piece.bytes, state, scratch, matches);
+            });
+            texts[i].causes.extend(outcome.uncertain);
+        }
+    }
+
+    /// Updates the verdicts of the flows, and marks packets by them.
+    fn judge(&mut self, batch: &mut Batch, counts: &mut Counts) {
+        let mut hit = LiveMask::EMPTY;
+        for found in self.matches.as_slice() {
+            self.compiled.hits().count(found.literal);
+            hit.insert(found.text as usize);
+        }
+        counts.hit_packets += hit.count() as u64;
+        let mut suspect = LiveMask::EMPTY;
+        for i in batch.live().iter() {
+            let (causes, hit) = (self.texts[i].causes, hit.contains(i));
+            let number = self.flows.of_packets[i].number;
+            if number == NO_RECORD {
+                causes.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
+                if hit || !causes.is_empty() {
+                    suspect.insert(i);
+                }
+                continue;
+            }
+            let verdict = &mut self.flows.verdicts[number as usize];
+            if hit && !verdict.hit {
+                verdict.hit = true;
+                counts.hit_flows += 1;
+            }
+            let new = causes.without(verdict.causes);
+            if !new.is_empty() {
+                new.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
+                verdict.causes.extend(new);
+            }
+            if !verdict.is_clean() {
+                suspect.insert(i);
+            }
+        }
+        for doubts in self.flows.ended.drain(..) {
+            doubts.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
+        }
+        counts.suspect_packets += suspect.count() as u64;
+        batch.suspect = suspect;
+    }
+}
+
+impl Texts {
+    /// Takes what is behind a TCP or UDP header. `missing` bytes at the end of the packet are not
+    /// captured.
+    fn take(&mut self, packet: &[u8], carried: &Carried<'_>, missing: u32, by_stream: bool) {
+        let len = carried.payload.len() as u32;
+        // Where the payload is empty, it may point anywhere.
+        let start = match len {
+            0 => packet.len() as u32,
+            _ => (carried.payload.as_ptr() as usize - packet.as_ptr() as usize) as u32,
+        };
+        // Where the datagram ends before the packet does, the rest is padding.
+        let is_cut = missing > 0 && (start + len) as usize == packet.len();
+        let sent = if is_cut { len.saturating_add(missing) } else { len };
+        match carried.tcp_numbers.filter(|_| by_stream) {
+            Some((sequence, acknowledgment)) => {
+                self.segment = Some(TcpPart { sequence, acknowledgment, start, len, sent });
+                if !carried.is_in_tunnel {
+                    self.block = (0, 0);
+                }
+            }
+            None => {
+                if !carried.is_in_tunnel {
+                    self.block = (start, len);
+                }
+                if is_cut {
+                    self.causes.insert(Uncertainty::Truncated);
+                }
+            }
+        }
+    }
+}
+
+impl Stage for Scan {
+    fn name(&self) -> &'static str {
+        "scan"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
+    }
+
+    fn begin(&mut self, now: u64) {
+        self.begun = now;
+    }
+
+    fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        batch.suspect = LiveMask::EMPTY;
+        if let Some(scanning) = &mut self.scanning {
+            self.scanned = self.begun;
+            scanning.scan(&mut batch, &mut self.counts);
+        }
+        out.emit(batch);
+        Ok(())
+    }
+
+    fn tick(&mut self, now: u64, _out: &mut Outbox) -> Result<(), StageError> {
+        if let Some(scanning) = &mut self.scanning {
+            scanning.flows.pass_time(now.saturating_sub(self.scanned));
+        }
+        Ok(())
+    }
+
+    fn reload(&mut self, settings: &Settings) {
+        if let Some(compiled) = settings.get::<Option<Arc<CompiledScan>>>() {
+            self.set(compiled.clone());
+        }
+    }
+
+    fn remarks(&self) -> Remarks {
+        let Counts { hit_packets, hit_flows, suspect_packets, doubts, evicted } = self.counts;
+        let evicted = evicted + self.scanning.as_ref().map_or(0, |now| now.flows.evicted);
+        let mut remarks = Remarks::from([
+            ("scan_packets_hit", hit_packets),
+            ("scan_flows_hit", hit_flows),
+            ("scan_packets_suspect", suspect_packets),
+            ("scan_flows_evicted", evicted),
+        ]);
+        for (cause, count) in Uncertainty::ALL.into_iter().zip(doubts) {
+            remarks.add(&Remarks::from([(remark(cause), count)]));
+        }
+        remarks
+    }
+}
+
+/// The name of the remark on flows with a cause of doubt, and on packets of no flow.
+fn remark(cause: Uncertainty) -> &'static str {
+    match cause {
+        Uncertainty::Middle => "scan_doubt_middle",
+        Uncertainty::Overlap => "scan_doubt_overlap",
+        Uncertainty::Unverified => "scan_doubt_unverified",
+        Uncertainty::Gap => "scan_doubt_gap",
+        Uncertainty::Memory => "scan_doubt_memory",
+        Uncertainty::OutOfWindow => "scan_doubt_out_of_window",
+        Uncertainty::Truncated => "scan_doubt_truncated",
+        Uncertainty::Urgent => "scan_doubt_urgent",
+        Uncertainty::Syn => "scan_doubt_syn",
+        Uncertainty::Fin => "scan_doubt_fin",
+        Uncertainty::PastFin => "scan_doubt_past_fin",
+        Uncertainty::Fragment => "scan_doubt_fragment",
+        Uncertainty::Undecoded => "scan_doubt_undecoded",
+        Uncertainty::Reload => "scan_doubt_reload",
+    }
+}

@@ -1,0 +1,271 @@
+//! Scanning as a stage: which packets are suspect, why, and what groups get of them.
+
+use std::sync::Arc;
+
+use forebay_packet::HashKey;
+use forebay_packet::random::Random;
+use forebay_pipeline::stages::{
+    CompiledScan, Hits, MOST_COUNTED, OPTIONAL, Scan, ScanMode, ScanOptions,
+};
+use forebay_pipeline::{Chain, GroupStages, Place, Settings};
+use forebay_scan::reassembly::Uncertainty;
+use forebay_scan::{Engine, LiteralSet};
+
+use crate::support::*;
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// A set of literals, compiled.
+pub fn compiled(mode: ScanMode, literals: &[&[u8]]) -> Arc<CompiledScan> {
+    with_options(ScanOptions::new(mode, Engine::default()), literals)
+}
+
+fn with_options(options: ScanOptions, literals: &[&[u8]]) -> Arc<CompiledScan> {
+    let mut set = LiteralSet::new();
+    literals.iter().for_each(|literal| assert!(set.push(literal, false).is_ok()));
+    Arc::new(CompiledScan::new(set, options).unwrap())
+}
+
+fn chain(scan: &Arc<CompiledScan>) -> Chain {
+    Chain::new().with(Scan::optional(Some(Arc::clone(scan)), HashKey::OFFLINE))
+}
+
+fn udp_packet(from: u8, to: u8, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+    let len = (8 + payload.len() as u16).to_be_bytes();
+    let header = [ports.0.to_be_bytes(), ports.1.to_be_bytes(), len, [0, 0]].concat();
+    ipv4(from, to, 17, 0, 0, &[&header, payload].concat())
+}
+
+fn tcp_packet(from: u8, to: u8, flags: u8, sequence: u32, payload: &[u8]) -> Vec<u8> {
+    let ports = if from < to { [4000u16, 80] } else { [80, 4000] }.map(u16::to_be_bytes).concat();
+    let rest = [0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
+    let header = [&ports[..], &sequence.to_be_bytes(), &[0; 4], &rest].concat();
+    ipv4(from, to, 6, 0, 0, &[&header, payload].concat())
+}
+
+/// Whether each packet is suspect, where packets come one microsecond after another.
+fn suspects(chain: &mut Chain, packets: &[Vec<u8>]) -> Vec<bool> {
+    let timed: Vec<_> = (0..).map(|i| i * 1000).zip(packets.iter().cloned()).collect();
+    let out = through(chain, batches(&timed, 7));
+    out.iter().flat_map(|batch| batch.live().iter().map(|i| batch.suspect.contains(i))).collect()
+}
+
+#[test]
+fn a_flow_is_suspect_from_its_hit_on_and_others_are_not() {
+    for mode in ScanMode::ALL {
+        let scan = compiled(mode, &[b"evil", b"never"]);
+        let mut chain = chain(&scan);
+        let (one, other) = ((1000, 53), (1001, 53));
+        let packets = [
+            udp_packet(1, 2, one, b"good"),
+            udp_packet(1, 2, other, b"good"),
+            udp_packet(2, 1, (53, 1000), b"so evil, evil"),
+            udp_packet(1, 2, one, b"good"),
+            udp_packet(1, 2, other, b"good"),
+            udp_packet(2, 1, (53, 1000), b"good"),
+        ];
+        let expected = [false, false, true, true, false, true];
+        assert_eq!(suspects(&mut chain, &packets), expected, "{mode}");
+        let remarks = chain.remarks();
+        assert_eq!((remarks.get("scan_packets_hit"), remarks.get("scan_flows_hit")), (1, 1));
+        assert_eq!(remarks.get("scan_packets_suspect"), 3);
+        assert_eq!(scan.hits().read(), Hits { literals: vec![(0, 1)], others: 0 });
+    }
+}
+
+#[test]
+fn literals_across_segments_are_found_in_streams_only() {
+    // In order, and the other way round.
+    for order in [[0, 1], [1, 0]] {
+        let parts = [(101, &b"so ev"[..]), (106, &b"il!"[..])];
+        let mut packets = vec![tcp_packet(1, 2, SYN, 100, b"")];
+        packets.extend(order.map(|i| tcp_packet(1, 2, ACK, parts[i].0, parts[i].1)));
+        packets.push(tcp_packet(2, 1, SYN | ACK, 500, b""));
+        let streams = suspects(&mut chain(&compiled(ScanMode::Stream, &[b"evil"])), &packets);
+        assert_eq!(streams, [false, false, true, true]);
+        let alone = suspects(&mut chain(&compiled(ScanMode::Packet, &[b"evil"])), &packets);
+        assert_eq!(alone, [false; 4]);
+    }
+}
+
+#[test]
+fn every_doubt_makes_a_flow_suspect_and_is_counted() {
+    let doubt = |packets: &[Vec<u8>], cause: Uncertainty| {
+        let mut chain = chain(&compiled(ScanMode::Stream, &[b"evil"]));
+        let suspects = suspects(&mut chain, packets);
+        let remark = format!("scan_doubt_{cause}");
+        assert_eq!((suspects.last(), chain.remarks().get(&remark)), (Some(&true), 1), "{cause}");
+    };
+    let start = tcp_packet(1, 2, SYN, 100, b"");
+    doubt(&[first(1, 2, 7, (1, 2))], Uncertainty::Fragment);
+    doubt(&[later(1, 2, 7)], Uncertainty::Fragment);
+    doubt(&[tcp_packet(1, 2, ACK, 101, b"abc")], Uncertainty::Middle);
+    let overlap =
+        [start.clone(), tcp_packet(1, 2, ACK, 101, b"abc"), tcp_packet(1, 2, ACK, 101, b"abd")];
+    doubt(&overlap, Uncertainty::Overlap);
+    let mut unknown = start.clone();
+    unknown[12..14].copy_from_slice(&[0x12, 0x34]);
+    doubt(&[unknown], Uncertainty::Undecoded);
+    let mut cut = start.clone();
+    cut.truncate(36);
+    doubt(&[cut], Uncertainty::Truncated);
+}
+
+#[test]
+fn packets_cut_short_are_in_doubt_and_padding_is_none() {
+    for mode in ScanMode::ALL {
+        let mut arena = forebay_packet::Arena::new(2, 2048).unwrap();
+        let packet = udp_packet(1, 2, (1, 2), b"some text");
+        // Padding behind the datagram is cut, which the datagram is not; then the datagram too.
+        let padded = [&packet[..], &[0; 4]].concat();
+        assert!(arena.push(&padded, padded.len() as u32 + 10, 0, 0));
+        let cut = &packet[..packet.len() - 2];
+        assert!(arena.push(cut, packet.len() as u32, 0, 0));
+        let interfaces = Arc::new(vec![forebay_packet::Interface::default()]);
+        let mut chain = chain(&compiled(mode, &[b"evil"]));
+        let out = through(&mut chain, arena.into_batches(&interfaces));
+        let suspects: Vec<bool> = (0..2).map(|i| out[0].suspect.contains(i)).collect();
+        assert_eq!(suspects, [false, true], "{mode}");
+        assert_eq!(chain.remarks().get("scan_doubt_truncated"), 1);
+    }
+}
+
+#[test]
+fn packets_inside_tunnels_are_scanned_both_ways() {
+    // IP in IP: a stream inside, and a literal across the inner header.
+    let tunnelled = |packet: Vec<u8>| ipv4(7, 8, 4, 0, 0, &packet[14..]);
+    let packets = [
+        tunnelled(tcp_packet(1, 2, SYN, 100, b"")),
+        tunnelled(tcp_packet(1, 2, ACK, 101, b"ev")),
+        tunnelled(tcp_packet(1, 2, ACK, 103, b"il")),
+    ];
+    let scan = compiled(ScanMode::Stream, &[b"evil"]);
+    assert_eq!(suspects(&mut chain(&scan), &packets), [false, false, true]);
+    let scan = compiled(ScanMode::Stream, &[b"\xff\xff\0\0\0\0ev"]);
+    assert_eq!(suspects(&mut chain(&scan), &packets), [false, true, true]);
+}
+
+#[test]
+fn a_verdict_ends_with_its_flow() {
+    let mut chain = chain(&compiled(ScanMode::Stream, &[b"evil"]));
+    let packet = |payload: &[u8]| udp_packet(1, 2, (1, 2), payload);
+    let minute = 61 * SECOND;
+    let timed = [(0, packet(b"evil")), (SECOND, packet(b"good")), (2 * minute, packet(b"good"))];
+    let out = through(&mut chain, batches(&timed, 1));
+    assert_eq!(out.iter().map(|batch| batch.suspect.count()).collect::<Vec<_>>(), [1, 1, 0]);
+}
+
+#[test]
+fn of_a_full_table_the_flow_with_the_longest_silence_is_forgotten() {
+    let options = ScanOptions { flows: 4, ..ScanOptions::new(ScanMode::Stream, Engine::default()) };
+    let mut chain = chain(&with_options(options, &[b"evil"]));
+    let packets: Vec<_> = (0..100).map(|port| udp_packet(1, 2, (port, 2), b"evil")).collect();
+    assert_eq!(suspects(&mut chain, &packets), [true; 100]);
+    assert_eq!(chain.remarks().get("scan_flows_evicted"), 96);
+}
+
+#[test]
+fn new_literals_take_effect_between_two_batches() {
+    let mut chain = chain(&compiled(ScanMode::Stream, &[b"evil"]));
+    let start = [tcp_packet(1, 2, SYN, 100, b""), tcp_packet(1, 2, ACK, 101, b"ba")];
+    assert_eq!(suspects(&mut chain, &start), [false, false]);
+    let new = compiled(ScanMode::Stream, &[b"bad"]);
+    reload(&mut chain, &Settings::new().with(Some(Arc::clone(&new))));
+    // What came before may be the beginning of a new literal.
+    let rest = [tcp_packet(1, 2, ACK, 103, b"x"), udp_packet(1, 2, (1, 2), b"evil")];
+    assert_eq!(suspects(&mut chain, &rest), [true, false]);
+    assert_eq!(chain.remarks().get("scan_doubt_reload"), 1);
+    let other = [udp_packet(3, 4, (1, 2), b"bad"), udp_packet(3, 5, (1, 2), b"evil")];
+    assert_eq!(suspects(&mut chain, &other), [true, false]);
+    // The same again changes nothing.
+    reload(&mut chain, &Settings::new().with(Some(new)));
+    assert_eq!(suspects(&mut chain, &[udp_packet(3, 4, (1, 2), b"x")]), [true]);
+    reload(&mut chain, &Settings::new().with(None::<Arc<CompiledScan>>));
+    assert_eq!(suspects(&mut chain, &[udp_packet(3, 4, (1, 2), b"bad")]), [false]);
+    assert!(chain.rows()[0].closes() && chain.rows()[0].output == 8);
+}
+
+#[test]
+fn groups_get_what_they_select() {
+    let packets = [
+        udp_packet(1, 2, (1, 2), b"good"),
+        udp_packet(3, 4, (1, 2), b"evil"),
+        udp_packet(3, 4, (1, 2), b"good"),
+    ];
+    let get = |selection: &str| {
+        let mut stages = GroupStages::default();
+        let stage = OPTIONAL.iter().find(|stage| stage.key == "scan").unwrap();
+        stages.add(stage, selection.into()).unwrap();
+        let settings = Settings::new().with(stages);
+        let mut chain = chain(&compiled(ScanMode::Packet, &[b"evil"]))
+            .with_optional(Place::BehindFilter, HashKey::OFFLINE)
+            .configured(&settings);
+        let out = suspects(&mut chain, &packets);
+        let rows = chain.rows();
+        assert!(rows.iter().all(|row| row.closes()));
+        let drops: Vec<u64> = rows[1].drops.iter().map(|drop| drop.packets).collect();
+        (out.len(), drops)
+    };
+    assert_eq!(get("all"), (3, vec![0, 0]));
+    assert_eq!(get("hits"), (2, vec![1, 0]));
+    assert_eq!(get("clean"), (1, vec![0, 2]));
+}
+
+#[test]
+fn counters_are_bounded() {
+    let literals: Vec<Vec<u8>> = (0..1100u16).map(|i| format!("<{i:04}>").into()).collect();
+    let slices: Vec<&[u8]> = literals.iter().map(|literal| &literal[..]).collect();
+    let scan = compiled(ScanMode::Packet, &slices);
+    let mut chain = chain(&scan);
+    let packets: Vec<_> = slices.iter().map(|text| udp_packet(1, 2, (1, 2), text)).collect();
+    suspects(&mut chain, &packets);
+    let hits = scan.hits().read();
+    assert_eq!((hits.literals.len(), hits.others), (MOST_COUNTED, 100));
+    assert_eq!(hits.literals[0], (0, 1));
+}
+
+#[test]
+fn streams_of_many_flows_in_any_order_are_scanned_as_one_text() {
+    let mut random = Random::new(7);
+    for _ in 0..30 {
+        let mut packets = Vec::new();
+        let mut has_literal = Vec::new();
+        for flow in 0..10 {
+            let mut text: Vec<u8> = (0..200).map(|_| b"evli"[random.below(4) as usize]).collect();
+            if random.below(2) == 0 {
+                let at = random.below(150) as usize;
+                text[at..at + 8].copy_from_slice(b"evilevil");
+            }
+            has_literal.push(text.windows(8).any(|window| window == b"evilevil"));
+            packets.push((flow, tcp_packet(2 * flow, 2 * flow + 1, SYN, 100, b"")));
+            let mut at = 0;
+            while at < text.len() {
+                let len = (1 + random.below(40) as usize).min(text.len() - at);
+                let sequence = 101 + at as u32;
+                let part = &text[at..at + len];
+                packets.push((flow, tcp_packet(2 * flow, 2 * flow + 1, ACK, sequence, part)));
+                at += len;
+            }
+        }
+        // SYNs stay in front of the others.
+        let mut rest = packets.split_off(0);
+        let is_start = |packet: &(u8, Vec<u8>)| packet.1[47] == SYN;
+        packets.extend(rest.iter().filter(|packet| is_start(packet)).cloned());
+        rest.retain(|packet| !is_start(packet));
+        while !rest.is_empty() {
+            packets.push(rest.swap_remove(random.below(rest.len() as u64) as usize));
+        }
+        let frames: Vec<_> = packets.iter().map(|(_, packet)| packet.clone()).collect();
+        let mut chain = chain(&compiled(ScanMode::Stream, &[b"evilevil"]));
+        let suspects = suspects(&mut chain, &frames);
+        for (flow, expected) in (0..).zip(&has_literal) {
+            let last = packets.iter().rposition(|(of, _)| *of == flow).unwrap();
+            assert_eq!(suspects[last], *expected, "flow {flow}");
+        }
+        assert_eq!(
+            chain.remarks().get("scan_flows_hit"),
+            has_literal.iter().filter(|has| **has).count() as u64
+        );
+    }
+}
