@@ -4,8 +4,8 @@
 #   scripts/setup.sh build   a C compiler, libpcap's headers, a Rust toolchain
 #   scripts/setup.sh test    and tcpdump, iproute2, nftables and iptables, which tests run
 #   scripts/setup.sh live    and tools that the live demo runs as sensors
-#   scripts/setup.sh bench   and clang and libraries of DPDK, as benchmark peers if
-#                            they are available
+#   scripts/setup.sh bench   and clang, libraries of DPDK and Vectorscan, as benchmark peers
+#                            if they are available
 #   scripts/setup.sh lint    and rustfmt, clippy, shellcheck, cargo-deny, and clang
 #                            with libbpf, which compile kernel programs
 #
@@ -37,9 +37,9 @@ rust_is_ready() {
     [[ -n $have ]] && printf '%s\n%s\n' "$(wanted_rust)" "$have" | sort -V -C
 }
 
-# DPDK's libraries that benchmarks load and that are missing. Their packages
+# Libraries of DPDK and Vectorscan that benchmarks load and that are missing. DPDK's packages
 # have the version of their interface in their names: 22.11 in Debian 12, 23.11 in Ubuntu 24.04.
-missing_dpdk() {
+missing_peers() {
     local name version
     case $(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null) in
     bookworm) version=23 ;;
@@ -49,6 +49,7 @@ missing_dpdk() {
     for name in acl bpf hash; do
         ldconfig -p | grep -q "librte_$name\.so" || echo "librte-$name$version"
     done
+    ldconfig -p | grep -q 'libhs\.so\.5' || echo libvectorscan5
 }
 
 # Debian packages that group $1 needs and that are missing.
@@ -81,7 +82,7 @@ missing_packages() {
     fi
     if [[ $group == bench ]]; then
         has clang || echo clang
-        missing_dpdk
+        missing_peers
     fi
     if [[ $group == lint ]]; then
         has shellcheck || echo shellcheck

@@ -55,6 +55,7 @@ fn measure(options: &Options) -> Result<()> {
         Suite::Flows => suites::flows::run,
         Suite::Pipeline => suites::pipeline::run,
         Suite::Rules => suites::rules::run,
+        Suite::Scan => suites::scan::run,
         Suite::Shapes => suites::shapes::run,
         Suite::Shed => suites::shed::run,
         Suite::Split => suites::split::run,

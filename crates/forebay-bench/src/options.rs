@@ -41,21 +41,21 @@ pub struct Options {
     /// Folder of captures and rule lists from outside the project
     #[arg(long, hide = true, value_name = "DIR", env = "FOREBAY_DATA", default_value = DATA)]
     pub data: PathBuf,
-    /// Only cases whose expression or name contains this; rules, flows, shed and forward: or one of
+    /// Only cases whose expression or name contains this; rules, flows, scan, shed and forward: or one of
     /// several texts with commas between them; cases of forward are like 64/capacity
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Filters: only on this set; can be repeated
     #[arg(long = "set", value_name = "NAME")]
     pub sets: Vec<Set>,
-    /// Filters: only this engine beside libpcap and touch; rules, flows, shed and forward: only this
+    /// Filters: only this engine beside libpcap and touch; rules, flows, scan, shed and forward: only this
     /// one; can be repeated
     #[arg(long = "engine", value_name = "NAME")]
     pub engines: Vec<String>,
     /// Filters: our back ends with other load latencies and prefetch distances
     #[arg(long)]
     pub sweep: bool,
-    /// Cache, filters, rules, flows and forward: rounds on every set
+    /// Cache, filters, rules, flows, scan and forward: rounds on every set
     #[arg(long, value_name = "NUMBER")]
     pub rounds: Option<usize>,
     /// Cache, filters, rules and forward: write the figures to this folder, as SVG
@@ -99,6 +99,8 @@ pub enum Suite {
     Flows,
     /// Rule lists beside DPDK's classifier and the paper's C
     Rules,
+    /// Literals in payloads beside Vectorscan and automata
+    Scan,
     /// Rule lists that are hard on classifiers, with the instructions of every level
     Shapes,
     /// Flows that reach an overloaded sensor whole, by policy

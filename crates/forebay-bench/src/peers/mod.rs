@@ -13,3 +13,4 @@ pub mod rte_bpf;
 pub mod rte_hash;
 pub mod stopwatch;
 pub mod touch;
+pub mod vectorscan;

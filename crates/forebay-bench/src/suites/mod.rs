@@ -6,6 +6,7 @@ pub mod flows;
 pub mod forward;
 pub mod pipeline;
 pub mod rules;
+pub mod scan;
 pub mod shapes;
 pub mod shed;
 pub mod split;

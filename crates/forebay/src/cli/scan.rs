@@ -49,7 +49,7 @@ pub struct ScanArgs {
     #[command(flatten)]
     pub limits: ReadLimits,
     /// The engine that scans
-    #[arg(long, help_heading = STUDY, value_name = "NAME", default_value = Engine::Oracle.name())]
+    #[arg(long, help_heading = STUDY, value_name = "NAME", default_value = Engine::default().name())]
     #[arg(value_parser = engine_names())]
     pub engine: Engine,
 }

@@ -12,7 +12,7 @@ mod model;
 mod paper;
 mod report;
 mod summary;
-mod traffic;
+pub mod traffic;
 
 pub use list::probe;
 
