@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,8 +55,8 @@ pub enum DeviceError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Another device listens there.
-    #[error("{0}: another program listens at this socket")]
+    /// A file is there, or another program listens.
+    #[error("{0}: expected a path that is free; a file is there, or another program listens")]
     InUse(PathBuf),
     /// The system fails while the device runs.
     #[error("{path}: {source}")]
@@ -108,8 +109,11 @@ impl Device {
         let failed = |source| DeviceError::Listen { path: path.to_owned(), source };
         let listener = match listen_at(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let is_left = Socket::connect(path)
-                    .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+                let is_socket =
+                    fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+                let is_left = is_socket
+                    && Socket::connect(path)
+                        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
                 if !is_left {
                     return Err(DeviceError::InUse(path.to_owned()));
                 }
