@@ -1,5 +1,6 @@
 //! The command line.
 
+mod accelerator;
 mod broker;
 mod capture;
 mod filter;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use accelerator::*;
 pub use broker::*;
 pub use capture::*;
 pub use filter::*;
@@ -70,6 +72,8 @@ pub enum Verb {
     Rules(RulesArgs),
     /// Find literals in the payloads of a capture
     Scan(ScanArgs),
+    /// Scan payloads for other processes, over shared memory
+    Accelerator(AcceleratorArgs),
     /// Generate synthetic traffic: a capture, or numbered frames on a device
     Gen(GenArgs),
     /// Receive the frames of `forebay gen -i`, and count those lost, duplicated, late or

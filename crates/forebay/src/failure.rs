@@ -51,6 +51,9 @@ pub enum Failure {
     /// The literals cannot be compiled.
     #[error("{0}")]
     Scan(#[from] forebay_scan::ScanError),
+    /// A device does not run.
+    #[error(transparent)]
+    Device(#[from] forebay_scan::accelerator::DeviceError),
     /// Rules that can never apply.
     #[error("{file}: {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Findings {

@@ -55,7 +55,7 @@ pub struct ScanArgs {
 }
 
 /// The names of the engines that scan.
-fn engine_names() -> impl TypedValueParser<Value = Engine> {
+pub(super) fn engine_names() -> impl TypedValueParser<Value = Engine> {
     PossibleValuesParser::new(Engine::ALL.map(Engine::name)).try_map(|name| name.parse::<Engine>())
 }
 

@@ -1,5 +1,6 @@
 //! The verbs. Each file reads its options, runs a pipeline, and prints the result.
 
+mod accelerator;
 mod compile;
 mod ctl;
 mod filter;
@@ -31,6 +32,7 @@ pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Verb::Flows(args) => flows::run(cli, args),
         Verb::Rules(args) => rules::run(cli, args),
         Verb::Scan(args) => scan::run(cli, args),
+        Verb::Accelerator(args) => accelerator::run(cli, args),
         Verb::Gen(args) => gen_traffic::run(cli, args),
         Verb::Sink(args) => sink::run(cli, args),
         Verb::Run(args) => run::run(cli, args),

@@ -9,6 +9,7 @@ mod support {
     pub mod scratch;
 }
 
+mod accelerator;
 mod bad_input;
 mod captures;
 mod endings;

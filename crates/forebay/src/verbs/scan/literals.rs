@@ -10,10 +10,10 @@ use crate::failure::Failure;
 use crate::input::file_name;
 
 /// The literals of a file, and the line of each.
-pub(super) struct Literals {
-    pub(super) set: LiteralSet,
+pub struct Literals {
+    pub set: LiteralSet,
     /// By literal, from 1.
-    pub(super) lines: Vec<usize>,
+    pub lines: Vec<usize>,
 }
 
 impl Literals {
@@ -21,7 +21,7 @@ impl Literals {
     ///
     /// # Errors
     /// If it cannot be read, or a line is not a literal.
-    pub(super) fn read(path: &Path, nocase: bool) -> Result<Self, Failure> {
+    pub fn read(path: &Path, nocase: bool) -> Result<Self, Failure> {
         let file = file_name(path);
         let text = match text::read(path, Source::Any, "a file of literals", text::MOST_LITERALS) {
             Ok(text) => text,

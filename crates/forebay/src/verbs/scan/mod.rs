@@ -19,7 +19,7 @@ use forebay_scan::{LiteralSet, Match, Scanner};
 use crate::cli::{Cli, ScanArgs};
 use crate::failure::Failure;
 use crate::input::{Input, processors, read_options};
-use literals::Literals;
+pub(super) use literals::Literals;
 use rules::Rules;
 use scanning::{Payloads, Queues, Scan};
 use tally::Tally;
