@@ -50,6 +50,7 @@ fn measure(options: &Options) -> Result<()> {
         return suites::cache::replay(what);
     }
     let run = match options.suite {
+        Suite::Accelerator => suites::accelerator::run,
         Suite::Cache => suites::cache::run,
         Suite::Filters => suites::filters::run,
         Suite::Flows => suites::flows::run,

@@ -41,7 +41,8 @@ pub struct Options {
     /// Folder of captures and rule lists from outside the project
     #[arg(long, hide = true, value_name = "DIR", env = "FOREBAY_DATA", default_value = DATA)]
     pub data: PathBuf,
-    /// Only cases whose expression or name contains this; rules, flows, scan, shed and forward: or one of
+    /// Only cases whose expression or name contains this; accelerator, rules, flows, scan, shed and
+    /// forward: or one of
     /// several texts with commas between them; cases of forward are like 64/capacity
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
@@ -55,7 +56,7 @@ pub struct Options {
     /// Filters: our back ends with other load latencies and prefetch distances
     #[arg(long)]
     pub sweep: bool,
-    /// Cache, filters, rules, flows, scan and forward: rounds on every set
+    /// Accelerator, cache, filters, rules, flows, scan and forward: rounds on every set
     #[arg(long, value_name = "NUMBER")]
     pub rounds: Option<usize>,
     /// Cache, filters, rules and forward: write the figures to this folder, as SVG
@@ -89,6 +90,8 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Suite {
+    /// Batches of payloads scanned inline, on a thread, and in another process
+    Accelerator,
     /// Look-ups of flows in simulated caches, and their time beside it
     Cache,
     /// Compiled filters beside libpcap, other compilers, and compiled C

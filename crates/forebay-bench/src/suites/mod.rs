@@ -1,5 +1,6 @@
 //! The suites, one file each.
 
+pub mod accelerator;
 pub mod cache;
 pub mod filters;
 pub mod flows;
