@@ -15,7 +15,7 @@
 
 use std::io;
 use std::mem::{replace, take};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -402,20 +402,7 @@ impl Client {
                 };
                 Some(ClientState::Answering(bytes, 0))
             }
-            ClientState::Answering(bytes, sent) => {
-                while *sent < bytes.len() {
-                    match send(stream, &bytes[*sent..], SendFlags::NOSIGNAL) {
-                        Ok(more) => *sent += more,
-                        Err(Errno::AGAIN | Errno::INTR) if is_late => {
-                            return Some(ClientState::Gone);
-                        }
-                        Err(Errno::AGAIN | Errno::INTR) => return None,
-                        Err(_) => return Some(ClientState::Gone),
-                    }
-                }
-                let closed = shutdown(stream, Shutdown::Write);
-                Some(closed.map_or(ClientState::Gone, |()| ClientState::Leaving(0)))
-            }
+            ClientState::Answering(bytes, sent) => send_answer(stream, bytes, sent, is_late),
             ClientState::Leaving(read) => {
                 let mut rest = [0_u8; 4096];
                 match recv(stream, &mut rest, RecvFlags::empty()) {
@@ -431,6 +418,24 @@ impl Client {
             ClientState::Gone => None,
         }
     }
+}
+
+/// Sends the rest of an answer, of which `sent` bytes are sent. Returns the state after it.
+fn send_answer(
+    stream: BorrowedFd<'_>,
+    bytes: &[u8],
+    sent: &mut usize,
+    is_late: bool,
+) -> Option<ClientState> {
+    while *sent < bytes.len() {
+        match send(stream, &bytes[*sent..], SendFlags::NOSIGNAL) {
+            Ok(more) => *sent += more,
+            Err(Errno::AGAIN | Errno::INTR) if !is_late => return None,
+            Err(_) => return Some(ClientState::Gone),
+        }
+    }
+    let closed = shutdown(stream, Shutdown::Write);
+    Some(closed.map_or(ClientState::Gone, |()| ClientState::Leaving(0)))
 }
 
 /// Enlarges a buffer that is full, up to a byte more than the longest request, if the memory

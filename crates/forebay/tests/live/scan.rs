@@ -1,6 +1,7 @@
 //! A running broker that scans payloads, and groups that select by what is found.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::support::broker::{ask, broker, number, row};
 use crate::support::frames::Sender;
@@ -25,42 +26,45 @@ fn datagram(round: u64, n: u64) -> Vec<u8> {
     frame
 }
 
+/// Writes a configuration with two groups, and with the table `scan`, which may be empty.
+fn configure(folder: &Path, socket: &Path, scan: &str) -> PathBuf {
+    let output = |name: &str| {
+        let file = folder.join(format!("{name}.pcap"));
+        let file = file.display();
+        format!("[[output]]\nname = \"{name}\"\ntype = \"pcap\"\nfile = \"{file}\"\n")
+    };
+    let group = |name: &str, selection: &str| {
+        format!(
+            "[[group]]\nname = \"{name}\"\noutput = \"{name}\"\n{selection}\
+             sensor = [{{ name = \"{name}\" }}]\n"
+        )
+    };
+    let (hits, clean) = match scan {
+        "" => ("", ""),
+        _ => ("scan = \"hits\"\n", "scan = \"clean\"\n"),
+    };
+    let text = format!(
+        "[broker]\ncontrol = \"{}\"\nworkers = 2\n{scan}\
+         [[input]]\nname = \"tap\"\ntype = \"af_packet\"\ninterface = \"b\"\n{}{}{}{}",
+        socket.display(),
+        output("ids"),
+        output("rest"),
+        group("ids", hits),
+        group("rest", clean),
+    );
+    let config = folder.join("run.toml");
+    fs::write(&config, text).unwrap();
+    config
+}
+
 #[test]
 fn groups_get_hits_and_the_rest_and_a_reload_loses_nothing() {
     in_namespace(|| {
         veth("g", "b");
         let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
         let (socket, literals) = (folder.path().join("control"), folder.path().join("literals"));
         fs::write(&literals, format!("# two\n{HTTP}\n{NOWHERE}\n")).unwrap();
-        let configure = |scan: &str| {
-            let output = |name: &str| {
-                let file = path(&format!("{name}.pcap"));
-                format!("[[output]]\nname = \"{name}\"\ntype = \"pcap\"\nfile = \"{file}\"\n")
-            };
-            let group = |name: &str, selection: &str| {
-                format!(
-                    "[[group]]\nname = \"{name}\"\noutput = \"{name}\"\n{selection}\
-                     sensor = [{{ name = \"{name}\" }}]\n"
-                )
-            };
-            let (hits, clean) = match scan {
-                "" => ("", ""),
-                _ => ("scan = \"hits\"\n", "scan = \"clean\"\n"),
-            };
-            let text = format!(
-                "[broker]\ncontrol = \"{}\"\nworkers = 2\n{scan}\
-                 [[input]]\nname = \"tap\"\ntype = \"af_packet\"\ninterface = \"b\"\n{}{}{}{}",
-                socket.display(),
-                output("ids"),
-                output("rest"),
-                group("ids", hits),
-                group("rest", clean),
-            );
-            let config = folder.path().join("run.toml");
-            fs::write(&config, text).unwrap();
-            config
-        };
+        let configure = |scan: &str| configure(folder.path(), &socket, scan);
         let scan = format!("[scan]\nliterals = \"{}\"\n", literals.display());
         let broker = broker(&configure(&scan), &socket);
         let ledger = || ask(&socket, &["ledger"]).unwrap();

@@ -84,8 +84,8 @@ impl Traffic {
         traffic
     }
 
-    /// Literals one after another, each with one byte changed: what a filter looks for is
-    /// everywhere, and nearly nothing is to be found.
+    /// Literals one after another, each with its first or last byte changed: what a filter tests
+    /// for is everywhere, and of literals only those are there that are within others.
     pub fn near_misses(literals: &[Text], bytes: usize) -> Self {
         let mut random = Random::new(SEED);
         let mut traffic = Self::default();
