@@ -29,9 +29,7 @@ fn datagram(round: u64, n: u64) -> Vec<u8> {
 /// Writes a configuration with two groups, and with the table `scan`, which may be empty.
 fn configure(folder: &Path, socket: &Path, scan: &str) -> PathBuf {
     let output = |name: &str| {
-        let file = folder.join(format!("{name}.pcap"));
-        let file = file.display();
-        format!("[[output]]\nname = \"{name}\"\ntype = \"pcap\"\nfile = \"{file}\"\n")
+        format!("[[output]]\nname = \"{name}\"\ntype = \"af_packet\"\ninterface = \"{name}\"\n")
     };
     let group = |name: &str, selection: &str| {
         format!(
@@ -60,7 +58,9 @@ fn configure(folder: &Path, socket: &Path, scan: &str) -> PathBuf {
 #[test]
 fn groups_get_hits_and_the_rest_and_a_reload_loses_nothing() {
     in_namespace(|| {
-        veth("g", "b");
+        for (generator, broker) in [("g", "b"), ("s1", "ids"), ("s2", "rest")] {
+            veth(generator, broker);
+        }
         let folder = tempfile::tempdir().unwrap();
         let (socket, literals) = (folder.path().join("control"), folder.path().join("literals"));
         fs::write(&literals, format!("# two\n{HTTP}\n{NOWHERE}\n")).unwrap();

@@ -13,7 +13,7 @@ pub(in crate::stages) static STAGE: OptionalStage = OptionalStage {
     help: "Which packets the group gets, where there is a table [scan]: `hits`, those of flows in\n\
            which something was found or may have been missed, from that packet on; `clean`, the\n\
            others; `all`, which it is by default.",
-    example: "\"hits\"",
+    example: "\"all\"",
     place: Place::BehindFilter,
     needs: &[],
     keys: false,
