@@ -10,7 +10,7 @@ use forebay_balance::moves::{self, ForwardingTable, WorkerTable};
 use forebay_balance::{
     Assignment, AssignmentError, BucketTable, Event, GroupSettings, MAX_WATCHED, SensorSettings,
 };
-use forebay_flow::shed::Limit;
+use forebay_flow::shed::{Limit, SensorReport};
 use forebay_packet::{HashKey, MacAddress};
 use forebay_pipeline::stages::{
     Class, ClassConfig, ClassMembers, ClassShedding, Classes, Shedding, ShuntRule, ShuntTo,
@@ -326,7 +326,8 @@ impl LiveGroup {
         let (received, dropped) = (hello.received, hello.dropped);
         self.manager.hello(index, now, health::Hello { interval, received, dropped });
         let sensor = self.sensors.get(usize::from(index))?;
-        self.overloads.hello(sensor, received, dropped, now);
+        let at = now.saturating_sub(u64::from(hello.age_ms) * 1_000_000);
+        self.overloads.hello(sensor, SensorReport { at, received, dropped });
         // Without an address of its own, everything that a sensor gets is for others.
         sensor.rewrite.destination?;
         let name = sensor.name.clone();

@@ -14,7 +14,7 @@
 //! | 18 | version, 1 |
 //! | 19 | length of the name |
 //! | 20 | length of the group's name |
-//! | 21–23 | 0 |
+//! | 21–23 | age of the counters of packets in milliseconds |
 //! | 24–27 | milliseconds to the next hello |
 //! | 28–35 | packets the sensor's interface received |
 //! | 36–43 | packets it dropped |
@@ -38,6 +38,9 @@ const NAMES: usize = 52;
 /// The longest name of a sensor or group, in bytes.
 pub const MAX_NAME: usize = 32;
 
+/// The greatest age of counters, in milliseconds.
+pub const MAX_AGE: u32 = (1 << 24) - 1;
+
 /// The longest hello.
 pub const MAX_FRAME: usize = NAMES + 2 * MAX_NAME;
 
@@ -57,8 +60,11 @@ pub struct Hello {
     pub interval: Duration,
     /// Packets that its interface received.
     pub received: u64,
-    /// Packets that it dropped.
+    /// Packets that it dropped, of these.
     pub dropped: u64,
+    /// How long ago both were read, in milliseconds: a program's statistics are older than the hello.
+    /// At most [`MAX_AGE`].
+    pub age_ms: u32,
     /// Frames for other stations that its interface received, besides.
     pub strays: u64,
 }
@@ -74,7 +80,8 @@ impl Hello {
         frame.extend_from_slice(&self.from.0);
         frame.extend_from_slice(&ETHER_TYPE.to_be_bytes());
         frame.extend_from_slice(&MAGIC);
-        frame.extend_from_slice(&[VERSION, name.len() as u8, group.len() as u8, 0, 0, 0]);
+        frame.extend_from_slice(&[VERSION, name.len() as u8, group.len() as u8]);
+        frame.extend_from_slice(&self.age_ms.min(MAX_AGE).to_be_bytes()[1..]);
         frame.extend_from_slice(&interval.to_be_bytes());
         for count in [self.received, self.dropped, self.strays] {
             frame.extend_from_slice(&count.to_be_bytes());
@@ -109,6 +116,7 @@ impl Hello {
             interval: Duration::from_millis(u64::from(millis)),
             received: count(28)?,
             dropped: count(36)?,
+            age_ms: u32::from_be_bytes([0, head[21], head[22], head[23]]),
             strays: count(44)?,
         })
     }
@@ -135,6 +143,7 @@ mod tests {
             interval: Duration::from_millis(200),
             received: 0x0102_0304_0506_0708,
             dropped: 9,
+            age_ms: 0x0b_0c0d,
             strays: 10,
         }
     }

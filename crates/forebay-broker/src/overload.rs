@@ -89,9 +89,8 @@ impl Overloads {
     }
 
     /// A sensor reports what it received and dropped.
-    pub(crate) fn hello(&mut self, sensor: &Sensor, received: u64, dropped: u64, now: u64) {
+    pub(crate) fn hello(&mut self, sensor: &Sensor, report: SensorReport) {
         let Some(overload) = self.0.get_mut(&sensor.name) else { return };
-        let report = SensorReport { at: now, received, dropped };
         if overload.rates == Rates::default()
             && let Some(pps) = overload.estimate.report(report)
         {

@@ -7,6 +7,10 @@
 /// took, or than what it took at most of late if it had little to take: drops in a quiet second
 /// do not limit it to what there was then, unless they go on. With each report without drops
 /// the limit rises: soon, as far as the sensor took more before, and slowly from there.
+///
+/// Both counters of a report are of one time, and a report that repeats them is ignored: sensors
+/// report more often than their programs write statistics. Drops of eight seconds beside the
+/// packets of a fifth would make it seem that a sensor takes nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitEstimate {
     last: Option<SensorReport>,
@@ -20,7 +24,7 @@ pub struct LimitEstimate {
 /// What a sensor has counted since it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SensorReport {
-    /// When, in nanoseconds of a monotonic clock.
+    /// When the sensor had counted so many, in nanoseconds of a monotonic clock.
     pub at: u64,
     /// Packets it received, dropped ones included.
     pub received: u64,
@@ -45,6 +49,11 @@ impl LimitEstimate {
 
     /// Takes a report in; returns the limit in packets a second.
     pub fn report(&mut self, report: SensorReport) -> Option<u64> {
+        let is_same =
+            |last: SensorReport| (last.received, last.dropped) == (report.received, report.dropped);
+        if self.last.is_some_and(is_same) {
+            return self.pps.map(|pps| pps as u64);
+        }
         let last = self.last.replace(report);
         if let Some(last) = last.filter(|last| last.at < report.at)
             && let Some(received) = report.received.checked_sub(last.received)

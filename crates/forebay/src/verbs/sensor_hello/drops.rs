@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// Bytes at the end of the file that are read.
 const END: u64 = 64 << 10;
@@ -17,12 +18,25 @@ pub struct Drops<'a> {
     key: Option<&'a str>,
     /// The last number, kept while the file is missing.
     last: u64,
+    /// When the file was written last.
+    written: Option<SystemTime>,
 }
 
 impl<'a> Drops<'a> {
     /// Uses the last number in `file`, of lines that contain `key`.
     pub fn new(file: &'a Path, key: Option<&'a str>) -> Self {
-        Self { file, key, last: 0 }
+        Self { file, key, last: 0, written: None }
+    }
+
+    /// The drops so far, if the file was written since the last call; the previous number if it
+    /// has none.
+    pub fn news(&mut self) -> Option<u64> {
+        let written = std::fs::metadata(self.file).and_then(|file| file.modified()).ok();
+        let is_new = written.is_some() && written != self.written;
+        self.written = written;
+        let before = self.last;
+        let count = self.count();
+        (is_new || count != before).then_some(count)
     }
 
     /// The drops so far; the previous number if the file has none.
@@ -76,7 +90,7 @@ mod tests {
         assert_eq!(drops.count(), 0);
         let long = "x 1\n".repeat(50_000) + "x 7\n";
         std::fs::write(&path, long).unwrap();
-        assert_eq!(drops.count(), 7);
+        assert_eq!((drops.news(), drops.news()), (Some(7), None));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(drops.count(), 7);
     }

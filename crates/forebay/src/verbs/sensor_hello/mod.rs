@@ -23,8 +23,11 @@ use crate::failure::Failure;
 use crate::input::print_json;
 use crate::signals;
 use drops::Drops;
-use stats::Stats;
+use stats::{Reading, Stats};
 use tool::Tool;
+
+/// A file of drops that was not written for so long has no news: there are as many as it says.
+const STALE: Duration = Duration::from_secs(10);
 
 /// All stations.
 const EVERYONE: MacAddress = MacAddress([0xff; 6]);
@@ -83,6 +86,8 @@ struct Speaker<'a> {
     strays: StrayCounter,
     drops: Option<Drops<'a>>,
     stats: Option<Stats>,
+    /// What the file of drops said last.
+    reading: Option<Reading>,
     /// The device's counters at the start.
     at_start: LinkStats,
     last: Option<Hello>,
@@ -106,12 +111,16 @@ impl<'a> Speaker<'a> {
                 let _ = writeln!(io::stderr(), "{what}");
             }
         };
-        let stats = args.stats.clone().map(|source| Stats::read(source, tell)).transpose();
+        let name = args.interface.clone();
+        let counters = move || Link::named(&name).ok().map(|link| link.stats);
+        let stats = args.stats.clone().map(|source| Stats::read(source, counters, tell));
+        let stats = stats.transpose();
         let stats =
             stats.map_err(|error| Failure::Live(format!("cannot start a thread: {error}")))?;
         Ok(Self {
             args,
             stats,
+            reading: None,
             from,
             socket: FrameSocket::open(device, ETHER_TYPE)?,
             strays: StrayCounter::open(device, from, ETHER_TYPE)?,
@@ -127,26 +136,23 @@ impl<'a> Speaker<'a> {
     fn speak(&mut self, cli: &Cli) -> Result<(), Failure> {
         // A deleted device does not come back with this number.
         let link = Link::named(&self.args.interface).map_err(forebay_io::Error::from)?;
+        let Reading { dropped, device, at } = self.read(link.stats);
         let since = |counter: fn(&LinkStats) -> u64| {
-            counter(&link.stats).saturating_sub(counter(&self.at_start))
+            counter(&device).saturating_sub(counter(&self.at_start))
         };
         let mut by_device = since(|stats| stats.rx_missed);
         if self.stats.is_none() {
             // The kernel also counts frames that only the program would have received.
             by_device += since(|stats| stats.rx_dropped);
         }
-        let by_program = match (&mut self.drops, &self.stats) {
-            (Some(drops), _) => drops.count(),
-            (None, Some(stats)) => stats.dropped().unwrap_or(0),
-            (None, None) => 0,
-        };
         let hello = Hello {
             from: self.from,
             name: self.args.name.clone(),
             group: self.args.group.clone(),
             interval: self.args.interval,
             received: since(|stats| stats.rx_packets),
-            dropped: by_device.saturating_add(by_program),
+            dropped: by_device.saturating_add(dropped),
+            age_ms: u32::try_from(at.elapsed().as_millis()).unwrap_or(u32::MAX),
             strays: self.strays.frames()?,
         };
         match self.socket.send(&hello.frame(self.args.to.unwrap_or(EVERYONE))) {
@@ -161,6 +167,22 @@ impl<'a> Speaker<'a> {
         }
         self.last = Some(hello);
         Ok(())
+    }
+
+    /// The drops of the program, and the counters of the device at that time; those of now, where
+    /// nothing is known of the program. A rate of drops is that of one time.
+    fn read(&mut self, device: LinkStats) -> Reading {
+        let at = Instant::now();
+        let now = |dropped| Reading { dropped, device, at };
+        match (&mut self.drops, &self.stats) {
+            (Some(drops), _) => {
+                let news = drops.news();
+                let fresh = self.reading.filter(|last| news.is_none() && last.at + STALE > at);
+                *self.reading.insert(fresh.unwrap_or_else(|| now(drops.count())))
+            }
+            (None, Some(stats)) => stats.last().unwrap_or_else(|| now(0)),
+            (None, None) => now(0),
+        }
     }
 
     /// A summary for scripts.
@@ -188,7 +210,7 @@ impl<'a> Speaker<'a> {
             "hellos": self.sent,
             "received": self.last.as_ref().map(|hello| hello.received),
             "dropped": self.last.as_ref().map(|hello| hello.dropped),
-            "dropped_by_program": self.stats.as_ref().and_then(Stats::dropped),
+            "dropped_by_program": self.stats.as_ref().and_then(Stats::last).map(|last| last.dropped),
             "frames_for_others": self.last.as_ref().map(|hello| hello.strays),
             "ledger": ledger,
             "closes": ledger.closes(),

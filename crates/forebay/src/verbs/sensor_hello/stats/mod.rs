@@ -10,9 +10,10 @@ mod total;
 mod zeek;
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use forebay_io::device::LinkStats;
 
 use crate::cli::{StatsKind, StatsSource};
 use follow::Follower;
@@ -23,24 +24,27 @@ use zeek::Intervals;
 /// The interval of reading.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The values read so far.
-#[derive(Debug, Default)]
-struct Shared {
-    dropped: AtomicU64,
-    has_read: AtomicBool,
+/// The drops of a program, and the counters of its device at that time.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Packets that the program dropped.
+    pub dropped: u64,
+    pub device: LinkStats,
+    pub at: Instant,
 }
 
 /// A program's statistics, read in the background.
-pub struct Stats(Arc<Shared>);
+pub struct Stats(Arc<Mutex<Option<Reading>>>);
 
 impl Stats {
-    /// Reads `source` until the process ends. `tell` gets an error message, once until
-    /// reading succeeds again.
+    /// Reads `source` until the process ends, and with each statistic the counters of its
+    /// device. `tell` gets an error message, once until reading succeeds again.
     pub fn read(
         source: StatsSource,
+        device: impl Fn() -> Option<LinkStats> + Send + 'static,
         mut tell: impl FnMut(String) + Send + 'static,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Mutex::default());
         let ours = Arc::clone(&shared);
         let ask = move || {
             let mut reader = Reader::new(&source);
@@ -49,8 +53,11 @@ impl Stats {
                 let outcome = reader.dropped();
                 match &outcome {
                     Ok(Some(dropped)) => {
-                        ours.dropped.store(*dropped, Ordering::Relaxed);
-                        ours.has_read.store(true, Ordering::Relaxed);
+                        let reading =
+                            |device| Reading { dropped: *dropped, device, at: Instant::now() };
+                        if let Some(reading) = device().map(reading) {
+                            *ours.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+                        }
                     }
                     Ok(None) => {}
                     Err(error) if !is_wrong => {
@@ -68,10 +75,9 @@ impl Stats {
         Ok(Self(shared))
     }
 
-    /// Packets that the program dropped; `None` until the first reading.
-    pub fn dropped(&self) -> Option<u64> {
-        let has_read = self.0.has_read.load(Ordering::Relaxed);
-        has_read.then(|| self.0.dropped.load(Ordering::Relaxed))
+    /// The last reading; `None` until the first.
+    pub fn last(&self) -> Option<Reading> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,7 +85,8 @@ impl Stats {
 enum Reader {
     Suricata(Socket, Total),
     Eve(Follower, Total),
-    Zeek(Follower, Intervals, u64),
+    /// With the sum, once the log was read.
+    Zeek(Follower, Intervals, Option<u64>),
 }
 
 impl Reader {
@@ -90,11 +97,11 @@ impl Reader {
             // These counters are since the start: the last existing event is the reference.
             StatsKind::Eve => Self::Eve(Follower::from_last(path), Total::new()),
             // These numbers are for an interval each: only future ones count.
-            StatsKind::Zeek => Self::Zeek(Follower::from_end(path), Intervals::default(), 0),
+            StatsKind::Zeek => Self::Zeek(Follower::from_end(path), Intervals::default(), None),
         }
     }
 
-    /// Packets dropped so far; `None` if not reported yet.
+    /// Packets dropped so far; `None` if there is no new statistic.
     fn dropped(&mut self) -> io::Result<Option<u64>> {
         match self {
             Self::Suricata(socket, total) => {
@@ -115,12 +122,15 @@ impl Reader {
                 Ok(last.map(|_| total.sum))
             }
             Self::Zeek(follower, intervals, sum) => {
+                let (before, mut is_new) = (sum.unwrap_or(0), sum.is_none());
+                let sum = sum.insert(before);
                 follower.lines(&mut |line, is_later| {
+                    is_new = true;
                     if let Some(dropped) = intervals.dropped(line, is_later) {
                         *sum = sum.saturating_add(dropped);
                     }
                 })?;
-                Ok(Some(*sum))
+                Ok(is_new.then_some(*sum))
             }
         }
     }
