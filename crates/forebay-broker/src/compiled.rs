@@ -115,18 +115,19 @@ impl CompiledConfig {
             group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
         };
         let built = rules(config, options, in_use.rules.as_ref())?.unwrap_or_default();
-        let classes = |group: &SensorGroup| -> Result<Vec<_>, _> {
-            let classes = classes_of(group);
-            classes.iter().map(|class| members(&group.name, class, options)).collect()
+        let mut notices = built.notices;
+        let mut classes = |group: &SensorGroup| -> Result<Vec<_>, _> {
+            let mut members = |class| members(&group.name, class, options, &mut notices);
+            classes_of(group).iter().map(&mut members).collect()
         };
-        let group_classes = config.groups.iter().map(classes).collect::<Result<_, _>>()?;
+        let group_classes = config.groups.iter().map(&mut classes).collect::<Result<_, _>>()?;
         Ok(Self {
             group_classes,
             filter: filter.transpose()?,
             rules: built.rules,
             difference: built.difference,
             scan: scanning::compile(config, in_use.scan.as_ref())?,
-            notices: built.notices,
+            notices,
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
         })
     }
@@ -181,6 +182,7 @@ fn members(
     group: &str,
     class: &ClassConfig,
     options: &CodeOptions,
+    notices: &mut Vec<String>,
 ) -> Result<ClassMembers, ConfigCompileError> {
     let place = format!("class {} of group {group}", class.name);
     match &class.members {
@@ -189,6 +191,7 @@ fn members(
             let (name, imported) = list_of(file, &format!("{place}: "), selection)?;
             let chosen = imported.choose(EngineName::Auto, options.isa);
             let engine = chosen.map_err(|error| error.in_file(&name))?.engine;
+            notices.extend(imported.warnings(&name, selection.unsupported));
             Ok(ClassMembers::Rules(CompiledRules::new(imported.list.list.into(), engine)))
         }
     }

@@ -8,7 +8,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -123,6 +123,9 @@ pub struct Exported {
 struct Shared {
     queues: Mutex<Vec<Arc<Queue>>>,
     exported: Mutex<Exported>,
+    /// Records taken out of queues and not shown yet as written, held or lost. It changes while
+    /// their queue, or `exported`, is locked.
+    in_hand: AtomicU64,
     stop: AtomicBool,
     /// A notice about records lost for want of room was sent.
     has_told_of_queues: AtomicBool,
@@ -236,9 +239,14 @@ impl Exporter {
 
     /// What became of records so far.
     pub(crate) fn exported(&self) -> Exported {
-        let mut exported = lock(&self.shared.exported).clone();
-        for queue in lock(&self.shared.queues).iter() {
-            let content = queue.content();
+        let queues = lock(&self.shared.queues).clone();
+        // Locked together, so that no record is between a queue and what was taken.
+        let contents: Vec<_> = queues.iter().map(|queue| queue.content()).collect();
+        let shown = lock(&self.shared.exported);
+        let mut exported = shown.clone();
+        exported.held += self.shared.in_hand.load(Ordering::Relaxed);
+        drop(shown);
+        for content in contents {
             exported.held += content.records.len() as u64;
             exported.held += content.table.as_ref().map_or(0, |table| table.open() as u64);
             add_all(&mut exported.lost, vec![(QUEUE_FULL, content.lost)]);
@@ -292,7 +300,9 @@ struct Writing {
     taken: Vec<FlowRecord>,
     /// Records that were given to the files, or lost in their place.
     given: u64,
-    /// Of these, those lost by a failed write.
+    /// Of these, those that were shown as written, held or lost.
+    shown: u64,
+    /// Those lost by a failed write.
     lost: Losses,
     /// Records lost for want of room in queues that there are no more.
     lost_in_queues: u64,
@@ -312,6 +322,7 @@ impl Writing {
             tell,
             taken: Vec::with_capacity(queue),
             given: 0,
+            shown: 0,
             lost: Losses::new(),
             lost_in_queues: 0,
             fault: None,
@@ -330,11 +341,14 @@ impl Writing {
             self.show();
             thread::park_timeout(PASS);
         }
-        // At once, also after a failure.
+        // At once, also after a failure; but no other reader of a stream is searched for.
         if let Some(fault) = &mut self.fault {
             fault.until = Instant::now();
         }
-        self.settle(RecordOutput::finish);
+        match self.output.stream().is_some_and(|stream| !stream.is_open()) {
+            true => self.lose(self.fault.as_ref().map_or(NO_READER, |fault| fault.name)),
+            false => self.settle(RecordOutput::finish),
+        }
         self.show();
     }
 
@@ -342,7 +356,10 @@ impl Writing {
     fn take_all(&mut self) {
         let queues = lock(&self.shared.queues).clone();
         for queue in &queues {
-            let table = queue.content().table.take();
+            let mut content = queue.content();
+            let table = content.table.take();
+            self.take_in_hand(table.as_ref().map_or(0, FlowTable::open));
+            drop(content);
             self.take_records(queue);
             if let Some(table) = table {
                 for (written, record) in table.records().enumerate() {
@@ -371,12 +388,20 @@ impl Writing {
     /// Writes the records in a queue.
     fn take_records(&mut self, queue: &Queue) {
         let mut taken = std::mem::take(&mut self.taken);
-        std::mem::swap(&mut queue.content().records, &mut taken);
+        let mut content = queue.content();
+        std::mem::swap(&mut content.records, &mut taken);
+        self.take_in_hand(taken.len());
+        drop(content);
         for record in &taken {
             self.write(record, queue);
         }
         taken.clear();
         self.taken = taken;
+    }
+
+    /// Records are taken out of a queue that is locked.
+    fn take_in_hand(&self, records: usize) {
+        self.shared.in_hand.fetch_add(records as u64, Ordering::Relaxed);
     }
 
     fn write(&mut self, record: &FlowRecord, queue: &Queue) {
@@ -444,8 +469,10 @@ impl Writing {
     fn show(&mut self) {
         // The broker's thread adds those in queues.
         self.shared.lost_in_queues(self.lost_in_queues, &self.tell);
+        let shown = std::mem::replace(&mut self.shown, self.given);
         let mut exported = lock(&self.shared.exported);
         exported.file = self.output.current().map(PathBuf::from);
+        self.shared.in_hand.fetch_sub(self.given - shown, Ordering::Relaxed);
         exported.written = self.output.written();
         exported.held = self.output.held();
         exported.lost.clone_from(&self.lost);

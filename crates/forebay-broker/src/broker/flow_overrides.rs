@@ -42,9 +42,12 @@ impl Broker {
                 }
                 places.iter().for_each(|&place| self.groups[place].overrides.edit(&edit, now));
                 shunt(&self.config, &self.groups, running);
-                self.shunt_in_kernel()?;
+                let in_kernel = self.shunt_in_kernel();
                 // Workers report after they have taken the change over.
                 report(running);
+                in_kernel.map_err(|why| {
+                    format!("in effect for packets that workers handle, not in the kernel: {why}")
+                })?;
                 let count = flows.len();
                 Ok(format!("{count} {} {done}", if count == 1 { "flow" } else { "flows" }).into())
             }

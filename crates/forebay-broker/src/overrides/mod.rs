@@ -64,6 +64,8 @@ pub struct FlowOverrides {
     options: DecodeOptions,
     hash_key: HashKey,
     in_kernel: bool,
+    /// The most flows that there can be.
+    most: usize,
     table: Arc<OverrideTable>,
     wanted: HashMap<CommunityDigest, Wanted>,
     search: Option<Arc<FlowSearch>>,
@@ -71,6 +73,8 @@ pub struct FlowOverrides {
     replaced: Vec<Arc<dyn Any + Send + Sync>>,
     found: (SyncSender<FoundFlow>, Receiver<FoundFlow>),
     sweep_at: u64,
+    /// Flows that were found when there was no room for more.
+    beyond: u64,
 }
 
 impl FlowOverrides {
@@ -82,12 +86,14 @@ impl FlowOverrides {
             options,
             hash_key,
             in_kernel,
+            most: if in_kernel { MOST_FLOWS_IN_KERNEL } else { MOST_FLOWS },
             table: Arc::default(),
             wanted: HashMap::new(),
             search: None,
             replaced: Vec::new(),
             found: sync_channel(MOST_FOUND),
             sweep_at: 0,
+            beyond: 0,
         }
     }
 
@@ -101,11 +107,6 @@ impl FlowOverrides {
     #[must_use]
     pub fn settings(&self, settings: Settings) -> Settings {
         settings.with(Arc::clone(&self.table)).with(self.search.clone())
-    }
-
-    /// The most flows that there can be.
-    fn most(&self) -> usize {
-        if self.in_kernel { MOST_FLOWS_IN_KERNEL } else { MOST_FLOWS }
     }
 
     /// Whether addresses and ports do not name a flow, since its key has VLAN tags.
@@ -159,11 +160,11 @@ impl FlowOverrides {
         };
         let fresh = edit.flows.iter().filter(is_new).count();
         let present = self.flows().filter(|flow| flow.until() > now).count() + self.wanted.len();
-        if present + fresh > self.most() {
+        if present + fresh > self.most {
             return Err(format!(
                 "{fresh} flows more than the {present} that are handled by hand: expected at most \
                  {} in all",
-                self.most()
+                self.most
             ));
         }
         Ok(())
@@ -230,6 +231,12 @@ impl FlowOverrides {
         entries.filter(move |entry| !needs_one || is_first(entry)).map(|entry| &entry.flow)
     }
 
+    /// How often a flow was found when there was no room for more.
+    #[must_use]
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
     /// Flows that are shunted, that are passed, and that are searched for.
     #[must_use]
     pub fn counts(&self, now: u64) -> [usize; 3] {
@@ -278,8 +285,17 @@ impl FlowOverrides {
         let mut fresh = HashMap::new();
         let mut changed = false;
         let found: Vec<FoundFlow> = self.found.1.try_iter().take(MOST_FOUND).collect();
+        // A flow that is searched for has any number of VLAN tags; a key may be counted twice.
+        let mut room = self.most.saturating_sub(self.table.entries().len());
         for FoundFlow { key, digest } in found {
             let Some(wanted) = self.wanted.get(&digest).copied() else { continue };
+            if self.find(&key).is_none() {
+                if room == 0 {
+                    self.beyond += 1;
+                    continue;
+                }
+                room -= 1;
+            }
             self.set(key, wanted.action, wanted.until, &mut fresh);
             if !self.has_scope() {
                 self.wanted.remove(&digest);

@@ -103,6 +103,27 @@ fn flows_with_tags_in_their_keys_are_searched_for() {
 }
 
 #[test]
+fn flows_that_are_found_are_limited_too() {
+    let mut overrides = overrides(Affinity::FiveTuple, true, false);
+    overrides.most = 8;
+    let named = flows(7..8);
+    overrides.edit(&shunt(&named, SECOND), 0);
+    let Selector::Key(key) = named[0] else { panic!() };
+    let digest = community_digest(&key, 0).unwrap();
+    for scope in 0..20 {
+        let key = FlowKey { scope, ..key };
+        overrides.found.0.send(FoundFlow { key, digest }).unwrap();
+        overrides.maintain(1);
+    }
+    assert_eq!((overrides.flows().count(), overrides.beyond()), (8, 12));
+    // One that is known is found again, and there is room when their time is over.
+    overrides.found.0.send(FoundFlow { key, digest }).unwrap();
+    assert!(!overrides.maintain(2));
+    assert!(overrides.maintain(3 * SECOND));
+    assert!(overrides.table().is_empty());
+}
+
+#[test]
 fn what_cannot_be_found_is_refused() {
     let key = flows(7..8);
     let id = Selector::read_all("1:LQU9qZlK+B5F3KDmev6m5PMibrg=").unwrap();

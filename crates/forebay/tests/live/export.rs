@@ -319,6 +319,41 @@ fn a_program_at_a_socket_reads_records_and_those_without_it_are_counted() {
 }
 
 #[test]
+fn records_are_counted_while_a_reader_takes_nothing_and_at_the_end() {
+    in_namespace(|| {
+        devices();
+        let folder = tempfile::tempdir().unwrap();
+        let (path, socket) = (folder.path().join("flows"), folder.path().join("control"));
+        let listener = UnixListener::bind(&path).unwrap();
+        let export =
+            format!("type = \"socket\"\nformat = \"jsonl\"\npath = \"{}\"", path.display());
+        let config = configure(folder.path(), "", &export, "{ idle_timeout = \"200ms\" }");
+        let broker = broker(&config, &socket);
+        let (reader, _) = listener.accept().unwrap();
+        generate(20_000, 6_000, 8_000);
+        let mut before = 0;
+        wait_for("all records to end", || {
+            sleep(Duration::from_millis(500));
+            let ended = number(&ask(&socket, &["status"]).unwrap()["remarks"], "flows_idle");
+            ended > 0 && ended == std::mem::replace(&mut before, ended)
+        });
+        let of = |said: &Value| {
+            let lost = said["export"]["lost"].as_object().unwrap().values();
+            let lost: u64 = lost.filter_map(Value::as_u64).sum();
+            ["written", "held"].map(|key| number(&said["export"], key)).iter().sum::<u64>() + lost
+        };
+        let status = ask(&socket, &["status"]).unwrap();
+        assert!(number(&status["export"], "held") > 1_000, "{status}");
+        assert_eq!(of(&status), before, "{status}");
+        // The reader is not there any more when the broker ends, but another could be.
+        drop(reader);
+        let said = stop(broker);
+        assert!(number(&said["export"]["lost"], "no_reader") > 0, "{said}");
+        assert_eq!((of(&said), number(&said["export"], "held")), (before, 0), "{said}");
+    });
+}
+
+#[test]
 fn a_file_that_cannot_be_created_is_an_error_at_the_start() {
     in_namespace(|| {
         devices();

@@ -70,13 +70,9 @@ pub(super) fn follow(cli: &Cli, args: &CtlArgs, flows: &FlowEditArgs) -> Result<
     let reader = thread::spawn(move || {
         let mut input = io::stdin().lock();
         loop {
-            let mut line = Vec::new();
-            let read = input.by_ref().take(MOST_LINE).read_until(b'\n', &mut line);
-            match read {
-                Ok(0) => return Ok(()),
-                Ok(_) if send.send(line).is_err() => return Ok(()),
-                Ok(_) => {}
-                Err(error) => return Err(error),
+            let Some(line) = line_of(&mut input)? else { return Ok(()) };
+            if send.send(line).is_err() {
+                return Ok(());
             }
         }
     });
@@ -111,6 +107,21 @@ pub(super) fn follow(cli: &Cli, args: &CtlArgs, flows: &FlowEditArgs) -> Result<
         0 => Ok(()),
         some => Err(Failure::Live(format!("{some} lines were refused"))),
     }
+}
+
+/// The next line; none at the end. Of a longer one than is followed it is the beginning, which
+/// is refused, as no flow is written so long.
+fn line_of(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let read = input.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)?;
+    if read as u64 == MOST_LINE && line.last() != Some(&b'\n') {
+        input.skip_until(b'\n')?;
+        // A comment stays one.
+        if line.first() != Some(&b'#') {
+            line.insert(0, b'?');
+        }
+    }
+    Ok((read > 0).then_some(line))
 }
 
 /// The lines that came, once there are some; none at the end.
@@ -163,4 +174,23 @@ pub(super) fn shown(answer: &Value) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_one_line_and_no_flow() {
+        let flow = "tcp 10.0.0.1:1 > 10.0.0.2:2";
+        let (comment, other) = ("#".to_owned() + &"x".repeat(511), "y".repeat(511));
+        let text = format!("{flow}\n{comment}{flow}\n{other}{flow}{comment}\n\n{flow}");
+        let mut input = text.as_bytes();
+        let lines: Vec<_> = std::iter::from_fn(|| line_of(&mut input).unwrap()).collect();
+        let lines: Vec<_> = lines.iter().map(|line| String::from_utf8_lossy(line)).collect();
+        assert_eq!(lines.len(), 5);
+        assert_eq!((lines[0].trim(), lines[4].trim()), (flow, flow));
+        assert!(lines[1].starts_with('#') && lines[2].starts_with('?'), "{lines:?}");
+        assert_eq!(lines[3], "\n");
+    }
 }
