@@ -89,8 +89,8 @@ impl FlowListing {
 
     /// Passes over some records of the group; the listing goes on unless it is complete.
     pub(crate) fn step(mut self, flows: Option<&SharedFlows>) -> Option<Self> {
-        let table = flows.map(SharedFlows::lock);
-        let Some(table) = table.as_ref().and_then(|table| table.as_ref()) else {
+        let records = flows.map(SharedFlows::lock);
+        let Some(table) = records.as_ref().and_then(|records| records.table.as_ref()) else {
             self.send(false);
             return None;
         };
@@ -146,7 +146,7 @@ mod tests {
             chain.push(batch, &mut count).unwrap();
         }
         let flows = SharedFlows::default();
-        *flows.lock() = Some(table);
+        flows.lock().table = Some(table);
         flows
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let flows = flows();
         let all: Vec<u64> = {
             let table = flows.lock();
-            let bytes = table.as_ref().unwrap().records().map(FlowRecord::total_bytes);
+            let bytes = table.table.as_ref().unwrap().records().map(FlowRecord::total_bytes);
             let mut bytes: Vec<u64> = bytes.collect();
             bytes.sort_unstable_by_key(|&bytes| Reverse(bytes));
             bytes
@@ -191,7 +191,7 @@ mod tests {
         let flows = flows();
         let (listing, list) = FlowListing::new("ids", 20);
         let listing = listing.step(Some(&flows)).unwrap();
-        *flows.lock() = Some(FlowTable::new(RecordOptions::new(5, OnFull::Evict)));
+        flows.lock().table = Some(FlowTable::new(RecordOptions::new(5, OnFull::Evict)));
         assert!(listing.step(Some(&flows)).is_none());
         assert_eq!(list.recv().unwrap().open, u64::from(EACH));
     }

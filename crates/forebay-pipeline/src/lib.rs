@@ -27,5 +27,5 @@ pub use ledger::{DropCount, Ledger, LedgerRow};
 pub use optional::{GroupStages, OptionalStage, Place, StageConfig, StageParts};
 pub use remarks::{MOST_UNDECODED, Remarks};
 pub use run::{Run, RunError, Worker, run};
-pub use shared_flows::{RecordExport, RecordSink, SharedFlows};
+pub use shared_flows::{ChainRecords, RecordExport, RecordSink, SharedFlows};
 pub use stage::{Outbox, Promises, Setting, Settings, Stage, StageError};

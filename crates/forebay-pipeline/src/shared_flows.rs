@@ -5,19 +5,54 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_flow::{FlowRecord, FlowTable};
+use forebay_packet::Batch;
+use forebay_packet::flow::AddressKind;
 
 use crate::stage::Setting;
 
-/// The records of the flows of one chain; none while no stage keeps any.
+/// Set in the column `record` where the record has ended by the batch: the other bits are its
+/// place among these.
+const ENDED: u32 = 1 << 31;
+
+/// The records of the flows of one chain.
+#[derive(Debug, Default)]
+pub struct ChainRecords {
+    /// The open ones; none while no stage keeps any.
+    pub table: Option<FlowTable>,
+    /// Those that have ended by the batch under way, or since. Later stages still note in them what
+    /// becomes of their packets.
+    pub(crate) ended: Vec<FlowRecord>,
+}
+
+impl ChainRecords {
+    /// The number, for the column `record`, of a record that has ended now.
+    pub(crate) fn end(ended: &mut Vec<FlowRecord>, record: FlowRecord) -> u32 {
+        ended.push(record);
+        ENDED | (ended.len() - 1) as u32
+    }
+
+    /// The record of packet `i` of the batch under way, if it has one.
+    pub(crate) fn of(&mut self, batch: &Batch, i: usize) -> Option<&mut FlowRecord> {
+        let number = *batch.record.get(i)?;
+        let record = match number & ENDED {
+            0 => self.table.as_mut()?.record_mut(number)?,
+            _ => self.ended.get_mut((number & !ENDED) as usize)?,
+        };
+        debug_assert!(record.key.kind == AddressKind::Opaque || record.key.is(&batch.key[i]));
+        Some(record)
+    }
+}
+
+/// The records of the flows of one chain, for its stages.
 ///
 /// Only the thread that runs the chain locks it, once a batch. So it never waits.
 #[derive(Clone, Debug, Default)]
-pub struct SharedFlows(Arc<Mutex<Option<FlowTable>>>);
+pub struct SharedFlows(Arc<Mutex<ChainRecords>>);
 
 impl SharedFlows {
-    /// The table, until the guard is dropped.
-    pub fn lock(&self) -> MutexGuard<'_, Option<FlowTable>> {
-        // It is in order between any two operations.
+    /// The records, until the guard is dropped.
+    pub fn lock(&self) -> MutexGuard<'_, ChainRecords> {
+        // They are in order between any two operations.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -141,14 +141,15 @@ impl FlowTable {
     ///
     /// # Panics
     /// When the batch has no keys.
-    pub fn count(&mut self, batch: &Batch, ended: impl FnMut(FlowRecord)) {
-        self.count_each(batch, |_, _| {}, ended);
+    pub fn count(&mut self, batch: &Batch, mut ended: impl FnMut(FlowRecord)) {
+        self.count_each(batch, |_, _| {}, |_, record| ended(record));
     }
 
     /// As [`FlowTable::count`]. `each` gets the index of each packet in the batch with its
     /// record; none beyond the limit. Records have numbers from 0 on in the order of
     /// their first packets, and one that has ended leaves its number to another, perhaps in the
-    /// same batch.
+    /// same batch: `ended` gets the number that the record had, when `each` has had all of its
+    /// packets.
     ///
     /// # Panics
     /// When the batch has no keys.
@@ -156,7 +157,7 @@ impl FlowTable {
         &mut self,
         batch: &Batch,
         mut each: impl FnMut(usize, Option<Counted<'_>>),
-        mut ended: impl FnMut(FlowRecord),
+        mut ended: impl FnMut(u32, FlowRecord),
     ) {
         assert_eq!(batch.key.len(), batch.len(), "a batch with keys");
         let mut hashes = std::mem::take(&mut self.hashes);
@@ -250,7 +251,8 @@ impl FlowTable {
     /// are silent for too long.
     pub fn pass_time(&mut self, nanos: u64, mut ended: impl FnMut(FlowRecord)) {
         if let Some(now) = self.now {
-            self.sweep(now.saturating_add_unsigned(nanos), SWEPT_AT_REST, &mut ended);
+            let now = now.saturating_add_unsigned(nanos);
+            self.sweep(now, SWEPT_AT_REST, &mut |_, record| ended(record));
         }
     }
 
@@ -283,7 +285,7 @@ impl FlowTable {
         hash: u64,
         guess: u32,
         packet: &Packet,
-        ended: &mut impl FnMut(FlowRecord),
+        ended: &mut impl FnMut(u32, FlowRecord),
     ) -> Option<Counted<'_>> {
         let is = |records: &Slab, number: u32| {
             records.open_one(number).is_some_and(|record| record.key.is(key))
@@ -305,7 +307,7 @@ impl FlowTable {
         let mut resumes = false;
         if let Some(reason) = packet.ends(record, &options) {
             resumes = reason == EndReason::Active;
-            ended(record.ending(reason));
+            ended(number, record.ending(reason));
             let new = FlowRecord::new(*key, packet.reversed, packet.nanos);
             *record = match reason {
                 EndReason::Active => new.continuing(record),
@@ -323,7 +325,7 @@ impl FlowTable {
         key: FlowKey,
         hash: u64,
         packet: &Packet,
-        ended: &mut impl FnMut(FlowRecord),
+        ended: &mut impl FnMut(u32, FlowRecord),
     ) -> Option<u32> {
         if self.records.open() >= self.options.flows {
             self.make_room(hash, packet.nanos, ended)?;
@@ -339,7 +341,12 @@ impl FlowTable {
     }
 
     /// Ends the record with the longest silence of those beside `hash`, if that is allowed.
-    fn make_room(&mut self, hash: u64, now: i64, ended: &mut impl FnMut(FlowRecord)) -> Option<()> {
+    fn make_room(
+        &mut self,
+        hash: u64,
+        now: i64,
+        ended: &mut impl FnMut(u32, FlowRecord),
+    ) -> Option<()> {
         if self.options.on_full == OnFull::Ignore {
             return None;
         }
@@ -361,14 +368,14 @@ impl FlowTable {
         compared.min_by_key(|&number| Reverse(self.records.get(number).silence(now)))
     }
 
-    fn end(&mut self, number: u32, reason: EndReason, ended: &mut impl FnMut(FlowRecord)) {
+    fn end(&mut self, number: u32, reason: EndReason, ended: &mut impl FnMut(u32, FlowRecord)) {
         let record = self.records.remove(number);
         self.index.remove(hash_flow(&self.secret, &record.key), number);
-        ended(record.ending(reason));
+        ended(number, record.ending(reason));
     }
 
     /// Examines some records, and ends those that are silent for too long.
-    fn sweep(&mut self, now: i64, records: usize, ended: &mut impl FnMut(FlowRecord)) {
+    fn sweep(&mut self, now: i64, records: usize, ended: &mut impl FnMut(u32, FlowRecord)) {
         let Some(idle) = self.options.idle else { return };
         if self.cursor >= self.records.numbers() {
             // A clock that was set back begins anew, too.

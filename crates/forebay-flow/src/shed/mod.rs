@@ -101,9 +101,8 @@ impl Shed {
 /// A packet on its way to a sensor.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The number of its flow, if it has one. Without one, it is part of a flow that all such
-    /// packets form.
-    pub flow: Option<u32>,
+    /// The number of its flow.
+    pub flow: u32,
     /// Its length in bytes.
     pub len: u32,
     /// What came of its flow before. It may be more than did: a batch's packets may be counted
@@ -189,9 +188,7 @@ impl Shedder {
 
     /// Decides on a packet of the batch. `state` is its flow's.
     pub fn packet(&mut self, packet: &Arrival, state: &mut u16) -> Option<Shed> {
-        let len = Count::of(packet.len);
-        let after = self.sent + len;
-        let fits = parts(after).iter().zip(self.room.granted).all(|(&all, room)| all <= room);
+        let fits = self.fits(packet.len);
         let shed = match self.policy.as_mut()? {
             Policy::Whole(whole) => {
                 let room = fits.then_some(self.room.is_ample);
@@ -199,10 +196,33 @@ impl Shedder {
             }
             Policy::Link(link) => link.packet(packet, state),
         };
-        let shed = shed.or((!fits).then_some(Shed::Limit)).filter(|_| self.is_over);
+        self.settle(packet.len, shed.or((!fits).then_some(Shed::Limit)))
+    }
+
+    /// Decides on a packet that is of no flow a policy could choose: it passes as long as there is
+    /// room.
+    pub fn other(&mut self, len: u32) -> Option<Shed> {
+        let fits = self.fits(len);
+        match &mut self.policy {
+            Some(Policy::Whole(whole)) if fits => whole.other(Count::of(len), &self.limit),
+            Some(Policy::Link(link)) if fits => link.other(len),
+            _ => {}
+        }
+        self.settle(len, (!fits).then_some(Shed::Limit))
+    }
+
+    /// Whether there is room for a packet.
+    fn fits(&self, len: u32) -> bool {
+        let after = parts(self.sent + Count::of(len));
+        after.iter().zip(self.room.granted).all(|(&all, room)| all <= room)
+    }
+
+    /// Counts a packet that is to be shed, or passes. Without an overload all do.
+    fn settle(&mut self, len: u32, shed: Option<Shed>) -> Option<Shed> {
+        let shed = shed.filter(|_| self.is_over);
         match shed {
             Some(shed) => self.shed[shed as usize] += 1,
-            None => self.sent = after,
+            None => self.sent += Count::of(len),
         }
         shed
     }

@@ -38,11 +38,13 @@ const MOST_LEN: f64 = 65_535.0;
 const PACKETS: f64 = 16.0;
 const TYPICAL: f64 = 1_514.0;
 
-/// Queues of DRR: flows whose numbers are equal modulo this share one.
+/// Queues of DRR: flows whose numbers are equal modulo this share one. Another is that of packets
+/// of no flow.
 const QUEUES: u32 = 1 << 12;
 
-/// By how much the limits may change before the link is made anew.
-const CHANGE: f64 = 1.25;
+/// By how much the limits may change before the link is made anew, which forgets the rates of all
+/// flows. Until then, packets are longer or shorter there.
+const CHANGE: f64 = 4.0;
 
 #[derive(Debug)]
 pub(super) struct VirtualLink {
@@ -57,8 +59,6 @@ pub(super) struct VirtualLink {
     each: f64,
     /// Of DRR: what flows owe, by their numbers here.
     owed: Vec<u32>,
-    /// The state of packets without a flow.
-    others: u16,
     now: u64,
     stretch: f64,
     is_over: bool,
@@ -87,7 +87,7 @@ impl VirtualLink {
             _ => (Policy::Csfq(CsfqOptions::default()), Shed::Fair),
         };
         let link = Bottleneck::new(&LinkOptions { rate, buffer, policy, seed })?;
-        let (owed, others, now, stretch) = (Vec::new(), 0, 0, 1.0);
+        let (owed, now, stretch) = (Vec::new(), 0, 1.0);
         Ok(Self {
             policy: on_overload,
             seed,
@@ -97,7 +97,6 @@ impl VirtualLink {
             least,
             each,
             owed,
-            others,
             now,
             stretch,
             is_over: false,
@@ -143,9 +142,7 @@ impl VirtualLink {
     pub(super) fn packet(&mut self, packet: &Arrival, state: &mut u16) -> Option<Shed> {
         let len = self.len(packet.len);
         let label = packet.label.map(|rate| rate * self.scale(packet.len));
-        // 0 is the flow of packets without one.
-        let flow = packet.flow.map_or(0, |flow| flow % QUEUES + 1);
-        let state = if packet.flow.is_some() { state } else { &mut self.others };
+        let flow = packet.flow % QUEUES;
         if self.shed != Shed::Fair {
             // The same for all flows.
             *state = 0;
@@ -163,6 +160,16 @@ impl VirtualLink {
                 return Some(self.shed);
             }
         }
+        self.send(flow, len, label, state).then_some(self.shed)
+    }
+
+    /// A packet of no flow takes its room on the link, and passes.
+    pub(super) fn other(&mut self, len: u32) {
+        self.send(QUEUES, self.len(len), None, &mut 0);
+    }
+
+    /// Sends a packet over the link; returns whether it is dropped.
+    fn send(&mut self, flow: u32, len: u32, label: Option<f64>, state: &mut u16) -> bool {
         let arrival = Packet { at: self.now, flow, len, ecn: Ecn::NotCapable, weight: 1, label };
         let (owed, mut is_dropped) = (&mut self.owed, false);
         self.link.packet(arrival, state, |outcome| {
@@ -176,6 +183,6 @@ impl VirtualLink {
                 *owed = owed.saturating_add(outcome.len);
             }
         });
-        is_dropped.then_some(self.shed)
+        is_dropped
     }
 }

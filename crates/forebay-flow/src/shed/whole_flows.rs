@@ -193,6 +193,12 @@ impl WholeFlows {
         None
     }
 
+    /// A packet of no flow passes: of what is allowed for new flows, it takes its part.
+    pub(super) fn other(&mut self, len: Count, limit: &Limit) {
+        add(&mut self.new, len);
+        self.pass(len, limit);
+    }
+
     /// Decides on a packet of a flow that is cut.
     fn end_of_cut(
         &mut self,

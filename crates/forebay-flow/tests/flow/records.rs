@@ -97,7 +97,7 @@ fn beyond_the_limit_only_packets_are_counted() {
     let mut flows = FlowTable::new(RecordOptions::new(2, OnFull::Ignore));
     let mut numbers = Vec::new();
     let each = |i, counted: Option<Counted<'_>>| numbers.push((i, counted.map(|one| one.number)));
-    flows.count_each(&batch(&packets), each, |_| panic!("nothing ends"));
+    flows.count_each(&batch(&packets), each, |_, _| panic!("nothing ends"));
     let expected = [Some(0), Some(1), None, Some(0), None, None];
     assert!(numbers.into_iter().eq(expected.into_iter().enumerate()));
     assert_eq!(flows.record(1).unwrap().key, udp(2));
@@ -348,7 +348,7 @@ fn what_is_kept_for_policies_goes_on_behind_the_active_timeout() {
         (record.cut, record.shed) = (1, 2);
         (record.state, record.cut_off) = (7, [3, 0]);
     };
-    flows.count_each(&batch(&[(udp(1), false, 0, 0)]), mark, |_| panic!("nothing ends"));
+    flows.count_each(&batch(&[(udp(1), false, 0, 0)]), mark, |_, _| panic!("nothing ends"));
     let mut ended = Vec::new();
     // The next record begins with a packet the other way.
     flows.count(&batch(&[(udp(1), true, 20 * second, 0)]), |record| ended.push(record));
@@ -401,7 +401,7 @@ fn a_record_with_half_full_counters_ends_with_the_next_packet() {
         *record = record.with_directions([DirectionCounts { packets, ..ab }, ba]);
     };
     let packet = [(udp(1), false, 7, 0)];
-    flows.count_each(&batch(&packet), fill, |_| panic!("nothing ends"));
+    flows.count_each(&batch(&packet), fill, |_, _| panic!("nothing ends"));
     flows.count(&batch(&packet), |_| panic!("the counter has room for another"));
     let mut ended = Vec::new();
     flows.count(&batch(&packet), |record| ended.push((record.packets(), record.ended)));

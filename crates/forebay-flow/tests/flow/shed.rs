@@ -55,7 +55,7 @@ fn shed(shedder: &mut Shedder, packets: &[Packet]) -> Outcome {
         for packet in batch {
             let flow = outcome.flows.entry(packet.flow).or_default();
             let arrival = Arrival {
-                flow: Some(packet.flow),
+                flow: packet.flow,
                 len: packet.len,
                 prior: flow.prior,
                 is_first: flow.prior.packets == 0,
@@ -346,6 +346,34 @@ fn reports_of_drops_make_a_limit_that_rises_again() {
     assert_eq!(report(9, 4_000, 1_501), Some(1_000), "going on, but never none");
     assert_eq!(report(19, 13_000, 1_501), Some(1_104), "a hundredth each second");
     assert_eq!(Limit::new(Rates { pps: Some(u64::MAX), bps: None }).pps(), None);
+}
+
+/// A sensor that takes 5,000 packets a second is offered 8,000, or its limit. It sends hellos every
+/// 200 ms, and its program writes statistics less often.
+#[test]
+fn a_limit_is_what_the_sensor_takes_however_often_it_has_statistics() {
+    const TICK: u64 = 200_000_000;
+    for period in [1, 5, 40] {
+        let mut estimate = LimitEstimate::default();
+        let mut limit = None;
+        let (mut received, mut dropped) = (0, 0);
+        let mut statistics = SensorReport { at: 0, received, dropped };
+        let mut limited = Vec::new();
+        for tick in 1..=600 {
+            let offered = limit.map_or(8_000, |pps: u64| pps.min(8_000)) / 5;
+            received += offered;
+            dropped += offered.saturating_sub(1_000);
+            if tick % period == 0 {
+                statistics = SensorReport { at: tick * TICK, received, dropped };
+            }
+            limit = estimate.report(statistics);
+            limited.extend(limit);
+        }
+        let least = limited.iter().min().unwrap();
+        assert!((4_400..=4_500).contains(least), "statistics every {period}: {least}");
+        assert!(limited.len() > 500, "statistics every {period}: {}", limited.len());
+        assert!(*limited.iter().max().unwrap() < 6_000, "statistics every {period}");
+    }
 }
 
 #[test]

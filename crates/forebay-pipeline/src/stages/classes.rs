@@ -18,8 +18,9 @@ use toml::Value;
 use super::flow_states::{self, FlowStates};
 use super::selector::{ClassMembers, ClassSelector};
 use super::shed;
-use super::shedders::{Limited, Shedders, record_of};
+use super::shedders::{Limited, Shedders};
 use crate::optional::{OptionalStage, Place, StageConfig, StageParts};
+use crate::remarks::Remarks;
 use crate::shared_flows::SharedFlows;
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 use crate::units;
@@ -231,6 +232,8 @@ pub struct ClassLimits {
     classes: Vec<Option<usize>>,
     /// The verdicts of the batch, while classes have it for theirs.
     verdicts: Vec<u32>,
+    /// Packets for whose link type the filter of a class is wrong, once for each such class.
+    wrong_link_type: u64,
     now: u64,
 }
 
@@ -245,19 +248,21 @@ impl ClassLimits {
             states: FlowStates::default(),
             classes: Vec::new(),
             verdicts: Vec::new(),
+            wrong_link_type: 0,
             now: 0,
         }
     }
 
     /// Finds the class of each packet. A class whose filter is wrong for the link type of a packet
-    /// has none of the batch.
+    /// has none of the batch, which is counted.
     fn classify(&mut self, batch: &mut Batch) {
         mem::swap(&mut batch.verdict, &mut self.verdicts);
         self.classes.clear();
         self.classes.resize(batch.len(), None);
         for (class, selector) in self.selectors.iter_mut().enumerate().rev() {
-            if let Ok(selected) = selector.select(batch) {
-                selected.iter().for_each(|i| self.classes[i] = Some(class));
+            match selector.select(batch) {
+                Ok(selected) => selected.iter().for_each(|i| self.classes[i] = Some(class)),
+                Err(_) => self.wrong_link_type += batch.live().count() as u64,
             }
         }
         mem::swap(&mut batch.verdict, &mut self.verdicts);
@@ -294,10 +299,10 @@ impl Stage for ClassLimits {
         self.classify(&mut batch);
         let Self { flows, shedders, states, classes, now, .. } = self;
         shedders.begin(*now, &batch, |i| classes[i]);
-        let table = &mut *flows.lock();
+        let records = &mut *flows.lock();
         let mut shed = LiveMask::default();
         for i in batch.live().iter().filter(|&i| classes[i].is_some()) {
-            let record = record_of(table, &batch, i);
+            let record = records.of(&batch, i);
             let has_output = record.as_ref().is_none_or(|record| has_output(record, &batch, i));
             if shedders.sheds(classes[i], record, Some(states), &mut batch, i) {
                 shed.insert(i);
@@ -309,6 +314,10 @@ impl Stage for ClassLimits {
         shedders.end(&shed, &mut batch, out);
         out.emit(batch);
         Ok(())
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks::from([("class_wrong_link_type", self.wrong_link_type)])
     }
 
     fn reload(&mut self, settings: &Settings) {

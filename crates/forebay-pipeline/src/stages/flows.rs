@@ -4,6 +4,7 @@
 //! batch's column `record`. A record counts all packets of its flow that come here. Of these, it
 //! counts apart the packets that were dropped.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::{mem, thread};
 
@@ -16,7 +17,7 @@ use super::cutoff::{Cutoff, MOST_NUMBER};
 use super::shed;
 use crate::optional::{GroupStages, OptionalStage, Place, StageConfig, StageParts};
 use crate::remarks::Remarks;
-use crate::shared_flows::{RecordExport, RecordSink, SharedFlows};
+use crate::shared_flows::{ChainRecords, RecordExport, RecordSink, SharedFlows};
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 use crate::units;
 
@@ -155,8 +156,6 @@ pub struct Flows {
     last_cutoff: Option<Cutoff>,
     cutoff_number: u8,
     sink: Option<Arc<dyn RecordSink>>,
-    /// Records that end by a batch.
-    ended: Vec<FlowRecord>,
     counts: EndedCounts,
     unrecorded: u64,
     /// When the last batch came to any group, and the last with packets to this stage, by the
@@ -169,7 +168,7 @@ impl Flows {
     /// Keeps records in `shared`, in a new table if there is none.
     #[must_use]
     pub fn new(options: FlowsOptions, shared: SharedFlows) -> Self {
-        shared.lock().get_or_insert_with(|| options.table());
+        shared.lock().table.get_or_insert_with(|| options.table());
         Self {
             shared,
             options,
@@ -177,7 +176,6 @@ impl Flows {
             last_cutoff: None,
             cutoff_number: 1,
             sink: None,
-            ended: Vec::new(),
             counts: EndedCounts::default(),
             unrecorded: 0,
             begun: 0,
@@ -185,21 +183,23 @@ impl Flows {
         }
     }
 
-    /// Hands over the records that have ended.
+    /// Hands over the records that have ended. No batch with packets of theirs is under way.
     fn hand_over(&mut self) {
-        if self.ended.is_empty() {
+        let ended = &mut self.shared.lock().ended;
+        if ended.is_empty() {
             return;
         }
-        self.ended.iter().for_each(|record| self.counts.add(record));
+        ended.iter().for_each(|record| self.counts.add(record));
         if let Some(sink) = &self.sink {
-            sink.offer(&mut self.ended);
+            sink.offer(ended);
         }
-        self.ended.clear();
+        ended.clear();
     }
 
     /// Has a table in place of that there is, or none.
     fn replace(&mut self, table: Option<FlowTable>) {
-        let Some(old) = mem::replace(&mut *self.shared.lock(), table) else { return };
+        self.hand_over();
+        let Some(old) = mem::replace(&mut self.shared.lock().table, table) else { return };
         match &self.sink {
             Some(sink) => sink.retire(old),
             // Packets do not wait until the system has taken so much memory back. Without a thread
@@ -211,7 +211,7 @@ impl Flows {
     fn set(&mut self, options: FlowsOptions) {
         if options.flows != self.options.flows {
             self.replace(Some(options.table()));
-        } else if let Some(table) = &mut *self.shared.lock() {
+        } else if let Some(table) = &mut self.shared.lock().table {
             table.set_timeouts(Some(options.idle), Some(options.active));
         }
         self.options = options;
@@ -241,13 +241,16 @@ impl Stage for Flows {
         numbers.resize(batch.len(), NO_RECORD);
         let [mut first, mut resumed, mut cut] = [LiveMask::EMPTY; 3];
         self.counted = self.begun;
-        if let Some(table) = &mut *self.shared.lock() {
-            let Self { cutoff, cutoff_number, ended, unrecorded, .. } = self;
+        self.hand_over();
+        let Self { shared, cutoff, cutoff_number, unrecorded, .. } = self;
+        let mut records = shared.lock();
+        if let ChainRecords { table: Some(table), ended } = &mut *records {
+            let numbers = Cell::from_mut(&mut *numbers).as_slice_of_cells();
             table.count_each(
                 &batch,
                 |i, counted| match counted {
                     Some(mut counted) => {
-                        numbers[i] = counted.number;
+                        numbers[i].set(counted.number);
                         if counted.is_first {
                             first.insert(i);
                         }
@@ -262,9 +265,15 @@ impl Stage for Flows {
                     }
                     None => *unrecorded += 1,
                 },
-                |record| ended.push(record),
+                |number, record| {
+                    let place = ChainRecords::end(ended, record);
+                    for packet in numbers.iter().filter(|packet| packet.get() == number) {
+                        packet.set(place);
+                    }
+                },
             );
         }
+        drop(records);
         (batch.record, batch.first, batch.resumed) = (numbers, first, resumed);
         let dropped = cut.count();
         if dropped > 0 {
@@ -272,14 +281,13 @@ impl Stage for Flows {
             batch.retain(&passed);
             out.dropped(0, dropped as u64);
         }
-        self.hand_over();
         out.emit(batch);
         Ok(())
     }
 
     fn tick(&mut self, now: u64, _out: &mut Outbox) -> Result<(), StageError> {
-        if let Some(table) = &mut *self.shared.lock() {
-            table.pass_time(now.saturating_sub(self.counted), |record| self.ended.push(record));
+        if let ChainRecords { table: Some(table), ended } = &mut *self.shared.lock() {
+            table.pass_time(now.saturating_sub(self.counted), |record| ended.push(record));
         }
         self.hand_over();
         Ok(())

@@ -17,7 +17,6 @@ use toml::Value;
 
 use super::flow_states::{self, FlowStates};
 use super::flows;
-use super::shedders::record_of;
 use crate::optional::{OptionalStage, Place, StageConfig, StageParts};
 use crate::shared_flows::SharedFlows;
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
@@ -133,9 +132,9 @@ impl Label {
     /// those without addresses of IP.
     fn estimate(&mut self, batch: &Batch, labels: &mut [RateLabel]) {
         let Self { csfq, flows, states, random, now, .. } = self;
-        let table = &mut *flows.lock();
+        let records = &mut *flows.lock();
         for i in batch.live().iter() {
-            let Some(record) = record_of(table, batch, i) else { continue };
+            let Some(record) = records.of(batch, i) else { continue };
             if record.key.kind == AddressKind::Opaque {
                 continue;
             }

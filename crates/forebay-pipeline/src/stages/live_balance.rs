@@ -109,11 +109,12 @@ impl LiveBalance {
         self
     }
 
-    /// Takes the packets of shunted flows out; returns how many it dropped.
+    /// Takes the packets of shunted flows out, but for those that an operator exempts; returns
+    /// how many it dropped.
     fn divert(&mut self, batch: &mut Batch) -> u64 {
         self.shunted.clear();
         let mut dropped = 0;
-        for i in batch.live().iter() {
+        for i in batch.live().without(&batch.exempt).iter() {
             match self.shunt.judge(batch, i, || flow_of(&self.facts.decoder, batch, i)) {
                 Verdict::AsUsual => {}
                 Verdict::To(sensor) => self.shunted.push((i, sensor)),

@@ -8,7 +8,7 @@ use forebay_packet::{Batch, LiveMask};
 use toml::Value;
 
 use super::flows;
-use super::shedders::{Shedders, record_of};
+use super::shedders::Shedders;
 use crate::optional::{OptionalStage, Place, StageConfig, StageParts};
 use crate::shared_flows::SharedFlows;
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
@@ -123,10 +123,10 @@ impl Stage for Shed {
             out.emit(batch);
             return Ok(());
         }
-        let table = &mut *flows.lock();
+        let records = &mut *flows.lock();
         let mut shed = LiveMask::default();
         for i in which.iter() {
-            let mut record = record_of(table, &batch, i);
+            let mut record = records.of(&batch, i);
             if let Some(record) = record.as_mut().filter(|_| batch.first.contains(i)) {
                 let direction = usize::from(batch.reversed[i] != record.a_is_high);
                 record.set_output(direction, batch.output.get(i).copied());

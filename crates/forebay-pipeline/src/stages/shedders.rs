@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use forebay_flow::FlowRecord;
 use forebay_flow::policy::Count;
 use forebay_flow::shed::{Arrival, Limit, OnOverload, Shed as Reason, Shedder};
-use forebay_flow::{FlowRecord, FlowTable};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Batch, LiveMask};
 
@@ -141,19 +141,8 @@ impl Shedders {
     }
 }
 
-/// The record of packet `i`, unless it has none any more: in a full table its number may be
-/// another flow's by now.
-pub(super) fn record_of<'a>(
-    table: &'a mut Option<FlowTable>,
-    batch: &Batch,
-    i: usize,
-) -> Option<&'a mut FlowRecord> {
-    let record = table.as_mut()?.record_mut(*batch.record.get(i)?)?;
-    let is_opaque = record.key.kind == AddressKind::Opaque;
-    (is_opaque || record.key.is(&batch.key[i])).then_some(record)
-}
-
-/// Decides on packet `i`. Where the directions of a flow have two targets, its state belongs to the
+/// Decides on packet `i`. One without a record, or without addresses of IP, is of no flow that could
+/// be chosen, and passes as long as there is room. Where the directions of a flow have two targets, its state belongs to the
 /// policy of the first one. `states` are those of the policies, if they are not in the records, the
 /// number of this one, and those of all.
 fn decide(
@@ -163,18 +152,17 @@ fn decide(
     batch: &Batch,
     i: usize,
 ) -> Option<Reason> {
-    let label = batch.label.get(i).and_then(|label| label.rate());
-    let (flow, prior, len) = (None, Count::default(), batch.wire_len(i));
-    let mut packet = Arrival { flow, len, prior, is_first: false, is_end: false, label };
-    let Some(record) = record else { return shedder.packet(&packet, &mut 0) };
-    // Packets without addresses of IP are no flow that could be shed whole.
-    let shed = if record.key.kind == AddressKind::Opaque {
-        shedder.packet(&packet, &mut 0)
-    } else {
-        packet.flow = batch.record.get(i).copied();
-        packet.prior = Count { packets: record.total_packets(), bytes: record.total_bytes() };
-        packet.is_end = batch.tcp_flags.get(i).is_some_and(|flags| flags & ENDS != 0);
-        packet.is_first = begins(batch, i, record);
+    let len = batch.wire_len(i);
+    let Some(record) = record else { return shedder.other(len) };
+    let shed = if matches!(record.key.kind, AddressKind::Ipv4 | AddressKind::Ipv6) {
+        let packet = Arrival {
+            flow: batch.record[i],
+            len,
+            prior: Count { packets: record.total_packets(), bytes: record.total_bytes() },
+            is_first: begins(batch, i, record),
+            is_end: batch.tcp_flags.get(i).is_some_and(|flags| flags & ENDS != 0),
+            label: batch.label.get(i).and_then(|label| label.rate()),
+        };
         let is_back = batch.reversed[i] != record.a_is_high;
         let has_two = matches!(record.outputs(), [Some(one), Some(other)] if one != other);
         let none = &mut 0;
@@ -186,6 +174,8 @@ fn decide(
             None => &mut record.state,
         };
         shedder.packet(&packet, state)
+    } else {
+        shedder.other(len)
     };
     record.shed = record.shed.saturating_add(shed.is_some().into());
     shed

@@ -137,7 +137,7 @@ fn a_class_is_within_its_limit_and_others_lose_nothing() {
         let named = named.map(|(name, packets)| (name.replace("shed_", "class_"), packets));
         assert!(named.eq(drops.iter().map(|&(name, packets)| (name.to_owned(), packets))));
         let table = chain.flows().lock();
-        let records = table.as_ref().unwrap().records();
+        let records = table.table.as_ref().unwrap().records();
         assert_eq!(records.map(|record| u64::from(record.shed)).sum::<u64>(), shed);
     }
 }

@@ -1,10 +1,10 @@
 //! Records of flows agree with the ledger, and behind the cutoff only ends pass.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::support::*;
-use forebay_flow::{FlowRecord, FlowTable};
+use forebay_flow::FlowRecord;
 use forebay_gen::{Config, Generator, Profile};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::random::Random;
@@ -19,21 +19,6 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
-
-/// Keeps all records.
-#[derive(Debug, Default)]
-struct Kept(Mutex<Vec<FlowRecord>>);
-
-impl RecordSink for Kept {
-    fn offer(&self, ended: &mut Vec<FlowRecord>) {
-        assert!(!ended.is_empty());
-        self.0.lock().unwrap().append(ended);
-    }
-
-    fn retire(&self, table: FlowTable) {
-        self.0.lock().unwrap().extend(table.records());
-    }
-}
 
 /// Settings with the optional stages of these keys and values.
 fn settings(keys: &str) -> Settings {
@@ -129,7 +114,7 @@ impl Model {
 /// The record of the one packet of a batch.
 fn record_of(flows: &SharedFlows, key: FlowKey) -> FlowRecord {
     let key = if key.kind == AddressKind::Opaque { FlowKey { low: 0, ..key } } else { key };
-    *flows.lock().as_ref().unwrap().records().find(|record| record.key == key).unwrap()
+    *flows.lock().table.as_ref().unwrap().records().find(|record| record.key == key).unwrap()
 }
 
 #[test]
@@ -199,7 +184,7 @@ fn packets_lead_to_their_records() {
         for out in push(&mut chain, vec![batch]) {
             let flows = chain.flows().lock();
             for i in out.live().iter() {
-                let record = flows.as_ref().unwrap().record(out.record[i]).unwrap();
+                let record = flows.table.as_ref().unwrap().record(out.record[i]).unwrap();
                 let (key, _) = out.flow(i).unwrap();
                 assert!(record.key == key || key.kind == AddressKind::Opaque);
                 records += 1;
@@ -277,6 +262,7 @@ fn behind_the_cutoff_only_the_end_of_a_flow_passes() {
             assert_eq!(passed(&mut chain, &frames), expected, "{case}");
             let dropped = expected.iter().filter(|passes| !**passes).count() as u64;
             assert_eq!(drops(&chain), dropped, "{case}");
+            through(&mut chain, Vec::new());
             let closed = sink.0.lock().unwrap()[0];
             assert_eq!((closed.total_packets(), u64::from(closed.cut)), (9, dropped), "{case}");
         }
@@ -315,7 +301,7 @@ fn a_later_fragment_is_of_the_flow_of_its_first() {
     let mut chain = chain("cutoff = { bytes = \"50B\" }", &Arc::new(Kept::default()));
     let frames = [first(1, 2, 7, (3, 4)), later(1, 2, 7), last(1, 2, 7), whole(1, 2, (3, 4))];
     assert_eq!(passed(&mut chain, &frames), [true, true, false, false]);
-    assert_eq!(chain.flows().lock().as_ref().unwrap().open(), 1);
+    assert_eq!(chain.flows().lock().table.as_ref().unwrap().open(), 1);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use forebay_flow::shed::{Limit, OnOverload, Rates, Shed as Reason, WINDOW};
 use forebay_gen::{Config, Generator};
 use forebay_packet::{Batch, DecodeOptions, Decoder, HashKey};
 use forebay_pipeline::stages::{Balance, Classify, LiveFragments, OPTIONAL, Shedding};
-use forebay_pipeline::{Chain, GroupStages, Place, Settings, StageError};
+use forebay_pipeline::{Chain, GroupStages, Place, RecordExport, RecordSink, Settings, StageError};
 
 const OFFLINE: HashKey = HashKey::OFFLINE;
 
@@ -110,8 +110,8 @@ fn a_sensor_is_within_its_limit_and_records_have_what_was_shed() {
         assert!(shed > 10_000, "{policy:?}: {shed}");
         let named: Vec<(&str, u64)> = Reason::NAMES.into_iter().zip(limit.shed()).collect();
         assert!(named.iter().filter(|(_, packets)| *packets > 0).eq(&drops), "{named:?} {drops:?}");
-        let table = chain.flows().lock();
-        let records: Vec<_> = table.as_ref().unwrap().records().collect();
+        let flows = chain.flows().lock();
+        let records: Vec<_> = flows.table.as_ref().unwrap().records().collect();
         assert_eq!(records.iter().map(|record| u64::from(record.shed)).sum::<u64>(), shed);
         // Fragments of several flows may be one record, and so may what has no addresses.
         let mut flows = records.iter().filter(|one| one.key.has_ports);
@@ -124,6 +124,90 @@ fn a_sensor_is_within_its_limit_and_records_have_what_was_shed() {
             let nothing = records.iter().filter(|one| u64::from(one.shed) == one.total_packets());
             assert!(nothing.map(|one| u64::from(one.shed)).sum::<u64>() >= refused);
         }
+    }
+}
+
+/// A TCP segment without payload, and its control bits.
+fn segment(port: u16, flags: u8) -> Vec<u8> {
+    let mut header = [port.to_be_bytes(), 80_u16.to_be_bytes()].concat();
+    header.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+    ipv4(1, 2, 6, 0, 0, &header)
+}
+
+#[test]
+fn records_that_end_by_the_batch_have_what_was_shed_of_their_packets() {
+    const SYN: u8 = 2;
+    const RST: u8 = 4;
+    // A connection that is opened and reset again and again; and many flows in a small table.
+    let again = |i: u64| segment(1, if i.is_multiple_of(2) { SYN } else { RST });
+    let many = |i: u64| segment((i * 7919 % 2_000) as u16, SYN);
+    for (packet, keys) in
+        [(&again as &dyn Fn(u64) -> Vec<u8>, ""), (&many, "flows.max_flows = 16\n")]
+    {
+        let packets: Vec<_> = (0..8_000).map(|i| (i * 25_000, packet(i))).collect();
+        let (shedding, _) = limited(OnOverload::WholeFlows, 1_000);
+        let shedding = Shedding(vec![shedding.0[0].clone()]);
+        let keys = format!("on_overload = \"whole-flows\"\n{keys}");
+        let sink = Arc::new(Kept::default());
+        let export = RecordExport(Some(Arc::clone(&sink) as Arc<dyn RecordSink>));
+        let mut chain = Chain::new()
+            .with(Classify::hashing(Decoder::new(DecodeOptions::default()), OFFLINE))
+            .with_optional(Place::BehindFragments, OFFLINE)
+            .with(Balance::new(Assignment::of_weights(&[1]).unwrap()))
+            .with_optional(Place::BehindBalance, OFFLINE)
+            .configured(&settings(&keys, shedding).with(export));
+        push(&mut chain, &batches(&packets, 256));
+        let shed: u64 = drops(&chain).iter().map(|(_, packets)| packets).sum();
+        assert!(shed > 4_000, "{shed}");
+        through(&mut chain, Vec::new());
+        let records = sink.0.lock().unwrap();
+        assert!(records.len() > 1_000, "{}", records.len());
+        assert_eq!(records.iter().map(|one| one.total_packets()).sum::<u64>(), 8_000);
+        assert_eq!(records.iter().map(|one| u64::from(one.shed)).sum::<u64>(), shed);
+        let wrong = records.iter().find(|one| u64::from(one.shed) > one.total_packets());
+        assert_eq!(wrong, None);
+        assert!(records.iter().all(|one| one.output() == Some(0)));
+    }
+}
+
+#[test]
+fn packets_without_addresses_of_ip_pass_as_long_as_there_is_room() {
+    for policy in OnOverload::ALL {
+        let frame = |kind: u16| {
+            let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+            frame.extend(kind.to_be_bytes());
+            frame.resize(60, 0);
+            frame
+        };
+        // ARP, and an EtherType that is not decoded; a fiftieth of all each.
+        let packet = |i: u64| match i % 50 {
+            0 => frame(0x0806),
+            1 => frame(0x9999),
+            _ => whole(1, 2, (7, (i % 1_000) as u16)),
+        };
+        let packets: Vec<_> = (0..20_000).map(|i| (i * 100_000, packet(i))).collect();
+        let (shedding, _) = limited(policy, 4_000);
+        let shedding = Shedding(vec![shedding.0[0].clone()]);
+        let keys = format!("on_overload = \"{}\"", policy.name());
+        let mut chain = Chain::new()
+            .with(Classify::hashing(Decoder::new(DecodeOptions::default()), OFFLINE))
+            .with_optional(Place::BehindFragments, OFFLINE)
+            .with(Balance::new(Assignment::of_weights(&[1]).unwrap()))
+            .with_optional(Place::BehindBalance, OFFLINE)
+            .configured(&settings(&keys, shedding));
+        let mut others = 0;
+        for batch in batches(&packets, 50) {
+            chain.begin(batch.nanos(batch.len() - 1).unsigned_abs());
+            let mut count = |batch: Batch| {
+                let is_other = |&i: &usize| batch.packet(i)[12..14] != [8, 0];
+                others += batch.live().iter().filter(is_other).count();
+                Ok::<(), StageError>(())
+            };
+            chain.push(batch, &mut count).unwrap();
+        }
+        // With DRR, packets that a queue would push out have gone, and fill up the limit.
+        let least = if policy == OnOverload::Drr { 480 } else { 720 };
+        assert!(others >= least, "{policy:?}: {others} of 800");
     }
 }
 

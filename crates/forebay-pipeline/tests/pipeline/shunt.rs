@@ -7,7 +7,7 @@ use forebay_balance::moves::{RecordLimits, Worker, WorkerTable};
 use forebay_balance::{Assignment, BucketTable, bucket_of};
 use forebay_packet::{Batch, DecodeOptions, Decoder};
 use forebay_pipeline::stages::{LiveBalance, ShuntRule, ShuntTo, ShuntedFlow};
-use forebay_pipeline::{Chain, Settings};
+use forebay_pipeline::{Chain, Outbox, Promises, Settings, Stage, StageError};
 
 const IDLE: u64 = SECOND;
 
@@ -69,6 +69,36 @@ fn a_big_flow_is_dropped_sampled_or_sent_to_its_sensor_and_others_are_not() {
     assert!(row.closes() && row.drops[1].name == "shunted" && row.drops[1].packets == 14);
     reload(&mut chain, &Settings::new().with(None::<ShuntRule>));
     assert_eq!(seen(&run(&mut chain)).1[3], 0);
+}
+
+/// Exempts all packets, as an operator may.
+struct ExemptAll;
+
+impl Stage for ExemptAll {
+    fn name(&self) -> &'static str {
+        "exempt"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
+    }
+
+    fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        batch.exempt = batch.live();
+        out.emit(batch);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_big_flow_that_is_exempt_goes_on() {
+    let table = BucketTable::new(&Assignment::of_weights(&[1, 1]).unwrap());
+    let forwarding = Arc::new(WorkerTable::new(table, 1, IDLE, RecordLimits::default()));
+    let worker = Box::new(Worker::new(Arc::clone(&forwarding), 0));
+    let balance = LiveBalance::new(worker, Decoder::new(DecodeOptions::default()), true);
+    let mut chain = Chain::new().with(classify()).with(ExemptAll).with(balance);
+    reload(&mut chain, &shunting(ShuntTo::Nowhere, 0));
+    assert_eq!(seen(&run(&mut chain)).0, 30);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Batches of hand-made packets.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use forebay_flow::{FlowRecord, FlowTable};
 use forebay_jit::{Backend, FilterSet, Options};
 use forebay_packet::{Arena, Batch, Clock, DecodeOptions, Decoder, HashKey, Interface};
 use forebay_pipeline::stages::Classify;
-use forebay_pipeline::{Chain, Settings, StageError};
+use forebay_pipeline::{Chain, RecordSink, Settings, StageError};
 
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -134,4 +135,19 @@ pub fn traffic(n: usize) -> Vec<(u64, Vec<u8>)> {
 /// A filter as it is used by default.
 pub fn filter_set(expression: &str) -> FilterSet {
     FilterSet::new(expression, Options::new(Backend::Auto, None).unwrap())
+}
+
+/// Keeps all records.
+#[derive(Debug, Default)]
+pub struct Kept(pub Mutex<Vec<FlowRecord>>);
+
+impl RecordSink for Kept {
+    fn offer(&self, ended: &mut Vec<FlowRecord>) {
+        assert!(!ended.is_empty());
+        self.0.lock().unwrap().append(ended);
+    }
+
+    fn retire(&self, table: FlowTable) {
+        self.0.lock().unwrap().extend(table.records());
+    }
 }

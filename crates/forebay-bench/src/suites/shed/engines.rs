@@ -84,7 +84,7 @@ impl Policy {
         for packet in packets {
             let flow = &mut flows[packet.flow as usize];
             let arrival = Arrival {
-                flow: Some(packet.flow),
+                flow: packet.flow,
                 len: packet.len,
                 prior: flow.prior,
                 is_first: flow.prior.packets == 0,

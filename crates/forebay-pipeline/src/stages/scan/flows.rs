@@ -129,7 +129,7 @@ impl ScannedFlows {
                     }
                 }
             },
-            |record| *evicted += u64::from(record.ended == Some(EndReason::Evicted)),
+            |_, record| *evicted += u64::from(record.ended == Some(EndReason::Evicted)),
         );
         if self.evicted != evicted_before {
             self.forget_evicted(batch);

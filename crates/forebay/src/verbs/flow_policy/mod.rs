@@ -97,7 +97,7 @@ pub fn run(cli: &Cli, args: &FlowsArgs, capture: &Path) -> Result<(), Failure> {
             let flow = counted.map_or(MOST_FLOWS as u32, |counted| counted.number);
             link.packet(packet(batch, i, flow));
         };
-        flows.count_each(batch, &mut arrive, |_| {});
+        flows.count_each(batch, &mut arrive, |_, _| {});
         Ok::<(), Failure>(())
     });
     drop(input);
