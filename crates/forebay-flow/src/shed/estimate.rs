@@ -10,7 +10,9 @@
 ///
 /// Both counters of a report are of one time, and a report that repeats them is ignored: sensors
 /// report more often than their programs write statistics. Drops of eight seconds beside the
-/// packets of a fifth would make it seem that a sensor takes nothing.
+/// packets of a fifth would make it seem that a sensor takes nothing. For the same reason the more
+/// counts of what was taken by two reports in a row with drops: statistics are a little older than
+/// they seem, so the last drops of an overload may be reported beside packets that came after it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitEstimate {
     last: Option<SensorReport>,
@@ -19,6 +21,8 @@ pub struct LimitEstimate {
     most: f64,
     /// Reports with drops in a row.
     drops: u32,
+    /// Packets a second that it took by the last report, if that had drops.
+    took: f64,
 }
 
 /// What a sensor has counted since it started.
@@ -65,6 +69,7 @@ impl LimitEstimate {
             if dropped > received / Self::TOLERATED {
                 self.drops += 1;
                 let is_quiet = (received as f64 / seconds) < self.most / 2.0;
+                let took = std::mem::replace(&mut self.took, took).max(took);
                 let full = if is_quiet && self.drops < Self::LASTING { self.most } else { took };
                 let limit = (full * Self::DECREASE).max(Self::LEAST);
                 if self.drops >= Self::LASTING {
@@ -72,7 +77,7 @@ impl LimitEstimate {
                 }
                 self.pps = Some(self.pps.map_or(limit, |pps| limit.min(pps)));
             } else if dropped == 0 {
-                self.drops = 0;
+                (self.drops, self.took) = (0, 0.0);
                 let known = self.most * Self::DECREASE;
                 self.pps = self.pps.map(|pps| {
                     let recovered = (pps * Self::RECOVERY.powf(seconds)).min(known);

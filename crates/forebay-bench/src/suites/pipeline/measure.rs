@@ -18,6 +18,7 @@ use forebay_packet::Batch;
 use forebay_packet::random::Random;
 
 use super::oracle::{Expected, Witness};
+use super::scanning::Matcher;
 use super::stages::{Setup, Stage};
 use crate::clock::Clock;
 use crate::failure::{During, Failure, Result, ensure};
@@ -46,6 +47,8 @@ pub struct Trial<'a> {
     pub expected: &'a Expected,
     /// Passes of the packets in a run.
     pub passes: u64,
+    /// The matcher that payloads are scanned with.
+    pub matcher: Option<Matcher<'a>>,
 }
 
 /// Times of a case.
@@ -56,6 +59,8 @@ pub struct Times {
     /// Nanoseconds a packet of reading one byte of each in their order, and of nothing else, as
     /// a measure of the memory of this machine.
     pub touch: Vec<f64>,
+    /// Nanoseconds a scanned packet of the matcher alone.
+    pub matcher: Vec<f64>,
     /// The part of the time that pauses of the machine took from an idle loop.
     pub stolen: Vec<f64>,
     /// Passes of the packets through all stages up to the counters.
@@ -104,6 +109,7 @@ impl Trial<'_> {
             }
             if round > 0 {
                 times.touch.push(self.touch());
+                times.matcher.extend(self.matcher.as_ref().map(|one| one.nanos(self.passes)));
             }
             clock.sample(WINDOWS);
             times.stolen.push(stolen());

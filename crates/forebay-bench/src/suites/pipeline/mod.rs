@@ -3,8 +3,10 @@
 mod measure;
 mod oracle;
 mod packets;
+mod scanning;
 mod stages;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use forebay_balance::{BUCKETS, Tally};
@@ -18,8 +20,10 @@ use serde_json::{Map, json};
 
 use self::measure::{Times, Trial};
 use self::oracle::{Expected, Oracle};
+use self::scanning::Matcher;
 use self::stages::{KeptFlows, Setup, Stage};
 use super::rules::lists;
+use super::scan::traffic::Traffic;
 use crate::bar::{self, Bar};
 use crate::clock::Clock;
 use crate::failure::{Result, ensure};
@@ -50,6 +54,10 @@ struct Case {
     with_rules: bool,
     /// Whether flows have records and a cutoff, too.
     with_flows: bool,
+    /// Whether payloads are scanned, too.
+    with_scan: bool,
+    /// Bytes of a packet.
+    len: usize,
     /// Flows of others that are shunted by hand.
     shunted: usize,
     affinity: Affinity,
@@ -58,11 +66,13 @@ struct Case {
 }
 
 /// The cases: from memory, and over so few packets that the second level of the cache holds.
-const CASES: [Case; 8] = [
+const CASES: [Case; 10] = [
     FILTERED,
     FULL,
     WITH_FLOWS,
     SHUNTED,
+    WITH_SCAN,
+    Case { set: "mem-1500", len: packets::LARGE, ..WITH_SCAN },
     FILTERED.in_cache(),
     FULL.in_cache(),
     WITH_FLOWS.in_cache(),
@@ -76,6 +86,8 @@ const FILTERED: Case = Case {
     passes: 4,
     with_rules: false,
     with_flows: false,
+    with_scan: false,
+    len: packets::LEN,
     shunted: 0,
     affinity: Affinity::IpPair,
     bar: Some([60.0, 148.8]),
@@ -96,6 +108,13 @@ const WITH_FLOWS: Case =
 
 const SHUNTED: Case = Case { name: "full+shunt", shunted: 100_000, bar: None, ..FULL };
 
+/// Fewer packets than `full`, as each run begins with an empty table of flows.
+const WITH_SCAN: Case =
+    Case { name: "full+scan", packets: 1 << 18, passes: 2, with_scan: true, bar: None, ..FULL };
+
+/// The most nanoseconds that a scanned packet takes above the matcher's own time.
+const MOST_ABOVE_MATCHER: f64 = 80.0;
+
 /// The most of a packet's time that flows of others which are shunted by hand may take.
 const MOST_OF_SHUNTED: f64 = 0.03;
 
@@ -105,11 +124,13 @@ pub fn run(options: &Options) -> Result<Record> {
     let only = options.only.as_deref().unwrap_or_default();
     let mut clock = Clock::default();
     clock.sample(FIRST_WINDOWS);
-    let mut measured = Vec::new();
+    let (mut measured, mut absent) = (Vec::new(), Vec::new());
     for case in CASES.iter().filter(|case| case.title().contains(only)) {
         eprintln!("{}: {} packets", case.title(), case.packets);
-        let (expected, times) = case.measure(rounds, &mut clock)?;
-        measured.push((case, expected, times));
+        match case.measure(rounds, &options.data, &mut clock)? {
+            Some((expected, times)) => measured.push((case, expected, times)),
+            None => absent.push(case),
+        }
     }
     let gigahertz = clock.gigahertz();
     let bar = |(case, _, times): &(&Case, Expected, Times)| {
@@ -123,20 +144,32 @@ pub fn run(options: &Options) -> Result<Record> {
         let what = format!("{}: part of a packet's time that shunted flows take", case.name);
         Some(Bar::at_most(what, MOST_OF_SHUNTED, share))
     };
+    let above = |(case, expected, times): &(&Case, Expected, Times)| {
+        let above = case.above_matcher(expected, times)?;
+        let what = format!("{}: nanoseconds above the matcher's for a packet", case.title());
+        Some(Bar::at_most(what, MOST_ABOVE_MATCHER, above))
+    };
     let bars = measured.iter().filter_map(bar).chain(measured.iter().filter_map(share));
-    let bars: Vec<Bar> = bars.collect();
+    let bars: Vec<Bar> = bars.chain(measured.iter().filter_map(above)).collect();
     let rows = measured.iter().map(|(case, expected, times)| case.row(expected, times, gigahertz));
+    let without = |case: &&Case| Row::new(case.name, case.set, "forebay", Vec::new());
+    let rows = rows.chain(absent.iter().map(without));
     let lines = measured.iter().map(|(case, _, times)| case.line(times, gigahertz)).collect();
     let notes = measured.iter().map(|(case, expected, times)| case.note(expected, times));
     let conditions = [
         format!(
-            "packets of {} bytes, each a flow of its own, in slots of 2,112 bytes visited in \
+            "packets of {} bytes (of {} in the set mem-1500), each a flow of its own, in slots of 2,112 bytes visited in \
              shuffled order; filter `{FILTER}`; {rounds} rounds of every prefix of the stages, in \
              new orders",
-            packets::LEN
+            packets::LEN,
+            packets::LARGE,
         ),
         format!("clock: {gigahertz:.2} GHz, the fastest of {} windows", clock.windows()),
     ];
+    let without = |case: &&Case| {
+        format!("{}: not measured: no rules to scan for; FOREBAY_DATA names them", case.title())
+    };
+    let notes = notes.chain(absent.iter().map(without));
     let notes = conditions.into_iter().chain(cache_note()).chain(notes).collect();
     let mut headings = vec!["case", "set", "Mpps", "10%–90%", "cycles"];
     headings.extend(Stage::ALL.map(Stage::name));
@@ -163,14 +196,29 @@ impl Case {
         let has = |stage: &Stage| match stage {
             Stage::Rules => self.with_rules,
             Stage::Flows => self.with_flows,
+            Stage::Scan => self.with_scan,
             Stage::Overrides => self.shunted > 0,
             _ => true,
         };
         Stage::ALL.into_iter().filter(has).collect()
     }
 
-    fn measure(&self, rounds: usize, clock: &mut Clock) -> Result<(Expected, Times)> {
-        let batches = packets::batches(self.packets)?;
+    /// None without the rules that payloads are scanned for.
+    fn measure(
+        &self,
+        rounds: usize,
+        data: &Path,
+        clock: &mut Clock,
+    ) -> Result<Option<(Expected, Times)>> {
+        let traffic = if self.with_scan { scanning::payloads()? } else { Traffic::default() };
+        let scan = match self.with_scan {
+            true => match scanning::compile(data, &traffic)? {
+                Some(scan) => Some(scan),
+                None => return Ok(None),
+            },
+            false => None,
+        };
+        let batches = packets::batches(self.packets, self.len, &traffic.texts().concat())?;
         let list = if self.with_rules { Some(rules()?) } else { None };
         let assignment = stages::assignment();
         let options = DecodeOptions { affinity: self.affinity, ..DecodeOptions::default() };
@@ -203,16 +251,27 @@ impl Case {
             connections,
             forwarding,
             flows,
+            scan,
             shunted,
         };
         let stages = self.stages();
         let (batches, passes) = (batches.as_slice(), self.passes);
-        let trial = Trial { setup: &setup, stages: &stages, batches, expected: &expected, passes };
+        let scanner = setup.scan.as_ref().map(|scan| scan.scanner());
+        let matcher = scanner.map(|scanner| Matcher::new(scanner, &decoder, &expected));
+        let trial =
+            Trial { setup: &setup, stages: &stages, batches, expected: &expected, passes, matcher };
         trial.check()?;
         let times = trial.measure(rounds, clock)?;
         // One pass more was that of the check.
         counted(&setup, &expected, times.counted + 1)?;
-        Ok((expected, times))
+        Ok(Some((expected, times)))
+    }
+
+    /// Nanoseconds that the stage takes for a packet that it scans, above those of the matcher.
+    fn above_matcher(&self, expected: &Expected, times: &Times) -> Option<f64> {
+        let place = self.stages().iter().position(|stage| *stage == Stage::Scan)?;
+        let scanned = expected.output() as f64 / expected.packets as f64;
+        Some(times.steps().get(place)? / scanned - Sample::new(times.matcher.clone()).median())
     }
 
     /// The part of a packet's time in which it is looked up among shunted flows.
@@ -234,7 +293,14 @@ impl Case {
             .collect();
         let whole = whole(times);
         let nanos = times.prefixes.last().cloned().unwrap_or_default();
-        Row::new(self.name, self.set, "forebay", nanos)
+        let row = Row::new(self.name, self.set, "forebay", nanos);
+        let row = match self.above_matcher(expected, times) {
+            Some(above) => row
+                .with("matcher_ns", Sample::new(times.matcher.clone()).median())
+                .with("above_matcher_ns", above),
+            None => row,
+        };
+        row.with("gbps", self.len as f64 * 8.0 / whole.median())
             .with("pps", 1e9 / whole.median())
             .with("pps_best", 1e9 / whole.quantile(0.0))
             .with("packets", expected.packets)

@@ -49,6 +49,12 @@ impl Expected {
     pub fn output(&self) -> u64 {
         self.sent.len() as u64
     }
+
+    /// The packets that come out, as they came in.
+    pub fn sent(&self) -> impl Iterator<Item = &[u8]> {
+        let bytes = self.region.bytes();
+        self.sent.iter().map(|sent| &bytes[sent.offset as usize..][..sent.len as usize])
+    }
 }
 
 impl Oracle<'_> {

@@ -13,8 +13,9 @@ use crate::failure::{During, Result};
 use crate::suites::rules::frames::frame;
 use crate::suites::rules::headers::{NETWORKS, SERVERS, address};
 
-/// Bytes of a packet.
+/// Bytes of a packet, and of a large one.
 pub const LEN: usize = 64;
+pub const LARGE: usize = 1_500;
 
 /// Bytes of a slot of an arena for packets of any usual size: with the alignment of the
 /// EtherType a stride of 2,112 bytes.
@@ -32,22 +33,26 @@ const TO_SERVERS: usize = 100;
 
 const SEED: u64 = 20_261_122;
 
-/// `count` packets in batches, in a shuffled order.
-pub fn batches(count: usize) -> Result<Vec<Batch>> {
+/// `count` packets of `len` bytes in batches, in a shuffled order; with pieces of `payloads`, if there
+/// are any.
+pub fn batches(count: usize, len: usize, payloads: &[u8]) -> Result<Vec<Batch>> {
     let mut arena = Arena::new(count, SLOT).during("getting memory for packets")?;
     let mut random = Random::new(SEED);
     let mut flows = HashSet::with_capacity(count);
     while arena.len() < count {
         let key = key(&mut random);
         if flows.insert((key.source, key.destination, key.first, key.second, key.kind)) {
-            let mut packet = [0; LEN];
+            let mut packet = vec![0; len];
+            if let Some(last) = payloads.len().checked_sub(len) {
+                packet.copy_from_slice(&payloads[random.index(last + 1)..][..len]);
+            }
             let head = frame(&key);
             packet[..head.len()].copy_from_slice(&head);
             packet[..12].copy_from_slice(&[2, 0, 0, 0, 0, 0xaa, 2, 0, 0, 0, 0, 0xbb]);
-            packet[16..18].copy_from_slice(&(LEN as u16 - 14).to_be_bytes());
+            packet[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
             // The end of each packet is different.
-            packet[LEN - 4..].copy_from_slice(&(arena.len() as u32).to_be_bytes());
-            arena.push(&packet, LEN as u32, 0, 0);
+            packet[len - 4..].copy_from_slice(&(arena.len() as u32).to_be_bytes());
+            arena.push(&packet, len as u32, 0, 0);
         }
     }
     let interfaces = Arc::new(vec![Interface::default()]);
@@ -98,7 +103,7 @@ mod tests {
 
     #[test]
     fn packets_lie_2112_bytes_apart_in_no_order_and_differ() {
-        let batches = batches(1000).unwrap();
+        let batches = batches(1000, LEN, &[]).unwrap();
         let offsets: Vec<u32> =
             batches.iter().flat_map(|batch| batch.offsets().iter().copied()).collect();
         assert!(offsets.iter().all(|offset| (offset + 12) % 64 == 0));

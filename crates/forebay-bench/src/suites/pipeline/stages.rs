@@ -15,8 +15,9 @@ use forebay_packet::flow::AddressKind;
 use forebay_packet::random::Random;
 use forebay_packet::{Affinity, Decoder, FlowKey, HashKey, MacAddress, Rewrite};
 use forebay_pipeline::stages::{
-    Classify, CompiledRules, Filter, FlowOverride, Flows, FlowsOptions, LiveBalance, LiveFragments,
-    OPTIONAL, OverriddenFlow, OverrideEntry, OverrideTable, Overrides, Rules, Shed,
+    Classify, CompiledRules, CompiledScan, Filter, FlowOverride, Flows, FlowsOptions, LiveBalance,
+    LiveFragments, OPTIONAL, OverriddenFlow, OverrideEntry, OverrideTable, Overrides, Rules, Scan,
+    Shed,
 };
 use forebay_pipeline::{
     Branch, Chain, Fork, GroupStages, RecordExport, RecordSink, Settings, SharedFlows,
@@ -40,6 +41,8 @@ named! {
         Filter = "filter",
         /// Matched against the rules.
         Rules = "rules",
+        /// Payloads scanned for literals.
+        Scan = "scan",
         /// Headers decoded, flow hashed.
         Classify = "classify",
         /// Fragments joined: there are none. No flow is shunted by hand.
@@ -67,6 +70,8 @@ pub struct Setup {
     pub forwarding: Arc<WorkerTable>,
     /// The records of flows, where the case has any.
     pub flows: Option<KeptFlows>,
+    /// What payloads are scanned for, where the case has that.
+    pub scan: Option<Arc<CompiledScan>>,
     /// The flows that are shunted by hand, where the case has any.
     pub shunted: Option<Arc<OverrideTable>>,
 }
@@ -79,7 +84,7 @@ impl RecordSink for KeptFlows {
     fn offer(&self, _: &mut Vec<FlowRecord>) {}
 
     fn retire(&self, table: FlowTable) {
-        *self.0.lock() = Some(table);
+        self.0.lock().table = Some(table);
     }
 }
 
@@ -120,6 +125,9 @@ impl Setup {
         }
         if let Some(compiled_rules) = self.compiled_rules.as_ref().filter(|_| upto(Stage::Rules)) {
             trunk = trunk.with(Rules::new(compiled_rules.clone()));
+        }
+        if let Some(compiled) = self.scan.as_ref().filter(|_| upto(Stage::Scan)) {
+            trunk = trunk.with(Scan::optional(Some(Arc::clone(compiled)), self.hash_key));
         }
         let mut branch = Chain::new();
         if upto(Stage::Classify) {

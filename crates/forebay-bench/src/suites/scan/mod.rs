@@ -3,9 +3,9 @@
 
 mod answers;
 mod engines;
-mod literals;
+pub mod literals;
 mod report;
-mod traffic;
+pub mod traffic;
 
 use serde_json::json;
 
