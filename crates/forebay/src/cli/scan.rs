@@ -35,6 +35,10 @@ pub struct ScanArgs {
     /// The capture; `-` is standard input
     #[arg(short, long, value_name = "PCAP", required_unless_present = "explain")]
     pub read: Option<PathBuf>,
+    /// Scan each direction of a TCP connection as one text: a literal is found across segments, in
+    /// the packet that completes it
+    #[arg(long, conflicts_with = "explain")]
+    pub stream: bool,
     /// ASCII letters match in both cases
     #[arg(long)]
     pub nocase: bool,

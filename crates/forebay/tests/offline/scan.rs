@@ -140,6 +140,53 @@ fn every_form_of_the_result_has_the_same_hits() {
     assert_eq!(rows, [["2", "1"], ["4", "1"], ["5", "1"], ["-", "1"], ["hit", "2"], ["all", "5"]]);
 }
 
+/// Segments of a connection to port 80, by sequence number: text and control bits.
+fn segments(parts: &[(u32, &[u8], u8)]) -> Vec<Vec<u8>> {
+    let segment = |&(sequence, text, flags): &(u32, &[u8], u8)| {
+        let mut tcp = [4_000_u16.to_be_bytes(), 80_u16.to_be_bytes()].concat();
+        tcp.extend(sequence.to_be_bytes());
+        tcp.extend([0, 0, 0, 0, 0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+        tcp.extend(text);
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
+        frame.extend((20 + tcp.len() as u16).to_be_bytes());
+        frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend(tcp);
+        frame
+    };
+    parts.iter().map(segment).collect()
+}
+
+#[test]
+fn by_stream_literals_are_found_across_segments_and_doubts_are_told() {
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    let scratch = Scratch::with_packets(0);
+    let file = scratch.file("literals", hex(&[b"across segments", b"once"]).as_bytes());
+    // The third segment comes first, and the second completes the literal.
+    let frames = segments(&[
+        (99, b"", SYN),
+        (100, b"once acr", ACK),
+        (115, b"ments", ACK),
+        (108, b"oss seg", ACK),
+        (108, b"oss seg", ACK),
+    ]);
+    let input = scratch.file("in.pcap", &Pcap::of(ETHERNET).file(&frames));
+    assert_eq!(scan(&file, &input, &["--hits"]).exits(0).text(), "2 2\n");
+    for engine in ["simd", "oracle"] {
+        let options = ["--hits", "--stream", "--engine", engine];
+        assert_eq!(scan(&file, &input, &options).exits(0).text(), "2 2\n4 1\n", "{engine}");
+    }
+    let said = scan(&file, &input, &["--stream", "--json"]).exits(0).json();
+    assert_eq!((&said["matches"], &said["doubts"]), (&json!(2), &json!({})), "{said}");
+    assert_eq!(said["closes"], true, "{said}");
+    // A connection that is seen from its middle.
+    let input = scratch.file("middle.pcap", &Pcap::of(ETHERNET).file(&frames[1..2]));
+    let said = scan(&file, &input, &["--stream", "--json"]).exits(0).json();
+    assert_eq!((&said["matches"], &said["doubts"]), (&json!(1), &json!({"middle": 1})), "{said}");
+    let table = scan(&file, &input, &["--stream"]).exits(0).text();
+    assert!(table.contains("flows that may have more: middle 1"), "{table}");
+}
+
 #[test]
 fn many_matches_come_in_order_and_memory_is_bounded() {
     let scratch = Scratch::with_packets(0);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use forebay_packet::decode::{Carried, DecodeOutcome};
 use forebay_packet::{BATCH, Batch, Decoder, HashKey, LiveMask, NO_RECORD};
 use forebay_scan::reassembly::{Segment, Uncertainties, Uncertainty};
-use forebay_scan::{Matches, Scratch, StreamState};
+use forebay_scan::{Match, Matches, Scratch, StreamState};
 
 pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
 pub(super) use select::STAGE;
@@ -72,8 +72,17 @@ struct Scanning {
     texts: Vec<Texts>,
 }
 
+/// Gets what a stage finds.
+pub trait ScanObserver: Send {
+    /// The matches in a batch: `text` is a packet, that which completes the literal. They have no
+    /// order, and a pair can be there twice. `scanned` are the bytes of each packet that were scanned.
+    fn scanned(&mut self, batch: &Batch, matches: &[Match], scanned: &[usize]);
+}
+
 /// Scans the payloads of packets, and marks those of suspect flows.
 pub struct Scan {
+    observer: Option<Box<dyn ScanObserver>>,
+    scanned_bytes: Vec<usize>,
     secret: HashKey,
     scanning: Option<Scanning>,
     counts: Counts,
@@ -86,10 +95,23 @@ impl Scan {
     /// Scans for `compiled`; marks nothing while there is none. `secret` is that of flow hashes.
     #[must_use]
     pub fn optional(compiled: Option<Arc<CompiledScan>>, secret: HashKey) -> Self {
-        let mut scan =
-            Self { secret, scanning: None, counts: Counts::default(), begun: 0, scanned: 0 };
+        let mut scan = Self {
+            observer: None,
+            scanned_bytes: Vec::new(),
+            secret,
+            scanning: None,
+            counts: Counts::default(),
+            begun: 0,
+            scanned: 0,
+        };
         scan.set(compiled);
         scan
+    }
+
+    /// The same, with an observer of what is found.
+    #[must_use]
+    pub fn observed(self, observer: Box<dyn ScanObserver>) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
     fn set(&mut self, compiled: Option<Arc<CompiledScan>>) {
@@ -269,6 +291,11 @@ impl Scanning {
 }
 
 impl Texts {
+    /// Bytes that are scanned, the block and the segment together.
+    fn scanned(&self) -> usize {
+        (self.block.1 + self.segment.map_or(0, |part| part.len)) as usize
+    }
+
     /// Takes what is behind a TCP or UDP header. `missing` bytes at the end of the packet are not
     /// captured.
     fn take(&mut self, packet: &[u8], carried: &Carried<'_>, missing: u32, by_stream: bool) {
@@ -318,6 +345,12 @@ impl Stage for Scan {
         if let Some(scanning) = &mut self.scanning {
             self.scanned = self.begun;
             scanning.scan(&mut batch, &mut self.counts);
+            if let Some(observer) = &mut self.observer {
+                let bytes = scanning.texts.iter().map(Texts::scanned);
+                self.scanned_bytes.clear();
+                self.scanned_bytes.extend(bytes);
+                observer.scanned(&batch, scanning.matches.as_slice(), &self.scanned_bytes);
+            }
         }
         out.emit(batch);
         Ok(())

@@ -7,6 +7,7 @@ mod explain;
 mod literals;
 mod rules;
 mod scanning;
+mod streams;
 mod tally;
 
 use std::borrow::Cow;
@@ -66,14 +67,21 @@ fn scan(
     input.watch_signals()?;
     let payloads = || Payloads::new(decoder, Arc::clone(&scanner));
     let queues = Queues::new(processors());
-    let chain = |worker| Chain::new().with(Scan::new(payloads(), queues.clone(), worker));
-    let workers = input.workers((0..processors()).map(chain).collect());
+    let (chains, serial): (Vec<Chain>, _) = if args.stream {
+        let stage = streams::stage(args, set, queues.clone())?;
+        ((0..processors()).map(|_| Chain::new()).collect(), Chain::new().with(stage))
+    } else {
+        let chain = |worker| Chain::new().with(Scan::new(payloads(), queues.clone(), worker));
+        ((0..processors()).map(chain).collect(), Chain::new())
+    };
+    let workers = input.workers(chains);
     let mut left = payloads();
-    let run = forebay_pipeline::run(workers, Chain::new(), |batch| {
+    let run = forebay_pipeline::run(workers, serial, |batch| {
         queues.take(batch, &mut left, |i, scanned, matches| {
             tally.count(batch.wire_len(i), scanned, &counted(batch, i, matches))
         })
     });
     drop(input);
+    tally.note_doubts(args.stream.then(|| streams::doubts(&run.remarks)));
     tally.conclude(cli, run.ledger, run.error.map(Failure::from))
 }

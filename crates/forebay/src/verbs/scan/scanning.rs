@@ -23,11 +23,11 @@ const TOGETHER: usize = 32;
 
 /// What was found in the first packets of a batch.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     /// By packet, the bytes that were scanned; none of a packet that is not IP.
-    scanned: Vec<Option<usize>>,
+    pub(super) scanned: Vec<Option<usize>>,
     /// By packet: its rank among the live ones is the text. Those of a packet by literal.
-    matches: Vec<Match>,
+    pub(super) matches: Vec<Match>,
 }
 
 /// The queues of all workers.
@@ -44,6 +44,11 @@ impl Queues {
         act(&mut self.0[worker].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Appends what a worker found in a batch.
+    pub(super) fn push(&self, worker: usize, found: Found) {
+        self.with(worker, |queue| queue.push_back(found));
+    }
+
     /// Calls `each` for the packets of a batch, with the bytes that were scanned (none if it is
     /// not IP) and the matches. Packets that its worker left are scanned by `payloads`.
     ///
@@ -56,7 +61,8 @@ impl Queues {
         mut each: impl FnMut(usize, Option<usize>, &[Match]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let Some(first) = batch.live().iter().next() else { return Ok(()) };
-        let queued = self.with(batch.verdict[first] as usize, VecDeque::pop_front);
+        let worker = batch.verdict.get(first).map_or(0, |&worker| worker as usize);
+        let queued = self.with(worker, VecDeque::pop_front);
         let mut found = queued.unwrap_or_default();
         let mut rest = found.matches.as_slice();
         let mut live = batch.live().iter();
@@ -142,7 +148,7 @@ impl Stage for Scan {
             }
             self.payloads.scan(&batch, packets, &mut found);
         }
-        self.queues.with(self.worker, |queue| queue.push_back(found));
+        self.queues.push(self.worker, found);
         let packets = batch.len();
         batch.verdict.clear();
         batch.verdict.resize(packets, self.worker as u32);

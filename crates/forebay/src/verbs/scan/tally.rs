@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use forebay_pipeline::Ledger;
 use forebay_scan::Match;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cli::Cli;
 use crate::ending::{self, loss_of};
@@ -64,6 +64,8 @@ pub(super) struct Tally<'a> {
     not_ip: Sum,
     scanned_bytes: u64,
     matches: u64,
+    /// Of a scan by stream: why literals may have been missed, and in how many flows.
+    doubts: Option<Map<String, Value>>,
     lines: Lines,
 }
 
@@ -85,7 +87,17 @@ impl<'a> Tally<'a> {
         };
         let [all, hit, not_ip] = [Sum::default(); 3];
         let sums = vec![all; subjects.len()];
-        Ok(Self { subjects, sums, all, hit, not_ip, scanned_bytes: 0, matches: 0, lines })
+        Ok(Self {
+            subjects,
+            sums,
+            all,
+            hit,
+            not_ip,
+            scanned_bytes: 0,
+            matches: 0,
+            doubts: None,
+            lines,
+        })
     }
 
     /// Counts the next packet: its bytes on the wire, the bytes that were scanned (none if it is
@@ -121,6 +133,11 @@ impl<'a> Tally<'a> {
             ),
         }
         .map_err(Failure::Stdout)
+    }
+
+    /// Notes why literals may have been missed, and in how many flows.
+    pub(super) fn note_doubts(&mut self, doubts: Option<Map<String, Value>>) {
+        self.doubts = doubts;
     }
 
     /// Ends a run: writes the matches, moves packets whose matches standard output did not
@@ -160,7 +177,14 @@ impl<'a> Tally<'a> {
         if matches!(self.lines, Lines::Printed(_)) {
             return Ok(());
         }
-        let text = self.table().render(terminal_columns(io::stdout()), Colour::stdout());
+        let mut text = self.table().render(terminal_columns(io::stdout()), Colour::stdout());
+        let doubt = |(cause, flows): (&String, &Value)| {
+            format!("{} {}", cause.replace('_', " "), human::count(flows.as_u64().unwrap_or(0)))
+        };
+        let doubts: Vec<String> = self.doubts.iter().flatten().map(doubt).collect();
+        if !doubts.is_empty() {
+            text += &format!("flows that may have more: {}\n", doubts.join(", "));
+        }
         print(|out| out.write_all(text.as_bytes()))
     }
 
@@ -188,6 +212,7 @@ impl<'a> Tally<'a> {
             "ledger": ledger,
             "closes": ledger.closes(),
             "error": failure.map(ToString::to_string),
+            "doubts": self.doubts,
         })
     }
 
