@@ -6,6 +6,8 @@
 //! While the reader of a stream takes nothing, that thread waits, and records stay in the queues.
 //! When a stage ends, its whole table is handed over, so that open records are written too.
 
+mod queue;
+
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,11 +19,12 @@ use std::time::{Duration, Instant};
 use forebay_export::{Origin, RecordFiles, RecordOutput, RecordStream, Row, Waiting};
 use forebay_flow::{FlowRecord, FlowTable};
 use forebay_io::Losses;
-use forebay_pipeline::{RecordExport, RecordSink};
+use forebay_pipeline::RecordExport;
 
 use crate::config::{Export, ExportTarget};
 use crate::group::LiveGroup;
 use crate::report::add_all;
+use queue::{Content, Queue};
 
 /// Time between two passes over the queues.
 const PASS: Duration = Duration::from_millis(20);
@@ -44,55 +47,6 @@ const SLOW_READER: &str = "slow_reader";
 
 /// How long a reader that takes nothing is waited for when the broker ends.
 const LAST_WAIT: Duration = Duration::from_secs(5);
-
-/// Records that end in a worker's chain of a group.
-#[derive(Debug)]
-struct Queue {
-    group: String,
-    worker: usize,
-    records: usize,
-    content: Mutex<Content>,
-    /// The sensor behind each output.
-    sensors: Mutex<Arc<Vec<Option<String>>>>,
-}
-
-#[derive(Debug, Default)]
-struct Content {
-    records: Vec<FlowRecord>,
-    table: Option<FlowTable>,
-    /// Until the records of a table are written.
-    has_table: bool,
-    lost: u64,
-}
-
-impl Queue {
-    fn content(&self) -> MutexGuard<'_, Content> {
-        lock(&self.content)
-    }
-}
-
-impl RecordSink for Queue {
-    fn offer(&self, ended: &mut Vec<FlowRecord>) {
-        let mut content = self.content();
-        let fit = ended.len().min(self.records - content.records.len());
-        content.lost += (ended.len() - fit) as u64;
-        content.records.extend(ended.drain(..fit));
-    }
-
-    fn retire(&self, table: FlowTable) {
-        let mut content = self.content();
-        if !content.has_table {
-            content.has_table = true;
-            content.table = Some(table);
-        } else {
-            content.lost += table.open() as u64;
-            drop(content);
-            // Packets do not wait until the system has taken so much memory back. Without a thread
-            // they do.
-            drop(thread::Builder::new().spawn(move || drop(table)));
-        }
-    }
-}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Contents are in order between any two operations.
@@ -479,39 +433,5 @@ impl Writing {
         add_all(&mut exported.lost, vec![(QUEUE_FULL, self.lost_in_queues)]);
         exported.files = self.output.files();
         exported.fault = self.fault.as_ref().map(|fault| fault.what.clone());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use forebay_flow::{OnFull, RecordOptions};
-
-    use super::*;
-
-    #[test]
-    fn a_queue_counts_what_it_has_no_room_for() {
-        let queue = Queue {
-            group: "ids".to_owned(),
-            worker: 0,
-            records: 64,
-            content: Mutex::default(),
-            sensors: Mutex::default(),
-        };
-        for _ in 0..3 {
-            queue.offer(&mut vec![FlowRecord::default(); 30]);
-        }
-        let content = queue.content();
-        assert_eq!((content.records.len(), content.lost), (64, 26));
-        drop(content);
-        let retire = || queue.retire(FlowTable::new(RecordOptions::new(8, OnFull::Evict)));
-        let waits = || queue.content().table.take().is_some();
-        retire();
-        assert!(waits());
-        // While it is written, no other takes memory.
-        retire();
-        assert!(!waits());
-        queue.content().has_table = false;
-        retire();
-        assert!(waits());
     }
 }
