@@ -38,16 +38,90 @@ fn the_literal_is_one_that_must_be_in_the_stream() {
         ),
         ("http", r#"flow:to_client; http.header; content:"Server|3a| abcd efghi";"#, "efghi"),
         ("dns", r#"dns.query; content:"www.evilname.co";"#, r"\x08evilname .evilname evilname."),
-        ("dns", r#"dns_query; content:".pw"; isdataat:!1,relative;"#, r"\x02pw .pw"),
         ("dns", r#"dns_query; content:".pw"; pcre:"/a/R"; isdataat:!1,relative;"#, "pw"),
         ("tls", r#"tls.cert_subject; content:"CN=*.evil.example";"#, "*.evil.example"),
-        ("smb", r#"smb.named_pipe; content:"atsvc";"#, r"atsvc a\x00t\x00s\x00v\x00c"),
+        ("tls", r#"tls.cert_subject; content:"emailAddress=abc@d.example";"#, "abc@d.example"),
+        ("tls", r#"tls.cert_issuer; content:"evil.example, OU";"#, "evil.example"),
+        ("tls", r#"tls.cert_issuer; content:"CN=cafe, O=x"; nocase;"#, "x"),
+        ("tls", r#"tls.cert_issuer; content:"CN=cafe";"#, "cafe"),
+        ("smb", r#"smb.named_pipe; content:"atsvc";"#, r"\xffSMB \xfeSMB"),
+        ("smb", r#"smb.share; content:"ADMIN$"; pkt_data; content:"abc";"#, "abc"),
+        (
+            "http",
+            r#"http.request_body; content:"abcdef"; bsize:>10; content:"ghijklmn";"#,
+            "ghijklmn",
+        ),
         ("http", r#"http.host; content:"Evil.example"; http.uri; content:"/";"#, "Evil.example"),
         ("tcp", r#"file_data; content:"abc|0d 0a|defghi";"#, "defghi"),
     ] {
         let rule = rule(&format!("{protocol} any any -> any any"), options);
         assert_eq!(rule.class, Class::Filterable, "{options}");
         assert_eq!(literals(&rule).join(" "), expected, "{options}");
+    }
+}
+
+#[test]
+fn the_last_label_of_a_name_may_be_cut_from_a_longer_one() {
+    for option in ["isdataat:!1,relative;", "endswith;"] {
+        let options = format!(r#"dns.query; content:".pw"; {option}"#);
+        let found = literals(&rule("dns any any -> any any", &options));
+        // A label of two to 63 bytes, or a part of one with a dot in it.
+        assert_eq!(found.len(), 63, "{found:?}");
+        for expected in [r"\x02pw", r"\x05pw", "?pw", ".pw"] {
+            assert!(found.iter().any(|literal| literal == expected), "{expected}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn the_protocol_of_a_rule_is_that_of_its_packets() {
+    let admits = |protocol: &str, number: u8| {
+        let end = |last| (std::net::IpAddr::from([10, 0, 0, last]), 0);
+        let rule = rule(&format!("{protocol} any any -> any any"), "dsize:>10;");
+        (rule.header.admits(number, end(1), end(2)), rule.condition.application.is_some())
+    };
+    assert_eq!(admits("igmp", 2), (true, false));
+    assert_eq!(admits("igmp", 6), (false, false));
+    assert_eq!((admits("krb5", 6), admits("krb5", 2)), ((true, true), (false, true)));
+    // Not known: it may be any.
+    assert_eq!((admits("new", 6), admits("new", 2)), ((true, false), (true, false)));
+    // Behind an extension header of IPv6, or an authentication header, there may be any.
+    assert_eq!((admits("tcp", 44), admits("tcp", 51)), ((true, false), (true, false)));
+}
+
+#[test]
+fn ports_that_are_not_known_exclude_nothing() {
+    let rule = rule("tcp 10.0.0.1 any -> any 4444", "dsize:>10;");
+    let end = |last, port| (std::net::IpAddr::from([10, 0, 0, last]), port);
+    assert!(!rule.header.admits(6, end(1, 1), end(2, 2)));
+    assert!(rule.header.admits(6, end(1, 0), end(2, 0)), "a later fragment");
+    assert!(!rule.header.admits(6, end(2, 0), end(1, 0)));
+    assert!(rule.admits_flow(6, end(2, 0), end(1, 0)));
+}
+
+#[test]
+fn rules_that_inspect_a_stream_pass_whole_flows() {
+    let whole = |protocol: &str, options: &str| {
+        rule(&format!("{protocol} any any -> any any"), options).condition.whole_flow
+    };
+    for options in [
+        r#"pcre:"/ev.*il/";"#,
+        "stream-event:reassembly_overlap_different_data;",
+        "byte_test:4,>,5,0;",
+        r#"content:!"a";"#,
+        "bsize:>5;",
+        "flow:to_server;",
+    ] {
+        assert!(whole("tcp", options) && whole("ip", options), "{options}");
+        assert_eq!(whole("udp", options), options.starts_with("flow"), "{options}");
+    }
+    for options in [
+        "flags:S,12;",
+        "dsize:>10; ttl:1; classtype:x; reference:a,b; metadata:c d;",
+        "decode-event:tcp.opt_invalid_len;",
+        "fragbits:M; ipopts:rr; tos:8; window:5;",
+    ] {
+        assert!(!whole("tcp", options), "{options}");
     }
 }
 
@@ -75,6 +149,17 @@ fn other_rules_are_always_forward() {
         (r#"base64_decode; base64_data; content:"abc";"#, DerivedBuffer),
         (r#"ja3.hash; content:"0123456789abcdef";"#, DerivedBuffer),
         (r#"http.uri; url_decode; content:"abc";"#, DerivedBuffer),
+        (r#"http.request_body; gunzip: max-size 10000; content:"abcdef";"#, DerivedBuffer),
+        (r#"file.data; zlib_deflate:max-size 10; content:"abcdef";"#, DerivedBuffer),
+        (r#"http.uri; new_transform: 1; content:"abc";"#, DerivedBuffer),
+        (r#"content:"abc"; new_modifier: 1;"#, DerivedBuffer),
+        (r#"frame:http1.request; content:"abc";"#, DerivedBuffer),
+        // The type of an attribute is printed by its number, and a value that is no text as digits.
+        (r#"tls.cert_subject; content:"emailAddress=";"#, NormalisedAway),
+        (r#"tls.cert_subject; content:"emailAddr";"#, NormalisedAway),
+        (r#"tls.cert_subject; content:"CN=ABC, mail"; content:"2.5.4.17";"#, NormalisedAway),
+        (r#"tls.cert_subject; content:"CN=DEADBEEF01";"#, NormalisedAway),
+        (r#"tls.cert_subject; content:"Invalid X.509";"#, NormalisedAway),
         (r#"http.user_agent; absent:or_else; content:"abc";"#, DerivedBuffer),
         (r#"new.buffer; content:"abc";"#, DerivedBuffer),
         (r#"content:"abc"; new_modifier;"#, DerivedBuffer),

@@ -247,6 +247,148 @@ fn other_doubts_have_their_names() {
     assert_eq!(give(&[(0, both), (0, segment(100, 2, b"cde"))]), ["middle"]);
 }
 
+/// A connection that was opened in both directions; the first bytes have the numbers 100 and 500.
+fn opened(pool: &mut Pool) -> Judged {
+    let mut judged = Judged::default();
+    judged.segment(0, &syn(99), pool);
+    judged.segment(1, &Segment { flags: SYN | ACK, acknowledgment: 100, ..syn(499) }, pool);
+    judged
+}
+
+#[test]
+fn the_bytes_of_a_reset_are_a_doubt_and_a_reset_alone_is_none() {
+    for (payload, expected) in [(&b""[..], &[][..]), (b"why", &["reset"])] {
+        let mut pool = pool(8, 8, 4);
+        let mut judged = opened(&mut pool);
+        judged.segment(0, &segment(100, 0, b"abc"), &mut pool);
+        judged.segment(0, &Segment { flags: RST, ..segment(100, 3, payload) }, &mut pool);
+        assert_eq!(names(judged.end(&mut pool)), expected);
+    }
+    // Not captured, or before anything else.
+    let mut pool = pool(8, 8, 4);
+    let mut judged = opened(&mut pool);
+    judged.segment(0, &Segment { flags: RST, sent: 5, ..segment(100, 0, b"") }, &mut pool);
+    assert_eq!(names(judged.end(&mut pool)), ["reset"]);
+}
+
+#[test]
+fn a_reset_that_a_receiver_may_ignore_ends_no_connection() {
+    // A reset of direction 0 or 1 behind three bytes, and a SYN to this number.
+    let doubts = |way: usize, reset: Segment<'_>, next: u32| {
+        let mut pool = pool(8, 8, 4);
+        let mut judged = opened(&mut pool);
+        judged.segment(0, &segment(100, 0, b"abc"), &mut pool);
+        judged.segment(way, &reset, &mut pool);
+        judged.segment(0, &syn(next), &mut pool);
+        names(judged.end(&mut pool))
+    };
+    let reset = |sequence| Segment { flags: RST, ..segment(sequence, 0, b"") };
+    assert_eq!(doubts(0, reset(103), 7_000_000), [""; 0]);
+    assert_eq!(doubts(1, reset(500), 7_000_000), [""; 0]);
+    for (way, sequence) in [(0, 77), (0, 102), (0, 104), (1, 501), (1, 9999)] {
+        assert_eq!(doubts(way, reset(sequence), 7_000_000), ["syn"], "{way} {sequence}");
+    }
+    // What is behind such a SYN could be the next bytes of the old connection.
+    for next in [102, 50, 103 + 60_000] {
+        assert_eq!(doubts(0, reset(103), next), ["syn"], "{next}");
+    }
+    assert_eq!(doubts(0, reset(103), 103 + 65_537), [""; 0]);
+}
+
+#[test]
+fn a_reset_ends_a_connection_only_if_both_directions_were_seen_and_it_is_the_last() {
+    let doubts = |segments: &[(usize, Segment<'_>)]| {
+        let mut pool = pool(8, 8, 4);
+        let mut judged = Judged::default();
+        segments.iter().for_each(|(way, one)| judged.segment(*way, one, &mut pool));
+        names(judged.end(&mut pool))
+    };
+    let (data, reset) = (segment(100, 0, b"abc"), Segment { flags: RST, ..ack(103, 0) });
+    assert_eq!(doubts(&[(0, syn(99)), (0, data), (0, reset), (0, syn(7_000_000))]), ["syn"]);
+    let answer = Segment { flags: SYN | ACK, acknowledgment: 100, ..syn(499) };
+    let goes_on = segment(103, 0, b"def");
+    assert_eq!(
+        doubts(&[
+            (0, syn(99)),
+            (1, answer),
+            (0, data),
+            (0, reset),
+            (0, goes_on),
+            (0, syn(7_000_000))
+        ]),
+        ["syn"]
+    );
+    // Refused, and tried again from the same port; with data before, the reset may be forged.
+    let refused = Segment { flags: RST | ACK, ..ack(0, 100) };
+    assert_eq!(doubts(&[(0, syn(99)), (1, refused), (0, syn(7_000_000))]), [""; 0]);
+    assert_eq!(doubts(&[(0, syn(99)), (1, refused), (0, syn(99)), (1, answer)]), [""; 0]);
+    let late = Segment { flags: RST | ACK, ..ack(0, 103) };
+    assert_eq!(doubts(&[(0, syn(99)), (0, data), (1, late), (0, syn(7_000_000))]), ["syn"]);
+}
+
+#[test]
+fn a_side_that_goes_on_behind_missing_bytes_confirms_their_gap() {
+    // Bytes that were acknowledged and not seen; then a segment of their sender.
+    for (what, expected) in [
+        (segment(100, 503, b"def"), &["gap"][..]),
+        (Segment { flags: ACK, acknowledgment: 500, ..segment(100, 503, b"") }, &["gap"]),
+        (Segment { flags: FIN, ..segment(100, 503, b"") }, &["gap"]),
+        // A keep-alive, and a retransmission.
+        (Segment { flags: ACK, acknowledgment: 500, ..segment(100, 2, b"") }, &[]),
+        (segment(100, 0, b"abc"), &[]),
+    ] {
+        let mut pool = pool(8, 8, 4);
+        let mut judged = opened(&mut pool);
+        judged.segment(0, &segment(100, 0, b"abc"), &mut pool);
+        judged.segment(1, &ack(500, 603), &mut pool);
+        assert_eq!(names(judged.uncertain), [""; 0]);
+        judged.segment(0, &what, &mut pool);
+        assert_eq!(names(judged.uncertain), expected, "{what:?}");
+        assert_eq!(judged.delivered(0).ends_with(b"def"), what.payload == b"def");
+        judged.end(&mut pool);
+    }
+}
+
+#[test]
+fn acknowledgments_again_and_again_confirm_a_gap() {
+    let mut pool = pool(8, 8, 4);
+    let mut judged = opened(&mut pool);
+    // Eight may overtake what they are for, each time.
+    for round in 0..20 {
+        for _ in 0..8 {
+            judged.segment(1, &ack(500, 103 + 3 * round), &mut pool);
+        }
+        judged.segment(0, &segment(100, 3 * round, b"abc"), &mut pool);
+    }
+    assert_eq!(names(judged.uncertain), [""; 0]);
+    for _ in 0..9 {
+        judged.segment(1, &ack(500, 5000), &mut pool);
+    }
+    assert_eq!(names(judged.uncertain), ["gap"]);
+    judged.end(&mut pool);
+}
+
+#[test]
+fn a_hole_is_seen_until_it_is_filled() {
+    let mut pool = pool(8, 8, 4);
+    let mut connection = Connection::default();
+    let mut has_hole = |segment: &Segment<'_>| {
+        connection.segment(0, segment, &mut pool, |_| {});
+        connection.has_hole()
+    };
+    assert!(!has_hole(&syn(99)));
+    assert!(!has_hole(&segment(100, 0, b"abc")));
+    assert!(has_hole(&segment(100, 4, b"efg")), "bytes are held");
+    assert!(!has_hole(&segment(100, 3, b"d")));
+    // No byte is held, but some were sent.
+    assert!(has_hole(&ack(110, 1)));
+    assert!(!has_hole(&segment(100, 7, b"hij")));
+    assert!(has_hole(&Segment { flags: FIN, ..segment(100, 12, b"") }));
+    assert!(!has_hole(&segment(100, 10, b"kl")));
+    assert!(!has_hole(&ack(113, 1)), "the number behind the FIN");
+    assert!(has_hole(&ack(114, 1)));
+}
+
 #[test]
 fn a_truncated_segment_does_not_stop_the_stream() {
     let mut pool = pool(8, 8, 4);

@@ -50,6 +50,9 @@ pub struct RecordOptions {
     pub on_full: OnFull,
     /// Nanoseconds of silence that end a record; also has closed connections end, after less.
     pub idle: Option<u64>,
+    /// A connection between the ends of one that TCP has closed is part of its record, and a record
+    /// whose `state` is not 0 is kept for the idle timeout although TCP has closed it.
+    pub until_idle: bool,
     /// Nanoseconds after its first packet that a record ends with the next one.
     pub active: Option<u64>,
     /// Memory comes in huge pages, where the system has them: faster, but a new flow may wait for
@@ -69,7 +72,16 @@ impl RecordOptions {
         let random = RandomState::new();
         let key = HashKey([random.hash_one(0), random.hash_one(1)]);
         let level = Level::fastest();
-        Self { flows, on_full, idle: None, active: None, huge_pages: true, key, level }
+        Self {
+            flows,
+            on_full,
+            idle: None,
+            until_idle: false,
+            active: None,
+            huge_pages: true,
+            key,
+            level,
+        }
     }
 }
 
@@ -388,7 +400,7 @@ impl FlowTable {
         for number in self.cursor..last {
             let number = number as u32;
             let Some(record) = self.records.open_one(number) else { continue };
-            if let Some(reason) = silent(record, now, idle) {
+            if let Some(reason) = silent(record, now, idle, self.options.until_idle) {
                 self.end(number, reason, ended);
             }
         }
@@ -396,10 +408,11 @@ impl FlowTable {
     }
 }
 
-/// Why a record ends by time `now`, if it does.
-fn silent(record: &FlowRecord, now: i64, idle: u64) -> Option<EndReason> {
+/// Why a record ends by time `now`, if it does. With `until_idle` one with a state waits for the idle
+/// timeout also when it is closed.
+fn silent(record: &FlowRecord, now: i64, idle: u64, until_idle: bool) -> Option<EndReason> {
     let silence = record.silence(now).max(0).cast_unsigned();
-    if record.is_closed() {
+    if record.is_closed() && !(until_idle && record.state != 0) {
         (silence > idle.min(CLOSED_TIMEOUT)).then_some(EndReason::Closed)
     } else {
         (silence > idle).then_some(EndReason::Idle)
@@ -428,8 +441,9 @@ impl Packet {
             return None;
         }
         if let Some(idle) = options.idle {
-            let opens = self.tcp_flags & (SYN | ACK) == SYN && record.is_closed();
-            let reason = silent(record, self.nanos, idle);
+            let is_first = self.tcp_flags & (SYN | ACK) == SYN && record.is_closed();
+            let opens = is_first && !options.until_idle;
+            let reason = silent(record, self.nanos, idle, options.until_idle);
             if let Some(reason) = reason.or(opens.then_some(EndReason::Closed)) {
                 return Some(reason);
             }

@@ -359,6 +359,25 @@ fn what_is_kept_for_policies_goes_on_behind_the_active_timeout() {
 }
 
 #[test]
+fn until_idle_no_syn_starts_a_record_and_one_with_a_state_is_kept() {
+    let idle = Some(60_000_000_000);
+    let options = RecordOptions { idle, until_idle: true, ..RecordOptions::new(10, OnFull::Evict) };
+    let (syn, reset) = (2, 4);
+    for (state, left) in [(0, 0), (1, 1)] {
+        let mut flows = FlowTable::new(options);
+        let mark = |_, counted: Option<Counted<'_>>| counted.unwrap().record.state = state;
+        let packets = [(udp(1), false, 0, syn), (udp(1), false, 0, reset), (udp(1), false, 1, syn)];
+        flows.count_each(&batch(&packets), mark, |_| panic!("nothing ends"));
+        assert_eq!(flows.record(0).unwrap().total_packets(), 3);
+        // A few seconds are enough for a closed connection, and two minutes for each.
+        flows.pass_time(20_000_000_000, |_| {});
+        assert_eq!(flows.open(), left);
+        flows.pass_time(120_000_000_000, |_| {});
+        assert_eq!(flows.open(), 0);
+    }
+}
+
+#[test]
 fn silent_flows_end_when_time_passes_without_packets() {
     let idle = Some(3_000_000_000);
     let options = RecordOptions { idle, ..RecordOptions::new(10, OnFull::Evict) };

@@ -53,6 +53,9 @@ pub struct Decoded {
     pub tcp_flags: Option<u8>,
     /// What the walk ended at without having found ports or ARP.
     pub undecoded: Option<Undecoded>,
+    /// There is a tunnel in which no address was found: it is deeper than the options allow, or
+    /// what it carries, or one of its own headers, is not decoded. The key is that of what is around it.
+    pub hides: bool,
     /// Fragments that the packet is or carries, outermost first.
     pub fragments: [Option<Fragment>; MAX_FRAGMENT_NOTES],
 }

@@ -74,6 +74,9 @@ impl Decoder {
                 header => walk.link_header(header, at),
             };
         }
+        if next.is_some() {
+            walk.note_tunnel();
+        }
         walk
     }
 }

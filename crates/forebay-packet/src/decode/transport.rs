@@ -5,7 +5,7 @@ use super::decoded::{Carried, DecodeOutcome};
 use super::protocol::{
     AUTHENTICATION, COMPRESSION, GRE, ICMP, ICMPV6, IP_IN_IP, IPV6_IN_IP, TCP, UDP, has_ports,
 };
-use super::tunnel::UDP_HEADER;
+use super::tunnel::{GENEVE_PORT, UDP_HEADER};
 use super::undecoded::Undecoded;
 use super::walk::{Datagram, Header, Next, Walk};
 use crate::flow::{AddressKind, FlowKey};
@@ -30,7 +30,11 @@ impl Walk<'_> {
         self.note_content(at);
         match datagram.protocol {
             UDP => {
-                let (_, destination) = self.ports(datagram, at)?;
+                let (source, destination) = self.ports(datagram, at)?;
+                // Sensors take what comes from there for GENEVE too.
+                if source == GENEVE_PORT {
+                    self.note_tunnel();
+                }
                 self.udp_tunnel(destination, at + UDP_HEADER)
             }
             protocol if has_ports(protocol) => self.ports(datagram, at).and(None),
@@ -38,10 +42,12 @@ impl Walk<'_> {
             ICMPV6 if datagram.kind == AddressKind::Ipv6 => self.icmp(datagram, at),
             GRE => {
                 self.addresses(datagram, DecodeOutcome::Ip);
+                self.note_tunnel();
                 self.gre(at)
             }
             IP_IN_IP | IPV6_IN_IP => {
                 self.addresses(datagram, DecodeOutcome::Ip);
+                self.note_tunnel();
                 self.ip_in_ip(datagram.protocol, at)
             }
             AUTHENTICATION | COMPRESSION => {

@@ -10,7 +10,7 @@ use super::walk::{Header, Next, Walk};
 const VXLAN_PORT: u16 = 4789;
 /// The port that Linux uses for VXLAN by default.
 const VXLAN_LINUX_PORT: u16 = 8472;
-const GENEVE_PORT: u16 = 6081;
+pub(super) const GENEVE_PORT: u16 = 6081;
 const GTP_U_PORT: u16 = 2152;
 
 /// Kinds of identifiers; link.rs has those below 16.
@@ -109,6 +109,7 @@ impl Walk<'_> {
             GTP_U_PORT => Self::gtp_u,
             _ => return None,
         };
+        self.note_tunnel();
         match usize::from(self.bytes.u16(at - 4)?) {
             // A jumbogram (RFC 2675), or left in for the network card.
             0 => {}

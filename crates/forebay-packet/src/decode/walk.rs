@@ -147,6 +147,7 @@ impl<'a> Walk<'a> {
             self.found.reversed = reversed;
             self.found.outcome = outcome;
             self.found.tcp_flags = None;
+            self.found.hides = false;
             self.carried = None;
         }
     }
@@ -172,6 +173,11 @@ impl<'a> Walk<'a> {
             let word = self.scope.rotate_left(29) ^ (u64::from(kind) << 32 | u64::from(id));
             self.scope = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         }
+    }
+
+    /// Notes that a tunnel begins, in which nothing is found so far.
+    pub(super) fn note_tunnel(&mut self) {
+        self.found.hides |= !self.quoted;
     }
 
     /// Whether the walk is inside a tunnel.

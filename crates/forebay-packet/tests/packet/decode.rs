@@ -411,6 +411,11 @@ fn what_is_no_ip_goes_by_its_addresses_or_its_bytes() {
     assert_eq!(hidden(FORTH.ip6(1, 108, &[6; 40])), Some(Undecoded::Protocol(108)));
     let spanning_tree = gre(0, et::TRANSPARENT_ETHERNET, &[], &bridge);
     assert_eq!(hidden(FORTH.ip4(1, ip::GRE, &spanning_tree)), None, "the tunnel is decoded");
+    let hides = |packet: Vec<u8>| decode(LinkType(101), &packet).hides;
+    assert!(hides(FORTH.ip4(1, ip::GRE, &spanning_tree)), "but not what is in it");
+    assert!(hides(FORTH.ip4(1, ip::GRE, &[0xc0; 40])), "a header of another version");
+    assert!(!hides(FORTH.ip4(1, ip::GRE, &gre(0, et::IPV4, &[], &FORTH.ip4(2, 200, &[1; 9])))));
+    assert!(!hides(FORTH.ip4(1, 51, &[6; 40])) && !hides(FORTH.ip4(1, 200, &[6; 40])));
 
     let unknown = |bytes: &[u8]| decode(LinkType(147), bytes);
     assert_eq!(unknown(b"").undecoded, Some(Undecoded::Link(LinkType(147))));

@@ -13,7 +13,9 @@ use forebay_scan::{Engine, LiteralSet};
 
 use crate::support::*;
 
+const FIN: u8 = 1;
 const SYN: u8 = 2;
+const RST: u8 = 4;
 const ACK: u8 = 16;
 
 /// A set of literals, compiled.
@@ -42,6 +44,17 @@ fn tcp_packet(from: u8, to: u8, flags: u8, sequence: u32, payload: &[u8]) -> Vec
     let rest = [0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
     let header = [&ports[..], &sequence.to_be_bytes(), &[0; 4], &rest].concat();
     ipv4(from, to, 6, 0, 0, &[&header, payload].concat())
+}
+
+/// A TCP packet with an acknowledgment number.
+fn acknowledging(number: u32, mut packet: Vec<u8>) -> Vec<u8> {
+    packet[42..46].copy_from_slice(&number.to_be_bytes());
+    packet
+}
+
+/// A SYN of 1 to 2, and the answer: the first bytes have the numbers 101 and 501.
+fn opening() -> Vec<Vec<u8>> {
+    vec![tcp_packet(1, 2, SYN, 100, b""), acknowledging(101, tcp_packet(2, 1, SYN | ACK, 500, b""))]
 }
 
 /// Whether each packet is suspect, where packets come one microsecond after another.
@@ -83,7 +96,8 @@ fn literals_across_segments_are_found_in_streams_only() {
         packets.extend(order.map(|i| tcp_packet(1, 2, ACK, parts[i].0, parts[i].1)));
         packets.push(tcp_packet(2, 1, SYN | ACK, 500, b""));
         let streams = suspects(&mut chain(&compiled(ScanMode::Stream, &[b"evil"])), &packets);
-        assert_eq!(streams, [false, false, true, true]);
+        // Bytes that come early are suspect until those before them come.
+        assert_eq!(streams, [false, order == [1, 0], true, true]);
         let alone = suspects(&mut chain(&compiled(ScanMode::Packet, &[b"evil"])), &packets);
         assert_eq!(alone, [false; 4]);
     }
@@ -110,6 +124,157 @@ fn every_doubt_makes_a_flow_suspect_and_is_counted() {
     let mut cut = start.clone();
     cut.truncate(36);
     doubt(&[cut], Uncertainty::Truncated);
+}
+
+#[test]
+fn a_reset_with_bytes_is_a_doubt() {
+    let mut packets = opening();
+    packets.push(tcp_packet(1, 2, RST | ACK, 101, b"evil"));
+    packets.push(tcp_packet(1, 2, ACK, 101, b"good"));
+    let mut chain = chain(&compiled(ScanMode::Stream, &[b"evil"]));
+    assert_eq!(suspects(&mut chain, &packets), [false, false, true, true]);
+    assert_eq!(chain.remarks().get("scan_doubt_reset"), 1);
+}
+
+#[test]
+fn a_suspect_flow_stays_so_whatever_resets_and_syns_come() {
+    for mode in ScanMode::ALL {
+        let mut chain = chain(&compiled(mode, &[b"evil"]));
+        // A reset that no receiver accepts, silence, a SYN that none accepts, and the rest.
+        let packets = [
+            (0, tcp_packet(1, 2, SYN, 100, b"")),
+            (0, tcp_packet(1, 2, ACK, 101, b"evil")),
+            (0, tcp_packet(1, 2, RST, 77, b"")),
+            (0, tcp_packet(1, 2, SYN, 999_999, b"")),
+            (0, tcp_packet(2, 1, ACK, 501, b"good")),
+            (30, tcp_packet(1, 2, ACK, 105, b"good")),
+            (60, tcp_packet(1, 2, SYN, 1, b"")),
+            (61, tcp_packet(1, 2, ACK, 2, b"good")),
+            (300, tcp_packet(1, 2, SYN, 1, b"")),
+        ];
+        let timed: Vec<_> =
+            packets.into_iter().map(|(seconds, packet)| (seconds * SECOND, packet)).collect();
+        let out = through(&mut chain, batches(&timed, 1));
+        let found: Vec<usize> = out.iter().map(|batch| batch.suspect.count()).collect();
+        assert_eq!(found, [0, 1, 1, 1, 1, 1, 1, 1, 0], "{mode}");
+    }
+}
+
+#[test]
+fn no_reset_and_syn_hide_a_literal_that_they_part() {
+    // The SYN is one that the receiver ignores; the bytes behind it continue the old stream.
+    for (both_directions, silence) in [(false, 0), (false, 7), (true, 0), (true, 7)] {
+        let mut packets = if both_directions { opening() } else { opening()[..1].to_vec() };
+        packets.push(tcp_packet(1, 2, ACK, 101, b"ev"));
+        packets.push(tcp_packet(1, 2, RST, 77, b""));
+        let before = packets.len();
+        packets.push(tcp_packet(1, 2, SYN, 102, b""));
+        packets.push(tcp_packet(1, 2, ACK, 103, b"il"));
+        let times = (0..).map(|i| if i < before { 0 } else { silence * SECOND });
+        let timed: Vec<_> = times.zip(packets).collect();
+        let mut chain = chain(&compiled(ScanMode::Stream, &[b"evil"]));
+        let out = through(&mut chain, batches(&timed, 1));
+        let found: Vec<usize> = out.iter().map(|batch| batch.suspect.count()).collect();
+        assert_eq!(found[before..], [1, 1], "{both_directions} {silence}");
+        assert_eq!(chain.remarks().get("scan_doubt_syn"), 1);
+    }
+}
+
+#[test]
+fn connections_between_the_same_ends_are_told_apart_where_that_is_certain() {
+    let mut packets = opening();
+    packets.push(tcp_packet(1, 2, ACK, 101, b"ev"));
+    packets.push(tcp_packet(1, 2, RST, 103, b""));
+    // Retransmitted, too.
+    packets.extend([(); 2].map(|()| tcp_packet(1, 2, SYN, 7_000_000, b"")));
+    packets.push(acknowledging(7_000_001, tcp_packet(2, 1, SYN | ACK, 900, b"")));
+    packets.push(tcp_packet(1, 2, ACK, 7_000_001, b"il"));
+    packets.push(tcp_packet(1, 2, FIN | ACK, 7_000_003, b""));
+    packets.push(acknowledging(7_000_004, tcp_packet(2, 1, FIN | ACK, 901, b"")));
+    packets.push(tcp_packet(1, 2, SYN, 3_000_000, b""));
+    packets.push(tcp_packet(1, 2, ACK, 3_000_001, b"ev"));
+    let mut chain = chain(&compiled(ScanMode::Stream, &[b"evil"]));
+    assert_eq!(suspects(&mut chain, &packets), [false; 12]);
+}
+
+#[test]
+fn bytes_that_were_acknowledged_and_not_seen_are_a_doubt() {
+    let mut packets = opening();
+    packets.push(acknowledging(601, tcp_packet(2, 1, ACK, 501, b"")));
+    packets.push(acknowledging(601, tcp_packet(2, 1, ACK, 501, b"reply")));
+    packets.push(acknowledging(506, tcp_packet(1, 2, FIN | ACK, 601, b"")));
+    packets.push(acknowledging(602, tcp_packet(2, 1, FIN | ACK, 506, b"")));
+    let mut chain = chain(&compiled(ScanMode::Stream, &[b"evil"]));
+    assert_eq!(suspects(&mut chain, &packets), [false, false, false, false, true, true]);
+    assert_eq!(chain.remarks().get("scan_doubt_gap"), 1);
+}
+
+#[test]
+fn packets_are_suspect_while_bytes_are_missing() {
+    let packets = [
+        tcp_packet(1, 2, SYN, 100, b""),
+        tcp_packet(1, 2, ACK, 102, b"evil"),
+        tcp_packet(1, 2, FIN | ACK, 106, b""),
+    ];
+    let mut chain = chain(&compiled(ScanMode::Stream, &[b"evil"]));
+    assert_eq!(suspects(&mut chain, &packets), [false, true, true]);
+    assert_eq!(chain.remarks().get("scan_packets_waiting"), 2);
+    // The byte comes, and with it the end of the doubt, or the literal.
+    for (payload, expected) in [(b"good", false), (b"evil", true)] {
+        let packets = [
+            tcp_packet(3, 4, SYN, 100, b""),
+            tcp_packet(3, 4, ACK, 102, payload),
+            tcp_packet(3, 4, ACK, 101, b" "),
+            tcp_packet(3, 4, ACK, 106, b"."),
+        ];
+        let scan = compiled(ScanMode::Stream, &[b"evil"]);
+        let found = suspects(&mut self::chain(&scan), &packets);
+        assert_eq!(found, [false, true, expected, expected]);
+    }
+}
+
+#[test]
+fn tunnels_that_are_not_decoded_are_a_doubt() {
+    let inner = tcp_packet(1, 2, SYN, 100, b"");
+    let gre = |packet: &[u8]| ipv4(7, 8, 47, 0, 0, &[&[0, 0, 8, 0], packet].concat());
+    let nested = |depth: usize| (0..depth).fold(inner.clone(), |packet, _| gre(&packet[14..]));
+    let teredo = |prefix: &[u8], cut: usize| {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 20, 6, 64];
+        packet.extend([&[0; 15], &[1][..], &[0; 15], &[2], &inner[34..54]].concat());
+        packet.truncate(packet.len() - cut);
+        udp_packet(7, 8, (3544, 3544), &[prefix, &packet].concat())
+    };
+    let with_depth = |tunnel_depth: u8, packet: Vec<u8>| {
+        let options = ScanOptions::new(ScanMode::Stream, Engine::default());
+        let decode = forebay_packet::DecodeOptions { tunnel_depth, ..options.decode };
+        let scan = with_options(ScanOptions { decode, ..options }, &[b"evil"]);
+        let mut chain = chain(&scan);
+        let suspect = suspects(&mut chain, &[packet])[0];
+        assert_eq!(chain.remarks().get("scan_doubt_undecoded"), u64::from(suspect));
+        suspect
+    };
+    let vxlan = |flags: u8| {
+        let header = [flags, 0, 0, 0, 0, 0, 1, 0];
+        udp_packet(7, 8, (5000, 4789), &[&header[..], &inner].concat())
+    };
+    for (depth, packet, expected) in [
+        (4, nested(4), false),
+        (4, nested(5), true),
+        (0, nested(0), false),
+        (0, nested(1), true),
+        (0, vxlan(8), true),
+        (1, vxlan(8), false),
+        // No tunnel by its header, or one with a route, which is not decoded.
+        (1, vxlan(0), true),
+        (4, ipv4(7, 8, 47, 0, 0, &[&[0x40, 0, 8, 0, 0, 0, 0, 0], &inner[14..]].concat()), true),
+        (4, teredo(b"", 0), true),
+        (4, teredo(b"\0\0abcdef", 0), true),
+        (4, teredo(b"", 1), false),
+        (4, teredo(b"\0\x01abcdef", 0), false),
+        (4, udp_packet(7, 8, (1, 2), b""), false),
+    ] {
+        assert_eq!(with_depth(depth, packet.clone()), expected, "{depth} {packet:?}");
+    }
 }
 
 #[test]

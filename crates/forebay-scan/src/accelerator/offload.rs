@@ -24,7 +24,9 @@ const NONE: u32 = u32::MAX;
 pub struct OffloadOptions {
     /// Nanoseconds from the first text of a batch until it is submitted although it has room.
     pub max_age: u64,
-    /// Texts without a returned verdict. One more, and all that are pending may match.
+    /// Texts without a returned verdict. With one more all that are pending may match, whatever the
+    /// device does, and the next [`Offload::poll`] returns them. A caller that does not poll is given
+    /// no verdicts, so that its texts are kept.
     pub max_pending: u32,
 }
 

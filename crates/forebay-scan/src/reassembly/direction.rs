@@ -8,6 +8,14 @@ use super::uncertainty::{Uncertainties, Uncertainty};
 /// section 2.3).
 const LARGEST_WINDOW: i32 = 1 << 30;
 
+/// How far from the bytes of an old connection those of a new one start for certain: the largest
+/// window without scaling. Linux starts them two further when it reuses a pair of ports.
+const NEAR: u32 = 65_535;
+
+/// So many acknowledgments of bytes that were not seen may come before these do. Where two taps of a
+/// link have different delays, acknowledgments overtake what they are for.
+const MOST_AHEAD: u8 = 8;
+
 /// Bits of [`Direction::flags`].
 const STARTED: u8 = 1;
 const SYN_SEEN: u8 = 2;
@@ -38,8 +46,12 @@ pub(super) struct Direction {
     acked: u32,
     /// That of the FIN.
     fin: u32,
+    /// The highest number of a segment of this side.
+    seen: u32,
     held: Held,
     flags: u8,
+    /// Acknowledgments of bytes that were not seen, since the last byte that was.
+    ahead: u8,
 }
 
 impl Direction {
@@ -60,17 +72,73 @@ impl Direction {
     pub(super) fn begin(&mut self, start: u32, by_syn: bool, pool: &mut Pool) {
         self.held.clear(&mut pool.blocks);
         pool.histories.clear(self.history);
-        (self.start, self.next) = (start, start);
+        (self.start, self.next, self.seen, self.ahead) = (start, start, start, 0);
         // What was acknowledged before the SYN belongs to another connection.
         self.flags = if by_syn { SYN_SEEN } else { self.flags & ACKED };
         self.flags |= STARTED | RESUMED;
     }
 
+    /// Whether `number` is that of the next byte, or the one behind the FIN.
+    pub(super) fn is_next(&self, number: u32) -> bool {
+        number == self.next.wrapping_add(u32::from(self.fin_reached()))
+    }
+
+    /// Whether no byte was delivered.
+    pub(super) fn is_at_start(&self) -> bool {
+        self.next == self.start
+    }
+
+    /// Whether bytes from `start` on could be taken for the next ones of this stream.
+    pub(super) fn could_continue_at(&self, start: u32) -> bool {
+        !self.is_at_start() && distance(self.next, start).unsigned_abs() <= NEAR
+    }
+
     /// Notes that the other side has acknowledged all bytes before `number`.
-    pub(super) fn acknowledge(&mut self, number: u32) {
+    pub(super) fn acknowledge(&mut self, number: u32, found: &mut Uncertainties) {
         if !self.has(ACKED) || distance(self.acked, number) > 0 {
             self.acked = number;
             self.flags |= ACKED;
+        }
+        if self.is_started() && self.missing() > 0 {
+            self.ahead = self.ahead.saturating_add(1);
+            if self.ahead > MOST_AHEAD {
+                found.insert(Uncertainty::Gap);
+            }
+        }
+    }
+
+    /// Notes the number of a segment of this side.
+    pub(super) fn note_sent(&mut self, number: u32) {
+        if (1..=LARGEST_WINDOW).contains(&distance(self.next, number))
+            && distance(self.seen, number) > 0
+        {
+            self.seen = number;
+        }
+    }
+
+    /// Whether bytes before a segment or a FIN that was seen are missing.
+    pub(super) fn has_hole(&self) -> bool {
+        let ahead = distance(self.next, self.seen) > i32::from(self.fin_reached());
+        self.is_started() && (ahead || !self.held.is_empty())
+    }
+
+    /// Notes a gap if this side has gone on behind bytes that the other one has acknowledged, and
+    /// that were not seen: they do not come any more. Continues with the bytes behind these.
+    pub(super) fn check_gap(
+        &mut self,
+        pool: &mut Pool,
+        found: &mut Uncertainties,
+        deliver: &mut dyn FnMut(&[u8], bool),
+    ) {
+        if self.missing() <= 0 || !self.has_hole() {
+            return;
+        }
+        found.insert(Uncertainty::Gap);
+        if let Some(start) = self.held.start(&pool.blocks)
+            && distance(start, self.acked) >= 0
+        {
+            self.skip_to(start, pool);
+            self.deliver_held(pool, deliver);
         }
     }
 
@@ -179,6 +247,7 @@ impl Direction {
             self.flags &= !RESUMED;
             pool.histories.record(&mut self.history, data.start, data.bytes);
             self.next = self.next.wrapping_add(data.bytes.len() as u32);
+            self.ahead = 0;
         }
         if data.sent as usize > data.bytes.len() {
             self.skip_to(data.start.wrapping_add(data.sent), pool);
@@ -203,6 +272,7 @@ impl Direction {
     /// Continues with the byte `next`, without those before it.
     fn skip_to(&mut self, next: u32, pool: &mut Pool) {
         self.next = next;
+        self.ahead = 0;
         self.flags |= RESUMED;
         pool.histories.clear(self.history);
     }

@@ -11,10 +11,14 @@
 //! * A segment that repeats delivered bytes is compared with their digests. Digests are of whole
 //!   segments, and only of the last ones.
 //! * A hole whose bytes the other side has acknowledged is skipped, as is one for which the memory
-//!   does not suffice.
+//!   does not suffice. An acknowledgment may overtake the bytes that it is for, so these are missing
+//!   only when their sender goes on without them, or the other side acknowledges again and again.
+//! * A reset with bytes is a doubt: some receivers take them for part of the stream. One without
+//!   bytes is none: if a receiver ignores it, the bytes behind it are delivered in order.
+//! * A SYN starts another connection only if the old one has certainly ended. A reset that a
+//!   receiver ignores ends none (RFC 5961, section 3.2), and bytes behind the SYN could then continue
+//!   the old stream.
 //! * After any doubt the stream goes on, and the rest of it is delivered too.
-//!
-//! RST needs no doubt: if a receiver ignores it, the bytes behind it are delivered in order.
 //!
 //! Time and threads are the caller's. Segments are to have passed IP: the caller reports fragments.
 
@@ -78,7 +82,8 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Connection {
     directions: [Direction; 2],
-    reset: bool,
+    /// Which sides have reset the connection so that the other one must have accepted it.
+    reset: [bool; 2],
 }
 
 impl Connection {
@@ -109,19 +114,34 @@ impl Connection {
             found.insert(Uncertainty::Middle);
         }
         if segment.flags & ACK != 0 {
-            other.acknowledge(segment.acknowledgment);
+            other.acknowledge(segment.acknowledgment, found);
             other.resynchronise(pool, found, &mut |bytes, continues| {
                 deliver(Piece { direction: 1 - direction, bytes, continues });
             });
         }
         if segment.flags & RST != 0 {
-            // Its bytes are the reason of the reset, and no part of the stream (RFC 9293, section
-            // 3.5.3).
-            self.reset = true;
+            // Its bytes are the reason of the reset (RFC 9293, section 3.5.3), but sensors and
+            // receivers may take them for part of the stream.
+            if segment.sent > 0 || !segment.payload.is_empty() {
+                found.insert(Uncertainty::Reset);
+            }
+            self.reset[direction] |= self.resets(direction, segment);
             return outcome;
         }
         self.data(direction, segment, pool, found, &mut deliver);
         outcome
+    }
+
+    /// Whether the receiver of a reset must accept it: it is exactly at the next byte, or it refuses
+    /// a connection without data (RFC 9293, section 3.10.7). With one direction only it is not
+    /// known which bytes the receiver expects.
+    fn resets(&self, direction: usize, segment: &Segment<'_>) -> bool {
+        let (this, other) = (&self.directions[direction], &self.directions[1 - direction]);
+        if this.is_started() {
+            return other.is_started() && this.is_next(segment.sequence);
+        }
+        let refuses = segment.flags & ACK != 0 && other.is_next(segment.acknowledgment);
+        refuses && other.is_started() && other.is_at_start()
     }
 
     /// Takes a SYN, and returns whether it starts a new connection after the end of another.
@@ -135,14 +155,19 @@ impl Connection {
         let start = segment.sequence.wrapping_add(1);
         let this = &self.directions[direction];
         if this.started_by_syn(start) {
+            self.reset = [false; 2];
             return false;
         }
         let restarts = this.is_started() && self.is_closed() && segment.flags & ACK == 0;
         if restarts {
+            if this.could_continue_at(start) {
+                found.insert(Uncertainty::Syn);
+            }
             found.extend(self.end(pool));
         } else if this.is_started() {
             found.insert(Uncertainty::Syn);
         }
+        self.reset = [false; 2];
         self.directions[direction].begin(start, true, pool);
         restarts
     }
@@ -159,7 +184,10 @@ impl Connection {
         let captured = segment.payload.len() as u32;
         let sent = segment.sent.min(MOST_SENT).max(captured);
         let start = segment.sequence.wrapping_add(u32::from(segment.flags & SYN != 0));
+        // Whoever sends bytes has not reset the connection.
+        self.reset[direction] &= sent == 0;
         let this = &mut self.directions[direction];
+        this.note_sent(start);
         if segment.flags & FIN != 0 {
             this.finish(start.wrapping_add(sent), found);
         }
@@ -176,12 +204,23 @@ impl Connection {
             });
         }
         this.check_fin(pool, found);
+        this.check_gap(pool, found, &mut |bytes, continues| {
+            deliver(Piece { direction, bytes, continues });
+        });
     }
 
-    /// Whether a side has reset the connection, or both have ended it and all bytes are delivered.
+    /// Whether a side has reset the connection and the other one must have accepted that, or both
+    /// have ended it and all bytes are delivered.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.reset || self.directions.iter().all(Direction::fin_reached)
+        self.reset.contains(&true) || self.directions.iter().all(Direction::fin_reached)
+    }
+
+    /// Whether bytes were not seen that are before others, or before a FIN, that were: the latter
+    /// are not delivered yet, or have passed without what is before them.
+    #[must_use]
+    pub fn has_hole(&self) -> bool {
+        self.directions.iter().any(Direction::has_hole)
     }
 
     /// Whether bytes are held, or the other side has acknowledged some that were not seen.
@@ -197,7 +236,7 @@ impl Connection {
         for direction in &mut self.directions {
             direction.end(pool, &mut found);
         }
-        self.reset = false;
+        self.reset = [false; 2];
         found
     }
 }

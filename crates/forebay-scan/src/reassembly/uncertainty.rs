@@ -33,13 +33,16 @@ pub enum Uncertainty {
     Fragment,
     /// A packet has headers that are not decoded.
     Undecoded,
+    /// A segment that resets the connection has bytes, which a receiver may take for part of the
+    /// stream.
+    Reset,
     /// The literals changed while the flow was open.
     Reload,
 }
 
 impl Uncertainty {
     /// All causes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Middle,
         Self::Overlap,
         Self::Unverified,
@@ -53,6 +56,7 @@ impl Uncertainty {
         Self::PastFin,
         Self::Fragment,
         Self::Undecoded,
+        Self::Reset,
         Self::Reload,
     ];
 
@@ -73,6 +77,7 @@ impl Uncertainty {
             Self::PastFin => "past_fin",
             Self::Fragment => "fragment",
             Self::Undecoded => "undecoded",
+            Self::Reset => "reset",
             Self::Reload => "reload",
         }
     }

@@ -10,7 +10,7 @@ use super::header::{Application, Endpoint, Header};
 /// A property of a packet with a number for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
-    /// Bytes of payload (`dsize`).
+    /// Bytes of payload by the lengths in the headers (`dsize`).
     PayloadLen,
     /// `ttl`.
     Ttl,
@@ -206,10 +206,13 @@ impl Condition {
 }
 
 /// Whether packets of a protocol between these ports may carry an application protocol: DNS over
-/// TCP is detected by its port (Suricata's default), the others in flows of every port.
+/// TCP is detected by its port (Suricata's default), the others in flows of every port. Port 0 is not
+/// known.
 #[must_use]
 pub fn may_carry(application: Application, protocol: u8, a: u16, b: u16) -> bool {
-    application != Application::Dns || protocol != 6 || a == 53 || b == 53
+    application != Application::Dns
+        || protocol != 6
+        || [a, b].iter().any(|port| [0, 53].contains(port))
 }
 
 /// Adds the condition of an option. Whether the option was one.

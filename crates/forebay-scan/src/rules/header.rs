@@ -25,6 +25,10 @@ const ACTIONS: [&str; 16] = [
     "sdrop",
 ];
 
+/// Extension headers of IPv6, with the authentication header, behind which sensors see others (RFC
+/// 8200; RFC 6275, RFC 7401, RFC 5533 for the last three).
+const IPV6_EXTENSIONS: [u8; 8] = [0, 43, 44, 51, 60, 135, 139, 140];
+
 /// What carries the packets that a rule inspects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
@@ -43,10 +47,12 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Whether a packet of an IP protocol may meet it.
+    /// Whether a packet of an IP protocol may meet it. What is behind an extension header of IPv6
+    /// is not known, if that is all that a packet has.
     #[must_use]
     pub fn admits(self, protocol: u8) -> bool {
         match self {
+            _ if IPV6_EXTENSIONS.contains(&protocol) => true,
             Self::Any => true,
             Self::TcpOrUdp => matches!(protocol, 6 | 17),
             Self::Tcp => protocol == 6,
@@ -56,6 +62,39 @@ impl Transport {
         }
     }
 }
+
+/// Other application protocols of Suricata than those that have a buffer here.
+const APPLICATIONS: [&str; 29] = [
+    "bittorrent-dht",
+    "dhcp",
+    "dnp3",
+    "enip",
+    "ike",
+    "ikev2",
+    "irc",
+    "jabber",
+    "krb5",
+    "ldap",
+    "llmnr",
+    "mdns",
+    "modbus",
+    "mqtt",
+    "msn",
+    "nfs",
+    "ntp",
+    "pgsql",
+    "quic",
+    "rdp",
+    "rfb",
+    "sdp",
+    "sip",
+    "snmp",
+    "template",
+    "tftp",
+    "vnc",
+    "websocket",
+    "whois",
+];
 
 /// Application protocols that flows are told apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,7 +125,7 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// A protocol by its name. An unknown name is an application protocol over TCP or UDP.
+    /// A protocol by its name. Of an unknown name it is not known what carries it.
     fn parse(name: &str) -> Self {
         use Application as App;
         use Transport::{Any, Icmp, Number, Tcp, TcpOrUdp, Udp};
@@ -98,6 +137,7 @@ impl Protocol {
             "tcp" | "tcp-pkt" | "tcp-stream" => (Tcp, None),
             "udp" => (Udp, None),
             "icmp" | "icmpv4" | "icmpv6" => (Icmp, None),
+            "igmp" => (Number(2), None),
             "sctp" => (Number(132), None),
             "http" | "http1" | "http2" => (Tcp, Some(App::Http)),
             "tls" | "ssl" => (Tcp, Some(App::Tls)),
@@ -105,7 +145,8 @@ impl Protocol {
             "dns" | "doh2" => (TcpOrUdp, Some(App::Dns)),
             "smtp" => (Tcp, Some(App::Smtp)),
             "ftp" | "ftp-data" | "ssh" | "imap" | "pop3" | "telnet" => (Tcp, Some(App::Other)),
-            _ => (TcpOrUdp, Some(App::Other)),
+            name if APPLICATIONS.contains(&name) => (TcpOrUdp, Some(App::Other)),
+            _ => (Any, None),
         };
         Self { name: name.to_owned(), transport, application }
     }
@@ -130,7 +171,8 @@ pub struct Header {
     pub both_ways: bool,
 }
 
-/// An address and a port; port 0 for protocols without ports.
+/// An address and a port; port 0 for protocols without ports, and where it is not known: a later
+/// fragment has none.
 pub type Endpoint = (IpAddr, u16);
 
 impl Header {
@@ -151,11 +193,12 @@ impl Header {
 
     fn admits_ends(&self, protocol: u8, source: Endpoint, destination: Endpoint) -> bool {
         let has_ports = matches!(protocol, 6 | 17 | 132);
+        let may_be = |ports: &Ports, port: u16| port == 0 || ports.may_contain(&port);
         self.source.may_contain(&source.0)
             && self.destination.may_contain(&destination.0)
             && (!has_ports
-                || self.source_ports.may_contain(&source.1)
-                    && self.destination_ports.may_contain(&destination.1))
+                || may_be(&self.source_ports, source.1)
+                    && may_be(&self.destination_ports, destination.1))
     }
 }
 

@@ -19,6 +19,7 @@ mod buffers;
 mod condition;
 mod extract;
 mod header;
+mod keywords;
 mod literals;
 mod options;
 mod pieces;

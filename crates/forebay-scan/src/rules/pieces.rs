@@ -106,8 +106,8 @@ pub fn pieces(
             let piece = one(bytes, true, &Hazards { tls_bytes, ..Hazards::default() });
             if covered { vec![piece] } else { Vec::new() }
         }
-        Form::DistinguishedName => distinguished_name(bytes),
-        Form::SmbName => smb_name(bytes),
+        Form::DistinguishedName => distinguished_name(content),
+        Form::SmbName => vec![smb_message()],
         Form::Derived => Vec::new(),
     }
 }
@@ -262,10 +262,15 @@ fn file(content: &Content, application: Option<Application>) -> Vec<Piece> {
         .collect()
 }
 
+/// The most bytes of a label (RFC 1035, section 2.3.4).
+const MAX_LABEL: usize = 63;
+
 /// Labels of a domain name.
 ///
 /// A label that begins and ends within the content stands in the message behind its length, unless
-/// the dot before or after it is itself a byte of a label; another one is a part of a label.
+/// the dot before or after it is itself a byte of a label; another one is a part of a label. A sensor
+/// cuts names that are too long (Suricata, at 1,025 bytes), so one at the end of a name may be the
+/// beginning of a longer label.
 fn domain_name(content: &Content, hazards: &Hazards) -> Vec<Piece> {
     let labels: Vec<&[u8]> = content.bytes.split(|&byte| byte == b'.').collect();
     let last = labels.len() - 1;
@@ -273,8 +278,10 @@ fn domain_name(content: &Content, hazards: &Hazards) -> Vec<Piece> {
     for (index, label) in labels.iter().enumerate().filter(|(_, label)| !label.is_empty()) {
         let begins = index > 0 || content.at_start;
         let ends = index < last || content.at_end;
-        let literals = if begins && ends && label.len() < 64 {
-            let mut literals = vec![[&[label.len() as u8], *label].concat()];
+        let literals = if begins && ends && label.len() <= MAX_LABEL {
+            let longest = if index < last { label.len() } else { MAX_LABEL };
+            let lengths = label.len() as u8..=longest as u8;
+            let mut literals: Vec<_> = lengths.map(|length| [&[length], *label].concat()).collect();
             if index > 0 {
                 literals.push([b".", *label].concat());
             }
@@ -291,12 +298,37 @@ fn domain_name(content: &Content, hazards: &Hazards) -> Vec<Piece> {
     pieces
 }
 
+/// What a sensor prints for a name that it cannot parse.
+const NO_NAME: &[u8] = b"x509error: invalid x.509 name";
+
 /// Values of a distinguished name: text between `=`, `,`, `+`, `/` and escapes.
-fn distinguished_name(bytes: &[u8]) -> Vec<Piece> {
+///
+/// What is before a `=` is the type of an attribute, and so may be what is not behind one: it is
+/// printed as a name for a number in the certificate, or as that number. A value that is no text is
+/// printed as hexadecimal digits (crate x509-parser, which Suricata uses).
+fn distinguished_name(content: &Content) -> Vec<Piece> {
+    let bytes = &content.bytes[..];
     let cut =
         |byte: u8| !(byte.is_ascii_graphic() || byte == b' ') || b"=,+/\\\"#;<>".contains(&byte);
-    split(bytes, cut)
-        .map(<[u8]>::trim_ascii)
+    let is_value = |&(start, end): &(usize, usize)| {
+        let part = &bytes[start..end];
+        let follows = start > 0 && bytes[start - 1] == b'=';
+        let word = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+        let number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+        let lower = part.to_ascii_lowercase();
+        let in_error = NO_NAME.windows(part.len()).any(|window| window == lower);
+        let trimmed = part.trim_ascii();
+        let may_be_type = trimmed.iter().all(word) || trimmed.iter().all(number) || in_error;
+        let digit = |byte: &u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(byte);
+        let is_hex = trimmed
+            .iter()
+            .all(|byte| digit(&if content.nocase { byte.to_ascii_uppercase() } else { *byte }));
+        bytes.get(end) != Some(&b'=') && (follows || !may_be_type) && !is_hex
+    };
+    runs(bytes, |byte| !cut(byte))
+        .into_iter()
+        .filter(is_value)
+        .map(|(start, end)| bytes[start..end].trim_ascii())
         .filter(|part| !part.is_empty())
         .map(|part| Piece {
             literals: vec![(part.to_vec(), true)],
@@ -306,21 +338,10 @@ fn distinguished_name(bytes: &[u8]) -> Vec<Piece> {
         .collect()
 }
 
-/// ASCII text in UTF-16, without the zero byte at either end, so in both byte orders.
-fn wide(text: &[u8]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = text.iter().flat_map(|&byte| [byte, 0]).collect();
-    bytes.pop();
-    bytes
-}
-
-/// A name in ASCII or UTF-16.
-fn smb_name(bytes: &[u8]) -> Vec<Piece> {
+/// The start of a message of SMB that may have a name. Names have no part that stands in the stream as
+/// it is, as any number of zero bytes may be in them, which sensors remove.
+fn smb_message() -> Piece {
     let hazards = Hazards { smb_compression: true, ..Hazards::default() };
-    split(bytes, |byte| !byte.is_ascii_graphic() || matches!(byte, b'/' | b'\\'))
-        .map(|part| Piece {
-            literals: vec![(part.to_vec(), true), (wide(part), true)],
-            hazards: hazards.clone(),
-            cost: 0,
-        })
-        .collect()
+    let literals = [0xff, 0xfe].map(|kind| (vec![kind, b'S', b'M', b'B'], false)).to_vec();
+    Piece { literals, hazards, cost: 2 }
 }

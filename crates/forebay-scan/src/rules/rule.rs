@@ -5,9 +5,13 @@ use super::buffers::{self, Buffer, Selection, Side};
 use super::condition::{self, Condition};
 use super::extract::{self, Class};
 use super::header::{self, Endpoint, Header};
+use super::keywords;
 use super::options::{self, RuleOption};
 use super::pieces::Hazards;
 use super::source::{Fault, MAX_RULE_LEN};
+
+/// The protocol number of TCP.
+const TCP: u8 = 6;
 
 /// The most contents of a rule.
 pub const MAX_CONTENTS: usize = 256;
@@ -50,6 +54,8 @@ pub struct Features {
     pub derived: bool,
     /// State of the flow other than its direction: flow bits, the size of its stream.
     pub keeps_state: bool,
+    /// A test for which a sensor needs more than the headers of a packet.
+    pub inspects: bool,
 }
 
 /// A rule.
@@ -95,47 +101,6 @@ impl Rule {
                 .is_none_or(|application| condition::may_carry(application, protocol, a.1, b.1))
     }
 }
-
-/// Options without a value that select no buffer.
-const FLAGS: [&str; 15] = [
-    "noalert",
-    "ftpbounce",
-    "sameip",
-    "prefilter",
-    "rawbytes",
-    "nocase",
-    "startswith",
-    "endswith",
-    "fast_pattern",
-    "bypass",
-    "base64_decode",
-    "filestore",
-    "urilen_raw",
-    "tag",
-    "tcp_state",
-];
-
-/// Transformations of a buffer under which a content still stands in the stream in some case.
-const CASE_TRANSFORMS: [&str; 2] = ["to_lowercase", "to_uppercase"];
-
-/// Transformations after which it need not.
-const TRANSFORMS: [&str; 15] = [
-    "strip_whitespace",
-    "compress_whitespace",
-    "to_md5",
-    "to_sha1",
-    "to_sha256",
-    "pcrexform",
-    "url_decode",
-    "xor",
-    "dotprefix",
-    "header_lowercase",
-    "strip_pseudo_headers",
-    "domain",
-    "tld",
-    "from_base64",
-    "luaxform",
-];
 
 /// The state of a rule while its options are read.
 struct Parser {
@@ -207,6 +172,8 @@ impl Parser {
         if condition::add(&mut self.condition, option.name, &text_of(value)).is_some() {
             return Ok(());
         }
+        let is_name = ["sid", "gid", "msg"].contains(&option.name);
+        self.features.inspects |= !is_name && !keywords::is_about_packets(option.name);
         match option.name {
             "content" | "uricontent" => return self.content(option),
             "sid" | "gid" => {
@@ -236,8 +203,8 @@ impl Parser {
                     .for_each(|c| c.derived = true);
                 self.transformed = true;
             }
-            name if CASE_TRANSFORMS.contains(&name) => self.folded = true,
-            name if TRANSFORMS.contains(&name) => self.transformed = true,
+            name if keywords::folds_case(name) => self.folded = true,
+            name if keywords::transforms(name) => self.transformed = true,
             name => self.modifier(name, value, option)?,
         }
         Ok(())
@@ -282,7 +249,7 @@ impl Parser {
         value: Option<&[u8]>,
         option: &RuleOption<'_>,
     ) -> Result<(), Fault> {
-        let selected = buffers::by_keyword(name);
+        let selected = buffers::by_keyword(name).filter(|_| !keywords::keeps_buffer(name));
         let placing = ["offset", "depth", "distance", "within"].contains(&name);
         let own = ["nocase", "startswith", "endswith", "fast_pattern"].contains(&name) || placing;
         if own {
@@ -305,7 +272,7 @@ impl Parser {
             } else if let Some(last) = self.contents.last_mut() {
                 last.buffer = buffer;
             }
-        } else if value.is_none() && !FLAGS.contains(&name) {
+        } else if !keywords::keeps_buffer(name) {
             // It may select a buffer, for the content before it or for those after it.
             if let Some(last) = self.contents.last_mut() {
                 last.derived = true;
@@ -343,6 +310,9 @@ impl Parser {
             .iter()
             .any(|c| !c.negated && (c.derived || c.buffer.form == buffers::Form::Derived));
         self.condition.whole_flow |= self.condition.application.is_some();
+        // Without its session a sensor has no stream of TCP to inspect, and events are the session's.
+        self.condition.whole_flow |=
+            self.features.inspects && header.protocol.transport.admits(TCP);
         self.condition.whole_flow &=
             !self.condition.first_packets_only() || self.features.keeps_state;
         let extracted = extract::extract(&self.contents, &self.condition, &self.features);

@@ -136,7 +136,7 @@ const BEST_FIT: [(u32, u32); 24] = [
 
 /// The first two bytes of UTF-8 sequences that may be converted to ASCII characters: overlong
 /// ones, and those of [`BEST_FIT`].
-fn wide_prefixes() -> Vec<Vec<u8>> {
+fn wide_prefixes() -> Vec<[u8; 2]> {
     let mut prefixes: Vec<[u8; 2]> = Vec::new();
     let overlong =
         [(0xc0, 0x80..=0xbf), (0xc1, 0x80..=0xbf), (0xe0, 0x80..=0x9f), (0xf0, 0x80..=0x8f)];
@@ -152,8 +152,11 @@ fn wide_prefixes() -> Vec<Vec<u8>> {
     }
     prefixes.sort_unstable();
     prefixes.dedup();
-    prefixes.into_iter().map(Vec::from).collect()
+    prefixes
 }
+
+/// The digits of percent encodings, as a bit set.
+const HEXADECIMAL: u128 = 0x3ff << b'0' | 0x3f << b'A' | 0x3f << b'a';
 
 /// Bytes of a bit set.
 fn bytes_of(set: u128) -> impl Iterator<Item = u8> {
@@ -162,11 +165,13 @@ fn bytes_of(set: u128) -> impl Iterator<Item = u8> {
 
 /// All triggers for hazards.
 pub fn triggers(hazards: &Hazards) -> Vec<Trigger> {
-    let mut list = List::default();
+    let (mut list, mut leads) = (List::default(), Vec::new());
     if hazards.uri_bytes != 0 {
         list.side = Side::ToServer;
         list.http_only = true;
-        for byte in bytes_of(hazards.uri_bytes) {
+        // A byte may be encoded with digits that are themselves encoded, where a sensor decodes
+        // twice: `%4%31` is `%41` after the first time. Then a digit or the percent sign is.
+        for byte in bytes_of(hazards.uri_bytes | HEXADECIMAL) {
             list.add(Hazard::PercentEncoding, format!("%{byte:02x}").as_bytes());
         }
         // `%25` is the first half of a doubly encoded byte; `%c…` to `%f…` start UTF-8.
@@ -174,8 +179,14 @@ pub fn triggers(hazards: &Hazards) -> Vec<Trigger> {
         for prefix in ["%u", "%c", "%d", "%e", "%f"] {
             list.add(Hazard::WideCharacter, prefix.as_bytes());
         }
-        for prefix in wide_prefixes() {
-            list.add(Hazard::WideCharacter, &prefix);
+        for [lead, second] in wide_prefixes() {
+            list.add(Hazard::WideCharacter, &[lead, second]);
+            // Percent encoding comes first, so that of a raw lead byte the rest may be encoded.
+            leads.push(lead);
+        }
+        leads.dedup();
+        for lead in leads {
+            list.add(Hazard::WideCharacter, &[lead, b'%']);
         }
     }
     if hazards.backslash {

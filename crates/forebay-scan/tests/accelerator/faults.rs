@@ -129,6 +129,35 @@ fn statuses_other_than_done_mean_may_match() {
 }
 
 #[test]
+fn a_batch_whose_texts_overlap_is_not_scanned() {
+    // The table of three texts, of which the last is a probe: 11, 8 and 6 bytes.
+    let entry = |start: u64, len: u64| start | len << 32;
+    let right = [entry(24, 11), entry(40, 8), entry(48, 6)];
+    for (number, word, expected) in [
+        (0, right[0], None),
+        // Shorter, or with a hole behind it; empty.
+        (1, entry(40, 7), None),
+        (1, entry(40, 0), None),
+        // In the table, in the text before or the next one; not at a word; behind the end.
+        (0, entry(16, 11), Some(Cause::Fault)),
+        (1, entry(32, 8), Some(Cause::Fault)),
+        (1, entry(24, 11), Some(Cause::Fault)),
+        (1, entry(40, 9), Some(Cause::Fault)),
+        (1, entry(41, 7), Some(Cause::Fault)),
+        (2, entry(48, 9), Some(Cause::Fault)),
+        (2, entry(u64::from(u32::MAX) - 7, 6), Some(Cause::Fault)),
+    ] {
+        let mut bench = Bench::new();
+        let first = bench.descriptor(0).batch.offset as usize / 8;
+        let table = &bench.simulated.regions()[1][first..];
+        assert_eq!([0, 1, 2].map(|at| table[at].load(Relaxed)), right);
+        table[number].store(word, Relaxed);
+        bench.step();
+        assert_eq!(bench.reply(0).status == status::FAULT, expected.is_some(), "{number} {word:x}");
+    }
+}
+
+#[test]
 fn too_many_matches_overflow() {
     let mut set = LiteralSet::new();
     for _ in 0..100 {

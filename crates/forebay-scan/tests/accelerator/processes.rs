@@ -19,15 +19,16 @@ use forebay_scan::accelerator::{
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketType, accept, bind, listen, recvmsg, send, socket,
+    SocketType, accept, bind, connect as connect_socket, listen, recvmsg, send, socket,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 
 use super::same_matches::connect;
 use super::support::{MILLISECOND, Record, compile, letters, literals, small_limits};
 
 const SOCKET: &str = "FOREBAY_TEST_DEVICE_SOCKET";
 const LIES: &str = "FOREBAY_TEST_DEVICE_LIES";
+const FILES: &str = "FOREBAY_TEST_DEVICE_FILES";
 
 /// The time within which everything must be over.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -43,6 +44,10 @@ fn device_process() {
     let path = Path::new(&path);
     if let Some(seed) = env::var_os(LIES) {
         return lie(path, seed.to_str().unwrap().parse().unwrap());
+    }
+    if let Some(files) = env::var_os(FILES) {
+        let most = files.to_str().unwrap().parse().unwrap();
+        setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) }).unwrap();
     }
     let identity = SetIdentity::of(&set());
     let device = Device::listen(path, compile(&set()), identity, DeviceLimits::default()).unwrap();
@@ -121,11 +126,15 @@ struct Process(Child);
 
 impl Process {
     fn start(socket: &Path, lies: Option<u64>) -> Self {
+        Self::with(socket, lies.map(|seed| (LIES, seed)))
+    }
+
+    fn with(socket: &Path, variable: Option<(&str, u64)>) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["processes::device_process", "--exact", "--nocapture"]);
         command.env(SOCKET, socket).stdout(Stdio::null());
-        if let Some(seed) = lies {
-            command.env(LIES, seed.to_string());
+        if let Some((name, value)) = variable {
+            command.env(name, value.to_string());
         }
         Self(command.spawn().unwrap())
     }
@@ -303,6 +312,34 @@ fn a_device_that_is_stopped_before_the_handshake_is_waited_for_without_blocking(
     process.signal(Signal::CONT);
     client.run_until(|client| client.scanned() > 0);
     client.finish();
+}
+
+#[test]
+fn a_device_that_has_no_more_files_serves_again_when_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket_path = folder.path().join("device");
+    let mut process = Process::with(&socket_path, Some((FILES, 12)));
+    let mut client = Client::new(&socket_path, 14);
+    connect(&mut client.remote);
+    // More connections than files, of which none says hello.
+    let address = SocketAddrUnix::new(&socket_path).unwrap();
+    let silent: Vec<_> = (0..12)
+        .map(|_| {
+            let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+            connect_socket(&socket, &address).unwrap();
+            socket
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(300));
+    assert!(process.0.try_wait().unwrap().is_none(), "the device runs");
+    // The one that is served goes on, and another is served when the others are gone.
+    let scanned = client.scanned();
+    client.run_until(|client| client.scanned() > scanned);
+    drop(silent);
+    let mut another = Client::new(&socket_path, 15);
+    another.run_until(|client| client.scanned() > 0);
+    client.finish();
+    another.finish();
 }
 
 #[test]

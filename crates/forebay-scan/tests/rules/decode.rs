@@ -37,7 +37,9 @@ pub fn buffers(traffic: &Traffic, name: &str, to_client: bool) -> Vec<Vec<u8>> {
         _ if request_only.contains(&name) || name == "http.request_body" => &traffic.to_server,
         _ => side,
     };
-    Message::parse(side).and_then(|message| message.buffer(name)).into_iter().collect()
+    let Some(message) = Message::parse(side) else { return Vec::new() };
+    let twice = (name == "http.uri").then(|| message.uri_decoded_twice());
+    message.buffer(name).into_iter().chain(twice).collect()
 }
 
 /// A message of HTTP/1.
@@ -117,13 +119,10 @@ impl Message {
     fn buffer(&self, name: &str) -> Option<Vec<u8>> {
         let words: Vec<&[u8]> = self.start.splitn(2, |&byte| byte == b' ').collect();
         let after = words.get(1).copied().unwrap_or_default();
-        let uri = match after.windows(6).rposition(|window| window == b" HTTP/") {
-            Some(end) => &after[..end],
-            None => after,
-        };
+        let uri = self.uri();
         match name {
             "http.method" => words.first().map(|word| word.to_vec()),
-            "http.uri" => Some(normalised_uri(uri)),
+            "http.uri" => Some(normalised_uri(uri, 1)),
             "http.uri.raw" => Some(uri.to_vec()),
             "http.protocol" => after.rsplit(|&byte| byte == b' ').next().map(<[u8]>::to_vec),
             "http.stat_code" => after.get(..3).map(<[u8]>::to_vec),
@@ -141,6 +140,21 @@ impl Message {
             "http.cookie" => self.header("cookie").or_else(|| self.header("set-cookie")),
             _ => self.header(&name.strip_prefix("http.")?.replace('_', "-")),
         }
+    }
+
+    /// The URI of a request as it is written.
+    fn uri(&self) -> &[u8] {
+        let blank = self.start.iter().position(|&byte| byte == b' ');
+        let after = blank.map_or(&[][..], |blank| &self.start[blank + 1..]);
+        match after.windows(6).rposition(|window| window == b" HTTP/") {
+            Some(end) => &after[..end],
+            None => after,
+        }
+    }
+
+    /// `http.uri` of a sensor with `double-decode-path`.
+    fn uri_decoded_twice(&self) -> Vec<u8> {
+        normalised_uri(self.uri(), 2)
     }
 
     fn header_lines(&self) -> Vec<u8> {
@@ -221,8 +235,8 @@ fn narrowed(text: &[u8]) -> Vec<u8> {
 }
 
 /// The URI as `http.uri` has it: without scheme and host, decoded, one slash for several, without
-/// dot segments.
-pub fn normalised_uri(uri: &[u8]) -> Vec<u8> {
+/// dot segments. The path is decoded so many times.
+pub fn normalised_uri(uri: &[u8], times: usize) -> Vec<u8> {
     let uri = match uri.strip_prefix(b"http://") {
         Some(rest) => {
             let host = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
@@ -231,7 +245,7 @@ pub fn normalised_uri(uri: &[u8]) -> Vec<u8> {
         None => uri,
     };
     let end = uri.iter().position(|&byte| byte == b'?').unwrap_or(uri.len());
-    let path = narrowed(&percent_decoded(&uri[..end]));
+    let path = (0..times).fold(uri[..end].to_vec(), |path, _| narrowed(&percent_decoded(&path)));
     let path: Vec<u8> = path.iter().map(|&byte| if byte == b'\\' { b'/' } else { byte }).collect();
     let absolute = path.first() == Some(&b'/');
     let mut segments: Vec<&[u8]> = Vec::new();

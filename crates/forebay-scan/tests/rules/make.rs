@@ -340,12 +340,25 @@ fn percent(byte: u8) -> Vec<u8> {
     format!("%{byte:02x}").into_bytes()
 }
 
+/// A path of which letters are encoded, and of each encoding one character once more.
+fn encoded_twice(uri: &[u8], character: usize) -> Vec<u8> {
+    by_byte(uri, true, |byte| {
+        if !byte.is_ascii_alphabetic() {
+            return vec![byte];
+        }
+        let mut once = percent(byte);
+        let twice = percent(once[character]);
+        once.splice(character..=character, twice);
+        once
+    })
+}
+
 fn percent_all(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|&byte| percent(byte)).collect()
 }
 
 /// Mutations that a sensor sees through, each with its name.
-pub const MUTATIONS: [(&str, Change); 26] = [
+pub const MUTATIONS: [(&str, Change); 29] = [
     ("case", |bytes| Some(bytes.iter().map(|&byte| flip_case(byte)).collect())),
     ("case of the path", |m| with_uri(m, |uri| by_byte(uri, true, |byte| vec![flip_case(byte)]))),
     ("percent-encoded", |m| {
@@ -420,6 +433,14 @@ pub const MUTATIONS: [(&str, Change); 26] = [
             })
         })
     }),
+    ("overlong, the second byte encoded", |m| {
+        with_uri(m, |uri| {
+            let long = |b: u8| [vec![0xc0 | b >> 6], percent(0x80 | b & 0x3f)].concat();
+            by_byte(uri, true, |b| if b.is_ascii_alphanumeric() { long(b) } else { vec![b] })
+        })
+    }),
+    ("encoded, then the first digit", |m| with_uri(m, |uri| encoded_twice(uri, 1))),
+    ("encoded, then the second digit", |m| with_uri(m, |uri| encoded_twice(uri, 2))),
     ("several slashes", |m| {
         with_uri(m, |uri| by_byte(uri, true, |b| if b == b'/' { b"///".to_vec() } else { vec![b] }))
     }),

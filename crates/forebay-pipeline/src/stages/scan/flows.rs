@@ -23,6 +23,8 @@ pub(super) struct Verdict {
     pub causes: Uncertainties,
     /// A literal was found.
     pub hit: bool,
+    /// The record is kept until it is idle.
+    is_kept: bool,
 }
 
 impl Verdict {
@@ -71,6 +73,8 @@ impl ScannedFlows {
         Self {
             table: FlowTable::new(RecordOptions {
                 idle: Some(options.idle),
+                // Which end of a connection is certain, is found by its stream.
+                until_idle: true,
                 // No new flow waits until a huge page is cleared.
                 huge_pages: false,
                 ..RecordOptions::new(options.flows, OnFull::Evict)
@@ -135,6 +139,21 @@ impl ScannedFlows {
             self.forget_evicted(batch);
         }
         self.sweep(SWEPT_PER_PACKET * batch.len());
+    }
+
+    /// Notes what becomes of a flow when TCP has closed it: it is kept until it is idle if it is
+    /// suspect, so that no reset or SYN that a receiver ignores makes it a clean one, and if it is
+    /// not certain that the connection has ended.
+    pub(super) fn keep(&mut self, number: u32) {
+        let Some(verdict) = self.verdicts.get_mut(number as usize) else { return };
+        let is_open = |stream: &Stream| stream.edition != 0 && !stream.connection.is_closed();
+        let is_kept = !verdict.is_clean() || self.streams.get(number as usize).is_some_and(is_open);
+        if verdict.is_kept != is_kept {
+            verdict.is_kept = is_kept;
+            if let Some(record) = self.table.record_mut(number) {
+                record.state = u16::from(is_kept);
+            }
+        }
     }
 
     /// Takes their numbers from packets whose flow was evicted within the batch: they are another

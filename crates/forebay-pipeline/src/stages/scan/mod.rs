@@ -3,7 +3,9 @@
 //! A packet is *suspect* (the batch's column `suspect`) if its flow has a literal, or may have one
 //! that was not found: anything that is not decoded, not captured whole or not reassembled with
 //! certainty is a cause of doubt with a name and a counter. A flow is suspect from the packet on
-//! that makes it so until its end; packets before that were passed as clean.
+//! that makes it so until it is silent for the idle timeout; packets before that were passed as
+//! clean. While bytes of a stream are missing, packets of its flow are suspect too, and the flow is
+//! not if they come.
 //!
 //! What is one text depends on the mode. The text of a packet that is in a tunnel, a fragment or
 //! not TCP or UDP is the whole packet. No packet is changed, held or dropped.
@@ -38,6 +40,8 @@ struct Texts {
     /// The part of a stream.
     segment: Option<TcpPart>,
     causes: Uncertainties,
+    /// Bytes before some of the stream are missing.
+    waits: bool,
 }
 
 /// The part of a stream that a packet has.
@@ -56,6 +60,7 @@ struct Counts {
     hit_packets: u64,
     hit_flows: u64,
     suspect_packets: u64,
+    waiting_packets: u64,
     doubts: [u64; Uncertainty::ALL.len()],
     evicted: u64,
 }
@@ -192,7 +197,7 @@ impl Scanning {
                 DecodeOutcome::UnknownLink | DecodeOutcome::NotIp => {
                     texts.causes.insert(Uncertainty::Undecoded);
                 }
-                DecodeOutcome::Ip if decoded.undecoded.is_some() => {
+                DecodeOutcome::Ip if decoded.undecoded.is_some() || decoded.hides => {
                     texts.causes.insert(Uncertainty::Undecoded);
                 }
                 DecodeOutcome::Arp | DecodeOutcome::Ip | DecodeOutcome::LaterFragment => {}
@@ -246,6 +251,7 @@ impl Scanning {
                 compiled.scanner().scan_stream(i as u32, piece.bytes, state, scratch, matches);
             });
             texts[i].causes.extend(outcome.uncertain);
+            texts[i].waits = connection.has_hole();
         }
     }
 
@@ -280,7 +286,11 @@ impl Scanning {
             }
             if !verdict.is_clean() {
                 suspect.insert(i);
+            } else if self.texts[i].waits {
+                suspect.insert(i);
+                counts.waiting_packets += 1;
             }
+            self.flows.keep(number);
         }
         for doubts in self.flows.ended.drain(..) {
             doubts.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
@@ -319,12 +329,31 @@ impl Texts {
                 if !carried.is_in_tunnel {
                     self.block = (start, len);
                 }
+                if carried.tcp_numbers.is_none() && is_teredo(packet, carried.payload) {
+                    self.causes.insert(Uncertainty::Undecoded);
+                }
                 if is_cut {
                     self.causes.insert(Uncertainty::Truncated);
                 }
             }
         }
     }
+}
+
+/// Whether the payload of a UDP datagram in a packet is an IPv6 packet (Teredo, RFC 4380), perhaps
+/// behind an indication of its origin: sensors see a packet in it, which is not decoded here.
+fn is_teredo(packet: &[u8], payload: &[u8]) -> bool {
+    let number =
+        |bytes: &[u8], at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+    // The datagram may end before the packet around it.
+    let start = payload.as_ptr().addr().wrapping_sub(packet.as_ptr().addr());
+    let Some(header) = start.checked_sub(8).filter(|_| payload.len() >= 40) else { return false };
+    let len = number(packet, header + 4).saturating_sub(8).min(payload.len());
+    let inner = match payload {
+        [0, 0, ..] => &payload[8..len.max(8)],
+        _ => &payload[..len],
+    };
+    inner.len() >= 40 && inner[0] >> 4 == 6 && number(inner, 4) == inner.len() - 40
 }
 
 impl Stage for Scan {
@@ -370,12 +399,14 @@ impl Stage for Scan {
     }
 
     fn remarks(&self) -> Remarks {
-        let Counts { hit_packets, hit_flows, suspect_packets, doubts, evicted } = self.counts;
+        let Counts { hit_packets, hit_flows, suspect_packets, waiting_packets, doubts, evicted } =
+            self.counts;
         let evicted = evicted + self.scanning.as_ref().map_or(0, |now| now.flows.evicted);
         let mut remarks = Remarks::from([
             ("scan_packets_hit", hit_packets),
             ("scan_flows_hit", hit_flows),
             ("scan_packets_suspect", suspect_packets),
+            ("scan_packets_waiting", waiting_packets),
             ("scan_flows_evicted", evicted),
         ]);
         for (cause, count) in Uncertainty::ALL.into_iter().zip(doubts) {
@@ -401,6 +432,7 @@ fn remark(cause: Uncertainty) -> &'static str {
         Uncertainty::PastFin => "scan_doubt_past_fin",
         Uncertainty::Fragment => "scan_doubt_fragment",
         Uncertainty::Undecoded => "scan_doubt_undecoded",
+        Uncertainty::Reset => "scan_doubt_reset",
         Uncertainty::Reload => "scan_doubt_reload",
     }
 }

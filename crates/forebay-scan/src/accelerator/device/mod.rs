@@ -13,8 +13,10 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
 
 use super::protocol::{Answer, Hello, REGIONS, SetIdentity, VERSION, Welcome};
 use super::socket::{Socket, accept, listen_at, wait};
@@ -127,35 +129,57 @@ impl Device {
 
     /// Serves clients until `stop` is set.
     ///
+    /// If files, memory or threads are short, further clients wait.
+    ///
     /// # Errors
-    /// The system refuses to accept connections.
+    /// The system refuses to accept connections for another reason.
     pub fn run(&self, stop: &AtomicBool) -> Result<(), DeviceError> {
         let failed = |source| DeviceError::Run { path: self.path.clone(), source };
-        let active = AtomicU64::new(0);
+        let (active, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let stopped = || stop.load(Ordering::Relaxed) || has_failed.load(Ordering::Relaxed);
         thread::scope(|scope| {
-            while !stop.load(Ordering::Relaxed) {
-                wait(self.listener.as_fd(), CHECK)?;
-                let Some(socket) = accept(self.listener.as_fd())? else { continue };
-                let has_room = (active.load(Ordering::Relaxed) as usize) < self.limits.clients;
-                if !has_room {
-                    // The client tries again later.
-                    let _ = socket.send(&self.welcome(0, Answer::Busy).encode(), &[]);
-                    continue;
+            while !stopped() {
+                match self.admit(scope, &active, &stopped) {
+                    Err(error) if is_shortage(&error) => thread::sleep(CHECK),
+                    Err(error) => {
+                        // The scope waits for the threads of the clients.
+                        has_failed.store(true, Ordering::Relaxed);
+                        return Err(error);
+                    }
+                    Ok(()) => {}
                 }
-                active.fetch_add(1, Ordering::Relaxed);
-                let active = &active;
-                thread::Builder::new().name("client".to_owned()).spawn_scoped(
-                    scope,
-                    move || {
-                        // A client that is gone has no use for the reason.
-                        let _ = self.serve(&socket, stop);
-                        active.fetch_sub(1, Ordering::Relaxed);
-                    },
-                )?;
             }
             Ok(())
         })
         .map_err(failed)
+    }
+
+    /// Waits for a client for some time, and serves it in a thread.
+    fn admit<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        active: &'scope AtomicU64,
+        stopped: &'scope (impl Fn() -> bool + Sync),
+    ) -> io::Result<()> {
+        wait(self.listener.as_fd(), CHECK)?;
+        let Some(socket) = accept(self.listener.as_fd())? else { return Ok(()) };
+        let has_room = (active.load(Ordering::Relaxed) as usize) < self.limits.clients;
+        if !has_room {
+            // The client tries again later.
+            let _ = socket.send(&self.welcome(0, Answer::Busy).encode(), &[]);
+            return Ok(());
+        }
+        active.fetch_add(1, Ordering::Relaxed);
+        let thread =
+            thread::Builder::new().name("client".to_owned()).spawn_scoped(scope, move || {
+                // A client that is gone has no use for the reason.
+                let _ = self.serve(&socket, stopped);
+                active.fetch_sub(1, Ordering::Relaxed);
+            });
+        if thread.is_err() {
+            active.fetch_sub(1, Ordering::Relaxed);
+        }
+        thread.map(drop)
     }
 
     /// Clients that were served, batches and bytes that were scanned.
@@ -169,17 +193,18 @@ impl Device {
         Welcome { version: VERSION, generation, answer: Some(answer), set: self.set }
     }
 
-    /// Serves a client until it is gone, breaks the protocol, or `stop` is set.
-    fn serve(&self, socket: &Socket, stop: &AtomicBool) -> io::Result<()> {
-        let Some((hello, files)) = self.hello(socket, stop)? else { return Ok(()) };
+    /// Serves a client until it is gone, breaks the protocol, or the device is stopped.
+    fn serve(&self, socket: &Socket, stopped: &dyn Fn() -> bool) -> io::Result<()> {
+        let Some((hello, files)) = self.hello(socket, stopped)? else { return Ok(()) };
         let generation = hello.generation;
         let served = self.check(&hello, &files);
         let answer = served.as_ref().err().copied().unwrap_or(Answer::Accepted);
         socket.send(&self.welcome(generation, answer).encode(), &[])?;
         let Ok(mut served) = served else { return Ok(()) };
+        drop(files);
         self.work.clients.fetch_add(1, Ordering::Relaxed);
         let mut idle_since = None;
-        while !stop.load(Ordering::Relaxed) {
+        while !stopped() {
             if served.step(&self.work)? {
                 if served.client_sleeps() {
                     socket.wake()?;
@@ -206,10 +231,10 @@ impl Device {
     fn hello(
         &self,
         socket: &Socket,
-        stop: &AtomicBool,
+        stopped: &dyn Fn() -> bool,
     ) -> io::Result<Option<(Hello, Vec<OwnedFd>)>> {
         let connected = Instant::now();
-        while connected.elapsed() < HELLO_TIME && !stop.load(Ordering::Relaxed) {
+        while connected.elapsed() < HELLO_TIME && !stopped() {
             socket.wait(CHECK)?;
             if let Some(received) = socket.receive()? {
                 let hello = Hello::decode(&received.bytes[..received.len]);
@@ -234,6 +259,12 @@ impl Device {
         }
         Served::map(hello, files, Arc::clone(&self.scanner)).map_err(|_| Answer::Layout)
     }
+}
+
+/// Whether something is short that may be there again later.
+fn is_shortage(error: &io::Error) -> bool {
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|error| short.contains(&error))
 }
 
 impl Drop for Device {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use super::super::Cause;
-use super::super::batch::BatchScanner;
+use super::super::batch::{BatchScanner, padded};
 use super::super::protocol::{
     Area, CLIENT_SLEEPS, COMPLETED, COMPLETION_WORDS, CONTROL_REGION, DEVICE_SLEEPS, Descriptor,
     Hello, Layout, REGIONS, RESULT_REGION, Reply, SCAN, SUBMITTED, TEXT_REGION, WORD, check_word,
@@ -119,10 +119,13 @@ impl Served {
         let results = words(&descriptor.results, RESULT_REGION)?;
         self.regions[TEXT_REGION as usize].copy_to(batch, &mut self.batch);
         let table = &self.batch.as_chunks().0[..descriptor.texts as usize];
-        if !table.iter().all(|&entry| text(&self.batch, entry).is_some()) {
+        if !is_in_order(table, self.batch.len()) {
             return Err(status::FAULT);
         }
-        let texts = table.iter().map(|&entry| text(&self.batch, entry).unwrap_or_default());
+        let texts = table.iter().map(|&entry| {
+            let (start, len) = place(entry);
+            &self.batch[start..start + len]
+        });
         self.found.clear();
         self.scanner.scan_all(texts, &mut self.found).map_err(|cause| match cause {
             Cause::Overflow => status::OVERFLOW,
@@ -153,9 +156,19 @@ impl Served {
     }
 }
 
-/// The text of an entry of the table; none if it is not within the batch.
-fn text(batch: &[u8], entry: [u8; WORD]) -> Option<&[u8]> {
+/// Where the text of an entry of the table starts, and its length.
+fn place(entry: [u8; WORD]) -> (usize, usize) {
     let entry = u64::from_le_bytes(entry);
-    let (start, len) = (entry as u32 as usize, (entry >> 32) as usize);
-    batch.get(start..)?.get(..len)
+    (entry as u32 as usize, (entry >> 32) as usize)
+}
+
+/// Whether each text starts at a word behind the table and the texts before it, and ends within the
+/// batch of `len` bytes: then no byte is scanned twice, and a batch takes no longer than its length.
+fn is_in_order(table: &[[u8; WORD]], len: usize) -> bool {
+    let mut end = table.len() * WORD;
+    table.iter().map(|&entry| place(entry)).all(|(start, text)| {
+        let follows = start >= end && start.is_multiple_of(WORD);
+        end = start.saturating_add(padded(text));
+        follows && end <= len
+    })
 }
