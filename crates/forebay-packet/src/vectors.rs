@@ -50,6 +50,12 @@ impl Vectors {
     pub fn are_wanted(self) -> bool {
         self as u8 <= LIMIT.load(Ordering::Relaxed) && self.are_here()
     }
+
+    /// The widest that the machine has and the process allows.
+    #[must_use]
+    pub fn widest() -> Self {
+        Self::ALL.into_iter().rfind(|vectors| vectors.are_wanted()).unwrap_or(Self::Scalar)
+    }
 }
 
 #[cfg(test)]

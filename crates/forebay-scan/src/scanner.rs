@@ -134,8 +134,7 @@ impl Scanner {
     /// # Errors
     /// The engine has no room for it.
     pub fn compile(set: &LiteralSet, engine: Engine) -> Result<Self, ScanError> {
-        let widest = Vectors::ALL.into_iter().rfind(|vectors| vectors.are_wanted());
-        Self::compile_for(set, engine, widest.unwrap_or(Vectors::Scalar))
+        Self::compile_for(set, engine, Vectors::widest())
     }
 
     /// Compiles a set, for vectors that are not wider than `vectors`.

@@ -367,7 +367,7 @@ fn until_idle_no_syn_starts_a_record_and_one_with_a_state_is_kept() {
         let mut flows = FlowTable::new(options);
         let mark = |_, counted: Option<Counted<'_>>| counted.unwrap().record.state = state;
         let packets = [(udp(1), false, 0, syn), (udp(1), false, 0, reset), (udp(1), false, 1, syn)];
-        flows.count_each(&batch(&packets), mark, |_| panic!("nothing ends"));
+        flows.count_each(&batch(&packets), mark, |_, _| panic!("nothing ends"));
         assert_eq!(flows.record(0).unwrap().total_packets(), 3);
         // A few seconds are enough for a closed connection, and two minutes for each.
         flows.pass_time(20_000_000_000, |_| {});

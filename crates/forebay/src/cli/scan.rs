@@ -46,6 +46,10 @@ pub struct ScanArgs {
     /// and the line of the literal in its file, from 1
     #[arg(long)]
     pub hits: bool,
+    /// Choose the bytes that literals are found by for traffic like that of a capture: the result is
+    /// the same, faster if the traffic is unusual
+    #[arg(long, value_name = "PCAP", conflicts_with_all = ["explain", "stream"])]
+    pub learn: Option<PathBuf>,
     /// Depth of tunnels to decode; 0 scans the payload of the outermost packet
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub tunnel_depth: u8,

@@ -188,6 +188,21 @@ fn by_stream_literals_are_found_across_segments_and_doubts_are_told() {
 }
 
 #[test]
+fn what_was_learned_of_traffic_changes_no_result() {
+    let capture = data::folder().join("mix/dev-mix.pcap");
+    let capture = capture.to_str().unwrap();
+    let scratch = Scratch::with_packets(0);
+    let file =
+        scratch.file("literals", hex(&[b"HTTP/1.1", b"\r\n\r\n", b"ab", b"host: "]).as_bytes());
+    let hits = |options: &[&str]| scan(&file, capture, options).exits(0).text();
+    let usual = hits(&["--hits", "--nocase"]);
+    assert!(usual.lines().count() > 100);
+    assert_eq!(hits(&["--hits", "--nocase", "--learn", capture]), usual);
+    let refused = scan(&file, capture, &["--learn", "/nothing"]);
+    assert!(refused.exits(1).stderr.contains("/nothing"));
+}
+
+#[test]
 fn many_matches_come_in_order_and_memory_is_bounded() {
     let scratch = Scratch::with_packets(0);
     // As many matches as queues have room for, several times.

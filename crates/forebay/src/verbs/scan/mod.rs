@@ -4,6 +4,7 @@
 //! printed in the order of the packets.
 
 mod explain;
+mod learning;
 mod literals;
 mod rules;
 mod scanning;
@@ -13,7 +14,7 @@ mod tally;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use forebay_packet::{Batch, DecodeOptions, Decoder};
+use forebay_packet::{Batch, DecodeOptions, Decoder, Vectors};
 use forebay_pipeline::Chain;
 use forebay_scan::{LiteralSet, Match, Scanner};
 
@@ -26,7 +27,7 @@ use scanning::{Payloads, Queues, Scan};
 use tally::Tally;
 
 pub fn run(cli: &Cli, args: &ScanArgs) -> Result<(), Failure> {
-    let files = args.literals.iter().chain(&args.rules).chain(&args.read);
+    let files = args.literals.iter().chain(&args.rules).chain(&args.read).chain(&args.learn);
     if files.filter(|file| file.as_os_str() == "-").count() > 1 {
         return Err(Failure::Usage("only one of the files can be `-`".to_owned()));
     }
@@ -59,7 +60,14 @@ fn scan(
     counted: impl for<'a> Fn(&Batch, usize, &'a [Match]) -> Cow<'a, [Match]> + Sync,
 ) -> Result<(), Failure> {
     let Some(read) = &args.read else { return Ok(()) };
-    let scanner = Arc::new(Scanner::compile(set, args.engine)?);
+    let learned = args.learn.as_ref().map(|capture| learning::model(cli, args, capture, &decoder));
+    let scanner = Scanner::compile_with(
+        set,
+        args.engine,
+        Vectors::widest(),
+        &learned.transpose()?.unwrap_or_default(),
+    )?;
+    let scanner = Arc::new(scanner);
     let streams = args.hits && !cli.json;
     // A progress bar would be drawn between the lines of the results.
     let options = read_options(&args.limits, processors());
