@@ -113,6 +113,8 @@ pub struct Arrival {
     pub is_first: bool,
     /// It ends a connection: TCP's FIN or RST.
     pub is_end: bool,
+    /// Its flow is suspect: whole-flows sheds others first.
+    pub is_suspect: bool,
     /// The rate of its flow in bits a second by its label, if it has one: fair queueing decides
     /// by it, and does not estimate the rate.
     pub label: Option<f64>,
@@ -133,6 +135,8 @@ pub struct Shedder {
     slot: u64,
     room: Room,
     sent: Count,
+    /// What the batch still has of suspect flows: others leave it its room.
+    suspect: Count,
     /// Packets of the batch that were shed, in the order of [`Shed::ALL`].
     shed: [u64; Shed::ALL.len()],
     is_over: bool,
@@ -160,6 +164,7 @@ impl Shedder {
             slot: 0,
             room: Room::default(),
             sent: Count::default(),
+            suspect: Count::default(),
             shed: [0; Shed::ALL.len()],
             is_over: false,
         })
@@ -172,7 +177,7 @@ impl Shedder {
         let Some(policy) = &mut self.policy else { return false };
         let load = self.limit.offer(now, offered);
         self.room = self.limit.reserve(offered);
-        (self.slot, self.sent) = (load.slot, Count::default());
+        (self.slot, self.sent, self.suspect) = (load.slot, Count::default(), Count::default());
         let has_room = parts(offered).iter().zip(self.room.granted).all(|(&all, room)| all <= room);
         self.is_over = !(load.is_within && has_room);
         let share = self.share.count(now, self.limit.cost(offered), &self.limit);
@@ -187,11 +192,24 @@ impl Shedder {
         true
     }
 
+    /// Says how much of the batch is of suspect flows, after [`Shedder::begin`] has returned true.
+    pub fn expect_suspect(&mut self, suspect: Count) {
+        self.suspect = suspect;
+    }
+
     /// Decides on a packet of the batch. `state` is its flow's.
     pub fn packet(&mut self, packet: &Arrival, state: &mut u16) -> Option<Shed> {
         let len = Count::of(packet.len);
         let after = self.sent + len;
-        let fits = parts(after).iter().zip(self.room.granted).all(|(&all, room)| all <= room);
+        if packet.is_suspect {
+            self.suspect = Count {
+                packets: self.suspect.packets.saturating_sub(1),
+                bytes: self.suspect.bytes.saturating_sub(len.bytes),
+            };
+        }
+        let kept = if packet.is_suspect { Count::default() } else { self.suspect };
+        let fits =
+            parts(after + kept).iter().zip(self.room.granted).all(|(&all, room)| all <= room);
         let shed = match self.policy.as_mut()? {
             Policy::Whole(whole) => {
                 let room = fits.then_some(self.room.is_ample);

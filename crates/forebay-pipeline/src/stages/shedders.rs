@@ -26,6 +26,8 @@ struct Target {
     number: u16,
     /// What the batch has for it.
     offered: Count,
+    /// What of it is of suspect flows.
+    suspect: Count,
     /// Packets of the batch have to be decided on.
     decides: bool,
 }
@@ -63,7 +65,8 @@ impl Shedders {
             // Nothing is shed where there is no limit.
             let shedder = Shedder::new(Arc::clone(&limit), policy, *made).ok()?;
             let (number, offered) = (*made as u16, Count::default());
-            Some(Target { policy, limit, shedder, number, offered, decides: false })
+            let suspect = Count::default();
+            Some(Target { policy, limit, shedder, number, offered, suspect, decides: false })
         });
         self.targets = targets.collect();
         self.numbers = self.targets.iter().flatten().map(|target| target.number).collect();
@@ -91,12 +94,20 @@ impl Shedders {
     ) {
         for i in batch.live().without(&batch.exempt).iter() {
             if let Some(target) = self.get(target_of(i)) {
-                target.offered += Count::of(batch.wire_len(i));
+                let len = Count::of(batch.wire_len(i));
+                target.offered += len;
+                if batch.suspect.contains(i) {
+                    target.suspect += len;
+                }
             }
         }
         for target in self.targets.iter_mut().flatten() {
             let offered = std::mem::take(&mut target.offered);
+            let suspect = std::mem::take(&mut target.suspect);
             target.decides = offered.packets > 0 && target.shedder.begin(now, offered);
+            if target.decides {
+                target.shedder.expect_suspect(suspect);
+            }
         }
     }
 
@@ -165,7 +176,9 @@ fn decide(
 ) -> Option<Reason> {
     let label = batch.label.get(i).and_then(|label| label.rate());
     let (flow, prior, len) = (None, Count::default(), batch.wire_len(i));
-    let mut packet = Arrival { flow, len, prior, is_first: false, is_end: false, label };
+    let is_suspect = batch.suspect.contains(i);
+    let mut packet =
+        Arrival { flow, len, prior, is_first: false, is_end: false, is_suspect, label };
     let Some(record) = record else { return shedder.packet(&packet, &mut 0) };
     // Packets without addresses of IP are no flow that could be shed whole.
     let shed = if record.key.kind == AddressKind::Opaque {
