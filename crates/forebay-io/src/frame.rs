@@ -2,12 +2,15 @@
 
 use std::ops::Deref;
 
-use forebay_packet::{Batch, LinkType, MacAddress, RateLabel, Rewrite};
+use forebay_packet::{Batch, LinkType, MacAddress, RateLabel, Rewrite, write_dscp};
 
-/// What is changed of one packet: as of all packets of its output, and with its own rate label.
+/// What is changed of one packet: as of all packets of its output, or of those of suspect flows, and
+/// with its own rate label.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameRewrite<'a> {
     rewrite: &'a Rewrite,
+    /// In place of that, of a packet of a suspect flow.
+    annotated: Option<Rewrite>,
     /// None if no field of the packet gets a label.
     label: Option<RateLabel>,
 }
@@ -17,7 +20,7 @@ impl Deref for FrameRewrite<'_> {
 
     #[inline]
     fn deref(&self) -> &Rewrite {
-        self.rewrite
+        self.annotated.as_ref().unwrap_or(self.rewrite)
     }
 }
 
@@ -47,13 +50,24 @@ impl<'a, 'b> Rewrites<'a, 'b> {
         let output = self.batch.output.get(i).copied().unwrap_or_default();
         let rewrite = self.rewrites.get(usize::from(output)).unwrap_or(&Rewrite::NONE);
         let label = rewrite.label.and_then(|_| self.label(i));
-        FrameRewrite { rewrite, label }
+        let annotated = rewrite.annotation.and_then(|_| self.annotated(i, rewrite));
+        FrameRewrite { rewrite, annotated, label }
     }
 
     /// The label of packet `i`, if it is an Ethernet frame.
     fn label(&self, i: usize) -> Option<RateLabel> {
-        let is_ethernet = self.batch.interface(i).link == LinkType::ETHERNET;
-        is_ethernet.then(|| self.batch.label.get(i).copied().unwrap_or_default())
+        self.is_ethernet(i).then(|| self.batch.label.get(i).copied().unwrap_or_default())
+    }
+
+    /// The rewrite of packet `i`, if it is an Ethernet frame of a suspect flow.
+    #[cold]
+    fn annotated(&self, i: usize, rewrite: &Rewrite) -> Option<Rewrite> {
+        let marks = self.batch.suspect.contains(i) && self.is_ethernet(i);
+        marks.then(|| rewrite.annotated())
+    }
+
+    fn is_ethernet(&self, i: usize) -> bool {
+        self.batch.interface(i).link == LinkType::ETHERNET
     }
 }
 
@@ -69,19 +83,26 @@ const SHORT: std::ops::RangeInclusive<usize> = 44..=128;
 #[inline]
 pub(crate) fn first_read(rewrites: &[Rewrite]) -> usize {
     let replaced = |rewrite: &Rewrite| {
-        rewrite.destination.is_some() && rewrite.source.is_some() && rewrite.push_vlan.is_none()
+        rewrite.destination.is_some()
+            && rewrite.source.is_some()
+            && rewrite.push_vlan.is_none()
+            && rewrite.annotation.is_none()
     };
     if !rewrites.is_empty() && rewrites.iter().all(replaced) { ADDRESSES } else { 0 }
 }
 
-/// Copies `frame` to the start of `out` as [`Rewrite::write`] does, then writes its label.
+/// Copies `frame` to the start of `out` as [`Rewrite::write`] does, then writes its code point and
+/// its label.
 #[inline]
 pub(crate) fn write_frame(
     rewrite: FrameRewrite<'_>,
     frame: &[u8],
     out: &mut [u8],
 ) -> Option<usize> {
-    let len = copy_frame(rewrite.rewrite, frame, out)?;
+    let len = copy_frame(&rewrite, frame, out)?;
+    if let Some(code) = rewrite.dscp {
+        write_dscp(code, &mut out[..len]);
+    }
     if let (Some(field), Some(label)) = (rewrite.rewrite.label, rewrite.label) {
         field.write(label, &mut out[..len]);
     }

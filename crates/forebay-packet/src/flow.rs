@@ -1,5 +1,7 @@
 //! The two-way key of a flow, and its keyed hash.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use crate::hash::{HashKey, siphash13};
 
 /// What a [`FlowKey`]'s addresses are.
@@ -95,6 +97,20 @@ impl FlowKey {
             AddressKind::Ipv4 | AddressKind::Ipv6 => Self { protocol: 0, ..self.without_ports() },
             AddressKind::Opaque | AddressKind::Mac | AddressKind::Arp => self,
         }
+    }
+
+    /// Source and destination of a packet that has this key, with `reversed` as it was decoded; none
+    /// if its addresses are not those of IP.
+    #[must_use]
+    pub fn ip_ends(&self, reversed: bool) -> Option<[(IpAddr, u16); 2]> {
+        let address = |bits: u128| match self.kind {
+            AddressKind::Ipv4 => Some(IpAddr::V4(Ipv4Addr::from(bits as u32))),
+            AddressKind::Ipv6 => Some(IpAddr::V6(Ipv6Addr::from(bits))),
+            AddressKind::Opaque | AddressKind::Mac | AddressKind::Arp => None,
+        };
+        let low = (address(self.low)?, self.port_low);
+        let high = (address(self.high)?, self.port_high);
+        Some(if reversed { [high, low] } else { [low, high] })
     }
 
     /// The key of everything from the sender of a packet that has this key; `reversed`

@@ -130,27 +130,41 @@ impl LabelField {
     /// 3168) stays; the checksum of IPv4 is updated (RFC 1624). A frame without such a header, or
     /// whose header lacks the field, stays as it is.
     pub fn write(self, label: RateLabel, frame: &mut [u8]) {
-        let Some(ip) = ip_packet(LinkType::ETHERNET, frame) else { return };
-        let (is_ipv6, start) = (ip.is_ipv6(), frame.len() - ip.bytes().len());
-        let header = &mut frame[start..];
-        if is_ipv6 {
-            let Some(first) = header.first_chunk_mut::<4>() else { return };
-            let word = u32::from_be_bytes(*first);
-            let new = match self {
-                Self::Dscp => word & !(0x3f << 22) | u32::from(label.dscp()) << 22,
-                Self::FlowLabel => word & !CODE | label.code(),
-            };
-            *first = new.to_be_bytes();
-        } else if self == Self::Dscp
-            && let Some(header) = header.first_chunk_mut::<IPV4_HEADER>()
-        {
-            let old = [header[0], header[1]];
-            header[1] = header[1] & 3 | label.dscp() << 2;
-            let new = [header[0], header[1]];
-            let sum = [header[CHECKSUM], header[CHECKSUM + 1]];
-            let sum = updated(u16::from_be_bytes(sum), old, new);
-            header[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+        match self {
+            Self::Dscp => write_dscp(label.dscp(), frame),
+            Self::FlowLabel => {
+                let Some(header) = ip_header(frame) else { return };
+                if let (true, Some(first)) = (header[0] >> 4 == 6, header.first_chunk_mut::<4>()) {
+                    let word = u32::from_be_bytes(*first);
+                    *first = (word & !CODE | label.code()).to_be_bytes();
+                }
+            }
         }
+    }
+}
+
+/// The outermost IP header of an Ethernet frame and what is behind it: at least the addresses.
+fn ip_header(frame: &mut [u8]) -> Option<&mut [u8]> {
+    let ip = ip_packet(LinkType::ETHERNET, frame)?;
+    let start = frame.len() - ip.bytes().len();
+    frame.get_mut(start..)
+}
+
+/// Writes a code point of differentiated services, of 6 bits, to the outermost IP header of an
+/// Ethernet frame, as [`LabelField::write`] does.
+pub fn write_dscp(code: u8, frame: &mut [u8]) {
+    let Some(header) = ip_header(frame) else { return };
+    if header[0] >> 4 == 6 {
+        let Some(first) = header.first_chunk_mut::<4>() else { return };
+        let word = u32::from_be_bytes(*first);
+        *first = (word & !(0x3f << 22) | u32::from(code & 0x3f) << 22).to_be_bytes();
+    } else if let Some(header) = header.first_chunk_mut::<IPV4_HEADER>() {
+        let old = [header[0], header[1]];
+        header[1] = header[1] & 3 | code << 2;
+        let new = [header[0], header[1]];
+        let sum = [header[CHECKSUM], header[CHECKSUM + 1]];
+        let sum = updated(u16::from_be_bytes(sum), old, new);
+        header[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
     }
 }
 

@@ -61,6 +61,15 @@ const HEADER: usize = 14;
 const TAG: usize = 4;
 const TAG_PROTOCOL: [u8; 2] = [0x81, 0x00];
 
+/// A mark of packets of suspect flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Annotation {
+    /// The code point of differentiated services, of 6 bits, of the outermost IP header.
+    Dscp(u8),
+    /// The VLAN identifier of a tag in front of all others.
+    Vlan(u16),
+}
+
 /// What is changed of each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
@@ -77,6 +86,12 @@ pub struct Rewrite {
     /// The field of the IP header that gets the packet's rate label. Outputs write it after
     /// [`Rewrite::write`], which does not have the label.
     pub label: Option<LabelField>,
+    /// The code point of differentiated services that the outermost IP header gets. Outputs write
+    /// it after [`Rewrite::write`], as they do labels.
+    pub dscp: Option<u8>,
+    /// What is changed in addition of packets of suspect flows: outputs use [`Rewrite::annotated`]
+    /// for these.
+    pub annotation: Option<Annotation>,
 }
 
 impl Rewrite {
@@ -88,7 +103,19 @@ impl Rewrite {
         push_vlan: None,
         slice: None,
         label: None,
+        dscp: None,
+        annotation: None,
     };
+
+    /// What is changed of packets of suspect flows.
+    #[must_use]
+    pub fn annotated(&self) -> Self {
+        match self.annotation {
+            None => *self,
+            Some(Annotation::Dscp(code)) => Self { dscp: Some(code), ..*self },
+            Some(Annotation::Vlan(id)) => Self { push_vlan: Some(id), ..*self },
+        }
+    }
 
     /// Bytes that `frame` has afterwards.
     #[inline]

@@ -319,7 +319,7 @@ fn sensor(
     let push_vlan = push_vlan.map(|id| id as u16);
     let label = labels.and_then(|labels| labels.to);
     let strip = strip(&group.strip)?;
-    let rewrite = Rewrite { strip, destination, source, push_vlan, slice, label };
+    let rewrite = Rewrite { strip, destination, source, push_vlan, slice, label, ..Rewrite::NONE };
     let [limit_pps, limit_bps] = [&raw.limit_pps, &raw.limit_bps].map(|raw| quantity(raw.as_ref()));
     let (limit_pps, limit_bps) = (limit_pps?, limit_bps?);
     let has_limit = limit_pps.is_some() || limit_bps.is_some() || hello;

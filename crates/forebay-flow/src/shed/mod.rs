@@ -112,6 +112,8 @@ pub struct Arrival {
     pub is_first: bool,
     /// It ends a connection: TCP's FIN or RST.
     pub is_end: bool,
+    /// Its flow is suspect: whole-flows sheds others first.
+    pub is_suspect: bool,
     /// The rate of its flow in bits a second by its label, if it has one: fair queueing decides
     /// by it, and does not estimate the rate.
     pub label: Option<f64>,
@@ -132,6 +134,8 @@ pub struct Shedder {
     slot: u64,
     room: Room,
     sent: Count,
+    /// What the batch still has of suspect flows: others leave it its room.
+    suspect: Count,
     /// Packets of the batch that were shed, in the order of [`Shed::ALL`].
     shed: [u64; Shed::ALL.len()],
     is_over: bool,
@@ -159,6 +163,7 @@ impl Shedder {
             slot: 0,
             room: Room::default(),
             sent: Count::default(),
+            suspect: Count::default(),
             shed: [0; Shed::ALL.len()],
             is_over: false,
         })
@@ -171,7 +176,7 @@ impl Shedder {
         let Some(policy) = &mut self.policy else { return false };
         let load = self.limit.offer(now, offered);
         self.room = self.limit.reserve(offered);
-        (self.slot, self.sent) = (load.slot, Count::default());
+        (self.slot, self.sent, self.suspect) = (load.slot, Count::default(), Count::default());
         let has_room = parts(offered).iter().zip(self.room.granted).all(|(&all, room)| all <= room);
         self.is_over = !(load.is_within && has_room);
         let share = self.share.count(now, self.limit.cost(offered), &self.limit);
@@ -186,9 +191,14 @@ impl Shedder {
         true
     }
 
+    /// Says how much of the batch is of suspect flows, after [`Shedder::begin`] has returned true.
+    pub fn expect_suspect(&mut self, suspect: Count) {
+        self.suspect = suspect;
+    }
+
     /// Decides on a packet of the batch. `state` is its flow's.
     pub fn packet(&mut self, packet: &Arrival, state: &mut u16) -> Option<Shed> {
-        let fits = self.fits(packet.len);
+        let fits = self.fits(packet.len, packet.is_suspect);
         let shed = match self.policy.as_mut()? {
             Policy::Whole(whole) => {
                 let room = fits.then_some(self.room.is_ample);
@@ -201,8 +211,8 @@ impl Shedder {
 
     /// Decides on a packet that is of no flow a policy could choose: it passes as long as there is
     /// room.
-    pub fn other(&mut self, len: u32) -> Option<Shed> {
-        let fits = self.fits(len);
+    pub fn other(&mut self, len: u32, is_suspect: bool) -> Option<Shed> {
+        let fits = self.fits(len, is_suspect);
         match &mut self.policy {
             Some(Policy::Whole(whole)) if fits => whole.other(Count::of(len), &self.limit),
             Some(Policy::Link(link)) if fits => link.other(len),
@@ -211,9 +221,18 @@ impl Shedder {
         self.settle(len, (!fits).then_some(Shed::Limit))
     }
 
-    /// Whether there is room for a packet.
-    fn fits(&self, len: u32) -> bool {
-        let after = parts(self.sent + Count::of(len));
+    /// Whether there is room for a packet. For the rest of the suspect flows of the batch, room is
+    /// kept.
+    fn fits(&mut self, len: u32, is_suspect: bool) -> bool {
+        let len = Count::of(len);
+        if is_suspect {
+            self.suspect = Count {
+                packets: self.suspect.packets.saturating_sub(1),
+                bytes: self.suspect.bytes.saturating_sub(len.bytes),
+            };
+        }
+        let kept = if is_suspect { Count::default() } else { self.suspect };
+        let after = parts(self.sent + len + kept);
         after.iter().zip(self.room.granted).all(|(&all, room)| all <= room)
     }
 

@@ -16,6 +16,10 @@
 //! Of a cut flow the first ends of the connection still pass, if there is room, so that the
 //! sensor can close it.
 //!
+//! Suspect flows come first: as long as all that is offered of them is within the limit, all of it
+//! passes, and the others share the rest by the same rules. Where suspect flows alone are too much,
+//! they share the whole by these rules, and the others get what is left.
+//!
 //! New flows may use what others leave, at a rate that is never above the limit's: otherwise all
 //! that is admitted in the first moment of an overload would fill the window, nothing would pass
 //! for the rest of it, and so on every 100 ms.
@@ -51,14 +55,25 @@ const ENDS: u16 = 3 * END;
 const OVERLOAD_BIT: u32 = 4;
 const OVERLOADS: u16 = u16::MAX >> OVERLOAD_BIT;
 
+/// The flows that share a part of the limit: those that are suspect, or the others.
 #[derive(Debug)]
-pub(super) struct WholeFlows {
+struct Part {
     /// Packets and bytes of flows that are not cut, by their volumes; they decay.
     loads: [[f64; 2]; CLASSES],
     /// Those of new flows.
     new: [f64; 2],
     /// The first class of flows that are cut, by how much is allowed: the first for the least.
     thresholds: [usize; LEVELS],
+}
+
+#[derive(Debug)]
+pub(super) struct WholeFlows {
+    /// Flows that are not suspect, and those that are.
+    parts: [Part; 2],
+    /// Packets and bytes that are offered of suspect flows; they decay.
+    suspect: [f64; 2],
+    /// They are within the limit.
+    suspect_fit: bool,
     /// When the loads were estimated last.
     at: u64,
     /// The room for new flows by the rates of both limits, in windows of the worker's share;
@@ -80,9 +95,9 @@ impl WholeFlows {
     pub(super) fn new(seed: u64) -> Self {
         let first = (seed as u16 & 0xf) << 8 | 0xff;
         Self {
-            loads: [[0.0; 2]; CLASSES],
-            new: [0.0; 2],
-            thresholds: [CLASSES; LEVELS],
+            parts: [Part::default(), Part::default()],
+            suspect: [0.0; 2],
+            suspect_fit: true,
             at: 0,
             allowance: [0.0; 2],
             allowed_at: 0,
@@ -121,32 +136,22 @@ impl WholeFlows {
         self.overload = number << OVERLOAD_BIT;
     }
 
-    /// Chooses the threshold by the loads.
+    /// Chooses the thresholds by the loads.
     fn choose(&mut self, limit: &Limit) {
         let targets = limit.per_window().map(|limit| limit.map_or(f64::INFINITY, |n| n as f64));
         let targets = targets.map(|limit| limit * TARGET * self.share / TO_WINDOW);
-        let most = [0, 1].map(|at| (targets[at] - self.new[at]).max(targets[at] * LEAST));
-        let bound = |level: usize| {
-            let part = level as f64 / (LEVELS - 1) as f64;
-            [0, 1].map(|at| LEAST * targets[at] * (1.0 - part) + most[at] * part)
-        };
-        let (mut sum, mut level) = ([0.0; 2], 0);
-        self.thresholds = [CLASSES; LEVELS];
-        for (class, load) in self.loads.iter().enumerate() {
-            sum = [sum[0] + load[0], sum[1] + load[1]];
-            while level < LEVELS && sum.iter().zip(bound(level)).any(|(&sum, most)| sum > most) {
-                self.thresholds[level] = class;
-                level += 1;
-            }
-        }
-        if self.is_over {
-            // Of flows that are cut there is nothing to come.
-            self.loads[self.thresholds[LEVELS - 1]..].fill([0.0; 2]);
-        }
+        let pairs = || targets.iter().zip(self.suspect);
+        self.suspect_fit = pairs().all(|(&most, suspect)| suspect <= most);
+        let rest = [0, 1].map(|at| (targets[at] - self.suspect[at]).max(0.0));
+        let [others, suspect] = &mut self.parts;
+        others.choose(rest, self.is_over);
+        suspect.choose(targets, self.is_over);
     }
 
     fn decay(&mut self, kept: f64) {
-        for load in self.loads.iter_mut().chain([&mut self.new]) {
+        let loads =
+            self.parts.iter_mut().flat_map(|part| part.loads.iter_mut().chain([&mut part.new]));
+        for load in loads.chain([&mut self.suspect]) {
             *load = load.map(|part| part * kept);
         }
     }
@@ -164,11 +169,24 @@ impl WholeFlows {
             *state = self.overload;
         }
         let len = Count::of(packet.len);
+        if packet.is_suspect {
+            add(&mut self.suspect, len);
+            if self.suspect_fit {
+                *state = *state & !DECISION | ADMITTED;
+                // A flow that loses a packet to a burst is whole again from the next one on.
+                if self.is_over && room.is_none() {
+                    return Some(Shed::Limit);
+                }
+                self.pass(len, limit);
+                return None;
+            }
+        }
+        let part = usize::from(packet.is_suspect);
         match *state & DECISION {
             REFUSED => return Some(Shed::NewFlow),
             CUT => return self.end_of_cut(packet, state, room, limit),
             0 if packet.is_first => {
-                add(&mut self.new, len);
+                add(&mut self.parts[part].new, len);
                 if self.is_over && !(room == Some(true) && self.allowed() > 0.0) {
                     *state |= REFUSED;
                     return Some(Shed::NewFlow);
@@ -180,7 +198,7 @@ impl WholeFlows {
             _ => *state |= ADMITTED,
         }
         let class = class(limit.cost(packet.prior));
-        let is_tail = class >= self.threshold(room);
+        let is_tail = class >= self.threshold(part, room);
         if self.is_over && (is_tail || room.is_none()) {
             *state = *state & !DECISION | CUT;
             return match is_tail {
@@ -188,14 +206,14 @@ impl WholeFlows {
                 false => Some(Shed::Limit),
             };
         }
-        add(&mut self.loads[class], len);
+        add(&mut self.parts[part].loads[class], len);
         self.pass(len, limit);
         None
     }
 
     /// A packet of no flow passes: of what is allowed for new flows, it takes its part.
     pub(super) fn other(&mut self, len: Count, limit: &Limit) {
-        add(&mut self.new, len);
+        add(&mut self.parts[0].new, len);
         self.pass(len, limit);
     }
 
@@ -216,12 +234,12 @@ impl WholeFlows {
     }
 
     /// The first class of flows that are cut now: the less is allowed, the lower.
-    fn threshold(&self, room: Option<bool>) -> usize {
+    fn threshold(&self, part: usize, room: Option<bool>) -> usize {
         let level = match room {
             Some(true) => (self.allowed() / Self::MOST_ALLOWED * LEVELS as f64) as usize,
             _ => 0,
         };
-        self.thresholds[level.min(LEVELS - 1)]
+        self.parts[part].thresholds[level.min(LEVELS - 1)]
     }
 
     /// What new flows may use, in windows.
@@ -234,6 +252,36 @@ impl WholeFlows {
         for (allowance, (limit, part)) in self.allowance.iter_mut().zip(limits) {
             let part = limit.map_or(0.0, |limit| part as f64 / (limit as f64 * self.share));
             *allowance = (*allowance - part).max(-Self::MOST_ALLOWED);
+        }
+    }
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { loads: [[0.0; 2]; CLASSES], new: [0.0; 2], thresholds: [CLASSES; LEVELS] }
+    }
+}
+
+impl Part {
+    /// Chooses the thresholds for what the flows may have together.
+    fn choose(&mut self, targets: [f64; 2], is_over: bool) {
+        let most = [0, 1].map(|at| (targets[at] - self.new[at]).max(targets[at] * LEAST));
+        let bound = |level: usize| {
+            let part = level as f64 / (LEVELS - 1) as f64;
+            [0, 1].map(|at| LEAST * targets[at] * (1.0 - part) + most[at] * part)
+        };
+        let (mut sum, mut level) = ([0.0; 2], 0);
+        self.thresholds = [CLASSES; LEVELS];
+        for (class, load) in self.loads.iter().enumerate() {
+            sum = [sum[0] + load[0], sum[1] + load[1]];
+            while level < LEVELS && sum.iter().zip(bound(level)).any(|(&sum, most)| sum > most) {
+                self.thresholds[level] = class;
+                level += 1;
+            }
+        }
+        if is_over {
+            // Of flows that are cut there is nothing to come.
+            self.loads[self.thresholds[LEVELS - 1]..].fill([0.0; 2]);
         }
     }
 }

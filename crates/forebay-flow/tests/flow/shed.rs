@@ -19,6 +19,7 @@ struct Packet {
     flow: u32,
     len: u32,
     is_end: bool,
+    is_suspect: bool,
 }
 
 /// What became of a flow.
@@ -52,6 +53,10 @@ fn shed(shedder: &mut Shedder, packets: &[Packet]) -> Outcome {
         let offered = batch.iter().map(|packet| Count::of(packet.len)).sum();
         let decides = shedder.begin(now, offered);
         outcome.was_near |= decides;
+        if decides {
+            let suspect = batch.iter().filter(|packet| packet.is_suspect);
+            shedder.expect_suspect(suspect.map(|packet| Count::of(packet.len)).sum());
+        }
         for packet in batch {
             let flow = outcome.flows.entry(packet.flow).or_default();
             let arrival = Arrival {
@@ -60,6 +65,7 @@ fn shed(shedder: &mut Shedder, packets: &[Packet]) -> Outcome {
                 prior: flow.prior,
                 is_first: flow.prior.packets == 0,
                 is_end: packet.is_end,
+                is_suspect: packet.is_suspect,
                 label: None,
             };
             let fate = if decides { shedder.packet(&arrival, &mut flow.state) } else { None };
@@ -104,7 +110,8 @@ fn heavy_tailed(seed: u64, pps: u64, seconds: u64) -> Vec<Packet> {
         let mut at = begin;
         for left in (0..size).rev() {
             let (len, is_end) = (random.between(60, 1_514) as u32, left == 0);
-            packets.push(Packet { at: at % (seconds * SECOND), flow, len, is_end });
+            let at_once = at % (seconds * SECOND);
+            packets.push(Packet { at: at_once, flow, len, is_end, is_suspect: false });
             at += random.between(1, 2 * gap);
         }
         flow += 1;
@@ -243,7 +250,13 @@ fn most_flows_are_whole_at_twice_the_limit() {
 /// Flows of `size` packets each at so many packets a second, one after another.
 fn steady(first: u32, pps: u64, seconds: u64, size: u64, is_end: bool) -> Vec<Packet> {
     let number = |at: u64| first + (at / size) as u32;
-    let packet = |at: u64| Packet { at: at * SECOND / pps, flow: number(at), len: 100, is_end };
+    let packet = |at: u64| Packet {
+        at: at * SECOND / pps,
+        flow: number(at),
+        len: 100,
+        is_end,
+        is_suspect: false,
+    };
     (0..pps * seconds).map(packet).collect()
 }
 
@@ -251,6 +264,50 @@ fn together(parts: [Vec<Packet>; 2]) -> Vec<Packet> {
     let mut packets = parts.concat();
     packets.sort_by_key(|packet| packet.at);
     packets
+}
+
+/// The flows of which one in `of` is suspect.
+fn suspect(packets: &mut [Packet], of: u32) {
+    packets.iter_mut().for_each(|packet| packet.is_suspect = packet.flow % of == 0);
+}
+
+#[test]
+fn at_twice_the_limit_suspect_flows_are_complete_where_they_fit_alone() {
+    for seed in 5..9 {
+        let mut packets = heavy_tailed(seed, 50_000, 8);
+        suspect(&mut packets, 4);
+        let alone: Vec<Packet> = packets.iter().filter(|one| one.is_suspect).copied().collect();
+        let rates = Rates { pps: Some(25_000), bps: None };
+        assert!(most_in_a_window(&alone).packets < 2_500 * 9 / 10, "they fit");
+        let outcome = shed(&mut shedder(rates, OnOverload::WholeFlows), &packets);
+        check_limit(&outcome, rates);
+        // Before the overload is noticed, the others fill the first window.
+        let early: std::collections::HashSet<u32> =
+            alone.iter().filter(|one| one.at < 3 * WINDOW).map(|one| one.flow).collect();
+        let suspect = outcome.flows.iter().filter(|(flow, _)| *flow % 4 == 0);
+        let torn = suspect.filter(|(flow, _)| !early.contains(flow));
+        let lost: usize = torn.map(|(_, flow)| flow.fates.iter().flatten().count()).sum();
+        assert_eq!(lost, 0, "of {}", alone.len());
+        // The others still use what is left, and most of them are whole.
+        let part = outcome.sent.len() as f64 / packets.len() as f64 * 2.0;
+        assert!(part > 0.8, "{part} of the limit is used");
+        let whole = |flow: &&Flow| flow.fates.iter().all(Option::is_none);
+        let complete = outcome.flows.values().filter(whole).count();
+        assert!(complete as f64 / outcome.flows.len() as f64 > 0.8, "{complete}");
+    }
+}
+
+#[test]
+fn where_all_flows_are_suspect_they_are_shed_whole_as_if_none_were() {
+    let mut packets = heavy_tailed(5, 50_000, 8);
+    suspect(&mut packets, 1);
+    let rates = Rates { pps: Some(25_000), bps: None };
+    let outcome = shed(&mut shedder(rates, OnOverload::WholeFlows), &packets);
+    check_limit(&outcome, rates);
+    let whole = |flow: &&Flow| flow.fates.iter().all(Option::is_none);
+    let complete = outcome.flows.values().filter(whole).count();
+    let part = complete as f64 / outcome.flows.len() as f64;
+    assert!(part > 0.9, "{part}");
 }
 
 #[test]
@@ -274,7 +331,8 @@ fn floods_of_small_flows_and_of_ends_leave_room_for_flows_under_way() {
         let calm: Vec<Packet> = (0..40_000_u64)
             .map(|at| {
                 let flow = (at % 1_000) as u32;
-                Packet { at: at * SECOND / 10_000, flow, len: 100, is_end: false }
+                let at = at * SECOND / 10_000;
+                Packet { at, flow, len: 100, is_end: false, is_suspect: false }
             })
             .collect();
         let mut flood = steady(1_000, 90_000, 2, size, is_end);

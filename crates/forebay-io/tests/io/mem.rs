@@ -7,7 +7,8 @@ use crate::live::{Seen, assert_same, batch_of, frame, loss, receive_all, send, s
 use forebay_io::mem::{Replay, RingOptions, RingRx, Sink, WhenFull, ring};
 use forebay_io::{Received, Rx, Tx};
 use forebay_packet::{
-    Arena, Batch, Interface, LabelField, LinkType, LiveMask, MacAddress, RateLabel, Rewrite,
+    Annotation, Arena, Batch, Interface, LabelField, LinkType, LiveMask, MacAddress, RateLabel,
+    Rewrite,
 };
 use forebay_testkit::make;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -203,6 +204,34 @@ fn frames_go_out_with_their_labels() {
     batch.label = labels[..1].to_vec();
     sink.send(&batch, &batch.live(), &rewrites).unwrap();
     assert_eq!(sink.recent(0, 200).unwrap()[..frame.len()], frame);
+}
+
+#[test]
+fn packets_of_suspect_flows_go_out_with_a_mark() {
+    let frame = make::udp(([10, 0, 0, 1], 1), ([10, 0, 0, 2], 2), &[5; 40]);
+    let mut batch = batch_of(&vec![frame.clone(); 4]);
+    batch.suspect.insert(1);
+    batch.suspect.insert(2);
+    batch.output = vec![0, 0, 1, 1];
+    let with = |annotation| Rewrite { annotation: Some(annotation), ..Rewrite::NONE };
+    let rewrites = [with(Annotation::Dscp(46)), with(Annotation::Vlan(7))];
+    let (mut tx, mut rx) = ring(&options(64)).unwrap();
+    tx.send(&batch, &batch.live(), &rewrites).unwrap();
+    let got = receive_all(&mut rx);
+    assert_eq!((&got[0], &got[3]), (&frame, &frame));
+    let mut marked = frame.clone();
+    marked[15] = 46 << 2;
+    // The checksum of a header (RFC 791): its words add up to 0xffff.
+    let words = got[1][14..34].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+    let sum: u32 = words.sum();
+    let before = frame[14..34].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+    let before: u32 = before.sum();
+    assert_eq!((sum & 0xffff) + (sum >> 16), (before & 0xffff) + (before >> 16));
+    marked[24..26].copy_from_slice(&got[1][24..26]);
+    assert_eq!(got[1], marked);
+    let mut tagged = frame.clone();
+    tagged.splice(12..12, [0x81, 0, 0, 7]);
+    assert_eq!(got[2], tagged);
 }
 
 #[test]

@@ -45,8 +45,8 @@ pub use overrides::{
 };
 pub use rules::{CompiledRules, NOT_IP, RuleSource, Rules};
 pub use scan::{
-    CompiledScan, HitCounters, Hits, MOST_COUNTED, Scan, ScanMode, ScanObserver, ScanOptions,
-    ScanSelection,
+    CompiledScan, HitCounters, Hits, MOST_COUNTED, Passed, RuleHits, Scan, ScanMode, ScanObserver,
+    ScanOptions, ScanRules, ScanSelection,
 };
 pub use selector::{ClassMembers, ClassSelector};
 pub use shed::{ON_OVERLOAD, Shed, Shedding};

@@ -26,6 +26,8 @@ struct Target {
     number: u16,
     /// What the batch has for it.
     offered: Count,
+    /// What of it is of suspect flows.
+    suspect: Count,
     /// Packets of the batch have to be decided on.
     decides: bool,
 }
@@ -63,7 +65,8 @@ impl Shedders {
             // Nothing is shed where there is no limit.
             let shedder = Shedder::new(Arc::clone(&limit), policy, *made).ok()?;
             let (number, offered) = (*made as u16, Count::default());
-            Some(Target { policy, limit, shedder, number, offered, decides: false })
+            let suspect = Count::default();
+            Some(Target { policy, limit, shedder, number, offered, suspect, decides: false })
         });
         self.targets = targets.collect();
         self.numbers = self.targets.iter().flatten().map(|target| target.number).collect();
@@ -91,12 +94,20 @@ impl Shedders {
     ) {
         for i in batch.live().without(&batch.exempt).iter() {
             if let Some(target) = self.get(target_of(i)) {
-                target.offered += Count::of(batch.wire_len(i));
+                let len = Count::of(batch.wire_len(i));
+                target.offered += len;
+                if batch.suspect.contains(i) {
+                    target.suspect += len;
+                }
             }
         }
         for target in self.targets.iter_mut().flatten() {
             let offered = std::mem::take(&mut target.offered);
+            let suspect = std::mem::take(&mut target.suspect);
             target.decides = offered.packets > 0 && target.shedder.begin(now, offered);
+            if target.decides {
+                target.shedder.expect_suspect(suspect);
+            }
         }
     }
 
@@ -153,7 +164,8 @@ fn decide(
     i: usize,
 ) -> Option<Reason> {
     let len = batch.wire_len(i);
-    let Some(record) = record else { return shedder.other(len) };
+    let is_suspect = batch.suspect.contains(i);
+    let Some(record) = record else { return shedder.other(len, is_suspect) };
     let shed = if matches!(record.key.kind, AddressKind::Ipv4 | AddressKind::Ipv6) {
         let packet = Arrival {
             flow: batch.record[i],
@@ -161,6 +173,7 @@ fn decide(
             prior: Count { packets: record.total_packets(), bytes: record.total_bytes() },
             is_first: begins(batch, i, record),
             is_end: batch.tcp_flags.get(i).is_some_and(|flags| flags & ENDS != 0),
+            is_suspect,
             label: batch.label.get(i).and_then(|label| label.rate()),
         };
         let is_back = batch.reversed[i] != record.a_is_high;
@@ -175,7 +188,7 @@ fn decide(
         };
         shedder.packet(&packet, state)
     } else {
-        shedder.other(len)
+        shedder.other(len, is_suspect)
     };
     record.shed = record.shed.saturating_add(shed.is_some().into());
     shed

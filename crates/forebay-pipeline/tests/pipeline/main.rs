@@ -12,6 +12,7 @@ mod label;
 mod overrides;
 mod run;
 mod scan;
+mod scan_rules;
 mod shed;
 mod shunt;
 mod stages;

@@ -33,13 +33,13 @@ fn chain(scan: &Arc<CompiledScan>) -> Chain {
     Chain::new().with(Scan::optional(Some(Arc::clone(scan)), HashKey::OFFLINE))
 }
 
-fn udp_packet(from: u8, to: u8, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+pub fn udp_packet(from: u8, to: u8, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     let len = (8 + payload.len() as u16).to_be_bytes();
     let header = [ports.0.to_be_bytes(), ports.1.to_be_bytes(), len, [0, 0]].concat();
     ipv4(from, to, 17, 0, 0, &[&header, payload].concat())
 }
 
-fn tcp_packet(from: u8, to: u8, flags: u8, sequence: u32, payload: &[u8]) -> Vec<u8> {
+pub fn tcp_packet(from: u8, to: u8, flags: u8, sequence: u32, payload: &[u8]) -> Vec<u8> {
     let ports = if from < to { [4000u16, 80] } else { [80, 4000] }.map(u16::to_be_bytes).concat();
     let rest = [0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
     let header = [&ports[..], &sequence.to_be_bytes(), &[0; 4], &rest].concat();
@@ -58,7 +58,7 @@ fn opening() -> Vec<Vec<u8>> {
 }
 
 /// Whether each packet is suspect, where packets come one microsecond after another.
-fn suspects(chain: &mut Chain, packets: &[Vec<u8>]) -> Vec<bool> {
+pub fn suspects(chain: &mut Chain, packets: &[Vec<u8>]) -> Vec<bool> {
     let timed: Vec<_> = (0..).map(|i| i * 1000).zip(packets.iter().cloned()).collect();
     let out = through(chain, batches(&timed, 7));
     out.iter().flat_map(|batch| batch.live().iter().map(|i| batch.suspect.contains(i))).collect()

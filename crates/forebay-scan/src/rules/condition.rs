@@ -184,7 +184,15 @@ impl Condition {
     /// Whether a rule with this header and condition may fire on a packet.
     #[must_use]
     pub fn may_match(&self, header: &Header, packet: &PacketFacts) -> bool {
-        header.admits(packet.protocol, packet.source, packet.destination)
+        // Lists of addresses are what takes longest.
+        self.flags.iter().all(|test| packet.tcp_flags.is_none_or(|flags| test.admits(flags)))
+            && self.fields.iter().all(|test| {
+                packet.fields[test.field as usize]
+                    .is_none_or(|value| (test.first <= value && value <= test.last) != test.negated)
+            })
+            && self.side.is_none_or(|side| side.admits(packet.direction))
+            && (self.established.is_none()
+                || packet.established.is_none_or(|is| self.established == Some(is)))
             && self.application.is_none_or(|application| {
                 packet.applications.may_be(application)
                     && may_carry(
@@ -194,14 +202,7 @@ impl Condition {
                         packet.destination.1,
                     )
             })
-            && self.side.is_none_or(|side| side.admits(packet.direction))
-            && (self.established.is_none()
-                || packet.established.is_none_or(|is| self.established == Some(is)))
-            && self.flags.iter().all(|test| packet.tcp_flags.is_none_or(|flags| test.admits(flags)))
-            && self.fields.iter().all(|test| {
-                packet.fields[test.field as usize]
-                    .is_none_or(|value| (test.first <= value && value <= test.last) != test.negated)
-            })
+            && header.admits(packet.protocol, packet.source, packet.destination)
     }
 }
 

@@ -36,8 +36,8 @@ pub struct FlowEnds {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     http: bool,
-    /// A literal was found that counts only if the flow may be HTTP.
-    pending: bool,
+    /// What was found and counts only if the flow may be HTTP.
+    pending: Option<Owner>,
     may_match: bool,
 }
 
@@ -52,6 +52,23 @@ impl Evidence {
     #[must_use]
     pub fn may_be_http(self) -> bool {
         self.http
+    }
+
+    /// Whether something was found that makes the flow one that may match once it may be HTTP.
+    #[must_use]
+    pub fn is_pending(self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Adds that a packet of the flow meets the condition of an always-forward rule, which passes
+    /// the whole flow, or does so if the flow may be HTTP. Returns whether it now may match.
+    pub(super) fn forward(&mut self, rule: u32, http_only: bool) -> bool {
+        if http_only && !self.http {
+            self.pending = self.pending.or(Some(Owner::Rule(rule)));
+        } else {
+            self.may_match = true;
+        }
+        self.may_match
     }
 }
 
@@ -141,34 +158,35 @@ impl RuleLiterals {
     }
 
     /// Adds a literal that was found in a text of a flow to the evidence. Returns what makes the
-    /// flow one that may match, if this literal does.
+    /// flow one that may match, if this literal does; where that counts for HTTP only and was found
+    /// before, it is what was found first.
     ///
-    /// `direction` is that of the text. It must be [`Side::Either`] unless the first packet of the
+    /// Without `flow`, its ends are not known, and may meet every header. `direction` is that of the text. It must be [`Side::Either`] unless the first packet of the
     /// TCP connection (SYN) was seen; it counts for TCP only.
     pub fn observe(
         &self,
         rules: &RuleSet,
-        flow: &FlowEnds,
+        flow: Option<&FlowEnds>,
         direction: Side,
         literal: u32,
         evidence: &mut Evidence,
     ) -> Option<Owner> {
-        let direction = if flow.protocol == 6 { direction } else { Side::Either };
+        let is_tcp = flow.is_some_and(|flow| flow.protocol == 6);
+        let direction = if is_tcp { direction } else { Side::Either };
         for &owner in self.owners(literal) {
             let http_only = match owner {
                 Owner::HttpMarker => {
                     evidence.http = true;
-                    if evidence.pending && !evidence.may_match {
+                    if let Some(first) = evidence.pending.filter(|_| !evidence.may_match) {
                         evidence.may_match = true;
-                        return Some(owner);
+                        return Some(first);
                     }
                     continue;
                 }
                 Owner::Rule(index) => {
                     let Some(rule) = rules.rules().get(index as usize) else { continue };
-                    if !rule.side.admits(direction)
-                        || !rule.admits_flow(flow.protocol, flow.a, flow.b)
-                    {
+                    let admits = |flow: &FlowEnds| rule.admits_flow(flow.protocol, flow.a, flow.b);
+                    if !rule.side.admits(direction) || !flow.is_none_or(admits) {
                         continue;
                     }
                     rule.condition.application == Some(Application::Http)
@@ -186,7 +204,7 @@ impl RuleLiterals {
                 evidence.may_match = true;
                 return first.then_some(owner);
             }
-            evidence.pending = true;
+            evidence.pending = evidence.pending.or(Some(owner));
         }
         None
     }

@@ -5,7 +5,8 @@
 //! of its literals nor a trigger stands; an always-forward rule can fire on every packet that meets
 //! its header and [`Condition`]. [`RuleSet::literals`] puts the literals of all filterable rules,
 //! the triggers, and the markers of HTTP into one set; [`RuleLiterals::observe`] turns what a scan
-//! finds in a flow into [`Evidence`].
+//! finds in a flow into [`Evidence`]. [`ForwardTests`] are the conditions of the always-forward
+//! rules, sorted for many packets.
 //!
 //! Invariant: if a rule fires on a flow of which the scanned texts are complete, then the evidence
 //! of the flow says so, or a packet of it meets the condition of an always-forward rule. What
@@ -18,6 +19,7 @@ pub mod addresses;
 mod buffers;
 mod condition;
 mod extract;
+mod forward;
 mod header;
 mod keywords;
 mod literals;
@@ -33,6 +35,7 @@ pub use condition::{
     Applications, Condition, Field, FieldTest, FlagsComparison, FlagsTest, PacketFacts,
 };
 pub use extract::{Cause, Class};
+pub use forward::{ForwardTests, Forwarded, MOST_TESTS};
 pub use header::{Application, Endpoint, Header, Protocol, Transport};
 pub use literals::{Evidence, FlowEnds, Owner, RuleLiterals};
 pub use pieces::Hazards;
@@ -108,6 +111,15 @@ impl RuleSet {
     #[must_use]
     pub fn refused(&self) -> usize {
         self.refused
+    }
+
+    /// Whether another set has the same rules with the same values of variables, wherever they
+    /// stand in its files, and has left out as many.
+    #[must_use]
+    pub fn has_same_rules(&self, other: &Self) -> bool {
+        self.refused == other.refused
+            && self.rules.len() == other.rules.len()
+            && self.rules.iter().zip(&other.rules).all(|(one, other)| one.is_same(other))
     }
 
     /// The name of a rule's file.

@@ -90,6 +90,29 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Whether another rule differs in its place only.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let Self {
+            file: _,
+            line: _,
+            gid,
+            sid,
+            message,
+            header,
+            contents,
+            condition,
+            features,
+            class,
+            literals,
+            hazards,
+            side,
+        } = self;
+        (*gid, *sid, *class, *side) == (other.gid, other.sid, other.class, other.side)
+            && (message, header, contents) == (&other.message, &other.header, &other.contents)
+            && (condition, features) == (&other.condition, &other.features)
+            && (literals, hazards) == (&other.literals, &other.hazards)
+    }
+
     /// Whether the rule may fire on a flow between these ends, of which the application protocol is
     /// not known.
     #[must_use]

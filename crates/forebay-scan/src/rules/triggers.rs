@@ -32,6 +32,20 @@ pub enum Hazard {
 }
 
 impl Hazard {
+    /// All hazards, in their order.
+    pub const ALL: [Self; 10] = [
+        Self::PercentEncoding,
+        Self::WideCharacter,
+        Self::Backslash,
+        Self::HeaderFolding,
+        Self::Http2,
+        Self::BodyEncoding,
+        Self::MailEncoding,
+        Self::FileBlocks,
+        Self::TlsRecords,
+        Self::SmbCompression,
+    ];
+
     /// A name for tables and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -87,7 +87,8 @@ impl Subject {
             self.scanner.scan(&[text], &mut self.scanner.scratch(), &mut matches);
             for found in matches.as_slice() {
                 by_rule |= self.literals.owners(found.literal).contains(&Owner::Rule(0));
-                self.literals.observe(&self.rules, &self.ends, side, found.literal, &mut evidence);
+                let ends = Some(&self.ends);
+                self.literals.observe(&self.rules, ends, side, found.literal, &mut evidence);
             }
         }
         (evidence.may_match(), by_rule)

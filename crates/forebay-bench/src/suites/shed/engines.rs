@@ -89,6 +89,7 @@ impl Policy {
                 prior: flow.prior,
                 is_first: flow.prior.packets == 0,
                 is_end: packet.is_end,
+                is_suspect: false,
                 label: None,
             };
             flow.prior += Count::of(packet.len);

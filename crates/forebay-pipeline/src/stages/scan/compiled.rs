@@ -11,6 +11,7 @@ use forebay_scan::reassembly::Limits;
 use forebay_scan::{Engine, LiteralSet, ScanError, Scanner};
 
 use super::flows::ScannedFlows;
+use super::rules::ScanRules;
 
 /// The most literals that are counted apart.
 pub const MOST_COUNTED: usize = 1000;
@@ -85,13 +86,29 @@ impl ScanOptions {
     }
 }
 
-/// A set of literals compiled for the stage, with its counters.
+/// Literals or rules compiled for the stage, with their counters.
 #[derive(Debug)]
 pub struct CompiledScan {
-    literals: LiteralSet,
+    subject: Subject,
     scanner: Scanner,
     options: ScanOptions,
     hits: HitCounters,
+}
+
+/// What is scanned for.
+#[derive(Debug)]
+enum Subject {
+    Literals(LiteralSet),
+    Rules(Box<ScanRules>),
+}
+
+impl Subject {
+    fn literals(&self) -> &LiteralSet {
+        match self {
+            Self::Literals(literals) => literals,
+            Self::Rules(rules) => rules.literals().set(),
+        }
+    }
 }
 
 impl CompiledScan {
@@ -100,15 +117,50 @@ impl CompiledScan {
     /// # Errors
     /// The engine has no room for it.
     pub fn new(literals: LiteralSet, options: ScanOptions) -> Result<Self, ScanError> {
-        let scanner = Scanner::compile(&literals, options.engine)?;
+        Self::compile(Subject::Literals(literals), options)
+    }
+
+    /// Compiles the literals of rules.
+    ///
+    /// # Errors
+    /// The engine has no room for them.
+    ///
+    /// # Panics
+    /// `options` are for single packets: what rules say of their literals holds for streams.
+    pub fn of_rules(rules: ScanRules, options: ScanOptions) -> Result<Self, ScanError> {
+        assert_eq!(options.mode, ScanMode::Stream);
+        Self::compile(Subject::Rules(Box::new(rules)), options)
+    }
+
+    fn compile(subject: Subject, options: ScanOptions) -> Result<Self, ScanError> {
+        let literals = subject.literals();
+        let scanner = Scanner::compile(literals, options.engine)?;
         let hits = HitCounters::new(literals.len());
-        Ok(Self { literals, scanner, options, hits })
+        Ok(Self { subject, scanner, options, hits })
     }
 
     /// The literals.
     #[must_use]
     pub fn literals(&self) -> &LiteralSet {
-        &self.literals
+        self.subject.literals()
+    }
+
+    /// The rules, if it is they that are scanned for.
+    #[must_use]
+    pub fn rules(&self) -> Option<&ScanRules> {
+        match &self.subject {
+            Subject::Literals(_) => None,
+            Subject::Rules(rules) => Some(rules),
+        }
+    }
+
+    /// Counts a packet in which a literal was found. Returns whether it is a hit: not one that is
+    /// only a trigger or a marker of rules.
+    #[inline]
+    pub(super) fn count(&self, literal: u32) -> bool {
+        let is_hit = self.rules().is_none_or(|rules| rules.has_rule(literal));
+        self.hits.count(literal, is_hit);
+        is_hit
     }
 
     /// How packets are scanned.
@@ -167,11 +219,11 @@ impl HitCounters {
         }
     }
 
-    /// Counts a packet.
+    /// Counts a packet. A literal that is not `shown` is never counted apart.
     #[inline]
-    pub(super) fn count(&self, literal: u32) {
+    fn count(&self, literal: u32, shown: bool) {
         let Some(packets) = self.packets.get(literal as usize) else { return };
-        if packets.fetch_add(1, Ordering::Relaxed) == 0 {
+        if packets.fetch_add(1, Ordering::Relaxed) == 0 && shown {
             self.found_first(literal);
         }
     }

@@ -7,8 +7,10 @@ use forebay_packet::flow::AddressKind;
 use forebay_packet::{Batch, HashKey, NO_RECORD};
 use forebay_scan::StreamState;
 use forebay_scan::reassembly::{Connection, Pool, Uncertainties};
+use forebay_scan::rules::Evidence;
 
 use super::compiled::{ScanMode, ScanOptions};
+use super::rules::opens;
 
 /// Flows that are examined for an end, for each packet.
 const SWEPT_PER_PACKET: usize = 2;
@@ -21,10 +23,21 @@ const SWEPT_AT_REST: usize = 4096;
 pub(super) struct Verdict {
     /// Causes of doubt.
     pub causes: Uncertainties,
-    /// A literal was found.
+    /// A literal was found; one of a rule, or a trigger, that counts in this flow.
     pub hit: bool,
     /// The record is kept until it is idle.
     is_kept: bool,
+    /// The first packet opened a TCP connection, so that direction 0 is to the server.
+    pub opened: bool,
+    /// All packets so far were those that open a connection.
+    pub in_handshake: bool,
+    /// Directions and states of the connection in which the ends of the flow meet no always-forward
+    /// rule, a bit each.
+    pub failed: u8,
+    /// The number of the rules that the evidence is of.
+    pub edition: u32,
+    /// What was found of rules.
+    pub evidence: Evidence,
 }
 
 impl Verdict {
@@ -126,7 +139,9 @@ impl ScannedFlows {
                     }
                 }
                 if counted.record.total_packets() == 1 {
-                    verdicts[number] = Verdict::default();
+                    let opened = opens(batch.key[i].protocol, batch.tcp_flags[i]);
+                    verdicts[number] =
+                        Verdict { opened, in_handshake: opened, edition, ..Verdict::default() };
                     if let Some(stream) = streams.get_mut(number) {
                         end(stream, pool, ended);
                         stream.edition = edition;

@@ -1,7 +1,7 @@
-//! Scans payloads for literals, and keeps a verdict for each flow.
+//! Scans payloads for literals, or for those of rules, and keeps a verdict for each flow.
 //!
 //! A packet is *suspect* (the batch's column `suspect`) if its flow has a literal, or may have one
-//! that was not found: anything that is not decoded, not captured whole or not reassembled with
+//! that was not found; with rules, if a rule may fire on it or its flow (`rules.rs`). Anything that is not decoded, not captured whole or not reassembled with
 //! certainty is a cause of doubt with a name and a counter. A flow is suspect from the packet on
 //! that makes it so until it is silent for the idle timeout; packets before that were passed as
 //! clean. While bytes of a stream are missing, packets of its flow are suspect too, and the flow is
@@ -12,6 +12,7 @@
 
 mod compiled;
 mod flows;
+mod rules;
 mod select;
 
 use std::sync::Arc;
@@ -22,12 +23,14 @@ use forebay_scan::reassembly::{Segment, Uncertainties, Uncertainty};
 use forebay_scan::{Match, Matches, Scratch, StreamState};
 
 pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
+pub use rules::{Passed, RuleHits, ScanRules};
 pub(super) use select::STAGE;
 pub use select::ScanSelection;
 
 use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
-use flows::{ScannedFlows, Stream};
+use flows::{PacketFlow, ScannedFlows, Stream, Verdict};
+use rules::{RuleCounts, SYN, Seen, is_inner, opens};
 
 /// What is scanned for, or nothing any more.
 impl Setting for Option<Arc<CompiledScan>> {}
@@ -42,6 +45,12 @@ struct Texts {
     causes: Uncertainties,
     /// Bytes before some of the stream are missing.
     waits: bool,
+    /// Bytes behind the TCP or UDP header, if that is known.
+    payload_len: Option<u32>,
+    /// The packet is in a tunnel: the text by itself has the headers around it, too.
+    is_layered: bool,
+    /// The tunnels that are looked into.
+    tunnel_depth: u8,
 }
 
 /// The part of a stream that a packet has.
@@ -63,6 +72,7 @@ struct Counts {
     waiting_packets: u64,
     doubts: [u64; Uncertainty::ALL.len()],
     evicted: u64,
+    rules: RuleCounts,
 }
 
 /// What a stage has while it scans.
@@ -70,7 +80,10 @@ struct Scanning {
     compiled: Arc<CompiledScan>,
     decoder: Decoder,
     scratch: Scratch,
+    /// Those in texts by themselves, and those in streams, of which the text is twice the packet
+    /// and the direction.
     matches: Matches,
+    stream_matches: Matches,
     flows: ScannedFlows,
     /// The number of the literals in force, from 1.
     edition: u32,
@@ -87,6 +100,8 @@ pub trait ScanObserver: Send {
 /// Scans the payloads of packets, and marks those of suspect flows.
 pub struct Scan {
     observer: Option<Box<dyn ScanObserver>>,
+    /// What it gets: matches, and the bytes of each packet that were scanned.
+    found: Vec<Match>,
     scanned_bytes: Vec<usize>,
     secret: HashKey,
     scanning: Option<Scanning>,
@@ -102,6 +117,7 @@ impl Scan {
     pub fn optional(compiled: Option<Arc<CompiledScan>>, secret: HashKey) -> Self {
         let mut scan = Self {
             observer: None,
+            found: Vec::new(),
             scanned_bytes: Vec::new(),
             secret,
             scanning: None,
@@ -153,6 +169,7 @@ impl Scanning {
             scratch: compiled.scanner().scratch(),
             compiled,
             matches: Matches::new(),
+            stream_matches: Matches::new(),
             flows,
             edition,
             texts: Vec::new(),
@@ -164,6 +181,7 @@ impl Scanning {
         self.decode(batch);
         self.flows.find(batch, self.edition);
         self.matches.clear();
+        self.stream_matches.clear();
         self.scan_blocks(batch);
         self.scan_segments(batch);
         self.judge(batch, counts);
@@ -186,6 +204,7 @@ impl Scanning {
             let missing = batch.wire_len(i).saturating_sub(packet.len() as u32);
             let mut texts = Texts { block: (0, packet.len() as u32), ..Texts::default() };
             let is_fragment = decoded.fragments[0].is_some();
+            let has_transport = carried.is_some();
             match carried.filter(|_| !is_fragment) {
                 Some(carried) => texts.take(packet, &carried, missing, by_stream),
                 None if missing > 0 => texts.causes.insert(Uncertainty::Truncated),
@@ -202,8 +221,12 @@ impl Scanning {
                 }
                 DecodeOutcome::Arp | DecodeOutcome::Ip | DecodeOutcome::LaterFragment => {}
             }
-            self.texts[i] = texts;
             batch.set_flow(i, decoded.key, decoded.reversed);
+            if self.compiled.rules().is_some() {
+                texts.tunnel_depth = self.compiled.options().decode.tunnel_depth;
+                texts.is_layered |= !has_transport && is_inner(batch, i);
+            }
+            self.texts[i] = texts;
             batch.tcp_flags[i] = decoded.tcp_flags.unwrap_or(0);
         }
     }
@@ -221,7 +244,7 @@ impl Scanning {
 
     /// Scans parts of streams.
     fn scan_segments(&mut self, batch: &Batch) {
-        let Self { compiled, scratch, matches, flows, edition, texts, .. } = self;
+        let Self { compiled, scratch, stream_matches, flows, edition, texts, .. } = self;
         for i in batch.live().iter() {
             let Some(part) = texts[i].segment else { continue };
             let flow = flows.of_packets[i];
@@ -248,7 +271,8 @@ impl Scanning {
                 if !piece.continues {
                     *state = StreamState::default();
                 }
-                compiled.scanner().scan_stream(i as u32, piece.bytes, state, scratch, matches);
+                let text = 2 * i as u32 + piece.direction as u32;
+                compiled.scanner().scan_stream(text, piece.bytes, state, scratch, stream_matches);
             });
             texts[i].causes.extend(outcome.uncertain);
             texts[i].waits = connection.has_hole();
@@ -257,47 +281,66 @@ impl Scanning {
 
     /// Updates the verdicts of the flows, and marks packets by them.
     fn judge(&mut self, batch: &mut Batch, counts: &mut Counts) {
-        let mut hit = LiveMask::EMPTY;
-        for found in self.matches.as_slice() {
-            self.compiled.hits().count(found.literal);
-            hit.insert(found.text as usize);
-        }
-        counts.hit_packets += hit.count() as u64;
+        let Self { compiled, matches, stream_matches, flows, texts, edition, .. } = self;
+        let (mut blocks, mut streams) = (matches.as_slice(), stream_matches.as_slice());
         let mut suspect = LiveMask::EMPTY;
         for i in batch.live().iter() {
-            let (causes, hit) = (self.texts[i].causes, hit.contains(i));
-            let number = self.flows.of_packets[i].number;
-            if number == NO_RECORD {
-                causes.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
-                if hit || !causes.is_empty() {
-                    suspect.insert(i);
+            let blocks = first_of(&mut blocks, |text| text == i as u32);
+            let streams = first_of(&mut streams, |text| text / 2 == i as u32);
+            let mut hit = false;
+            blocks.iter().chain(streams).for_each(|found| hit |= compiled.count(found.literal));
+            counts.hit_packets += u64::from(hit);
+            let PacketFlow { number, direction } = flows.of_packets[i];
+            let is_of_flow = number != NO_RECORD;
+            let mut alone = Verdict::default();
+            let verdict =
+                if is_of_flow { &mut flows.verdicts[number as usize] } else { &mut alone };
+            let mut passes = false;
+            if let Some(rules) = compiled.rules() {
+                verdict.renew(*edition);
+                if direction == 1 && opens(batch.key[i].protocol, batch.tcp_flags[i]) {
+                    // Both ends open the connection, so that neither is known to be the server.
+                    texts[i].causes.insert(Uncertainty::Syn);
                 }
-                continue;
+                verdict.in_handshake &= batch.tcp_flags[i] & SYN != 0;
+                let texts = &texts[i];
+                let seen = Seen { batch, i, texts, direction, is_of_flow, blocks, streams };
+                if verdict.is_clean() && texts.causes.is_empty() {
+                    passes = rules.judge(&seen, verdict, &mut counts.rules);
+                }
+                hit = verdict.evidence.may_match();
             }
-            let verdict = &mut self.flows.verdicts[number as usize];
             if hit && !verdict.hit {
                 verdict.hit = true;
-                counts.hit_flows += 1;
+                counts.hit_flows += u64::from(is_of_flow);
             }
-            let new = causes.without(verdict.causes);
+            let new = texts[i].causes.without(verdict.causes);
             if !new.is_empty() {
                 new.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
                 verdict.causes.extend(new);
             }
-            if !verdict.is_clean() {
+            if passes || !verdict.is_clean() {
                 suspect.insert(i);
-            } else if self.texts[i].waits {
+            } else if texts[i].waits {
                 suspect.insert(i);
                 counts.waiting_packets += 1;
             }
-            self.flows.keep(number);
+            flows.keep(number);
         }
-        for doubts in self.flows.ended.drain(..) {
+        for doubts in flows.ended.drain(..) {
             doubts.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
         }
         counts.suspect_packets += suspect.count() as u64;
         batch.suspect = suspect;
     }
+}
+
+/// Takes the first matches off whose texts are wanted.
+fn first_of<'a>(matches: &mut &'a [Match], wanted: impl Fn(u32) -> bool) -> &'a [Match] {
+    let len = matches.iter().take_while(|found| wanted(found.text)).count();
+    let (first, rest) = matches.split_at(len);
+    *matches = rest;
+    first
 }
 
 impl Texts {
@@ -317,6 +360,8 @@ impl Texts {
         };
         // Where the datagram ends before the packet does, the rest is padding.
         let is_cut = missing > 0 && (start + len) as usize == packet.len();
+        self.payload_len = (!is_cut).then_some(len);
+        self.is_layered = carried.is_in_tunnel;
         let sent = if is_cut { len.saturating_add(missing) } else { len };
         match carried.tcp_numbers.filter(|_| by_stream) {
             Some((sequence, acknowledgment)) => {
@@ -375,10 +420,14 @@ impl Stage for Scan {
             self.scanned = self.begun;
             scanning.scan(&mut batch, &mut self.counts);
             if let Some(observer) = &mut self.observer {
-                let bytes = scanning.texts.iter().map(Texts::scanned);
+                let Scanning { texts, matches, stream_matches, .. } = scanning;
+                let streams = stream_matches.as_slice().iter();
+                let streams = streams.map(|found| Match { text: found.text / 2, ..*found });
+                self.found.clear();
+                self.found.extend(matches.as_slice().iter().copied().chain(streams));
                 self.scanned_bytes.clear();
-                self.scanned_bytes.extend(bytes);
-                observer.scanned(&batch, scanning.matches.as_slice(), &self.scanned_bytes);
+                self.scanned_bytes.extend(texts.iter().map(Texts::scanned));
+                observer.scanned(&batch, &self.found, &self.scanned_bytes);
             }
         }
         out.emit(batch);
@@ -399,8 +448,15 @@ impl Stage for Scan {
     }
 
     fn remarks(&self) -> Remarks {
-        let Counts { hit_packets, hit_flows, suspect_packets, waiting_packets, doubts, evicted } =
-            self.counts;
+        let Counts {
+            hit_packets,
+            hit_flows,
+            suspect_packets,
+            waiting_packets,
+            doubts,
+            evicted,
+            rules,
+        } = self.counts;
         let evicted = evicted + self.scanning.as_ref().map_or(0, |now| now.flows.evicted);
         let mut remarks = Remarks::from([
             ("scan_packets_hit", hit_packets),
@@ -408,6 +464,9 @@ impl Stage for Scan {
             ("scan_packets_suspect", suspect_packets),
             ("scan_packets_waiting", waiting_packets),
             ("scan_flows_evicted", evicted),
+            ("scan_flows_trigger", rules.trigger_flows),
+            ("scan_flows_forward", rules.forward_flows),
+            ("scan_packets_forward", rules.forward_packets),
         ]);
         for (cause, count) in Uncertainty::ALL.into_iter().zip(doubts) {
             remarks.add(&Remarks::from([(remark(cause), count)]));

@@ -1,12 +1,10 @@
 //! The rules of `--rules`: their files, and the matches of their literals as matches of rules.
 
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use forebay_io::text::{self, Source};
 use forebay_packet::decode::Decoded;
-use forebay_packet::flow::AddressKind;
 use forebay_packet::{Batch, Decoder};
 use forebay_scan::Match;
 use forebay_scan::rules::{Endpoint, Owner, RuleError, RuleLiterals, RuleSet, Variables};
@@ -95,15 +93,7 @@ fn read_file(path: &Path, set: &mut RuleSet, errors: &mut Vec<RuleError>) -> Res
 
 /// Source and destination of a packet, if it is IP.
 pub(super) fn ends(packet: &Decoded) -> Option<(Endpoint, Endpoint)> {
-    let key = &packet.key;
-    let address = |bits: u128| match key.kind {
-        AddressKind::Ipv4 => Some(IpAddr::V4(Ipv4Addr::from(bits as u32))),
-        AddressKind::Ipv6 => Some(IpAddr::V6(Ipv6Addr::from(bits))),
-        AddressKind::Opaque | AddressKind::Mac | AddressKind::Arp => None,
-    };
-    let low = (address(key.low)?, key.port_low);
-    let high = (address(key.high)?, key.port_high);
-    Some(if packet.reversed { (high, low) } else { (low, high) })
+    packet.key.ip_ends(packet.reversed).map(|[source, destination]| (source, destination))
 }
 
 impl Subjects for RuleSet {
