@@ -21,6 +21,14 @@ impl Decoder {
         Self { options }
     }
 
+    /// Decoders that enter no tunnel, one, and so on, to this one: what they find are the packets
+    /// around the tunnels of a packet, outermost first.
+    pub fn by_depth(&self) -> impl Iterator<Item = Self> {
+        let options = self.options;
+        (0..=options.tunnel_depth)
+            .map(move |tunnel_depth| Self { options: DecodeOptions { tunnel_depth, ..options } })
+    }
+
     /// What the headers of `packet`, captured on a link of type `link`, say.
     #[must_use]
     pub fn decode(&self, link: LinkType, packet: &[u8]) -> Decoded {

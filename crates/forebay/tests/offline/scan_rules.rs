@@ -105,6 +105,53 @@ fn a_capture_shows_what_always_forward_rules_cost() {
 }
 
 #[test]
+fn what_is_not_known_of_a_packet_and_tunnels_exclude_no_rule() {
+    let rules = "\
+alert udp any any -> any 4444 (dsize:>5; sid:21;)\n\
+alert ip any any -> any any (ip_proto:47; sid:22;)\n\
+alert tcp any any -> any any (dsize:>1000; sid:23;)\n\
+alert tcp any any -> any any (pcre:\"/a/\"; sid:24;)\n\
+alert udp any any -> any any (content:\"evilword\"; sid:25;)\n\
+alert igmp any any -> any any (dsize:>0; sid:26;)\n";
+    let (here, there) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let with_protocol = |protocol, mut frame: Vec<u8>| {
+        frame[23] = protocol;
+        frame
+    };
+    let inner = tcp((1, 2), b"an evilword");
+    let vxlan = [&[8, 0, 0, 0, 0, 0, 1, 0], &inner[..]].concat();
+    let frames = [
+        with_protocol(17, make::ipv4(here, there, 7, 1, &[0; 24])),
+        with_protocol(47, make::ipv4(here, there, 0, 0, &[&[0, 0, 8, 0], &inner[14..]].concat())),
+        tcp((5, 6), b"short"),
+        make::udp((here, 9), (there, 4789), &vxlan),
+        with_protocol(2, make::ipv4(here, there, 0, 0, &[0x16, 0, 0, 0, 224, 0, 0, 1])),
+        make::udp((here, 9), (there, 4444), b"five5"),
+    ];
+    let scratch = Scratch::with_packets(0);
+    let pcap = Pcap::of(ETHERNET);
+    let mut file = pcap.file(&frames);
+    // The same as the third, of which most is not captured.
+    file.extend(pcap.record(1_700_000_001_000_000_000, &frames[2], 1_500));
+    let capture = scratch.file("in.pcap", &file);
+    let rules = scratch.file("odd.rules", rules.as_bytes());
+    let scan = |options: &[&str]| {
+        run(["scan", "--rules", &rules, "-r", &capture].into_iter().chain(options.iter().copied()))
+    };
+    let result = scan(&["--explain", "--json"]).exits(0).json();
+    let packets = |sid: u64| {
+        let rules = result["always_forward"].as_array().unwrap();
+        rules.iter().find(|rule| rule["sid"] == sid).unwrap()["packets"].clone()
+    };
+    assert_eq!(packets(21), 1, "the later fragment; five bytes are too few");
+    assert_eq!(packets(22), 1, "the header around the tunnel");
+    assert_eq!(packets(23), 1, "the packet that is cut");
+    assert_eq!(packets(24), 4, "all of both flows");
+    assert_eq!(packets(26), 1);
+    assert_eq!(scan(&["--hits"]).exits(0).text(), "4 25\n", "in the datagram of the tunnel");
+}
+
+#[test]
 fn options_that_contradict_each_other_are_refused() {
     for options in [
         &["--hits"][..],

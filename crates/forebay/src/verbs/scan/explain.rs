@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 
-use forebay_packet::decode::ip_packet;
 use forebay_packet::{Batch, DecodeOptions, Decoder, FlowKey};
 use forebay_pipeline::{Chain, Ledger};
 use forebay_scan::rules::{
-    Application, Cause, Class, Field, Hazard, PacketFacts, Rule, http_markers, triggers,
+    Application, Cause, Class, Hazard, PacketFacts, Rule, http_markers, triggers,
 };
 use forebay_scan::{Engine, LiteralSet, Matches, Scanner, Scratch};
 use serde_json::{Value, json};
 
+use super::facts;
 use super::rules::{Rules, ends};
 use crate::cli::{Cli, ScanArgs};
 use crate::failure::Failure;
@@ -64,6 +64,7 @@ struct Cost<'a> {
     markers: Scanner,
     scratch: Scratch,
     found: Matches,
+    facts: Vec<PacketFacts>,
 }
 
 pub(super) fn run(cli: &Cli, args: &ScanArgs) -> Result<(), Failure> {
@@ -293,6 +294,7 @@ fn cost<'a>(
     let mut cost = Cost {
         scratch: markers.scratch(),
         found: Matches::new(),
+        facts: Vec::new(),
         markers,
         sums: vec![Sum::default(); forward.len()],
         rules: forward,
@@ -326,20 +328,14 @@ impl Cost<'_> {
         self.all.add(1, bytes);
         let (link, packet) = (batch.interface(i).link, batch.packet(i));
         let decoded = decoder.decode(link, packet);
-        let Some((source, destination)) = ends(&decoded) else { return };
-        let mut facts = PacketFacts::new(decoded.key.protocol, source, destination);
-        facts.set(Field::IpProtocol, u32::from(decoded.key.protocol));
-        facts.tcp_flags = decoded.tcp_flags;
-        let payload = decoder.payload(link, packet).unwrap_or_default();
-        facts.set(Field::PayloadLen, payload.len() as u32);
+        if ends(&decoded).is_none() {
+            return;
+        }
+        facts::find(decoder, batch, i, &mut self.facts);
         self.found.clear();
         if decoded.key.protocol == 6 {
+            let payload = decoder.payload(link, packet).unwrap_or_default();
             self.markers.scan(&[payload], &mut self.scratch, &mut self.found);
-        }
-        let icmp = ip_packet(link, packet).and_then(|ip| ip.upper_layer().icmp);
-        if let Some((kind, code)) = icmp.filter(|_| matches!(decoded.key.protocol, 1 | 58)) {
-            facts.set(Field::IcmpType, u32::from(kind));
-            facts.set(Field::IcmpCode, u32::from(code));
         }
         let known = self.flows.len() < MOST_FLOWS || self.flows.contains_key(&decoded.key);
         let mut flow = known.then(|| self.flows.entry(decoded.key).or_default());
@@ -349,7 +345,8 @@ impl Cost<'_> {
         }
         let mut kept = flow.is_some();
         for (position, &(_, rule)) in self.rules.iter().enumerate() {
-            if !rule.condition.may_match(&rule.header, &facts) {
+            let admits = |facts| rule.condition.may_match(&rule.header, facts);
+            if !self.facts.iter().any(admits) {
                 continue;
             }
             match &mut flow {

@@ -4,6 +4,7 @@
 //! printed in the order of the packets.
 
 mod explain;
+mod facts;
 mod learning;
 mod literals;
 mod rules;

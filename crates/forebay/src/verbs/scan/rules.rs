@@ -59,11 +59,15 @@ impl Rules {
         if found.is_empty() {
             return Vec::new();
         }
-        let packet = decoder.decode(batch.interface(i).link, batch.packet(i));
-        let ends = ends(&packet);
+        // Of what is in tunnels, sensors inspect the packets around it, too.
+        let link = batch.interface(i).link;
+        let packets: Vec<Decoded> =
+            decoder.by_depth().map(|decoder| decoder.decode(link, batch.packet(i))).collect();
         let admits = |rule: u32| {
-            ends.is_none_or(|(a, b)| {
-                self.set.rules()[rule as usize].admits_flow(packet.key.protocol, a, b)
+            packets.iter().any(|packet| {
+                ends(packet).is_none_or(|(a, b)| {
+                    self.set.rules()[rule as usize].admits_flow(packet.key.protocol, a, b)
+                })
             })
         };
         let mut rules: Vec<Match> = found
