@@ -17,17 +17,36 @@
 
 use super::literals::Groups;
 use super::model::Probabilities;
-use super::table::{Entry, Table};
 use super::{hash, runs};
 
 /// The last bytes of a literal, in which its window is.
 pub const REACH: usize = 32;
 
-/// Bytes of a region.
+/// Bytes of a region at every fourth position.
 pub const REGION: usize = 7;
+/// Bytes of the region of another literal that does not have as many from the window on.
+const LONG_REGION: usize = 5;
 
-/// Windows of one kind: with the entry of the literal that each belongs to.
-pub type Windows = Vec<(u32, Entry)>;
+/// Windows of one kind, and the regions about them: the hash of each, with the group that has it.
+#[derive(Debug, Default)]
+pub struct Windows {
+    pub windows: Vec<u32>,
+    pub regions: Vec<(u64, u32)>,
+}
+
+impl Windows {
+    fn add(&mut self, windows: impl IntoIterator<Item = u32>, region: &[u8], group: u32) {
+        self.windows.extend(windows);
+        self.regions.push((region_hash(region), group));
+    }
+}
+
+/// The hash of a region of at most 8 bytes.
+fn region_hash(region: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..region.len()].copy_from_slice(region);
+    hash::region(u64::from_le_bytes(bytes))
+}
 
 /// How the literals of a set are found.
 #[derive(Debug, Default)]
@@ -49,11 +68,9 @@ pub struct Plan {
 const PASSING: f32 = 12.0;
 const ENTRY: f32 = 4.0;
 
-/// Entries of a slot above which it is avoided even if its window is rare, because traffic can be
-/// made of it.
-const CROWD: u32 = 16;
-/// The work for each entry above these.
-const CROWDED: f32 = 1e-4;
+/// The work for each literal that has the same region: in traffic that is made of it, all are
+/// compared.
+const CROWDED: f32 = 1e-3;
 
 /// The work of reading every position for one more window, above reading every fourth.
 const EVERY_POSITION: f32 = 2e-4;
@@ -92,7 +109,7 @@ fn plan_windows(
         let work = |at: &usize| probabilities.of(&text[*at..*at + 2]);
         let at = least((0..=text.len() - 2).map(|at| (work(&at), at)));
         let window = u32::from(u16::from_le_bytes([text[at.1], text[at.1 + 1]]));
-        plan.short.push((window, Entry::new(group, at.1, text, 2)));
+        plan.short.add([window], text, group);
         return 0;
     }
     let windows: Vec<(u32, f32)> = (reach..=text.len() - 4)
@@ -109,30 +126,32 @@ fn plan_windows(
         let at = at.unwrap_or(text.len() - 4);
         return plan_long(plan, group, text, at);
     }
-    let region = windows
-        .windows(4)
-        .zip(reach..)
-        .map(|(windows, at)| (windows.iter().map(|(_, work)| work).sum::<f32>() / 4.0, at));
+    let region = windows.windows(4).zip(reach..).map(|(windows, at)| {
+        let crowd = loads.crowd(region_hash(&text[at..at + REGION]));
+        (windows.iter().map(|(_, work)| work).sum::<f32>() / 4.0 + crowd, at)
+    });
     let (of_region, region) = least(region);
     if of_region <= single + EVERY_POSITION {
+        let windows = [0, 1, 2, 3].map(|phase| window(text, region + phase));
+        windows.iter().for_each(|window| loads.add(*window));
         let bytes = &text[region..region + REGION];
-        for phase in 0..4 {
-            let window = window(text, region + phase);
-            loads.add(window);
-            plan.fourths.push((window, Entry::new(group, phase, bytes, REGION)));
-        }
+        loads.add_region(region_hash(bytes));
+        plan.fourths.add(windows, bytes, group);
         return region;
     }
     loads.add(window(text, at));
     plan_long(plan, group, text, at)
 }
 
-/// Adds a window of 4 bytes of a literal. Its region is as much of the literal about it as
-/// possible; its start is returned.
+/// Adds a window of 4 bytes of a literal. Its region has the bytes behind it, or if it is the last
+/// the one in front of it. Returns the region's start.
 fn plan_long(plan: &mut Plan, group: u32, text: &[u8], at: usize) -> usize {
-    let start = at.min(text.len().saturating_sub(REGION));
-    let region = &text[start..text.len().min(start + REGION)];
-    plan.long.push((window(text, at), Entry::new(group, at - start, region, 4)));
+    let (start, len) = match text.len() - at {
+        REGION.. => (at, REGION),
+        LONG_REGION.. => (at, LONG_REGION),
+        _ => (at.min(text.len().saturating_sub(LONG_REGION)), LONG_REGION.min(text.len())),
+    };
+    plan.long.add([window(text, at)], &text[start..start + len], group);
     start
 }
 
@@ -150,27 +169,42 @@ fn window(text: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| text[at + i]))
 }
 
-/// The number of windows in each slot so far.
+/// The numbers of literals with each window and with each region so far; those with the same hash
+/// are one.
 struct Loads {
     bits: u32,
-    loads: Vec<u32>,
+    windows: Vec<u32>,
+    regions: Vec<u32>,
 }
 
 impl Loads {
     fn new(groups: usize) -> Self {
-        let bits = Table::bits_for(groups * 4) + 2;
-        Self { bits, loads: vec![0; 1 << bits] }
+        let bits = (groups.max(1) * 16).ilog2() + 1;
+        Self { bits, windows: vec![0; 1 << bits], regions: vec![0; 1 << bits] }
+    }
+
+    fn slot(&self, window: u32) -> usize {
+        (window.wrapping_mul(hash::WORD) >> (32 - self.bits)) as usize
     }
 
     fn add(&mut self, window: u32) {
-        self.loads[hash::slot(window, self.bits)] += 1;
+        let slot = self.slot(window);
+        self.windows[slot] += 1;
+    }
+
+    fn add_region(&mut self, hash: u64) {
+        let slots = self.regions.len();
+        self.regions[hash as usize & (slots - 1)] += 1;
     }
 
     /// The work for one more literal with this window, by a byte of traffic.
     fn work(&self, window: u32, probability: f32) -> f32 {
-        let load = self.loads[hash::slot(window, self.bits)];
-        let passing = if load == 0 { PASSING } else { 0.0 };
-        let crowd = load.saturating_sub(CROWD) as f32 * CROWDED;
-        probability * (passing + ENTRY) + crowd
+        let passing = if self.windows[self.slot(window)] == 0 { PASSING } else { 0.0 };
+        probability * (passing + ENTRY)
+    }
+
+    /// The further work for one more literal with this region.
+    fn crowd(&self, hash: u64) -> f32 {
+        self.regions[hash as usize & (self.regions.len() - 1)] as f32 * CROWDED
     }
 }
