@@ -7,7 +7,8 @@
 //!
 //! Of all regions that with the least expected work is taken: for each window the probability that
 //! traffic has it, times the cost of passing the filter, which is shared by literals with the same
-//! window, and of the entries that are then compared.
+//! window, and of the entries that are then compared; and as text that is made of literals must not
+//! be much slower, how often literals have the region anywhere.
 //!
 //! Runs of one byte are so frequent in traffic (zeros, padding) that no window may be one: literals
 //! that are runs are found in another way (`runs.rs`), and one that has a run in every region gets
@@ -68,9 +69,9 @@ pub struct Plan {
 const PASSING: f32 = 12.0;
 const ENTRY: f32 = 4.0;
 
-/// The work for each literal that has the same region: in traffic that is made of it, all are
-/// compared.
-const CROWDED: f32 = 1e-3;
+/// The work for each time that a literal has the same region: in traffic that is made of literals,
+/// all of these are compared.
+const CROWDED: f32 = 5e-6;
 
 /// The work of reading every position for one more window, above reading every fourth.
 const EVERY_POSITION: f32 = 2e-4;
@@ -78,7 +79,7 @@ const EVERY_POSITION: f32 = 2e-4;
 /// Chooses the windows of each group, and writes to `groups` where they are.
 pub fn plan(groups: &mut Groups, probabilities: &Probabilities) -> Plan {
     let mut plan = Plan::default();
-    let mut loads = Loads::new(groups.len());
+    let mut loads = Loads::new(groups);
     let mut folded = Vec::new();
     for group in 0..groups.len() as u32 {
         folded.clear();
@@ -119,7 +120,11 @@ fn plan_windows(
             (window, if is_run(bytes) { f32::INFINITY } else { work })
         })
         .collect();
-    let (single, at) = least(windows.iter().zip(reach..).map(|(&(_, work), at)| (work, at)));
+    let singles = windows.iter().zip(reach..);
+    let (single, at) = least(singles.map(|(&(_, work), at)| {
+        let (start, end) = long_region(text, at);
+        (work + loads.crowd(&text[start..end]), at)
+    }));
     if single == f32::INFINITY {
         // A run, but for bytes in front of it or for case.
         let at = (0..text.len() - 4).rev().find(|&at| !is_run(&text[at..at + 4]));
@@ -127,32 +132,35 @@ fn plan_windows(
         return plan_long(plan, group, text, at);
     }
     let region = windows.windows(4).zip(reach..).map(|(windows, at)| {
-        let crowd = loads.crowd(region_hash(&text[at..at + REGION]));
+        let crowd = loads.crowd(&text[at..at + REGION]);
         (windows.iter().map(|(_, work)| work).sum::<f32>() / 4.0 + crowd, at)
     });
     let (of_region, region) = least(region);
     if of_region <= single + EVERY_POSITION {
         let windows = [0, 1, 2, 3].map(|phase| window(text, region + phase));
         windows.iter().for_each(|window| loads.add(*window));
-        let bytes = &text[region..region + REGION];
-        loads.add_region(region_hash(bytes));
-        plan.fourths.add(windows, bytes, group);
+        plan.fourths.add(windows, &text[region..region + REGION], group);
         return region;
     }
     loads.add(window(text, at));
     plan_long(plan, group, text, at)
 }
 
-/// Adds a window of 4 bytes of a literal. Its region has the bytes behind it, or if it is the last
-/// the one in front of it. Returns the region's start.
+/// Adds a window of 4 bytes of a literal, and returns the start of its region.
 fn plan_long(plan: &mut Plan, group: u32, text: &[u8], at: usize) -> usize {
-    let (start, len) = match text.len() - at {
-        REGION.. => (at, REGION),
-        LONG_REGION.. => (at, LONG_REGION),
-        _ => (at.min(text.len().saturating_sub(LONG_REGION)), LONG_REGION.min(text.len())),
-    };
-    plan.long.add([window(text, at)], &text[start..start + len], group);
+    let (start, end) = long_region(text, at);
+    plan.long.add([window(text, at)], &text[start..end], group);
     start
+}
+
+/// The bounds of the region of a window of 4 bytes: with the bytes behind it, or if it is the last,
+/// the one in front of it.
+fn long_region(text: &[u8], at: usize) -> (usize, usize) {
+    match text.len() - at {
+        REGION.. => (at, at + REGION),
+        LONG_REGION.. => (at, at + LONG_REGION),
+        _ => (text.len().saturating_sub(LONG_REGION), text.len()),
+    }
 }
 
 /// The least of pairs by their first parts; the first of equal ones. None are as infinity at 0.
@@ -169,42 +177,51 @@ fn window(text: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| text[at + i]))
 }
 
-/// The numbers of literals with each window and with each region so far; those with the same hash
-/// are one.
+/// Which windows are found so far, and how often literals have each region at any place; those with
+/// the same hash are one.
 struct Loads {
     bits: u32,
-    windows: Vec<u32>,
-    regions: Vec<u32>,
+    windows: Vec<bool>,
+    regions: Vec<u8>,
 }
 
 impl Loads {
-    fn new(groups: usize) -> Self {
-        let bits = (groups.max(1) * 16).ilog2() + 1;
-        Self { bits, windows: vec![0; 1 << bits], regions: vec![0; 1 << bits] }
+    fn new(groups: &Groups) -> Self {
+        let bits = (groups.len().max(1) * 16).ilog2() + 1;
+        let mut loads = Self { bits, windows: vec![false; 1 << bits], regions: vec![0; 1 << bits] };
+        let mut folded = Vec::new();
+        for group in 0..groups.len() as u32 {
+            folded.clear();
+            folded.extend(groups.text(group).iter().map(u8::to_ascii_lowercase));
+            for region in folded.windows(REGION).chain(folded.windows(LONG_REGION)) {
+                let slot = loads.region(region);
+                loads.regions[slot] = loads.regions[slot].saturating_add(1);
+            }
+        }
+        loads
     }
 
-    fn slot(&self, window: u32) -> usize {
+    fn window(&self, window: u32) -> usize {
         (window.wrapping_mul(hash::WORD) >> (32 - self.bits)) as usize
     }
 
-    fn add(&mut self, window: u32) {
-        let slot = self.slot(window);
-        self.windows[slot] += 1;
+    fn region(&self, region: &[u8]) -> usize {
+        region_hash(region) as usize & (self.regions.len() - 1)
     }
 
-    fn add_region(&mut self, hash: u64) {
-        let slots = self.regions.len();
-        self.regions[hash as usize & (slots - 1)] += 1;
+    fn add(&mut self, window: u32) {
+        let slot = self.window(window);
+        self.windows[slot] = true;
     }
 
     /// The work for one more literal with this window, by a byte of traffic.
     fn work(&self, window: u32, probability: f32) -> f32 {
-        let passing = if self.windows[self.slot(window)] == 0 { PASSING } else { 0.0 };
+        let passing = if self.windows[self.window(window)] { 0.0 } else { PASSING };
         probability * (passing + ENTRY)
     }
 
-    /// The further work for one more literal with this region.
-    fn crowd(&self, hash: u64) -> f32 {
-        self.regions[hash as usize & (self.regions.len() - 1)] as f32 * CROWDED
+    /// The further work for a literal with this region.
+    fn crowd(&self, region: &[u8]) -> f32 {
+        f32::from(self.regions[self.region(region)].saturating_sub(1)) * CROWDED
     }
 }

@@ -96,7 +96,8 @@ impl Runs {
         for ((starts, word), next) in
             starts.iter_mut().zip(repeats).zip(next).take(len.div_ceil(64))
         {
-            if *word == 0 {
+            let thrice = word & (word >> 1 | next << 63) & (word >> 2 | next << 62);
+            if *word == 0 || self.shortest > 3 && thrice == 0 {
                 *starts = 0;
                 continue;
             }
