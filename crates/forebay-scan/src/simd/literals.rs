@@ -31,6 +31,33 @@ struct Record {
 
 const NOCASE: u16 = 1 << 15;
 
+/// Bytes that are compared together. There are as many behind the last text.
+const BLOCK: usize = 32;
+
+/// For each number of bytes up to [`BLOCK`], those bytes of a block.
+static FIRST_BYTES: [[u64; BLOCK / 8]; BLOCK + 1] = {
+    let mut masks = [[0; BLOCK / 8]; BLOCK + 1];
+    let mut at = 0;
+    while at < (BLOCK + 1) * BLOCK {
+        let (count, byte) = (at / BLOCK, at % BLOCK);
+        if byte < count {
+            masks[count][byte / 8] |= 0xff << (8 * (byte % 8));
+        }
+        at += 1;
+    }
+    masks
+};
+
+/// What a literal is compared by.
+#[derive(Clone, Copy, Debug)]
+pub struct Literal {
+    start: usize,
+    pub len: usize,
+    pub nocase: bool,
+    /// Where in its text the region is.
+    pub at: usize,
+}
+
 impl Groups {
     /// Groups the literals of a set. Those for which case does not matter get small letters.
     pub fn new(set: &LiteralSet) -> Result<Self, ScanError> {
@@ -73,6 +100,7 @@ impl Groups {
         }
         groups.records.push(Record { ids: sum, text: 0, len: 0, at: 0 });
         groups.records.shrink_to_fit();
+        groups.texts.extend([0; BLOCK]);
         groups.texts.shrink_to_fit();
         Ok(groups)
     }
@@ -91,6 +119,38 @@ impl Groups {
     #[inline]
     pub fn is_nocase(&self, group: u32) -> bool {
         self.records[group as usize].len & NOCASE != 0
+    }
+
+    #[inline]
+    pub fn literal(&self, group: u32) -> Literal {
+        let record = &self.records[group as usize];
+        Literal {
+            start: record.text as usize,
+            len: usize::from(record.len & !NOCASE),
+            nocase: record.len & NOCASE != 0,
+            at: record.at.into(),
+        }
+    }
+
+    /// Whether `text` starts with a literal that has small letters. There are [`BLOCK`] bytes more
+    /// behind the literal's last.
+    #[inline]
+    pub fn is_at(&self, literal: &Literal, text: &[u8]) -> bool {
+        let (mut text, mut bytes, mut left) = (text, &self.texts[literal.start..], literal.len);
+        loop {
+            let blocks = [text, bytes].map(|bytes| {
+                let block: &[u8; BLOCK] = bytes.first_chunk().expect("a block more is there");
+                block.as_chunks::<8>().0
+            });
+            let words = blocks[0].iter().zip(blocks[1]).zip(&FIRST_BYTES[left.min(BLOCK)]);
+            let different = words.fold(0, |all, ((text, byte), mask)| {
+                all | (u64::from_le_bytes(*text) ^ u64::from_le_bytes(*byte)) & mask
+            });
+            if different != 0 || left <= BLOCK {
+                return different == 0;
+            }
+            (text, bytes, left) = (&text[BLOCK..], &bytes[BLOCK..], left - BLOCK);
+        }
     }
 
     /// Fetches into the cache what the other functions read of a group, but for its text.

@@ -3,22 +3,24 @@
 //! Texts are copied, folded, to a buffer ([`buffer`]), several short ones together. Each literal is
 //! found in one of five ways, by its length and bytes ([`plan`]): regions of 7 bytes at every
 //! fourth position, windows of 4 or of 2 bytes at every position ([`unit`]), runs of one byte
-//! ([`runs`]), single bytes ([`single`]). Filters ignore case; a position that passes them has
-//! entries of literals in a hash table ([`table`]), each with a check of 10 bits, and then the
-//! literal is compared with the text itself ([`text`]).
+//! ([`runs`]), single bytes ([`single`]). Filters ignore case; a position that passes them is looked
+//! up with the bytes about it ([`regions`]), and literals that have these are compared with the
+//! text ([`text`], [`literals`]).
 //!
 //! `docs/scan-engine.md` derives the sizes and has measurements.
 
+mod bloom;
 mod buckets;
 mod buffer;
 mod hash;
 mod kernel;
 mod literals;
 mod model;
+mod pairs;
 mod plan;
+mod regions;
 mod runs;
 mod single;
-mod table;
 mod text;
 mod unit;
 
@@ -27,7 +29,7 @@ use forebay_packet::Vectors;
 use crate::literal::LiteralSet;
 use crate::matches::Matches;
 use crate::scanner::{ScanError, Stamps};
-use buffer::{Buffer, CAPACITY};
+use buffer::{Buffer, CAPACITY, FRONT};
 use kernel::Level;
 use literals::Groups;
 use plan::Plan;
@@ -41,7 +43,7 @@ pub use model::TrafficModel;
 /// Bytes that a part of a text has in common with the one before, at least those of a region.
 const OVERLAP: usize = 8;
 
-const _: () = assert!(OVERLAP >= plan::REGION);
+const _: () = assert!(OVERLAP >= plan::REGION && OVERLAP >= runs::SHORTEST);
 
 /// Texts are fetched into the cache while so many before them are copied.
 const AHEAD: usize = 2;
@@ -192,7 +194,9 @@ impl Scan<'_> {
             let (start, take) = (self.work.buffer.len(), rest.min(room));
             let [head, body] = text.from(offset);
             let head = &head[..head.len().min(take)];
-            self.work.buffer.append(head, self.engine.level);
+            if !head.is_empty() {
+                self.work.buffer.append(head, self.engine.level);
+            }
             self.work.buffer.append(&body[..take - head.len()], self.engine.level);
             self.work.parts.push(Part { start, end: start + take, text: index, offset });
             if take == rest {
@@ -233,48 +237,63 @@ impl Scan<'_> {
     fn find_runs(&mut self) {
         let Some(runs) = &self.engine.runs else { return };
         let Work { buffer, parts, repeats, starts, .. } = &mut *self.work;
-        kernel::repeats(self.engine.level, buffer.bytes(), buffer.len(), repeats);
+        kernel::repeats(self.engine.level, buffer.bytes(), buffer.len(), runs.bytes(), repeats);
         runs.starts(repeats, buffer.len(), starts);
+        let mut next = Runs::next(starts, buffer.len(), 0);
         for part in parts {
+            if next >= part.end {
+                continue;
+            }
             let text = (self.job.text(part.text), part.offset);
             runs.find((repeats, starts), (part.start, part.end), text, |group| {
                 if self.stamps.renew(group, self.stamp + part.text as u32) {
                     report(self.matches, self.engine, &self.job, part, group);
                 }
             });
+            next = Runs::next(starts, buffer.len(), part.end);
         }
     }
 
     fn find_windows(&mut self, unit: &Unit) {
         let Work { buffer, parts, lists, .. } = &mut *self.work;
         let groups = &self.engine.groups;
-        let mut part = 0;
-        unit.find(self.engine.level, buffer, lists, |accepted| {
+        let mut next = 0;
+        unit.find(self.engine.level, buffer, lists, |found| {
             // Of a large set, little is in the near caches: all are fetched before the first is
             // read.
-            for (entry, _) in accepted.iter() {
-                kernel::prefetch(self.stamps.all(), entry.group() as usize);
-                groups.prefetch(entry.group());
+            for found in found {
+                kernel::prefetch(self.stamps.all(), found.group as usize);
+                groups.prefetch(found.group);
             }
-            for (entry, _) in accepted.iter() {
-                groups.prefetch_text(entry.group());
+            for found in found {
+                groups.prefetch_text(found.group);
             }
-            for (entry, position) in accepted.iter() {
-                while parts.get(part).is_some_and(|part| part.end <= position) {
-                    part += 1;
+            for found in found {
+                let start = found.start as usize;
+                while parts.get(next).is_some_and(|part| FRONT + part.end <= start) {
+                    next += 1;
                 }
-                let Some(part) = parts.get(part) else { return };
-                let (group, stamp) = (entry.group(), self.stamp + part.text as u32);
-                if self.stamps.has(group, stamp) {
+                let Some(part) = parts.get(next) else { return };
+                let Some(behind) = start.checked_sub(FRONT + part.start) else { continue };
+                let stamp = self.stamp + part.text as u32;
+                if self.stamps.has(found.group, stamp) {
                     continue;
                 }
-                let start = (part.offset + position - part.start)
-                    .checked_sub(entry.phase() + groups.at(group));
+                let literal = groups.literal(found.group);
+                let Some(at) = (part.offset + behind).checked_sub(literal.at) else { continue };
                 let text = self.job.text(part.text);
-                let is_there = |start| text.has(start, groups.text(group), groups.is_nocase(group));
-                if start.is_some_and(is_there) {
-                    self.stamps.renew(group, stamp);
-                    report(self.matches, self.engine, &self.job, part, group);
+                let is_there = if literal.nocase && literal.at <= behind {
+                    let start = start - literal.at;
+                    let end = start + literal.len;
+                    end <= FRONT + part.end
+                        && at + literal.len > text.head.len()
+                        && groups.is_at(&literal, &buffer.bytes()[start..])
+                } else {
+                    text.has(at, groups.text(found.group), literal.nocase)
+                };
+                if is_there {
+                    self.stamps.renew(found.group, stamp);
+                    report(self.matches, self.engine, &self.job, part, found.group);
                 }
             }
         });

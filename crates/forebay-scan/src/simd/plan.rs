@@ -7,7 +7,8 @@
 //!
 //! Of all regions that with the least expected work is taken: for each window the probability that
 //! traffic has it, times the cost of passing the filter, which is shared by literals with the same
-//! window, and of the entries that are then compared.
+//! window, and of the entries that are then compared; and as text that is made of literals must not
+//! be much slower, how often literals have the region anywhere.
 //!
 //! Runs of one byte are so frequent in traffic (zeros, padding) that no window may be one: literals
 //! that are runs are found in another way (`runs.rs`), and one that has a run in every region gets
@@ -17,17 +18,36 @@
 
 use super::literals::Groups;
 use super::model::Probabilities;
-use super::table::{Entry, Table};
 use super::{hash, runs};
 
 /// The last bytes of a literal, in which its window is.
 pub const REACH: usize = 32;
 
-/// Bytes of a region.
+/// Bytes of a region at every fourth position.
 pub const REGION: usize = 7;
+/// Bytes of the region of another literal that does not have as many from the window on.
+const LONG_REGION: usize = 5;
 
-/// Windows of one kind: with the entry of the literal that each belongs to.
-pub type Windows = Vec<(u32, Entry)>;
+/// Windows of one kind, and the regions about them: the hash of each, with the group that has it.
+#[derive(Debug, Default)]
+pub struct Windows {
+    pub windows: Vec<u32>,
+    pub regions: Vec<(u64, u32)>,
+}
+
+impl Windows {
+    fn add(&mut self, windows: impl IntoIterator<Item = u32>, region: &[u8], group: u32) {
+        self.windows.extend(windows);
+        self.regions.push((region_hash(region), group));
+    }
+}
+
+/// The hash of a region of at most 8 bytes.
+fn region_hash(region: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..region.len()].copy_from_slice(region);
+    hash::region(u64::from_le_bytes(bytes))
+}
 
 /// How the literals of a set are found.
 #[derive(Debug, Default)]
@@ -49,11 +69,9 @@ pub struct Plan {
 const PASSING: f32 = 12.0;
 const ENTRY: f32 = 4.0;
 
-/// Entries of a slot above which it is avoided even if its window is rare, because traffic can be
-/// made of it.
-const CROWD: u32 = 16;
-/// The work for each entry above these.
-const CROWDED: f32 = 1e-4;
+/// The work for each time that a literal has the same region: in traffic that is made of literals,
+/// all of these are compared.
+const CROWDED: f32 = 5e-6;
 
 /// The work of reading every position for one more window, above reading every fourth.
 const EVERY_POSITION: f32 = 2e-4;
@@ -61,7 +79,7 @@ const EVERY_POSITION: f32 = 2e-4;
 /// Chooses the windows of each group, and writes to `groups` where they are.
 pub fn plan(groups: &mut Groups, probabilities: &Probabilities) -> Plan {
     let mut plan = Plan::default();
-    let mut loads = Loads::new(groups.len());
+    let mut loads = Loads::new(groups);
     let mut folded = Vec::new();
     for group in 0..groups.len() as u32 {
         folded.clear();
@@ -92,7 +110,7 @@ fn plan_windows(
         let work = |at: &usize| probabilities.of(&text[*at..*at + 2]);
         let at = least((0..=text.len() - 2).map(|at| (work(&at), at)));
         let window = u32::from(u16::from_le_bytes([text[at.1], text[at.1 + 1]]));
-        plan.short.push((window, Entry::new(group, at.1, text, 2)));
+        plan.short.add([window], text, group);
         return 0;
     }
     let windows: Vec<(u32, f32)> = (reach..=text.len() - 4)
@@ -102,38 +120,47 @@ fn plan_windows(
             (window, if is_run(bytes) { f32::INFINITY } else { work })
         })
         .collect();
-    let (single, at) = least(windows.iter().zip(reach..).map(|(&(_, work), at)| (work, at)));
+    let singles = windows.iter().zip(reach..);
+    let (single, at) = least(singles.map(|(&(_, work), at)| {
+        let (start, end) = long_region(text, at);
+        (work + loads.crowd(&text[start..end]), at)
+    }));
     if single == f32::INFINITY {
         // A run, but for bytes in front of it or for case.
         let at = (0..text.len() - 4).rev().find(|&at| !is_run(&text[at..at + 4]));
         let at = at.unwrap_or(text.len() - 4);
         return plan_long(plan, group, text, at);
     }
-    let region = windows
-        .windows(4)
-        .zip(reach..)
-        .map(|(windows, at)| (windows.iter().map(|(_, work)| work).sum::<f32>() / 4.0, at));
+    let region = windows.windows(4).zip(reach..).map(|(windows, at)| {
+        let crowd = loads.crowd(&text[at..at + REGION]);
+        (windows.iter().map(|(_, work)| work).sum::<f32>() / 4.0 + crowd, at)
+    });
     let (of_region, region) = least(region);
     if of_region <= single + EVERY_POSITION {
-        let bytes = &text[region..region + REGION];
-        for phase in 0..4 {
-            let window = window(text, region + phase);
-            loads.add(window);
-            plan.fourths.push((window, Entry::new(group, phase, bytes, REGION)));
-        }
+        let windows = [0, 1, 2, 3].map(|phase| window(text, region + phase));
+        windows.iter().for_each(|window| loads.add(*window));
+        plan.fourths.add(windows, &text[region..region + REGION], group);
         return region;
     }
     loads.add(window(text, at));
     plan_long(plan, group, text, at)
 }
 
-/// Adds a window of 4 bytes of a literal. Its region is as much of the literal about it as
-/// possible; its start is returned.
+/// Adds a window of 4 bytes of a literal, and returns the start of its region.
 fn plan_long(plan: &mut Plan, group: u32, text: &[u8], at: usize) -> usize {
-    let start = at.min(text.len().saturating_sub(REGION));
-    let region = &text[start..text.len().min(start + REGION)];
-    plan.long.push((window(text, at), Entry::new(group, at - start, region, 4)));
+    let (start, end) = long_region(text, at);
+    plan.long.add([window(text, at)], &text[start..end], group);
     start
+}
+
+/// The bounds of the region of a window of 4 bytes: with the bytes behind it, or if it is the last,
+/// the one in front of it.
+fn long_region(text: &[u8], at: usize) -> (usize, usize) {
+    match text.len() - at {
+        REGION.. => (at, at + REGION),
+        LONG_REGION.. => (at, at + LONG_REGION),
+        _ => (text.len().saturating_sub(LONG_REGION), text.len()),
+    }
 }
 
 /// The least of pairs by their first parts; the first of equal ones. None are as infinity at 0.
@@ -150,27 +177,51 @@ fn window(text: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| text[at + i]))
 }
 
-/// The number of windows in each slot so far.
+/// Which windows are found so far, and how often literals have each region at any place; those with
+/// the same hash are one.
 struct Loads {
     bits: u32,
-    loads: Vec<u32>,
+    windows: Vec<bool>,
+    regions: Vec<u8>,
 }
 
 impl Loads {
-    fn new(groups: usize) -> Self {
-        let bits = Table::bits_for(groups * 4) + 2;
-        Self { bits, loads: vec![0; 1 << bits] }
+    fn new(groups: &Groups) -> Self {
+        let bits = (groups.len().max(1) * 16).ilog2() + 1;
+        let mut loads = Self { bits, windows: vec![false; 1 << bits], regions: vec![0; 1 << bits] };
+        let mut folded = Vec::new();
+        for group in 0..groups.len() as u32 {
+            folded.clear();
+            folded.extend(groups.text(group).iter().map(u8::to_ascii_lowercase));
+            for region in folded.windows(REGION).chain(folded.windows(LONG_REGION)) {
+                let slot = loads.region(region);
+                loads.regions[slot] = loads.regions[slot].saturating_add(1);
+            }
+        }
+        loads
+    }
+
+    fn window(&self, window: u32) -> usize {
+        (window.wrapping_mul(hash::WORD) >> (32 - self.bits)) as usize
+    }
+
+    fn region(&self, region: &[u8]) -> usize {
+        region_hash(region) as usize & (self.regions.len() - 1)
     }
 
     fn add(&mut self, window: u32) {
-        self.loads[hash::slot(window, self.bits)] += 1;
+        let slot = self.window(window);
+        self.windows[slot] = true;
     }
 
     /// The work for one more literal with this window, by a byte of traffic.
     fn work(&self, window: u32, probability: f32) -> f32 {
-        let load = self.loads[hash::slot(window, self.bits)];
-        let passing = if load == 0 { PASSING } else { 0.0 };
-        let crowd = load.saturating_sub(CROWD) as f32 * CROWDED;
-        probability * (passing + ENTRY) + crowd
+        let passing = if self.windows[self.window(window)] { 0.0 } else { PASSING };
+        probability * (passing + ENTRY)
+    }
+
+    /// The further work for a literal with this region.
+    fn crowd(&self, region: &[u8]) -> f32 {
+        f32::from(self.regions[self.region(region)].saturating_sub(1)) * CROWDED
     }
 }

@@ -19,10 +19,35 @@ pub struct Runs {
     runs: Vec<Run>,
     /// For each byte the index of its first run; one more that ends the last.
     first: [u32; 257],
+    bytes: Bytes,
+}
+
+/// A set of bytes, and others if it has more than 8: a byte is in it if the values of its low and
+/// its high 4 bits have a bit in common.
+#[derive(Clone, Debug, Default)]
+pub struct Bytes {
+    pub low: [u8; 16],
+    pub high: [u8; 16],
+}
+
+impl Bytes {
+    pub fn new(bytes: impl Iterator<Item = u8>) -> Self {
+        let mut set = Self::default();
+        for (number, byte) in bytes.enumerate() {
+            let bit = 1 << (number % 8);
+            set.low[usize::from(byte & 15)] |= bit;
+            set.high[usize::from(byte >> 4)] |= bit;
+        }
+        set
+    }
+
+    pub fn has(&self, byte: u8) -> bool {
+        self.low[usize::from(byte & 15)] & self.high[usize::from(byte >> 4)] != 0
+    }
 }
 
 /// Runs of more bytes are found as those of so many.
-pub const SHORTEST: usize = 4;
+pub const SHORTEST: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
@@ -50,7 +75,14 @@ impl Runs {
         let first = std::array::from_fn(|byte| {
             runs.partition_point(|run| usize::from(run.folded) < byte) as u32
         });
-        Some(Self { shortest, runs, first })
+        let mut bytes: Vec<u8> = runs.iter().map(|run| run.folded).collect();
+        bytes.dedup();
+        Some(Self { shortest, runs, first, bytes: Bytes::new(bytes.into_iter()) })
+    }
+
+    /// The bytes that there are runs of, folded, and perhaps others.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
     }
 
     fn of(&self, byte: u8) -> &[Run] {
@@ -64,11 +96,32 @@ impl Runs {
         for ((starts, word), next) in
             starts.iter_mut().zip(repeats).zip(next).take(len.div_ceil(64))
         {
-            // The bits of at least two successive repeats, and of at least three.
-            let twice = word & (word >> 1 | next << 63);
-            let thrice = twice & (word >> 2 | next << 62);
-            *starts = [*word, twice, thrice][self.shortest - 2];
+            let thrice = word & (word >> 1 | next << 63) & (word >> 2 | next << 62);
+            if *word == 0 || self.shortest > 3 && thrice == 0 {
+                *starts = 0;
+                continue;
+            }
+            let mut bits = u128::from(*next) << 64 | u128::from(*word);
+            let (mut have, wanted) = (1, self.shortest - 1);
+            while have < wanted {
+                let more = have.min(wanted - have);
+                bits &= bits >> more;
+                have += more;
+            }
+            *starts = bits as u64;
         }
+    }
+
+    /// The first start from a position on, or one behind the text.
+    pub fn next(starts: &Repeats, len: usize, from: usize) -> usize {
+        let words = starts.iter().zip((0..len).step_by(64)).skip(from / 64);
+        for (word, first) in words {
+            let word = word & u64::MAX << from.saturating_sub(first);
+            if word != 0 {
+                return first + word.trailing_zeros() as usize;
+            }
+        }
+        len
     }
 
     /// Calls `found` with the groups of runs in the bytes of `text` that are at `start..end` of the
@@ -81,6 +134,8 @@ impl Runs {
         (text, offset): (Text<'_>, usize),
         mut found: impl FnMut(u32),
     ) {
+        // The byte of which all runs have been found.
+        let mut done = None;
         let mut from = start;
         while from < end {
             let word = from / 64;
@@ -94,10 +149,18 @@ impl Runs {
                 return;
             }
             let run_end = run_end(repeats, at).min(end);
-            let runs = self.of(text.byte(offset + at - start).to_ascii_lowercase());
-            if let Some(longest) = runs.last() {
-                let bounds = (offset + at - start, offset + run_end - start);
-                report(runs, text, extend(text, bounds, longest), &mut found);
+            let byte = text.byte(offset + at - start).to_ascii_lowercase();
+            if done != Some(byte) {
+                let runs = self.of(byte);
+                if let Some(longest) = runs.last() {
+                    let mut bounds = (offset + at - start, offset + run_end - start);
+                    if at == start || run_end == end {
+                        bounds = extend(text, bounds, longest);
+                    }
+                    if report(runs, text, bounds, &mut found) {
+                        done = Some(byte);
+                    }
+                }
             }
             from = run_end;
         }
@@ -136,15 +199,30 @@ fn extend(text: Text<'_>, (mut start, mut end): (usize, usize), longest: &Run) -
     (start, end)
 }
 
-fn report(runs: &[Run], text: Text<'_>, (start, end): (usize, usize), found: &mut impl FnMut(u32)) {
+/// Calls `found` with those of `runs` that are in a run of the text, and returns whether all are.
+fn report(
+    runs: &[Run],
+    text: Text<'_>,
+    (start, end): (usize, usize),
+    found: &mut impl FnMut(u32),
+) -> bool {
     if end <= text.head.len() {
-        return;
+        return false;
     }
-    for run in runs.iter().take_while(|run| usize::from(run.len) <= end - start) {
-        if run.exact.is_none_or(|byte| has_exact(text, (start, end), byte, run.len.into())) {
+    let mut all = true;
+    for run in runs {
+        // The others are longer.
+        if usize::from(run.len) > end - start {
+            return false;
+        }
+        let is_there =
+            run.exact.is_none_or(|byte| has_exact(text, (start, end), byte, run.len.into()));
+        if is_there {
             found(run.group);
         }
+        all &= is_there;
     }
+    all
 }
 
 /// Whether there are `len` bytes that are `byte`, the last of them in the body.

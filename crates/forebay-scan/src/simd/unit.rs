@@ -1,152 +1,122 @@
-//! Literals that are found by windows of one kind: a filter and the table behind it.
+//! Literals that are found by windows of one kind: a filter and the regions behind it.
 
+use super::bloom::Bloom;
 use super::buckets::Buckets;
-use super::buffer::{Buffer, Bytes, FRONT};
-use super::kernel::{self, Accepted, Hit, Level, Positions};
+use super::buffer::Buffer;
+use super::kernel::{self, Level, Positions};
 use super::model::Probabilities;
-use super::plan::{REGION, Windows};
-use super::table::{Bloom, Table};
+use super::pairs::Pairs;
+use super::plan::Windows;
+use super::regions::{self, Candidates, Found, Regions, TOGETHER};
 
-/// Which windows a unit has.
+/// How windows are found.
 #[derive(Clone, Debug)]
-enum Kind {
-    /// 4 bytes, four windows a literal, at every fourth position.
-    Fourths,
-    /// 4 bytes, at every position.
-    Long(Option<Box<Buckets>>),
-    /// 2 bytes, at every position.
-    Short(Option<Box<Buckets>>),
+enum Filter {
+    /// Of 4 bytes, at every fourth position.
+    Fourths(Bloom),
+    /// Of 4 bytes, at every position.
+    Long(Pairs),
+    /// The same, if they are few.
+    LongBuckets(Box<Buckets>, Bloom),
+    /// Of 2 bytes, at every position.
+    Short(Bloom),
+    /// The same, if they are few.
+    ShortBuckets(Box<Buckets>, Bloom),
 }
 
-/// A filter and a table of windows.
+/// A filter and what its windows belong to.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    kind: Kind,
-    bloom: Bloom,
-    table: Table,
+    filter: Filter,
+    regions: Regions,
 }
 
 /// Lists that a thread reuses.
 #[derive(Clone, Debug)]
 pub struct Lists {
     positions: Box<Positions>,
-    slots: Vec<u32>,
-    hits: Vec<Hit>,
-    accepted: Box<Accepted>,
+    candidates: Box<Candidates>,
+    found: Vec<Found>,
 }
 
 impl Default for Lists {
     fn default() -> Self {
-        Self {
-            positions: Box::new([0; _]),
-            slots: Vec::new(),
-            hits: Vec::new(),
-            accepted: Box::new(Accepted::new()),
-        }
+        Self { positions: Box::new([0; _]), candidates: Box::new([0; _]), found: Vec::new() }
     }
 }
 
 impl Unit {
-    /// The unit of regions; `None` if these are none. Likewise below.
+    /// The unit of regions at every fourth position; `None` if these are none. Likewise below.
     pub fn fourths(windows: &Windows) -> Option<Self> {
-        Self::new(windows, 4, REGION, Kind::Fourths)
+        let windows_of = distinct(windows)?;
+        let filter = Filter::Fourths(Bloom::new(&windows_of));
+        Some(Self { filter, regions: Regions::new(&regions::FOURTHS, &windows.regions) })
     }
 
     pub fn long(windows: &Windows, probabilities: &Probabilities, level: Level) -> Option<Self> {
-        Self::new(windows, 4, 4, Kind::Long(buckets(windows, probabilities, level)))
+        let distinct = distinct(windows)?;
+        let filter = if distinct.len() <= level.most_in_buckets() {
+            let bloom = Bloom::new(&distinct);
+            Filter::LongBuckets(Box::new(Buckets::new(distinct, probabilities)), bloom)
+        } else {
+            Filter::Long(Pairs::new(&distinct))
+        };
+        Some(Self { filter, regions: Regions::new(&regions::LONG, &windows.regions) })
     }
 
     pub fn short(windows: &Windows, probabilities: &Probabilities, level: Level) -> Option<Self> {
-        Self::new(windows, 2, 2, Kind::Short(buckets(windows, probabilities, level)))
+        let distinct = distinct(windows)?;
+        let bloom = Bloom::new(&distinct);
+        let filter = if distinct.len() <= level.most_in_short_buckets() {
+            Filter::ShortBuckets(Box::new(Buckets::new(distinct, probabilities)), bloom)
+        } else {
+            Filter::Short(bloom)
+        };
+        Some(Self { filter, regions: Regions::new(&regions::SHORT, &windows.regions) })
     }
 
-    fn new(windows: &Windows, window_len: usize, region_len: usize, kind: Kind) -> Option<Self> {
-        (!windows.is_empty()).then(|| Self {
-            kind,
-            bloom: Bloom::new(windows.iter().map(|(window, _)| *window)),
-            table: Table::new(window_len, region_len, windows),
-        })
-    }
-
-    /// Calls `found` with entries whose checks are those of the text, in the order of their windows.
+    /// Calls `found` with groups whose regions are in the text, in the order of the regions.
     pub fn find(
         &self,
         level: Level,
         buffer: &Buffer,
         lists: &mut Lists,
-        mut found: impl FnMut(&Accepted),
+        mut found: impl FnMut(&[Found]),
     ) {
         let (text, len, positions) = (buffer.bytes(), buffer.len(), &mut *lists.positions);
-        let count = match &self.kind {
-            Kind::Fourths => kernel::probe_fourths(level, text, len, &self.bloom, positions),
-            Kind::Long(buckets) => kernel::probe_all::<4>(
-                level,
-                text,
-                len,
-                (buckets.as_deref(), &self.bloom),
-                positions,
-            ),
-            Kind::Short(buckets) => kernel::probe_all::<2>(
-                level,
-                text,
-                len,
-                (buckets.as_deref(), &self.bloom),
-                positions,
-            ),
-        };
-        self.look_up(text, &lists.positions[..count], &mut lists.slots, &mut lists.hits);
-        let entries = (self.table.entries(), self.table.region_shift());
-        let mut hits = &mut lists.hits[..];
-        while !hits.is_empty() {
-            let done = kernel::accept(level, text, hits, entries, &mut lists.accepted);
-            found(&lists.accepted);
-            hits = &mut hits[done..];
-        }
-    }
-
-    /// Makes a hit of each position whose slot has entries. The slots of all are fetched before
-    /// the first is read, and the entries of all likewise.
-    fn look_up(&self, text: &Bytes, positions: &[u16], slots: &mut Vec<u32>, hits: &mut Vec<Hit>) {
-        let first = self.table.first();
-        slots.clear();
-        slots.extend(positions.iter().map(|&position| {
-            let window = read::<4>(text, FRONT + usize::from(position)) as u32;
-            let slot = self.table.slot(window);
-            kernel::prefetch(first, slot);
-            slot as u32
-        }));
-        hits.clear();
-        for (&position, &slot) in positions.iter().zip(&*slots) {
-            let (first, end) = (first[slot as usize], first[slot as usize + 1]);
-            if first < end {
-                kernel::prefetch(self.table.entries(), first as usize);
-                hits.push(Hit { position, first, end });
+        let count = match &self.filter {
+            Filter::Fourths(bloom) => kernel::probe_fourths(level, text, len, bloom, positions),
+            Filter::Long(pairs) => kernel::probe_pairs(level, text, len, pairs, positions),
+            Filter::LongBuckets(buckets, bloom) => {
+                kernel::probe_all::<4>(level, text, len, (buckets, bloom), positions)
             }
+            Filter::Short(bloom) => kernel::probe_each(level, text, len, bloom, positions),
+            Filter::ShortBuckets(buckets, bloom) => {
+                kernel::probe_all::<2>(level, text, len, (buckets, bloom), positions)
+            }
+        };
+        for windows in lists.positions[..count].chunks(TOGETHER) {
+            let count = self.regions.probe(level, text, windows, &mut lists.candidates);
+            self.regions.look_up(&lists.candidates[..count], &mut lists.found, &mut found);
         }
     }
 
     pub fn memory(&self) -> usize {
-        let buckets = match &self.kind {
-            Kind::Long(Some(_)) | Kind::Short(Some(_)) => size_of::<Buckets>(),
-            _ => 0,
+        let filter = match &self.filter {
+            Filter::Fourths(bloom) | Filter::Short(bloom) => size_of_val(bloom.words()),
+            Filter::Long(pairs) => size_of_val(pairs.words()),
+            Filter::LongBuckets(_, bloom) | Filter::ShortBuckets(_, bloom) => {
+                size_of::<Buckets>() + size_of_val(bloom.words())
+            }
         };
-        size_of::<Self>() + size_of_val(self.bloom.words()) + self.table.memory() + buckets
+        size_of::<Self>() + filter + self.regions.memory()
     }
 }
 
-/// Buckets, if so many windows are few enough for them.
-fn buckets(windows: &Windows, probabilities: &Probabilities, level: Level) -> Option<Box<Buckets>> {
-    let mut windows: Vec<u32> = windows.iter().map(|(window, _)| *window).collect();
-    windows.sort_unstable();
-    windows.dedup();
-    (windows.len() <= level.most_in_buckets())
-        .then(|| Box::new(Buckets::new(windows, probabilities)))
-}
-
-/// The number in `N` bytes, at most 8.
-#[inline(always)]
-fn read<const N: usize>(text: &Bytes, at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..N].copy_from_slice(&text[at..at + N]);
-    u64::from_le_bytes(bytes)
+/// The windows, each once, unless there are none.
+fn distinct(windows: &Windows) -> Option<Vec<u32>> {
+    let mut distinct = windows.windows.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    (!distinct.is_empty()).then_some(distinct)
 }

@@ -14,10 +14,13 @@ mod scalar;
 
 use forebay_packet::Vectors;
 
+use super::bloom::Bloom;
 use super::buckets::Buckets;
 use super::buffer::{BACK, Bytes, CAPACITY, FRONT};
 use super::hash::{self, FIRST_BIT, SECOND_BIT};
-use super::table::{Bloom, Entry};
+use super::pairs::Pairs;
+use super::regions::{Candidates, Shape, TOGETHER};
+use super::runs;
 
 /// Bytes that a step of a filter's loop takes.
 const STEP: usize = 64;
@@ -30,8 +33,13 @@ pub enum Level {
     Scalar,
     #[cfg(target_arch = "x86_64")]
     Avx2(Proof),
+    /// AVX-512 F and BW, in filters of few windows; otherwise AVX2, which is faster on Cascade
+    /// Lake.
     #[cfg(target_arch = "x86_64")]
     Avx512(Proof),
+    /// The same with VBMI and VBMI2: Ice Lake, Zen 4 and later.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vbmi(Proof),
 }
 
 /// Proves that the machine was asked for the instructions of a level.
@@ -39,13 +47,13 @@ pub enum Level {
 pub struct Proof(());
 
 impl Level {
-    /// The widest level of this machine within `limit`. AVX-512 is used with its extensions VBMI
-    /// and VBMI2 (Ice Lake, Zen 4); on machines without them AVX2 is.
+    /// The widest level of this machine within `limit`.
     pub fn within(limit: Vectors) -> Self {
         #[cfg(target_arch = "x86_64")]
         {
             if limit >= Vectors::Avx512 && avx512::is_here() {
-                return Self::Avx512(Proof(()));
+                let vbmi = avx512::vbmi::is_here();
+                return if vbmi { Self::Avx512Vbmi(Proof(())) } else { Self::Avx512(Proof(())) };
             }
             if limit >= Vectors::Avx2 && avx2::is_here() {
                 return Self::Avx2(Proof(()));
@@ -61,9 +69,20 @@ impl Level {
         match self {
             Self::Scalar => 0,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(_) => 150,
+            Self::Avx2(_) | Self::Avx512(_) => 40,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(_) => 6000,
+            Self::Avx512Vbmi(_) => 500,
+        }
+    }
+
+    /// The same for windows of 2 bytes, for which the other filter takes longer.
+    pub fn most_in_short_buckets(self) -> usize {
+        match self {
+            Self::Scalar => 0,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) | Self::Avx512(_) => 150,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vbmi(_) => 6000,
         }
     }
 }
@@ -75,16 +94,16 @@ pub type Positions = [u16; CAPACITY + STEP];
 /// `to` are overwritten.
 #[inline]
 pub fn fold(level: Level, text: &[u8], to: &mut [u8]) {
+    assert!(to.len() >= text.len() + STEP);
     match level {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(Proof(())) => {
-            assert!(to.len() >= text.len() + STEP);
+        Level::Avx512Vbmi(_) => {
             // SAFETY: the machine has the instructions; the room was checked.
             unsafe { avx512::fold(text, to) }
         }
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2(Proof(())) => {
-            // SAFETY: the machine has the instructions.
+        Level::Avx512(_) | Level::Avx2(_) => {
+            // SAFETY: likewise.
             unsafe { avx2::fold(text, to) }
         }
         Level::Scalar => scalar::fold(text, to),
@@ -104,12 +123,12 @@ pub fn probe_fourths(
     assert!(len <= CAPACITY);
     match level {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(Proof(())) => {
+        Level::Avx512Vbmi(_) => {
             // SAFETY: the machine has the instructions, and `len` was checked.
-            unsafe { avx512::probe_fourths(text, len, bloom, found) }
+            unsafe { avx512::vbmi::probe_fourths(text, len, bloom, found) }
         }
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2(Proof(())) => {
+        Level::Avx512(_) | Level::Avx2(_) => {
             // SAFETY: likewise.
             unsafe { avx2::probe_fourths(text, len, bloom, found) }
         }
@@ -120,67 +139,159 @@ pub fn probe_fourths(
     }
 }
 
-/// Writes the positions, of the first `len`, whose first `W` bytes pass `bloom`, and `buckets`
-/// before it if there are, to `found`, in order, and returns their number.
+/// Writes the positions, of the first `len`, whose 4 bytes pass `pairs`, to `found`, in order, and
+/// returns their number. Some can be behind the text.
+#[inline]
+pub fn probe_pairs(
+    level: Level,
+    text: &Bytes,
+    len: usize,
+    pairs: &Pairs,
+    found: &mut Positions,
+) -> usize {
+    assert!(len <= CAPACITY);
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vbmi(_) => {
+            // SAFETY: the machine has the instructions, and `len` was checked.
+            unsafe { avx512::vbmi::probe_pairs(text, len, pairs, found) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(_) | Level::Avx2(_) => {
+            // SAFETY: likewise.
+            unsafe { avx2::probe_pairs(text, len, pairs, found) }
+        }
+        Level::Scalar => {
+            // SAFETY: `len` was checked.
+            unsafe { scalar::probe_pairs(text, len, pairs, found) }
+        }
+    }
+}
+
+/// Writes the positions, of the first `len`, whose first 2 bytes pass `bloom`, to `found`, in
+/// order, and returns their number.
+#[inline]
+pub fn probe_each(
+    level: Level,
+    text: &Bytes,
+    len: usize,
+    bloom: &Bloom,
+    found: &mut Positions,
+) -> usize {
+    assert!(len <= CAPACITY);
+    let filter = (mask(2), bloom);
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vbmi(_) => {
+            // SAFETY: the machine has the instructions, and `len` was checked.
+            unsafe { avx512::vbmi::probe_each(text, len, filter, found) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(_) | Level::Avx2(_) => {
+            // SAFETY: likewise.
+            unsafe { avx2::probe_each(text, len, filter, found) }
+        }
+        Level::Scalar => {
+            // SAFETY: `len` was checked.
+            unsafe { scalar::probe(text, len, 1, filter.0, bloom, found) }
+        }
+    }
+}
+
+/// Writes the positions, of the first `len`, whose first `W` bytes pass `buckets` and `bloom`, to
+/// `found`, in order, and returns their number.
 #[inline]
 pub fn probe_all<const W: usize>(
     level: Level,
     text: &Bytes,
     len: usize,
-    (buckets, bloom): (Option<&Buckets>, &Bloom),
+    (buckets, bloom): (&Buckets, &Bloom),
     found: &mut Positions,
 ) -> usize {
     assert!(len <= CAPACITY);
-    let mask = u32::MAX >> (32 - 8 * W);
-    let filter = (mask, bloom);
-    match (level, buckets) {
+    let filter = (mask(W), bloom);
+    match level {
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx512(Proof(())), Some(buckets)) => {
-            // SAFETY: the machine has the instructions, and `len` was checked.
-            let count = unsafe { avx512::probe_all::<W>(text, len, buckets, found) };
-            // SAFETY: likewise; the positions are those of vectors that start at less than `len`.
-            unsafe { avx512::retain(text, filter, found, count) }
+        Level::Avx512Vbmi(_) => {
+            // SAFETY: the machine has the instructions, and `len` was checked; positions are those of
+            // vectors that start at less than `len`.
+            unsafe {
+                let count = avx512::vbmi::probe_all::<W>(text, len, buckets, found);
+                avx512::vbmi::retain(text, filter, found, count)
+            }
         }
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx512(Proof(())), None) => {
-            // SAFETY: the machine has the instructions, and `len` was checked.
-            unsafe { avx512::probe_each(text, len, filter, found) }
+        Level::Avx512(_) => {
+            // SAFETY: likewise.
+            unsafe {
+                let count = avx512::probe_all::<W>(text, len, buckets, found);
+                retain(text, filter, found, count)
+            }
         }
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx2(Proof(())), Some(buckets)) => {
-            // SAFETY: the machine has the instructions, and `len` was checked.
-            let count = unsafe { avx2::probe_all::<W>(text, len, buckets, found) };
-            // SAFETY: the positions are those of vectors that start at less than `len`.
-            unsafe { retain(text, mask, bloom, found, count) }
+        Level::Avx2(_) => {
+            // SAFETY: likewise.
+            unsafe {
+                let count = avx2::probe_all::<W>(text, len, buckets, found);
+                retain(text, filter, found, count)
+            }
         }
-        #[cfg(target_arch = "x86_64")]
-        (Level::Avx2(Proof(())), None) => {
-            // SAFETY: the machine has the instructions, and `len` was checked.
-            unsafe { avx2::probe_each(text, len, filter, found) }
-        }
-        (Level::Scalar, _) => {
+        Level::Scalar => {
             // SAFETY: `len` was checked.
-            unsafe { scalar::probe(text, len, 1, mask, bloom, found) }
+            unsafe { scalar::probe(text, len, 1, filter.0, bloom, found) }
         }
     }
 }
 
-/// Writes a bit for each of the first `len` positions, whether the byte is as the one behind it.
+/// The bits of a window of so many bytes.
+fn mask(bytes: usize) -> u32 {
+    u32::MAX >> (32 - 8 * bytes)
+}
+
+/// Writes a bit for each of the first `len` positions, whether the byte is as the one behind it and
+/// among `bytes`.
 #[inline]
-pub fn repeats(level: Level, text: &Bytes, len: usize, repeats: &mut [u64; CAPACITY / 64]) {
+pub fn repeats(
+    level: Level,
+    text: &Bytes,
+    len: usize,
+    bytes: &runs::Bytes,
+    repeats: &mut [u64; CAPACITY / 64],
+) {
     assert!(len <= CAPACITY);
     match level {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(Proof(())) => {
+        Level::Avx512Vbmi(_) => {
             // SAFETY: the machine has the instructions, and `len` was checked.
-            unsafe { avx512::repeats(text, len, repeats) }
+            unsafe { avx512::repeats(text, len, bytes, repeats) }
         }
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2(Proof(())) => {
+        Level::Avx512(_) | Level::Avx2(_) => {
             // SAFETY: likewise.
-            unsafe { avx2::repeats(text, len, repeats) }
+            unsafe { avx2::repeats(text, len, bytes, repeats) }
         }
-        Level::Scalar => scalar::repeats(text, len, repeats),
+        Level::Scalar => scalar::repeats(text, len, bytes, repeats),
+    }
+}
+
+/// Writes the regions about windows that pass the filter, whose words are a power of two, to
+/// `candidates`, and returns their number. There are at most [`TOGETHER`] windows.
+#[inline]
+pub fn probe_regions(
+    level: Level,
+    text: &Bytes,
+    windows: &[u16],
+    (shape, filter): (&Shape, &[u32]),
+    candidates: &mut Candidates,
+) -> usize {
+    assert!(windows.len() <= TOGETHER && filter.len().is_power_of_two());
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vbmi(_) | Level::Avx512(_) | Level::Avx2(_) => {
+            // SAFETY: the machine has the instructions; windows and words were counted.
+            unsafe { avx2::probe_regions(text, windows, (shape, filter), candidates) }
+        }
+        Level::Scalar => scalar::probe_regions(text, windows, (shape, filter), candidates),
     }
 }
 
@@ -214,8 +325,7 @@ fn passes(bloom: &Bloom, window: u32) -> usize {
 #[inline(always)]
 unsafe fn retain(
     text: &Bytes,
-    mask: u32,
-    bloom: &Bloom,
+    (mask, bloom): (u32, &Bloom),
     found: &mut Positions,
     count: usize,
 ) -> usize {
@@ -233,62 +343,6 @@ unsafe fn retain(
     kept
 }
 
-/// A window that a table has.
-#[derive(Clone, Copy, Debug)]
-pub struct Hit {
-    /// Less than [`CAPACITY`].
-    pub position: u16,
-    /// The bounds of its entries.
-    pub first: u32,
-    pub end: u32,
-}
-
-/// Entries that are accepted at most at a time, and further ones that vectors write behind them.
-const ACCEPTED: usize = 1024;
-const VECTOR: usize = 16;
-
-/// Entries whose checks are those of the text, with the positions of their windows.
-#[derive(Clone, Debug)]
-pub struct Accepted {
-    count: usize,
-    entries: [Entry; ACCEPTED + VECTOR],
-    positions: [u32; ACCEPTED + VECTOR],
-}
-
-impl Accepted {
-    pub fn new() -> Self {
-        let entries = [Entry::default(); _];
-        Self { count: 0, entries, positions: [0; _] }
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (Entry, usize)> {
-        let positions = self.positions[..self.count].iter().map(|&position| position as usize);
-        self.entries[..self.count].iter().copied().zip(positions)
-    }
-}
-
-/// Writes entries of hits that accept the text to `accepted`, in order, and takes them from the
-/// hits. Returns how many hits have no entries left; it is called again for the others.
-/// `shift` is that of [`Entry::accepts`].
-#[inline]
-pub fn accept(
-    level: Level,
-    text: &Bytes,
-    hits: &mut [Hit],
-    (entries, shift): (&[Entry], u32),
-    accepted: &mut Accepted,
-) -> usize {
-    accepted.count = 0;
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512(Proof(())) => {
-            // SAFETY: the machine has the instructions.
-            unsafe { avx512::accept(text, hits, entries, shift, accepted) }
-        }
-        _ => scalar::accept(text, hits, entries, shift, accepted),
-    }
-}
-
 /// Fetches the cache line of an element ahead of its use.
 #[inline(always)]
 pub fn prefetch<T>(values: &[T], index: usize) {
@@ -300,4 +354,109 @@ pub fn prefetch<T>(values: &[T], index: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (values, index);
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use forebay_packet::random::Random;
+
+    use super::super::buffer::Buffer;
+    use super::super::regions::{LONG, SHORT};
+    use super::*;
+
+    /// All levels of this machine, narrowest first, those that are not chosen too.
+    fn levels() -> Vec<Level> {
+        let mut levels = vec![Level::Scalar];
+        for (level, is_here) in [
+            (Level::Avx2(Proof(())), avx2::is_here()),
+            (Level::Avx512(Proof(())), avx512::is_here()),
+            (Level::Avx512Vbmi(Proof(())), avx512::vbmi::is_here()),
+        ] {
+            levels.extend(is_here.then_some(level));
+        }
+        levels
+    }
+
+    fn text(random: &mut Random, len: usize) -> Vec<u8> {
+        (0..len).map(|_| b"aAbZ@[{\0\0\0\xff"[random.below(11) as usize]).collect()
+    }
+
+    #[test]
+    fn levels_agree() {
+        let mut random = Random::new(1);
+        for round in 0..200 {
+            let len = [random.below(200), random.below(8193)][round % 2] as usize;
+            let text = text(&mut random, len);
+            let windows: Vec<u32> = (0..1 + random.below(60))
+                .map(|_| text[..].get(random.below(len as u64 + 1) as usize..).map_or(7, four))
+                .collect();
+            let (bloom, pairs) = (Bloom::new(&windows), Pairs::new(&windows));
+            let runs = runs::Bytes::new(b"a\0".iter().copied());
+            let mut filter = vec![0; 1 << random.below(9)];
+            filter.iter_mut().for_each(|word| *word = random.next() as u32);
+            let results = levels().into_iter().map(|level| {
+                let mut buffer = Buffer::new();
+                buffer.append(&text, level);
+                buffer.seal();
+                let (bytes, len) = (buffer.bytes(), buffer.len());
+                let mut lists = Vec::new();
+                let mut list = |probe: &dyn Fn(&mut Positions) -> usize| {
+                    let mut found = Box::new([0; _]);
+                    let count = probe(&mut found);
+                    let positions = found[..count].iter().copied();
+                    lists.push(positions.filter(|&at| usize::from(at) < len).collect::<Vec<_>>());
+                };
+                list(&|found| probe_fourths(level, bytes, len, &bloom, found));
+                list(&|found| probe_pairs(level, bytes, len, &pairs, found));
+                list(&|found| probe_each(level, bytes, len, &bloom, found));
+                let mut repeated = [0; CAPACITY / 64];
+                repeats(level, bytes, len, &runs, &mut repeated);
+                let positions: Vec<u16> = (0..len.min(TOGETHER) as u16).collect();
+                let regions = [&LONG, &SHORT].map(|shape| {
+                    let mut found = Box::new([0; _]);
+                    let found_in = (shape, &filter[..]);
+                    let count = probe_regions(level, bytes, &positions, found_in, &mut found);
+                    found[..count].to_vec()
+                });
+                (bytes[FRONT..][..len].to_vec(), lists, repeated, regions)
+            });
+            let results: Vec<_> = results.collect();
+            assert_eq!(results[0].0, text.to_ascii_lowercase());
+            for (level, result) in levels().iter().zip(&results) {
+                assert!(result == &results[0], "round {round}: {level:?} differs");
+            }
+        }
+    }
+
+    fn four(bytes: &[u8]) -> u32 {
+        bytes.first_chunk().map_or(9, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    #[test]
+    fn filters_of_512_bits_agree() {
+        if !avx512::is_here() {
+            return eprintln!("skipped: the machine has no AVX-512");
+        }
+        let mut random = Random::new(2);
+        for _ in 0..100 {
+            let text = text(&mut random, 1_000);
+            let windows: Vec<u32> =
+                (0..50).map(|_| four(&text[random.below(990) as usize..])).collect();
+            let (bloom, pairs) = (Bloom::new(&windows), Pairs::new(&windows));
+            let mut buffer = Buffer::new();
+            buffer.append(&text, Level::Scalar);
+            buffer.seal();
+            avx512::tests::agrees(buffer.bytes(), 960, &bloom, &pairs);
+            let mut folded = vec![0; text.len() + STEP];
+            // SAFETY: the machine has the instructions, and there is room.
+            unsafe { avx512::fold(&text, &mut folded) };
+            assert_eq!(folded[..text.len()], text.to_ascii_lowercase());
+            let runs = runs::Bytes::new(b"aZ\0".iter().copied());
+            let [mut repeated, mut expected] = [[0; CAPACITY / 64]; 2];
+            // SAFETY: the machine has the instructions; `len` is that of a text in a buffer.
+            unsafe { avx512::repeats(buffer.bytes(), 960, &runs, &mut repeated) };
+            scalar::repeats(buffer.bytes(), 960, &runs, &mut expected);
+            assert_eq!(repeated, expected);
+        }
+    }
 }

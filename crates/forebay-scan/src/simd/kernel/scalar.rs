@@ -1,8 +1,12 @@
 //! Loops without vectors.
 
+use super::super::bloom::Bloom;
 use super::super::buffer::{Bytes, CAPACITY, FRONT};
-use super::super::table::{Bloom, Entry};
-use super::{ACCEPTED, Accepted, Hit, Positions, passes, window};
+use super::super::hash;
+use super::super::pairs::{self, HIGH, Pairs};
+use super::super::regions::{BITS_AT, Candidates, START_AT, Shape};
+use super::super::runs;
+use super::{Positions, passes, window};
 
 pub fn fold(text: &[u8], to: &mut [u8]) {
     for (to, byte) in to.iter_mut().zip(text) {
@@ -32,39 +36,57 @@ pub unsafe fn probe(
     count
 }
 
-pub fn accept(
-    text: &Bytes,
-    hits: &mut [Hit],
-    entries: &[Entry],
-    shift: u32,
-    accepted: &mut Accepted,
-) -> usize {
-    for (done, hit) in hits.iter_mut().enumerate() {
-        let at = FRONT + usize::from(hit.position);
-        let room = ACCEPTED - accepted.count;
-        let all = &entries[hit.first as usize..hit.end as usize];
-        for entry in &all[..all.len().min(room)] {
-            let start = at - entry.phase();
-            let region = *text[start..].first_chunk().expect("the buffer has room behind the text");
-            // Without a branch, which would be predicted badly.
-            accepted.entries[accepted.count] = *entry;
-            accepted.positions[accepted.count] = hit.position.into();
-            accepted.count += usize::from(entry.accepts(u64::from_le_bytes(region), shift));
-        }
-        hit.first += all.len().min(room) as u32;
-        if hit.first < hit.end {
-            return done;
+/// # Safety
+/// `len` is at most `CAPACITY`.
+pub unsafe fn probe_pairs(text: &Bytes, len: usize, pairs: &Pairs, found: &mut Positions) -> usize {
+    let mut count = 0;
+    for position in (0..len).step_by(2) {
+        // SAFETY: the position is less than `CAPACITY`.
+        let one = unsafe { window(text, position) };
+        let other = text[FRONT + position + 4];
+        let index = (one >> 8).wrapping_mul(hash::WORD) >> pairs.shift();
+        // SAFETY: the filter has a word for each number of so many bits. `count` is at most the
+        // position, which is even.
+        unsafe {
+            let word = *pairs.words().get_unchecked(index as usize);
+            *found.get_unchecked_mut(count) = position as u16;
+            count += (word >> pairs::bit(one as u8) & 1) as usize;
+            *found.get_unchecked_mut(count) = position as u16 + 1;
+            count += (word >> (HIGH + pairs::bit(other)) & 1) as usize;
         }
     }
-    hits.len()
+    count
 }
 
-pub fn repeats(text: &Bytes, len: usize, repeats: &mut [u64; CAPACITY / 64]) {
+pub fn probe_regions(
+    text: &Bytes,
+    windows: &[u16],
+    (shape, filter): (&Shape, &[u32]),
+    candidates: &mut Candidates,
+) -> usize {
+    let mut count = 0;
+    for &window in windows {
+        let window = FRONT + usize::from(window);
+        for way in 0..shape.count {
+            let start = window - usize::from(shape.before[way]);
+            let bytes = text[start..].first_chunk().expect("the buffer has room behind the text");
+            let hash = hash::region(u64::from_le_bytes(*bytes) & shape.masks[way]);
+            let word = filter[hash as usize & (filter.len() - 1)];
+            // Without a branch, which would be predicted badly.
+            candidates[count] = hash & !(u64::MAX << START_AT) | (start as u64) << START_AT;
+            let [one, other] = BITS_AT.map(|at| word >> (hash >> at & 31));
+            count += (one & other & 1) as usize;
+        }
+    }
+    count
+}
+
+pub fn repeats(text: &Bytes, len: usize, among: &runs::Bytes, repeats: &mut [u64; CAPACITY / 64]) {
     let words = text[FRONT..].windows(65).step_by(64).take(len.div_ceil(64));
     for (word, bytes) in repeats.iter_mut().zip(words) {
         let mut bits = 0;
         for (at, pair) in bytes.windows(2).enumerate() {
-            bits |= u64::from(pair[0] == pair[1]) << at;
+            bits |= u64::from(pair[0] == pair[1] && among.has(pair[0])) << at;
         }
         *word = bits;
     }
